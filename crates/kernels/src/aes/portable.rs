@@ -1,0 +1,60 @@
+//! AES by the `aes` and `ctr` crates: bitsliced and free of tables where the processor has no AES instructions.
+
+use super::{BLOCK, Key};
+use aes::hazmat;
+use ctr::cipher::{InnerIvInit, KeyInit, StreamCipher, StreamCipherCoreWrapper};
+use zeroize::Zeroize;
+
+/// The key schedule of FIPS 197, section 5.2.
+pub(super) fn expand(key: &[u8], rounds: usize) -> [[u8; BLOCK]; 15] {
+    let words = key.len() / 4;
+    let mut w = [[0u8; 4]; 60];
+    w.as_flattened_mut()[..key.len()].copy_from_slice(key);
+    let mut rcon = 1u8;
+    for i in words..4 * (rounds + 1) {
+        let mut t = w[i - 1];
+        if i % words == 0 {
+            t.rotate_left(1);
+            sub_word(&mut t);
+            t[0] ^= rcon;
+            rcon = (rcon << 1) ^ ((rcon >> 7) * 0x1b);
+        } else if words > 6 && i % words == 4 {
+            sub_word(&mut t);
+        }
+        for (b, t) in t.iter().enumerate() {
+            w[i][b] = w[i - words][b] ^ t;
+        }
+    }
+    let mut round_keys = [[0u8; BLOCK]; 15];
+    round_keys.as_flattened_mut().copy_from_slice(w.as_flattened());
+    w.zeroize();
+    round_keys
+}
+
+/// SubWord without a table: in a block of four equal columns ShiftRows changes nothing, so one round under a zero
+/// key followed by InvMixColumns leaves SubBytes.
+fn sub_word(word: &mut [u8; 4]) {
+    let mut block = hazmat::Block::default();
+    block.as_chunks_mut::<4>().0.fill(*word);
+    hazmat::cipher_round(&mut block, &hazmat::Block::default());
+    hazmat::inv_mix_columns(&mut block);
+    word.copy_from_slice(&block[..4]);
+    block.as_mut_slice().zeroize();
+}
+
+pub(super) fn ctr_xor(key: &Key, counter: &[u8; BLOCK], data: &mut [u8]) {
+    match key.rounds {
+        10 => apply::<aes::Aes128Enc>(key, counter, data),
+        12 => apply::<aes::Aes192Enc>(key, counter, data),
+        _ => apply::<aes::Aes256Enc>(key, counter, data),
+    }
+}
+
+fn apply<C>(key: &Key, counter: &[u8; BLOCK], data: &mut [u8])
+where
+    C: KeyInit + ctr::cipher::BlockCipherEncrypt + ctr::cipher::BlockSizeUser<BlockSize = ctr::cipher::consts::U16>,
+{
+    let cipher = C::new_from_slice(key.raw()).expect("Key::new checked the length");
+    let core = ctr::CtrCore::<C, ctr::flavors::Ctr128BE>::inner_iv_init(cipher, counter.into());
+    StreamCipherCoreWrapper::from_core(core).apply_keystream(data);
+}

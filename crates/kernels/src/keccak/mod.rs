@@ -1,0 +1,225 @@
+//! SHA3-256 (FIPS 202) and KMAC256 (SP 800-185) over many inputs at once.
+
+mod portable;
+
+use core::fmt;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// The rate of SHA3-256 and KMAC256 in bytes: what one permutation absorbs.
+pub const RATE: usize = 136;
+
+/// The length of a digest and of a tag in bytes.
+pub const DIGEST: usize = 32;
+
+/// The instruction set that a Keccak kernel is written for, slowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Level {
+    /// The `keccak` crate, one input after another.
+    Portable,
+}
+
+impl Level {
+    /// Every level, slowest first, whether this machine has it or not.
+    pub const ALL: &[Level] = &[Level::Portable];
+
+    /// The fastest level of this machine.
+    pub fn detect() -> Self {
+        Self::ALL.iter().copied().rfind(|l| l.is_available()).unwrap_or(Level::Portable)
+    }
+
+    /// The levels that this machine has, slowest first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|l| l.is_available())
+    }
+
+    /// Whether this machine has the level.
+    pub fn is_available(self) -> bool {
+        match self {
+            Level::Portable => true,
+        }
+    }
+
+    /// How many inputs the kernel takes side by side: callers do well to hand over a multiple of it.
+    pub fn lanes(self) -> usize {
+        match self {
+            Level::Portable => 1,
+        }
+    }
+
+    /// The level's name in commands and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Portable => "portable",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The largest [`Level::lanes`] of any level.
+pub const MAX_LANES: usize = 8;
+
+/// The state of Keccak-f\[1600\]: 25 lanes of 64 bits, lane (x, y) at x + 5y.
+type State = [u64; 25];
+
+/// What follows a SHA3-256 message in its last block: the domain bits 01 and the first bit of the padding.
+const SHA3_SUFFIX: &[u8] = &[0x06];
+
+/// What follows a KMAC256 message of 256 bits of output: right_encode(256), cSHAKE's domain bits 00, the padding's first bit.
+const KMAC_SUFFIX: &[u8] = &[0x01, 0x00, 0x02, 0x04];
+
+/// One input of a sponge with rate [`RATE`].
+#[derive(Clone, Copy)]
+struct Input<'a> {
+    state: &'a State,
+    message: &'a [u8],
+    suffix: &'static [u8],
+}
+
+/// `out[i]` = SHA3-256 of `inputs[i]`. The inputs may have different lengths.
+///
+/// # Panics
+/// If `inputs` and `out` differ in length.
+pub fn sha3_256_many(level: Level, inputs: &[&[u8]], out: &mut [[u8; DIGEST]]) {
+    assert_eq!(inputs.len(), out.len());
+    let input = |i: usize| Input { state: &[0; 25], message: inputs[i], suffix: SHA3_SUFFIX };
+    sponges(level, input, out);
+}
+
+/// SHA3-256 of one input.
+pub fn sha3_256(data: &[u8]) -> [u8; DIGEST] {
+    let mut out = [[0; DIGEST]];
+    sha3_256_many(Level::Portable, &[data], &mut out);
+    out[0]
+}
+
+/// KMAC256 with its key and customization string absorbed, ready for any number of messages. Wiped on drop.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct Kmac256 {
+    state: State,
+}
+
+impl Kmac256 {
+    /// KMAC256(`key`, ·, ·, `customization`) of SP 800-185, section 4.3.
+    ///
+    /// # Panics
+    /// If the key is longer than 125 or the customization string longer than 122 bytes: each fills one block here.
+    pub fn new(key: &[u8], customization: &[u8]) -> Self {
+        let mut state = [0; 25];
+        // bytepad(encode_string("KMAC") ‖ encode_string(S), 136)
+        let mut block = Block::new();
+        block.encode_string(b"KMAC");
+        block.encode_string(customization);
+        block.absorb_into(&mut state);
+        // bytepad(encode_string(K), 136)
+        let mut block = Block::new();
+        block.encode_string(key);
+        block.absorb_into(&mut state);
+        Self { state }
+    }
+
+    /// The 32-byte tag of one message (L = 256 bits).
+    pub fn tag(&self, message: &[u8]) -> [u8; DIGEST] {
+        let mut out = [[0; DIGEST]];
+        kmac256_many(Level::Portable, &[(self, message)], &mut out);
+        out[0]
+    }
+
+    /// Fills `out`, at most [`RATE`] bytes, with the output for one short message; L = 8 × its length enters the computation.
+    ///
+    /// # Panics
+    /// If `out` is longer than [`RATE`], or the message longer than 130 bytes.
+    pub fn derive(&self, message: &[u8], out: &mut [u8]) {
+        assert!(out.len() <= RATE);
+        let bits = (out.len() * 8) as u16;
+        let mut state = self.state;
+        let mut block = Block { bytes: [0; RATE], len: 0 };
+        block.push(message);
+        // right_encode(L)
+        match bits.to_be_bytes() {
+            [0, low] => block.push(&[low, 1]),
+            both => {
+                block.push(&both);
+                block.push(&[2]);
+            }
+        }
+        block.push(&[0x04]);
+        block.bytes[RATE - 1] ^= 0x80;
+        block.absorb_into(&mut state);
+        for (out, lane) in out.chunks_mut(8).zip(&state) {
+            out.copy_from_slice(&lane.to_le_bytes()[..out.len()]);
+        }
+        state.zeroize();
+    }
+}
+
+impl fmt::Debug for Kmac256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KMAC256 key")
+    }
+}
+
+/// `out[i]` = the 32-byte KMAC256 tag (L = 256 bits) of message `inputs[i].1` under `inputs[i].0`.
+///
+/// # Panics
+/// If `inputs` and `out` differ in length.
+pub fn kmac256_many(level: Level, inputs: &[(&Kmac256, &[u8])], out: &mut [[u8; DIGEST]]) {
+    assert_eq!(inputs.len(), out.len());
+    let input = |i: usize| Input { state: &inputs[i].0.state, message: inputs[i].1, suffix: KMAC_SUFFIX };
+    sponges(level, input, out);
+}
+
+/// Runs `out.len()` sponges, input i given by `input(i)`, and leaves the first 32 bytes of each in `out[i]`.
+fn sponges<'a>(level: Level, input: impl Fn(usize) -> Input<'a>, out: &mut [[u8; DIGEST]]) {
+    debug_assert!(level.is_available());
+    match level {
+        Level::Portable => {
+            for (i, out) in out.iter_mut().enumerate() {
+                portable::sponge(input(i), out);
+            }
+        }
+    }
+}
+
+/// One block of the sponge in the making, wiped on drop: it may hold a key.
+#[derive(Zeroize, ZeroizeOnDrop)]
+struct Block {
+    bytes: [u8; RATE],
+    len: usize,
+}
+
+impl Block {
+    /// The start of bytepad(·, 136) of SP 800-185, section 2.3.3: left_encode(136).
+    fn new() -> Self {
+        let mut block = Self { bytes: [0; RATE], len: 0 };
+        block.push(&[1, RATE as u8]);
+        block
+    }
+
+    /// encode_string of SP 800-185, section 2.3.2, for strings of fewer than 2^13 bytes.
+    fn encode_string(&mut self, string: &[u8]) {
+        let bits = (string.len() * 8) as u16;
+        match bits.to_be_bytes() {
+            [0, low] => self.push(&[1, low]),
+            both => {
+                self.push(&[2]);
+                self.push(&both);
+            }
+        }
+        self.push(string);
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    fn absorb_into(&self, state: &mut State) {
+        portable::absorb(state, &self.bytes);
+    }
+}

@@ -1,0 +1,57 @@
+//! The CPU engines: `serial` is one lane, `cpu` one lane for each thread.
+
+use crate::Suite;
+use crate::chunk::{self, Levels};
+use crate::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
+
+/// Long enough that the tags of eight 1 MiB chunks are computed side by side, short enough to stay in the cache of several cores.
+const PREFERRED_JOB: usize = 8 << 20;
+
+/// Runs jobs on the thread that calls it.
+pub struct CpuEngine {
+    info: EngineInfo,
+    levels: Levels,
+}
+
+impl CpuEngine {
+    /// The `serial` engine: one lane.
+    pub fn serial(levels: Levels) -> Self {
+        Self::new("serial", 1, levels)
+    }
+
+    /// The `cpu` engine: `threads` lanes.
+    pub fn parallel(threads: usize, levels: Levels) -> Self {
+        Self::new("cpu", threads.max(1), levels)
+    }
+
+    fn new(name: &str, lanes: usize, levels: Levels) -> Self {
+        let info = EngineInfo {
+            name: name.into(),
+            detail: format!(
+                "{lanes} thread{}, AES {}, SHA-3 {}",
+                if lanes == 1 { "" } else { "s" },
+                levels.aes,
+                levels.keccak
+            ),
+            suites: Suite::ALL,
+            lanes,
+            preferred_job: PREFERRED_JOB,
+            largest_job: usize::MAX,
+        };
+        Self { info, levels }
+    }
+}
+
+impl Engine for CpuEngine {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
+        Ok(Buffer::paged(len))
+    }
+
+    fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
+        Ok(Verdicts::from_failed(chunk::run(self.levels, job.op, &job.keys, &mut job.buf, &mut job.units)))
+    }
+}

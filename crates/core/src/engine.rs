@@ -1,0 +1,218 @@
+//! The one seam: jobs, and the engines that run them.
+//!
+//! A job is a buffer cut into units, each with its own key, nonce and binding. An engine seals or opens all units of a
+//! job in place. It draws no randomness and does no input or output, so every engine gives identical bytes.
+
+use crate::Suite;
+use crate::key::ContentKeys;
+use std::fmt;
+use std::ops::{Deref, DerefMut, Range};
+use std::sync::Arc;
+use zeroize::Zeroize;
+
+/// The unit of parallel work in bytes: what one SIMD lane, or one GPU block, hashes.
+pub const SLICE: usize = 4096;
+
+/// A nonce; a suite uses as many bytes of it as it stores.
+pub type Nonce = [u8; 16];
+
+/// A tag; a suite uses as many bytes of it as it stores.
+pub type Tag = [u8; 32];
+
+/// What to do with a job's units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Encrypt, and compute the tags.
+    Seal,
+    /// Check the tags, and decrypt what is authentic.
+    Open,
+}
+
+/// What a unit's tag binds besides nonce and ciphertext.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bind {
+    /// A chunk of a file, at its place.
+    Chunk {
+        /// The chunk's number, from 0.
+        index: u64,
+        /// Whether it is the file's last.
+        last: bool,
+    },
+    /// A message, with SHA3-256 of its associated data.
+    Message {
+        /// SHA3-256 of the associated data.
+        ad: [u8; 32],
+    },
+}
+
+/// A part of a job with a nonce and a tag of its own.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// Which of the job's keys.
+    pub key: u32,
+    /// The nonce: given, for both operations.
+    pub nonce: Nonce,
+    /// What the tag binds.
+    pub bind: Bind,
+    /// The unit's bytes in the job's buffer.
+    pub data: Range<usize>,
+    /// The tag: an output of sealing, an input of opening.
+    pub tag: Tag,
+}
+
+/// Work for an engine: units of one buffer. Their ranges do not overlap, and lie in ascending order.
+pub struct Job {
+    /// What to do.
+    pub op: Op,
+    /// The suite of all units.
+    pub suite: Suite,
+    /// The keys that units name by their index. Those of chunks and of messages do not mix in one job.
+    pub keys: Arc<[ContentKeys]>,
+    /// The bytes.
+    pub buf: Buffer,
+    /// The units.
+    pub units: Vec<Unit>,
+}
+
+impl Job {
+    /// An empty job around a buffer.
+    pub fn new(op: Op, suite: Suite, keys: Arc<[ContentKeys]>, buf: Buffer) -> Self {
+        Self { op, suite, keys, buf, units: Vec::new() }
+    }
+
+    /// Overwrites the units that failed with zeros.
+    pub(crate) fn wipe(&mut self, verdicts: &Verdicts) {
+        for &i in verdicts.failed() {
+            self.buf[self.units[i].data.clone()].fill(0);
+        }
+    }
+}
+
+/// Which units of an opened job are not authentic. Sealing fails none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdicts {
+    failed: Vec<usize>,
+}
+
+impl Verdicts {
+    /// The given units failed, in ascending order.
+    pub fn from_failed(failed: Vec<usize>) -> Self {
+        Self { failed }
+    }
+
+    /// The units that failed, in ascending order.
+    pub fn failed(&self) -> &[usize] {
+        &self.failed
+    }
+
+    /// Whether no unit failed.
+    pub fn all_passed(&self) -> bool {
+        self.failed.is_empty()
+    }
+}
+
+/// An engine could not run a job. The job's input is intact: another engine can run it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("engine {engine} failed: {reason}")]
+pub struct Fault {
+    /// The engine's name.
+    pub engine: String,
+    /// What happened, in one line.
+    pub reason: String,
+}
+
+/// What an engine is and wants.
+#[derive(Clone, Debug)]
+pub struct EngineInfo {
+    /// The name that commands and reports use.
+    pub name: String,
+    /// What it runs on and by which kernels, in words.
+    pub detail: String,
+    /// The suites that it can run.
+    pub suites: &'static [Suite],
+    /// How many jobs it runs at the same time: CPU threads, or GPU streams.
+    pub lanes: usize,
+    /// The job length at which it is at its best, in bytes.
+    pub preferred_job: usize,
+    /// The longest job that it takes, in bytes.
+    pub largest_job: usize,
+}
+
+/// Where the work runs: seals and opens jobs in place. `run` is called from as many threads as it has lanes.
+pub trait Engine: Send + Sync {
+    /// What the engine is.
+    fn info(&self) -> &EngineInfo;
+
+    /// A buffer of `len` bytes as the engine likes it best.
+    fn buffer(&self, len: usize) -> Result<Buffer, Fault>;
+
+    /// Runs a job. After sealing, every unit holds ciphertext and its tag; after opening, plaintext, but for the units
+    /// that the verdicts name, whose bytes are then of no use and are wiped by the dispatcher.
+    /// On a fault the input is as it was.
+    fn run(&self, job: &mut Job) -> Result<Verdicts, Fault>;
+}
+
+/// Memory that an engine made for jobs.
+pub trait Memory: Send {
+    /// The whole of it.
+    fn bytes(&self) -> &[u8];
+    /// The whole of it, to write to.
+    fn bytes_mut(&mut self) -> &mut [u8];
+}
+
+/// A job's bytes: aligned or pinned as its engine made them, wiped on drop.
+pub struct Buffer(Box<dyn Memory>);
+
+impl Buffer {
+    /// Takes memory that an engine made.
+    pub fn new(memory: impl Memory + 'static) -> Self {
+        Self(Box::new(memory))
+    }
+
+    /// `len` zero bytes of ordinary memory, aligned to a page.
+    pub fn paged(len: usize) -> Self {
+        const PAGE: usize = 4096;
+        let storage = vec![0u8; len + PAGE - 1];
+        let start = storage.as_ptr().align_offset(PAGE);
+        Self::new(Paged { storage, used: start..start + len })
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.0.bytes_mut().zeroize();
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len())
+    }
+}
+
+struct Paged {
+    storage: Vec<u8>,
+    used: Range<usize>,
+}
+
+impl Memory for Paged {
+    fn bytes(&self) -> &[u8] {
+        &self.storage[self.used.clone()]
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.storage[self.used.clone()]
+    }
+}

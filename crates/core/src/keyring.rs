@@ -1,0 +1,114 @@
+//! The keyring: named 32-byte keys, each in a file `NAME.key` of 32 raw bytes that only its owner can read.
+
+use crate::key::{KeyId, SecretKey};
+use crate::output::{Existing, Output};
+use crate::{Error, Result};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+const EXTENSION: &str = "key";
+
+/// A folder of named keys. It need not exist before the first key is stored.
+#[derive(Clone, Debug)]
+pub struct Keyring {
+    dir: PathBuf,
+}
+
+impl Keyring {
+    /// The keyring in a folder.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Stores a key under a new name.
+    pub fn store(&self, name: &str, key: &SecretKey) -> Result<()> {
+        let path = self.path(name)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(Error::Write)?;
+        let output = Output::create(&path, Existing::Keep, 0o600)?;
+        output.file().write_all(key.expose()).map_err(Error::Write)?;
+        output.commit(Existing::Keep, true)
+    }
+
+    /// The key of a name.
+    pub fn load(&self, name: &str) -> Result<SecretKey> {
+        let path = self.path(name)?;
+        let mut file = File::open(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => {
+                Error::Key(format!("no key named {name} in the keyring (phalanx key list shows them)"))
+            }
+            _ => Error::Read(e),
+        })?;
+        let meta = file.metadata().map_err(Error::Read)?;
+        if meta.permissions().mode() & 0o077 != 0 {
+            let path = path.display();
+            return Err(Error::Key(format!("the key {name} is open to other users (chmod 600 {path})")));
+        }
+        read_key(&mut file)?.ok_or_else(|| Error::Key(format!("the key {name} is damaged: it has not 32 bytes")))
+    }
+
+    /// All names in order.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(Error::Read)?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let file_name = PathBuf::from(entry.map_err(Error::Read)?.file_name());
+            let stem = file_name.file_stem().and_then(|s| s.to_str());
+            if let Some(name) = stem.filter(|s| is_name(s) && file_name.extension().is_some_and(|e| e == EXTENSION)) {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The key with this id, and its name, if the keyring has it. Keys that cannot be read are passed over.
+    pub fn find(&self, id: &KeyId) -> Result<Option<(String, SecretKey)>> {
+        for name in self.names()? {
+            if let Ok(key) = self.load(&name)
+                && key.id() == *id
+            {
+                return Ok(Some((name, key)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Deletes a key.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        fs::remove_file(self.path(name)?).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => Error::Key(format!("no key named {name} in the keyring")),
+            _ => Error::Write(e),
+        })
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf> {
+        if !is_name(name) {
+            let rule = "1 to 64 letters, digits, '.', '_', '-' and '@', the first a letter or digit";
+            return Err(Error::Key(format!("not a name for a key: {} ({rule})", name.escape_debug())));
+        }
+        Ok(self.dir.join(format!("{name}.{EXTENSION}")))
+    }
+}
+
+/// Reads a key of exactly 32 raw bytes; `None` where the input has another length.
+pub fn read_key(input: &mut impl Read) -> Result<Option<SecretKey>> {
+    let mut bytes = Zeroizing::new([0; 33]);
+    let n = crate::header::read_full(input, &mut *bytes)?;
+    Ok(SecretKey::from_slice(&bytes[..n]))
+}
+
+fn is_name(name: &str) -> bool {
+    let lawful = |b: u8| b.is_ascii_alphanumeric() || b"._-@".contains(&b);
+    (1..=64).contains(&name.len()) && name.bytes().all(lawful) && name.as_bytes()[0].is_ascii_alphanumeric()
+}

@@ -1,0 +1,119 @@
+//! Where things lie in a file: `docs/format.md`, section 2.3. Pure arithmetic.
+
+use crate::{Error, Result, Suite};
+
+/// The places of a file's chunks, for a file whose length is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    header_len: u64,
+    /// The plaintext of every chunk but the last, in bytes.
+    chunk_len: u64,
+    /// Nonce and tag of one chunk.
+    overhead: u64,
+    chunks: u64,
+    plaintext_len: u64,
+}
+
+impl Layout {
+    /// The layout that a plaintext of `plaintext_len` bytes gets; `None` where the file would be longer than 2^63 − 1 bytes.
+    pub fn for_plaintext(header_len: usize, suite: Suite, chunk_log2: u8, plaintext_len: u64) -> Option<Self> {
+        let chunk_len = 1u64 << chunk_log2;
+        let overhead = suite.overhead() as u64;
+        let header_len = header_len as u64;
+        let chunks = plaintext_len.div_ceil(chunk_len).max(1);
+        let file_len = chunks.checked_mul(overhead)?.checked_add(plaintext_len)?.checked_add(header_len)?;
+        i64::try_from(file_len).ok()?;
+        Some(Self { header_len, chunk_len, overhead, chunks, plaintext_len })
+    }
+
+    /// The layout of a stored file of `file_len` bytes; an error where no plaintext gives a file of that length.
+    pub fn for_file(header_len: usize, suite: Suite, chunk_log2: u8, file_len: u64) -> Result<Self> {
+        let overhead = suite.overhead() as u64;
+        let record = (1u64 << chunk_log2) + overhead;
+        let body = file_len.checked_sub(header_len as u64).filter(|n| *n > 0).ok_or(Error::Cut("no chunk"))?;
+        let chunks = body.div_ceil(record);
+        let last = body - (chunks - 1) * record;
+        if last < overhead || (last == overhead && chunks > 1) {
+            return Err(Error::Cut("its last chunk is not whole"));
+        }
+        Self::for_plaintext(header_len, suite, chunk_log2, body - chunks * overhead).ok_or(Error::Cut("it is too long"))
+    }
+
+    /// The number of chunks, at least 1.
+    pub fn chunks(&self) -> u64 {
+        self.chunks
+    }
+
+    /// The length of the plaintext in bytes.
+    pub fn plaintext_len(&self) -> u64 {
+        self.plaintext_len
+    }
+
+    /// The length of the stored file in bytes.
+    pub fn file_len(&self) -> u64 {
+        self.header_len + self.plaintext_len + self.chunks * self.overhead
+    }
+
+    /// Whether chunk `index` is the last.
+    pub fn is_last(&self, index: u64) -> bool {
+        index + 1 == self.chunks
+    }
+
+    /// The length of chunk `index`'s plaintext.
+    pub fn data_len(&self, index: u64) -> usize {
+        (self.plaintext_len - self.plaintext_offset(index)).min(self.chunk_len) as usize
+    }
+
+    /// Where chunk `index` begins in the plaintext.
+    pub fn plaintext_offset(&self, index: u64) -> u64 {
+        index * self.chunk_len
+    }
+
+    /// Where chunk `index` begins in the stored file.
+    pub fn file_offset(&self, index: u64) -> u64 {
+        self.header_len + index * (self.chunk_len + self.overhead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUITE: Suite = Suite::Aes256CtrSha3;
+
+    #[test]
+    fn plaintext_and_file_lengths_agree() {
+        for log2 in [12, 13, 20, 24] {
+            let c = 1u64 << log2;
+            for len in [0, 1, 47, 48, 49, c - 1, c, c + 1, 2 * c - 1, 2 * c, 2 * c + 1, 9 * c, (1 << 40) + 7] {
+                let a = Layout::for_plaintext(100, SUITE, log2, len).unwrap();
+                assert_eq!(a, Layout::for_file(100, SUITE, log2, a.file_len()).unwrap(), "{log2} {len}");
+                assert_eq!(a.file_len(), 100 + len + 48 * len.div_ceil(c).max(1));
+                let last = a.chunks() - 1;
+                assert!(a.is_last(last));
+                assert_eq!(a.plaintext_offset(last) + a.data_len(last) as u64, len);
+                assert_eq!(a.file_offset(last) + 48 + a.data_len(last) as u64, a.file_len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_is_lawful_exactly_when_some_plaintext_has_it() {
+        let lawful: std::collections::HashSet<u64> =
+            (0..3 * 4096).map(|n| Layout::for_plaintext(60, SUITE, 12, n).unwrap().file_len()).collect();
+        for len in 0..60 + 3 * (4096 + 48) {
+            assert_eq!(Layout::for_file(60, SUITE, 12, len).is_ok(), lawful.contains(&len), "{len}");
+        }
+    }
+
+    #[test]
+    fn nothing_overflows() {
+        for len in [u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1, (1 << 63) - 1000] {
+            for log2 in [12, 24] {
+                let _ = Layout::for_plaintext(65536, SUITE, log2, len);
+                let _ = Layout::for_file(65536, SUITE, log2, len);
+            }
+        }
+        assert!(Layout::for_plaintext(60, SUITE, 12, (1 << 63) - 1).is_none());
+    }
+}

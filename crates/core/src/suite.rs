@@ -1,0 +1,62 @@
+//! The suites of the format: `docs/format.md`, section 2.2.
+
+/// A pair of cipher and authentication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum Suite {
+    /// AES-256-CTR + SHA-3.
+    #[default]
+    Aes256CtrSha3 = 1,
+    /// AES-192-CTR + SHA-3.
+    Aes192CtrSha3 = 2,
+    /// AES-128-CTR + SHA-3.
+    Aes128CtrSha3 = 3,
+}
+
+impl Suite {
+    /// Every suite, in the order of its number.
+    pub const ALL: &[Suite] = &[Suite::Aes256CtrSha3, Suite::Aes192CtrSha3, Suite::Aes128CtrSha3];
+
+    /// The suite of a header's byte.
+    pub fn from_id(id: u8) -> Option<Self> {
+        Self::ALL.iter().copied().find(|s| s.id() == id)
+    }
+
+    /// The suite's byte in the header.
+    pub fn id(self) -> u8 {
+        self as u8
+    }
+
+    /// The length of the AES key in bytes.
+    pub fn key_len(self) -> usize {
+        match self {
+            Suite::Aes256CtrSha3 => 32,
+            Suite::Aes192CtrSha3 => 24,
+            Suite::Aes128CtrSha3 => 16,
+        }
+    }
+
+    /// The length of a stored nonce in bytes.
+    pub fn nonce_len(self) -> usize {
+        16
+    }
+
+    /// The length of a stored tag in bytes.
+    pub fn tag_len(self) -> usize {
+        32
+    }
+
+    /// What a stored chunk or message is longer than its plaintext, in bytes.
+    pub fn overhead(self) -> usize {
+        self.nonce_len() + self.tag_len()
+    }
+
+    /// The suite's name in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Suite::Aes256CtrSha3 => "AES-256-CTR + SHA-3",
+            Suite::Aes192CtrSha3 => "AES-192-CTR + SHA-3",
+            Suite::Aes128CtrSha3 => "AES-128-CTR + SHA-3",
+        }
+    }
+}

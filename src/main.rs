@@ -1,1 +1,43 @@
-fn main() {}
+//! The command `phalanx`: see `phalanx --help`, and `docs/` for the format, the design and the threats.
+#![forbid(unsafe_code)]
+
+mod args;
+mod engines;
+mod failure;
+mod inspect;
+mod key;
+mod lanes;
+mod manual;
+mod paths;
+mod progress;
+mod protect;
+mod secrets;
+mod unprotect;
+mod verify;
+
+use args::Command;
+use failure::Outcome;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    failure::report_panics();
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run() -> Outcome {
+    let args = args::parse()?;
+    failure::clean_up_on_signals()?;
+    match args.command {
+        Command::Protect(protect) => protect::run(protect.validate()?, args.verbosity),
+        Command::Unprotect(unprotect) => unprotect::run(unprotect.validate()?, args.verbosity),
+        Command::Verify(verify) => verify::run(verify.validate()?, args.verbosity),
+        Command::Inspect(inspect) => inspect::run(&inspect),
+        Command::Key(key) => key::run(key, args.verbosity),
+        Command::Engines(engines) => engines::run(&engines),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::man(&folder),
+    }
+}

@@ -179,17 +179,14 @@ impl fmt::Debug for ContentKeys {
     }
 }
 
-/// A password: any bytes, at least one.
+/// A password: any bytes.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Password(Vec<u8>);
 
 impl Password {
-    /// Takes the password's bytes as they are; an empty password is refused.
-    pub fn new(bytes: Vec<u8>) -> Result<Self> {
-        if bytes.is_empty() {
-            return Err(Error::Key("an empty password protects nothing".into()));
-        }
-        Ok(Self(bytes))
+    /// Takes the password's bytes as they are.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
     }
 
     /// Whether both are the same.

@@ -14,6 +14,7 @@ pub mod engine;
 pub mod error;
 pub mod file;
 pub mod header;
+pub mod input;
 pub mod key;
 pub mod keyring;
 pub mod layout;

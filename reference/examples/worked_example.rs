@@ -1,0 +1,109 @@
+//! Prints the worked example of `docs/format.md` as Markdown: `cargo run -p phalanx-reference --example worked_example`.
+//! `vectors/format/worked-example.json` is the same file.
+
+use phalanx_reference::{self as reference, CHUNK_OVERHEAD, Cost, Recipe, Slot, TAG_LEN};
+
+fn main() {
+    file();
+    password();
+}
+
+fn file() {
+    let key = count(0);
+    let recipe = Recipe {
+        file_key: count(0x20),
+        suite: 1,
+        chunk_log2: 12,
+        slots: vec![Slot::Key { key }],
+        nonces: vec![count(0x40), count(0x50)],
+    };
+    let plaintext: Vec<u8> = (0..4097).map(|i| (i % 251) as u8).collect();
+    let file = reference::seal_file(&recipe, &plaintext);
+    assert_eq!(reference::open_file(&file, &[], &[key]).as_ref(), Ok(&plaintext));
+
+    let keys = reference::file_keys(&recipe.file_key, recipe.suite);
+    println!("Suite 1, chunk_log2 12, one key slot. Plaintext: 4097 bytes, byte i being i mod 251; so two chunks.\n");
+    println!("```");
+    line("key", &key);
+    line("file_key", &recipe.file_key);
+    println!();
+    line("key_id", &reference::key_id(&key));
+    line("kek", &reference::key_kek(&key));
+    line("wrapped", &reference::wrap(&reference::key_kek(&key), &recipe.file_key));
+    line("K_encrypt", &keys.encrypt);
+    line("K_mac", &keys.mac);
+    println!("```\n");
+
+    println!("The header:\n\n```");
+    let mut at = 0;
+    for (name, len) in [
+        ("magic", 7),
+        ("version", 1),
+        ("header_len", 4),
+        ("suite", 1),
+        ("chunk_log2", 1),
+        ("flags", 2),
+        ("slot_count", 2),
+        ("slot: type", 1),
+        ("slot: body_len", 2),
+        ("slot: key_id", 16),
+        ("slot: wrapped", 40),
+        ("tag", TAG_LEN),
+    ] {
+        line(&format!("{at:3}  {name}"), &file[at..at + len]);
+        at += len;
+    }
+    println!("```\n");
+
+    println!("The chunks:\n\n```");
+    for (i, chunk) in file[at..].chunks(CHUNK_OVERHEAD + 4096).enumerate() {
+        let (head, ciphertext) = chunk.split_at(CHUNK_OVERHEAD);
+        println!("chunk {i}, at {at}, {} bytes of ciphertext", ciphertext.len());
+        line(&format!("{at:4}  nonce"), &head[..16]);
+        line(&format!("{:4}  tag", at + 16), &head[16..]);
+        line("      D_0", &reference::sha3_256(ciphertext));
+        let mut bound = head[..16].to_vec();
+        bound.extend((i as u64).to_le_bytes());
+        bound.push(i as u8); // final: of these two chunks, the one with index 1 is the last
+        bound.extend(reference::sha3_256(ciphertext));
+        assert_eq!(reference::kmac256(&keys.mac, &bound, 256, "phalanx v1 chunk"), head[16..]);
+        line("      nonce ‖ i ‖ final", &bound[..25]);
+        if ciphertext.len() > 32 {
+            line(&format!("{:4}  ciphertext, first 16", at + 48), &ciphertext[..16]);
+            line(&format!("{:4}  ciphertext, last 16", at + chunk.len() - 16), &ciphertext[ciphertext.len() - 16..]);
+        } else {
+            line(&format!("{:4}  ciphertext", at + 48), ciphertext);
+        }
+        println!();
+        at += chunk.len();
+    }
+    println!("file length {}", file.len());
+    line("SHA3-256 of the whole file", &reference::sha3_256(&file));
+    println!("```\n");
+}
+
+fn password() {
+    let password = "correct horse battery staple";
+    let salt = count(0);
+    let cost = Cost { memory: 64, passes: 1, lanes: 1 };
+    let derived = reference::argon2id(password.as_bytes(), &salt, &[], &[], cost, 32);
+    let kek = reference::password_kek(password.as_bytes(), &salt, cost);
+    println!("A password slot's key, from the password `{password}` (its {} ASCII bytes):\n", password.len());
+    println!("```");
+    line("salt", &salt);
+    println!("{:29} {} KiB, {} pass, {} lane", "memory, passes, lanes", cost.memory, cost.passes, cost.lanes);
+    line("Argon2id", &derived);
+    line("kek", &kek);
+    line("wrapped (file_key as above)", &reference::wrap(&kek, &count::<32>(0x20)));
+    println!("```");
+}
+
+/// Bytes that count upwards.
+fn count<const N: usize>(from: u8) -> [u8; N] {
+    std::array::from_fn(|i| from + i as u8)
+}
+
+fn line(name: &str, bytes: &[u8]) {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    println!("{name:29} {hex}");
+}

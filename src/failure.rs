@@ -1,0 +1,142 @@
+//! How the command fails: one line on stderr, and an exit code that tells the kind.
+
+use phalanx_core::error::{Class, Error};
+use phalanx_core::output;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What a command ends in.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+/// The kind of a failure. The order is that of rank, should several paths fail in one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Code {
+    /// Anything else.
+    Other = 1,
+    /// The command line is at fault.
+    Usage = 2,
+    /// Input or output failed.
+    InputOutput = 4,
+    /// Not a whole, authentic Phalanx file for the keys at hand.
+    NotAuthentic = 3,
+}
+
+/// A failure with its line; without one where the line has been written already.
+#[derive(Debug)]
+pub struct Failure {
+    code: Code,
+    line: Option<String>,
+}
+
+impl Failure {
+    pub fn new(code: Code, line: impl Into<String>) -> Self {
+        Self { code, line: Some(line.into()) }
+    }
+
+    pub fn usage(line: impl Into<String>) -> Self {
+        Self::new(Code::Usage, line)
+    }
+
+    /// A failure at a path.
+    pub fn at(path: &Path, error: Error) -> Self {
+        Self::new(error.code(), format!("{}: {error}", shown(path)))
+    }
+
+    /// Writes the line, and gives the code.
+    pub fn report(&self) -> ExitCode {
+        if let Some(line) = &self.line {
+            complain(line);
+        }
+        ExitCode::from(self.code as u8)
+    }
+}
+
+/// An error that no path belongs to.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
+trait ErrorCode {
+    fn code(&self) -> Code;
+}
+
+impl ErrorCode for Error {
+    fn code(&self) -> Code {
+        match self.class() {
+            Class::NotAuthentic => Code::NotAuthentic,
+            Class::InputOutput => Code::InputOutput,
+            Class::Other => Code::Other,
+        }
+    }
+}
+
+/// Does something for each item, mostly a path. A failure does not stop the others: its line is written at once, and the worst is the outcome.
+pub fn each<T>(items: &[T], mut act: impl FnMut(&T) -> Outcome) -> Outcome {
+    let mut worst = None;
+    for item in items {
+        if let Err(failure) = act(item) {
+            failure.report();
+            worst = worst.max(Some(failure.code));
+        }
+    }
+    worst.map_or(Ok(()), |code| Err(Failure { code, line: None }))
+}
+
+/// Writes one line to stderr, whatever it contains.
+pub fn complain(line: impl Display) {
+    eprintln!("phalanx: {}", one_line(&line.to_string()));
+}
+
+/// Writes one line to stdout.
+pub fn say(line: impl Display) -> Outcome {
+    writeln!(io::stdout().lock(), "{}", one_line(&line.to_string())).map_err(|e| Error::Write(e).into())
+}
+
+/// A path as it may be shown: without control characters, which could deceive a terminal.
+pub fn shown(path: &Path) -> String {
+    one_line(&path.to_string_lossy()).into_owned()
+}
+
+fn one_line(text: &str) -> Cow<'_, str> {
+    // Besides control characters, those that turn the direction of text.
+    let hostile = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if text.contains(hostile) {
+        text.chars()
+            .flat_map(|c| if hostile(c) { c.escape_default().collect() } else { vec![c] })
+            .collect::<String>()
+            .into()
+    } else {
+        text.into()
+    }
+}
+
+/// A bug shows as one line too.
+pub fn report_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
+        complain(format!("internal error{place}: please report it; no output was left behind"));
+    }));
+}
+
+/// On Ctrl-C and the like: leaves no temporary file behind, then ends as the signal asks.
+pub fn clean_up_on_signals() -> Outcome {
+    let failed = |e: std::io::Error| Failure::new(Code::Other, format!("cannot catch signals: {e}"));
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in &mut signals {
+                let _ended = output::remove_unfinished();
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+        })
+        .map_err(failed)?;
+    Ok(())
+}

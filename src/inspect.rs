@@ -1,0 +1,119 @@
+//! `phalanx inspect`: what the header says, which nobody has vouched for before the file is opened.
+
+use crate::args::Inspect;
+use crate::failure::{self, Failure, Outcome, say, shown};
+use crate::paths::Input;
+use crate::secrets;
+use phalanx_core::header::Header;
+use phalanx_core::keyring::Keyring;
+use phalanx_core::layout::Layout;
+use phalanx_core::slot::Slot;
+use serde::Serialize;
+use std::path::PathBuf;
+
+pub fn run(args: &Inspect) -> Outcome {
+    // Only to show the names of keys: a machine without a keyring inspects as well.
+    let keyring = secrets::keyring().ok();
+    failure::each(&args.paths, |path: &PathBuf| {
+        let at_path = |e| Failure::at(path, e);
+        let input = Input::open(path)?;
+        let header = input.source()?.header().map_err(at_path)?;
+        let layout = input
+            .len()
+            .map(|len| Layout::for_file(header.bytes().len(), header.suite(), header.chunk_log2(), len))
+            .transpose()
+            .map_err(at_path)?;
+        let report = Report::new(shown(path), &header, layout.as_ref(), keyring.as_ref());
+        if args.json {
+            return say(serde_json::to_string(&report).expect("a report has no odd keys"));
+        }
+        report.lines().into_iter().try_for_each(say)
+    })
+}
+
+/// Everything that shows without a key. The names of the fields are those of `--json`.
+#[derive(Serialize)]
+struct Report {
+    path: String,
+    version: u8,
+    suite: u8,
+    cipher: &'static str,
+    header_bytes: usize,
+    chunk_bytes: u64,
+    /// Unknown for a pipe, like the next two.
+    chunks: Option<u64>,
+    plaintext_bytes: Option<u64>,
+    file_bytes: Option<u64>,
+    slots: Vec<SlotReport>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum SlotReport {
+    Padding { bytes: usize },
+    Password { memory_kib: u32, passes: u32, lanes: u8 },
+    Key { id: String, name: Option<String> },
+    Unknown { number: u8, bytes: usize },
+}
+
+impl Report {
+    fn new(path: String, header: &Header, layout: Option<&Layout>, keyring: Option<&Keyring>) -> Self {
+        Self {
+            path,
+            version: 1,
+            suite: header.suite().id(),
+            cipher: header.suite().name(),
+            header_bytes: header.bytes().len(),
+            chunk_bytes: 1 << header.chunk_log2(),
+            chunks: layout.map(Layout::chunks),
+            plaintext_bytes: layout.map(Layout::plaintext_len),
+            file_bytes: layout.map(Layout::file_len),
+            slots: header.slots().iter().map(|slot| SlotReport::new(slot, keyring)).collect(),
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let number = |n: Option<u64>| n.map_or("?".into(), |n| n.to_string());
+        let mut lines = vec![
+            self.path.clone(),
+            format!("  format     Phalanx {}", self.version),
+            format!("  cipher     {} (suite {})", self.cipher, self.suite),
+            format!("  chunks     {} of up to {} bytes", number(self.chunks), self.chunk_bytes),
+            format!("  plaintext  {} bytes", number(self.plaintext_bytes)),
+            format!("  file       {} bytes, {} of them header", number(self.file_bytes), self.header_bytes),
+        ];
+        let slots = self.slots.iter().enumerate();
+        lines.extend(slots.map(|(i, slot)| format!("  slot {:<5} {}", i + 1, slot.text())));
+        lines
+    }
+}
+
+impl SlotReport {
+    fn new(slot: &Slot, keyring: Option<&Keyring>) -> Self {
+        match slot {
+            Slot::Padding(body) => SlotReport::Padding { bytes: body.len() },
+            Slot::Password { kdf, .. } => {
+                SlotReport::Password { memory_kib: kdf.memory_kib, passes: kdf.passes, lanes: kdf.lanes }
+            }
+            Slot::Key { id, .. } => {
+                let name = keyring.and_then(|ring| ring.find(id).ok().flatten()).map(|(name, _)| name);
+                SlotReport::Key { id: id.to_string(), name }
+            }
+            Slot::Unknown { kind, body } => SlotReport::Unknown { number: *kind, bytes: body.len() },
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            SlotReport::Padding { bytes } => format!("padding, {bytes} bytes"),
+            SlotReport::Password { memory_kib, passes, lanes } => {
+                format!("password, Argon2id with {memory_kib} KiB, {passes} passes, {lanes} lanes")
+            }
+            SlotReport::Key { id, name: Some(name) } => format!("key {id} ({name} in the keyring)"),
+            SlotReport::Key { id, name: None } => format!("key {id} (not in the keyring)"),
+            SlotReport::Unknown { number, bytes } => {
+                format!("of type {number}, not known to this program, {bytes} bytes")
+            }
+        }
+    }
+}

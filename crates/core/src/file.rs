@@ -303,7 +303,7 @@ impl Transfer<'_> {
             if len == 0 && index > 0 {
                 return Err(Error::Cut("an empty chunk"));
             }
-            stream.ended = stream.reader.fill_buf().map_err(Error::Read)?.is_empty();
+            stream.ended = ends_here(&mut stream.reader)?;
             stream.next += 1;
             unit.data.end = unit.data.start + len;
             unit.bind = Bind::Chunk { index, last: stream.ended };
@@ -399,6 +399,17 @@ impl Transfer<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether nothing follows: looks ahead without taking anything.
+fn ends_here(reader: &mut impl BufRead) -> Result<bool> {
+    loop {
+        match reader.fill_buf() {
+            Ok(ahead) => return Ok(ahead.is_empty()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::Read(e)),
+        }
     }
 }
 

@@ -1,0 +1,67 @@
+//! What the core's tests share.
+#![allow(dead_code)]
+
+use phalanx_core::chunk::Levels;
+use phalanx_core::cpu::CpuEngine;
+use phalanx_core::engine::Engine;
+use phalanx_core::key::{KeyId, Password, SecretKey};
+use phalanx_core::slot::KeySource;
+use phalanx_kernels::{aes, keccak};
+use std::sync::Arc;
+
+/// Bytes that tell where they belong: byte i is i mod 251.
+pub fn painted(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+/// The sizes around every edge of blocks, slices and chunks of 1 MiB.
+pub const SIZES: &[usize] = &[
+    0,
+    1,
+    15,
+    16,
+    17,
+    135,
+    136,
+    137,
+    4095,
+    4096,
+    4097,
+    8 * 4096 - 1,
+    8 * 4096,
+    8 * 4096 + 1,
+    100_000,
+    (1 << 20) - 1,
+    1 << 20,
+    (1 << 20) + 1,
+];
+
+/// The serial engine by every kernel of this machine, and the parallel engine by the fastest.
+pub fn engines() -> Vec<Arc<dyn Engine>> {
+    let fastest = Levels::detect();
+    let of_aes = aes::Level::available().map(|aes| Levels { aes, ..fastest });
+    let of_keccak = keccak::Level::available().map(|keccak| Levels { keccak, ..fastest });
+    let serial = of_aes.chain(of_keccak).map(|levels| Arc::new(CpuEngine::serial(levels)) as Arc<dyn Engine>);
+    serial.chain([Arc::new(CpuEngine::parallel(4, fastest)) as Arc<dyn Engine>]).collect()
+}
+
+/// Keys and passwords at hand.
+#[derive(Clone, Default)]
+pub struct AtHand {
+    pub keys: Vec<SecretKey>,
+    pub password: Option<Password>,
+}
+
+impl KeySource for AtHand {
+    fn key(&self, id: &KeyId) -> phalanx_core::Result<Option<SecretKey>> {
+        Ok(self.keys.iter().find(|key| key.id() == *id).cloned())
+    }
+
+    fn password(&self) -> phalanx_core::Result<Option<Password>> {
+        Ok(self.password.clone())
+    }
+}
+
+pub fn unhex(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
+}

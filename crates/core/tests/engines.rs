@@ -1,0 +1,165 @@
+//! Every engine gives the bytes of the reference: one set of checks, run once an engine.
+
+mod common;
+
+use common::{SIZES, engines, painted};
+use phalanx_core::Suite;
+use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
+use phalanx_core::key::{ContentKeys, SecretKey};
+use phalanx_kernels::keccak::sha3_256;
+use phalanx_reference as reference;
+use std::ops::Range;
+
+const FILE_KEY: [u8; 32] = [7; 32];
+
+/// Nonces whose counters carry over 32 bits, over 64, over all, and not at all.
+fn nonce(i: usize) -> [u8; 16] {
+    let high = (i as u128 + 1) << 64;
+    [high, high | 0xffff_fffe, high | 0xffff_ffff_ffff_fffe, u128::MAX - 2][i % 4].to_be_bytes()
+}
+
+/// A job of units of these lengths, with gaps between them.
+fn job(
+    engine: &dyn Engine,
+    suite: Suite,
+    keys: Vec<ContentKeys>,
+    lengths: &[usize],
+    bind: impl Fn(usize) -> Bind,
+) -> Job {
+    const GAP: usize = 3;
+    let len = lengths.iter().map(|n| n + GAP).sum();
+    let mut job = Job::new(Op::Seal, suite, keys.into(), engine.buffer(len).unwrap());
+    job.buf.copy_from_slice(&painted(len));
+    let mut at = 0;
+    for (i, n) in lengths.iter().enumerate() {
+        let key = (i % job.keys.len()) as u32;
+        job.units.push(Unit { key, nonce: nonce(i), bind: bind(i), data: at..at + n, tag: [0; 32] });
+        at += n + GAP;
+    }
+    job
+}
+
+/// What the unit would be in a file or message.
+fn stored(job: &Job, i: usize) -> Vec<u8> {
+    let unit = &job.units[i];
+    [&unit.nonce[..], &unit.tag, &job.buf[unit.data.clone()]].concat()
+}
+
+/// Opening gives back the plaintext, and finds each unit that was altered while it leaves the others whole.
+fn check_opening(engine: &dyn Engine, mut job: Job, plain: &[u8]) {
+    let name = &engine.info().name;
+    job.op = Op::Open;
+    let sealed = job.buf.to_vec();
+    assert!(engine.run(&mut job).unwrap().all_passed(), "{name}");
+    assert_eq!(&job.buf[..], plain, "{name}");
+
+    type Alter = fn(&mut Unit, &mut [u8]);
+    let alterations: [Alter; 5] = [
+        |unit, _| unit.tag[31] ^= 1,
+        |unit, _| unit.nonce[0] ^= 128,
+        |unit, data| if let Some(byte) = data[unit.data.clone()].last_mut() { *byte ^= 1 } else { unit.tag[0] ^= 1 },
+        |unit, data| if let Some(byte) = data[unit.data.clone()].first_mut() { *byte ^= 128 } else { unit.tag[0] ^= 1 },
+        |unit, _| match &mut unit.bind {
+            Bind::Chunk { index, .. } => *index ^= 1 << 63,
+            Bind::Message { ad } => ad[0] ^= 1,
+        },
+    ];
+    for (round, alter) in alterations.iter().enumerate() {
+        job.buf.copy_from_slice(&sealed);
+        let units = job.units.clone();
+        let altered: Vec<usize> = (0..units.len()).filter(|i| i % 3 == round % 3).collect();
+        for &i in &altered {
+            alter(&mut job.units[i], &mut job.buf);
+        }
+        assert_eq!(engine.run(&mut job).unwrap().failed(), altered, "{name}: alteration {round}");
+        for (i, unit) in units.iter().enumerate().filter(|(i, _)| !altered.contains(i)) {
+            let range: Range<usize> = unit.data.clone();
+            assert_eq!(job.buf[range.clone()], plain[range], "{name}: alteration {round}, unit {i}");
+        }
+        job.units = units;
+    }
+}
+
+#[test]
+fn chunks_are_those_of_the_reference() {
+    let engines = engines();
+    for &suite in Suite::ALL {
+        let keys = reference::file_keys(&FILE_KEY, suite.id());
+        for &size in SIZES {
+            let bind = |i: usize| Bind::Chunk { index: i as u64 * 1_000_000_007, last: i == 2 };
+            let lengths = if size < 100_000 { [size; 3].to_vec() } else { vec![size] };
+            let job = |engine| {
+                let content = SecretKey::from_slice(&FILE_KEY).unwrap().file_keys(suite).content;
+                job(engine, suite, vec![content], &lengths, bind)
+            };
+            let like = job(&*engines[0]);
+            let seal = |(i, unit): (usize, &Unit)| {
+                let Bind::Chunk { index, last } = bind(i) else { unreachable!() };
+                reference::seal_chunk(&keys, index, last.into(), &unit.nonce, &like.buf[unit.data.clone()])
+            };
+            let expected: Vec<_> = like.units.iter().enumerate().map(seal).collect();
+            for engine in &engines {
+                check(&**engine, job(&**engine), &expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_of_many_keys_are_those_of_the_reference() {
+    // Lengths that leave lanes half full in every way, and more units than one group takes.
+    let lengths: Vec<usize> = (0..150).map(|i| [0, 1, 16, 4095, 4096, 4097, 9000, 300][i % 8] + i).collect();
+    let users: Vec<[u8; 32]> = (0..20).map(|i| [i; 32]).collect();
+    let ad = |i: usize| format!("record {i}").into_bytes();
+    let engines = engines();
+    for &suite in Suite::ALL {
+        let job = |engine| {
+            let keys = users.iter().map(|u| SecretKey::from_slice(u).unwrap().message_keys(suite)).collect();
+            job(engine, suite, keys, &lengths, |i| Bind::Message { ad: sha3_256(&ad(i)) })
+        };
+        let like = job(&*engines[0]);
+        let seal = |(i, unit): (usize, &Unit)| {
+            let (key, data) = (&users[unit.key as usize], &like.buf[unit.data.clone()]);
+            reference::seal_message(key, suite.id(), &ad(i), &unit.nonce, data)
+        };
+        let expected: Vec<_> = like.units.iter().enumerate().map(seal).collect();
+        for engine in &engines {
+            check(&**engine, job(&**engine), &expected);
+        }
+    }
+}
+
+/// Sealing gives what is expected of each unit, and opening gives it back.
+fn check(engine: &dyn Engine, mut job: Job, expected: &[Vec<u8>]) {
+    let plain = job.buf.to_vec();
+    assert!(engine.run(&mut job).unwrap().all_passed());
+    for (i, expected) in expected.iter().enumerate() {
+        let (engine, suite, len) = (&engine.info().detail, job.suite.name(), job.units[i].data.len());
+        assert!(stored(&job, i) == *expected, "{engine}, {suite}, {len} bytes, unit {i}");
+    }
+    check_opening(engine, job, &plain);
+}
+
+#[test]
+fn a_job_without_units_is_nothing() {
+    for engine in engines() {
+        let keys = vec![SecretKey::from_slice(&FILE_KEY).unwrap().file_keys(Suite::default()).content];
+        let mut job = job(&*engine, Suite::default(), keys, &[], |_| unreachable!());
+        assert!(engine.run(&mut job).unwrap().all_passed());
+    }
+}
+
+#[test]
+fn bytes_outside_of_units_stay() {
+    for engine in engines() {
+        let keys = vec![SecretKey::from_slice(&FILE_KEY).unwrap().file_keys(Suite::default()).content];
+        let mut job = job(&*engine, Suite::default(), keys, &[1, 4096, 33, 70_000], |i| Bind::Chunk {
+            index: i as u64,
+            last: false,
+        });
+        let before = job.buf.to_vec();
+        engine.run(&mut job).unwrap();
+        let inside = |at: usize| job.units.iter().any(|unit| unit.data.contains(&at));
+        assert!((0..before.len()).all(|at| inside(at) || job.buf[at] == before[at]));
+    }
+}

@@ -1,0 +1,202 @@
+//! The file pipeline: every kind of source and sink, every engine, every size, against the reference.
+
+mod common;
+
+use common::{AtHand, SIZES, engines, painted};
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::file::{self, Progress, Sink, Source};
+use phalanx_core::header::FILE_CHUNK_LOG2;
+use phalanx_core::key::SecretKey;
+use phalanx_core::slot::{KdfLimit, Opener, Recipient, new_header};
+use phalanx_core::{Error, Result, Suite};
+use phalanx_reference as reference;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const KEY: [u8; 32] = [42; 32];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    File,
+    Stream,
+}
+
+const ENDS: [(End, End); 4] =
+    [(End::File, End::File), (End::File, End::Stream), (End::Stream, End::File), (End::Stream, End::Stream)];
+
+/// Runs `work` with the bytes behind a source and a sink of these kinds; returns what it wrote.
+fn through(input: &[u8], ends: (End, End), work: impl FnOnce(Source, Sink) -> Result<()>) -> Result<Vec<u8>> {
+    let (from, to) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    fs::write(from.path(), input).unwrap();
+    let file = File::open(from.path()).unwrap();
+    let source = if ends.0 == End::File { Source::new(&file).unwrap() } else { Source::stream(Dribble(input, 0)) };
+    let collected = Mutex::new(Vec::new());
+    let sink = match ends.1 {
+        End::File => Sink::File(to.as_file()),
+        End::Stream => Sink::Stream(Box::new(Collect(&collected))),
+    };
+    work(source, sink)?;
+    Ok(if ends.1 == End::File { fs::read(to.path()).unwrap() } else { collected.into_inner().unwrap() })
+}
+
+/// Reads in odd pieces, as pipes do.
+struct Dribble<'a>(&'a [u8], usize);
+
+impl Read for Dribble<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.1 += 1;
+        if self.1 % 7 == 3 {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let n = buf.len().min(1 + (self.1 * 7919) % 65536);
+        self.0.read(&mut buf[..n])
+    }
+}
+
+/// Takes odd pieces, as pipes do.
+struct Collect<'a>(&'a Mutex<Vec<u8>>);
+
+impl Write for Collect<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let mut all = self.0.lock().unwrap();
+        let n = buf.len().min(1 + (all.len() * 31) % 50_000);
+        all.extend_from_slice(&buf[..n]);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Count(AtomicU64);
+
+impl Progress for Count {
+    fn advance(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+fn opener() -> Opener<AtHand> {
+    let keys = vec![SecretKey::from_slice(&KEY).unwrap()];
+    Opener::new(AtHand { keys, password: None }, KdfLimit::default())
+}
+
+fn seal(dispatcher: &Dispatcher, suite: Suite, log2: u8, plain: &[u8], ends: (End, End)) -> Vec<u8> {
+    through(plain, ends, |source, sink| {
+        let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
+        let (header, keys) = new_header(suite, log2, &recipients)?;
+        let count = Count::default();
+        assert_eq!(file::seal(dispatcher, &header, &keys, source, sink, &count)?, plain.len() as u64);
+        assert_eq!(count.0.into_inner(), plain.len() as u64);
+        Ok(())
+    })
+    .unwrap()
+}
+
+fn open(dispatcher: &Dispatcher, stored: &[u8], ends: (End, End)) -> Result<Vec<u8>> {
+    through(stored, ends, |mut source, sink| {
+        let header = source.header()?;
+        let keys = opener().open(&header)?;
+        file::open(dispatcher, &header, &keys, source, sink, &()).map(drop)
+    })
+}
+
+#[test]
+fn every_size_goes_through_every_engine_and_opens_by_the_reference() {
+    for engine in engines() {
+        let dispatcher = Dispatcher::new(&[engine]);
+        for (i, &size) in SIZES.iter().chain(&[3 << 20, (5 << 20) + 4097]).enumerate() {
+            let plain = painted(size);
+            let suite = Suite::ALL[i % Suite::ALL.len()];
+            let stored = seal(&dispatcher, suite, FILE_CHUNK_LOG2, &plain, ENDS[i % 4]);
+            assert!(open(&dispatcher, &stored, ENDS[(i + 1) % 4]).unwrap() == plain, "{size}");
+            if size <= 100_000 {
+                assert!(reference::open_file(&stored, &[], &[KEY]).unwrap() == plain, "{size}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_pair_of_ends_with_small_chunks() {
+    for engine in engines() {
+        let lanes = engine.info().lanes;
+        let dispatcher = Dispatcher::new(&[engine]);
+        for ends in ENDS {
+            // 300 chunks: more than one vectored call moves, several jobs for each lane.
+            for size in [0, 1, 4096, 4097, 300 * 4096, 300 * 4096 + 1] {
+                let plain = painted(size);
+                let stored = seal(&dispatcher, Suite::default(), 12, &plain, ends);
+                if size <= 4097 {
+                    assert!(reference::open_file(&stored, &[], &[KEY]).unwrap() == plain, "{ends:?} {size} {lanes}");
+                }
+                for back in ENDS {
+                    assert!(open(&dispatcher, &stored, back).unwrap() == plain, "{ends:?} {back:?} {size} {lanes}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn several_engines_share_one_piece_of_work() {
+    let dispatcher = Dispatcher::new(&engines());
+    let plain = painted(40 << 20);
+    let stored = seal(&dispatcher, Suite::default(), FILE_CHUNK_LOG2, &plain, (End::File, End::Stream));
+    assert!(open(&dispatcher, &stored, (End::Stream, End::File)).unwrap() == plain);
+}
+
+#[test]
+fn no_two_runs_give_the_same_bytes() {
+    let dispatcher = Dispatcher::new(&engines()[..1]);
+    let seal = || seal(&dispatcher, Suite::default(), FILE_CHUNK_LOG2, b"the same", ENDS[0]);
+    let (a, b) = (seal(), seal());
+    assert_ne!(a[a.len() - 56..], b[b.len() - 56..]);
+}
+
+#[test]
+fn a_failing_sink_ends_the_run() {
+    struct Full(usize);
+    impl Write for Full {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(buf.len()).ok_or(io::ErrorKind::StorageFull)?;
+            Ok(buf.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    for engine in engines() {
+        let dispatcher = Dispatcher::new(&[engine]);
+        let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
+        let (header, keys) = new_header(Suite::default(), FILE_CHUNK_LOG2, &recipients).unwrap();
+        let plain = painted(30 << 20);
+        let sink = Sink::Stream(Box::new(Full(9 << 20)));
+        let error = file::seal(&dispatcher, &header, &keys, Source::stream(&plain[..]), sink, &()).unwrap_err();
+        assert!(matches!(error, Error::Write(_)), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_or_grows_is_refused() {
+    struct Truncate<'a>(&'a File, u64);
+    impl Progress for Truncate<'_> {
+        fn advance(&self, _: u64) {
+            self.0.set_len(self.1).unwrap();
+        }
+    }
+    let dispatcher = Dispatcher::new(&engines()[..1]);
+    let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
+    let (header, keys) = new_header(Suite::default(), FILE_CHUNK_LOG2, &recipients).unwrap();
+    for len in [1 << 20, 40 << 20] {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(30 << 20).unwrap();
+        let (source, progress) = (Source::new(&file).unwrap(), Truncate(&file, len));
+        let error = file::seal(&dispatcher, &header, &keys, source, Sink::Nothing, &progress).unwrap_err();
+        assert!(matches!(error, Error::Changed), "{error}");
+    }
+}

@@ -200,32 +200,25 @@ fn is_there(dir: &File, name: &OsStr) -> Result<bool> {
 }
 
 fn copy_xattrs(from: &File, to: &File) -> rustix::io::Result<()> {
-    let names = match sized(|buf| fs::flistxattr(from, buf)) {
+    let mut names = match fs::flistxattr_query(from) {
         Err(Errno::NOTSUP | Errno::NOSYS) => return Ok(()),
-        names => names?,
+        len => vec![0; len?],
     };
+    let len = fs::flistxattr(from, &mut names[..])?;
+    names.truncate(len);
     for name in names.split(|b| *b == 0).filter(|name| !name.is_empty()) {
         if name.starts_with(b"security.") || name.starts_with(b"trusted.") {
             continue;
         }
-        let value = match sized(|buf| fs::fgetxattr(from, name, buf)) {
-            Err(Errno::NODATA) => continue,
-            value => value?,
-        };
+        let mut value = vec![0; fs::fgetxattr_query(from, name)?];
+        let len = fs::fgetxattr(from, name, &mut value[..])?;
+        value.truncate(len);
         match fs::fsetxattr(to, name, &value, XattrFlags::empty()) {
             Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS | Errno::PERM | Errno::ACCESS) => {}
             Err(e) => return Err(e),
         }
     }
     Ok(())
-}
-
-/// Calls with a buffer of the length that the call itself asks for.
-fn sized(call: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
-    let mut buf = vec![0; call(&mut [])?];
-    let len = call(&mut buf)?;
-    buf.truncate(len);
-    Ok(buf)
 }
 
 fn write_error(e: Errno) -> Error {

@@ -2,7 +2,7 @@
 //! Each command's arguments are then validated into a type of its own.
 
 use crate::failure::{Failure, Outcome};
-use crate::paths::{Destination, Place};
+use crate::paths::Destination;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use phalanx_core::Suite;
@@ -82,6 +82,10 @@ pub struct Unprotect {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     keys: KeyArgs,
+    /// Save the intact chunks of a damaged file: zeros stand for the rest, the lost ranges are listed, and the exit
+    /// code is still 3
+    #[arg(long, conflicts_with = "recursive")]
+    salvage: bool,
     #[command(flatten)]
     destination: DestinationArgs,
     #[command(flatten)]
@@ -142,6 +146,9 @@ struct DestinationArgs {
     /// Write to this file, or into this existing folder; - is standard output
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
+    /// Take whole folders, mirrored file by file
+    #[arg(short = 'R', long)]
+    recursive: bool,
     /// Overwrite existing outputs
     #[arg(short, long)]
     force: bool,
@@ -249,7 +256,7 @@ pub struct Engines {
 
 /// What `protect` is to do.
 pub struct ProtectPlan {
-    pub places: Vec<Place>,
+    pub paths: Vec<PathBuf>,
     pub destination: Destination,
     pub keys: ProtectKeys,
     pub suite: Suite,
@@ -259,34 +266,25 @@ pub struct ProtectPlan {
 impl Protect {
     pub fn validate(self) -> Outcome<ProtectPlan> {
         let destination = self.destination.validate(&self.paths)?;
-        let name = |path: &PathBuf| {
-            let mut name = path.file_name()?.to_owned();
-            name.push(".phx");
-            Some(path.with_file_name(name))
-        };
-        let places = destination.places(self.paths, name, "not a file's name")?;
-        Ok(ProtectPlan { places, destination, keys: self.keys, suite: self.cipher.into(), engine: self.engine })
+        let (keys, suite, engine) = (self.keys, self.cipher.into(), self.engine);
+        Ok(ProtectPlan { paths: self.paths, destination, keys, suite, engine })
     }
 }
 
 /// What `unprotect` is to do.
 pub struct UnprotectPlan {
-    pub places: Vec<Place>,
+    pub paths: Vec<PathBuf>,
     pub destination: Destination,
     pub keys: KeyArgs,
     pub engine: EngineArgs,
+    pub salvage: bool,
 }
 
 impl Unprotect {
     pub fn validate(self) -> Outcome<UnprotectPlan> {
         let destination = self.destination.validate(&self.paths)?;
-        let name = |path: &PathBuf| {
-            let is_phx = path.extension().is_some_and(|e| e == "phx");
-            (is_phx && path.file_stem().is_some()).then(|| path.with_extension(""))
-        };
-        let places =
-            destination.places(self.paths, name, "the name does not end in .phx: name the output by --output")?;
-        Ok(UnprotectPlan { places, destination, keys: self.keys, engine: self.engine })
+        let (keys, engine, salvage) = (self.keys, self.engine, self.salvage);
+        Ok(UnprotectPlan { paths: self.paths, destination, keys, engine, salvage })
     }
 }
 
@@ -298,10 +296,10 @@ impl Verify {
 }
 
 impl DestinationArgs {
-    fn validate(&self, paths: &[PathBuf]) -> Outcome<Destination> {
+    fn validate(self, paths: &[PathBuf]) -> Outcome<Destination> {
         crate::paths::one_stdin(paths)?;
-        let destination =
-            Destination { output: self.output.clone(), force: self.force, remove: self.remove, sync: !self.no_sync };
+        let Self { output, force, remove, no_sync, recursive } = self;
+        let destination = Destination { output, force, remove, sync: !no_sync, recursive };
         destination.check(paths)?;
         Ok(destination)
     }

@@ -47,6 +47,16 @@ impl Failure {
         Self::new(error.code(), format!("{}: {error}", shown(path)))
     }
 
+    /// A failure whose line has been written already.
+    pub fn told(code: Code) -> Self {
+        Self { code, line: None }
+    }
+
+    /// Its kind.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
     /// Writes the line, and gives the code.
     pub fn report(&self) -> ExitCode {
         if let Some(line) = &self.line {
@@ -86,7 +96,7 @@ pub fn each<T>(items: &[T], mut act: impl FnMut(&T) -> Outcome) -> Outcome {
             worst = worst.max(Some(failure.code));
         }
     }
-    worst.map_or(Ok(()), |code| Err(Failure { code, line: None }))
+    worst.map_or(Ok(()), |code| Err(Failure::told(code)))
 }
 
 /// Writes one line to stderr, whatever it contains.

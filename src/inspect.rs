@@ -17,7 +17,7 @@ pub fn run(args: &Inspect) -> Outcome {
     failure::each(&args.paths, |path: &PathBuf| {
         let at_path = |e| Failure::at(path, e);
         let input = Input::open(path)?;
-        let header = input.source()?.header().map_err(at_path)?;
+        let header = input.source().and_then(|mut source| source.header()).map_err(at_path)?;
         let layout = input
             .len()
             .map(|len| Layout::for_file(header.bytes().len(), header.suite(), header.chunk_log2(), len))

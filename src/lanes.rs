@@ -12,6 +12,8 @@ use std::thread;
 /// Engines that have been chosen.
 pub struct Lanes {
     pub dispatcher: Dispatcher,
+    /// The CPU threads that work on many small files, one file each.
+    pub threads: usize,
     /// In words, for `--verbose`.
     pub description: String,
 }
@@ -31,7 +33,8 @@ pub fn choose(args: &EngineArgs) -> Outcome<Lanes> {
         }
     };
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
-    Ok(Lanes { dispatcher: Dispatcher::new(&[engine]), description })
+    let threads = if args.engine == EngineName::Serial { 1 } else { threads };
+    Ok(Lanes { dispatcher: Dispatcher::new(&[engine]), threads, description })
 }
 
 /// The CPU threads to use.

@@ -4,6 +4,7 @@
 mod args;
 mod engines;
 mod failure;
+mod hardening;
 mod inspect;
 mod key;
 mod lanes;
@@ -11,9 +12,13 @@ mod manual;
 mod paths;
 mod progress;
 mod protect;
+mod salvage;
 mod secrets;
+mod transfer;
+mod tree;
 mod unprotect;
 mod verify;
+mod walk;
 
 use args::Command;
 use failure::Outcome;
@@ -28,6 +33,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Outcome {
+    hardening::harden();
     let args = args::parse()?;
     failure::clean_up_on_signals()?;
     match args.command {

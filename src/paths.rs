@@ -4,6 +4,7 @@ use crate::failure::{Failure, Outcome, shown};
 use phalanx_core::file::{Sink, Source};
 use phalanx_core::output::{Existing, Output};
 use phalanx_core::{Error, input};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -11,11 +12,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Where outputs go, and how.
+#[derive(Clone)]
 pub struct Destination {
     pub output: Option<PathBuf>,
     pub force: bool,
     pub remove: bool,
     pub sync: bool,
+    /// Whether inputs may be folders.
+    pub recursive: bool,
 }
 
 /// One input and its output.
@@ -37,30 +41,30 @@ impl Destination {
         Ok(())
     }
 
-    /// The places of all inputs; `name` gives the output that belongs beside an input.
-    pub fn places(
-        &self,
-        paths: Vec<PathBuf>,
-        name: impl Fn(&PathBuf) -> Option<PathBuf>,
-        nameless: &str,
-    ) -> Outcome<Vec<Place>> {
+    /// The places of all inputs; `beside` gives the output that belongs beside an input.
+    pub fn places(&self, paths: &[PathBuf], beside: impl Fn(&Path) -> Option<PathBuf>) -> Outcome<Vec<Place>> {
         let folder = self.output.as_deref().filter(|o| !is_dash(o) && o.is_dir());
-        let place = |input: PathBuf| {
+        let place = |input: &PathBuf| {
+            let nameless =
+                || Failure::usage(format!("{}: cannot tell the output's name: name it by --output", shown(input)));
+            let beside = || Some(&**input).filter(|i| !is_dash(i)).and_then(&beside).ok_or_else(nameless);
             let output = match (&self.output, folder) {
+                (Some(_), Some(folder)) => folder.join(beside()?.file_name().unwrap_or_default()),
                 (Some(output), None) => output.clone(),
-                (None, _) if is_dash(&input) => "-".into(),
-                (_, folder) => {
-                    let named = || Failure::usage(format!("{}: {nameless}", shown(&input)));
-                    let beside = Some(&input).filter(|i| !is_dash(i)).and_then(&name).ok_or_else(named)?;
-                    folder.map_or(beside.clone(), |folder| folder.join(beside.file_name().unwrap_or_default()))
-                }
+                (None, _) if is_dash(input) => "-".into(),
+                (None, _) => beside()?,
             };
-            Ok(Place { input, output })
+            Ok(Place { input: input.clone(), output })
         };
-        paths.into_iter().map(place).collect()
+        paths.iter().map(place).collect()
     }
 
-    fn existing(&self) -> Existing {
+    /// The same, but no input is deleted.
+    pub fn without_remove(&self) -> Self {
+        Self { remove: false, ..self.clone() }
+    }
+
+    pub fn existing(&self) -> Existing {
         if self.force { Existing::Replace } else { Existing::Keep }
     }
 }
@@ -95,13 +99,24 @@ impl Input {
         Ok(Self { path: path.to_owned(), file: file.map_err(|e| Failure::at(path, e))? })
     }
 
+    /// Opens a file in a folder of a tree; no link is followed. `path` is for messages.
+    pub fn open_in(folder: &File, name: &OsStr, path: PathBuf) -> Outcome<Self> {
+        let file = input::open_in(folder, name).map_err(|e| Failure::at(&path, e))?;
+        Ok(Self { path, file })
+    }
+
+    /// The opened file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     /// What the pipeline reads.
-    pub fn source(&self) -> Outcome<Source<'_>> {
+    pub fn source(&self) -> phalanx_core::Result<Source<'_>> {
         if is_dash(&self.path) {
             // Standard input may be a file that somebody has read a part of: it is taken as it comes.
             return Ok(Source::stream(&self.file));
         }
-        Source::new(&self.file).map_err(|e| Failure::at(&self.path, Error::Read(e)))
+        Source::new(&self.file).map_err(Error::Read)
     }
 
     /// Deletes the input, if its name still stands for what was read.
@@ -169,8 +184,8 @@ impl Target {
 }
 
 /// Refuses to write protected bytes to a terminal, unless that was asked for in so many words.
-pub fn refuse_terminal(destination: &Destination, places: &[Place]) -> Outcome {
-    if destination.output.is_none() && places.iter().any(|p| is_dash(&p.output)) && io::stdout().is_terminal() {
+pub fn refuse_terminal(destination: &Destination, paths: &[PathBuf]) -> Outcome {
+    if destination.output.is_none() && paths.iter().any(|p| is_dash(p)) && io::stdout().is_terminal() {
         return Err(Failure::usage("protected bytes are not for a terminal: name an --output, or - to insist"));
     }
     Ok(())

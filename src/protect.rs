@@ -1,44 +1,46 @@
 //! `phalanx protect`
 
 use crate::args::{ProtectPlan, Verbosity};
-use crate::failure::{self, Outcome, complain, shown};
-use crate::lanes::{self, Lanes};
-use crate::paths::{self, Input, Place, Target, blame};
-use crate::progress::Meter;
+use crate::failure::Outcome;
+use crate::paths::{self, Input, Target};
 use crate::secrets::Recipients;
+use crate::transfer::{Action, Transfer};
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::file::{self, Progress};
 use phalanx_core::header::FILE_CHUNK_LOG2;
-use phalanx_core::{file, slot};
+use phalanx_core::{Result, Suite, slot};
+use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
-    paths::refuse_terminal(&plan.destination, &plan.places)?;
-    let lanes = lanes::choose(&plan.engine)?;
-    let recipients = Recipients::new(plan.keys);
-    let protect = Protect { lanes, recipients, suite: plan.suite, destination: plan.destination, verbosity };
-    failure::each(&plan.places, |place| protect.one(place))
+    paths::refuse_terminal(&plan.destination, &plan.paths)?;
+    let action = Protect { recipients: Recipients::new(plan.keys), suite: plan.suite };
+    Transfer::new(action, plan.destination, &plan.engine, verbosity)?.run(&plan.paths)
 }
 
 struct Protect {
-    lanes: Lanes,
     recipients: Recipients,
-    suite: phalanx_core::Suite,
-    destination: paths::Destination,
-    verbosity: Verbosity,
+    suite: Suite,
 }
 
-impl Protect {
-    fn one(&self, place: &Place) -> Outcome {
-        let input = Input::open(&place.input)?;
-        let target = Target::create(place, &input, &self.destination)?;
-        let (header, keys) = slot::new_header(self.suite, FILE_CHUNK_LOG2, self.recipients.get()?)?;
-        let meter = Meter::new(shown(&place.input), input.len(), self.verbosity);
-        let done = file::seal(&self.lanes.dispatcher, &header, &keys, input.source()?, target.sink(), &meter);
-        meter.finish();
-        let bytes = done.map_err(|e| blame(place, e))?;
-        target.commit(place, &input, &self.destination)?;
-        if self.verbosity.verbose {
-            let (from, to) = (shown(&place.input), shown(&place.output));
-            complain(format!("{from} → {to}: {}, {}", meter.summary(bytes), self.lanes.description));
-        }
-        Ok(())
+impl Action for Protect {
+    fn output_name(&self, name: &OsStr) -> Option<OsString> {
+        let mut name = name.to_owned();
+        name.push(".phx");
+        Some(name)
+    }
+
+    fn prepare(&self) -> Outcome {
+        self.recipients.find().map(drop)
+    }
+
+    fn transfer(
+        &self,
+        dispatcher: &Dispatcher,
+        input: &Input,
+        target: &Target,
+        progress: &dyn Progress,
+    ) -> Result<u64> {
+        let (header, keys) = slot::new_header(self.suite, FILE_CHUNK_LOG2, self.recipients.found())?;
+        file::seal(dispatcher, &header, &keys, input.source()?, target.sink(), progress)
     }
 }

@@ -8,13 +8,12 @@ use phalanx_core::key::{KeyId, Password, SecretKey};
 use phalanx_core::keyring::{self, Keyring};
 use phalanx_core::slot::{KdfLimit, KeySource, Opener, Recipient};
 use phalanx_core::{Error, Result};
-use std::cell::OnceCell;
 use std::env;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use zeroize::Zeroizing;
 
 const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
@@ -52,22 +51,29 @@ pub fn read_key_file(path: &Path) -> Outcome<SecretKey> {
 /// The recipients of new files, found out once, when the first file is ready for them.
 pub struct Recipients {
     keys: ProtectKeys,
-    found: OnceCell<Vec<Recipient>>,
+    found: OnceLock<Vec<Recipient>>,
+    asking: Mutex<()>,
 }
 
 impl Recipients {
     pub fn new(keys: ProtectKeys) -> Self {
-        Self { keys, found: OnceCell::new() }
+        Self { keys, found: OnceLock::new(), asking: Mutex::new(()) }
     }
 
-    pub fn get(&self) -> Outcome<&[Recipient]> {
-        if self.found.get().is_none() {
-            let _ = self.found.set(self.find()?);
-        }
-        Ok(self.found.get().expect("it has just been set"))
+    /// Reads the keys and asks for the password, unless that has been done.
+    pub fn find(&self) -> Outcome<&[Recipient]> {
+        once(&self.found, &self.asking, || self.ask()).map(Vec::as_slice)
     }
 
-    fn find(&self) -> Outcome<Vec<Recipient>> {
+    /// What has been found.
+    ///
+    /// # Panics
+    /// If [`Recipients::find`] has not succeeded before.
+    pub fn found(&self) -> &[Recipient] {
+        self.found.get().expect("the action was prepared")
+    }
+
+    fn ask(&self) -> Outcome<Vec<Recipient>> {
         let args = &self.keys.keys;
         let mut recipients = Vec::new();
         for key in named_keys(args)? {
@@ -97,6 +103,7 @@ pub struct AtHand {
     /// Whether the variable, or the user, may be asked for a password.
     ask: bool,
     password: OnceLock<Option<Password>>,
+    asking: Mutex<()>,
 }
 
 /// What opens files with the keys at hand.
@@ -109,6 +116,7 @@ pub fn opener(args: &KeyArgs) -> Outcome<Opener<AtHand>> {
         password_file: args.password_file.clone(),
         given,
         password: OnceLock::new(),
+        asking: Mutex::new(()),
     };
     Ok(Opener::new(at_hand, KdfLimit::default()))
 }
@@ -123,10 +131,7 @@ impl KeySource for AtHand {
     }
 
     fn password(&self) -> Result<Option<Password>> {
-        if self.password.get().is_none() {
-            let _ = self.password.set(self.find_password()?);
-        }
-        Ok(self.password.get().expect("it has just been set").clone())
+        once(&self.password, &self.asking, || self.find_password()).cloned()
     }
 }
 
@@ -142,6 +147,18 @@ impl AtHand {
             Some(password) => Ok(Some(password)),
             // Without a terminal there is nobody to ask.
             None => prompt("Password: ").ok().map(not_empty).transpose(),
+        }
+    }
+}
+
+/// The content of `cell`, which one thread fills while the others wait: nobody is asked twice.
+fn once<'a, T, E>(cell: &'a OnceLock<T>, asking: &Mutex<()>, ask: impl FnOnce() -> Result<T, E>) -> Result<&'a T, E> {
+    let _asking = asking.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    match cell.get() {
+        Some(found) => Ok(found),
+        None => {
+            let found = ask()?;
+            Ok(cell.get_or_init(|| found))
         }
     }
 }

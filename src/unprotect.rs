@@ -1,44 +1,50 @@
 //! `phalanx unprotect`
 
 use crate::args::{UnprotectPlan, Verbosity};
-use crate::failure::{self, Outcome, complain, shown};
-use crate::lanes::{self, Lanes};
-use crate::paths::{Destination, Input, Place, Target, blame};
-use crate::progress::Meter;
+use crate::failure::Outcome;
+use crate::paths::{Input, Target};
 use crate::secrets::{self, AtHand};
-use phalanx_core::file;
+use crate::transfer::{Action, Transfer};
+use phalanx_core::Result;
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::file::{self, Progress};
 use phalanx_core::slot::Opener;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
-    let lanes = lanes::choose(&plan.engine)?;
-    let opener = secrets::opener(&plan.keys)?;
-    let unprotect = Unprotect { lanes, opener, destination: plan.destination, verbosity };
-    failure::each(&plan.places, |place| unprotect.one(place))
+    let action = Unprotect { opener: secrets::opener(&plan.keys)? };
+    if plan.salvage {
+        return crate::salvage::run(&plan, &action.opener, verbosity);
+    }
+    Transfer::new(action, plan.destination, &plan.engine, verbosity)?.run(&plan.paths)
 }
 
 struct Unprotect {
-    lanes: Lanes,
     opener: Opener<AtHand>,
-    destination: Destination,
-    verbosity: Verbosity,
 }
 
-impl Unprotect {
-    fn one(&self, place: &Place) -> Outcome {
-        let input = Input::open(&place.input)?;
-        let mut source = input.source()?;
-        let header = source.header().map_err(|e| blame(place, e))?;
-        let target = Target::create(place, &input, &self.destination)?;
-        let keys = self.opener.open(&header).map_err(|e| blame(place, e))?;
-        let meter = Meter::new(shown(&place.input), input.len(), self.verbosity);
-        let done = file::open(&self.lanes.dispatcher, &header, &keys, source, target.sink(), &meter);
-        meter.finish();
-        let bytes = done.map_err(|e| blame(place, e))?;
-        target.commit(place, &input, &self.destination)?;
-        if self.verbosity.verbose {
-            let (from, to) = (shown(&place.input), shown(&place.output));
-            complain(format!("{from} → {to}: {}, {}", meter.summary(bytes), self.lanes.description));
-        }
-        Ok(())
+impl Action for Unprotect {
+    fn output_name(&self, name: &OsStr) -> Option<OsString> {
+        unprotected_name(name)
     }
+
+    fn transfer(
+        &self,
+        dispatcher: &Dispatcher,
+        input: &Input,
+        target: &Target,
+        progress: &dyn Progress,
+    ) -> Result<u64> {
+        let mut source = input.source()?;
+        let header = source.header()?;
+        let keys = self.opener.open(&header)?;
+        file::open(dispatcher, &header, &keys, source, target.sink(), progress)
+    }
+}
+
+/// The name without `.phx`.
+pub fn unprotected_name(name: &OsStr) -> Option<OsString> {
+    let name = Path::new(name);
+    name.extension().filter(|e| *e == "phx").and(name.file_stem()).map(OsStr::to_owned)
 }

@@ -15,7 +15,7 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
     failure::each(&args.paths, |path: &PathBuf| {
         let input = Input::open(path)?;
         let at_path = |e| Failure::at(path, e);
-        let mut source = input.source()?;
+        let mut source = input.source().map_err(at_path)?;
         let header = source.header().map_err(at_path)?;
         let keys = opener.open(&header).map_err(at_path)?;
         let meter = Meter::new(shown(path), input.len(), verbosity);

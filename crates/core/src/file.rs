@@ -117,7 +117,13 @@ pub fn open(
         }
         Source::Stream(_) => None,
     };
-    transfer(dispatcher, Op::Open, header, keys, source, sink, layout, progress)
+    let output = if let Sink::File(file) = sink { Some(file) } else { None };
+    let len = transfer(dispatcher, Op::Open, header, keys, source, sink, layout, progress)?;
+    if let Some(file) = output {
+        // Zeros at the end were left out as a hole.
+        file.set_len(len).map_err(Error::Write)?;
+    }
+    Ok(len)
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -349,7 +355,7 @@ impl Transfer<'_> {
 
     fn write_to_file(&self, job: &Job, file: &File, first: u64) -> Result<()> {
         let written = match self.op {
-            Op::Open => file.write_all_at(plaintext(job), first << self.chunk_log2),
+            Op::Open => write_sparse(file, plaintext(job), first << self.chunk_log2),
             Op::Seal => {
                 let mut offset = self.header_len as u64 + first * (self.chunk_len() + self.suite.overhead()) as u64;
                 self.write_records(job, |parts| {
@@ -415,6 +421,25 @@ fn ends_here(reader: &mut impl BufRead) -> Result<bool> {
 
 /// As many chunks as one vectored call moves.
 const BATCH: usize = 32;
+
+/// Writes to a new file, leaving out blocks of zeros: what was sparse, or could have been, becomes sparse.
+pub(crate) fn write_sparse(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    const BLOCK: usize = 64 * 1024;
+    let is_zero = |block: &[u8]| block.chunks(64).all(|part| part == &[0; 64][..part.len()]);
+    let mut at = 0;
+    while at < bytes.len() {
+        let block = |at: usize| &bytes[at..bytes.len().min(at + BLOCK)];
+        let start = at;
+        while at < bytes.len() && !is_zero(block(at)) {
+            at += block(at).len();
+        }
+        file.write_all_at(&bytes[start..at], offset + start as u64)?;
+        if at < bytes.len() {
+            at += block(at).len();
+        }
+    }
+    Ok(())
+}
 
 /// The bytes of a job whose chunks are all whole but the last.
 fn plaintext(job: &Job) -> &[u8] {

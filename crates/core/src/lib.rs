@@ -19,6 +19,7 @@ pub mod key;
 pub mod keyring;
 pub mod layout;
 pub mod output;
+pub mod salvage;
 pub mod slot;
 pub mod suite;
 

@@ -42,13 +42,18 @@ impl Output {
     /// The folder is opened once: what happens to its path afterwards does not move the output elsewhere.
     pub fn create(path: &Path, existing: Existing, mode: u32) -> Result<Self> {
         let no_name = || Error::Write(io::Error::new(io::ErrorKind::InvalidInput, "not a file's name"));
-        let name = path.file_name().ok_or_else(no_name)?.to_owned();
+        let name = path.file_name().ok_or_else(no_name)?;
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let dir = fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-        let dir = Arc::new(File::from(dir.map_err(write_error)?));
-        if existing == Existing::Keep && is_there(&dir, &name)? {
+        Self::create_in(Arc::new(File::from(dir.map_err(write_error)?)), name, existing, mode)
+    }
+
+    /// Begins a file that will be named `name` in an opened folder.
+    pub fn create_in(dir: Arc<File>, name: &OsStr, existing: Existing, mode: u32) -> Result<Self> {
+        if existing == Existing::Keep && is_there(&dir, name)? {
             return Err(Error::Exists);
         }
+        let name = name.to_owned();
         let temporary = temporary_name(&name);
         let mut unfinished = unfinished();
         let file = create_locked(&dir, &temporary, mode)?;
@@ -80,14 +85,31 @@ impl Output {
         if sync {
             self.file.sync_all().map_err(Error::Write)?;
         }
+        self.take_name(existing)?;
+        if sync {
+            self.dir.sync_all().map_err(Error::Write)?;
+        }
+        Ok(())
+    }
+
+    /// Gives many files their names, as [`Output::commit`] does, but waits for the disk twice in all and not for each:
+    /// whole file systems are synced, which reports lost writes from Linux 5.8 on.
+    pub fn commit_all(outputs: &[Self], existing: Existing, sync: bool) -> Vec<Result<()>> {
+        if sync && let Err(e) = sync_file_systems(outputs) {
+            return outputs.iter().map(|_| Err(write_error(e))).collect();
+        }
+        let done = outputs.iter().map(|output| output.take_name(existing)).collect();
+        if sync && let Err(e) = sync_file_systems(outputs) {
+            return outputs.iter().map(|_| Err(write_error(e))).collect();
+        }
+        done
+    }
+
+    fn take_name(&self, existing: Existing) -> Result<()> {
         // Held until the file is no longer unfinished, so that a signal's clean-up comes before or after, not between.
         let mut unfinished = unfinished();
         self.rename(existing)?;
         forget(&mut unfinished, &self.dir, &self.temporary);
-        drop(unfinished);
-        if sync {
-            self.dir.sync_all().map_err(Error::Write)?;
-        }
         Ok(())
     }
 
@@ -137,6 +159,24 @@ fn unfinished() -> MutexGuard<'static, Vec<(Arc<File>, String)>> {
 fn forget(unfinished: &mut Vec<(Arc<File>, String)>, dir: &Arc<File>, name: &str) -> bool {
     let found = unfinished.iter().position(|(d, n)| Arc::ptr_eq(d, dir) && n == name);
     found.map(|i| unfinished.swap_remove(i)).is_some()
+}
+
+fn sync_file_systems(outputs: &[Output]) -> rustix::io::Result<()> {
+    let mut synced = Vec::new();
+    for output in outputs {
+        let device = fs::fstat(&output.file)?.st_dev;
+        if !synced.contains(&device) {
+            fs::syncfs(&output.file)?;
+            synced.push(device);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name is one of [`Output`]'s temporary ones.
+pub fn is_temporary(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name.len() == ".phalanx-.tmp".len() + 32 && name.starts_with(b".phalanx-") && name.ends_with(b".tmp")
 }
 
 /// The temporary name for a target: the same in every run, and short enough for targets of any length.

@@ -1,0 +1,81 @@
+//! One file's way from its input to its output, the same for protecting and for unprotecting.
+
+use crate::args::{EngineArgs, Verbosity};
+use crate::failure::{self, Code, Failure, Outcome, complain, shown};
+use crate::lanes::{self, Lanes};
+use crate::paths::{Destination, Input, Place, Target, blame, is_dash};
+use crate::progress::Meter;
+use crate::tree;
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::file::Progress;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// What is done to the bytes.
+pub trait Action: Sync {
+    /// The name of the output that belongs to an input of this name.
+    fn output_name(&self, name: &OsStr) -> Option<OsString>;
+
+    /// Finds out what is needed from the user: called when the first file is ready for it.
+    fn prepare(&self) -> Outcome {
+        Ok(())
+    }
+
+    /// Moves the bytes. Returns how many, of plaintext.
+    fn transfer(
+        &self,
+        dispatcher: &Dispatcher,
+        input: &Input,
+        target: &Target,
+        progress: &dyn Progress,
+    ) -> phalanx_core::Result<u64>;
+}
+
+/// An action on all of a command's paths.
+pub struct Transfer<A> {
+    pub action: A,
+    pub lanes: Lanes,
+    pub destination: Destination,
+    pub verbosity: Verbosity,
+}
+
+impl<A: Action> Transfer<A> {
+    pub fn new(action: A, destination: Destination, engine: &EngineArgs, verbosity: Verbosity) -> Outcome<Self> {
+        Ok(Self { action, lanes: lanes::choose(engine)?, destination, verbosity })
+    }
+
+    /// Does it for each path. A failure does not stop the others.
+    pub fn run(&self, paths: &[PathBuf]) -> Outcome {
+        failure::each(&self.places(paths)?, |place| {
+            if is_dash(&place.input) || !place.input.is_dir() {
+                return self.file(place);
+            }
+            if !self.destination.recursive {
+                let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(&place.input));
+                return Err(Failure::new(Code::InputOutput, line));
+            }
+            tree::run(self, place)
+        })
+    }
+
+    fn places(&self, paths: &[PathBuf]) -> Outcome<Vec<Place>> {
+        self.destination
+            .places(paths, |path: &Path| Some(path.with_file_name(self.action.output_name(path.file_name()?)?)))
+    }
+
+    fn file(&self, place: &Place) -> Outcome {
+        let input = Input::open(&place.input)?;
+        let target = Target::create(place, &input, &self.destination)?;
+        self.action.prepare()?;
+        let meter = Meter::new(shown(&place.input), input.len(), self.verbosity);
+        let done = self.action.transfer(&self.lanes.dispatcher, &input, &target, &meter);
+        meter.finish();
+        let bytes = done.map_err(|e| blame(place, e))?;
+        target.commit(place, &input, &self.destination)?;
+        if self.verbosity.verbose {
+            let (from, to) = (shown(&place.input), shown(&place.output));
+            complain(format!("{from} → {to}: {}, {}", meter.summary(bytes), self.lanes.description));
+        }
+        Ok(())
+    }
+}

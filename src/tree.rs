@@ -1,0 +1,215 @@
+//! `--recursive`: a folder mirrored file by file, in parallel.
+//!
+//! Each thread takes one file after another, so none is handed over between threads; a large file gets all lanes.
+
+use crate::failure::{Code, Failure, Outcome, complain, shown};
+use crate::paths::{Input, Place, Target, blame};
+use crate::progress::Meter;
+use crate::transfer::{Action, Transfer};
+use crate::walk::{Folder, Options, Task, Walk};
+use phalanx_core::Error;
+use phalanx_core::chunk::Levels;
+use phalanx_core::cpu::CpuEngine;
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::output::Output;
+use rustix::fs::{self, AtFlags};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+
+/// Files from this length on are worked on by all lanes, one file at a time; smaller ones by one lane each.
+const LARGE: u64 = 16 << 20;
+/// As many files, or as many bytes, as are synced together.
+const GROUP_FILES: usize = 256;
+const GROUP_BYTES: u64 = 256 << 20;
+
+/// Mirrors the folder of a place.
+pub fn run<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
+    transfer.action.prepare()?;
+    let tally = Arc::new(Tally::default());
+    let destination = &transfer.destination;
+    let options = Options { force: destination.force, remove: destination.remove, sync: destination.sync };
+    let root = Folder::root(place, options, tally.clone())?;
+    let mirror = Mirror {
+        transfer,
+        serial: Dispatcher::new(&[Arc::new(CpuEngine::serial(Levels::detect()))]),
+        walk: Mutex::new(Walk::new(root, tally.clone())),
+        tally,
+        large: Mutex::new(()),
+        meter: Meter::new(shown(&place.input), None, transfer.verbosity),
+    };
+    thread::scope(|scope| {
+        for _ in 1..transfer.lanes.threads {
+            scope.spawn(|| mirror.work());
+        }
+        mirror.work();
+    });
+    mirror.meter.finish();
+    mirror.report(place)
+}
+
+struct Mirror<'a, A> {
+    transfer: &'a Transfer<A>,
+    serial: Dispatcher,
+    walk: Mutex<Walk>,
+    tally: Arc<Tally>,
+    /// Held by the one large file that is being worked on.
+    large: Mutex<()>,
+    meter: Meter,
+}
+
+impl<A: Action> Mirror<'_, A> {
+    /// What each thread does: one file after another, until none is left.
+    fn work(&self) {
+        let mut group = Group::default();
+        loop {
+            let next = lock(&self.walk).next(|name| self.transfer.action.output_name(name));
+            let Some(task) = next else { break };
+            match self.file(&task) {
+                Ok(done) => {
+                    group.bytes += done.bytes;
+                    group.files.push(done);
+                    if !self.transfer.destination.sync || group.is_full() {
+                        self.commit(&mut group);
+                    }
+                }
+                Err(failure) => self.tally.fail(&failure),
+            }
+        }
+        self.commit(&mut group);
+    }
+
+    fn file(&self, task: &Task) -> Outcome<Done> {
+        let folder = &task.folder;
+        let place = Place { input: folder.path.join(&task.name), output: folder.mirrored.join(&task.output_name) };
+        let input = Input::open_in(&folder.input, &task.name, place.input.clone())?;
+        let existing = self.transfer.destination.existing();
+        let output = Output::create_in(folder.output.clone(), &task.output_name, existing, 0o600);
+        let target = Target::File(output.map_err(|e| Failure::at(&place.output, e))?);
+        let bytes = if input.len().is_some_and(|len| len >= LARGE) {
+            let _alone = lock(&self.large);
+            self.transfer.action.transfer(&self.transfer.lanes.dispatcher, &input, &target, &self.meter)
+        } else {
+            self.transfer.action.transfer(&self.serial, &input, &target, &self.meter)
+        };
+        let bytes = bytes.map_err(|e| blame(&place, e))?;
+        let Target::File(output) = target else { unreachable!("it was made of a file above") };
+        output.copy_metadata(input.file()).map_err(|e| Failure::at(&place.output, e))?;
+        Ok(Done { output, place, bytes, folder: folder.clone(), name: task.name.clone(), read: input })
+    }
+
+    /// Gives the files of a group their names, and then deletes their inputs where that is wished.
+    fn commit(&self, group: &mut Group) {
+        let destination = &self.transfer.destination;
+        let (outputs, rest): (Vec<_>, Vec<_>) = group.files.drain(..).map(Done::split).unzip();
+        group.bytes = 0;
+        let committed = Output::commit_all(&outputs, destination.existing(), destination.sync);
+        for (done, result) in rest.into_iter().zip(committed) {
+            let result = result.map_err(|e| Failure::at(&done.place.output, e));
+            match result.and_then(|()| if destination.remove { done.remove() } else { Ok(()) }) {
+                Ok(()) => self.tally.succeed(done.bytes),
+                Err(failure) => self.tally.fail(&failure),
+            }
+        }
+    }
+
+    fn report(&self, place: &Place) -> Outcome {
+        let tally = &self.tally;
+        let (files, failed) = (tally.files.load(Ordering::Relaxed), tally.failed.load(Ordering::Relaxed));
+        if !self.transfer.verbosity.quiet {
+            let bytes = tally.bytes.load(Ordering::Relaxed);
+            let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
+            let (from, to) = (shown(&place.input), shown(&place.output));
+            let summary = self.meter.summary(bytes);
+            complain(format!("{from} → {to}: {files} files, {summary}{failures}"));
+        }
+        match lock(&tally.worst).take() {
+            Some(code) => Err(Failure::told(code)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What has been done so far.
+#[derive(Default)]
+pub struct Tally {
+    files: AtomicU64,
+    bytes: AtomicU64,
+    failed: AtomicU64,
+    worst: Mutex<Option<Code>>,
+}
+
+impl Tally {
+    fn succeed(&self, bytes: u64) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Writes the failure's line, and counts it.
+    pub fn fail(&self, failure: &Failure) {
+        failure.report();
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        let mut worst = lock(&self.worst);
+        *worst = (*worst).max(Some(failure.code()));
+    }
+}
+
+/// Files that wait for their names.
+#[derive(Default)]
+struct Group {
+    files: Vec<Done>,
+    bytes: u64,
+}
+
+impl Group {
+    fn is_full(&self) -> bool {
+        self.files.len() >= GROUP_FILES || self.bytes >= GROUP_BYTES
+    }
+}
+
+/// A file whose bytes are written.
+struct Done {
+    output: Output,
+    place: Place,
+    bytes: u64,
+    folder: Arc<Folder>,
+    name: OsString,
+    read: Input,
+}
+
+/// The same, less its output.
+struct Written {
+    place: Place,
+    bytes: u64,
+    folder: Arc<Folder>,
+    name: OsString,
+    read: Input,
+}
+
+impl Done {
+    fn split(self) -> (Output, Written) {
+        let Self { output, place, bytes, folder, name, read } = self;
+        (output, Written { place, bytes, folder, name, read })
+    }
+}
+
+impl Written {
+    /// Deletes the input, if its name still stands for what was read.
+    fn remove(&self) -> Outcome {
+        let at_input = |e: io::Error| Failure::at(&self.place.input, Error::Write(e));
+        let read = self.read.file().metadata().map_err(at_input)?;
+        let named =
+            fs::statat(&self.folder.input, &self.name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| at_input(e.into()))?;
+        if (named.st_dev, named.st_ino) != (read.dev(), read.ino()) {
+            return Err(Failure::at(&self.place.input, Error::Changed));
+        }
+        fs::unlinkat(&self.folder.input, &self.name, AtFlags::empty()).map_err(|e| at_input(e.into()))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

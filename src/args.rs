@@ -2,7 +2,7 @@
 //! Each command's arguments are then validated into a type of its own.
 
 use crate::failure::{Failure, Outcome};
-use crate::paths::Destination;
+use crate::paths::{self, Destination};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use phalanx_core::Suite;
@@ -266,6 +266,7 @@ pub struct ProtectPlan {
 impl Protect {
     pub fn validate(self) -> Outcome<ProtectPlan> {
         let destination = self.destination.validate(&self.paths)?;
+        self.keys.keys.validate(&self.paths)?;
         let (keys, suite, engine) = (self.keys, self.cipher.into(), self.engine);
         Ok(ProtectPlan { paths: self.paths, destination, keys, suite, engine })
     }
@@ -283,6 +284,7 @@ pub struct UnprotectPlan {
 impl Unprotect {
     pub fn validate(self) -> Outcome<UnprotectPlan> {
         let destination = self.destination.validate(&self.paths)?;
+        self.keys.validate(&self.paths)?;
         let (keys, engine, salvage) = (self.keys, self.engine, self.salvage);
         Ok(UnprotectPlan { paths: self.paths, destination, keys, engine, salvage })
     }
@@ -290,14 +292,19 @@ impl Unprotect {
 
 impl Verify {
     pub fn validate(self) -> Outcome<Self> {
-        crate::paths::one_stdin(&self.paths)?;
+        self.keys.validate(&self.paths)?;
         Ok(self)
+    }
+}
+
+impl KeyArgs {
+    fn validate(&self, paths: &[PathBuf]) -> Outcome {
+        paths::one_stdin(paths.iter().chain(&self.key_files).chain(&self.password_file))
     }
 }
 
 impl DestinationArgs {
     fn validate(self, paths: &[PathBuf]) -> Outcome<Destination> {
-        crate::paths::one_stdin(paths)?;
         let Self { output, force, remove, no_sync, recursive } = self;
         let destination = Destination { output, force, remove, sync: !no_sync, recursive };
         destination.check(paths)?;

@@ -2,28 +2,41 @@
 
 use phalanx_core::error::{Class, Error};
 use phalanx_core::output;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::panic::UnwindSafe;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// What a command ends in.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
-/// The kind of a failure. The order is that of rank, should several paths fail in one run.
+/// The kind of a failure. The later ones outrank the earlier, should several paths fail in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Code {
     /// Anything else.
-    Other = 1,
+    Other,
     /// The command line is at fault.
-    Usage = 2,
+    Usage,
     /// Input or output failed.
-    InputOutput = 4,
+    InputOutput,
     /// Not a whole, authentic Phalanx file for the keys at hand.
-    NotAuthentic = 3,
+    NotAuthentic,
+}
+
+impl Code {
+    fn exit_code(self) -> ExitCode {
+        ExitCode::from(match self {
+            Code::Other => 1,
+            Code::Usage => 2,
+            Code::NotAuthentic => 3,
+            Code::InputOutput => 4,
+        })
+    }
 }
 
 /// A failure with its line; without one where the line has been written already.
@@ -62,7 +75,7 @@ impl Failure {
         if let Some(line) = &self.line {
             complain(line);
         }
-        ExitCode::from(self.code as u8)
+        self.code.exit_code()
     }
 }
 
@@ -99,9 +112,9 @@ pub fn each<T>(items: &[T], mut act: impl FnMut(&T) -> Outcome) -> Outcome {
     worst.map_or(Ok(()), |code| Err(Failure::told(code)))
 }
 
-/// Writes one line to stderr, whatever it contains.
+/// Writes one line to stderr, whatever it contains. Where stderr is broken there is nobody to tell.
 pub fn complain(line: impl Display) {
-    eprintln!("phalanx: {}", one_line(&line.to_string()));
+    let _ = writeln!(io::stderr().lock(), "phalanx: {}", one_line(&line.to_string()));
 }
 
 /// Writes one line to stdout.
@@ -127,26 +140,36 @@ fn one_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A bug shows as one line too.
-pub fn report_panics() {
+/// Runs the program so that a bug shows as one line too, and as exit code 1.
+pub fn guard(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
         complain(format!("internal error{place}: please report it; no output was left behind"));
     }));
+    std::panic::catch_unwind(run).unwrap_or(Code::Other.exit_code())
 }
 
 /// On Ctrl-C and the like: leaves no temporary file behind, then ends as the signal asks.
 pub fn clean_up_on_signals() -> Outcome {
-    let failed = |e: std::io::Error| Failure::new(Code::Other, format!("cannot catch signals: {e}"));
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            for signal in &mut signals {
-                let _ended = output::remove_unfinished();
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
-            }
-        })
-        .map_err(failed)?;
+    let failed = |e: io::Error| Failure::new(Code::Other, format!("cannot catch signals: {e}"));
+    // Writing beyond a limit on file sizes is then an error like a full disk, not a death without clean-up.
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(failed)?;
+    let caught = [SIGINT, SIGTERM, SIGHUP, SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal));
+    let mut signals = Signals::new(caught).map_err(failed)?;
+    let wait = move || {
+        for signal in &mut signals {
+            let _none_begins = output::remove_unfinished();
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait).map_err(failed)?;
     Ok(())
+}
+
+/// Whether whoever started this process wants it to outlive the signal, as `nohup` does.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 == 1
 }

@@ -96,7 +96,7 @@ impl SlotReport {
                 SlotReport::Password { memory_kib: kdf.memory_kib, passes: kdf.passes, lanes: kdf.lanes }
             }
             Slot::Key { id, .. } => {
-                let name = keyring.and_then(|ring| ring.find(id).ok().flatten()).map(|(name, _)| name);
+                let name = keyring.and_then(|ring| ring.find(id, drop).ok().flatten()).map(|(name, _)| name);
                 SlotReport::Key { id: id.to_string(), name }
             }
             Slot::Unknown { kind, body } => SlotReport::Unknown { number: *kind, bytes: body.len() },

@@ -1,7 +1,8 @@
 //! `phalanx key`
 
 use crate::args::{Key, Verbosity};
-use crate::failure::{Code, Failure, Outcome, complain, say};
+use crate::failure::{self, Code, Failure, Outcome, say};
+use crate::paths;
 use crate::secrets;
 use phalanx_core::Error;
 use phalanx_core::key::SecretKey;
@@ -17,12 +18,7 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
             announce(&name, &key, verbosity)?;
         }
         Key::List => {
-            for name in keyring.names()? {
-                match keyring.load(&name) {
-                    Ok(key) => say(format!("{}  {name}", key.id()))?,
-                    Err(e) => complain(e),
-                }
-            }
+            failure::each(&keyring.names()?, |name| say(format!("{}  {name}", keyring.load(name)?.id())))?;
         }
         Key::Show { name } => {
             let key = keyring.load(&name)?;
@@ -46,8 +42,8 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
                     return Err(Failure::usage("a key's raw bytes are not for a terminal: name an --output"));
                 }
                 None => {
-                    let mut stdout = io::stdout().lock();
-                    stdout.write_all(key.expose()).and_then(|()| stdout.flush()).map_err(Error::Write)?;
+                    let mut stdout = paths::stdout().map_err(Error::Write)?;
+                    stdout.write_all(key.expose()).map_err(Error::Write)?;
                 }
             }
         }
@@ -78,7 +74,8 @@ fn taken(error: Error, name: &str) -> Failure {
 }
 
 fn confirmed(name: &str) -> Outcome<bool> {
-    eprint!("Delete the key {name}? Files that only it opens are then lost. [y/N] ");
+    let question = format!("Delete the key {name}? Files that only it opens are then lost. [y/N] ");
+    io::stderr().write_all(question.as_bytes()).map_err(Error::Write)?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(Error::Read)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -25,11 +25,10 @@ use failure::Outcome;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    failure::report_panics();
-    match run() {
+    failure::guard(|| match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
-    }
+    })
 }
 
 fn run() -> Outcome {

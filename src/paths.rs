@@ -4,10 +4,12 @@ use crate::failure::{Failure, Outcome, shown};
 use phalanx_core::file::{Sink, Source};
 use phalanx_core::output::{Existing, Output};
 use phalanx_core::{Error, input};
-use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata};
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -35,8 +37,16 @@ impl Destination {
         if self.remove && (to_stdout || paths.iter().any(|p| is_dash(p))) {
             return Err(Failure::usage("--remove goes with files only, not with -"));
         }
-        if paths.len() > 1 && self.output.as_deref().is_some_and(|o| !o.is_dir()) {
+        let not_a_folder = self.output.as_deref().filter(|o| !o.is_dir());
+        if paths.len() > 1 && not_a_folder.is_some() {
             return Err(Failure::usage("several inputs need an existing folder as --output"));
+        }
+        if let Some(output) = not_a_folder.filter(|o| o.as_os_str().as_bytes().ends_with(b"/")) {
+            return Err(Failure::usage(format!("{}: no such folder", shown(output))));
+        }
+        let is_link = |path: &&PathBuf| path.is_symlink();
+        if let Some(link) = paths.iter().find(is_link).filter(|_| self.remove) {
+            return Err(Failure::usage(format!("{}: it is a link: --remove would leave its file", shown(link))));
         }
         Ok(())
     }
@@ -56,7 +66,9 @@ impl Destination {
             };
             Ok(Place { input: input.clone(), output })
         };
-        paths.iter().map(place).collect()
+        let places = paths.iter().map(place).collect::<Outcome<Vec<_>>>()?;
+        refuse_collisions(&places)?;
+        Ok(places)
     }
 
     /// The same, but no input is deleted.
@@ -69,12 +81,47 @@ impl Destination {
     }
 }
 
+/// No output may take the place of another, or of an input that is still to be read.
+fn refuse_collisions(places: &[Place]) -> Outcome {
+    if places.len() < 2 {
+        return Ok(());
+    }
+    let mut taken: HashSet<_> = places.iter().filter_map(|place| identity(&place.input)).collect();
+    for place in places {
+        if identity(&place.output).is_some_and(|output| !taken.insert(output)) {
+            let line = format!("{}: the output of one input is another's output or input", shown(&place.output));
+            return Err(Failure::usage(line));
+        }
+    }
+    Ok(())
+}
+
+/// What a path names, whatever way it goes: the folder that it is in, and the name there.
+fn identity(path: &Path) -> Option<(u64, u64, OsString)> {
+    if is_dash(path) {
+        return None;
+    }
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = fs::metadata(parent).ok()?;
+    Some((folder.dev(), folder.ino(), path.file_name()?.to_owned()))
+}
+
 /// Standard input can be read only once.
-pub fn one_stdin(paths: &[PathBuf]) -> Outcome {
-    if paths.iter().filter(|p| is_dash(p)).count() > 1 {
+pub fn one_stdin<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
+    if paths.into_iter().filter(|p| is_dash(p)).count() > 1 {
         return Err(Failure::usage("- is given more than once"));
     }
     Ok(())
+}
+
+/// Standard input, without a buffer.
+pub fn stdin() -> io::Result<File> {
+    io::stdin().as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// Standard output, without a buffer.
+pub fn stdout() -> io::Result<File> {
+    io::stdout().as_fd().try_clone_to_owned().map(File::from)
 }
 
 /// Whether the path stands for standard input or output.
@@ -86,23 +133,29 @@ pub fn is_dash(path: &Path) -> bool {
 pub struct Input {
     path: PathBuf,
     file: File,
+    /// As it was when it was opened.
+    meta: Metadata,
 }
 
 impl Input {
     /// Opens a path, or standard input.
     pub fn open(path: &Path) -> Outcome<Self> {
-        let file = if is_dash(path) {
-            io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(Error::Read)
-        } else {
-            input::open(path)
-        };
-        Ok(Self { path: path.to_owned(), file: file.map_err(|e| Failure::at(path, e))? })
+        let file = if is_dash(path) { stdin().map_err(Error::Read) } else { input::open(path) };
+        Self::new(path.to_owned(), file)
+    }
+
+    fn new(path: PathBuf, file: phalanx_core::Result<File>) -> Outcome<Self> {
+        let opened = file.and_then(|file| {
+            let meta = file.metadata().map_err(Error::Read)?;
+            Ok((file, meta))
+        });
+        let (file, meta) = opened.map_err(|e| Failure::at(&path, e))?;
+        Ok(Self { path, file, meta })
     }
 
     /// Opens a file in a folder of a tree; no link is followed. `path` is for messages.
     pub fn open_in(folder: &File, name: &OsStr, path: PathBuf) -> Outcome<Self> {
-        let file = input::open_in(folder, name).map_err(|e| Failure::at(&path, e))?;
-        Ok(Self { path, file })
+        Self::new(path, input::open_in(folder, name))
     }
 
     /// The opened file.
@@ -119,20 +172,26 @@ impl Input {
         Source::new(&self.file).map_err(Error::Read)
     }
 
+    /// Whether this is still what was read: the same file, not written to since it was opened.
+    pub fn is_unchanged(&self, now: &Metadata) -> bool {
+        let stamp = |m: &Metadata| (m.dev(), m.ino(), m.len(), m.mtime(), m.mtime_nsec());
+        stamp(&self.meta) == stamp(now)
+    }
+
     /// Deletes the input, if its name still stands for what was read.
     fn remove(&self) -> Outcome {
-        let same = |a: fs::Metadata, b: fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-        let unchanged = self.file.metadata().and_then(|a| Ok(same(a, fs::metadata(&self.path)?)));
-        match unchanged {
-            Ok(true) => fs::remove_file(&self.path).map_err(|e| Failure::at(&self.path, Error::Write(e))),
-            Ok(false) => Err(Failure::at(&self.path, Error::Changed)),
+        match fs::symlink_metadata(&self.path) {
+            Ok(now) if self.is_unchanged(&now) => {
+                fs::remove_file(&self.path).map_err(|e| Failure::at(&self.path, Error::Write(e)))
+            }
+            Ok(_) => Err(Failure::at(&self.path, Error::Changed)),
             Err(e) => Err(Failure::at(&self.path, Error::Read(e))),
         }
     }
 
     /// The input's length in bytes, where it tells.
     pub fn len(&self) -> Option<u64> {
-        self.file.metadata().ok().filter(|m| m.is_file() && !is_dash(&self.path)).map(|m| m.len())
+        Some(&self.meta).filter(|m| m.is_file() && !is_dash(&self.path)).map(|m| m.len())
     }
 }
 
@@ -146,14 +205,15 @@ impl Target {
     /// Begins the output of a place.
     pub fn create(place: &Place, input: &Input, destination: &Destination) -> Outcome<Self> {
         if is_dash(&place.output) {
-            let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(Error::Write)?;
-            return Ok(Target::Stdout(stdout.into()));
+            let stdout = stdout().map_err(Error::Write)?;
+            if stdout.metadata().is_ok_and(|output| output.is_file() && is_same(&output, &input.meta)) {
+                return Err(same(&place.input));
+            }
+            return Ok(Target::Stdout(stdout));
         }
         let at_output = |e| Failure::at(&place.output, e);
-        if let (Ok(a), Ok(b)) = (input.file.metadata(), fs::metadata(&place.output))
-            && (a.dev(), a.ino()) == (b.dev(), b.ino())
-        {
-            return Err(Failure::usage(format!("{}: input and output are the same file", shown(&place.output))));
+        if fs::metadata(&place.output).is_ok_and(|output| is_same(&output, &input.meta)) {
+            return Err(same(&place.output));
         }
         // Nobody else reads a file in the making; a stream has no permissions to take over in the end.
         let mode = if is_dash(&place.input) { 0o666 } else { 0o600 };
@@ -181,6 +241,14 @@ impl Target {
         }
         Ok(())
     }
+}
+
+fn is_same(a: &Metadata, b: &Metadata) -> bool {
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+fn same(path: &Path) -> Failure {
+    Failure::usage(format!("{}: input and output are the same file", shown(path)))
 }
 
 /// Refuses to write protected bytes to a terminal, unless that was asked for in so many words.

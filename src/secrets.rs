@@ -1,16 +1,18 @@
 //! Where keys and passwords come from. They never stand in arguments, and never in messages.
 
 use crate::args::{KeyArgs, ProtectKeys};
-use crate::failure::{Failure, Outcome, shown};
-use crate::paths::is_dash;
+use crate::failure::{Failure, Outcome, complain, shown};
+use crate::paths::{self, is_dash};
 use etcetera::BaseStrategy;
+use phalanx_core::header::read_full;
 use phalanx_core::key::{KeyId, Password, SecretKey};
 use phalanx_core::keyring::{self, Keyring};
 use phalanx_core::slot::{KdfLimit, KeySource, Opener, Recipient};
 use phalanx_core::{Error, Result};
 use std::env;
+use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
@@ -37,15 +39,13 @@ pub fn keyring() -> Outcome<Keyring> {
 
 /// A key of exactly 32 raw bytes.
 pub fn read_key_file(path: &Path) -> Outcome<SecretKey> {
-    let at_path = |e| Failure::at(path, e);
-    let key = if is_dash(path) {
-        keyring::read_key(&mut io::stdin().lock()).map_err(at_path)?
-    } else {
-        // Not only regular files: a shell's <(…) is a pipe.
-        let mut file = File::open(path).map_err(|e| at_path(Error::Read(e)))?;
-        keyring::read_key(&mut file).map_err(at_path)?
-    };
+    let key = open(path).and_then(|mut file| keyring::read_key(&mut file)).map_err(|e| Failure::at(path, e))?;
     key.ok_or_else(|| Failure::usage(format!("{}: a key has exactly 32 raw bytes", shown(path))))
+}
+
+/// Opens what holds a secret: a file, or a pipe such as a shell's `<(…)`, or standard input.
+fn open(path: &Path) -> Result<File> {
+    if is_dash(path) { paths::stdin() } else { File::open(path) }.map_err(Error::Read)
 }
 
 /// The recipients of new files, found out once, when the first file is ready for them.
@@ -75,17 +75,15 @@ impl Recipients {
 
     fn ask(&self) -> Outcome<Vec<Recipient>> {
         let args = &self.keys.keys;
-        let mut recipients = Vec::new();
-        for key in named_keys(args)? {
-            recipients.push(Recipient::key(&key));
-        }
-        let password = if let Some(file) = &args.password_file {
-            Some(read_password_file(file)?)
-        } else if self.keys.password || recipients.is_empty() {
-            Some(new_password()?)
-        } else {
-            None
+        let mut keys = named_keys(args)?;
+        keys.sort_by_key(SecretKey::id);
+        keys.dedup_by_key(|key| key.id());
+        let password = match &args.password_file {
+            Some(file) => Some(refuse_empty(read_password_file(file)?, file.display())?),
+            None if self.keys.password || keys.is_empty() => Some(new_password()?),
+            None => None,
         };
+        let mut recipients: Vec<_> = keys.iter().map(Recipient::key).collect();
         if let Some(password) = password {
             recipients.push(Recipient::password(&password)?);
         }
@@ -99,7 +97,7 @@ pub struct AtHand {
     given: Vec<SecretKey>,
     /// Searched where no key is given.
     keyring: Option<Keyring>,
-    password_file: Option<PathBuf>,
+    given_password: Option<Password>,
     /// Whether the variable, or the user, may be asked for a password.
     ask: bool,
     password: OnceLock<Option<Password>>,
@@ -113,7 +111,7 @@ pub fn opener(args: &KeyArgs) -> Outcome<Opener<AtHand>> {
     let at_hand = AtHand {
         keyring: if none_given { keyring().ok() } else { None },
         ask: none_given && args.password_file.is_none(),
-        password_file: args.password_file.clone(),
+        given_password: args.password_file.as_deref().map(read_password_file).transpose()?,
         given,
         password: OnceLock::new(),
         asking: Mutex::new(()),
@@ -126,28 +124,23 @@ impl KeySource for AtHand {
         if let Some(key) = self.given.iter().find(|key| key.id() == *id) {
             return Ok(Some(key.clone()));
         }
-        let found = self.keyring.as_ref().map(|ring| ring.find(id)).transpose()?;
+        let unusable = |e| complain(format!("warning: {e}"));
+        let found = self.keyring.as_ref().map(|ring| ring.find(id, unusable)).transpose()?;
         Ok(found.flatten().map(|(_, key)| key))
     }
 
     fn password(&self) -> Result<Option<Password>> {
-        once(&self.password, &self.asking, || self.find_password()).cloned()
+        once(&self.password, &self.asking, || Ok(self.find_password())).cloned()
     }
 }
 
 impl AtHand {
-    fn find_password(&self) -> Result<Option<Password>> {
-        if let Some(path) = &self.password_file {
-            return password_from(path).map(Some);
+    fn find_password(&self) -> Option<Password> {
+        if self.given_password.is_some() || !self.ask {
+            return self.given_password.clone();
         }
-        if !self.ask {
-            return Ok(None);
-        }
-        match password_variable()? {
-            Some(password) => Ok(Some(password)),
-            // Without a terminal there is nobody to ask.
-            None => prompt("Password: ").ok().map(not_empty).transpose(),
-        }
+        // Without a terminal there is nobody to ask.
+        password_variable().or_else(|| prompt("Password: ").ok())
     }
 }
 
@@ -164,7 +157,8 @@ fn once<'a, T, E>(cell: &'a OnceLock<T>, asking: &Mutex<()>, ask: impl FnOnce() 
 }
 
 fn named_keys(args: &KeyArgs) -> Outcome<Vec<SecretKey>> {
-    let mut keys = Vec::new();
+    // As long as it will be: one that grows would leave copies behind.
+    let mut keys = Vec::with_capacity(args.keys.len() + args.key_files.len());
     for name in &args.keys {
         keys.push(keyring()?.load(name)?);
     }
@@ -174,57 +168,44 @@ fn named_keys(args: &KeyArgs) -> Outcome<Vec<SecretKey>> {
     Ok(keys)
 }
 
-fn read_password_file(path: &Path) -> Outcome<Password> {
-    password_from(path).map_err(|e| Failure::at(path, e))
-}
-
 /// The whole file, less one newline at its end.
-fn password_from(path: &Path) -> Result<Password> {
+fn read_password_file(path: &Path) -> Outcome<Password> {
+    let at_path = |e| Failure::at(path, e);
     let mut bytes = Zeroizing::new(vec![0; LONGEST_PASSWORD + 1]);
-    let mut file = File::open(path).map_err(Error::Read)?;
-    let mut len = 0;
-    while len < bytes.len() {
-        match file.read(&mut bytes[len..]) {
-            Ok(0) => break,
-            Ok(n) => len += n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(Error::Read(e)),
-        }
-    }
+    let len = read_full(&mut open(path).map_err(at_path)?, &mut bytes).map_err(at_path)?;
     if len > LONGEST_PASSWORD {
-        return Err(Error::Key(format!("a password file has at most {LONGEST_PASSWORD} bytes")));
+        return Err(Failure::usage(format!("{}: a password has at most {LONGEST_PASSWORD} bytes", shown(path))));
     }
-    not_empty(bytes[..len].strip_suffix(b"\n").unwrap_or(&bytes[..len]).to_vec())
+    Ok(Password::new(bytes[..len].strip_suffix(b"\n").unwrap_or(&bytes[..len]).to_vec()))
 }
 
-fn not_empty(password: Vec<u8>) -> Result<Password> {
-    if password.is_empty() {
-        return Err(Error::Key("an empty password protects nothing".into()));
-    }
-    Ok(Password::new(password))
-}
-
-fn password_variable() -> Result<Option<Password>> {
-    env::var_os(PASSWORD_VARIABLE).map(|value| not_empty(value.into_vec())).transpose()
+fn password_variable() -> Option<Password> {
+    env::var_os(PASSWORD_VARIABLE).map(|value| Password::new(value.into_vec()))
 }
 
 /// A password for new files: from the variable, or asked for twice.
 fn new_password() -> Outcome<Password> {
-    if let Some(password) = password_variable()? {
-        return Ok(password);
+    if let Some(password) = password_variable() {
+        return refuse_empty(password, PASSWORD_VARIABLE);
     }
-    let nobody = |e: io::Error| {
+    let unasked = |e: io::Error| {
         let ways = format!("--password-file, {PASSWORD_VARIABLE}, --key or --key-file");
-        Failure::usage(format!("a password is needed, and there is no terminal to ask at ({e}): give {ways}"))
+        Failure::usage(format!("a password is needed, and none could be read from a terminal ({e}): give {ways}"))
     };
-    let password = not_empty(prompt("Password: ").map_err(nobody)?)?;
-    let again = Password::new(prompt("The same again: ").map_err(nobody)?);
-    if !password.matches(&again) {
+    let password = refuse_empty(prompt("Password: ").map_err(unasked)?, "the prompt")?;
+    if !password.matches(&prompt("The same again: ").map_err(unasked)?) {
         return Err(Failure::usage("the two passwords differ"));
     }
     Ok(password)
 }
 
-fn prompt(question: &str) -> io::Result<Vec<u8>> {
-    rpassword::prompt_password(question).map(String::into_bytes)
+fn refuse_empty(password: Password, source: impl Display) -> Outcome<Password> {
+    if password.is_empty() {
+        return Err(Failure::usage(format!("{source}: an empty password protects nothing")));
+    }
+    Ok(password)
+}
+
+fn prompt(question: &str) -> io::Result<Password> {
+    rpassword::prompt_password(question).map(|typed| Password::new(typed.into_bytes()))
 }

@@ -16,7 +16,7 @@ pub trait Action: Sync {
     /// The name of the output that belongs to an input of this name.
     fn output_name(&self, name: &OsStr) -> Option<OsString>;
 
-    /// Finds out what is needed from the user: called when the first file is ready for it.
+    /// Finds out what is needed from the user: called once, before the first file.
     fn prepare(&self) -> Outcome {
         Ok(())
     }
@@ -46,7 +46,12 @@ impl<A: Action> Transfer<A> {
 
     /// Does it for each path. A failure does not stop the others.
     pub fn run(&self, paths: &[PathBuf]) -> Outcome {
-        failure::each(&self.places(paths)?, |place| {
+        let places = self.places(paths)?;
+        // Nobody is asked for a password only to hear that there is nothing to do.
+        if places.iter().any(|place| self.is_promising(place)) {
+            self.action.prepare()?;
+        }
+        failure::each(&places, |place| {
             if is_dash(&place.input) || !place.input.is_dir() {
                 return self.file(place);
             }
@@ -63,10 +68,16 @@ impl<A: Action> Transfer<A> {
             .places(paths, |path: &Path| Some(path.with_file_name(self.action.output_name(path.file_name()?)?)))
     }
 
+    /// Whether, at a glance, the input is there and no output stands in its way. Where this says no, so will the real checks.
+    fn is_promising(&self, place: &Place) -> bool {
+        let output_free =
+            is_dash(&place.output) || self.destination.force || !place.output.is_symlink() && !place.output.exists();
+        output_free && (is_dash(&place.input) || place.input.exists())
+    }
+
     fn file(&self, place: &Place) -> Outcome {
         let input = Input::open(&place.input)?;
         let target = Target::create(place, &input, &self.destination)?;
-        self.action.prepare()?;
         let meter = Meter::new(shown(&place.input), input.len(), self.verbosity);
         let done = self.action.transfer(&self.lanes.dispatcher, &input, &target, &meter);
         meter.finish();

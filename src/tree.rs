@@ -7,15 +7,13 @@ use crate::paths::{Input, Place, Target, blame};
 use crate::progress::Meter;
 use crate::transfer::{Action, Transfer};
 use crate::walk::{Folder, Options, Task, Walk};
-use phalanx_core::Error;
 use phalanx_core::chunk::Levels;
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::output::Output;
+use phalanx_core::{Error, input};
 use rustix::fs::{self, AtFlags};
 use std::ffi::OsString;
-use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -28,7 +26,6 @@ const GROUP_BYTES: u64 = 256 << 20;
 
 /// Mirrors the folder of a place.
 pub fn run<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
-    transfer.action.prepare()?;
     let tally = Arc::new(Tally::default());
     let destination = &transfer.destination;
     let options = Options { force: destination.force, remove: destination.remove, sync: destination.sync };
@@ -43,7 +40,10 @@ pub fn run<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
     };
     thread::scope(|scope| {
         for _ in 1..transfer.lanes.threads {
-            scope.spawn(|| mirror.work());
+            // Where the system gives no more threads, those that there are do the work.
+            if thread::Builder::new().spawn_scoped(scope, || mirror.work()).is_err() {
+                break;
+            }
         }
         mirror.work();
     });
@@ -199,14 +199,12 @@ impl Done {
 impl Written {
     /// Deletes the input, if its name still stands for what was read.
     fn remove(&self) -> Outcome {
-        let at_input = |e: io::Error| Failure::at(&self.place.input, Error::Write(e));
-        let read = self.read.file().metadata().map_err(at_input)?;
-        let named =
-            fs::statat(&self.folder.input, &self.name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| at_input(e.into()))?;
-        if (named.st_dev, named.st_ino) != (read.dev(), read.ino()) {
+        let input = || input::open_in(&self.folder.input, &self.name)?.metadata().map_err(Error::Read);
+        if !self.read.is_unchanged(&input().map_err(|e| Failure::at(&self.place.input, e))?) {
             return Err(Failure::at(&self.place.input, Error::Changed));
         }
-        fs::unlinkat(&self.folder.input, &self.name, AtFlags::empty()).map_err(|e| at_input(e.into()))
+        let removed = fs::unlinkat(&self.folder.input, &self.name, AtFlags::empty());
+        removed.map_err(|e| Failure::at(&self.place.input, Error::Write(e.into())))
     }
 }
 

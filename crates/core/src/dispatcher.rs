@@ -6,6 +6,7 @@
 use crate::engine::{Engine, Fault, Job, Verdicts};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 /// A piece of work that consists of jobs, called from all lanes at once.
 pub trait Work: Sync {
@@ -74,9 +75,12 @@ impl Dispatcher {
         let run = Run { work, lanes: self.lanes.len(), stop: AtomicBool::new(false), failure: Mutex::new(None) };
         // The calling thread is a lane too: a single job starts no thread.
         let (mine, others) = self.lanes[..useful].split_first().expect("an engine has lanes");
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for engine in others {
-                scope.spawn(|| run.lane(&**engine));
+                // Where the system gives no more threads, those that there are do the work.
+                if thread::Builder::new().spawn_scoped(scope, || run.lane(&**engine)).is_err() {
+                    break;
+                }
             }
             run.lane(&**mine);
         });
@@ -130,7 +134,7 @@ struct AbortOnPanic<'a, 'b, W: Work>(&'a Run<'b, W>);
 
 impl<W: Work> Drop for AbortOnPanic<'_, '_, W> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if thread::panicking() {
             self.0.abort();
         }
     }

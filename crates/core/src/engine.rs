@@ -111,7 +111,7 @@ impl Verdicts {
     }
 }
 
-/// An engine could not run a job. The job's input is intact: another engine can run it.
+/// An engine could not run a job, whose input is as it was.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("engine {engine} failed: {reason}")]
 pub struct Fault {

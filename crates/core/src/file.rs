@@ -11,17 +11,18 @@ use crate::layout::Layout;
 use crate::{Error, Result, Suite};
 use rustix::io::{preadv, pwritev};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::SystemTime;
 
 /// Where the bytes come from.
 pub enum Source<'a> {
     /// A regular file: any lane reads anywhere.
     File(&'a File),
     /// Anything else, read in order.
-    Stream(BufReader<Box<dyn Read + Send + 'a>>),
+    Stream(Stream<'a>),
 }
 
 impl<'a> Source<'a> {
@@ -33,14 +34,45 @@ impl<'a> Source<'a> {
 
     /// A stream.
     pub fn stream(input: impl Read + Send + 'a) -> Self {
-        Source::Stream(BufReader::new(Box::new(input)))
+        Source::Stream(Stream { input: Box::new(input), ahead: None })
     }
 
     /// Reads the header that a protected source begins with.
     pub fn header(&mut self) -> Result<Header> {
         match self {
-            Source::File(file) => Header::read(&mut BufReader::with_capacity(1024, *file)),
+            Source::File(file) => Header::read(file),
             Source::Stream(stream) => Header::read(stream),
+        }
+    }
+}
+
+/// An input that can look one byte ahead. It buffers nothing else, so there is nothing to wipe.
+pub struct Stream<'a> {
+    input: Box<dyn Read + Send + 'a>,
+    ahead: Option<u8>,
+}
+
+impl Stream<'_> {
+    /// Whether nothing follows.
+    fn ends_here(&mut self) -> Result<bool> {
+        if self.ahead.is_none() {
+            let mut byte = [0];
+            if read_full(&mut self.input, &mut byte)? == 1 {
+                self.ahead = Some(byte[0]);
+            }
+        }
+        Ok(self.ahead.is_none())
+    }
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match buf.first_mut() {
+            Some(first) if self.ahead.is_some() => {
+                *first = self.ahead.take().unwrap_or_default();
+                Ok(1)
+            }
+            _ => self.input.read(buf),
         }
     }
 }
@@ -89,11 +121,11 @@ pub fn seal(
         }
         Source::Stream(_) => None,
     };
-    let input = if let Source::File(file) = source { Some(file) } else { None };
+    let input = if let Source::File(file) = source { Some((file, stamp(file)?)) } else { None };
     let len = transfer(dispatcher, Op::Seal, header, keys, source, sink, layout, progress)?;
-    // A file that grew meanwhile would be protected without its end.
-    if let Some(file) = input
-        && file.read_at(&mut [0], len).map_err(Error::Read)? > 0
+    // What changed meanwhile would be protected half old and half new, or without its end.
+    if let Some((file, before)) = input
+        && stamp(file)? != before
     {
         return Err(Error::Changed);
     }
@@ -124,6 +156,12 @@ pub fn open(
         file.set_len(len).map_err(Error::Write)?;
     }
     Ok(len)
+}
+
+/// What tells whether a file was written to.
+fn stamp(file: &File) -> Result<(u64, SystemTime)> {
+    let meta = file.metadata().map_err(Error::Read)?;
+    Ok((meta.len(), meta.modified().map_err(Error::Read)?))
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -191,7 +229,7 @@ enum Input<'a> {
 }
 
 struct StreamIn<'a> {
-    reader: BufReader<Box<dyn Read + Send + 'a>>,
+    reader: Stream<'a>,
     /// The number of the next chunk.
     next: u64,
     ended: bool,
@@ -309,7 +347,8 @@ impl Transfer<'_> {
             if len == 0 && index > 0 {
                 return Err(Error::Cut("an empty chunk"));
             }
-            stream.ended = ends_here(&mut stream.reader)?;
+            // An end is an end, even where more comes later, as from a terminal or a growing file.
+            stream.ended = len < self.chunk_len() || stream.reader.ends_here()?;
             stream.next += 1;
             unit.data.end = unit.data.start + len;
             unit.bind = Bind::Chunk { index, last: stream.ended };
@@ -405,17 +444,6 @@ impl Transfer<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Whether nothing follows: looks ahead without taking anything.
-fn ends_here(reader: &mut impl BufRead) -> Result<bool> {
-    loop {
-        match reader.fill_buf() {
-            Ok(ahead) => return Ok(ahead.is_empty()),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(Error::Read(e)),
-        }
     }
 }
 

@@ -32,10 +32,18 @@ pub struct Header {
 impl Header {
     /// Writes a header and its tag.
     ///
+    /// Fails where the format does not allow so many slots.
+    ///
     /// # Panics
-    /// If there are no slots or more than fit, or `chunk_log2` is not in 12 … 24: the caller chose them.
-    pub fn new(suite: Suite, chunk_log2: u8, slots: Vec<Slot>, keys: &FileKeys) -> Self {
-        assert!((12..=24).contains(&chunk_log2) && (1..=MAX_SLOTS).contains(&slots.len()));
+    /// If `chunk_log2` is not in 12 … 24.
+    pub fn new(suite: Suite, chunk_log2: u8, slots: Vec<Slot>, keys: &FileKeys) -> Result<Self> {
+        assert!((12..=24).contains(&chunk_log2));
+        if !(1..=MAX_SLOTS).contains(&slots.len()) {
+            return Err(Error::Key(format!("a file has 1 to {MAX_SLOTS} keys, not {}", slots.len())));
+        }
+        if too_many_passwords(&slots) {
+            return Err(Error::Key(format!("a file has at most {MAX_PASSWORD_SLOTS} passwords")));
+        }
         let mut bytes = Vec::with_capacity(1024);
         bytes.extend_from_slice(MAGIC);
         bytes.push(VERSION);
@@ -46,11 +54,13 @@ impl Header {
         bytes.extend_from_slice(&(slots.len() as u16).to_le_bytes());
         slots.iter().for_each(|slot| slot.write(&mut bytes));
         let len = bytes.len() + TAG;
-        assert!(len <= MAX_LEN);
+        if len > MAX_LEN {
+            return Err(Error::Key(format!("a header has at most {MAX_LEN} bytes, not {len}")));
+        }
         bytes[8..12].copy_from_slice(&(len as u32).to_le_bytes());
         let tag = keys.header_tag(&bytes);
         bytes.extend_from_slice(&tag);
-        Self { bytes, suite, chunk_log2, slots }
+        Ok(Self { bytes, suite, chunk_log2, slots })
     }
 
     /// Reads the header that `input` begins with, and not a byte more.
@@ -99,7 +109,7 @@ impl Header {
         if !rest.is_empty() {
             return Err(Error::Header("bytes behind the last slot"));
         }
-        if slots.iter().filter(|s| matches!(s, Slot::Password { .. })).count() > MAX_PASSWORD_SLOTS {
+        if too_many_passwords(&slots) {
             return Err(Error::Header("more than 4 password slots"));
         }
         Ok(Self { bytes, suite, chunk_log2, slots })
@@ -132,10 +142,14 @@ impl Header {
     }
 }
 
+fn too_many_passwords(slots: &[Slot]) -> bool {
+    slots.iter().filter(|slot| matches!(slot, Slot::Password { .. })).count() > MAX_PASSWORD_SLOTS
+}
+
 const CUT: Error = Error::Header("it is cut short");
 
 /// Reads until `buf` is full or the input ends; says how much was read.
-pub(crate) fn read_full(input: &mut impl Read, buf: &mut [u8]) -> Result<usize> {
+pub fn read_full(input: &mut impl Read, buf: &mut [u8]) -> Result<usize> {
     let mut n = 0;
     while n < buf.len() {
         match input.read(&mut buf[n..]) {

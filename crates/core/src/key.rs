@@ -189,6 +189,11 @@ impl Password {
         Self(bytes)
     }
 
+    /// Whether there is not a single byte.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether both are the same.
     pub fn matches(&self, other: &Self) -> bool {
         subtle::ConstantTimeEq::ct_eq(&self.0[..], &other.0[..]).into()

@@ -31,10 +31,16 @@ impl Keyring {
     /// Stores a key under a new name.
     pub fn store(&self, name: &str, key: &SecretKey) -> Result<()> {
         let path = self.path(name)?;
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(Error::Write)?;
-        let output = Output::create(&path, Existing::Keep, 0o600)?;
-        output.file().write_all(key.expose()).map_err(Error::Write)?;
-        output.commit(Existing::Keep, true)
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(|e| Error::Write(at(&self.dir, e)))?;
+        let write = || {
+            let output = Output::create(&path, Existing::Keep, 0o600)?;
+            output.file().write_all(key.expose()).map_err(Error::Write)?;
+            output.commit(Existing::Keep, true)
+        };
+        write().map_err(|error| match error {
+            Error::Write(e) => Error::Write(at(&path, e)),
+            error => error,
+        })
     }
 
     /// The key of a name.
@@ -44,9 +50,9 @@ impl Keyring {
             io::ErrorKind::NotFound => {
                 Error::Key(format!("no key named {name} in the keyring (phalanx key list shows them)"))
             }
-            _ => Error::Read(e),
+            _ => Error::Read(at(&path, e)),
         })?;
-        let meta = file.metadata().map_err(Error::Read)?;
+        let meta = file.metadata().map_err(|e| Error::Read(at(&path, e)))?;
         if meta.permissions().mode() & 0o077 != 0 {
             let path = path.display();
             return Err(Error::Key(format!("the key {name} is open to other users (chmod 600 {path})")));
@@ -58,11 +64,11 @@ impl Keyring {
     pub fn names(&self) -> Result<Vec<String>> {
         let entries = match fs::read_dir(&self.dir) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(Error::Read)?,
+            entries => entries.map_err(|e| Error::Read(at(&self.dir, e)))?,
         };
         let mut names = Vec::new();
         for entry in entries {
-            let file_name = PathBuf::from(entry.map_err(Error::Read)?.file_name());
+            let file_name = PathBuf::from(entry.map_err(|e| Error::Read(at(&self.dir, e)))?.file_name());
             let stem = file_name.file_stem().and_then(|s| s.to_str());
             if let Some(name) = stem.filter(|s| is_name(s) && file_name.extension().is_some_and(|e| e == EXTENSION)) {
                 names.push(name.to_owned());
@@ -72,13 +78,13 @@ impl Keyring {
         Ok(names)
     }
 
-    /// The key with this id, and its name, if the keyring has it. Keys that cannot be read are passed over.
-    pub fn find(&self, id: &KeyId) -> Result<Option<(String, SecretKey)>> {
+    /// The key with this id, and its name, if the keyring has it. Keys that cannot be used are passed over, and told.
+    pub fn find(&self, id: &KeyId, mut unusable: impl FnMut(Error)) -> Result<Option<(String, SecretKey)>> {
         for name in self.names()? {
-            if let Ok(key) = self.load(&name)
-                && key.id() == *id
-            {
-                return Ok(Some((name, key)));
+            match self.load(&name) {
+                Ok(key) if key.id() == *id => return Ok(Some((name, key))),
+                Ok(_) => {}
+                Err(error) => unusable(error),
             }
         }
         Ok(None)
@@ -86,9 +92,10 @@ impl Keyring {
 
     /// Deletes a key.
     pub fn remove(&self, name: &str) -> Result<()> {
-        fs::remove_file(self.path(name)?).map_err(|e| match e.kind() {
+        let path = self.path(name)?;
+        fs::remove_file(&path).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => Error::Key(format!("no key named {name} in the keyring")),
-            _ => Error::Write(e),
+            _ => Error::Write(at(&path, e)),
         })
     }
 
@@ -106,6 +113,11 @@ pub fn read_key(input: &mut impl Read) -> Result<Option<SecretKey>> {
     let mut bytes = Zeroizing::new([0; 33]);
     let n = crate::header::read_full(input, &mut *bytes)?;
     Ok(SecretKey::from_slice(&bytes[..n]))
+}
+
+/// The error, with its path: callers know only a key's name.
+fn at(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 fn is_name(name: &str) -> bool {

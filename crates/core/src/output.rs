@@ -2,16 +2,17 @@
 //!
 //! A file is written under a temporary name beside its target, `.phalanx-<hash of the name>.tmp`, under a lock, and takes
 //! the target's name by one rename. Whoever finds such a file unlocked knows that its run was killed, and removes it.
+//! Where the file system has no locks, the name has a random part too, and such files are left alone.
 
 use crate::{Error, Result};
 use phalanx_kernels::keccak::sha3_256;
-use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::fs::{self, AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, FileTimes, Permissions};
+use std::fs::{File, FileTimes, Metadata, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -50,15 +51,11 @@ impl Output {
 
     /// Begins a file that will be named `name` in an opened folder.
     pub fn create_in(dir: Arc<File>, name: &OsStr, existing: Existing, mode: u32) -> Result<Self> {
-        if existing == Existing::Keep && is_there(&dir, name)? {
-            return Err(Error::Exists);
-        }
-        let name = name.to_owned();
-        let temporary = temporary_name(&name);
+        check_target(&dir, name, existing)?;
         let mut unfinished = unfinished();
-        let file = create_locked(&dir, &temporary, mode)?;
+        let (temporary, file) = create_temporary(&dir, name, mode)?;
         unfinished.push((dir.clone(), temporary.clone()));
-        Ok(Self { dir, name, temporary, file })
+        Ok(Self { dir, name: name.to_owned(), temporary, file })
     }
 
     /// The file, to write to.
@@ -68,11 +65,13 @@ impl Output {
 
     /// Takes over the permissions (but not set-user-ID and the like), extended attributes and times of a file.
     ///
-    /// Attributes that the target's file system does not take, and those of the `security` and `trusted` kinds, are left out.
+    /// The owner and group too, where the process may; permissions of a group that cannot be set are dropped.
+    /// Attributes that the target does not take, and those of the `security` and `trusted` kinds, are left out.
     pub fn copy_metadata(&self, from: &File) -> Result<()> {
         let meta = from.metadata().map_err(Error::Read)?;
-        copy_xattrs(from, &self.file).map_err(write_error)?;
-        self.file.set_permissions(Permissions::from_mode(meta.permissions().mode() & 0o777)).map_err(Error::Write)?;
+        copy_xattrs(from, &self.file);
+        let mode = meta.mode() & copy_owner(&meta, &self.file);
+        self.file.set_permissions(Permissions::from_mode(mode)).map_err(Error::Write)?;
         let mut times = FileTimes::new().set_modified(meta.modified().map_err(Error::Read)?);
         if let Ok(accessed) = meta.accessed() {
             times = times.set_accessed(accessed);
@@ -86,10 +85,7 @@ impl Output {
             self.file.sync_all().map_err(Error::Write)?;
         }
         self.take_name(existing)?;
-        if sync {
-            self.dir.sync_all().map_err(Error::Write)?;
-        }
-        Ok(())
+        if sync { sync_folder(&self.dir) } else { Ok(()) }
     }
 
     /// Gives many files their names, as [`Output::commit`] does, but waits for the disk twice in all and not for each:
@@ -108,6 +104,10 @@ impl Output {
     fn take_name(&self, existing: Existing) -> Result<()> {
         // Held until the file is no longer unfinished, so that a signal's clean-up comes before or after, not between.
         let mut unfinished = unfinished();
+        if !is_named(&self.file, &self.dir, &self.temporary)? {
+            let taken = io::Error::new(io::ErrorKind::ResourceBusy, "another run removed the temporary file");
+            return Err(Error::Write(taken));
+        }
         self.rename(existing)?;
         forget(&mut unfinished, &self.dir, &self.temporary);
         Ok(())
@@ -119,8 +119,17 @@ impl Output {
             Existing::Replace => fs::renameat(&self.dir, from, &self.dir, to),
             Existing::Keep => match fs::renameat_with(&self.dir, from, &self.dir, to, RenameFlags::NOREPLACE) {
                 // A file system without this flag: a hard link does not replace anything either.
-                Err(Errno::INVAL | Errno::NOSYS) => fs::linkat(&self.dir, from, &self.dir, to, AtFlags::empty())
-                    .and_then(|()| fs::unlinkat(&self.dir, from, AtFlags::empty())),
+                Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                    match fs::linkat(&self.dir, from, &self.dir, to, AtFlags::empty()) {
+                        Ok(()) => fs::unlinkat(&self.dir, from, AtFlags::empty()),
+                        // Nor has it hard links: a look before is all that can be had.
+                        Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => {
+                            check_target(&self.dir, to, existing)?;
+                            fs::renameat(&self.dir, from, &self.dir, to)
+                        }
+                        failed => failed,
+                    }
+                }
                 done => done,
             },
         };
@@ -137,18 +146,15 @@ impl Drop for Output {
     }
 }
 
-/// Removes the temporary files of all outputs in the making, and lets none begin or end any more until the guard is
+/// Removes the temporary files of all outputs in the making. None begins or ends any more until what is returned is
 /// dropped: for a process that is about to end by a signal.
-pub fn remove_unfinished() -> impl Drop {
-    struct Guard(#[allow(dead_code)] MutexGuard<'static, Vec<(Arc<File>, String)>>);
-    impl Drop for Guard {
-        fn drop(&mut self) {}
-    }
+#[must_use]
+pub fn remove_unfinished() -> impl Sized {
     let mut unfinished = unfinished();
     for (dir, name) in unfinished.drain(..) {
         let _ = fs::unlinkat(&*dir, &*name, AtFlags::empty());
     }
-    Guard(unfinished)
+    unfinished
 }
 
 fn unfinished() -> MutexGuard<'static, Vec<(Arc<File>, String)>> {
@@ -175,54 +181,77 @@ fn sync_file_systems(outputs: &[Output]) -> rustix::io::Result<()> {
 
 /// Whether a name is one of [`Output`]'s temporary ones.
 pub fn is_temporary(name: &OsStr) -> bool {
-    let name = name.as_bytes();
-    name.len() == ".phalanx-.tmp".len() + 32 && name.starts_with(b".phalanx-") && name.ends_with(b".tmp")
+    name.as_bytes().starts_with(PREFIX.as_bytes()) && name.as_bytes().ends_with(SUFFIX.as_bytes())
 }
 
-/// The temporary name for a target: the same in every run, and short enough for targets of any length.
-fn temporary_name(name: &OsStr) -> String {
-    let hash = sha3_256(name.as_bytes());
-    let hex: String = hash[..16].iter().map(|b| format!("{b:02x}")).collect();
-    format!(".phalanx-{hex}.tmp")
-}
+const PREFIX: &str = ".phalanx-";
+const SUFFIX: &str = ".tmp";
 
-/// Creates and locks the temporary file, in the place of one that a killed run left.
-fn create_locked(dir: &File, name: &str, mode: u32) -> Result<File> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+/// Creates the temporary file for a target: under the same name in every run, which is short enough for targets of any
+/// length, and locked. What a killed run left under it is removed first.
+fn create_temporary(dir: &File, target: &OsStr, mode: u32) -> Result<(String, File)> {
+    let hash: String = sha3_256(target.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect();
+    let name = format!("{PREFIX}{hash}{SUFFIX}");
     // Another run can come between any two steps, but hardly each time.
     for _ in 0..16 {
-        let file = match fs::openat(dir, name, flags | OFlags::CREATE | OFlags::EXCL, Mode::from_raw_mode(mode)) {
-            Ok(file) => File::from(file),
+        let file = match create_new(dir, &name, mode) {
             Err(Errno::EXIST) => {
-                match fs::openat(dir, name, flags, Mode::empty()) {
-                    Ok(left) if lock(&left, dir, name)? => {
-                        fs::unlinkat(dir, name, AtFlags::empty()).map_err(write_error)?
-                    }
-                    Ok(_) | Err(Errno::NOENT) => {}
-                    Err(e) => return Err(write_error(e)),
-                }
+                remove_leftover(dir, &name)?;
                 continue;
             }
-            Err(e) => return Err(write_error(e)),
+            file => file.map_err(write_error)?,
         };
-        if lock(&file, dir, name)? {
-            return Ok(file);
+        match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if is_named(&file, dir, &name)? => return Ok((name, file)),
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(busy()),
+            Err(_) => {
+                fs::unlinkat(dir, &*name, AtFlags::empty()).map_err(write_error)?;
+                let mut random = [0; 8];
+                getrandom::fill(&mut random).map_err(Error::Random)?;
+                let name = format!("{PREFIX}{hash}-{:016x}{SUFFIX}", u64::from_le_bytes(random));
+                let file = create_new(dir, &name, mode).map_err(write_error)?;
+                return Ok((name, file));
+            }
         }
     }
-    Err(Error::Write(io::Error::new(io::ErrorKind::ResourceBusy, "another run is writing it")))
+    Err(busy())
 }
 
-/// Locks the file; `false` where another run got hold of it, or removed it meanwhile.
-fn lock(file: &impl std::os::fd::AsFd, dir: &File, name: &str) -> Result<bool> {
-    match fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => {
-            return Err(Error::Write(io::Error::new(io::ErrorKind::ResourceBusy, "another run is writing it")));
-        }
-        // A file system without locks: two runs at the same target are then the user's affair.
-        Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => {}
-        Err(e) => return Err(write_error(e)),
+fn create_new(dir: &File, name: &str, mode: u32) -> rustix::io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::openat(dir, name, flags, Mode::from_raw_mode(mode)).map(File::from)
+}
+
+/// Removes a temporary file unless a run still has it locked.
+fn remove_leftover(dir: &File, name: &str) -> Result<()> {
+    let open =
+        || fs::openat(dir, name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
+    let opened = match open() {
+        // It may have got its final permissions already.
+        Err(Errno::ACCESS) => fs::chmodat(dir, name, Mode::RUSR | Mode::WUSR, AtFlags::empty()).and_then(|()| open()),
+        opened => opened,
+    };
+    let in_the_way = |e: Errno| Error::Write(io::Error::new(e.kind(), format!("{name} is in the way: {e}")));
+    let file = match opened {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(()),
+        Err(e) => return Err(in_the_way(e)),
+    };
+    match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) if is_named(&file, dir, name)? => fs::unlinkat(dir, name, AtFlags::empty()).map_err(in_the_way),
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(busy()),
+        Err(e) => Err(in_the_way(e)),
     }
+}
+
+fn busy() -> Error {
+    Error::Write(io::Error::new(io::ErrorKind::ResourceBusy, "another run is writing it"))
+}
+
+/// Whether the name still stands for the file.
+fn is_named(file: &File, dir: &File, name: &str) -> Result<bool> {
     let ours = fs::fstat(file).map_err(write_error)?;
     match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(named) => Ok((named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)),
@@ -231,34 +260,68 @@ fn lock(file: &impl std::os::fd::AsFd, dir: &File, name: &str) -> Result<bool> {
     }
 }
 
-fn is_there(dir: &File, name: &OsStr) -> Result<bool> {
-    match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(_) => Ok(true),
-        Err(Errno::NOENT) => Ok(false),
+/// Refuses targets that may not be replaced: all that exist, or else all that are no files (folders, devices, pipes).
+fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
+    let kind = |flags| match fs::statat(dir, name, flags) {
+        Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
+        Err(Errno::NOENT) => Ok(None),
         Err(e) => Err(write_error(e)),
+    };
+    let itself = kind(AtFlags::SYMLINK_NOFOLLOW)?;
+    let refuse = |why| Err(Error::Write(io::Error::new(io::ErrorKind::InvalidInput, why)));
+    match if itself == Some(FileType::Symlink) { kind(AtFlags::empty()).unwrap_or(None) } else { itself } {
+        Some(FileType::Directory) => refuse("it is a folder"),
+        Some(kind) if kind != FileType::RegularFile => refuse("it is not a regular file (use - for standard output)"),
+        _ if itself.is_some() && existing == Existing::Keep => Err(Error::Exists),
+        _ => Ok(()),
     }
 }
 
-fn copy_xattrs(from: &File, to: &File) -> rustix::io::Result<()> {
-    let mut names = match fs::flistxattr_query(from) {
-        Err(Errno::NOTSUP | Errno::NOSYS) => return Ok(()),
-        len => vec![0; len?],
-    };
-    let len = fs::flistxattr(from, &mut names[..])?;
-    names.truncate(len);
-    for name in names.split(|b| *b == 0).filter(|name| !name.is_empty()) {
-        if name.starts_with(b"security.") || name.starts_with(b"trusted.") {
-            continue;
-        }
-        let mut value = vec![0; fs::fgetxattr_query(from, name)?];
-        let len = fs::fgetxattr(from, name, &mut value[..])?;
-        value.truncate(len);
-        match fs::fsetxattr(to, name, &value, XattrFlags::empty()) {
-            Ok(()) | Err(Errno::NOTSUP | Errno::NOSYS | Errno::PERM | Errno::ACCESS) => {}
-            Err(e) => return Err(e),
-        }
+/// Syncs a folder, where its file system can.
+fn sync_folder(dir: &File) -> Result<()> {
+    match fs::fsync(dir) {
+        Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+        done => done.map_err(write_error),
     }
-    Ok(())
+}
+
+/// Gives the file its owner and group; returns which permissions may then be taken over.
+fn copy_owner(meta: &Metadata, to: &File) -> u32 {
+    const ALL: u32 = 0o777;
+    const NOT_OF_GROUP: u32 = 0o707;
+    let Ok(own) = fs::fstat(to) else { return NOT_OF_GROUP };
+    let group = Gid::from_raw(meta.gid());
+    let as_was = (own.st_uid, own.st_gid) == (meta.uid(), meta.gid());
+    let given = as_was
+        || fs::fchown(to, Some(Uid::from_raw(meta.uid())), Some(group)).is_ok()
+        || own.st_gid == meta.gid()
+        || fs::fchown(to, None, Some(group)).is_ok();
+    if given { ALL } else { NOT_OF_GROUP }
+}
+
+/// Copies what can be copied.
+fn copy_xattrs(from: &File, to: &File) {
+    const ACL: &str = "system.posix_acl_access";
+    let list = || {
+        let mut names = vec![0; fs::flistxattr_query(from)?];
+        let len = fs::flistxattr(from, &mut names[..])?;
+        names.truncate(len);
+        Ok::<_, Errno>(names)
+    };
+    let names = list().unwrap_or_default();
+    let names = || names.split(|b| *b == 0).filter(|name| !name.is_empty());
+    if !names().any(|name| name == ACL.as_bytes()) {
+        // One that the folder gave to its new file would let others in whom the input keeps out.
+        let _ = fs::fremovexattr(to, ACL);
+    }
+    for name in names().filter(|name| !name.starts_with(b"security.") && !name.starts_with(b"trusted.")) {
+        let copy = || {
+            let mut value = vec![0; fs::fgetxattr_query(from, name)?];
+            let len = fs::fgetxattr(from, name, &mut value[..])?;
+            fs::fsetxattr(to, name, &value[..len], XattrFlags::empty())
+        };
+        let _ = copy();
+    }
 }
 
 fn write_error(e: Errno) -> Error {

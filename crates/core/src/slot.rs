@@ -157,10 +157,11 @@ pub fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Res
     let file_key = SecretKey::random()?;
     let keys = file_key.file_keys(suite);
     let slots = recipients.iter().map(|r| r.slot(&file_key)).collect();
-    Ok((Header::new(suite, chunk_log2, slots, &keys), keys))
+    Ok((Header::new(suite, chunk_log2, slots, &keys)?, keys))
 }
 
-/// Where the keys at hand come from. Asked only for what a file can use.
+/// Where the keys at hand come from. Asked only for what a file can use, and perhaps for the same again: it then
+/// answers the same.
 pub trait KeySource {
     /// The named key with this id, if it is at hand.
     fn key(&self, id: &KeyId) -> Result<Option<SecretKey>>;
@@ -188,7 +189,8 @@ impl Default for KdfLimit {
 pub struct Opener<S> {
     source: S,
     limit: KdfLimit,
-    derived: Mutex<HashMap<Kdf, WrappingKey>>,
+    // Boxed, since a map that grows would leave copies behind.
+    derived: Mutex<HashMap<Kdf, Box<WrappingKey>>>,
 }
 
 impl<S: KeySource> Opener<S> {
@@ -233,7 +235,7 @@ impl<S: KeySource> Opener<S> {
         if kdfs.clone().any(|kdf| kdf.memory_kib > self.limit.memory_kib) {
             return Err(Error::KdfLimit("too much memory"));
         }
-        if kdfs.map(Kdf::work).sum::<u64>() > self.limit.work {
+        if kdfs.map(Kdf::work).fold(0, u64::saturating_add) > self.limit.work {
             return Err(Error::KdfLimit("too much memory × passes"));
         }
         Ok(())
@@ -243,11 +245,11 @@ impl<S: KeySource> Opener<S> {
         // The lock is held while Argon2 runs: whoever needs the same key waits for it instead of deriving it again.
         let mut derived = self.derived.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(kek) = derived.get(kdf) {
-            return Ok(kek.clone());
+            return Ok(*kek.clone());
         }
-        let kek = password.wrapping_key(kdf)?;
+        let kek = Box::new(password.wrapping_key(kdf)?);
         derived.insert(*kdf, kek.clone());
-        Ok(kek)
+        Ok(*kek)
     }
 }
 

@@ -16,6 +16,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::SystemTime;
+use zeroize::Zeroizing;
 
 /// Where the bytes come from.
 pub enum Source<'a> {
@@ -34,7 +35,8 @@ impl<'a> Source<'a> {
 
     /// A stream.
     pub fn stream(input: impl Read + Send + 'a) -> Self {
-        Source::Stream(Stream { input: Box::new(input), ahead: None })
+        let ahead = Zeroizing::new(Vec::with_capacity(Stream::PROBE));
+        Source::Stream(Stream { input: Box::new(input), ahead, ended: false })
     }
 
     /// Reads the header that a protected source begins with.
@@ -46,34 +48,53 @@ impl<'a> Source<'a> {
     }
 }
 
-/// An input that can look one byte ahead. It buffers nothing else, so there is nothing to wipe.
+/// An input that looks ahead. What it holds is wiped.
 pub struct Stream<'a> {
     input: Box<dyn Read + Send + 'a>,
-    ahead: Option<u8>,
+    /// What has been read and not yet taken.
+    ahead: Zeroizing<Vec<u8>>,
+    /// An end is an end, even where more comes later, as from a terminal or a growing file.
+    ended: bool,
 }
 
 impl Stream<'_> {
+    /// As much as is looked at to tell a short input from a long one, in bytes.
+    const PROBE: usize = 64 * 1024;
+
+    /// Reads until so many bytes are held, or the input ends.
+    fn look_ahead(&mut self, len: usize) -> Result<()> {
+        let held = self.ahead.len();
+        if held < len && !self.ended {
+            self.ahead.resize(len, 0);
+            let more = read_full(&mut self.input, &mut self.ahead[held..])?;
+            self.ahead.truncate(held + more);
+            self.ended = held + more < len;
+        }
+        Ok(())
+    }
+
+    /// The length of what is left, if that is short.
+    fn short_len(&mut self) -> Result<Option<u64>> {
+        self.look_ahead(Self::PROBE)?;
+        Ok(self.ended.then_some(self.ahead.len() as u64))
+    }
+
     /// Whether nothing follows.
     fn ends_here(&mut self) -> Result<bool> {
-        if self.ahead.is_none() {
-            let mut byte = [0];
-            if read_full(&mut self.input, &mut byte)? == 1 {
-                self.ahead = Some(byte[0]);
-            }
-        }
-        Ok(self.ahead.is_none())
+        self.look_ahead(1)?;
+        Ok(self.ahead.is_empty())
     }
 }
 
 impl Read for Stream<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match buf.first_mut() {
-            Some(first) if self.ahead.is_some() => {
-                *first = self.ahead.take().unwrap_or_default();
-                Ok(1)
-            }
-            _ => self.input.read(buf),
+        if self.ahead.is_empty() {
+            return if self.ended { Ok(0) } else { self.input.read(buf) };
         }
+        let len = buf.len().min(self.ahead.len());
+        buf[..len].copy_from_slice(&self.ahead[..len]);
+        self.ahead.drain(..len);
+        Ok(len)
     }
 }
 
@@ -177,7 +198,10 @@ fn transfer(
 ) -> Result<u64> {
     let input = match (source, layout) {
         (Source::File(file), Some(layout)) => Input::File { file, layout, next: AtomicU64::new(0) },
-        (Source::Stream(reader), _) => Input::Stream(Mutex::new(StreamIn { reader, next: 0, ended: false })),
+        (Source::Stream(mut reader), _) => {
+            let short_len = reader.short_len()?;
+            Input::Stream { short_len, stream: Mutex::new(StreamIn { reader, next: 0, ended: false }) }
+        }
         (Source::File(_), None) => unreachable!("a file has a layout"),
     };
     let output = match sink {
@@ -220,12 +244,9 @@ struct Transfer<'a> {
 
 enum Input<'a> {
     /// `next` is the first chunk that no lane has taken.
-    File {
-        file: &'a File,
-        layout: Layout,
-        next: AtomicU64,
-    },
-    Stream(Mutex<StreamIn<'a>>),
+    File { file: &'a File, layout: Layout, next: AtomicU64 },
+    /// `short_len` is the length, if the stream is short.
+    Stream { stream: Mutex<StreamIn<'a>>, short_len: Option<u64> },
 }
 
 struct StreamIn<'a> {
@@ -254,7 +275,7 @@ impl Work for Transfer<'_> {
     fn extent(&self) -> Extent {
         let len = match &self.input {
             Input::File { layout, .. } => Some(layout.plaintext_len()),
-            Input::Stream(_) => None,
+            Input::Stream { short_len, .. } => *short_len,
         };
         Extent { len, granule: self.chunk_len() }
     }
@@ -267,7 +288,7 @@ impl Work for Transfer<'_> {
         job.units.clear();
         match &self.input {
             Input::File { file, layout, next } => self.fill_from_file(job, file, layout, next)?,
-            Input::Stream(stream) => self.fill_from_stream(job, &mut lock(stream))?,
+            Input::Stream { stream, .. } => self.fill_from_stream(job, &mut lock(stream))?,
         }
         if self.op == Op::Seal {
             for unit in &mut job.units {
@@ -336,6 +357,8 @@ impl Transfer<'_> {
         while job.units.len() < self.capacity(job) && !stream.ended {
             let index = stream.next;
             let mut unit = self.unit(job, index, false, self.chunk_len());
+            // A short stream has a buffer of its own length.
+            unit.data.end = unit.data.end.min(job.buf.len());
             if self.op == Op::Open {
                 for part in [&mut unit.nonce[..self.suite.nonce_len()], &mut unit.tag[..self.suite.tag_len()]] {
                     if read_full(&mut stream.reader, part)? < part.len() {
@@ -347,7 +370,6 @@ impl Transfer<'_> {
             if len == 0 && index > 0 {
                 return Err(Error::Cut("an empty chunk"));
             }
-            // An end is an end, even where more comes later, as from a terminal or a growing file.
             stream.ended = len < self.chunk_len() || stream.reader.ends_here()?;
             stream.next += 1;
             unit.data.end = unit.data.start + len;

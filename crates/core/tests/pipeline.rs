@@ -12,6 +12,7 @@ use phalanx_core::{Error, Result, Suite};
 use phalanx_reference as reference;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -199,4 +200,72 @@ fn a_file_that_shrinks_or_grows_is_refused() {
         let error = file::seal(&dispatcher, &header, &keys, source, Sink::Nothing, &progress).unwrap_err();
         assert!(matches!(error, Error::Changed), "{error}");
     }
+}
+
+/// A terminal, or a file that grows, may go on after an end.
+#[test]
+fn the_first_end_of_a_stream_is_its_end() {
+    struct Resumes(Vec<&'static [u8]>);
+    impl Read for Resumes {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let Some(piece) = self.0.pop() else { return Ok(0) };
+            buf[..piece.len()].copy_from_slice(piece);
+            Ok(piece.len())
+        }
+    }
+    let dispatcher = Dispatcher::new(&engines()[..1]);
+    let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
+    let (header, keys) = new_header(Suite::default(), FILE_CHUNK_LOG2, &recipients).unwrap();
+    let stored = Mutex::new(Vec::new());
+    let source = Source::stream(Resumes(vec![b"more", b"", b"some"]));
+    file::seal(&dispatcher, &header, &keys, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
+    assert_eq!(reference::open_file(&stored.into_inner().unwrap(), &[], &[KEY]).unwrap(), b"some");
+}
+
+#[test]
+fn a_file_written_to_meanwhile_is_refused() {
+    struct Overwrite<'a>(&'a File);
+    impl Progress for Overwrite<'_> {
+        fn advance(&self, _: u64) {
+            self.0.write_all_at(b"new", 0).unwrap();
+            self.0.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(1)).unwrap();
+        }
+    }
+    let dispatcher = Dispatcher::new(&engines()[..1]);
+    let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
+    let (header, keys) = new_header(Suite::default(), FILE_CHUNK_LOG2, &recipients).unwrap();
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(1000).unwrap();
+    let (source, progress) = (Source::new(&file).unwrap(), Overwrite(&file));
+    let error = file::seal(&dispatcher, &header, &keys, source, Sink::Nothing, &progress).unwrap_err();
+    assert!(matches!(error, Error::Changed), "{error}");
+}
+
+#[test]
+fn zeros_become_holes_and_come_back() {
+    use std::os::unix::fs::MetadataExt;
+    let dispatcher = Dispatcher::new(&engines()[..1]);
+    let mut plain = vec![0; 20 << 20];
+    plain[5 << 20..(5 << 20) + 100].copy_from_slice(&painted(100));
+    for tail in [0, 1] {
+        plain.resize((20 << 20) + tail, 0);
+        let stored = seal(&dispatcher, Suite::default(), FILE_CHUNK_LOG2, &plain, ENDS[0]);
+        let mut source = Source::stream(&stored[..]);
+        let header = source.header().unwrap();
+        let keys = opener().open(&header).unwrap();
+        let output = tempfile::NamedTempFile::new().unwrap();
+        file::open(&dispatcher, &header, &keys, source, Sink::File(output.as_file()), &()).unwrap();
+        assert!(fs::read(output.path()).unwrap() == plain);
+        let allocated = output.as_file().metadata().unwrap().blocks() * 512;
+        assert!(allocated < 1 << 20, "{allocated} bytes allocated");
+    }
+}
+
+#[test]
+fn more_slots_than_the_format_has_are_an_error() {
+    let key = |i: u8| Recipient::key(&SecretKey::from_slice(&[i; 32]).unwrap());
+    let new = |n: u8| new_header(Suite::default(), 20, &(0..n).map(key).collect::<Vec<_>>());
+    assert!(new(64).is_ok());
+    assert!(matches!(new(65), Err(Error::Key(_))));
+    assert!(matches!(new(0), Err(Error::Key(_))));
 }

@@ -1,0 +1,201 @@
+//! Any change to a file is found, and nothing false comes out: exhaustively over a small file of several chunks.
+
+mod common;
+
+use common::{AtHand, painted};
+use phalanx_core::chunk::Levels;
+use phalanx_core::cpu::CpuEngine;
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::error::Class;
+use phalanx_core::file::{self, Sink, Source};
+use phalanx_core::key::SecretKey;
+use phalanx_core::salvage::{Salvage, salvage};
+use phalanx_core::slot::{KdfLimit, Opener, Recipient, new_header};
+use phalanx_core::{Error, Result, Suite};
+use std::fs;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+const KEY: [u8; 32] = [42; 32];
+const CHUNK: usize = 4096;
+const RECORD: usize = CHUNK + 48;
+
+fn key() -> SecretKey {
+    SecretKey::from_slice(&KEY).unwrap()
+}
+
+fn dispatcher() -> Dispatcher {
+    Dispatcher::new(&[Arc::new(CpuEngine::serial(Levels::detect()))])
+}
+
+/// A new file of chunks of 4 KiB under the key.
+fn protected(plain: &[u8]) -> Vec<u8> {
+    let (header, keys) = new_header(Suite::default(), 12, &[Recipient::key(&key())]).unwrap();
+    let stored = Mutex::new(Vec::new());
+    let sink = Sink::Stream(Box::new(Collect(&stored)));
+    file::seal(&dispatcher(), &header, &keys, Source::stream(plain), sink, &()).unwrap();
+    stored.into_inner().unwrap()
+}
+
+struct Collect<'a>(&'a Mutex<Vec<u8>>);
+
+impl Write for Collect<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(buf);
+        Ok(buf.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Opens from a stream to a stream. Returns the result, and all that was released.
+fn open(stored: &[u8]) -> (Result<u64>, Vec<u8>) {
+    let released = Mutex::new(Vec::new());
+    let run = || {
+        let mut source = Source::stream(stored);
+        let header = source.header()?;
+        let opener = Opener::new(AtHand { keys: vec![key()], password: None }, KdfLimit::default());
+        let keys = opener.open(&header)?;
+        file::open(&dispatcher(), &header, &keys, source, Sink::Stream(Box::new(Collect(&released))), &())
+    };
+    let result = run();
+    (result, released.into_inner().unwrap())
+}
+
+/// The file must not open; what was released before must be the beginning of the truth, in whole chunks.
+#[track_caller]
+fn refused(stored: &[u8], plain: &[u8], what: &str) {
+    let (result, released) = open(stored);
+    let error = result.expect_err(what);
+    assert_eq!(error.class(), Class::NotAuthentic, "{what}: {error}");
+    assert!(!error.to_string().contains('\n'), "{what}");
+    assert!(released.len() % CHUNK == 0 && plain.starts_with(&released), "{what}: released {} bytes", released.len());
+}
+
+#[test]
+fn every_flipped_bit_is_found() {
+    let plain = painted(2 * CHUNK + 10);
+    let stored = protected(&plain);
+    assert_eq!(open(&stored).1, plain);
+    for bit in 0..stored.len() * 8 {
+        let mut altered = stored.clone();
+        altered[bit / 8] ^= 1 << (bit % 8);
+        refused(&altered, &plain, &format!("bit {bit}"));
+    }
+}
+
+#[test]
+fn every_truncation_and_extension_is_found() {
+    for len in [0, 1, CHUNK, CHUNK + 1, 2 * CHUNK] {
+        let plain = painted(len);
+        let stored = protected(&plain);
+        for cut in 0..stored.len() {
+            refused(&stored[..cut], &plain, &format!("{len}: cut to {cut}"));
+        }
+        let other = protected(&plain);
+        for more in [&[0][..], &[0; 48], &[0; 49], &[0; RECORD], &stored[stored.len() - 49..], &other, &stored] {
+            refused(&[&stored, more].concat(), &plain, &format!("{len}: {} bytes more", more.len()));
+        }
+    }
+}
+
+#[test]
+fn chunks_out_of_place_are_found() {
+    let plain: Vec<u8> = painted(4 * CHUNK + 100);
+    let (stored, other) = (protected(&plain), protected(&plain));
+    let header = stored.len() - 4 * RECORD - 148;
+    let records = |file: &[u8]| -> Vec<Vec<u8>> { file[header..].chunks(RECORD).map(<[u8]>::to_vec).collect() };
+    let (own, foreign) = (records(&stored), records(&other));
+    let with = |chunks: &[Vec<u8>]| [&stored[..header], &chunks.concat()].concat();
+    assert_eq!(open(&with(&own)).1, plain);
+    for i in 0..own.len() {
+        for j in 0..own.len() {
+            let mut chunks = own.clone();
+            if i != j {
+                chunks.swap(i, j);
+                refused(&with(&chunks), &plain, &format!("{i} and {j} swapped"));
+            }
+            let mut chunks = own.clone();
+            chunks.insert(j, own[i].clone());
+            refused(&with(&chunks), &plain, &format!("{i} repeated before {j}"));
+        }
+        let mut chunks = own.clone();
+        chunks.remove(i);
+        refused(&with(&chunks), &plain, &format!("{i} dropped"));
+        let mut chunks = own.clone();
+        chunks[i] = foreign[i].clone();
+        refused(&with(&chunks), &plain, &format!("{i} of another file under the same key"));
+    }
+    // The header of one with the chunks of the other, and slots of one in the header of the other.
+    refused(&[&other[..header], &stored[header..]].concat(), &plain, "another's header");
+    let mut mixed = stored.clone();
+    mixed[18..header - 32].copy_from_slice(&other[18..header - 32]);
+    refused(&mixed, &plain, "another's slot");
+    mixed[header - 32..header].copy_from_slice(&other[header - 32..header]);
+    refused(&mixed, &plain, "another's slot and tag");
+}
+
+/// Salvages; returns what was found, and the output.
+fn save(stored: &[u8]) -> (Result<Salvage>, Vec<u8>) {
+    let (input, output) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    fs::write(input.path(), stored).unwrap();
+    let mut source = Source::new(input.as_file()).unwrap();
+    let header = source.header().unwrap();
+    let opener = Opener::new(AtHand { keys: vec![key()], password: None }, KdfLimit::default());
+    let keys = opener.open(&header).unwrap();
+    let engine = CpuEngine::serial(Levels::detect());
+    let found = salvage(&engine, &header, &keys, input.as_file(), output.as_file(), &());
+    (found, fs::read(output.path()).unwrap())
+}
+
+#[test]
+fn salvage_saves_what_is_intact() {
+    for len in [0, 1, CHUNK, 3 * CHUNK, 3 * CHUNK + 10] {
+        let plain = painted(len);
+        let stored = protected(&plain);
+        let (found, output) = save(&stored);
+        assert!(found.unwrap().is_intact() && output == plain, "{len}");
+    }
+
+    let plain = painted(5 * CHUNK + 10);
+    let stored = protected(&plain);
+    let header = stored.len() - 5 * RECORD - 58;
+    let zeroed = |ranges: &[Range<usize>], len: usize| {
+        let mut bytes = plain[..len].to_vec();
+        ranges.iter().for_each(|r| bytes[r.clone()].fill(0));
+        bytes
+    };
+    let check = |altered: &[u8], lost: &[Range<usize>], len: usize, whole_length: bool| {
+        let (found, output) = save(altered);
+        let found = found.unwrap();
+        let expected: Vec<Range<u64>> = lost.iter().map(|r| r.start as u64..r.end as u64).collect();
+        assert_eq!((&found.lost, found.whole_length), (&expected, whole_length));
+        assert_eq!(found.saved as usize, len - lost.iter().map(Range::len).sum::<usize>());
+        assert!(output == zeroed(lost, len));
+    };
+    let flipped = |chunks: &[usize]| {
+        let mut altered = stored.clone();
+        chunks.iter().for_each(|i| altered[header + i * RECORD + 50] ^= 1);
+        altered
+    };
+    let lost = |i: usize| i * CHUNK..(i + 1) * CHUNK;
+    check(&flipped(&[0]), &[lost(0)], plain.len(), true);
+    check(&flipped(&[1, 2, 4]), &[CHUNK..3 * CHUNK, lost(4)], plain.len(), true);
+    check(&flipped(&[5]), &[5 * CHUNK..plain.len()], plain.len(), false);
+    // Cut at a chunk's edge: all that is left is whole, but the end is not known.
+    check(&stored[..header + 3 * RECORD], &[], 3 * CHUNK, false);
+    // Cut within a chunk, and within a chunk's nonce and tag.
+    check(&stored[..header + 3 * RECORD + 1048], &[3 * CHUNK..3 * CHUNK + 1000], 3 * CHUNK + 1000, false);
+    check(&stored[..header + 3 * RECORD + 47], &[], 3 * CHUNK, false);
+    // Extended behind a last chunk that is whole.
+    let (plain, stored) = (painted(2 * CHUNK), protected(&painted(2 * CHUNK)));
+    let (found, output) = save(&[&stored[..], &[0; 60]].concat());
+    let found = found.unwrap();
+    assert!(!found.is_intact() && output[..2 * CHUNK] == plain && output[2 * CHUNK..] == [0; 12]);
+    // Nothing left to save.
+    let mut dead = protected(&painted(100));
+    *dead.last_mut().unwrap() ^= 1;
+    assert!(matches!(save(&dead).0, Err(Error::Altered(0))));
+}

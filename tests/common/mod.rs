@@ -92,6 +92,15 @@ impl Ended {
         error.trim_end().to_owned()
     }
 
+    /// Asserts the exit code, where each of several paths may have a line.
+    #[track_caller]
+    pub fn fails_with_lines(self, code: i32) -> String {
+        let error = self.error();
+        assert_eq!(self.0.status.code(), Some(code), "{error}");
+        assert!(error.lines().all(|line| line.starts_with("phalanx: ")), "{error:?}");
+        error
+    }
+
     pub fn error(&self) -> String {
         String::from_utf8_lossy(&self.0.stderr).into_owned()
     }

@@ -4,6 +4,21 @@
 //! written for; all levels give the same bytes. [`aes::Level`] and [`keccak::Level`] are chosen each on its own.
 //! No level looks up a table, or branches, by a secret.
 #![deny(missing_docs)]
+#![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod aes;
 pub mod keccak;
+
+use core::fmt;
+
+/// The name is not that of any level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownLevel;
+
+impl fmt::Display for UnknownLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no level of this kernel has that name")
+    }
+}
+
+impl core::error::Error for UnknownLevel {}

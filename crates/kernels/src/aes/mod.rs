@@ -1,8 +1,38 @@
 //! AES-128, AES-192 and AES-256 (FIPS 197) in counter mode (SP 800-38A, section 6.5).
 
-mod portable;
+/// Does `$step` for the rounds 1, 2 … `$rounds` − 1, all written out: the compiler may leave a loop a loop, and then
+/// the round keys that it picks from in memory, on the stack.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! inner_rounds {
+    ($rounds:ident, $round:ident => $step:expr) => {
+        inner_rounds!(@ $round => $step; 1 2 3 4 5 6 7 8 9);
+        if $rounds > 10 {
+            inner_rounds!(@ $round => $step; 10 11);
+        }
+        if $rounds > 12 {
+            inner_rounds!(@ $round => $step; 12 13);
+        }
+    };
+    (@ $round:ident => $step:expr; $number:literal $($rest:literal)*) => {
+        let $round = $number;
+        $step;
+        inner_rounds!(@ $round => $step; $($rest)*);
+    };
+    (@ $round:ident => $step:expr;) => {};
+}
 
-use core::fmt;
+#[cfg(target_arch = "x86_64")]
+mod aesni;
+#[cfg(target_arch = "aarch64")]
+mod armv8;
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod vaes256;
+#[cfg(target_arch = "x86_64")]
+mod vaes512;
+
+use crate::UnknownLevel;
+use core::{fmt, str::FromStr};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// The length of an AES block in bytes.
@@ -14,11 +44,19 @@ pub const BLOCK: usize = 16;
 pub enum Level {
     /// The `aes` crate: bitsliced, or the processor's AES instructions where it finds them.
     Portable,
+    /// AES-NI: eight blocks abreast.
+    AesNi,
+    /// VAES on the 256-bit registers of AVX2: sixteen blocks abreast.
+    Vaes256,
+    /// VAES on the 512-bit registers of AVX-512: thirty-two blocks abreast.
+    Vaes512,
+    /// The AES instructions of ARMv8: eight blocks abreast.
+    Armv8,
 }
 
 impl Level {
     /// Every level, slowest first, whether this machine has it or not.
-    pub const ALL: &[Level] = &[Level::Portable];
+    pub const ALL: &[Level] = &[Level::Portable, Level::AesNi, Level::Vaes256, Level::Vaes512, Level::Armv8];
 
     /// The fastest level of this machine.
     pub fn detect() -> Self {
@@ -34,6 +72,20 @@ impl Level {
     pub fn is_available(self) -> bool {
         match self {
             Level::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Level::AesNi => is_x86_feature_detected!("aes") && is_x86_feature_detected!("ssse3"),
+            #[cfg(target_arch = "x86_64")]
+            Level::Vaes256 => is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Level::Vaes512 => {
+                is_x86_feature_detected!("vaes")
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+            }
+            #[cfg(target_arch = "aarch64")]
+            Level::Armv8 => cfg!(target_endian = "little") && std::arch::is_aarch64_feature_detected!("aes"),
+            #[allow(unreachable_patterns, reason = "the levels of other architectures")]
+            _ => false,
         }
     }
 
@@ -41,6 +93,10 @@ impl Level {
     pub fn name(self) -> &'static str {
         match self {
             Level::Portable => "portable",
+            Level::AesNi => "aes-ni",
+            Level::Vaes256 => "vaes-256",
+            Level::Vaes512 => "vaes-512",
+            Level::Armv8 => "armv8",
         }
     }
 }
@@ -48,6 +104,15 @@ impl Level {
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl FromStr for Level {
+    type Err = UnknownLevel;
+
+    /// The level of that [`Level::name`], whether this machine has it or not.
+    fn from_str(name: &str) -> Result<Self, UnknownLevel> {
+        Self::ALL.iter().copied().find(|l| l.name() == name).ok_or(UnknownLevel)
     }
 }
 
@@ -69,7 +134,13 @@ impl Key {
             16 | 24 | 32 => key.len() / 4 + 6,
             n => panic!("an AES key has 16, 24 or 32 bytes, not {n}"),
         };
-        Self { round_keys: portable::expand(key, rounds), rounds }
+        let round_keys = match Level::AesNi.is_available() {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: is_available() found the instructions.
+            true => unsafe { aesni::expand(key, rounds) },
+            _ => portable::expand(key, rounds, portable::sub_word),
+        };
+        Self { round_keys, rounds }
     }
 
     /// The key itself: the schedule begins with it.
@@ -92,9 +163,70 @@ pub fn counter_after(counter: &[u8; BLOCK], blocks: u64) -> [u8; BLOCK] {
 /// Encrypts or decrypts `data` in place: AES-CTR with `counter` as the block for its first 16 bytes.
 ///
 /// The whole 16-byte block counts, big-endian, modulo 2^128. `data` may have any length and alignment.
+///
+/// # Panics
+/// If this machine does not have the level.
 pub fn ctr_xor(level: Level, key: &Key, counter: &[u8; BLOCK], data: &mut [u8]) {
-    debug_assert!(level.is_available());
+    assert!(level.is_available(), "this machine does not have the AES level {level}");
+    let counter = u128::from_be_bytes(*counter);
+    // The kernels add to the low half only, so data that runs over its end is cut there. (0 stands for 2^64 blocks.)
+    let blocks = (counter as u64).wrapping_neg();
+    let cut = usize::try_from(u128::from(blocks) * BLOCK as u128).unwrap_or(usize::MAX);
+    if cut == 0 || cut >= data.len() {
+        ctr_xor_low(level, key, counter, data);
+    } else {
+        let (before, after) = data.split_at_mut(cut);
+        ctr_xor_low(level, key, counter, before);
+        ctr_xor_low(level, key, counter.wrapping_add(u128::from(blocks)), after);
+    }
+}
+
+/// [`ctr_xor`] where the level is available and the low half of the counter does not wrap before the last block.
+fn ctr_xor_low(level: Level, key: &Key, counter: u128, data: &mut [u8]) {
     match level {
-        Level::Portable => portable::ctr_xor(key, counter, data),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: is_available() found the instructions.
+        Level::AesNi => unsafe { aesni::ctr_xor(key, counter, data) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: is_available() found the instructions.
+        Level::Vaes256 => unsafe { vaes256::ctr_xor(key, counter, data) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: is_available() found the instructions.
+        Level::Vaes512 => unsafe { vaes512::ctr_xor(key, counter, data) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: is_available() found the instructions.
+        Level::Armv8 => unsafe { armv8::ctr_xor(key, counter, data) },
+        _ => portable::ctr_xor(key, &counter.to_be_bytes(), data),
+    }
+}
+
+/// The same key, from a reference that the compiler cannot tell from a new one: round keys are read again where they
+/// are used. A kernel with too few registers for them would otherwise keep copies on the stack, which nobody wipes.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn reread(key: &Key) -> &Key {
+    let mut at: *const Key = key;
+    // SAFETY: a comment, no instruction.
+    unsafe { core::arch::asm!("/* {0} */", inout(reg) at, options(readonly, nostack, preserves_flags)) };
+    // SAFETY: the pointer is that of `key`.
+    unsafe { &*at }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_key_schedules_agree() {
+        if Level::AesNi.is_available() {
+            for (len, rounds) in [(16, 10), (24, 12), (32, 14)] {
+                for fill in 0..=255 {
+                    let key: Vec<u8> = (0..len).map(|i: u8| i.wrapping_mul(37) ^ fill).collect();
+                    // SAFETY: is_available() found the instructions.
+                    let by_instruction = unsafe { aesni::expand(&key, rounds) };
+                    assert_eq!(by_instruction, portable::expand(&key, rounds, portable::sub_word));
+                }
+            }
+        }
     }
 }

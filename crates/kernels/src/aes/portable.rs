@@ -5,41 +5,39 @@ use aes::hazmat;
 use ctr::cipher::{InnerIvInit, KeyInit, StreamCipher, StreamCipherCoreWrapper};
 use zeroize::Zeroize;
 
-/// The key schedule of FIPS 197, section 5.2.
-pub(super) fn expand(key: &[u8], rounds: usize) -> [[u8; BLOCK]; 15] {
+/// The key schedule of FIPS 197, section 5.2, with `sub_word` for its SubWord.
+#[inline]
+pub(super) fn expand(key: &[u8], rounds: usize, sub_word: impl Fn([u8; 4]) -> [u8; 4]) -> [[u8; BLOCK]; 15] {
     let words = key.len() / 4;
-    let mut w = [[0u8; 4]; 60];
+    let mut round_keys = [[0; BLOCK]; 15];
+    let w = round_keys.as_flattened_mut().as_chunks_mut::<4>().0;
     w.as_flattened_mut()[..key.len()].copy_from_slice(key);
     let mut rcon = 1u8;
     for i in words..4 * (rounds + 1) {
         let mut t = w[i - 1];
         if i % words == 0 {
             t.rotate_left(1);
-            sub_word(&mut t);
+            t = sub_word(t);
             t[0] ^= rcon;
             rcon = (rcon << 1) ^ ((rcon >> 7) * 0x1b);
         } else if words > 6 && i % words == 4 {
-            sub_word(&mut t);
+            t = sub_word(t);
         }
-        for (b, t) in t.iter().enumerate() {
-            w[i][b] = w[i - words][b] ^ t;
-        }
+        w[i] = (u32::from_ne_bytes(w[i - words]) ^ u32::from_ne_bytes(t)).to_ne_bytes();
     }
-    let mut round_keys = [[0u8; BLOCK]; 15];
-    round_keys.as_flattened_mut().copy_from_slice(w.as_flattened());
-    w.zeroize();
     round_keys
 }
 
 /// SubWord without a table: in a block of four equal columns ShiftRows changes nothing, so one round under a zero
 /// key followed by InvMixColumns leaves SubBytes.
-fn sub_word(word: &mut [u8; 4]) {
+pub(super) fn sub_word(word: [u8; 4]) -> [u8; 4] {
     let mut block = hazmat::Block::default();
-    block.as_chunks_mut::<4>().0.fill(*word);
+    block.as_chunks_mut::<4>().0.fill(word);
     hazmat::cipher_round(&mut block, &hazmat::Block::default());
     hazmat::inv_mix_columns(&mut block);
-    word.copy_from_slice(&block[..4]);
+    let word = [block[0], block[1], block[2], block[3]];
     block.as_mut_slice().zeroize();
+    word
 }
 
 pub(super) fn ctr_xor(key: &Key, counter: &[u8; BLOCK], data: &mut [u8]) {

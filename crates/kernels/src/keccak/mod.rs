@@ -1,8 +1,19 @@
 //! SHA3-256 (FIPS 202) and KMAC256 (SP 800-185) over many inputs at once.
 
+#[cfg(target_arch = "aarch64")]
+mod armv8;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod lanes;
 mod portable;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod round;
 
-use core::fmt;
+use crate::UnknownLevel;
+use core::{fmt, str::FromStr};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// The rate of SHA3-256 and KMAC256 in bytes: what one permutation absorbs.
@@ -17,11 +28,17 @@ pub const DIGEST: usize = 32;
 pub enum Level {
     /// The `keccak` crate, one input after another.
     Portable,
+    /// AVX2: four inputs side by side.
+    Avx2,
+    /// AVX-512: eight inputs side by side.
+    Avx512,
+    /// The SHA-3 instructions of ARMv8.2: two inputs side by side.
+    Armv8,
 }
 
 impl Level {
     /// Every level, slowest first, whether this machine has it or not.
-    pub const ALL: &[Level] = &[Level::Portable];
+    pub const ALL: &[Level] = &[Level::Portable, Level::Avx2, Level::Avx512, Level::Armv8];
 
     /// The fastest level of this machine.
     pub fn detect() -> Self {
@@ -37,6 +54,14 @@ impl Level {
     pub fn is_available(self) -> bool {
         match self {
             Level::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => is_x86_feature_detected!("avx512f"),
+            #[cfg(target_arch = "aarch64")]
+            Level::Armv8 => cfg!(target_endian = "little") && std::arch::is_aarch64_feature_detected!("sha3"),
+            #[allow(unreachable_patterns, reason = "the levels of other architectures")]
+            _ => false,
         }
     }
 
@@ -44,6 +69,9 @@ impl Level {
     pub fn lanes(self) -> usize {
         match self {
             Level::Portable => 1,
+            Level::Avx2 => 4,
+            Level::Avx512 => 8,
+            Level::Armv8 => 2,
         }
     }
 
@@ -51,6 +79,9 @@ impl Level {
     pub fn name(self) -> &'static str {
         match self {
             Level::Portable => "portable",
+            Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
+            Level::Armv8 => "armv8",
         }
     }
 }
@@ -58,6 +89,15 @@ impl Level {
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl FromStr for Level {
+    type Err = UnknownLevel;
+
+    /// The level of that [`Level::name`], whether this machine has it or not.
+    fn from_str(name: &str) -> Result<Self, UnknownLevel> {
+        Self::ALL.iter().copied().find(|l| l.name() == name).ok_or(UnknownLevel)
     }
 }
 
@@ -84,7 +124,7 @@ struct Input<'a> {
 /// `out[i]` = SHA3-256 of `inputs[i]`. The inputs may have different lengths.
 ///
 /// # Panics
-/// If `inputs` and `out` differ in length.
+/// If `inputs` and `out` differ in length, or this machine does not have the level.
 pub fn sha3_256_many(level: Level, inputs: &[&[u8]], out: &mut [[u8; DIGEST]]) {
     assert_eq!(inputs.len(), out.len());
     let input = |i: usize| Input { state: &[0; 25], message: inputs[i], suffix: SHA3_SUFFIX };
@@ -167,7 +207,7 @@ impl fmt::Debug for Kmac256 {
 /// `out[i]` = the 32-byte KMAC256 tag (L = 256 bits) of message `inputs[i].1` under `inputs[i].0`.
 ///
 /// # Panics
-/// If `inputs` and `out` differ in length.
+/// If `inputs` and `out` differ in length, or this machine does not have the level.
 pub fn kmac256_many(level: Level, inputs: &[(&Kmac256, &[u8])], out: &mut [[u8; DIGEST]]) {
     assert_eq!(inputs.len(), out.len());
     let input = |i: usize| Input { state: &inputs[i].0.state, message: inputs[i].1, suffix: KMAC_SUFFIX };
@@ -176,9 +216,18 @@ pub fn kmac256_many(level: Level, inputs: &[(&Kmac256, &[u8])], out: &mut [[u8; 
 
 /// Runs `out.len()` sponges, input i given by `input(i)`, and leaves the first 32 bytes of each in `out[i]`.
 fn sponges<'a>(level: Level, input: impl Fn(usize) -> Input<'a>, out: &mut [[u8; DIGEST]]) {
-    debug_assert!(level.is_available());
+    assert!(level.is_available(), "this machine does not have the Keccak level {level}");
     match level {
-        Level::Portable => {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: is_available() found the instructions.
+        Level::Avx2 => lanes::sponges(input, out, |s, data, blocks| unsafe { avx2::absorb(s, data, blocks) }),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: is_available() found the instructions.
+        Level::Avx512 => lanes::sponges(input, out, |s, data, blocks| unsafe { avx512::absorb(s, data, blocks) }),
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: is_available() found the instructions.
+        Level::Armv8 => lanes::sponges(input, out, |s, data, blocks| unsafe { armv8::absorb(s, data, blocks) }),
+        _ => {
             for (i, out) in out.iter_mut().enumerate() {
                 portable::sponge(input(i), out);
             }

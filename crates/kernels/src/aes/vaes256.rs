@@ -1,0 +1,110 @@
+//! AES-CTR with VAES on 256-bit registers: two blocks a register, for machines with VAES but without AVX-512.
+
+use super::{BLOCK, Key, reread};
+use core::arch::x86_64::*;
+
+/// The bytes of one register.
+const WIDTH: usize = 32;
+
+/// Registers in flight. Of AVX2's sixteen the rest is for the counter, its constants and one round key.
+const FLIGHT: usize = 8;
+
+/// XORs the keystream into `data`. The low half of the counter must not wrap before the last block.
+#[target_feature(enable = "avx2,vaes")]
+pub(super) fn ctr_xor(key: &Key, counter: u128, data: &mut [u8]) {
+    match key.rounds {
+        10 => rounds::<10>(key, counter, data),
+        12 => rounds::<12>(key, counter, data),
+        _ => rounds::<14>(key, counter, data),
+    }
+}
+
+#[target_feature(enable = "avx2,vaes")]
+fn rounds<const ROUNDS: usize>(key: &Key, counter: u128, data: &mut [u8]) {
+    let first = _mm256_broadcastsi128_si256(load_block(&counter.to_le_bytes()));
+    let counters = _mm256_add_epi64(first, _mm256_set_epi64x(0, 1, 0, 0));
+    let mut stream = Stream::<ROUNDS> { key, counters };
+    let (registers, tail) = data.as_chunks_mut::<WIDTH>();
+    let (batches, registers) = registers.as_chunks_mut::<FLIGHT>();
+    for batch in batches {
+        stream.xor(batch);
+    }
+    let (batches, registers) = registers.as_chunks_mut::<{ FLIGHT / 2 }>();
+    for batch in batches {
+        stream.xor(batch);
+    }
+    for batch in registers.as_chunks_mut::<1>().0 {
+        stream.xor(batch);
+    }
+    if !tail.is_empty() {
+        let mut padded = [[0; WIDTH]];
+        padded[0][..tail.len()].copy_from_slice(tail);
+        stream.xor(&mut padded);
+        tail.copy_from_slice(&padded[0][..tail.len()]);
+    }
+}
+
+struct Stream<'a, const ROUNDS: usize> {
+    key: &'a Key,
+    /// The counters of the next two blocks, little-endian as the additions need them.
+    counters: __m256i,
+}
+
+impl<const ROUNDS: usize> Stream<'_, ROUNDS> {
+    #[inline]
+    #[target_feature(enable = "avx2,vaes")]
+    fn xor<const N: usize>(&mut self, data: &mut [[u8; WIDTH]; N]) {
+        // Reverses the bytes of each block.
+        let big_endian =
+            _mm256_broadcastsi128_si256(_mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+        let two = _mm256_set_epi64x(0, 2, 0, 2);
+        let key = _mm256_broadcastsi128_si256(round_key(self.key, 0));
+        let mut blocks = [_mm256_setzero_si256(); N];
+        for block in &mut blocks {
+            *block = _mm256_xor_si256(_mm256_shuffle_epi8(self.counters, big_endian), key);
+            self.counters = _mm256_add_epi64(self.counters, two);
+        }
+        inner_rounds!(ROUNDS, round => {
+            let key = _mm256_broadcastsi128_si256(round_key(self.key, round));
+            for block in &mut blocks {
+                *block = _mm256_aesenc_epi128(*block, key);
+                if N > 1 {
+                    *block = in_order(*block);
+                }
+            }
+        });
+        let key = _mm256_broadcastsi128_si256(round_key(self.key, ROUNDS));
+        for (data, block) in data.iter_mut().zip(blocks) {
+            let at = data.as_mut_ptr().cast();
+            // SAFETY: the array has the 32 bytes that are read and written.
+            unsafe {
+                // AddRoundKey is the final step, so its key takes the data along.
+                let last = _mm256_xor_si256(key, _mm256_loadu_si256(at));
+                _mm256_storeu_si256(at, _mm256_aesenclast_epi128(block, last));
+            }
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,vaes")]
+fn load_block(block: &[u8; BLOCK]) -> __m128i {
+    // SAFETY: the array has the 16 bytes that are read.
+    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,vaes")]
+fn round_key(key: &Key, round: usize) -> __m128i {
+    load_block(&reread(key).round_keys[round])
+}
+
+/// The same, and not moved past another call: the compiler would else line up the rounds of one register, and leave
+/// it to the processor to look far ahead for the next.
+#[inline]
+#[target_feature(enable = "avx2,vaes")]
+fn in_order(mut blocks: __m256i) -> __m256i {
+    // SAFETY: a comment, no instruction.
+    unsafe { core::arch::asm!("/* {0} */", inout(ymm_reg) blocks, options(nomem, nostack, preserves_flags)) };
+    blocks
+}

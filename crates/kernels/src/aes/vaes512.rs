@@ -1,0 +1,130 @@
+//! AES-CTR with VAES on 512-bit registers: four blocks a register, and the whole key schedule in registers too.
+
+use super::{BLOCK, Key};
+use core::arch::x86_64::*;
+
+/// The bytes of one register.
+const WIDTH: usize = 64;
+
+/// Registers in flight: enough to cover the latency of a round on machines that start two such rounds a cycle.
+const FLIGHT: usize = 8;
+
+/// XORs the keystream into `data`. The low half of the counter must not wrap before the last block.
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+pub(super) fn ctr_xor(key: &Key, counter: u128, data: &mut [u8]) {
+    match key.rounds {
+        10 => rounds::<10>(key, counter, data),
+        12 => rounds::<12>(key, counter, data),
+        _ => rounds::<14>(key, counter, data),
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+fn rounds<const ROUNDS: usize>(key: &Key, counter: u128, data: &mut [u8]) {
+    let mut stream = Stream::<ROUNDS>::new(key, counter);
+    let (registers, tail) = data.as_chunks_mut::<WIDTH>();
+    let (batches, registers) = registers.as_chunks_mut::<FLIGHT>();
+    for batch in batches {
+        stream.xor(batch);
+    }
+    // What is left is not bound together by anything but the counter, so that the processor overlaps it by itself.
+    let (batches, registers) = registers.as_chunks_mut::<{ FLIGHT / 2 }>();
+    for batch in batches {
+        stream.xor(batch);
+    }
+    for batch in registers.as_chunks_mut::<1>().0 {
+        stream.xor(batch);
+    }
+    if !tail.is_empty() {
+        stream.xor_tail(tail);
+    }
+}
+
+struct Stream<const ROUNDS: usize> {
+    /// Each round key four times over; those behind `ROUNDS` are never read.
+    keys: [__m512i; 15],
+    /// The counters of the next four blocks, little-endian as the additions need them.
+    counters: __m512i,
+}
+
+impl<const ROUNDS: usize> Stream<ROUNDS> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,vaes")]
+    fn new(key: &Key, counter: u128) -> Self {
+        let mut keys = [_mm512_setzero_si512(); 15];
+        for (wide, key) in keys.iter_mut().zip(&key.round_keys[..=ROUNDS]) {
+            *wide = _mm512_broadcast_i32x4(load_block(key));
+        }
+        let first = _mm512_broadcast_i32x4(load_block(&counter.to_le_bytes()));
+        Self { keys, counters: _mm512_add_epi64(first, _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0)) }
+    }
+
+    /// Encrypts the next 4 × N counter blocks, all of them abreast. The last round takes `last`, which may have the
+    /// data XORed into its key already: AddRoundKey is the final step.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,vaes")]
+    fn encrypt<const N: usize>(&mut self, last: [__m512i; N]) -> [__m512i; N] {
+        // Reverses the bytes of each block.
+        let big_endian = _mm512_broadcast_i32x4(_mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+        let four = _mm512_set_epi64(0, 4, 0, 4, 0, 4, 0, 4);
+        let mut blocks = [_mm512_setzero_si512(); N];
+        for block in &mut blocks {
+            *block = _mm512_xor_si512(_mm512_shuffle_epi8(self.counters, big_endian), self.keys[0]);
+            self.counters = _mm512_add_epi64(self.counters, four);
+        }
+        inner_rounds!(ROUNDS, round => for block in &mut blocks {
+            *block = _mm512_aesenc_epi128(*block, self.keys[round]);
+            if N > 1 {
+                *block = in_order(*block);
+            }
+        });
+        for (block, last) in blocks.iter_mut().zip(last) {
+            *block = _mm512_aesenclast_epi128(*block, last);
+        }
+        blocks
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,vaes")]
+    fn xor<const N: usize>(&mut self, data: &mut [[u8; WIDTH]; N]) {
+        let mut last = [self.keys[ROUNDS]; N];
+        for (last, data) in last.iter_mut().zip(data.iter()) {
+            // SAFETY: the array has the 64 bytes that are read.
+            *last = _mm512_xor_si512(*last, unsafe { _mm512_loadu_si512(data.as_ptr().cast()) });
+        }
+        for (data, block) in data.iter_mut().zip(self.encrypt(last)) {
+            // SAFETY: the array has the 64 bytes that are written.
+            unsafe { _mm512_storeu_si512(data.as_mut_ptr().cast(), block) };
+        }
+    }
+
+    /// Fewer bytes than a register has.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,vaes")]
+    fn xor_tail(&mut self, data: &mut [u8]) {
+        assert!(data.len() < WIDTH);
+        let mask = (1u64 << data.len()) - 1;
+        // SAFETY: the mask lets through the bytes of `data` and no more.
+        let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, data.as_ptr().cast()) };
+        let [block] = self.encrypt([_mm512_xor_si512(self.keys[ROUNDS], bytes)]);
+        // SAFETY: as above.
+        unsafe { _mm512_mask_storeu_epi8(data.as_mut_ptr().cast(), mask, block) };
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+fn load_block(block: &[u8; BLOCK]) -> __m128i {
+    // SAFETY: the array has the 16 bytes that are read.
+    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
+}
+
+/// The same, and not moved past another call: the compiler would else line up the rounds of one register, and leave
+/// it to the processor to look far ahead for the next.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+fn in_order(mut blocks: __m512i) -> __m512i {
+    // SAFETY: a comment, no instruction.
+    unsafe { core::arch::asm!("/* {0} */", inout(zmm_reg) blocks, options(nomem, nostack, preserves_flags)) };
+    blocks
+}

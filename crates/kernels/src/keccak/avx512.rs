@@ -1,0 +1,109 @@
+//! Eight sponges abreast with AVX-512: the state in 25 of the 32 registers, any function of three words one instruction.
+
+use super::RATE;
+use super::lanes::States;
+use super::round::{IOTA, round};
+use core::arch::x86_64::*;
+
+pub(super) const LANES: usize = 8;
+
+/// Absorbs into each state the first `blocks` blocks of its data.
+#[target_feature(enable = "avx512f")]
+pub(super) fn absorb(states: &mut States<LANES>, data: &[&[u8]; LANES], blocks: usize) {
+    let data = data.map(|d| &d.as_chunks::<RATE>().0[..blocks]);
+    for i in 0..blocks {
+        absorb_block(states, &data.map(|d| &d[i]));
+    }
+}
+
+/// A function by itself, so that the state is in memory where the data come in: they need the registers too.
+#[inline(never)]
+#[target_feature(enable = "avx512f")]
+fn absorb_block(states: &mut States<LANES>, block: &[&[u8; RATE]; LANES]) {
+    let mut a = [_mm512_setzero_si512(); 25];
+    let [w0, w1, w2, w3] = words::<0>(block);
+    let [w4, w5, w6, w7] = words::<4>(block);
+    let [w8, w9, w10, w11] = words::<8>(block);
+    let [w12, w13, w14, w15] = words::<12>(block);
+    // The last word, fetched with three before it.
+    let [_, _, _, w16] = words::<13>(block);
+    let data = [w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15, w16];
+    for (a, row) in a.iter_mut().zip(&states.0) {
+        // SAFETY: the row has the 64 bytes that are read.
+        *a = unsafe { _mm512_load_si512(row.as_ptr().cast()) };
+    }
+    for (a, word) in a.iter_mut().zip(data) {
+        *a = add(*a, word);
+    }
+    for constant in &IOTA {
+        round!(a, *constant);
+    }
+    for (a, row) in a.iter().zip(&mut states.0) {
+        // SAFETY: the row has the 64 bytes that are written.
+        unsafe { _mm512_store_si512(row.as_mut_ptr().cast(), *a) };
+    }
+}
+
+/// Words `FROM` … `FROM` + 3 of all blocks, one word a register.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn words<const FROM: usize>(block: &[&[u8; RATE]; LANES]) -> [__m512i; 4] {
+    let half = |i: usize| {
+        let words: &[u8; 32] = block[i][8 * FROM..].first_chunk().unwrap();
+        // SAFETY: the array has the 32 bytes that are read.
+        unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
+    };
+    // Half of the transposition is done by loading; of the rest, no step needs an index in a register.
+    let pair = |i: usize| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(half(i)), half(i + 2));
+    let [p, q, r, s] = [pair(0), pair(1), pair(4), pair(5)];
+    let (pq, rs) = (_mm512_unpacklo_epi64(p, q), _mm512_unpacklo_epi64(r, s));
+    let (w0, w2) = (_mm512_shuffle_i64x2::<0x88>(pq, rs), _mm512_shuffle_i64x2::<0xdd>(pq, rs));
+    let (pq, rs) = (_mm512_unpackhi_epi64(p, q), _mm512_unpackhi_epi64(r, s));
+    let (w1, w3) = (_mm512_shuffle_i64x2::<0x88>(pq, rs), _mm512_shuffle_i64x2::<0xdd>(pq, rs));
+    [w0, w1, w2, w3]
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn add(a: __m512i, b: __m512i) -> __m512i {
+    _mm512_xor_si512(a, b)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn add3(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi64::<0x96>(a, b, c)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn parity(a: __m512i, b: __m512i, c: __m512i, d: __m512i, e: __m512i) -> __m512i {
+    add3(add3(a, b, c), d, e)
+}
+
+/// One sum for the five lanes, although each of them could take both terms at once: on Zen 4 an instruction that waits
+/// for three registers counts as two.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn effect(left: __m512i, right: __m512i) -> __m512i {
+    add(left, _mm512_rol_epi64::<1>(right))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn rho<const R: i32, const S: i32>(a: __m512i, effect: __m512i) -> __m512i {
+    let a = add(a, effect);
+    if R == 0 { a } else { _mm512_rol_epi64::<R>(a) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn chi(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi64::<0xd2>(a, b, c)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn iota(a: __m512i, constant: u64) -> __m512i {
+    add(a, _mm512_set1_epi64(constant.cast_signed()))
+}

@@ -1,0 +1,155 @@
+//! Sponges side by side, one in each lane of the vector registers: which input goes into which lane, and when.
+//!
+//! A lane that is done takes the next input at once, so that inputs of different lengths keep all lanes busy. The
+//! kernel is called for as many blocks as every lane has ahead: all of a slice where all are equally long.
+
+use super::{DIGEST, Input, RATE, State, portable};
+use core::{array, ptr};
+use zeroize::Zeroize;
+
+/// N states of Keccak-f\[1600\]: row i holds lane i of each.
+#[repr(C, align(64))]
+pub(super) struct States<const N: usize>(pub(super) [[u64; N]; 25]);
+
+/// What one of the N sponges is at.
+#[derive(Clone, Copy)]
+struct Sponge<'a> {
+    /// Where its digest belongs; `None` if there was no input left for it.
+    index: Option<usize>,
+    /// What it has not absorbed of the message.
+    message: &'a [u8],
+    suffix: &'static [u8],
+    /// What it has not absorbed of its padding; `None` before the last whole block of the message is absorbed.
+    padding: Option<(usize, usize)>,
+}
+
+impl Sponge<'_> {
+    const IDLE: Self = Sponge { index: None, message: &[], suffix: &[], padding: None };
+}
+
+/// Runs `out.len()` sponges, input i given by `input(i)`, and leaves the first 32 bytes of each in `out[i]`.
+///
+/// `absorb(states, data, blocks)` absorbs into each state the first so many blocks of its data.
+pub(super) fn sponges<'a, const N: usize>(
+    input: impl Fn(usize) -> Input<'a>,
+    out: &mut [[u8; DIGEST]],
+    absorb: impl Fn(&mut States<N>, &[&[u8]; N], usize),
+) {
+    let mut states = States([[0; N]; 25]);
+    let mut paddings = [[0; 2 * RATE]; N];
+    let mut sponges = [Sponge::IDLE; N];
+    let mut next = 0;
+    loop {
+        if next < out.len() {
+            refill(&mut sponges, &mut states, &mut next, out.len(), &input);
+        }
+        let mut busy = 0;
+        let mut some = 0;
+        for (i, (sponge, padding)) in sponges.iter_mut().zip(&mut paddings).enumerate() {
+            if sponge.index.is_some() {
+                (busy, some) = (busy + 1, i);
+                if sponge.padding.is_none() && sponge.message.len() < RATE {
+                    sponge.padding = Some((0, pad(padding, sponge.message, sponge.suffix)));
+                }
+            }
+        }
+        if busy == 0 {
+            break;
+        }
+        if let (1, Sponge { index: Some(index), message, suffix, padding: None }) = (busy, sponges[some]) {
+            // The last one by itself goes faster in the processor's other registers.
+            let mut state = states.get(some);
+            portable::sponge(Input { state: &state, message, suffix }, &mut out[index]);
+            state.zeroize();
+            break;
+        }
+
+        let data: [&[u8]; N] = array::from_fn(|i| {
+            // An idle lane cannot but compute too: whatever another one has.
+            let i = if sponges[i].index.is_some() { i } else { some };
+            match sponges[i].padding {
+                Some((from, to)) => &paddings[i][from..to],
+                None => sponges[i].message,
+            }
+        });
+        let blocks = data.iter().map(|d| d.len()).min().unwrap_or(0) / RATE;
+        absorb(&mut states, &data, blocks);
+        for (i, sponge) in sponges.iter_mut().enumerate() {
+            let Some(index) = sponge.index else { continue };
+            match &mut sponge.padding {
+                None => sponge.message = &sponge.message[blocks * RATE..],
+                Some((from, to)) => {
+                    *from += blocks * RATE;
+                    if from == to {
+                        states.squeeze(i, &mut out[index]);
+                        *sponge = Sponge::IDLE;
+                    }
+                }
+            }
+        }
+    }
+    states.0.as_flattened_mut().zeroize();
+}
+
+/// Gives the next inputs to the idle ones, as far as there are any.
+fn refill<'a, const N: usize>(
+    sponges: &mut [Sponge<'a>; N],
+    states: &mut States<N>,
+    next: &mut usize,
+    count: usize,
+    input: &impl Fn(usize) -> Input<'a>,
+) {
+    let mut fresh: [Option<&State>; N] = [None; N];
+    for (sponge, fresh) in sponges.iter_mut().zip(&mut fresh) {
+        if sponge.index.is_none() && *next < count {
+            let Input { state, message, suffix } = input(*next);
+            *sponge = Sponge { index: Some(*next), message, suffix, padding: None };
+            *fresh = Some(state);
+            *next += 1;
+        }
+    }
+    match fresh[0] {
+        // All at once and under one key, as with the slices of a chunk: whole rows.
+        Some(first) if fresh.iter().all(|s| s.is_some_and(|s| ptr::eq(s, first))) => {
+            for (row, lane) in states.0.iter_mut().zip(first) {
+                *row = [*lane; N];
+            }
+        }
+        _ => {
+            for (i, state) in fresh.iter().enumerate() {
+                if let Some(state) = state {
+                    states.set(i, state);
+                }
+            }
+        }
+    }
+}
+
+/// The message's tail, the suffix and the last bit of the padding: one block or two. Returns their length.
+fn pad(padding: &mut [u8; 2 * RATE], tail: &[u8], suffix: &[u8]) -> usize {
+    let end = tail.len() + suffix.len();
+    let used = if end > RATE { 2 * RATE } else { RATE };
+    padding[..used].fill(0);
+    padding[..tail.len()].copy_from_slice(tail);
+    padding[tail.len()..end].copy_from_slice(suffix);
+    padding[used - 1] ^= 0x80;
+    used
+}
+
+impl<const N: usize> States<N> {
+    fn get(&self, i: usize) -> State {
+        array::from_fn(|row| self.0[row][i])
+    }
+
+    fn set(&mut self, i: usize, state: &State) {
+        for (row, lane) in self.0.iter_mut().zip(state) {
+            row[i] = *lane;
+        }
+    }
+
+    fn squeeze(&self, i: usize, out: &mut [u8; DIGEST]) {
+        for (out, row) in out.as_chunks_mut::<8>().0.iter_mut().zip(&self.0) {
+            *out = row[i].to_le_bytes();
+        }
+    }
+}

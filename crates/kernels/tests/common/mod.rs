@@ -1,0 +1,18 @@
+//! What the tests of both kernels need.
+
+/// Bytes that repeat every 251: no block, slice or lane looks like another.
+pub fn paint(len: usize) -> Vec<u8> {
+    (0..=250u8).cycle().take(len).collect()
+}
+
+/// xorshift64*: the same numbers in every run.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
+    }
+}

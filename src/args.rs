@@ -97,6 +97,9 @@ pub struct Verify {
     /// Protected files; - is standard input
     #[arg(required = true, value_name = "PATH.phx")]
     pub paths: Vec<PathBuf>,
+    /// Take all protected files in whole folders
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
     #[command(flatten)]
     pub keys: KeyArgs,
     #[command(flatten)]

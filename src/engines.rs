@@ -4,7 +4,6 @@ use crate::args::{EngineArgs, EngineName, Engines};
 use crate::failure::{Failure, Outcome, say};
 use crate::lanes;
 use etcetera::BaseStrategy;
-use phalanx_core::chunk::Levels;
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::dispatcher::{Dispatcher, Extent, Work};
 use phalanx_core::engine::{Bind, Engine, Job, Op, Unit, Verdicts};
@@ -27,8 +26,9 @@ const CHUNK: usize = 1 << 20;
 
 pub fn run(args: &Engines) -> Outcome {
     let threads = lanes::threads(&EngineArgs { engine: EngineName::Auto, threads: None });
+    let levels = lanes::levels()?;
     let engines: [Arc<dyn Engine>; 2] =
-        [Arc::new(CpuEngine::serial(Levels::detect())), Arc::new(CpuEngine::parallel(threads, Levels::detect()))];
+        [Arc::new(CpuEngine::serial(levels)), Arc::new(CpuEngine::parallel(threads, levels))];
     let mut reports = Vec::new();
     let kept = if args.calibrate { Vec::new() } else { read_kept() };
     for engine in &engines {

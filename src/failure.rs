@@ -112,6 +112,14 @@ pub fn each<T>(items: &[T], mut act: impl FnMut(&T) -> Outcome) -> Outcome {
     worst.map_or(Ok(()), |code| Err(Failure::told(code)))
 }
 
+/// The worse of two outcomes.
+pub fn worse(a: Outcome, b: Outcome) -> Outcome {
+    match (a, b) {
+        (Err(a), Err(b)) => Err(if a.code > b.code { a } else { b }),
+        (a, b) => a.and(b),
+    }
+}
+
 /// Writes one line to stderr, whatever it contains. Where stderr is broken there is nobody to tell.
 pub fn complain(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "phalanx: {}", one_line(&line.to_string()));

@@ -2,11 +2,11 @@
 
 use crate::args::{UnprotectPlan, Verbosity};
 use crate::failure::{self, Code, Failure, Outcome, say, shown};
+use crate::lanes;
 use crate::paths::{Input, Place, Target, blame, is_dash};
 use crate::progress::Meter;
 use crate::secrets::AtHand;
 use crate::unprotect::unprotected_name;
-use phalanx_core::chunk::Levels;
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::file::Sink;
 use phalanx_core::salvage::{Salvage, salvage};
@@ -37,7 +37,7 @@ fn one(plan: &UnprotectPlan, opener: &Opener<AtHand>, place: &Place, verbosity: 
     let keys = opener.open(&header).map_err(at_place)?;
     let meter = Meter::new(shown(&place.input), input.len(), verbosity);
     let Sink::File(sink) = target.sink() else { unreachable!("the output is a file") };
-    let engine = CpuEngine::serial(Levels::detect());
+    let engine = CpuEngine::serial(lanes::levels()?);
     let found = salvage(&engine, &header, &keys, input.file(), sink, &meter);
     meter.finish();
     let found = found.map_err(at_place)?;

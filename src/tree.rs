@@ -7,8 +7,6 @@ use crate::paths::{Input, Place, Target, blame};
 use crate::progress::Meter;
 use crate::transfer::{Action, Transfer};
 use crate::walk::{Folder, Options, Task, Walk};
-use phalanx_core::chunk::Levels;
-use phalanx_core::cpu::CpuEngine;
 use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::output::Output;
 use phalanx_core::{Error, input};
@@ -32,7 +30,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
     let root = Folder::root(place, options, tally.clone())?;
     let mirror = Mirror {
         transfer,
-        serial: Dispatcher::new(&[Arc::new(CpuEngine::serial(Levels::detect()))]),
+        serial: Dispatcher::new(std::slice::from_ref(&transfer.lanes.serial)),
         walk: Mutex::new(Walk::new(root, tally.clone())),
         tally,
         large: Mutex::new(()),

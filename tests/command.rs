@@ -149,6 +149,32 @@ fn engines_are_listed_and_measured() {
 }
 
 #[test]
+fn every_kernel_of_this_machine_gives_the_same() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    s.write("f", painted((2 << 20) + 77));
+    s.run(&["protect", "f", "-k", "k"]).ok();
+    let mut tried = 0;
+    for aes in ["portable", "aes-ni", "vaes-256", "vaes-512", "armv8"] {
+        for keccak in ["portable", "avx2", "avx512", "armv8"] {
+            let mut command = s.command(&["verify", "-v", "f.phx"]);
+            let ended = common::Ended(command.env("PHALANX_KERNELS", format!("{aes},{keccak}")).output().unwrap());
+            if ended.0.status.code() == Some(2) {
+                assert!(ended.fails(2).contains("no kernel named"));
+                continue;
+            }
+            let told = ended.error();
+            assert!(told.contains(&format!("AES {aes}, SHA-3 {keccak}")), "{told}");
+            ended.ok();
+            tried += 1;
+        }
+    }
+    assert!(tried > 0);
+    let mut command = s.command(&["verify", "f.phx"]);
+    common::Ended(command.env("PHALANX_KERNELS", "abacus").output().unwrap()).fails(2);
+}
+
+#[test]
 fn nothing_secret_shows() {
     let s = Sandbox::new();
     let planted = "planted-secret-4711";

@@ -109,8 +109,10 @@ fn one_failure_does_not_stop_the_rest() {
     };
     assert!(pipes < 2);
     let mut stored = s.read("t.phx/7.phx");
+    assert_eq!(s.run(&["verify", "-R", "t.phx"]).text().lines().count(), 20);
     *stored.last_mut().unwrap() ^= 1;
     s.write("t.phx/7.phx", stored);
+    assert!(s.run(&["verify", "-R", "t.phx"]).fails(3).contains("t.phx/7.phx"));
     s.write("t.phx/stray", "not ours");
     let ended = s.run(&["unprotect", "-R", "t.phx", "-o", "u"]);
     assert_eq!(ended.0.status.code(), Some(3));

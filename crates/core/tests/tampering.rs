@@ -1,5 +1,7 @@
 //! Any change to a file is found, and nothing false comes out: exhaustively over a small file of several chunks.
 
+#![allow(clippy::single_range_in_vec_init, reason = "lists of ranges are what is compared")]
+
 mod common;
 
 use common::{AtHand, painted};

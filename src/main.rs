@@ -14,6 +14,7 @@ mod progress;
 mod protect;
 mod salvage;
 mod secrets;
+mod tally;
 mod transfer;
 mod tree;
 mod unprotect;

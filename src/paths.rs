@@ -124,6 +124,12 @@ pub fn stdout() -> io::Result<File> {
     io::stdout().as_fd().try_clone_to_owned().map(File::from)
 }
 
+/// The name without `.phx`.
+pub fn unprotected_name(name: &OsStr) -> Option<OsString> {
+    let name = Path::new(name);
+    name.extension().filter(|e| *e == "phx").and(name.file_stem()).map(OsStr::to_owned)
+}
+
 /// Whether the path stands for standard input or output.
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"

@@ -8,7 +8,7 @@ use crate::transfer::{Action, Transfer};
 use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::file::{self, Progress};
 use phalanx_core::header::FILE_CHUNK_LOG2;
-use phalanx_core::{Result, Suite, slot};
+use phalanx_core::{Result, Suite, access};
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
@@ -40,7 +40,7 @@ impl Action for Protect {
         target: &Target,
         progress: &dyn Progress,
     ) -> Result<u64> {
-        let (header, keys) = slot::new_header(self.suite, FILE_CHUNK_LOG2, self.recipients.found())?;
+        let (header, keys) = access::new_header(self.suite, FILE_CHUNK_LOG2, self.recipients.found())?;
         file::seal(dispatcher, &header, &keys, input.source()?, target.sink(), progress)
     }
 }

@@ -3,14 +3,13 @@
 use crate::args::{UnprotectPlan, Verbosity};
 use crate::failure::{self, Code, Failure, Outcome, say, shown};
 use crate::lanes;
-use crate::paths::{Input, Place, Target, blame, is_dash};
+use crate::paths::{Input, Place, Target, blame, is_dash, unprotected_name};
 use crate::progress::Meter;
 use crate::secrets::AtHand;
-use crate::unprotect::unprotected_name;
+use phalanx_core::access::Opener;
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::file::Sink;
 use phalanx_core::salvage::{Salvage, salvage};
-use phalanx_core::slot::Opener;
 use std::path::Path;
 
 pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, verbosity: Verbosity) -> Outcome {

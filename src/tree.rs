@@ -2,9 +2,10 @@
 //!
 //! Each thread takes one file after another, so none is handed over between threads; a large file gets all lanes.
 
-use crate::failure::{Code, Failure, Outcome, complain, shown};
+use crate::failure::{Failure, Outcome, complain, shown};
 use crate::paths::{Input, Place, Target, blame};
 use crate::progress::Meter;
+use crate::tally::Tally;
 use crate::transfer::{Action, Transfer};
 use crate::walk::{Folder, Options, Task, Walk};
 use phalanx_core::dispatcher::Dispatcher;
@@ -12,7 +13,6 @@ use phalanx_core::output::Output;
 use phalanx_core::{Error, input};
 use rustix::fs::{self, AtFlags};
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
@@ -115,43 +115,13 @@ impl<A: Action> Mirror<'_, A> {
     }
 
     fn report(&self, place: &Place) -> Outcome {
-        let tally = &self.tally;
-        let (files, failed) = (tally.files.load(Ordering::Relaxed), tally.failed.load(Ordering::Relaxed));
+        let (from, to) = (shown(&place.input), shown(&place.output));
         if !self.transfer.verbosity.quiet {
-            let bytes = tally.bytes.load(Ordering::Relaxed);
+            let (files, failed) = (self.tally.files(), self.tally.failed());
             let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
-            let (from, to) = (shown(&place.input), shown(&place.output));
-            let summary = self.meter.summary(bytes);
-            complain(format!("{from} → {to}: {files} files, {summary}{failures}"));
+            complain(format!("{from} → {to}: {files} files, {}{failures}", self.meter.summary(self.tally.bytes())));
         }
-        match lock(&tally.worst).take() {
-            Some(code) => Err(Failure::told(code)),
-            None => Ok(()),
-        }
-    }
-}
-
-/// What has been done so far.
-#[derive(Default)]
-pub struct Tally {
-    files: AtomicU64,
-    bytes: AtomicU64,
-    failed: AtomicU64,
-    worst: Mutex<Option<Code>>,
-}
-
-impl Tally {
-    fn succeed(&self, bytes: u64) {
-        self.files.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Writes the failure's line, and counts it.
-    pub fn fail(&self, failure: &Failure) {
-        failure.report();
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        let mut worst = lock(&self.worst);
-        *worst = (*worst).max(Some(failure.code()));
+        self.tally.outcome()
     }
 }
 

@@ -2,15 +2,14 @@
 
 use crate::args::{UnprotectPlan, Verbosity};
 use crate::failure::Outcome;
-use crate::paths::{Input, Target};
+use crate::paths::{Input, Target, unprotected_name};
 use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Transfer};
 use phalanx_core::Result;
+use phalanx_core::access::Opener;
 use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::file::{self, Progress};
-use phalanx_core::slot::Opener;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     let action = Unprotect { opener: secrets::opener(&plan.keys)? };
@@ -41,10 +40,4 @@ impl Action for Unprotect {
         let keys = self.opener.open(&header)?;
         file::open(dispatcher, &header, &keys, source, target.sink(), progress)
     }
-}
-
-/// The name without `.phx`.
-pub fn unprotected_name(name: &OsStr) -> Option<OsString> {
-    let name = Path::new(name);
-    name.extension().filter(|e| *e == "phx").and(name.file_stem()).map(OsStr::to_owned)
 }

@@ -7,8 +7,8 @@ use crate::paths::Input;
 use crate::progress::Meter;
 use crate::secrets::{self, AtHand};
 use phalanx_core::Error;
+use phalanx_core::access::Opener;
 use phalanx_core::file::{self, Sink};
-use phalanx_core::slot::Opener;
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@
 
 use crate::failure::{Code, Failure, Outcome, shown};
 use crate::paths::Place;
-use crate::tree::Tally;
+use crate::tally::Tally;
 use phalanx_core::Error;
 use phalanx_core::output;
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};

@@ -8,6 +8,7 @@ use crate::engine::{Bind, Engine, Job, Op, Unit, Verdicts};
 use crate::header::{Header, read_full};
 use crate::key::{ContentKeys, FileKeys};
 use crate::layout::Layout;
+use crate::stream::Stream;
 use crate::{Error, Result, Suite};
 use rustix::io::{preadv, pwritev};
 use std::fs::File;
@@ -16,7 +17,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::SystemTime;
-use zeroize::Zeroizing;
 
 /// Where the bytes come from.
 pub enum Source<'a> {
@@ -35,8 +35,7 @@ impl<'a> Source<'a> {
 
     /// A stream.
     pub fn stream(input: impl Read + Send + 'a) -> Self {
-        let ahead = Zeroizing::new(Vec::with_capacity(Stream::PROBE));
-        Source::Stream(Stream { input: Box::new(input), ahead, ended: false })
+        Source::Stream(Stream::new(input))
     }
 
     /// Reads the header that a protected source begins with.
@@ -45,56 +44,6 @@ impl<'a> Source<'a> {
             Source::File(file) => Header::read(file),
             Source::Stream(stream) => Header::read(stream),
         }
-    }
-}
-
-/// An input that looks ahead. What it holds is wiped.
-pub struct Stream<'a> {
-    input: Box<dyn Read + Send + 'a>,
-    /// What has been read and not yet taken.
-    ahead: Zeroizing<Vec<u8>>,
-    /// An end is an end, even where more comes later, as from a terminal or a growing file.
-    ended: bool,
-}
-
-impl Stream<'_> {
-    /// As much as is looked at to tell a short input from a long one, in bytes.
-    const PROBE: usize = 64 * 1024;
-
-    /// Reads until so many bytes are held, or the input ends.
-    fn look_ahead(&mut self, len: usize) -> Result<()> {
-        let held = self.ahead.len();
-        if held < len && !self.ended {
-            self.ahead.resize(len, 0);
-            let more = read_full(&mut self.input, &mut self.ahead[held..])?;
-            self.ahead.truncate(held + more);
-            self.ended = held + more < len;
-        }
-        Ok(())
-    }
-
-    /// The length of what is left, if that is short.
-    fn short_len(&mut self) -> Result<Option<u64>> {
-        self.look_ahead(Self::PROBE)?;
-        Ok(self.ended.then_some(self.ahead.len() as u64))
-    }
-
-    /// Whether nothing follows.
-    fn ends_here(&mut self) -> Result<bool> {
-        self.look_ahead(1)?;
-        Ok(self.ahead.is_empty())
-    }
-}
-
-impl Read for Stream<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if self.ahead.is_empty() {
-            return if self.ended { Ok(0) } else { self.input.read(buf) };
-        }
-        let len = buf.len().min(self.ahead.len());
-        buf[..len].copy_from_slice(&self.ahead[..len]);
-        self.ahead.drain(..len);
-        Ok(len)
     }
 }
 

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod access;
 pub mod chunk;
 pub mod cpu;
 pub mod dispatcher;
@@ -21,6 +22,7 @@ pub mod layout;
 pub mod output;
 pub mod salvage;
 pub mod slot;
+pub mod stream;
 pub mod suite;
 
 pub use error::{Error, Result};

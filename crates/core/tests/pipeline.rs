@@ -3,11 +3,11 @@
 mod common;
 
 use common::{AtHand, SIZES, engines, painted};
+use phalanx_core::access::{KdfLimit, Opener, Recipient, new_header};
 use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::file::{self, Progress, Sink, Source};
 use phalanx_core::header::FILE_CHUNK_LOG2;
 use phalanx_core::key::SecretKey;
-use phalanx_core::slot::{KdfLimit, Opener, Recipient, new_header};
 use phalanx_core::{Error, Result, Suite};
 use phalanx_reference as reference;
 use std::fs::{self, File};
@@ -268,4 +268,20 @@ fn more_slots_than_the_format_has_are_an_error() {
     assert!(new(64).is_ok());
     assert!(matches!(new(65), Err(Error::Key(_))));
     assert!(matches!(new(0), Err(Error::Key(_))));
+}
+
+#[test]
+fn a_file_that_loses_its_name_is_still_read_to_its_end() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let plain = painted(100_000);
+    fs::write(file.path(), &plain).unwrap();
+    let opened = File::open(file.path()).unwrap();
+    let source = Source::new(&opened).unwrap();
+    drop(file);
+    let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
+    let (header, keys) = new_header(Suite::default(), FILE_CHUNK_LOG2, &recipients).unwrap();
+    let stored = Mutex::new(Vec::new());
+    let dispatcher = Dispatcher::new(&engines()[..1]);
+    file::seal(&dispatcher, &header, &keys, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
+    assert!(open(&dispatcher, &stored.into_inner().unwrap(), ENDS[0]).unwrap() == plain);
 }

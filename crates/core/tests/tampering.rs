@@ -5,6 +5,7 @@
 mod common;
 
 use common::{AtHand, painted};
+use phalanx_core::access::{KdfLimit, Opener, Recipient, new_header};
 use phalanx_core::chunk::Levels;
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::dispatcher::Dispatcher;
@@ -12,7 +13,6 @@ use phalanx_core::error::Class;
 use phalanx_core::file::{self, Sink, Source};
 use phalanx_core::key::SecretKey;
 use phalanx_core::salvage::{Salvage, salvage};
-use phalanx_core::slot::{KdfLimit, Opener, Recipient, new_header};
 use phalanx_core::{Error, Result, Suite};
 use std::fs;
 use std::io::{self, Write};

@@ -3,12 +3,12 @@
 mod common;
 
 use common::{AtHand, engines, unhex};
+use phalanx_core::access::{KdfLimit, Opener};
 use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::engine::{Bind, Job, Op, Unit};
 use phalanx_core::error::{Class, Error};
 use phalanx_core::file::{self, Sink, Source};
 use phalanx_core::key::{Password, SecretKey};
-use phalanx_core::slot::{KdfLimit, Opener};
 use phalanx_core::{Result, Suite};
 use serde_json::Value;
 use std::fs::{self, File};

@@ -8,7 +8,6 @@ use crate::key::ContentKeys;
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
-use zeroize::Zeroize;
 
 /// The unit of parallel work in bytes: what one SIMD lane, or one GPU block, hashes.
 pub const SLICE: usize = 4096;
@@ -193,7 +192,10 @@ impl DerefMut for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.0.bytes_mut().zeroize();
+        // A plain fill is many times faster than writing byte by byte; the barrier keeps it from being left out.
+        let bytes = self.0.bytes_mut();
+        bytes.fill(0);
+        zeroize::optimization_barrier(bytes);
     }
 }
 

@@ -41,9 +41,23 @@ impl<'a> Source<'a> {
     /// Reads the header that a protected source begins with.
     pub fn header(&mut self) -> Result<Header> {
         match self {
-            Source::File(file) => Header::read(file),
+            Source::File(file) => Header::read(&mut FromStart { file, offset: 0 }),
             Source::Stream(stream) => Header::read(stream),
         }
+    }
+}
+
+/// Reads a file from its beginning, wherever its cursor is.
+struct FromStart<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = self.file.read_at(buf, self.offset)?;
+        self.offset += len as u64;
+        Ok(len)
     }
 }
 

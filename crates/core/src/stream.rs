@@ -1,36 +1,37 @@
 //! Streams that are looked at before they are taken.
 
 use crate::Result;
+use crate::engine::Buffer;
 use crate::header::read_full;
 use std::io::{self, Read};
-use zeroize::Zeroizing;
+use std::ops::Range;
 
 /// An input that looks ahead. What it holds is wiped.
 pub struct Stream<'a> {
     input: Box<dyn Read + Send + 'a>,
-    /// What has been read and not yet taken.
-    ahead: Zeroizing<Vec<u8>>,
+    buffer: Buffer,
+    /// What of the buffer has been read and not yet taken.
+    ahead: Range<usize>,
     /// An end is an end, even where more comes later, as from a terminal or a growing file.
     ended: bool,
 }
 
 impl<'a> Stream<'a> {
-    /// Wraps an input.
-    pub fn new(input: impl Read + Send + 'a) -> Self {
-        Self { input: Box::new(input), ahead: Zeroizing::new(Vec::with_capacity(Self::PROBE)), ended: false }
-    }
-
     /// As much as is looked at to tell a short input from a long one, in bytes.
     const PROBE: usize = 64 * 1024;
 
+    /// Wraps an input.
+    pub fn new(input: impl Read + Send + 'a) -> Self {
+        Self { input: Box::new(input), buffer: Buffer::paged(Self::PROBE), ahead: 0..0, ended: false }
+    }
+
     /// Reads until so many bytes are held, or the input ends.
     fn look_ahead(&mut self, len: usize) -> Result<()> {
-        let held = self.ahead.len();
-        if held < len && !self.ended {
-            self.ahead.resize(len, 0);
-            let more = read_full(&mut self.input, &mut self.ahead[held..])?;
-            self.ahead.truncate(held + more);
-            self.ended = held + more < len;
+        if self.ahead.len() < len && !self.ended {
+            self.buffer.copy_within(self.ahead.clone(), 0);
+            self.ahead = 0..self.ahead.len();
+            self.ahead.end += read_full(&mut self.input, &mut self.buffer[self.ahead.end..len])?;
+            self.ended = self.ahead.end < len;
         }
         Ok(())
     }
@@ -54,8 +55,8 @@ impl Read for Stream<'_> {
             return if self.ended { Ok(0) } else { self.input.read(buf) };
         }
         let len = buf.len().min(self.ahead.len());
-        buf[..len].copy_from_slice(&self.ahead[..len]);
-        self.ahead.drain(..len);
+        buf[..len].copy_from_slice(&self.buffer[self.ahead.start..][..len]);
+        self.ahead.start += len;
         Ok(len)
     }
 }

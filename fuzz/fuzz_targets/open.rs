@@ -1,0 +1,412 @@
+//! Opening: files that the reference made and that were altered, and any bytes; as a file and as a stream. And sealing.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use phalanx_core::chunk::{self, Levels};
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
+use phalanx_core::file::{self, Sink, Source};
+use phalanx_core::header::Header;
+use phalanx_core::key::{KeyId, Password, SecretKey};
+use phalanx_core::access::{KeySource, Opener};
+use phalanx_core::{Error, Suite};
+use phalanx_fuzz::alter::{alter, chunk_len, way};
+use phalanx_fuzz::made::{File, LIMIT, Made, PASSWORDS, USER_KEYS, Way};
+use phalanx_fuzz::model::{Expected, Hand, Outcome, expect, is_beyond};
+use phalanx_fuzz::{Steer, hash};
+use phalanx_kernels::{aes, keccak};
+use phalanx_reference as reference;
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::cell::RefCell;
+use std::fs::File as OsFile;
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+fuzz_target!(|data: &[u8]| {
+    thread_local!(static WORLD: RefCell<World> = RefCell::new(World::new()));
+    WORLD.with_borrow_mut(|world| world.run(data));
+});
+
+/// What is kept from run to run.
+struct World {
+    made: Made,
+    /// One for each [`Hand`].
+    openers: Vec<Opener<AtHand>>,
+    /// How many passwords were tried with the openers, which keep what they derive.
+    derived: usize,
+    levels: Vec<Levels>,
+    input: OsFile,
+    output: OsFile,
+}
+
+impl World {
+    fn new() -> Self {
+        let memory = || OsFile::from(memfd_create("fuzz", MemfdFlags::CLOEXEC).expect("memfd"));
+        let aes = aes::Level::available().map(|aes| Levels { aes, keccak: keccak::Level::detect() });
+        let keccak = keccak::Level::available().map(|keccak| Levels { aes: aes::Level::detect(), keccak });
+        let levels = aes.chain(keccak).collect();
+        Self { made: Made::new(), openers: openers(), derived: 0, levels, input: memory(), output: memory() }
+    }
+
+    fn run(&mut self, data: &[u8]) {
+        let mut steer = Steer(data);
+        let hash = hash(data);
+        let kind = steer.byte();
+        let hand = steer.byte();
+        // Nearly always the first key.
+        let hand = Hand { keys: [hand & 15 != 15, hand & 16 != 0], password: hand & 32 != 0 };
+        let run = Run::new(&mut steer, &self.levels, hash);
+        match kind % 8 {
+            0 => self.raw(steer.0, hand, &run, hash),
+            1 => self.seal(&mut steer, &run, hash),
+            _ => self.made(&mut steer, hand, &run, hash),
+        }
+    }
+
+    /// Any bytes.
+    fn raw(&mut self, bytes: &[u8], hand: Hand, run: &Run, hash: u64) {
+        let run = &Run { fails_at: None, ..*run };
+        let (found, plaintext) = self.open_file(bytes, hand, run);
+        let (streamed, stream_plaintext) = self.open_stream(bytes, hand, run);
+        match (&found, &streamed) {
+            (Ok(_), Ok(_)) => {
+                let expected = reference_open(bytes, hand).expect("sound, the core says");
+                assert!(run.checks_only || stream_plaintext == expected);
+                assert!(run.checks_only && !run.to_file || plaintext == expected);
+                return;
+            }
+            // A stream shows a bad chunk before it shows its end, and says in other words where it ends.
+            (Err(Error::Cut(_)), Err(Error::Cut(_) | Error::Altered(_))) => {}
+            (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string()),
+            _ => panic!("{found:?} as a file, {streamed:?} as a stream"),
+        }
+        // The reference's key unwrapping is slow, its reading of headers is not.
+        let header = reference::read_header(bytes);
+        if header.is_err() || hash.is_multiple_of(256) {
+            assert_eq!(Err(class(&found)), reference_open(bytes, hand));
+        }
+    }
+
+    /// A file that the reference made, altered or not.
+    fn made(&mut self, steer: &mut Steer, hand: Hand, run: &Run, hash: u64) {
+        let made = &mut self.made;
+        let shape = steer.byte();
+        let suite = 1 + shape % 3;
+        let file_key = usize::from(shape >> 3) & 1;
+        let ways: Vec<_> = (0..1 + (shape >> 4) % 5).map(|_| way(steer)).collect();
+        let len = plaintext_len(steer, hash);
+        let mut file = File::new(made, file_key, suite, &ways, len, 0);
+        // The other file: another plaintext under the same file key, or a file with a key of its own.
+        let altered = !steer.is_empty();
+        if altered {
+            let shape = steer.byte();
+            let other_len = if shape & 4 == 0 { len } else { plaintext_len(steer, 1) };
+            let other = File::new(made, file_key ^ usize::from(shape & 1), suite, &ways, other_len, 1);
+            alter(made, &mut file, &other, steer);
+        }
+        let bytes = &file.bytes;
+        let expected = expect(&mut self.made, hand, bytes);
+        if !altered && hand.keys[0] && ways.contains(&Way::Key(0)) {
+            assert_eq!(expected.outcome, Outcome::Opens);
+            assert_eq!(expected.authentic().len(), len);
+        }
+
+        let (found, plaintext) = self.open_file(bytes, hand, run);
+        assert!(expected.agrees(&found), "{found:?}, but expected {:?}", expected.outcome);
+        if expected.cut {
+            assert!(matches!(found, Err(Error::Cut(_))));
+        }
+        check_first(&expected, &found, run);
+        check_released(&expected, &found, &plaintext, run.to_file);
+
+        let (found, plaintext) = self.open_stream(bytes, hand, run);
+        match (run.fails_at.filter(|at| *at < bytes.len()), &found) {
+            (Some(_), Err(Error::Read(_))) => {}
+            (Some(_), Ok(_)) => panic!("an unreadable file was opened"),
+            _ => assert!(expected.agrees(&found), "{found:?}, but expected {:?}", expected.outcome),
+        }
+        check_first(&expected, &found, run);
+        check_released(&expected, &found, &plaintext, false);
+
+        let small = bytes.len() < 1000;
+        if hash.is_multiple_of(if small { 512 } else { 16384 }) {
+            let expected = match expected.outcome {
+                Outcome::NotPhalanx => Err(reference::Error::NotPhalanx),
+                Outcome::Version(_) => Err(reference::Error::Version),
+                Outcome::Header => Err(reference::Error::Header),
+                Outcome::KdfLimit => Err(reference::Error::KdfLimit),
+                Outcome::NoKey(..) | Outcome::WrongKey => Err(reference::Error::NoKey),
+                Outcome::Altered => Err(reference::Error::Altered),
+                Outcome::Opens => Ok(expected.authentic()),
+            };
+            assert_eq!(reference_open(bytes, hand), expected);
+        }
+    }
+
+    /// What the core seals, it opens, and so does the reference.
+    fn seal(&mut self, steer: &mut Steer, run: &Run, hash: u64) {
+        let suite = 1 + steer.byte() % 3;
+        let ways = [way(steer), Way::Key(0)];
+        let plaintext: Vec<u8> = (0..plaintext_len(steer, hash)).map(|i| (i % 251) as u8).collect();
+        let header = File::new(&mut self.made, 0, suite, &ways, 0, 0);
+        let header = Header::read(&mut &header.bytes[..]).expect("a sound header");
+        let keys = self.made.file_keys(0, suite);
+        let dispatcher = run.dispatcher();
+
+        let mut sealed = Vec::new();
+        fill(&self.input, &plaintext);
+        fill(&self.output, &[]);
+        let source = if run.to_file { Source::File(&self.input) } else { Source::stream(run.pieces(&plaintext)) };
+        let to_file = run.interrupts;
+        let sink = if to_file { Sink::File(&self.output) } else { Sink::Stream(Box::new(&mut sealed)) };
+        let len = file::seal(&dispatcher, &header, keys, source, sink, &());
+        if to_file {
+            sealed = contents(&self.output);
+        }
+        if !run.to_file && run.fails_at.is_some_and(|at| at < plaintext.len()) {
+            assert!(matches!(len, Err(Error::Read(_))));
+            return;
+        }
+        assert_eq!(len.expect("sealed"), plaintext.len() as u64);
+        let chunks = plaintext.len().div_ceil(4096).max(1);
+        assert_eq!(sealed.len(), header.bytes().len() + plaintext.len() + 48 * chunks);
+
+        let hand = Hand { keys: [true; 2], password: false };
+        let run = Run { fails_at: None, ..*run };
+        for (found, opened) in [self.open_file(&sealed, hand, &run), self.open_stream(&sealed, hand, &run)] {
+            assert_eq!(found.expect("opened"), plaintext.len() as u64);
+            assert!(run.checks_only || opened == plaintext);
+        }
+        if hash.is_multiple_of(if plaintext.len() < 100 { 512 } else { 16384 }) {
+            assert_eq!(reference::open_file(&sealed, &[], &USER_KEYS[..1]), Ok(plaintext));
+        }
+    }
+
+    fn open_file(&mut self, bytes: &[u8], hand: Hand, run: &Run) -> (Result<u64, Error>, Vec<u8>) {
+        fill(&self.input, bytes);
+        let mut plaintext = Vec::new();
+        let found = if run.to_file {
+            fill(&self.output, &[]);
+            let found = self.open(Source::File(&self.input), Sink::File(&self.output), hand, run);
+            plaintext = contents(&self.output);
+            found
+        } else {
+            self.open(Source::File(&self.input), run.sink(&mut plaintext), hand, run)
+        };
+        self.count(hand);
+        (found, plaintext)
+    }
+
+    fn open_stream(&mut self, bytes: &[u8], hand: Hand, run: &Run) -> (Result<u64, Error>, Vec<u8>) {
+        let mut plaintext = Vec::new();
+        let found = self.open(Source::stream(run.pieces(bytes)), run.sink(&mut plaintext), hand, run);
+        self.count(hand);
+        (found, plaintext)
+    }
+
+    fn open(&self, mut source: Source, sink: Sink, hand: Hand, run: &Run) -> Result<u64, Error> {
+        let header = source.header()?;
+        let keys = self.openers[number(hand)].open(&header)?;
+        file::open(&run.dispatcher(), &header, &keys, source, sink, &())
+    }
+
+    fn count(&mut self, hand: Hand) {
+        self.derived += usize::from(hand.password);
+        if self.derived > 10_000 {
+            (self.openers, self.derived) = (openers(), 0);
+        }
+    }
+}
+
+/// A whole plaintext's length: mostly short, seldom long enough for more than one vectored read.
+fn plaintext_len(steer: &mut Steer, hash: u64) -> usize {
+    match steer.byte() {
+        more @ 192..240 => (usize::from(more) % 3 + 1) * 4096 + usize::from(chunk_len(steer) % 4096),
+        0xF7 if hash.is_multiple_of(16) => 70 * 4096 + 1,
+        short => usize::from(short) / 3,
+    }
+}
+
+/// With one lane, the first bad chunk is the one that is named.
+fn check_first(expected: &Expected, found: &Result<u64, Error>, run: &Run) {
+    if let (Err(Error::Altered(index)), 1) = (found, run.lanes) {
+        assert_eq!(expected.first_bad(), Some(*index as usize));
+    }
+}
+
+/// Nothing but authentic plaintext is ever released: at its place in a file, in order in a stream.
+fn check_released(expected: &Expected, found: &Result<u64, Error>, released: &[u8], to_file: bool) {
+    if let Ok(len) = found {
+        let plaintext = expected.authentic();
+        assert_eq!(*len, plaintext.len() as u64);
+        assert!(released == plaintext || (released.is_empty() && !to_file));
+    } else if to_file {
+        for (i, part) in released.chunks(expected.chunk_len.max(1)).enumerate() {
+            let zero = part.iter().all(|byte| *byte == 0);
+            assert!(zero || expected.chunks[i].as_ref().is_some_and(|chunk| chunk.plaintext.starts_with(part)));
+        }
+    } else {
+        assert!(expected.authentic().starts_with(released));
+    }
+}
+
+/// What the reference makes of it, with [`LIMIT`] for the format's limits.
+fn reference_open(bytes: &[u8], hand: Hand) -> Result<Vec<u8>, reference::Error> {
+    let keys: Vec<_> = (0..2).filter(|key| hand.keys[*key]).map(|key| USER_KEYS[key]).collect();
+    if hand.password && reference::read_header(bytes).is_ok_and(|header| is_beyond(&header)) {
+        return match reference::open_file(bytes, &[], &keys) {
+            Err(reference::Error::NoKey) => Err(reference::Error::KdfLimit),
+            opened => opened,
+        };
+    }
+    reference::open_file(bytes, if hand.password { &PASSWORDS[..1] } else { &[] }, &keys)
+}
+
+fn class(found: &Result<u64, Error>) -> reference::Error {
+    match found {
+        Err(Error::NotPhalanx) => reference::Error::NotPhalanx,
+        Err(Error::Version(_)) => reference::Error::Version,
+        Err(Error::Header(_)) => reference::Error::Header,
+        Err(Error::KdfLimit(_)) => reference::Error::KdfLimit,
+        Err(Error::NoKey { .. } | Error::WrongKey) => reference::Error::NoKey,
+        Err(Error::Cut(_) | Error::Altered(_)) => reference::Error::Altered,
+        found => panic!("{found:?}"),
+    }
+}
+
+fn fill(mut file: &OsFile, bytes: &[u8]) {
+    // The header is read from where the file stands.
+    file.set_len(0).and_then(|()| file.write_all_at(bytes, 0)).and_then(|()| file.rewind()).expect("memory");
+}
+
+fn contents(file: &OsFile) -> Vec<u8> {
+    let mut bytes = vec![0; file.metadata().expect("memory").len() as usize];
+    file.read_exact_at(&mut bytes, 0).expect("memory");
+    bytes
+}
+
+/// How a file is read, opened and given.
+#[derive(Clone, Copy)]
+struct Run {
+    levels: Levels,
+    lanes: usize,
+    preferred: usize,
+    piece: usize,
+    interrupts: bool,
+    fails_at: Option<usize>,
+    to_file: bool,
+    checks_only: bool,
+}
+
+impl Run {
+    fn new(steer: &mut Steer, levels: &[Levels], hash: u64) -> Self {
+        let (engine, io) = (steer.byte(), steer.byte());
+        Self {
+            levels: levels[usize::from(engine >> 4) % levels.len()],
+            lanes: if hash.is_multiple_of(256) { 3 } else { 1 },
+            // Seldom long ones: the buffers are wiped each time.
+            preferred: if engine & 15 == 15 { 40 } else { usize::from(engine & 3) } * 4096,
+            piece: [usize::MAX, 1, 47, 1000][usize::from(io & 3)],
+            interrupts: io & 4 != 0,
+            to_file: io & 8 != 0,
+            checks_only: io & 0x30 == 0x30,
+            fails_at: (io >= 0xF0).then(|| usize::from(steer.u16()) % 9000),
+        }
+    }
+
+    fn dispatcher(&self) -> Dispatcher {
+        let info = EngineInfo {
+            name: String::new(),
+            detail: String::new(),
+            suites: Suite::ALL,
+            lanes: self.lanes,
+            preferred_job: self.preferred,
+            largest_job: usize::MAX,
+        };
+        Dispatcher::new(&[Arc::new(Cpu { info, levels: self.levels })])
+    }
+
+    fn sink<'a>(&self, plaintext: &'a mut Vec<u8>) -> Sink<'a> {
+        if self.checks_only { Sink::Nothing } else { Sink::Stream(Box::new(plaintext)) }
+    }
+
+    fn pieces<'a>(&self, bytes: &'a [u8]) -> Pieces<'a> {
+        Pieces { bytes, at: 0, count: 0, run: *self }
+    }
+}
+
+/// The CPU's engine with jobs of a length to be chosen: the real one's are too long for fast runs.
+struct Cpu {
+    info: EngineInfo,
+    levels: Levels,
+}
+
+impl Engine for Cpu {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
+        Ok(Buffer::paged(len))
+    }
+
+    fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
+        Ok(Verdicts::from_failed(chunk::run(self.levels, job.op, &job.keys, &mut job.buf, &mut job.units)))
+    }
+}
+
+/// A stream that comes in pieces, at first in small ones, is interrupted now and then, and may fail.
+struct Pieces<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    count: usize,
+    run: Run,
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.count += 1;
+        if self.run.interrupts && self.count.is_multiple_of(3) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let end = self.run.fails_at.unwrap_or(usize::MAX).min(self.bytes.len());
+        let piece = if self.count < 300 { self.run.piece } else { self.run.piece.max(1000) };
+        let n = buf.len().min(piece).min(end - self.at);
+        if n == 0 && end < self.bytes.len() {
+            return Err(io::ErrorKind::Other.into());
+        }
+        buf[..n].copy_from_slice(&self.bytes[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+/// The keys at hand.
+struct AtHand(Vec<(KeyId, SecretKey)>, Option<Password>);
+
+impl KeySource for AtHand {
+    fn key(&self, id: &KeyId) -> Result<Option<SecretKey>, Error> {
+        Ok(self.0.iter().find(|(other, _)| other == id).map(|(_, key)| key.clone()))
+    }
+
+    fn password(&self) -> Result<Option<Password>, Error> {
+        Ok(self.1.clone())
+    }
+}
+
+fn number(hand: Hand) -> usize {
+    usize::from(hand.keys[0]) | usize::from(hand.keys[1]) << 1 | usize::from(hand.password) << 2
+}
+
+fn openers() -> Vec<Opener<AtHand>> {
+    let opener = |hand: usize| {
+        let keys = (0..2).filter(|key| hand >> key & 1 == 1).map(|key| {
+            let key = SecretKey::from_slice(&USER_KEYS[key]).expect("32 bytes");
+            (key.id(), key)
+        });
+        let password = (hand & 4 != 0).then(|| Password::new(PASSWORDS[0].to_vec()));
+        Opener::new(AtHand(keys.collect(), password), LIMIT)
+    };
+    (0..8).map(opener).collect()
+}

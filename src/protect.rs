@@ -30,7 +30,7 @@ impl Action for Protect {
     }
 
     fn prepare(&self) -> Outcome {
-        self.recipients.find().map(drop)
+        self.recipients.find()
     }
 
     fn transfer(

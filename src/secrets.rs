@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use zeroize::Zeroizing;
 
 const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
@@ -48,21 +48,21 @@ fn open(path: &Path) -> Result<File> {
     if is_dash(path) { paths::stdin() } else { File::open(path) }.map_err(Error::Read)
 }
 
-/// The recipients of new files, found out once, when the first file is ready for them.
+/// The recipients of new files.
 pub struct Recipients {
     keys: ProtectKeys,
     found: OnceLock<Vec<Recipient>>,
-    asking: Mutex<()>,
 }
 
 impl Recipients {
     pub fn new(keys: ProtectKeys) -> Self {
-        Self { keys, found: OnceLock::new(), asking: Mutex::new(()) }
+        Self { keys, found: OnceLock::new() }
     }
 
-    /// Reads the keys and asks for the password, unless that has been done.
-    pub fn find(&self) -> Outcome<&[Recipient]> {
-        once(&self.found, &self.asking, || self.ask()).map(Vec::as_slice)
+    /// Reads the keys and asks for the password. Called once.
+    pub fn find(&self) -> Outcome {
+        let _ = self.found.set(self.ask()?);
+        Ok(())
     }
 
     /// What has been found.
@@ -101,7 +101,6 @@ pub struct AtHand {
     /// Whether the variable, or the user, may be asked for a password.
     ask: bool,
     password: OnceLock<Option<Password>>,
-    asking: Mutex<()>,
 }
 
 /// What opens files with the keys at hand.
@@ -114,7 +113,6 @@ pub fn opener(args: &KeyArgs) -> Outcome<Opener<AtHand>> {
         given_password: args.password_file.as_deref().map(read_password_file).transpose()?,
         given,
         password: OnceLock::new(),
-        asking: Mutex::new(()),
     };
     Ok(Opener::new(at_hand, KdfLimit::default()))
 }
@@ -130,7 +128,8 @@ impl KeySource for AtHand {
     }
 
     fn password(&self) -> Result<Option<Password>> {
-        once(&self.password, &self.asking, || Ok(self.find_password())).cloned()
+        // While one thread asks the user, the others wait for the answer.
+        Ok(self.password.get_or_init(|| self.find_password()).clone())
     }
 }
 
@@ -141,18 +140,6 @@ impl AtHand {
         }
         // Without a terminal there is nobody to ask.
         password_variable().or_else(|| prompt("Password: ").ok())
-    }
-}
-
-/// The content of `cell`, which one thread fills while the others wait: nobody is asked twice.
-fn once<'a, T, E>(cell: &'a OnceLock<T>, asking: &Mutex<()>, ask: impl FnOnce() -> Result<T, E>) -> Result<&'a T, E> {
-    let _asking = asking.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    match cell.get() {
-        Some(found) => Ok(found),
-        None => {
-            let found = ask()?;
-            Ok(cell.get_or_init(|| found))
-        }
     }
 }
 

@@ -72,7 +72,8 @@ impl<A: Action> Transfer<A> {
     fn is_promising(&self, place: &Place) -> bool {
         let output_free =
             is_dash(&place.output) || self.destination.force || !place.output.is_symlink() && !place.output.exists();
-        output_free && (is_dash(&place.input) || place.input.exists())
+        let input_there = place.input.exists() && (self.destination.recursive || !place.input.is_dir());
+        output_free && (is_dash(&place.input) || input_there)
     }
 
     fn file(&self, place: &Place) -> Outcome {

@@ -1,33 +1,43 @@
-//! Sealing and opening chunks of 1 MiB in memory, on each kernel of this machine, beside the same work by aws-lc-rs
-//! (AES-256-CTR, then SHA3-256 of the ciphertext as one stream), on one core; then on more.
+//! Sealing and opening in memory, in chunks of 1 MiB, beside the same work by aws-lc-rs and by the `aes`, `ctr` and
+//! `sha3` crates (AES-256-CTR, then SHA3-256 of the ciphertext as one stream), on one core; then on all.
 //!
 //! `cargo bench -p phalanx-core`; a part of it with `-- seal/` and the like.
 
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::digest;
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use ctr::cipher::{InnerIvInit, KeyInit, StreamCipher, StreamCipherCoreWrapper};
+use ctr::{CtrCore, flavors::Ctr128BE};
 use phalanx_core::Suite;
 use phalanx_core::chunk::Levels;
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
 use phalanx_core::key::SecretKey;
 use phalanx_kernels::{aes, keccak};
+use sha3::Digest;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
 const CHUNK: usize = 1 << 20;
-const CHUNKS: usize = 8;
 
-/// A job of eight chunks, sealed, so that it can be opened too.
-fn job(engine: &CpuEngine) -> Job {
+const SIZES: [(&str, usize); 6] = [
+    ("256B", 256),
+    ("4KiB", 4 << 10),
+    ("64KiB", 64 << 10),
+    ("1MiB", CHUNK),
+    ("8MiB", 8 * CHUNK),
+    ("64MiB", 64 * CHUNK),
+];
+
+/// A job of so many bytes in chunks, sealed, so that it can be opened too.
+fn job(engine: &CpuEngine, size: usize) -> Job {
     let keys = SecretKey::from_slice(&[7; 32]).unwrap().file_keys(Suite::default()).content;
-    let buffer = engine.buffer(CHUNKS * CHUNK).unwrap();
-    let mut job = Job::new(Op::Seal, Suite::default(), [keys].into(), buffer);
-    for i in 0..CHUNKS {
+    let mut job = Job::new(Op::Seal, Suite::default(), [keys].into(), engine.buffer(size).unwrap());
+    for (i, start) in (0..size).step_by(CHUNK).enumerate() {
         let bind = Bind::Chunk { index: i as u64, last: false };
-        job.units.push(Unit { key: 0, nonce: [i as u8; 16], bind, data: i * CHUNK..(i + 1) * CHUNK, tag: [0; 32] });
+        job.units.push(Unit { key: 0, nonce: [i as u8; 16], bind, data: start..size.min(start + CHUNK), tag: [0; 32] });
     }
     engine.run(&mut job).unwrap();
     job
@@ -49,39 +59,60 @@ fn timed(engine: &CpuEngine, job: &mut Job, op: Op, iterations: u64) -> Duration
     total
 }
 
+/// The same work by a peer, one chunk after another: encrypt, then hash the ciphertext, or the other way round.
+fn peer(op: Op, data: &mut [u8], mut encrypt: impl FnMut(&mut [u8]), mut hash: impl FnMut(&[u8])) {
+    for chunk in data.chunks_mut(CHUNK) {
+        if op == Op::Seal {
+            encrypt(chunk);
+        }
+        hash(chunk);
+        if op == Op::Open {
+            encrypt(chunk);
+        }
+    }
+}
+
 fn one_core(c: &mut Criterion) {
+    let fastest = Levels::detect();
+    let slower_keccak = keccak::Level::available().filter(|k| *k != fastest.keccak);
+    let slower_aes = aes::Level::available().filter(|a| *a != fastest.aes);
+    let slower: Vec<_> = slower_keccak
+        .map(|keccak| Levels { keccak, ..fastest })
+        .chain(slower_aes.map(|aes| Levels { aes, ..fastest }))
+        .collect();
+    let aws = EncryptingKey::ctr(UnboundCipherKey::new(&AES_256, &[7; 32]).unwrap()).unwrap();
+    let rust = ::aes::Aes256Enc::new(&[7; 32].into());
+
     for (name, op) in [("seal", Op::Seal), ("open", Op::Open)] {
         let mut group = c.benchmark_group(name);
-        group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2));
-        group.sample_size(20).sampling_mode(SamplingMode::Flat).throughput(Throughput::Bytes((CHUNKS * CHUNK) as u64));
-        let fastest = Levels::detect();
-        let of_keccak = keccak::Level::available().map(|keccak| Levels { keccak, ..fastest });
-        let of_aes = aes::Level::available().filter(|aes| *aes != fastest.aes).map(|aes| Levels { aes, ..fastest });
-        for levels in of_keccak.chain(of_aes) {
-            let engine = CpuEngine::serial(levels);
-            let mut job = job(&engine);
-            group.bench_function(format!("{}+{}", levels.aes, levels.keccak), |b| {
-                b.iter_custom(|iterations| timed(&engine, &mut job, op, iterations));
+        group.warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(1));
+        group.sample_size(15).sampling_mode(SamplingMode::Flat);
+        for (label, size) in SIZES {
+            group.throughput(Throughput::Bytes(size as u64));
+            // The slower kernels at one size only.
+            for levels in [fastest].iter().chain(slower.iter().filter(|_| label == "8MiB")) {
+                let engine = CpuEngine::serial(*levels);
+                let mut job = job(&engine, size);
+                group.bench_function(format!("{}+{}/{label}", levels.aes, levels.keccak), |b| {
+                    b.iter_custom(|iterations| timed(&engine, &mut job, op, iterations));
+                });
+            }
+            let mut data = vec![1; size];
+            group.bench_function(format!("aws-lc-rs/{label}"), |b| {
+                let context = || EncryptionContext::Iv128((&[9; 16]).into());
+                let encrypt = |chunk: &mut [u8]| _ = aws.less_safe_encrypt(chunk, context()).unwrap();
+                let hash = |chunk: &[u8]| _ = black_box(digest::digest(&digest::SHA3_256, chunk));
+                b.iter(|| peer(op, &mut data, encrypt, hash));
+            });
+            group.bench_function(format!("crates/{label}"), |b| {
+                let encrypt = |chunk: &mut [u8]| {
+                    let core = CtrCore::<_, Ctr128BE>::inner_iv_init(rust.clone(), &[9; 16].into());
+                    StreamCipherCoreWrapper::from_core(core).apply_keystream(chunk);
+                };
+                let hash = |chunk: &[u8]| _ = black_box(sha3::Sha3_256::digest(chunk));
+                b.iter(|| peer(op, &mut data, encrypt, hash));
             });
         }
-        let aws = EncryptingKey::ctr(UnboundCipherKey::new(&AES_256, &[7; 32]).unwrap()).unwrap();
-        let mut data = vec![1; CHUNKS * CHUNK];
-        group.bench_function("aws-lc-rs", |b| {
-            b.iter(|| {
-                for chunk in data.chunks_mut(CHUNK) {
-                    let encrypt = |chunk: &mut [u8]| {
-                        aws.less_safe_encrypt(chunk, EncryptionContext::Iv128((&[9; 16]).into())).unwrap()
-                    };
-                    if op == Op::Seal {
-                        encrypt(chunk);
-                    }
-                    black_box(digest::digest(&digest::SHA3_256, chunk));
-                    if op == Op::Open {
-                        encrypt(chunk);
-                    }
-                }
-            });
-        });
     }
 }
 
@@ -93,13 +124,13 @@ fn all_cores(c: &mut Criterion) {
     group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2));
     group.sample_size(20).sampling_mode(SamplingMode::Flat);
     for threads in [1, cores] {
-        group.throughput(Throughput::Bytes((threads * CHUNKS * CHUNK) as u64));
+        group.throughput(Throughput::Bytes((threads * 8 * CHUNK) as u64));
         group.bench_function(threads.to_string(), |b| {
             b.iter_custom(|iterations| {
                 let start = Barrier::new(threads);
                 thread::scope(|scope| {
                     let lane = || {
-                        let mut job = job(&engine);
+                        let mut job = job(&engine, 8 * CHUNK);
                         start.wait();
                         timed(&engine, &mut job, Op::Seal, iterations)
                     };

@@ -12,13 +12,14 @@ use sha3::Digest;
 use std::hint::black_box;
 use std::time::Duration;
 
-const SIZES: [(&str, usize); 6] = [
+const SIZES: [(&str, usize); 7] = [
     ("256B", 256),
     ("4KiB", 4 << 10),
     ("16KiB", 16 << 10),
     ("64KiB", 64 << 10),
     ("1MiB", 1 << 20),
     ("16MiB", 16 << 20),
+    ("64MiB", 64 << 20),
 ];
 const SLICE: usize = 4096;
 

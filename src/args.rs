@@ -13,8 +13,12 @@ use std::path::PathBuf;
 #[derive(Parser)]
 #[command(name = "phalanx", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "\
-Exit codes: 0 done; 1 anything else; 2 usage; 3 not a whole, authentic Phalanx file for the keys at hand;
-4 input or output failed.")]
+Exit codes:
+  0  done
+  1  anything else
+  2  usage
+  3  not a whole, authentic Phalanx file for the keys at hand
+  4  input or output failed")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,

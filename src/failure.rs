@@ -1,5 +1,6 @@
 //! How the command fails: one line on stderr, and an exit code that tells the kind.
 
+use crate::hardening::status_mask;
 use phalanx_core::error::{Class, Error};
 use phalanx_core::output;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
@@ -176,8 +177,5 @@ pub fn clean_up_on_signals() -> Outcome {
 
 /// Whether whoever started this process wants it to outlive the signal, as `nohup` does.
 fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    mask >> (signal - 1) & 1 == 1
+    status_mask("SigIgn") >> (signal - 1) & 1 == 1
 }

@@ -375,7 +375,7 @@ fn data_is_on_the_disk_before_it_has_its_name() {
 }
 
 #[test]
-fn no_core_is_dumped() {
+fn no_core_is_dumped_and_memory_is_locked() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     let mut child = s.command(&["protect", "-", "-o", "f.phx", "-k", "k"]).stdin(Stdio::piped()).spawn().unwrap();
@@ -383,6 +383,14 @@ fn no_core_is_dumped() {
     let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
+    if rustix::process::getuid().is_root() {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        let may_lock = u64::from_str_radix(&field("CapEff:"), 16).unwrap() >> 14 & 1 == 1;
+        assert!(!may_lock || field("VmLck:") != "0 kB", "memory is not locked");
+    } else {
+        println!("skipped: no right to lock memory");
+    }
     child.kill().unwrap();
     child.wait().unwrap();
 }

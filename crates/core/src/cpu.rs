@@ -6,6 +6,8 @@ use crate::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
 
 /// Long enough that the tags of eight 1 MiB chunks are computed side by side, short enough to stay in the cache of several cores.
 const PREFERRED_JOB: usize = 8 << 20;
+/// What all lanes together should not take more of, in bytes: with many, jobs are shorter.
+const ALL_JOBS: usize = 256 << 20;
 
 /// Runs jobs on the thread that calls it.
 pub struct CpuEngine {
@@ -35,7 +37,7 @@ impl CpuEngine {
             ),
             suites: Suite::ALL,
             lanes,
-            preferred_job: PREFERRED_JOB,
+            preferred_job: PREFERRED_JOB.min(ALL_JOBS / lanes),
             largest_job: usize::MAX,
         };
         Self { info, levels }

@@ -96,19 +96,14 @@ pub fn seal(
         Sink::Stream(out) => out.write_all(header.bytes()).map_err(Error::Write)?,
         Sink::Nothing => {}
     }
-    let layout = match &source {
-        Source::File(file) => {
-            let len = file.metadata().map_err(Error::Read)?.len();
-            let (suite, log2) = (header.suite(), header.chunk_log2());
-            let layout = Layout::for_plaintext(header.bytes().len(), suite, log2, len);
-            Some(layout.ok_or_else(|| Error::Read(io::ErrorKind::FileTooLarge.into()))?)
-        }
-        Source::Stream(_) => None,
-    };
-    let input = if let Source::File(file) = source { Some((file, stamp(file)?)) } else { None };
-    let len = transfer(dispatcher, Op::Seal, header, keys, source, sink, layout, progress)?;
+    let file = if let Source::File(file) = source { Some((file, stamp(file)?)) } else { None };
+    let input = Input::new(source, |len| {
+        let layout = Layout::for_plaintext(header.bytes().len(), header.suite(), header.chunk_log2(), len);
+        layout.ok_or_else(|| Error::Read(io::ErrorKind::FileTooLarge.into()))
+    })?;
+    let len = transfer(dispatcher, Op::Seal, header, keys, input, sink, progress)?;
     // What changed meanwhile would be protected half old and half new, or without its end.
-    if let Some((file, before)) = input
+    if let Some((file, before)) = file
         && stamp(file)? != before
     {
         return Err(Error::Changed);
@@ -126,15 +121,9 @@ pub fn open(
     sink: Sink<'_>,
     progress: &dyn Progress,
 ) -> Result<u64> {
-    let layout = match &source {
-        Source::File(file) => {
-            let len = file.metadata().map_err(Error::Read)?.len();
-            Some(Layout::for_file(header.bytes().len(), header.suite(), header.chunk_log2(), len)?)
-        }
-        Source::Stream(_) => None,
-    };
+    let layout = |len| Layout::for_file(header.bytes().len(), header.suite(), header.chunk_log2(), len);
     let output = if let Sink::File(file) = sink { Some(file) } else { None };
-    let len = transfer(dispatcher, Op::Open, header, keys, source, sink, layout, progress)?;
+    let len = transfer(dispatcher, Op::Open, header, keys, Input::new(source, layout)?, sink, progress)?;
     if let Some(file) = output {
         // Zeros at the end were left out as a hole.
         file.set_len(len).map_err(Error::Write)?;
@@ -148,25 +137,15 @@ fn stamp(file: &File) -> Result<(u64, SystemTime)> {
     Ok((meta.len(), meta.modified().map_err(Error::Read)?))
 }
 
-#[allow(clippy::too_many_arguments)]
-fn transfer(
+fn transfer<'a>(
     dispatcher: &Dispatcher,
     op: Op,
     header: &Header,
     keys: &FileKeys,
-    source: Source<'_>,
-    sink: Sink<'_>,
-    layout: Option<Layout>,
-    progress: &dyn Progress,
+    input: Input<'a>,
+    sink: Sink<'a>,
+    progress: &'a dyn Progress,
 ) -> Result<u64> {
-    let input = match (source, layout) {
-        (Source::File(file), Some(layout)) => Input::File { file, layout, next: AtomicU64::new(0) },
-        (Source::Stream(mut reader), _) => {
-            let short_len = reader.short_len()?;
-            Input::Stream { short_len, stream: Mutex::new(StreamIn { reader, next: 0, ended: false }) }
-        }
-        (Source::File(_), None) => unreachable!("a file has a layout"),
-    };
     let output = match sink {
         Sink::File(file) => Output::File(file),
         Sink::Stream(writer) => {
@@ -210,6 +189,22 @@ enum Input<'a> {
     File { file: &'a File, layout: Layout, next: AtomicU64 },
     /// `short_len` is the length, if the stream is short.
     Stream { stream: Mutex<StreamIn<'a>>, short_len: Option<u64> },
+}
+
+impl<'a> Input<'a> {
+    /// `layout` gives the layout that belongs to a file's length.
+    fn new(source: Source<'a>, layout: impl FnOnce(u64) -> Result<Layout>) -> Result<Self> {
+        match source {
+            Source::File(file) => {
+                let len = file.metadata().map_err(Error::Read)?.len();
+                Ok(Input::File { file, layout: layout(len)?, next: AtomicU64::new(0) })
+            }
+            Source::Stream(mut reader) => {
+                let short_len = reader.short_len()?;
+                Ok(Input::Stream { short_len, stream: Mutex::new(StreamIn { reader, next: 0, ended: false }) })
+            }
+        }
+    }
 }
 
 struct StreamIn<'a> {

@@ -203,7 +203,8 @@ impl Input {
 
 /// An output that has been begun: a new file, or standard output.
 pub enum Target {
-    File(Output),
+    /// With whether it will be synced.
+    File(Output, bool),
     Stdout(File),
 }
 
@@ -223,20 +224,22 @@ impl Target {
         }
         // Nobody else reads a file in the making; a stream has no permissions to take over in the end.
         let mode = if is_dash(&place.input) { 0o666 } else { 0o600 };
-        Output::create(&place.output, destination.existing(), mode).map(Target::File).map_err(at_output)
+        let output = Output::create(&place.output, destination.existing(), mode).map_err(at_output)?;
+        Ok(Target::File(output, destination.sync))
     }
 
     /// What the pipeline writes to.
     pub fn sink(&self) -> Sink<'_> {
         match self {
-            Target::File(output) => Sink::File(output.file()),
+            Target::File(output, true) => Sink::Synced(output.file()),
+            Target::File(output, false) => Sink::File(output.file()),
             Target::Stdout(file) => Sink::Stream(Box::new(file)),
         }
     }
 
     /// Gives the output its name, and deletes the input where that is wished.
     pub fn commit(self, place: &Place, input: &Input, destination: &Destination) -> Outcome {
-        let Target::File(output) = self else { return Ok(()) };
+        let Target::File(output, _) = self else { return Ok(()) };
         let at_output = |e| Failure::at(&place.output, e);
         if !is_dash(&place.input) {
             output.copy_metadata(&input.file).map_err(at_output)?;

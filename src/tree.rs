@@ -86,7 +86,8 @@ impl<A: Action> Mirror<'_, A> {
         let input = Input::open_in(&folder.input, &task.name, place.input.clone())?;
         let existing = self.transfer.destination.existing();
         let output = Output::create_in(folder.output.clone(), &task.output_name, existing, 0o600);
-        let target = Target::File(output.map_err(|e| Failure::at(&place.output, e))?);
+        let sync = self.transfer.destination.sync;
+        let target = Target::File(output.map_err(|e| Failure::at(&place.output, e))?, sync);
         let bytes = if input.len().is_some_and(|len| len >= LARGE) {
             let _alone = lock(&self.large);
             self.transfer.action.transfer(&self.transfer.lanes.dispatcher, &input, &target, &self.meter)
@@ -94,7 +95,7 @@ impl<A: Action> Mirror<'_, A> {
             self.transfer.action.transfer(&self.serial, &input, &target, &self.meter)
         };
         let bytes = bytes.map_err(|e| blame(&place, e))?;
-        let Target::File(output) = target else { unreachable!("it was made of a file above") };
+        let Target::File(output, _) = target else { unreachable!("it was made of a file above") };
         output.copy_metadata(input.file()).map_err(|e| Failure::at(&place.output, e))?;
         Ok(Done { output, place, bytes, folder: folder.clone(), name: task.name.clone(), read: input })
     }

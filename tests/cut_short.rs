@@ -344,11 +344,16 @@ fn data_is_on_the_disk_before_it_has_its_name() {
     let trace = |args: &[&str]| {
         fs::write(s.path("f"), painted(3 << 20)).unwrap();
         let mut command = Command::new("strace");
-        let calls = "trace=pwritev,pwrite64,fsync,fdatasync,syncfs,rename,renameat,renameat2,unlink,unlinkat";
+        let calls = "trace=fadvise64,pwritev,pwrite64,fsync,fdatasync,syncfs,rename,renameat,renameat2,unlink,unlinkat";
         command.args(["-f", "-y", "-o", "trace", "-e", calls, env!("CARGO_BIN_EXE_phalanx")]);
         command.args(args).current_dir(s.path("")).env("PHALANX_KEYRING", s.path("keyring"));
         Ended(command.output().unwrap()).ok();
         let text = String::from_utf8(s.read("trace")).unwrap();
+        assert_eq!(
+            text.contains("fadvise64"),
+            !args.contains(&"--no-sync"),
+            "write-back begins early if, and only if, synced"
+        );
         let short = |line: &str| match line.split_once(' ').unwrap().1.trim_start() {
             call if call.starts_with("pwrite") => "write",
             call if call.starts_with("fsync") && call.contains(".tmp>") => "sync file",

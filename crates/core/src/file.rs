@@ -10,9 +10,11 @@ use crate::key::{ContentKeys, FileKeys};
 use crate::layout::Layout;
 use crate::stream::Stream;
 use crate::{Error, Result, Suite};
+use rustix::fs::{Advice, fadvise};
 use rustix::io::{preadv, pwritev};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -65,6 +67,8 @@ impl Read for FromStart<'_> {
 pub enum Sink<'a> {
     /// An empty regular file: any lane writes anywhere.
     File(&'a File),
+    /// The same, but it will be synced: its write-back begins at once, so that the disk works while the cores do.
+    Synced(&'a File),
     /// Anything else, written in order.
     Stream(Box<dyn Write + Send + 'a>),
     /// Nowhere: the bytes are only checked.
@@ -92,7 +96,7 @@ pub fn seal(
     progress: &dyn Progress,
 ) -> Result<u64> {
     match &mut sink {
-        Sink::File(file) => file.write_all_at(header.bytes(), 0).map_err(Error::Write)?,
+        Sink::File(file) | Sink::Synced(file) => file.write_all_at(header.bytes(), 0).map_err(Error::Write)?,
         Sink::Stream(out) => out.write_all(header.bytes()).map_err(Error::Write)?,
         Sink::Nothing => {}
     }
@@ -122,7 +126,7 @@ pub fn open(
     progress: &dyn Progress,
 ) -> Result<u64> {
     let layout = |len| Layout::for_file(header.bytes().len(), header.suite(), header.chunk_log2(), len);
-    let output = if let Sink::File(file) = sink { Some(file) } else { None };
+    let output = if let Sink::File(file) | Sink::Synced(file) = sink { Some(file) } else { None };
     let len = transfer(dispatcher, Op::Open, header, keys, Input::new(source, layout)?, sink, progress)?;
     if let Some(file) = output {
         // Zeros at the end were left out as a hole.
@@ -147,7 +151,8 @@ fn transfer<'a>(
     progress: &'a dyn Progress,
 ) -> Result<u64> {
     let output = match sink {
-        Sink::File(file) => Output::File(file),
+        Sink::File(file) => Output::File { file, write_back: false },
+        Sink::Synced(file) => Output::File { file, write_back: true },
         Sink::Stream(writer) => {
             Output::Stream(Mutex::new(StreamOut { writer, next: 0, aborted: false }), Condvar::new())
         }
@@ -215,7 +220,7 @@ struct StreamIn<'a> {
 }
 
 enum Output<'a> {
-    File(&'a File),
+    File { file: &'a File, write_back: bool },
     Stream(Mutex<StreamOut<'a>>, Condvar),
     Nothing,
 }
@@ -262,7 +267,7 @@ impl Work for Transfer<'_> {
         }
         let first = chunk_index(&job.units[0]);
         match &self.output {
-            Output::File(file) => self.write_to_file(job, file, first)?,
+            Output::File { file, write_back } => self.write_to_file(job, file, first, *write_back)?,
             Output::Stream(out, turn) => self.write_in_turn(job, out, turn, first)?,
             Output::Nothing => {}
         }
@@ -372,19 +377,32 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    fn write_to_file(&self, job: &Job, file: &File, first: u64) -> Result<()> {
-        let written = match self.op {
-            Op::Open => write_sparse(file, plaintext(job), first << self.chunk_log2),
+    fn write_to_file(&self, job: &Job, file: &File, first: u64, write_back: bool) -> Result<()> {
+        let plain = plaintext(job);
+        let (offset, len) = match self.op {
+            Op::Open => (first << self.chunk_log2, plain.len()),
             Op::Seal => {
-                let mut offset = self.header_len as u64 + first * (self.chunk_len() + self.suite.overhead()) as u64;
+                let record = (self.chunk_len() + self.suite.overhead()) as u64;
+                (self.header_len as u64 + first * record, plain.len() + job.units.len() * self.suite.overhead())
+            }
+        };
+        let written = match self.op {
+            Op::Open => write_sparse(file, plain, offset),
+            Op::Seal => {
+                let mut at = offset;
                 self.write_records(job, |parts| {
-                    let n = pwritev(file, parts, offset)?;
-                    offset += n as u64;
+                    let n = pwritev(file, parts, at)?;
+                    at += n as u64;
                     Ok(n)
                 })
             }
         };
-        written.map_err(Error::Write)
+        written.map_err(Error::Write)?;
+        if write_back {
+            // On Linux this starts the write-back and keeps what is under it; elsewhere it does no harm.
+            let _ = fadvise(file, offset, NonZeroU64::new(len as u64), Advice::DontNeed);
+        }
+        Ok(())
     }
 
     fn write_in_turn(&self, job: &Job, out: &Mutex<StreamOut>, turn: &Condvar, first: u64) -> Result<()> {

@@ -30,6 +30,14 @@ pub enum Code {
 }
 
 impl Code {
+    fn of(error: &Error) -> Self {
+        match error.class() {
+            Class::NotAuthentic => Code::NotAuthentic,
+            Class::InputOutput => Code::InputOutput,
+            Class::Other => Code::Other,
+        }
+    }
+
     fn exit_code(self) -> ExitCode {
         ExitCode::from(match self {
             Code::Other => 1,
@@ -58,7 +66,7 @@ impl Failure {
 
     /// A failure at a path.
     pub fn at(path: &Path, error: Error) -> Self {
-        Self::new(error.code(), format!("{}: {error}", shown(path)))
+        Self::new(Code::of(&error), format!("{}: {error}", shown(path)))
     }
 
     /// A failure whose line has been written already.
@@ -83,21 +91,7 @@ impl Failure {
 /// An error that no path belongs to.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::new(error.code(), error.to_string())
-    }
-}
-
-trait ErrorCode {
-    fn code(&self) -> Code;
-}
-
-impl ErrorCode for Error {
-    fn code(&self) -> Code {
-        match self.class() {
-            Class::NotAuthentic => Code::NotAuthentic,
-            Class::InputOutput => Code::InputOutput,
-            Class::Other => Code::Other,
-        }
+        Self::new(Code::of(&error), error.to_string())
     }
 }
 

@@ -67,9 +67,10 @@ impl<A: Action> Mirror<'_, A> {
             let next = lock(&self.walk).next(|name| self.transfer.action.output_name(name));
             let Some(task) = next else { break };
             match self.file(&task) {
-                Ok(done) => {
-                    group.bytes += done.bytes;
-                    group.files.push(done);
+                Ok((output, written)) => {
+                    group.bytes += written.bytes;
+                    group.outputs.push(output);
+                    group.written.push(written);
                     if !self.transfer.destination.sync || group.is_full() {
                         self.commit(&mut group);
                     }
@@ -80,7 +81,7 @@ impl<A: Action> Mirror<'_, A> {
         self.commit(&mut group);
     }
 
-    fn file(&self, task: &Task) -> Outcome<Done> {
+    fn file(&self, task: &Task) -> Outcome<(Output, Written)> {
         let folder = &task.folder;
         let place = Place { input: folder.path.join(&task.name), output: folder.mirrored.join(&task.output_name) };
         let input = Input::open_in(&folder.input, &task.name, place.input.clone())?;
@@ -97,19 +98,18 @@ impl<A: Action> Mirror<'_, A> {
         let bytes = bytes.map_err(|e| blame(&place, e))?;
         let Target::File(output, _) = target else { unreachable!("it was made of a file above") };
         output.copy_metadata(input.file()).map_err(|e| Failure::at(&place.output, e))?;
-        Ok(Done { output, place, bytes, folder: folder.clone(), name: task.name.clone(), read: input })
+        Ok((output, Written { place, bytes, folder: folder.clone(), name: task.name.clone(), read: input }))
     }
 
     /// Gives the files of a group their names, and then deletes their inputs where that is wished.
     fn commit(&self, group: &mut Group) {
         let destination = &self.transfer.destination;
-        let (outputs, rest): (Vec<_>, Vec<_>) = group.files.drain(..).map(Done::split).unzip();
-        group.bytes = 0;
+        let Group { outputs, written, .. } = std::mem::take(group);
         let committed = Output::commit_all(&outputs, destination.existing(), destination.sync);
-        for (done, result) in rest.into_iter().zip(committed) {
-            let result = result.map_err(|e| Failure::at(&done.place.output, e));
-            match result.and_then(|()| if destination.remove { done.remove() } else { Ok(()) }) {
-                Ok(()) => self.tally.succeed(done.bytes),
+        for (written, result) in written.into_iter().zip(committed) {
+            let result = result.map_err(|e| Failure::at(&written.place.output, e));
+            match result.and_then(|()| if destination.remove { written.remove() } else { Ok(()) }) {
+                Ok(()) => self.tally.succeed(written.bytes),
                 Err(failure) => self.tally.fail(&failure),
             }
         }
@@ -129,40 +129,25 @@ impl<A: Action> Mirror<'_, A> {
 /// Files that wait for their names.
 #[derive(Default)]
 struct Group {
-    files: Vec<Done>,
+    outputs: Vec<Output>,
+    /// What else is known of each.
+    written: Vec<Written>,
     bytes: u64,
 }
 
 impl Group {
     fn is_full(&self) -> bool {
-        self.files.len() >= GROUP_FILES || self.bytes >= GROUP_BYTES
+        self.outputs.len() >= GROUP_FILES || self.bytes >= GROUP_BYTES
     }
 }
 
 /// A file whose bytes are written.
-struct Done {
-    output: Output,
-    place: Place,
-    bytes: u64,
-    folder: Arc<Folder>,
-    name: OsString,
-    read: Input,
-}
-
-/// The same, less its output.
 struct Written {
     place: Place,
     bytes: u64,
     folder: Arc<Folder>,
     name: OsString,
     read: Input,
-}
-
-impl Done {
-    fn split(self) -> (Output, Written) {
-        let Self { output, place, bytes, folder, name, read } = self;
-        (output, Written { place, bytes, folder, name, read })
-    }
 }
 
 impl Written {

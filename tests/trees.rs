@@ -96,18 +96,15 @@ fn one_failure_does_not_stop_the_rest() {
     s.run(&["key", "new", "k"]).ok();
     fs::create_dir(s.path("t")).unwrap();
     (0..20).for_each(|i| drop(s.write(&format!("t/{i}"), painted(5000))));
-    let pipes = if has("mkfifo") {
+    if has("mkfifo") {
         assert!(Command::new("mkfifo").arg(s.path("t/pipe")).status().unwrap().success());
         let ended = s.run(&["protect", "-R", "t", "-k", "k"]);
         assert_eq!(ended.0.status.code(), Some(4));
         assert!(ended.error().contains("t/pipe") && ended.error().contains("1 failed"), "{}", ended.error());
         fs::remove_file(s.path("t/pipe")).unwrap();
-        1
     } else {
         s.run(&["protect", "-R", "t", "-k", "k"]).ok();
-        0
-    };
-    assert!(pipes < 2);
+    }
     let mut stored = s.read("t.phx/7.phx");
     assert_eq!(s.run(&["verify", "-R", "t.phx"]).text().lines().count(), 20);
     *stored.last_mut().unwrap() ^= 1;

@@ -3,8 +3,12 @@
 mod common;
 
 use common::{Random, paint};
-use phalanx_kernels::keccak::{DIGEST, Kmac256, Level, MAX_LANES, RATE, kmac256_many, sha3_256, sha3_256_many};
+use phalanx_kernels::keccak::{
+    DIGEST, Kmac256, Label, Level, MAX_LANES, RATE, key_block, kmac256_each, kmac256_many, sha3_256, sha3_256_each,
+    sha3_256_many,
+};
 use sha3::Digest;
+use std::cell::Cell;
 
 fn sha3_oracle(message: &[u8]) -> [u8; DIGEST] {
     sha3::Sha3_256::digest(message).into()
@@ -69,6 +73,62 @@ fn kmac_of_one() {
                 assert_eq!(got, want, "{out} bytes out of {len}");
             }
         }
+    }
+}
+
+/// Keys that are absorbed beside each other, and outputs of all lengths that there are uses for.
+#[test]
+fn kmac_of_many_keys() {
+    fn each<const LEN: usize>(level: Level, label: &Label, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut out = vec![Vec::new(); inputs.len()];
+        let inputs = inputs.iter().map(|input| (label.unkeyed(), &input[..]));
+        kmac256_each(level, inputs, |i, tag: &[u8; LEN]| out[i] = tag.to_vec());
+        out
+    }
+    let label = Label::new(b"a test");
+    let painted = paint(3 * RATE);
+    let key = |i: usize| painted[i..i + 32].first_chunk().unwrap();
+    for level in Level::available() {
+        for count in [0, 1, 2, 7, 8, 9, 40] {
+            let input = |i: usize| {
+                let mut block = [0x5a; RATE];
+                key_block(key(i), &mut block);
+                [&block[..], &painted[i..][..i * 7 % 290]].concat()
+            };
+            let inputs: Vec<_> = (0..count).map(input).collect();
+            let outputs = [
+                each::<32>(level, &label, &inputs),
+                each::<48>(level, &label, &inputs),
+                each::<56>(level, &label, &inputs),
+                each::<64>(level, &label, &inputs),
+            ];
+            for (out, len) in outputs.iter().zip([32, 48, 56, 64]) {
+                for (i, out) in out.iter().enumerate() {
+                    let mut want = vec![0; len];
+                    kmac_oracle(key(i), b"a test", &inputs[i][RATE..], &mut want);
+                    assert_eq!(*out, want, "{level}: {len} bytes, {i} of {count}");
+                }
+            }
+        }
+    }
+}
+
+/// An input is taken when a lane is free for it, not before.
+#[test]
+fn inputs_are_taken_as_they_are_needed() {
+    let painted = paint(50 * RATE);
+    for level in Level::available() {
+        let (taken, given) = (Cell::new(0), Cell::new(0));
+        let inputs = (0..100).map(|i| {
+            assert!(taken.get() - given.get() < level.lanes(), "{level}");
+            taken.set(taken.get() + 1);
+            &painted[..i % 9 * RATE]
+        });
+        sha3_256_each(level, inputs, |i, digest| {
+            assert_eq!(*digest, sha3_oracle(&painted[..i % 9 * RATE]), "{level}: {i}");
+            given.set(given.get() + 1);
+        });
+        assert_eq!((taken.get(), given.get()), (100, 100));
     }
 }
 

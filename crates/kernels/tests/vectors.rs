@@ -41,17 +41,22 @@ fn aes_ctr() {
 
 #[test]
 fn aes_ecb() {
-    // The block as the counter, over zeros: the cipher itself.
     for (key_len, bits) in AES {
         for test in tests(&format!("aes-{bits}-ecb"), &format!("AES-{bits}-ECB")) {
             let key = bytes(&test, "key");
             assert_eq!(key.len(), key_len);
             let key = aes::Key::new(&key);
             let (plain, cipher) = (bytes(&test, "plaintext"), bytes(&test, "ciphertext"));
-            let (plain, cipher) = (plain.as_chunks::<{ aes::BLOCK }>(), cipher.as_chunks::<{ aes::BLOCK }>());
-            assert!(plain.1.is_empty() && cipher.1.is_empty() && plain.0.len() == cipher.0.len());
+            assert_eq!(plain.len(), cipher.len());
+            let inverse = aes::DecryptKey::new(&key);
             for level in aes::Level::available() {
-                for (plain, cipher) in plain.0.iter().zip(cipher.0) {
+                let mut data = plain.clone();
+                aes::ecb_encrypt(level, &key, &mut data);
+                assert_eq!(data, cipher, "{} on {level}", test["name"]);
+                aes::ecb_decrypt(level, &inverse, &mut data);
+                assert_eq!(data, plain, "{} on {level}", test["name"]);
+                // The block as the counter, over zeros: counter mode uses the same cipher.
+                for (plain, cipher) in plain.as_chunks().0.iter().zip(cipher.as_chunks::<{ aes::BLOCK }>().0) {
                     let mut data = [0; aes::BLOCK];
                     aes::ctr_xor(level, &key, plain, &mut data);
                     assert_eq!(data, *cipher, "{} on {level}", test["name"]);

@@ -1,4 +1,4 @@
-//! AES-CTR with AES-NI: one block a register, eight abreast.
+//! AES-CTR and AES-ECB with AES-NI: one block a register, eight abreast.
 
 use super::{BLOCK, Key, portable, reread};
 use core::arch::x86_64::*;
@@ -6,13 +6,51 @@ use core::arch::x86_64::*;
 /// Blocks in flight: enough to cover the latency of a round on machines that start two rounds a cycle.
 const FLIGHT: usize = 8;
 
-/// The key schedule, by the instruction made for it.
+/// The key schedule (FIPS 197, section 5.2), a round key a register where keys are whole registers.
 #[target_feature(enable = "aes,ssse3")]
 pub(super) fn expand(key: &[u8], rounds: usize) -> [[u8; BLOCK]; 15] {
-    portable::expand(key, rounds, |word| {
-        let words = _mm_set1_epi32(i32::from_ne_bytes(word));
-        _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(words)).to_ne_bytes()
-    })
+    let (blocks, rest) = key.as_chunks::<BLOCK>();
+    if !rest.is_empty() {
+        return portable::expand(key, rounds, |word| {
+            let words = _mm_set1_epi32(i32::from_ne_bytes(word));
+            _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(words)).to_ne_bytes()
+        });
+    }
+    let mut round_keys = [[0; BLOCK]; 15];
+    let mut keys = [load_block(&blocks[0]), load_block(&blocks[blocks.len() - 1])];
+    round_keys[..blocks.len()].copy_from_slice(blocks);
+    let mut rcon = 1u8;
+    for (i, round_key) in round_keys[..=rounds].iter_mut().enumerate().skip(blocks.len()) {
+        // Of AES-256's round keys every second one goes without RotWord and Rcon.
+        let sum = if blocks.len() == 1 || i % 2 == 0 {
+            let sum = sub_word(keys[1], 0x0c0f_0e0d, rcon);
+            rcon = (rcon << 1) ^ ((rcon >> 7) * 0x1b);
+            sum
+        } else {
+            sub_word(keys[1], 0x0f0e_0d0c, 0)
+        };
+        let next = _mm_xor_si128(running_sums(keys[0]), sum);
+        keys = if blocks.len() == 1 { [next; 2] } else { [keys[1], next] };
+        // SAFETY: the array has the 16 bytes that are written.
+        unsafe { _mm_storeu_si128(round_key.as_mut_ptr().cast(), next) };
+    }
+    round_keys
+}
+
+/// SubWord of the last word, its bytes in the order that `order` says, plus Rcon; four times over. In a block of equal
+/// columns ShiftRows changes nothing, so that the last round of AES is SubBytes and a sum.
+#[inline]
+#[target_feature(enable = "aes,ssse3")]
+fn sub_word(key: __m128i, order: i32, rcon: u8) -> __m128i {
+    _mm_aesenclast_si128(_mm_shuffle_epi8(key, _mm_set1_epi32(order)), _mm_set1_epi32(i32::from(rcon)))
+}
+
+/// Each word plus all words before it.
+#[inline]
+#[target_feature(enable = "aes,ssse3")]
+fn running_sums(key: __m128i) -> __m128i {
+    let pairs = _mm_xor_si128(key, _mm_slli_si128::<4>(key));
+    _mm_xor_si128(pairs, _mm_slli_si128::<8>(pairs))
 }
 
 /// XORs the keystream into `data`. The low half of the counter must not wrap before the last block.
@@ -86,6 +124,56 @@ impl<const ROUNDS: usize> Stream<'_, ROUNDS> {
                 _mm_storeu_si128(at, _mm_aesenclast_si128(block, last));
             }
         }
+    }
+}
+
+/// ECB over whole blocks, `key` being the schedule of the direction.
+#[target_feature(enable = "aes,ssse3")]
+pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
+    match key.rounds {
+        10 => ecb_rounds::<10, DECRYPT>(key, data),
+        12 => ecb_rounds::<12, DECRYPT>(key, data),
+        _ => ecb_rounds::<14, DECRYPT>(key, data),
+    }
+}
+
+#[target_feature(enable = "aes,ssse3")]
+fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
+    let (batches, blocks) = data.as_chunks_mut::<FLIGHT>();
+    for batch in batches {
+        ecb_batch::<ROUNDS, DECRYPT, _>(key, batch);
+    }
+    let (batches, blocks) = blocks.as_chunks_mut::<{ FLIGHT / 2 }>();
+    for batch in batches {
+        ecb_batch::<ROUNDS, DECRYPT, _>(key, batch);
+    }
+    for batch in blocks.as_chunks_mut::<1>().0 {
+        ecb_batch::<ROUNDS, DECRYPT, _>(key, batch);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "aes,ssse3")]
+fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(key: &Key, data: &mut [[u8; BLOCK]; N]) {
+    let first = round_key(key, 0);
+    let mut blocks = [_mm_setzero_si128(); N];
+    for (block, data) in blocks.iter_mut().zip(data.iter()) {
+        *block = _mm_xor_si128(load_block(data), first);
+    }
+    inner_rounds!(ROUNDS, round => {
+        let key = round_key(key, round);
+        for block in &mut blocks {
+            *block = if DECRYPT { _mm_aesdec_si128(*block, key) } else { _mm_aesenc_si128(*block, key) };
+            if N > 1 {
+                *block = in_order(*block);
+            }
+        }
+    });
+    let last = round_key(key, ROUNDS);
+    for (data, block) in data.iter_mut().zip(blocks) {
+        let block = if DECRYPT { _mm_aesdeclast_si128(block, last) } else { _mm_aesenclast_si128(block, last) };
+        // SAFETY: the array has the 16 bytes that are written.
+        unsafe { _mm_storeu_si128(data.as_mut_ptr().cast(), block) };
     }
 }
 

@@ -1,4 +1,4 @@
-//! AES-CTR with the ARMv8 Cryptographic Extension: one block a register, eight abreast.
+//! AES-CTR and AES-ECB with the ARMv8 Cryptographic Extension: one block a register, eight abreast.
 
 use super::{BLOCK, Key};
 use core::arch::aarch64::*;
@@ -18,11 +18,8 @@ pub(super) fn ctr_xor(key: &Key, counter: u128, data: &mut [u8]) {
 
 #[target_feature(enable = "neon,aes")]
 fn rounds<const ROUNDS: usize>(key: &Key, counter: u128, data: &mut [u8]) {
-    let mut keys = [vdupq_n_u8(0); 15];
-    for (register, key) in keys.iter_mut().zip(&key.round_keys[..=ROUNDS]) {
-        *register = load_block(key);
-    }
-    let mut stream = Stream::<ROUNDS> { keys, counter: vreinterpretq_u64_u8(load_block(&counter.to_le_bytes())) };
+    let counter = vreinterpretq_u64_u8(load_block(&counter.to_le_bytes()));
+    let mut stream = Stream::<ROUNDS> { keys: registers::<ROUNDS>(key), counter };
     let (blocks, tail) = data.as_chunks_mut::<BLOCK>();
     let (batches, blocks) = blocks.as_chunks_mut::<FLIGHT>();
     for batch in batches {
@@ -70,6 +67,62 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
             unsafe { vst1q_u8(at, veorq_u8(block, veorq_u8(self.keys[ROUNDS], vld1q_u8(at)))) };
         }
     }
+}
+
+/// ECB over whole blocks, `key` being the schedule of the direction.
+#[target_feature(enable = "neon,aes")]
+pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
+    match key.rounds {
+        10 => ecb_rounds::<10, DECRYPT>(key, data),
+        12 => ecb_rounds::<12, DECRYPT>(key, data),
+        _ => ecb_rounds::<14, DECRYPT>(key, data),
+    }
+}
+
+#[target_feature(enable = "neon,aes")]
+fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
+    let keys = registers::<ROUNDS>(key);
+    let (batches, blocks) = data.as_chunks_mut::<FLIGHT>();
+    for batch in batches {
+        ecb_batch::<ROUNDS, DECRYPT, _>(&keys, batch);
+    }
+    for batch in blocks.as_chunks_mut::<1>().0 {
+        ecb_batch::<ROUNDS, DECRYPT, _>(&keys, batch);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "neon,aes")]
+fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
+    keys: &[uint8x16_t; 15],
+    data: &mut [[u8; BLOCK]; N],
+) {
+    let mut blocks = [vdupq_n_u8(0); N];
+    for (block, data) in blocks.iter_mut().zip(data.iter()) {
+        *block = load_block(data);
+    }
+    // As above; AESD and AESIMC likewise.
+    inner_rounds!(ROUNDS, round => for block in &mut blocks {
+        let key = keys[round - 1];
+        *block = if DECRYPT { vaesimcq_u8(vaesdq_u8(*block, key)) } else { vaesmcq_u8(vaeseq_u8(*block, key)) };
+    });
+    for (data, block) in data.iter_mut().zip(blocks) {
+        let key = keys[ROUNDS - 1];
+        let block = if DECRYPT { vaesdq_u8(block, key) } else { vaeseq_u8(block, key) };
+        // SAFETY: the array has the 16 bytes that are written.
+        unsafe { vst1q_u8(data.as_mut_ptr(), veorq_u8(block, keys[ROUNDS])) };
+    }
+}
+
+/// The round keys in registers; those behind `ROUNDS` are zero.
+#[inline]
+#[target_feature(enable = "neon,aes")]
+fn registers<const ROUNDS: usize>(key: &Key) -> [uint8x16_t; 15] {
+    let mut keys = [vdupq_n_u8(0); 15];
+    for (register, key) in keys.iter_mut().zip(&key.round_keys[..=ROUNDS]) {
+        *register = load_block(key);
+    }
+    keys
 }
 
 #[inline]

@@ -2,6 +2,7 @@
 
 use super::{BLOCK, Key};
 use aes::hazmat;
+use ctr::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, consts::U16};
 use ctr::cipher::{InnerIvInit, KeyInit, StreamCipher, StreamCipherCoreWrapper};
 use zeroize::Zeroize;
 
@@ -50,9 +51,40 @@ pub(super) fn ctr_xor(key: &Key, counter: &[u8; BLOCK], data: &mut [u8]) {
 
 fn apply<C>(key: &Key, counter: &[u8; BLOCK], data: &mut [u8])
 where
-    C: KeyInit + ctr::cipher::BlockCipherEncrypt + ctr::cipher::BlockSizeUser<BlockSize = ctr::cipher::consts::U16>,
+    C: KeyInit + BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>,
 {
-    let cipher = C::new_from_slice(key.raw()).expect("Key::new checked the length");
-    let core = ctr::CtrCore::<C, ctr::flavors::Ctr128BE>::inner_iv_init(cipher, counter.into());
+    let core = ctr::CtrCore::<C, ctr::flavors::Ctr128BE>::inner_iv_init(cipher::<C>(key), counter.into());
     StreamCipherCoreWrapper::from_core(core).apply_keystream(data);
+}
+
+pub(super) fn ecb_encrypt(key: &Key, data: &mut [[u8; BLOCK]]) {
+    let data = Array::cast_slice_from_core_mut(data);
+    match key.rounds {
+        10 => cipher::<aes::Aes128Enc>(key).encrypt_blocks(data),
+        12 => cipher::<aes::Aes192Enc>(key).encrypt_blocks(data),
+        _ => cipher::<aes::Aes256Enc>(key).encrypt_blocks(data),
+    }
+}
+
+/// `key` is that of encryption.
+pub(super) fn ecb_decrypt(key: &Key, data: &mut [[u8; BLOCK]]) {
+    let data = Array::cast_slice_from_core_mut(data);
+    match key.rounds {
+        10 => cipher::<aes::Aes128Dec>(key).decrypt_blocks(data),
+        12 => cipher::<aes::Aes192Dec>(key).decrypt_blocks(data),
+        _ => cipher::<aes::Aes256Dec>(key).decrypt_blocks(data),
+    }
+}
+
+fn cipher<C: KeyInit>(key: &Key) -> C {
+    C::new_from_slice(key.raw()).expect("Key::new checked the length")
+}
+
+/// InvMixColumns (FIPS 197, section 5.3.3) of a round key.
+pub(super) fn inv_mix_columns(round_key: &[u8; BLOCK]) -> [u8; BLOCK] {
+    let mut block = hazmat::Block::from(*round_key);
+    hazmat::inv_mix_columns(&mut block);
+    let mixed = block.into();
+    block.as_mut_slice().zeroize();
+    mixed
 }

@@ -1,4 +1,4 @@
-//! AES-CTR with VAES on 256-bit registers: two blocks a register, for machines with VAES but without AVX-512.
+//! AES-CTR and AES-ECB with VAES on 256-bit registers: two blocks a register, for machines with VAES but without AVX-512.
 
 use super::{BLOCK, Key, reread};
 use core::arch::x86_64::*;
@@ -83,6 +83,64 @@ impl<const ROUNDS: usize> Stream<'_, ROUNDS> {
                 _mm256_storeu_si256(at, _mm256_aesenclast_epi128(block, last));
             }
         }
+    }
+}
+
+/// ECB over whole blocks, `key` being the schedule of the direction.
+#[target_feature(enable = "avx2,vaes")]
+pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
+    match key.rounds {
+        10 => ecb_rounds::<10, DECRYPT>(key, data),
+        12 => ecb_rounds::<12, DECRYPT>(key, data),
+        _ => ecb_rounds::<14, DECRYPT>(key, data),
+    }
+}
+
+#[target_feature(enable = "avx2,vaes")]
+fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
+    let (registers, tail) = data.as_flattened_mut().as_chunks_mut::<WIDTH>();
+    let (batches, registers) = registers.as_chunks_mut::<FLIGHT>();
+    for batch in batches {
+        ecb_batch::<ROUNDS, DECRYPT, _>(key, batch);
+    }
+    let (batches, registers) = registers.as_chunks_mut::<{ FLIGHT / 2 }>();
+    for batch in batches {
+        ecb_batch::<ROUNDS, DECRYPT, _>(key, batch);
+    }
+    for batch in registers.as_chunks_mut::<1>().0 {
+        ecb_batch::<ROUNDS, DECRYPT, _>(key, batch);
+    }
+    if !tail.is_empty() {
+        let mut padded = [[0; WIDTH]];
+        padded[0][..tail.len()].copy_from_slice(tail);
+        ecb_batch::<ROUNDS, DECRYPT, _>(key, &mut padded);
+        tail.copy_from_slice(&padded[0][..tail.len()]);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,vaes")]
+fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(key: &Key, data: &mut [[u8; WIDTH]; N]) {
+    let first = _mm256_broadcastsi128_si256(round_key(key, 0));
+    let mut blocks = [_mm256_setzero_si256(); N];
+    for (block, data) in blocks.iter_mut().zip(data.iter()) {
+        // SAFETY: the array has the 32 bytes that are read.
+        *block = _mm256_xor_si256(first, unsafe { _mm256_loadu_si256(data.as_ptr().cast()) });
+    }
+    inner_rounds!(ROUNDS, round => {
+        let key = _mm256_broadcastsi128_si256(round_key(key, round));
+        for block in &mut blocks {
+            *block = if DECRYPT { _mm256_aesdec_epi128(*block, key) } else { _mm256_aesenc_epi128(*block, key) };
+            if N > 1 {
+                *block = in_order(*block);
+            }
+        }
+    });
+    let last = _mm256_broadcastsi128_si256(round_key(key, ROUNDS));
+    for (data, block) in data.iter_mut().zip(blocks) {
+        let block = if DECRYPT { _mm256_aesdeclast_epi128(block, last) } else { _mm256_aesenclast_epi128(block, last) };
+        // SAFETY: the array has the 32 bytes that are written.
+        unsafe { _mm256_storeu_si256(data.as_mut_ptr().cast(), block) };
     }
 }
 

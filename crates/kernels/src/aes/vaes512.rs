@@ -1,4 +1,4 @@
-//! AES-CTR with VAES on 512-bit registers: four blocks a register, and the whole key schedule in registers too.
+//! AES-CTR and AES-ECB with VAES on 512-bit registers: four blocks a register, and the whole key schedule in registers too.
 
 use super::{BLOCK, Key};
 use core::arch::x86_64::*;
@@ -51,12 +51,9 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,vaes")]
     fn new(key: &Key, counter: u128) -> Self {
-        let mut keys = [_mm512_setzero_si512(); 15];
-        for (wide, key) in keys.iter_mut().zip(&key.round_keys[..=ROUNDS]) {
-            *wide = _mm512_broadcast_i32x4(load_block(key));
-        }
         let first = _mm512_broadcast_i32x4(load_block(&counter.to_le_bytes()));
-        Self { keys, counters: _mm512_add_epi64(first, _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0)) }
+        let counters = _mm512_add_epi64(first, _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0));
+        Self { keys: wide_keys::<ROUNDS>(key), counters }
     }
 
     /// Encrypts the next 4 × N counter blocks, all of them abreast. The last round takes `last`, which may have the
@@ -110,6 +107,93 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
         // SAFETY: as above.
         unsafe { _mm512_mask_storeu_epi8(data.as_mut_ptr().cast(), mask, block) };
     }
+}
+
+/// ECB over whole blocks, `key` being the schedule of the direction.
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
+    match key.rounds {
+        10 => ecb_rounds::<10, DECRYPT>(key, data),
+        12 => ecb_rounds::<12, DECRYPT>(key, data),
+        _ => ecb_rounds::<14, DECRYPT>(key, data),
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
+    let keys = wide_keys::<ROUNDS>(key);
+    let (registers, tail) = data.as_flattened_mut().as_chunks_mut::<WIDTH>();
+    let (batches, registers) = registers.as_chunks_mut::<FLIGHT>();
+    for batch in batches {
+        ecb_batch::<ROUNDS, DECRYPT, _>(&keys, batch);
+    }
+    let (batches, registers) = registers.as_chunks_mut::<{ FLIGHT / 2 }>();
+    for batch in batches {
+        ecb_batch::<ROUNDS, DECRYPT, _>(&keys, batch);
+    }
+    for batch in registers.as_chunks_mut::<1>().0 {
+        ecb_batch::<ROUNDS, DECRYPT, _>(&keys, batch);
+    }
+    if !tail.is_empty() {
+        let mask = (1u64 << tail.len()) - 1;
+        // SAFETY: the mask lets through the bytes of `tail` and no more.
+        let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, tail.as_ptr().cast()) };
+        let [block] = ecb_crypt::<ROUNDS, DECRYPT, _>(&keys, [bytes]);
+        // SAFETY: as above.
+        unsafe { _mm512_mask_storeu_epi8(tail.as_mut_ptr().cast(), mask, block) };
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
+    keys: &[__m512i; 15],
+    data: &mut [[u8; WIDTH]; N],
+) {
+    let mut blocks = [_mm512_setzero_si512(); N];
+    for (block, data) in blocks.iter_mut().zip(data.iter()) {
+        // SAFETY: the array has the 64 bytes that are read.
+        *block = unsafe { _mm512_loadu_si512(data.as_ptr().cast()) };
+    }
+    for (data, block) in data.iter_mut().zip(ecb_crypt::<ROUNDS, DECRYPT, N>(keys, blocks)) {
+        // SAFETY: the array has the 64 bytes that are written.
+        unsafe { _mm512_storeu_si512(data.as_mut_ptr().cast(), block) };
+    }
+}
+
+/// Encrypts or decrypts 4 × N blocks, all of them abreast.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+fn ecb_crypt<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
+    keys: &[__m512i; 15],
+    mut blocks: [__m512i; N],
+) -> [__m512i; N] {
+    for block in &mut blocks {
+        *block = _mm512_xor_si512(*block, keys[0]);
+    }
+    inner_rounds!(ROUNDS, round => for block in &mut blocks {
+        let key = keys[round];
+        *block = if DECRYPT { _mm512_aesdec_epi128(*block, key) } else { _mm512_aesenc_epi128(*block, key) };
+        if N > 1 {
+            *block = in_order(*block);
+        }
+    });
+    let last = keys[ROUNDS];
+    for block in &mut blocks {
+        *block = if DECRYPT { _mm512_aesdeclast_epi128(*block, last) } else { _mm512_aesenclast_epi128(*block, last) };
+    }
+    blocks
+}
+
+/// Each round key four times over; those behind `ROUNDS` are zero.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+fn wide_keys<const ROUNDS: usize>(key: &Key) -> [__m512i; 15] {
+    let mut keys = [_mm512_setzero_si512(); 15];
+    for (wide, key) in keys.iter_mut().zip(&key.round_keys[..=ROUNDS]) {
+        *wide = _mm512_broadcast_i32x4(load_block(key));
+    }
+    keys
 }
 
 #[inline]

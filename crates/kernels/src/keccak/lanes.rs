@@ -3,7 +3,7 @@
 //! A lane that is done takes the next input at once, so that inputs of different lengths keep all lanes busy. The
 //! kernel is called for as many blocks as every lane has ahead: all of a slice where all are equally long.
 
-use super::{DIGEST, Input, RATE, State, portable};
+use super::{Input, OUTPUT, RATE, State, portable};
 use core::{array, ptr};
 use zeroize::Zeroize;
 
@@ -14,11 +14,11 @@ pub(super) struct States<const N: usize>(pub(super) [[u64; N]; 25]);
 /// What one of the N sponges is at.
 #[derive(Clone, Copy)]
 struct Sponge<'a> {
-    /// Where its digest belongs; `None` if there was no input left for it.
+    /// The input's number; `None` if there was no input left for it.
     index: Option<usize>,
     /// What it has not absorbed of the message.
     message: &'a [u8],
-    suffix: &'static [u8],
+    suffix: &'a [u8],
     /// What it has not absorbed of its padding; `None` before the last whole block of the message is absorbed.
     padding: Option<(usize, usize)>,
 }
@@ -27,22 +27,21 @@ impl Sponge<'_> {
     const IDLE: Self = Sponge { index: None, message: &[], suffix: &[], padding: None };
 }
 
-/// Runs `out.len()` sponges, input i given by `input(i)`, and leaves the first 32 bytes of each in `out[i]`.
+/// Runs a sponge for each input, and gives the first 64 bytes of each, with its number.
 ///
 /// `absorb(states, data, blocks)` absorbs into each state the first so many blocks of its data.
 pub(super) fn sponges<'a, const N: usize>(
-    input: impl Fn(usize) -> Input<'a>,
-    out: &mut [[u8; DIGEST]],
+    inputs: impl Iterator<Item = Input<'a>>,
+    mut give: impl FnMut(usize, &[u8; OUTPUT]),
     absorb: impl Fn(&mut States<N>, &[&[u8]; N], usize),
 ) {
+    let mut inputs = inputs.enumerate().fuse();
     let mut states = States([[0; N]; 25]);
     let mut paddings = [[0; 2 * RATE]; N];
     let mut sponges = [Sponge::IDLE; N];
-    let mut next = 0;
+    let mut out = [0; OUTPUT];
     loop {
-        if next < out.len() {
-            refill(&mut sponges, &mut states, &mut next, out.len(), &input);
-        }
+        refill(&mut sponges, &mut states, &mut inputs);
         let mut busy = 0;
         let mut some = 0;
         for (i, (sponge, padding)) in sponges.iter_mut().zip(&mut paddings).enumerate() {
@@ -59,7 +58,8 @@ pub(super) fn sponges<'a, const N: usize>(
         if let (1, Sponge { index: Some(index), message, suffix, padding: None }) = (busy, sponges[some]) {
             // The last one by itself goes faster in the processor's other registers.
             let mut state = states.get(some);
-            portable::sponge(Input { state: &state, message, suffix }, &mut out[index]);
+            portable::sponge(Input { state: &state, message, suffix }, &mut out);
+            give(index, &out);
             state.zeroize();
             break;
         }
@@ -81,7 +81,8 @@ pub(super) fn sponges<'a, const N: usize>(
                 Some((from, to)) => {
                     *from += blocks * RATE;
                     if from == to {
-                        states.squeeze(i, &mut out[index]);
+                        states.squeeze(i, &mut out);
+                        give(index, &out);
                         *sponge = Sponge::IDLE;
                     }
                 }
@@ -89,23 +90,22 @@ pub(super) fn sponges<'a, const N: usize>(
         }
     }
     states.0.as_flattened_mut().zeroize();
+    out.zeroize();
 }
 
 /// Gives the next inputs to the idle ones, as far as there are any.
 fn refill<'a, const N: usize>(
     sponges: &mut [Sponge<'a>; N],
     states: &mut States<N>,
-    next: &mut usize,
-    count: usize,
-    input: &impl Fn(usize) -> Input<'a>,
+    inputs: &mut impl Iterator<Item = (usize, Input<'a>)>,
 ) {
     let mut fresh: [Option<&State>; N] = [None; N];
     for (sponge, fresh) in sponges.iter_mut().zip(&mut fresh) {
-        if sponge.index.is_none() && *next < count {
-            let Input { state, message, suffix } = input(*next);
-            *sponge = Sponge { index: Some(*next), message, suffix, padding: None };
+        if sponge.index.is_none()
+            && let Some((index, Input { state, message, suffix })) = inputs.next()
+        {
+            *sponge = Sponge { index: Some(index), message, suffix, padding: None };
             *fresh = Some(state);
-            *next += 1;
         }
     }
     match fresh[0] {
@@ -147,7 +147,7 @@ impl<const N: usize> States<N> {
         }
     }
 
-    fn squeeze(&self, i: usize, out: &mut [u8; DIGEST]) {
+    fn squeeze(&self, i: usize, out: &mut [u8; OUTPUT]) {
         for (out, row) in out.as_chunks_mut::<8>().0.iter_mut().zip(&self.0) {
             *out = row[i].to_le_bytes();
         }

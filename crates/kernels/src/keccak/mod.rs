@@ -110,15 +110,23 @@ type State = [u64; 25];
 /// What follows a SHA3-256 message in its last block: the domain bits 01 and the first bit of the padding.
 const SHA3_SUFFIX: &[u8] = &[0x06];
 
-/// What follows a KMAC256 message of 256 bits of output: right_encode(256), cSHAKE's domain bits 00, the padding's first bit.
-const KMAC_SUFFIX: &[u8] = &[0x01, 0x00, 0x02, 0x04];
+/// What a sponge gives at most, in bytes.
+const OUTPUT: usize = 64;
+
+/// What follows a KMAC256 message of `LEN` bytes of output: right_encode of its bits, cSHAKE's domain bits 00, the
+/// padding's first bit.
+const fn kmac_suffix<const LEN: usize>() -> [u8; 4] {
+    assert!(32 <= LEN && LEN <= OUTPUT);
+    let [high, low] = (8 * LEN as u16).to_be_bytes();
+    [high, low, 0x02, 0x04]
+}
 
 /// One input of a sponge with rate [`RATE`].
 #[derive(Clone, Copy)]
 struct Input<'a> {
     state: &'a State,
     message: &'a [u8],
-    suffix: &'static [u8],
+    suffix: &'a [u8],
 }
 
 /// `out[i]` = SHA3-256 of `inputs[i]`. The inputs may have different lengths.
@@ -127,8 +135,22 @@ struct Input<'a> {
 /// If `inputs` and `out` differ in length, or this machine does not have the level.
 pub fn sha3_256_many(level: Level, inputs: &[&[u8]], out: &mut [[u8; DIGEST]]) {
     assert_eq!(inputs.len(), out.len());
-    let input = |i: usize| Input { state: &[0; 25], message: inputs[i], suffix: SHA3_SUFFIX };
-    sponges(level, input, out);
+    sha3_256_each(level, inputs.iter().copied(), |i, digest| out[i] = *digest);
+}
+
+/// Gives SHA3-256 of each input with its number, in the order in which they end.
+///
+/// An input is taken when a lane is free for it, so that an iterator may prepare each just before it is hashed.
+///
+/// # Panics
+/// If this machine does not have the level.
+pub fn sha3_256_each<'a>(
+    level: Level,
+    inputs: impl IntoIterator<Item = &'a [u8]>,
+    mut give: impl FnMut(usize, &[u8; DIGEST]),
+) {
+    let inputs = inputs.into_iter().map(|message| Input { state: &[0; 25], message, suffix: SHA3_SUFFIX });
+    sponges(level, inputs, |i, out| give(i, out.first_chunk().expect("32 of 64 bytes")));
 }
 
 /// SHA3-256 of one input.
@@ -136,6 +158,53 @@ pub fn sha3_256(data: &[u8]) -> [u8; DIGEST] {
     let mut out = [[0; DIGEST]];
     sha3_256_many(Level::Portable, &[data], &mut out);
     out[0]
+}
+
+/// KMAC256 with the customization string absorbed, and no key yet: it is the same for all keys, and public.
+#[derive(Clone)]
+pub struct Label(Kmac256);
+
+impl Label {
+    /// KMAC256(·, ·, ·, `customization`) of SP 800-185, section 4.3.
+    ///
+    /// # Panics
+    /// If the customization string is longer than 122 bytes: it fills one block here.
+    pub fn new(customization: &[u8]) -> Self {
+        let mut state = [0; 25];
+        // bytepad(encode_string("KMAC") ‖ encode_string(S), 136)
+        let mut block = Block::new();
+        block.encode_string(b"KMAC");
+        block.encode_string(customization);
+        block.absorb_into(&mut state);
+        Self(Kmac256 { state })
+    }
+
+    /// The same with a key.
+    ///
+    /// # Panics
+    /// If the key is longer than 125 bytes.
+    pub fn key(&self, key: &[u8]) -> Kmac256 {
+        let mut kmac = self.0.clone();
+        // bytepad(encode_string(K), 136)
+        let mut block = Block::new();
+        block.encode_string(key);
+        block.absorb_into(&mut kmac.state);
+        kmac
+    }
+
+    /// What [`kmac256_each`] takes where each message has a key of its own: it begins with the key's [`key_block`].
+    pub fn unkeyed(&self) -> &Kmac256 {
+        &self.0
+    }
+}
+
+/// Writes the block in which KMAC256 absorbs a key of 32 bytes: bytepad(encode_string(K), 136). It is as secret as the key.
+#[inline]
+pub fn key_block(key: &[u8; 32], block: &mut [u8; RATE]) {
+    // left_encode(136) ‖ left_encode(256)
+    block[..5].copy_from_slice(&[1, RATE as u8, 2, 1, 0]);
+    block[5..37].copy_from_slice(key);
+    block[37..].fill(0);
 }
 
 /// KMAC256 with its key and customization string absorbed, ready for any number of messages. Wiped on drop.
@@ -150,17 +219,7 @@ impl Kmac256 {
     /// # Panics
     /// If the key is longer than 125 or the customization string longer than 122 bytes: each fills one block here.
     pub fn new(key: &[u8], customization: &[u8]) -> Self {
-        let mut state = [0; 25];
-        // bytepad(encode_string("KMAC") ‖ encode_string(S), 136)
-        let mut block = Block::new();
-        block.encode_string(b"KMAC");
-        block.encode_string(customization);
-        block.absorb_into(&mut state);
-        // bytepad(encode_string(K), 136)
-        let mut block = Block::new();
-        block.encode_string(key);
-        block.absorb_into(&mut state);
-        Self { state }
+        Label::new(customization).key(key)
     }
 
     /// The 32-byte tag of one message (L = 256 bits).
@@ -210,27 +269,44 @@ impl fmt::Debug for Kmac256 {
 /// If `inputs` and `out` differ in length, or this machine does not have the level.
 pub fn kmac256_many(level: Level, inputs: &[(&Kmac256, &[u8])], out: &mut [[u8; DIGEST]]) {
     assert_eq!(inputs.len(), out.len());
-    let input = |i: usize| Input { state: &inputs[i].0.state, message: inputs[i].1, suffix: KMAC_SUFFIX };
-    sponges(level, input, out);
+    kmac256_each(level, inputs.iter().copied(), |i, tag| out[i] = *tag);
 }
 
-/// Runs `out.len()` sponges, input i given by `input(i)`, and leaves the first 32 bytes of each in `out[i]`.
-fn sponges<'a>(level: Level, input: impl Fn(usize) -> Input<'a>, out: &mut [[u8; DIGEST]]) {
+/// Gives the KMAC256 output of `LEN` bytes (32 to 64, L = 8 × `LEN`) for each message under its key, with its number,
+/// in the order in which they end. An input is taken when a lane is free for it.
+///
+/// # Panics
+/// If this machine does not have the level.
+pub fn kmac256_each<'a, const LEN: usize>(
+    level: Level,
+    inputs: impl IntoIterator<Item = (&'a Kmac256, &'a [u8])>,
+    mut give: impl FnMut(usize, &[u8; LEN]),
+) {
+    let suffix = const { &kmac_suffix::<LEN>() };
+    let inputs = inputs.into_iter().map(|(key, message)| Input { state: &key.state, message, suffix });
+    sponges(level, inputs, |i, out| give(i, out.first_chunk().expect("kmac_suffix() checked the length")));
+}
+
+/// Runs a sponge for each input, and gives the first 64 bytes of each, with its number.
+fn sponges<'a>(level: Level, inputs: impl Iterator<Item = Input<'a>>, mut give: impl FnMut(usize, &[u8; OUTPUT])) {
     assert!(level.is_available(), "this machine does not have the Keccak level {level}");
     match level {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: is_available() found the instructions.
-        Level::Avx2 => lanes::sponges(input, out, |s, data, blocks| unsafe { avx2::absorb(s, data, blocks) }),
+        Level::Avx2 => lanes::sponges(inputs, give, |s, data, blocks| unsafe { avx2::absorb(s, data, blocks) }),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: is_available() found the instructions.
-        Level::Avx512 => lanes::sponges(input, out, |s, data, blocks| unsafe { avx512::absorb(s, data, blocks) }),
+        Level::Avx512 => lanes::sponges(inputs, give, |s, data, blocks| unsafe { avx512::absorb(s, data, blocks) }),
         #[cfg(target_arch = "aarch64")]
         // SAFETY: is_available() found the instructions.
-        Level::Armv8 => lanes::sponges(input, out, |s, data, blocks| unsafe { armv8::absorb(s, data, blocks) }),
+        Level::Armv8 => lanes::sponges(inputs, give, |s, data, blocks| unsafe { armv8::absorb(s, data, blocks) }),
         _ => {
-            for (i, out) in out.iter_mut().enumerate() {
-                portable::sponge(input(i), out);
+            let mut out = [0; OUTPUT];
+            for (i, input) in inputs.enumerate() {
+                portable::sponge(input, &mut out);
+                give(i, &out);
             }
+            out.zeroize();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One sponge after another, by the `keccak` crate's permutation.
 
-use super::{DIGEST, Input, RATE, State};
+use super::{Input, OUTPUT, RATE, State};
 use zeroize::Zeroize;
 
 /// XORs one block into the state and permutes it.
@@ -11,7 +11,7 @@ pub(super) fn absorb(state: &mut State, block: &[u8; RATE]) {
     keccak::Keccak::new().with_f1600(|f1600| f1600(state));
 }
 
-pub(super) fn sponge(input: Input<'_>, out: &mut [u8; DIGEST]) {
+pub(super) fn sponge(input: Input<'_>, out: &mut [u8; OUTPUT]) {
     let mut state = *input.state;
     let (blocks, tail) = input.message.as_chunks::<RATE>();
     for block in blocks {

@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
 /// A header from few bytes, right in most things: so that long ones are reached too.
 fn pieces(steer: &mut Steer) -> Vec<u8> {
     let mut bytes = b"PHALANX\x01\0\0\0\0".to_vec();
-    bytes.push(steer.byte() % 5);
+    bytes.push(steer.byte() % 6);
     bytes.push(11 + steer.byte() % 15);
     bytes.extend_from_slice(&[steer.byte() / 255, 0]);
     let count = steer.below(70) as u16;

@@ -2,16 +2,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use phalanx_core::access::{KeySource, Opener};
 use phalanx_core::chunk::{self, Levels};
 use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
 use phalanx_core::file::{self, Sink, Source};
 use phalanx_core::header::Header;
 use phalanx_core::key::{KeyId, Password, SecretKey};
-use phalanx_core::access::{KeySource, Opener};
 use phalanx_core::{Error, Suite};
 use phalanx_fuzz::alter::{alter, chunk_len, way};
-use phalanx_fuzz::made::{File, LIMIT, Made, PASSWORDS, USER_KEYS, Way};
+use phalanx_fuzz::made::{File, LIMIT, Made, PASSWORDS, USER_KEYS, Way, shape};
 use phalanx_fuzz::model::{Expected, Hand, Outcome, expect, is_beyond};
 use phalanx_fuzz::{Steer, hash};
 use phalanx_kernels::{aes, keccak};
@@ -92,7 +92,7 @@ impl World {
     fn made(&mut self, steer: &mut Steer, hand: Hand, run: &Run, hash: u64) {
         let made = &mut self.made;
         let shape = steer.byte();
-        let suite = 1 + shape % 3;
+        let suite = 1 + shape % Suite::ALL.len() as u8;
         let file_key = usize::from(shape >> 3) & 1;
         let ways: Vec<_> = (0..1 + (shape >> 4) % 5).map(|_| way(steer)).collect();
         let len = plaintext_len(steer, hash);
@@ -146,7 +146,7 @@ impl World {
 
     /// What the core seals, it opens, and so does the reference.
     fn seal(&mut self, steer: &mut Steer, run: &Run, hash: u64) {
-        let suite = 1 + steer.byte() % 3;
+        let suite = 1 + steer.byte() % Suite::ALL.len() as u8;
         let ways = [way(steer), Way::Key(0)];
         let plaintext: Vec<u8> = (0..plaintext_len(steer, hash)).map(|i| (i % 251) as u8).collect();
         let header = File::new(&mut self.made, 0, suite, &ways, 0, 0);
@@ -157,7 +157,8 @@ impl World {
         let mut sealed = Vec::new();
         fill(&self.input, &plaintext);
         fill(&self.output, &[]);
-        let source = if run.to_file { Source::File(&self.input) } else { Source::stream(run.pieces(&plaintext)) };
+        let source =
+            if run.to_file { Source::file(&self.input).unwrap() } else { Source::stream(run.pieces(&plaintext)) };
         let to_file = run.interrupts;
         let sink = if to_file { Sink::File(&self.output) } else { Sink::Stream(Box::new(&mut sealed)) };
         let len = file::seal(&dispatcher, &header, keys, source, sink, &());
@@ -170,7 +171,7 @@ impl World {
         }
         assert_eq!(len.expect("sealed"), plaintext.len() as u64);
         let chunks = plaintext.len().div_ceil(4096).max(1);
-        assert_eq!(sealed.len(), header.bytes().len() + plaintext.len() + 48 * chunks);
+        assert_eq!(sealed.len(), header.bytes().len() + plaintext.len() + shape(suite).overhead() * chunks);
 
         let hand = Hand { keys: [true; 2], password: false };
         let run = Run { fails_at: None, ..*run };
@@ -188,11 +189,11 @@ impl World {
         let mut plaintext = Vec::new();
         let found = if run.to_file {
             fill(&self.output, &[]);
-            let found = self.open(Source::File(&self.input), Sink::File(&self.output), hand, run);
+            let found = self.open(Source::file(&self.input).unwrap(), Sink::File(&self.output), hand, run);
             plaintext = contents(&self.output);
             found
         } else {
-            self.open(Source::File(&self.input), run.sink(&mut plaintext), hand, run)
+            self.open(Source::file(&self.input).unwrap(), run.sink(&mut plaintext), hand, run)
         };
         self.count(hand);
         (found, plaintext)
@@ -352,7 +353,7 @@ impl Engine for Cpu {
     }
 
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
-        Ok(Verdicts::from_failed(chunk::run(self.levels, job.op, &job.keys, &mut job.buf, &mut job.units)))
+        Ok(Verdicts::from_failed(chunk::run(self.levels, job)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Alters a made file: its bytes, its chunks, its header.
 
 use crate::Steer;
-use crate::made::{ChunkId, File, Made, Way};
+use crate::made::{ChunkId, File, Made, Way, shape};
 
 /// The slots of a file: one to five, of all kinds.
 pub fn way(steer: &mut Steer) -> Way {
@@ -31,6 +31,8 @@ pub fn alter(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) 
 }
 
 fn one(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) {
+    // Where a chunk's tag and ciphertext begin.
+    let (tag, head) = (shape(file.suite).nonce_len, shape(file.suite).overhead());
     match steer.byte() % 20 {
         0 => flip(&mut file.bytes, steer),
         1 => {
@@ -40,7 +42,7 @@ fn one(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) {
         // Nonce, tag or ciphertext of one chunk.
         2 => {
             let record = file.record(steer.below(4));
-            let parts = [0..16, 16..48, 48..52, 48..record.len()];
+            let parts = [0..tag, tag..head, head..head + 4, head..record.len()];
             let part = parts[steer.below(4)].clone();
             if let Some(part) = file.bytes[record].get_mut(part) {
                 flip(part, steer);
@@ -50,7 +52,8 @@ fn one(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) {
         4 => file.bytes.truncate(steer.below(file.bytes.len().min(65536))),
         // To, or near, the end of some chunk, or of its nonce and tag.
         5 => {
-            let start = file.record(steer.below(4)).start + steer.pick(&[0, 1, 15, 16, 47, 48, 49, 4143]);
+            let start = file.record(steer.below(4)).start
+                + steer.pick(&[0, 1, tag - 1, tag, head - 1, head, head + 1, head + 4095]);
             file.bytes.truncate(start);
         }
         6 => file.bytes.extend(vec![steer.byte(); steer.below(100)]),
@@ -83,7 +86,7 @@ fn one(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) {
         }
         // The end of another file.
         12 => {
-            let from = other.record(steer.below(4)).start + steer.pick(&[0, 0, 0, 1, 48]);
+            let from = other.record(steer.below(4)).start + steer.pick(&[0, 0, 0, 1, head]);
             let at = file.record(steer.below(4)).start;
             file.bytes.truncate(at);
             file.bytes.extend(other.bytes.get(from..).unwrap_or_default());
@@ -154,7 +157,7 @@ fn field(file: &mut File, steer: &mut Steer) {
         1 => fixed[8..12]
             .copy_from_slice(&(file.header_len as u32).wrapping_add(steer.byte() as i8 as u32).to_le_bytes()),
         2 => fixed[8..12].copy_from_slice(&steer.u32().to_le_bytes()),
-        3 => fixed[12] = steer.byte() % 5,
+        3 => fixed[12] = steer.byte() % 6,
         4 => fixed[13] = steer.byte() % 28,
         5 => fixed[14..16].copy_from_slice(&steer.u16().to_le_bytes()),
         6 => fixed[16..18].copy_from_slice(&steer.u16().to_le_bytes()),

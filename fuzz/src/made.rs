@@ -1,8 +1,8 @@
 //! Files that the reference made, in parts that are kept: its AES is slow, so each slot and each chunk is made once.
 
 use phalanx_core::Suite;
-use phalanx_core::key::{FileKeys, Kdf, SecretKey};
 use phalanx_core::access::KdfLimit;
+use phalanx_core::key::{FileKeys, Kdf, SecretKey};
 use phalanx_reference::{self as reference, Cost, Keys};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -35,6 +35,11 @@ const fn kdf(memory_kib: u32, passes: u32, lanes: u8) -> Kdf {
     Kdf { salt: [lanes; 16], memory_kib, passes, lanes }
 }
 
+/// The lengths of a suite, by the reference.
+pub fn shape(suite: u8) -> reference::Suite {
+    reference::Suite::of(suite).expect("a known suite")
+}
+
 /// A slot of a made file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
@@ -55,9 +60,9 @@ pub struct ChunkId {
 }
 
 impl ChunkId {
-    fn nonce(&self) -> [u8; 16] {
+    fn nonce(&self) -> Vec<u8> {
         let [low, high] = self.len.to_le_bytes();
-        let mut nonce = [0xFF; 16]; // the counter carries through all its bytes
+        let mut nonce = vec![0xFF; shape(self.suite).nonce_len]; // CTR's counter carries through all its bytes
         let id = [self.file_key as u8, self.suite, self.index, self.last.into(), self.variant, low, high];
         nonce[..7].copy_from_slice(&id);
         nonce
@@ -99,7 +104,7 @@ impl Made {
     }
 
     fn keys(&self, file_key: usize, suite: u8) -> &(Keys, FileKeys) {
-        &self.keys[3 * file_key + usize::from(suite) - 1]
+        &self.keys[Suite::ALL.len() * file_key + usize::from(suite) - 1]
     }
 
     /// The core's keys of a file.
@@ -200,19 +205,20 @@ impl File {
 
     /// Makes the header's tag right, where the header's form lets it be found.
     pub fn repair_tag(&mut self, made: &Made, file_key: usize) {
-        let suite @ 1..=3 = self.bytes.get(12).copied().unwrap_or(0) else { return };
+        let Some(suite) = self.bytes.get(12).and_then(|id| Suite::from_id(*id)) else { return };
         if let Some(header) = self.bytes.get_mut(..self.header_len)
             && header.len() >= 53
         {
             let (body, tag) = header.split_at_mut(header.len() - 32);
-            tag.copy_from_slice(&made.file_keys(file_key, suite).header_tag(body));
+            tag.copy_from_slice(&made.file_keys(file_key, suite.id()).header_tag(body));
         }
     }
 
     /// Where the chunk `index` is stored, as far as it is there.
     pub fn record(&self, index: usize) -> std::ops::Range<usize> {
         let end = self.bytes.len();
-        let start = self.header_len + index * (48 + (1 << LOG2));
-        start.min(end)..(start + 48 + (1 << LOG2)).min(end)
+        let len = shape(self.suite).overhead() + (1 << LOG2);
+        let start = self.header_len + index * len;
+        start.min(end)..(start + len).min(end)
     }
 }

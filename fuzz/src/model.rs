@@ -1,6 +1,6 @@
 //! What must come of a file: by the format's section 5, and by knowing every slot and chunk that was ever made.
 
-use crate::made::{Chunk, KDFS, LIMIT, Made, Way};
+use crate::made::{Chunk, KDFS, LIMIT, Made, Way, shape};
 use phalanx_core::Error;
 use phalanx_core::key::KeyId;
 use phalanx_reference as reference;
@@ -80,8 +80,9 @@ pub fn expect(made: &mut Made, hand: Hand, bytes: &[u8]) -> Expected {
     };
     let chunk_len = 1 << header.chunk_log2;
     let body = &bytes[header.len..];
-    let records: Vec<_> = body.chunks(48 + chunk_len).collect();
-    let short = records.last().is_none_or(|last| last.len() < 48 || (last.len() == 48 && records.len() > 1));
+    let head = shape(header.suite).overhead();
+    let records: Vec<_> = body.chunks(head + chunk_len).collect();
+    let short = records.last().is_none_or(|last| last.len() < head || (last.len() == head && records.len() > 1));
     let authentic = |(index, record): (usize, &&[u8])| {
         made.find(file_key, header.suite, index as u64, index + 1 == records.len(), record).cloned()
     };

@@ -1,11 +1,12 @@
 //! Prints the worked example of `docs/format.md` as Markdown: `cargo run -p phalanx-reference --example worked_example`.
 //! `vectors/format/worked-example.json` is the same file.
 
-use phalanx_reference::{self as reference, CHUNK_OVERHEAD, Cost, Recipe, Slot, TAG_LEN};
+use phalanx_reference::{self as reference, Cost, Recipe, Slot, TAG_LEN};
 
 fn main() {
     file();
     password();
+    gcm();
 }
 
 fn file() {
@@ -15,7 +16,7 @@ fn file() {
         suite: 1,
         chunk_log2: 12,
         slots: vec![Slot::Key { key }],
-        nonces: vec![count(0x40), count(0x50)],
+        nonces: vec![count::<16>(0x40).to_vec(), count::<16>(0x50).to_vec()],
     };
     let plaintext: Vec<u8> = (0..4097).map(|i| (i % 251) as u8).collect();
     let file = reference::seal_file(&recipe, &plaintext);
@@ -56,8 +57,8 @@ fn file() {
     println!("```\n");
 
     println!("The chunks:\n\n```");
-    for (i, chunk) in file[at..].chunks(CHUNK_OVERHEAD + 4096).enumerate() {
-        let (head, ciphertext) = chunk.split_at(CHUNK_OVERHEAD);
+    for (i, chunk) in file[at..].chunks(keys.suite.overhead() + 4096).enumerate() {
+        let (head, ciphertext) = chunk.split_at(keys.suite.overhead());
         println!("chunk {i}, at {at}, {} bytes of ciphertext", ciphertext.len());
         line(&format!("{at:4}  nonce"), &head[..16]);
         line(&format!("{:4}  tag", at + 16), &head[16..]);
@@ -95,6 +96,25 @@ fn password() {
     line("Argon2id", &derived);
     line("kek", &kek);
     line("wrapped (file_key as above)", &reference::wrap(&kek, &count::<32>(0x20)));
+    println!("```");
+}
+
+fn gcm() {
+    let keys = reference::file_keys(&count(0x20), 4);
+    let (nonce, aad, plaintext) = (count(0x50), [1, 0, 0, 0, 0, 0, 0, 0, 1], [0x50]);
+    let (ciphertext, tag) = reference::gcm_encrypt(&keys.encrypt, &nonce, &aad, &plaintext);
+    let chunk = [&nonce[..], &tag, &ciphertext].concat();
+    assert_eq!(reference::seal_chunk(&keys, 1, 1, &nonce, &plaintext), chunk);
+    println!("\nThe same plaintext's chunk 1 of 2 in suite 4, under the same file_key:\n");
+    println!("```");
+    line("K_encrypt", &keys.encrypt);
+    line("K_mac", &keys.mac);
+    line("nonce", &nonce);
+    line("i ‖ final", &aad);
+    line("plaintext", &plaintext);
+    line("ciphertext", &ciphertext);
+    line("tag", &tag);
+    line("chunk", &chunk);
     println!("```");
 }
 

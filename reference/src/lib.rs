@@ -4,7 +4,7 @@
 //! constant-time, it wipes no secrets, it draws no randomness (every nonce, salt and key is an argument), and it works on whole
 //! files in memory. Argon2id is the only part that it borrows.
 //!
-//! Top-down: files, header and slots, chunks, messages, keys, then the primitives: KMAC256, Keccak, AES, key wrap, Argon2id.
+//! Top-down: files, header and slots, chunks, messages, keys, then the primitives: KMAC256, Keccak, AES, GCM, key wrap, Argon2id.
 //! "§" with a number alone is a section of `docs/format.md`.
 
 #![forbid(unsafe_code)]
@@ -16,12 +16,8 @@ use argon2::{Algorithm, Argon2, AssociatedData, ParamsBuilder, Version};
 pub const MAGIC: [u8; 7] = *b"PHALANX";
 /// The version in byte 7 (§2.1).
 pub const VERSION: u8 = 1;
-/// The length of a header tag, a chunk tag and a message tag (§2.2).
+/// The length of a header tag (§2.1).
 pub const TAG_LEN: usize = 32;
-/// The length of a nonce (§2.2).
-pub const NONCE_LEN: usize = 16;
-/// What a chunk has before its ciphertext: nonce and tag (§2.3).
-pub const CHUNK_OVERHEAD: usize = NONCE_LEN + TAG_LEN;
 /// What is hashed at once (§1).
 pub const SLICE: usize = 4096;
 
@@ -68,14 +64,14 @@ pub enum Error {
 pub struct Recipe {
     /// The file key (§3).
     pub file_key: [u8; 32],
-    /// 1, 2 or 3 (§2.2).
+    /// 1 to 4 (§2.2).
     pub suite: u8,
     /// The binary logarithm of a chunk's length (§2.1).
     pub chunk_log2: u8,
     /// The slots, in order (§4).
     pub slots: Vec<Slot>,
-    /// One nonce a chunk.
-    pub nonces: Vec<[u8; NONCE_LEN]>,
+    /// One nonce a chunk, each as long as the suite's are.
+    pub nonces: Vec<Vec<u8>>,
 }
 
 /// Writes a file (§2).
@@ -99,24 +95,17 @@ pub fn open_file(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Result<
     let keys = file_keys(&file_key, header.suite);
 
     // Step 5, length: every chunk but the last is whole; the last is not empty, unless it is the only one.
-    let chunks = split(&file[header.len..], CHUNK_OVERHEAD + (1 << header.chunk_log2));
+    let overhead = keys.suite.overhead();
+    let chunks = split(&file[header.len..], overhead + (1 << header.chunk_log2));
     let last = chunks.len() - 1;
-    if chunks[last].len() < CHUNK_OVERHEAD || (chunks[last].len() == CHUNK_OVERHEAD && last != 0) {
+    if chunks[last].len() < overhead || (chunks[last].len() == overhead && last != 0) {
         return Err(Error::Altered);
     }
 
-    // Step 6, chunks: all tags before any plaintext, for that is the simplest way not to release it too early.
-    for (i, chunk) in chunks.iter().enumerate() {
-        let (nonce, tag, ciphertext) = split_sealed(chunk);
-        if chunk_tag(&keys, i as u64, u8::from(i == last), &nonce, ciphertext) != tag {
-            return Err(Error::Altered);
-        }
-    }
-    let decrypt = |chunk: &&[u8]| {
-        let (nonce, _, ciphertext) = split_sealed(chunk);
-        ctr(&keys.encrypt, &nonce, ciphertext)
-    };
-    Ok(chunks.iter().flat_map(decrypt).collect())
+    // Step 6, chunks: nothing is given before all tags are found right.
+    let open = |(i, chunk): (usize, &&[u8])| open_chunk(&keys, i as u64, u8::from(i == last), chunk);
+    let opened: Option<Vec<Vec<u8>>> = chunks.iter().enumerate().map(open).collect();
+    opened.map(|plaintexts| plaintexts.concat()).ok_or(Error::Altered)
 }
 
 /// Cuts bytes into parts of `len`, the last being shorter or not; of nothing there is one empty part.
@@ -168,7 +157,7 @@ pub struct Cost {
 pub struct Header {
     /// The length of the whole header, tag included.
     pub len: usize,
-    /// 1, 2 or 3.
+    /// 1 to 4.
     pub suite: u8,
     /// The binary logarithm of a chunk's length.
     pub chunk_log2: u8,
@@ -228,8 +217,7 @@ pub fn read_header(file: &[u8]) -> Result<Header, Error> {
     let (suite, chunk_log2) = (header[12], header[13]);
     let flags = u16::from_le_bytes([header[14], header[15]]);
     let slot_count = u16::from_le_bytes([header[16], header[17]]);
-    if aes_key_len(suite).is_none() || !(12..=24).contains(&chunk_log2) || flags != 0 || !(1..=64).contains(&slot_count)
-    {
+    if Suite::of(suite).is_none() || !(12..=24).contains(&chunk_log2) || flags != 0 || !(1..=64).contains(&slot_count) {
         return Err(Error::Header);
     }
     let slots = read_slots(&header[SLOTS_AT..header.len() - TAG_LEN], slot_count).ok_or(Error::Header)?;
@@ -336,47 +324,74 @@ fn unwrap_file_key(kek: &[u8; 32], wrapped: &[u8]) -> Option<[u8; 32]> {
 // ---- Chunks and messages (§2.3, §3, §7) ----------------------------------------------------------------------------
 
 /// Writes a chunk (§2.3, §3). `last` is the byte `final`: 1 for the last chunk, 0 for the others, anything for tests.
-pub fn seal_chunk(keys: &Keys, index: u64, last: u8, nonce: &[u8; NONCE_LEN], plaintext: &[u8]) -> Vec<u8> {
-    let ciphertext = ctr(&keys.encrypt, nonce, plaintext);
-    let tag = chunk_tag(keys, index, last, nonce, &ciphertext);
-    [&nonce[..], &tag, &ciphertext].concat()
+///
+/// # Panics
+/// Where the nonce is not as long as the suite's are.
+pub fn seal_chunk(keys: &Keys, index: u64, last: u8, nonce: &[u8], plaintext: &[u8]) -> Vec<u8> {
+    seal(keys, CHUNK, &place(index, last), nonce, plaintext)
 }
 
-/// The tag of a chunk (§3).
-pub fn chunk_tag(keys: &Keys, index: u64, last: u8, nonce: &[u8; NONCE_LEN], ciphertext: &[u8]) -> [u8; TAG_LEN] {
-    let mut bound = nonce.to_vec();
-    bound.extend(index.to_le_bytes());
-    bound.push(last);
-    bound.extend(digests(ciphertext));
-    array(&kmac256(&keys.mac, &bound, 256, CHUNK))
+/// Reads a chunk (§2.3, §3); nothing where its tag is wrong.
+pub fn open_chunk(keys: &Keys, index: u64, last: u8, chunk: &[u8]) -> Option<Vec<u8>> {
+    open(keys, CHUNK, &place(index, last), chunk)
+}
+
+/// `u64 i ‖ u8 final` (§3).
+fn place(index: u64, last: u8) -> Vec<u8> {
+    [&index.to_le_bytes()[..], &[last]].concat()
 }
 
 /// Writes a message (§7).
-pub fn seal_message(key: &[u8; 32], suite: u8, ad: &[u8], nonce: &[u8; NONCE_LEN], plaintext: &[u8]) -> Vec<u8> {
+///
+/// # Panics
+/// Where the suite is unknown, or the nonce is not as long as its are.
+pub fn seal_message(key: &[u8; 32], suite: u8, ad: &[u8], nonce: &[u8], plaintext: &[u8]) -> Vec<u8> {
     let keys = message_keys(key, suite);
-    let ciphertext = ctr(&keys.encrypt, nonce, plaintext);
-    let tag = message_tag(&keys, ad, nonce, &ciphertext);
-    [&nonce[..], &tag, &ciphertext].concat()
+    seal(&keys, MESSAGE, &bound_ad(&keys, ad), nonce, plaintext)
 }
 
 /// Reads a message (§7).
+///
+/// # Panics
+/// Where the suite is unknown.
 pub fn open_message(key: &[u8; 32], suite: u8, ad: &[u8], message: &[u8]) -> Result<Vec<u8>, Error> {
-    if message.len() < CHUNK_OVERHEAD {
-        return Err(Error::Altered);
-    }
     let keys = message_keys(key, suite);
-    let (nonce, tag, ciphertext) = split_sealed(message);
-    if message_tag(&keys, ad, &nonce, ciphertext) != tag {
-        return Err(Error::Altered);
-    }
-    Ok(ctr(&keys.encrypt, &nonce, ciphertext))
+    open(&keys, MESSAGE, &bound_ad(&keys, ad), message).ok_or(Error::Altered)
 }
 
-fn message_tag(keys: &Keys, ad: &[u8], nonce: &[u8; NONCE_LEN], ciphertext: &[u8]) -> [u8; TAG_LEN] {
-    let mut bound = nonce.to_vec();
-    bound.extend(sha3_256(ad));
-    bound.extend(digests(ciphertext));
-    array(&kmac256(&keys.mac, &bound, 256, MESSAGE))
+/// How a message's tag takes in the associated data: GCM by itself, KMAC by a digest (§7).
+fn bound_ad(keys: &Keys, ad: &[u8]) -> Vec<u8> {
+    if keys.suite.is_gcm { ad.to_vec() } else { sha3_256(ad).to_vec() }
+}
+
+/// Nonce, tag and ciphertext, bound to what stands in `bound`.
+fn seal(keys: &Keys, label: &str, bound: &[u8], nonce: &[u8], plaintext: &[u8]) -> Vec<u8> {
+    let (ciphertext, tag) = if keys.suite.is_gcm {
+        let (ciphertext, tag) = gcm_encrypt(&keys.encrypt, &array(nonce), bound, plaintext);
+        (ciphertext, tag.to_vec())
+    } else {
+        let ciphertext = ctr(&keys.encrypt, &array(nonce), plaintext);
+        let tag = sha3_tag(keys, label, bound, nonce, &ciphertext);
+        (ciphertext, tag)
+    };
+    [nonce, &tag, &ciphertext].concat()
+}
+
+/// The plaintext of what [`seal`] gave; nothing where it is too short or its tag is wrong.
+fn open(keys: &Keys, label: &str, bound: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    let (head, ciphertext) = sealed.split_at_checked(keys.suite.overhead())?;
+    let (nonce, tag) = head.split_at(keys.suite.nonce_len);
+    if keys.suite.is_gcm {
+        gcm_decrypt(&keys.encrypt, &array(nonce), bound, ciphertext, &array(tag))
+    } else {
+        let right = sha3_tag(keys, label, bound, nonce, ciphertext) == tag;
+        right.then(|| ctr(&keys.encrypt, &array(nonce), ciphertext))
+    }
+}
+
+/// The tag of a chunk or message of the suites with SHA-3 (§3, §7).
+fn sha3_tag(keys: &Keys, label: &str, bound: &[u8], nonce: &[u8], ciphertext: &[u8]) -> Vec<u8> {
+    kmac256(&keys.mac, &[nonce, bound, &digests(ciphertext)].concat(), 256, label)
 }
 
 /// `D_0 ‖ … ‖ D_{m−1}`: the digest of each slice of a ciphertext (§3).
@@ -384,30 +399,49 @@ fn digests(ciphertext: &[u8]) -> Vec<u8> {
     ciphertext.chunks(SLICE).flat_map(sha3_256).collect()
 }
 
-/// Cuts a chunk or message of at least 48 bytes into nonce, tag and ciphertext (§2.3, §7).
-fn split_sealed(sealed: &[u8]) -> ([u8; NONCE_LEN], [u8; TAG_LEN], &[u8]) {
-    (array(&sealed[..NONCE_LEN]), array(&sealed[NONCE_LEN..CHUNK_OVERHEAD]), &sealed[CHUNK_OVERHEAD..])
+// ---- Keys and the header tag (§2.2, §3, §7) ------------------------------------------------------------------------
+
+/// A suite's lengths in bytes (§2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suite {
+    /// Of the AES key.
+    pub aes_key_len: usize,
+    /// Of a chunk's or message's nonce.
+    pub nonce_len: usize,
+    /// Of a chunk's or message's tag.
+    pub tag_len: usize,
+    /// Whether it is AES-GCM, and not AES-CTR with SHA-3.
+    pub is_gcm: bool,
 }
 
-// ---- Keys and the header tag (§2.2, §3, §7) ------------------------------------------------------------------------
+impl Suite {
+    /// Those suites that are known (§2.2).
+    pub fn of(suite: u8) -> Option<Self> {
+        let sha3 = |aes_key_len| Self { aes_key_len, nonce_len: 16, tag_len: 32, is_gcm: false };
+        match suite {
+            1 => Some(sha3(32)),
+            2 => Some(sha3(24)),
+            3 => Some(sha3(16)),
+            4 => Some(Self { aes_key_len: 32, nonce_len: 12, tag_len: 16, is_gcm: true }),
+            _ => None,
+        }
+    }
+
+    /// What a chunk or message has before its ciphertext: nonce and tag (§2.3).
+    pub fn overhead(&self) -> usize {
+        self.nonce_len + self.tag_len
+    }
+}
 
 /// What chunks and messages are encrypted and authenticated with (§3, §7).
 #[derive(Clone, Debug)]
 pub struct Keys {
+    /// The suite that the keys are for.
+    pub suite: Suite,
     /// `K_encrypt`: 32, 24 or 16 bytes.
     pub encrypt: Vec<u8>,
     /// `K_mac`.
     pub mac: [u8; 32],
-}
-
-/// The length of a suite's AES key, of those suites that are known (§2.2).
-pub fn aes_key_len(suite: u8) -> Option<usize> {
-    match suite {
-        1 => Some(32),
-        2 => Some(24),
-        3 => Some(16),
-        _ => None,
-    }
 }
 
 /// The keys of a file (§3).
@@ -421,9 +455,10 @@ pub fn message_keys(key: &[u8; 32], suite: u8) -> Keys {
 }
 
 fn derive_keys(key: &[u8; 32], suite: u8, label: &str) -> Keys {
-    let aes_key_len = aes_key_len(suite).expect("a known suite");
-    let both = kmac256(key, &[suite], 8 * aes_key_len + 256, label);
-    Keys { encrypt: both[..aes_key_len].to_vec(), mac: array(&both[aes_key_len..]) }
+    let shape = Suite::of(suite).expect("a known suite");
+    let both = kmac256(key, &[suite], 8 * shape.aes_key_len + 256, label);
+    let (encrypt, mac) = both.split_at(shape.aes_key_len);
+    Keys { suite: shape, encrypt: encrypt.to_vec(), mac: array(mac) }
 }
 
 /// The tag over a header's bytes before it (§3).
@@ -591,7 +626,7 @@ fn lanes(lane: impl Fn(usize, usize) -> u64) -> State {
     std::array::from_fn(|x| std::array::from_fn(|y| lane(x, y)))
 }
 
-// ---- AES modes (SP 800-38A) and key wrap (RFC 3394) ----------------------------------------------------------------
+// ---- AES modes (SP 800-38A) ----------------------------------------------------------------------------------------
 
 /// ECB encryption of whole blocks (SP 800-38A §6.1).
 pub fn ecb_encrypt(key: &[u8], plaintext: &[u8]) -> Vec<u8> {
@@ -617,6 +652,60 @@ pub fn ctr(key: &[u8], initial: &[u8; 16], input: &[u8]) -> Vec<u8> {
     }
     output
 }
+
+// ---- GCM (SP 800-38D) ----------------------------------------------------------------------------------------------
+
+/// GCM-AE_K(IV, P, A) (SP 800-38D §7.1) with an IV of 96 bits and a tag of 128: the ciphertext and the tag.
+pub fn gcm_encrypt(key: &[u8], iv: &[u8; 12], aad: &[u8], plaintext: &[u8]) -> (Vec<u8>, [u8; 16]) {
+    let ciphertext = ctr(key, &gcm_counter(iv, 2), plaintext);
+    let tag = gcm_tag(key, iv, aad, &ciphertext);
+    (ciphertext, tag)
+}
+
+/// GCM-AD_K(IV, C, A, T) (SP 800-38D §7.2), likewise; nothing where the tag is wrong.
+pub fn gcm_decrypt(key: &[u8], iv: &[u8; 12], aad: &[u8], ciphertext: &[u8], tag: &[u8; 16]) -> Option<Vec<u8>> {
+    (gcm_tag(key, iv, aad, ciphertext) == *tag).then(|| ctr(key, &gcm_counter(iv, 2), ciphertext))
+}
+
+/// Steps 4 to 6 of GCM-AE_K: GHASH_H of the associated data and the ciphertext, each padded with zeros, and their lengths in bits;
+/// encrypted with J_0.
+fn gcm_tag(key: &[u8], iv: &[u8; 12], aad: &[u8], ciphertext: &[u8]) -> [u8; 16] {
+    let h = u128::from_be_bytes(Aes::new(key).encrypt([0; 16]));
+    let mut input = Vec::new();
+    for part in [aad, ciphertext] {
+        input.extend(part);
+        input.resize(input.len().next_multiple_of(16), 0);
+    }
+    input.extend((8 * aad.len() as u64).to_be_bytes());
+    input.extend((8 * ciphertext.len() as u64).to_be_bytes());
+    array(&ctr(key, &gcm_counter(iv, 1), &ghash(h, &input).to_be_bytes()))
+}
+
+/// The counter block J_0, whose last 32 bits are 1, and those that inc_32 makes of it (§6.2, §7.1). GCM counts in these bits alone and
+/// CTR in all, which is the same: no plaintext may be so long that they wrap.
+fn gcm_counter(iv: &[u8; 12], count: u32) -> [u8; 16] {
+    array(&[&iv[..], &count.to_be_bytes()].concat())
+}
+
+/// GHASH_H (§6.4) of whole blocks. A block is an integer, its first bit the highest.
+fn ghash(h: u128, blocks: &[u8]) -> u128 {
+    blocks.chunks(16).fold(0, |y, block| gcm_times(y ^ u128::from_be_bytes(array(block)), h))
+}
+
+/// The product of blocks (§6.3, Algorithm 1).
+fn gcm_times(x: u128, y: u128) -> u128 {
+    const R: u128 = 0b1110_0001 << 120;
+    let (mut z, mut v) = (0, y);
+    for i in 0..128 {
+        if x >> (127 - i) & 1 == 1 {
+            z ^= v;
+        }
+        v = if v & 1 == 0 { v >> 1 } else { (v >> 1) ^ R };
+    }
+    z
+}
+
+// ---- Key wrap (RFC 3394) -------------------------------------------------------------------------------------------
 
 /// The default initial value (RFC 3394 §2.2.3.1).
 const WRAP_IV: [u8; 8] = [0xA6; 8];

@@ -2,10 +2,11 @@
 
 use crate::Suite;
 use crate::chunk::{self, Levels};
-use crate::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
+use crate::engine::{Buffer, Engine, EngineInfo, Fault, Job, Op, Verdicts};
+use crate::message::{self, Message};
 
-/// Long enough that the tags of eight 1 MiB chunks are computed side by side, short enough to stay in the cache of several cores.
-const PREFERRED_JOB: usize = 8 << 20;
+/// Short enough that two jobs a core stay in its cache, and that lanes which write to one file do not wait long for each other.
+const PREFERRED_JOB: usize = 2 << 20;
 /// What all lanes together should not take more of, in bytes: with many, jobs are shorter.
 const ALL_JOBS: usize = 256 << 20;
 
@@ -54,6 +55,10 @@ impl Engine for CpuEngine {
     }
 
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
-        Ok(Verdicts::from_failed(chunk::run(self.levels, job.op, &job.keys, &mut job.buf, &mut job.units)))
+        Ok(Verdicts::from_failed(chunk::run(self.levels, job)))
+    }
+
+    fn messages(&self, op: Op, suite: Suite, messages: &mut [Message<'_>], threads: usize) -> Result<Verdicts, Fault> {
+        Ok(Verdicts::from_failed(message::run(self.levels, op, suite, messages, threads)))
     }
 }

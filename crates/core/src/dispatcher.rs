@@ -69,6 +69,11 @@ impl Dispatcher {
         Self { lanes }
     }
 
+    /// One entry a lane.
+    pub(crate) fn lanes(&self) -> &[Arc<dyn Engine>] {
+        &self.lanes
+    }
+
     /// Runs the work to its end, or to its first failure.
     pub fn run<W: Work>(&self, work: &W) -> Result<(), W::Error> {
         let (useful, _) = work.extent().share(self.lanes.len(), usize::MAX);

@@ -5,6 +5,7 @@
 
 use crate::Suite;
 use crate::key::ContentKeys;
+use crate::message::{self, Message};
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub enum Op {
 }
 
 /// What a unit's tag binds besides nonce and ciphertext.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bind {
     /// A chunk of a file, at its place.
     Chunk {
@@ -37,10 +38,10 @@ pub enum Bind {
         /// Whether it is the file's last.
         last: bool,
     },
-    /// A message, with SHA3-256 of its associated data.
+    /// A message.
     Message {
-        /// SHA3-256 of the associated data.
-        ad: [u8; 32],
+        /// Its associated data, in the job's buffer: before its own bytes, and behind those of the unit before.
+        ad: Range<usize>,
     },
 }
 
@@ -149,6 +150,16 @@ pub trait Engine: Send + Sync {
     /// that the verdicts name, whose bytes are then of no use and are wiped by the dispatcher.
     /// On a fault the input is as it was.
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault>;
+
+    /// Seals or opens messages in the caller's memory, with the nonces that they have; none is shorter than nonce and tag.
+    /// Verdicts and faults are as with [`Engine::run`], but that the caller wipes what failed. A single long message may
+    /// be run by so many threads of the engine's own, where it can.
+    ///
+    /// What is here copies them into jobs; an engine that works on ordinary memory spares the copies.
+    fn messages(&self, op: Op, suite: Suite, messages: &mut [Message<'_>], threads: usize) -> Result<Verdicts, Fault> {
+        let _ = threads;
+        message::by_jobs(self, op, suite, messages)
+    }
 }
 
 /// Memory that an engine made for jobs.
@@ -192,11 +203,15 @@ impl DerefMut for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // A plain fill is many times faster than writing byte by byte; the barrier keeps it from being left out.
-        let bytes = self.0.bytes_mut();
-        bytes.fill(0);
-        zeroize::optimization_barrier(bytes);
+        wipe(self.0.bytes_mut());
     }
+}
+
+/// Overwrites secrets with zeros. A plain fill is many times faster than writing byte by byte; the barrier keeps it from
+/// being left out.
+pub(crate) fn wipe(bytes: &mut [u8]) {
+    bytes.fill(0);
+    zeroize::optimization_barrier(bytes);
 }
 
 impl fmt::Debug for Buffer {

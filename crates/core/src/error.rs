@@ -57,6 +57,14 @@ pub enum Error {
     /// The system's random generator failed.
     #[error("the system's random generator failed: {0}")]
     Random(getrandom::Error),
+    /// A message of a batch cannot be what it should be.
+    #[error("message {index}: {reason}")]
+    Message {
+        /// Its place in the batch.
+        index: usize,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// An engine failed.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -89,7 +97,9 @@ impl Error {
             | Error::Altered(_)
             | Error::Cut(_) => Class::NotAuthentic,
             Error::Read(_) | Error::Changed | Error::Write(_) | Error::Exists => Class::InputOutput,
-            Error::Key(_) | Error::Random(_) | Error::Fault(_) | Error::Cancelled => Class::Other,
+            Error::Key(_) | Error::Random(_) | Error::Message { .. } | Error::Fault(_) | Error::Cancelled => {
+                Class::Other
+            }
         }
     }
 }

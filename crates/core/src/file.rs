@@ -3,6 +3,7 @@
 //! The lane that takes a range of a file reads it, runs it and writes it itself. Where one end is a pipe, its bytes are
 //! taken, or given, in order under a lock; the work between goes on in parallel all the same.
 
+use crate::disk::Disk;
 use crate::dispatcher::{Dispatcher, Extent, Work};
 use crate::engine::{Bind, Engine, Job, Op, Unit, Verdicts};
 use crate::header::{Header, read_full};
@@ -10,11 +11,10 @@ use crate::key::{ContentKeys, FileKeys};
 use crate::layout::Layout;
 use crate::stream::Stream;
 use crate::{Error, Result, Suite};
-use rustix::fs::{Advice, fadvise};
-use rustix::io::{preadv, pwritev};
-use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::num::NonZeroU64;
+use rustix::io::preadv;
+use std::fs::{File, Metadata};
+use std::io::{self, BufReader, IoSliceMut, Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -22,8 +22,8 @@ use std::time::SystemTime;
 
 /// Where the bytes come from.
 pub enum Source<'a> {
-    /// A regular file: any lane reads anywhere.
-    File(&'a File),
+    /// A regular file, as it was when its protection began: any lane reads anywhere.
+    File(&'a File, Stamp),
     /// Anything else, read in order.
     Stream(Stream<'a>),
 }
@@ -32,7 +32,12 @@ impl<'a> Source<'a> {
     /// An opened file of any kind. What does not tell its length (pipes, devices, many files under /proc) is a stream.
     pub fn new(file: &'a File) -> io::Result<Self> {
         let meta = file.metadata()?;
-        Ok(if meta.is_file() && meta.len() > 0 { Source::File(file) } else { Source::stream(file) })
+        if meta.is_file() && meta.len() > 0 { Self::file(file) } else { Ok(Source::stream(file)) }
+    }
+
+    /// A regular file, which may be empty.
+    pub fn file(file: &'a File) -> io::Result<Self> {
+        Ok(Source::File(file, Stamp::new(&file.metadata()?)?))
     }
 
     /// A stream.
@@ -43,9 +48,22 @@ impl<'a> Source<'a> {
     /// Reads the header that a protected source begins with.
     pub fn header(&mut self) -> Result<Header> {
         match self {
-            Source::File(file) => Header::read(&mut FromStart { file, offset: 0 }),
+            Source::File(file, _) => Header::read(&mut BufReader::with_capacity(4096, FromStart { file, offset: 0 })),
             Source::Stream(stream) => Header::read(stream),
         }
+    }
+}
+
+/// What tells whether a file was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    len: u64,
+    modified: SystemTime,
+}
+
+impl Stamp {
+    fn new(meta: &Metadata) -> io::Result<Self> {
+        Ok(Self { len: meta.len(), modified: meta.modified()? })
     }
 }
 
@@ -67,7 +85,7 @@ impl Read for FromStart<'_> {
 pub enum Sink<'a> {
     /// An empty regular file: any lane writes anywhere.
     File(&'a File),
-    /// The same, but it will be synced: its write-back begins at once, so that the disk works while the cores do.
+    /// The same, but it will be synced: the bytes go to the disk at once, so that it works while the cores do.
     Synced(&'a File),
     /// Anything else, written in order.
     Stream(Box<dyn Write + Send + 'a>),
@@ -92,27 +110,15 @@ pub fn seal(
     header: &Header,
     keys: &FileKeys,
     source: Source<'_>,
-    mut sink: Sink<'_>,
+    sink: Sink<'_>,
     progress: &dyn Progress,
 ) -> Result<u64> {
-    match &mut sink {
-        Sink::File(file) | Sink::Synced(file) => file.write_all_at(header.bytes(), 0).map_err(Error::Write)?,
-        Sink::Stream(out) => out.write_all(header.bytes()).map_err(Error::Write)?,
-        Sink::Nothing => {}
-    }
-    let file = if let Source::File(file) = source { Some((file, stamp(file)?)) } else { None };
-    let input = Input::new(source, |len| {
-        let layout = Layout::for_plaintext(header.bytes().len(), header.suite(), header.chunk_log2(), len);
-        layout.ok_or_else(|| Error::Read(io::ErrorKind::FileTooLarge.into()))
-    })?;
+    let file = if let Source::File(file, stamp) = source { Some((file, stamp)) } else { None };
+    let input = Input::new(source, |len| header.layout_for_plaintext(len))?;
     let len = transfer(dispatcher, Op::Seal, header, keys, input, sink, progress)?;
     // What changed meanwhile would be protected half old and half new, or without its end.
-    if let Some((file, before)) = file
-        && stamp(file)? != before
-    {
-        return Err(Error::Changed);
-    }
-    Ok(len)
+    let is_unchanged = |(file, before): (&File, Stamp)| Ok(Stamp::new(&file.metadata()?)? == before);
+    if file.map_or(Ok(true), is_unchanged).map_err(Error::Read)? { Ok(len) } else { Err(Error::Changed) }
 }
 
 /// Unprotects `source`, from which `header` was read and opened: writes the plaintext to `sink`, each chunk after its
@@ -125,34 +131,26 @@ pub fn open(
     sink: Sink<'_>,
     progress: &dyn Progress,
 ) -> Result<u64> {
-    let layout = |len| Layout::for_file(header.bytes().len(), header.suite(), header.chunk_log2(), len);
-    let output = if let Sink::File(file) | Sink::Synced(file) = sink { Some(file) } else { None };
-    let len = transfer(dispatcher, Op::Open, header, keys, Input::new(source, layout)?, sink, progress)?;
-    if let Some(file) = output {
-        // Zeros at the end were left out as a hole.
-        file.set_len(len).map_err(Error::Write)?;
-    }
-    Ok(len)
-}
-
-/// What tells whether a file was written to.
-fn stamp(file: &File) -> Result<(u64, SystemTime)> {
-    let meta = file.metadata().map_err(Error::Read)?;
-    Ok((meta.len(), meta.modified().map_err(Error::Read)?))
+    let input = Input::new(source, |len| header.layout_for_file(len))?;
+    transfer(dispatcher, Op::Open, header, keys, input, sink, progress)
 }
 
 fn transfer<'a>(
     dispatcher: &Dispatcher,
     op: Op,
-    header: &Header,
+    header: &'a Header,
     keys: &FileKeys,
     input: Input<'a>,
     sink: Sink<'a>,
     progress: &'a dyn Progress,
 ) -> Result<u64> {
+    let disk = |file, synced| {
+        let len = input.layout().map(|layout| if op == Op::Seal { layout.file_len() } else { layout.plaintext_len() });
+        Disk::new(file, len, op == Op::Seal, synced)
+    };
     let output = match sink {
-        Sink::File(file) => Output::File { file, write_back: false },
-        Sink::Synced(file) => Output::File { file, write_back: true },
+        Sink::File(file) => Output::Disk(disk(file, false)?),
+        Sink::Synced(file) => Output::Disk(disk(file, true)?),
         Sink::Stream(writer) => {
             Output::Stream(Mutex::new(StreamOut { writer, next: 0, aborted: false }), Condvar::new())
         }
@@ -160,9 +158,8 @@ fn transfer<'a>(
     };
     let work = Transfer {
         op,
+        header,
         suite: header.suite(),
-        chunk_log2: header.chunk_log2(),
-        header_len: header.bytes().len(),
         keys: Arc::new([keys.content.clone()]),
         input,
         output,
@@ -170,18 +167,20 @@ fn transfer<'a>(
         progress,
     };
     dispatcher.run(&work)?;
-    if let Output::Stream(out, _) = &work.output {
-        lock(out).writer.flush().map_err(Error::Write)?;
+    let len = work.done.into_inner();
+    match work.output {
+        Output::Disk(disk) if op == Op::Open => disk.finish(len)?,
+        Output::Disk(_) | Output::Nothing => {}
+        Output::Stream(out, _) => lock(&out).writer.flush().map_err(Error::Write)?,
     }
-    Ok(work.done.into_inner())
+    Ok(len)
 }
 
 /// One file on its way.
 struct Transfer<'a> {
     op: Op,
+    header: &'a Header,
     suite: Suite,
-    chunk_log2: u8,
-    header_len: usize,
     keys: Arc<[ContentKeys]>,
     input: Input<'a>,
     output: Output<'a>,
@@ -200,15 +199,16 @@ impl<'a> Input<'a> {
     /// `layout` gives the layout that belongs to a file's length.
     fn new(source: Source<'a>, layout: impl FnOnce(u64) -> Result<Layout>) -> Result<Self> {
         match source {
-            Source::File(file) => {
-                let len = file.metadata().map_err(Error::Read)?.len();
-                Ok(Input::File { file, layout: layout(len)?, next: AtomicU64::new(0) })
-            }
+            Source::File(file, stamp) => Ok(Input::File { file, layout: layout(stamp.len)?, next: AtomicU64::new(0) }),
             Source::Stream(mut reader) => {
                 let short_len = reader.short_len()?;
                 Ok(Input::Stream { short_len, stream: Mutex::new(StreamIn { reader, next: 0, ended: false }) })
             }
         }
+    }
+
+    fn layout(&self) -> Option<&Layout> {
+        if let Input::File { layout, .. } = self { Some(layout) } else { None }
     }
 }
 
@@ -220,7 +220,7 @@ struct StreamIn<'a> {
 }
 
 enum Output<'a> {
-    File { file: &'a File, write_back: bool },
+    Disk(Disk<'a>),
     Stream(Mutex<StreamOut<'a>>, Condvar),
     Nothing,
 }
@@ -244,7 +244,9 @@ impl Work for Transfer<'_> {
     }
 
     fn job(&self, engine: &dyn Engine, len: usize) -> Result<Job> {
-        Ok(Job::new(self.op, self.suite, self.keys.clone(), engine.buffer(len)?))
+        let chunks = len.div_ceil(self.chunk_len()).max(1);
+        let room = self.header_room() + len + chunks * (self.stride() - self.chunk_len());
+        Ok(Job::new(self.op, self.suite, self.keys.clone(), engine.buffer(room)?))
     }
 
     fn fill(&self, job: &mut Job) -> Result<bool> {
@@ -266,14 +268,20 @@ impl Work for Transfer<'_> {
             return Err(Error::Altered(chunk_index(&job.units[failed])));
         }
         let first = chunk_index(&job.units[0]);
+        let chunks = first..first + job.units.len() as u64;
+        let len: usize = job.units.iter().map(|unit| unit.data.len()).sum();
+        let (bytes, offset) = match self.op {
+            Op::Seal => self.stored(job, first),
+            Op::Open => self.plaintext(job, first),
+        };
         match &self.output {
-            Output::File { file, write_back } => self.write_to_file(job, file, first, *write_back)?,
-            Output::Stream(out, turn) => self.write_in_turn(job, out, turn, first)?,
+            Output::Disk(disk) if self.op == Op::Seal => disk.write(bytes, offset).map_err(Error::Write)?,
+            Output::Disk(disk) => disk.write_sparse(bytes, offset).map_err(Error::Write)?,
+            Output::Stream(out, turn) => write_in_turn(out, turn, bytes, chunks)?,
             Output::Nothing => {}
         }
-        let bytes: usize = job.units.iter().map(|unit| unit.data.len()).sum();
-        self.done.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.progress.advance(bytes as u64);
+        self.done.fetch_add(len as u64, Ordering::Relaxed);
+        self.progress.advance(len as u64);
         Ok(())
     }
 
@@ -287,18 +295,53 @@ impl Work for Transfer<'_> {
 
 impl Transfer<'_> {
     fn chunk_len(&self) -> usize {
-        1 << self.chunk_log2
+        1 << self.header.chunk_log2()
+    }
+
+    /// What a whole chunk takes in the job's buffer. What is to be sealed lies there with room for its nonces and tags,
+    /// as it will be stored; what is to be opened lies there as one piece of plaintext.
+    fn stride(&self) -> usize {
+        self.chunk_len() + if self.op == Op::Seal { self.suite.overhead() } else { 0 }
+    }
+
+    /// The room for the header in the job's buffer, so that it is written with the first chunk.
+    fn header_room(&self) -> usize {
+        if self.op == Op::Seal { self.header.bytes().len() } else { 0 }
     }
 
     /// How many chunks the job's buffer holds.
     fn capacity(&self, job: &Job) -> usize {
-        (job.buf.len() >> self.chunk_log2).max(1)
+        ((job.buf.len() - self.header_room()) / self.stride()).max(1)
     }
 
-    /// A unit of `len` bytes for a chunk; chunks lie one behind another in the buffer, so that plaintext is one piece.
+    /// The next unit of a job, for a chunk of `len` bytes.
     fn unit(&self, job: &Job, index: u64, last: bool, len: usize) -> Unit {
-        let start = job.units.len() << self.chunk_log2;
+        let end_of_record = self.header_room() + (job.units.len() + 1) * self.stride();
+        let start = end_of_record - self.chunk_len();
         Unit { key: 0, nonce: [0; 16], bind: Bind::Chunk { index, last }, data: start..start + len, tag: [0; 32] }
+    }
+
+    /// The bytes of a sealed job as they are stored, and where.
+    fn stored<'j>(&self, job: &'j mut Job, first: u64) -> (&'j [u8], u64) {
+        let (nonce_len, tag_len) = (self.suite.nonce_len(), self.suite.tag_len());
+        for unit in &job.units {
+            let (nonce, tag) = job.buf[unit.data.start - nonce_len - tag_len..unit.data.start].split_at_mut(nonce_len);
+            nonce.copy_from_slice(&unit.nonce[..nonce_len]);
+            tag.copy_from_slice(&unit.tag[..tag_len]);
+        }
+        let header = self.header.bytes();
+        let end = job.units.last().map_or(0, |unit| unit.data.end);
+        if first == 0 {
+            job.buf[..header.len()].copy_from_slice(header);
+            return (&job.buf[..end], 0);
+        }
+        let record = (self.chunk_len() + self.suite.overhead()) as u64;
+        (&job.buf[header.len()..end], header.len() as u64 + first * record)
+    }
+
+    /// The bytes of an opened job, and where they go.
+    fn plaintext<'j>(&self, job: &'j Job, first: u64) -> (&'j [u8], u64) {
+        (&job.buf[..job.units.last().map_or(0, |unit| unit.data.end)], first * self.chunk_len() as u64)
     }
 
     fn fill_from_file(&self, job: &mut Job, file: &File, layout: &Layout, next: &AtomicU64) -> Result<()> {
@@ -308,17 +351,20 @@ impl Transfer<'_> {
             let unit = self.unit(job, index, layout.is_last(index), layout.data_len(index));
             job.units.push(unit);
         }
-        let Some(last) = job.units.last() else { return Ok(()) };
-        let read = match self.op {
-            Op::Seal => file.read_exact_at(&mut job.buf[..last.data.end], layout.plaintext_offset(first)),
-            Op::Open => self.read_records(job, file, layout.file_offset(first)),
-        };
+        if job.units.is_empty() {
+            return Ok(());
+        }
+        let offset = if self.op == Op::Seal { layout.plaintext_offset(first) } else { layout.file_offset(first) };
+        let read = self.read_units(job, file, offset);
         read.map_err(|e| if e.kind() == io::ErrorKind::UnexpectedEof { Error::Changed } else { Error::Read(e) })
     }
 
     fn fill_from_stream(&self, job: &mut Job, stream: &mut StreamIn) -> Result<()> {
         while job.units.len() < self.capacity(job) && !stream.ended {
             let index = stream.next;
+            if self.op == Op::Seal && index >= self.suite.max_chunks() {
+                return Err(Error::Read(io::ErrorKind::FileTooLarge.into()));
+            }
             let mut unit = self.unit(job, index, false, self.chunk_len());
             // A short stream has a buffer of its own length.
             unit.data.end = unit.data.end.min(job.buf.len());
@@ -342,134 +388,58 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// Reads the job's chunks as they are stored, from `offset` on.
-    fn read_records(&self, job: &mut Job, file: &File, mut offset: u64) -> io::Result<()> {
-        let mut data = &mut job.buf[..];
+    /// Reads the job's chunks from `offset` on: plaintext to be sealed, or records to be opened.
+    fn read_units(&self, job: &mut Job, file: &File, mut offset: u64) -> io::Result<()> {
+        let mut rest = &mut job.buf[..];
         let mut at = 0;
         for batch in job.units.chunks_mut(BATCH) {
             let mut parts: [IoSliceMut; 3 * BATCH] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
-            let mut count = 0;
-            for unit in batch {
-                let (skipped, rest) = std::mem::take(&mut data).split_at_mut(unit.data.end - at);
-                at = unit.data.end;
-                let len = unit.data.len();
-                let begin = skipped.len() - len;
-                parts[count] = IoSliceMut::new(&mut unit.nonce[..self.suite.nonce_len()]);
-                parts[count + 1] = IoSliceMut::new(&mut unit.tag[..self.suite.tag_len()]);
-                parts[count + 2] = IoSliceMut::new(&mut skipped[begin..]);
-                count += 3;
-                data = rest;
-            }
-            let mut left = &mut parts[..count];
-            // An empty file's only chunk has no data, and an empty part at the end would look like the end of the file.
-            while left.iter().any(|part| !part.is_empty()) {
-                match preadv(file, left, offset) {
-                    Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    Ok(n) => {
-                        offset += n as u64;
-                        IoSliceMut::advance_slices(&mut left, n);
-                    }
-                    Err(rustix::io::Errno::INTR) => {}
-                    Err(e) => return Err(e.into()),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn write_to_file(&self, job: &Job, file: &File, first: u64, write_back: bool) -> Result<()> {
-        let plain = plaintext(job);
-        let (offset, len) = match self.op {
-            Op::Open => (first << self.chunk_log2, plain.len()),
-            Op::Seal => {
-                let record = (self.chunk_len() + self.suite.overhead()) as u64;
-                (self.header_len as u64 + first * record, plain.len() + job.units.len() * self.suite.overhead())
-            }
-        };
-        let written = match self.op {
-            Op::Open => write_sparse(file, plain, offset),
-            Op::Seal => {
-                let mut at = offset;
-                self.write_records(job, |parts| {
-                    let n = pwritev(file, parts, at)?;
-                    at += n as u64;
-                    Ok(n)
-                })
-            }
-        };
-        written.map_err(Error::Write)?;
-        if write_back {
-            // On Linux this starts the write-back and keeps what is under it; elsewhere it does no harm.
-            let _ = fadvise(file, offset, NonZeroU64::new(len as u64), Advice::DontNeed);
-        }
-        Ok(())
-    }
-
-    fn write_in_turn(&self, job: &Job, out: &Mutex<StreamOut>, turn: &Condvar, first: u64) -> Result<()> {
-        let waiting = |out: &mut StreamOut| out.next != first && !out.aborted;
-        let mut out = turn.wait_while(lock(out), waiting).unwrap_or_else(|poisoned| poisoned.into_inner());
-        if out.aborted {
-            return Err(Error::Cancelled);
-        }
-        let written = match self.op {
-            Op::Open => out.writer.write_all(plaintext(job)),
-            Op::Seal => self.write_records(job, |parts| out.writer.write_vectored(parts)),
-        };
-        written.map_err(Error::Write)?;
-        out.next += job.units.len() as u64;
-        turn.notify_all();
-        Ok(())
-    }
-
-    /// Writes the job's chunks as they are stored, by calls of `write`, which may take less than it is given.
-    fn write_records(&self, job: &Job, mut write: impl FnMut(&[IoSlice]) -> io::Result<usize>) -> io::Result<()> {
-        for batch in job.units.chunks(BATCH) {
-            let mut parts = [IoSlice::new(&[]); 3 * BATCH];
             for (parts, unit) in parts.chunks_exact_mut(3).zip(batch) {
-                parts[0] = IoSlice::new(&unit.nonce[..self.suite.nonce_len()]);
-                parts[1] = IoSlice::new(&unit.tag[..self.suite.tag_len()]);
-                parts[2] = IoSlice::new(&job.buf[unit.data.clone()]);
-            }
-            let mut left = &mut parts[..3 * batch.len()];
-            // Likewise, it would look like a write of nothing.
-            while left.iter().any(|part| !part.is_empty()) {
-                match write(left) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(n) => IoSlice::advance_slices(&mut left, n),
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(e) => return Err(e),
+                let (head, tail) = std::mem::take(&mut rest).split_at_mut(unit.data.end - at);
+                if self.op == Op::Open {
+                    parts[0] = IoSliceMut::new(&mut unit.nonce[..self.suite.nonce_len()]);
+                    parts[1] = IoSliceMut::new(&mut unit.tag[..self.suite.tag_len()]);
                 }
+                parts[2] = IoSliceMut::new(&mut head[unit.data.start - at..]);
+                (rest, at) = (tail, unit.data.end);
             }
+            offset = read_parts(file, &mut parts, offset)?;
         }
         Ok(())
     }
 }
 
-/// As many chunks as one vectored call moves.
+/// As many chunks as one vectored call reads.
 const BATCH: usize = 32;
 
-/// Writes to a new file, leaving out blocks of zeros: what was sparse, or could have been, becomes sparse.
-pub(crate) fn write_sparse(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    const BLOCK: usize = 64 * 1024;
-    let is_zero = |block: &[u8]| block.chunks(64).all(|part| part == &[0; 64][..part.len()]);
-    let mut at = 0;
-    while at < bytes.len() {
-        let block = |at: usize| &bytes[at..bytes.len().min(at + BLOCK)];
-        let start = at;
-        while at < bytes.len() && !is_zero(block(at)) {
-            at += block(at).len();
-        }
-        file.write_all_at(&bytes[start..at], offset + start as u64)?;
-        if at < bytes.len() {
-            at += block(at).len();
+/// Fills all parts from `offset` on; returns the offset behind them.
+fn read_parts(file: &File, mut parts: &mut [IoSliceMut], mut offset: u64) -> io::Result<u64> {
+    // Empty parts alone would look like the end of the file.
+    while parts.iter().any(|part| !part.is_empty()) {
+        match preadv(file, parts, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => {
+                offset += n as u64;
+                IoSliceMut::advance_slices(&mut parts, n);
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
         }
     }
-    Ok(())
+    Ok(offset)
 }
 
-/// The bytes of a job whose chunks are all whole but the last.
-fn plaintext(job: &Job) -> &[u8] {
-    &job.buf[..job.units.last().map_or(0, |unit| unit.data.end)]
+/// Writes the bytes of these chunks when all before them have been written.
+fn write_in_turn(out: &Mutex<StreamOut>, turn: &Condvar, bytes: &[u8], chunks: Range<u64>) -> Result<()> {
+    let waiting = |out: &mut StreamOut| out.next != chunks.start && !out.aborted;
+    let mut out = turn.wait_while(lock(out), waiting).unwrap_or_else(|poisoned| poisoned.into_inner());
+    if out.aborted {
+        return Err(Error::Cancelled);
+    }
+    out.writer.write_all(bytes).map_err(Error::Write)?;
+    out.next = chunks.end;
+    turn.notify_all();
+    Ok(())
 }
 
 fn chunk_index(unit: &Unit) -> u64 {

@@ -1,6 +1,7 @@
 //! The header: `docs/format.md`, section 2.1, read strictly and written.
 
 use crate::key::FileKeys;
+use crate::layout::Layout;
 use crate::slot::{self, Slot};
 use crate::{Error, Result, Suite};
 use std::io::{self, Read};
@@ -134,6 +135,17 @@ impl Header {
     /// The chunk length, as a power of two.
     pub fn chunk_log2(&self) -> u8 {
         self.chunk_log2
+    }
+
+    /// The layout of a file with this header and a plaintext of so many bytes.
+    pub fn layout_for_plaintext(&self, len: u64) -> Result<Layout> {
+        let layout = Layout::for_plaintext(self.bytes.len(), self.suite, self.chunk_log2, len);
+        layout.ok_or_else(|| Error::Read(io::ErrorKind::FileTooLarge.into()))
+    }
+
+    /// The layout of a file with this header that is so many bytes long.
+    pub fn layout_for_file(&self, len: u64) -> Result<Layout> {
+        Layout::for_file(self.bytes.len(), self.suite, self.chunk_log2, len)
     }
 
     /// The slots in their order.

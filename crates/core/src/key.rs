@@ -1,10 +1,11 @@
 //! Secrets and what is derived from them: `docs/format.md`, sections 3 and 4. All are wiped on drop, none shows in Debug.
 
+use crate::engine::wipe;
 use crate::{Error, Result, Suite};
 use aes_kw::{KeyInit, KwAes256};
-use phalanx_kernels::aes;
-use phalanx_kernels::keccak::Kmac256;
-use std::fmt;
+use phalanx_kernels::keccak::{self, Kmac256, Label, RATE};
+use std::sync::LazyLock;
+use std::{fmt, iter};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// The length of a wrapped 32-byte key (RFC 3394).
@@ -49,28 +50,15 @@ impl SecretKey {
 
     /// The keys of a file whose file key this is.
     pub fn file_keys(&self, suite: Suite) -> FileKeys {
-        let (encrypt, mac) = self.split(suite, b"phalanx v1 file keys");
-        FileKeys {
-            header: Kmac256::new(&mac[..], b"phalanx v1 header"),
-            content: ContentKeys::new(suite, &encrypt, &mac, b"phalanx v1 chunk"),
-        }
+        static LABEL: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 file keys"));
+        static HEADER: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 header"));
+        let content = ContentKeys::derive(keccak::Level::Portable, suite, &LABEL, iter::once(self)).remove(0);
+        FileKeys { header: HEADER.key(&content.mac), content }
     }
 
     /// The keys of the messages whose user's key this is.
     pub fn message_keys(&self, suite: Suite) -> ContentKeys {
-        let (encrypt, mac) = self.split(suite, b"phalanx v1 message keys");
-        ContentKeys::new(suite, &encrypt, &mac, b"phalanx v1 message")
-    }
-
-    /// K_encrypt, padded with zeros to 32 bytes, and K_mac.
-    fn split(&self, suite: Suite, label: &[u8]) -> (Zeroizing<[u8; 32]>, Zeroizing<[u8; 32]>) {
-        let n = suite.key_len();
-        let mut both = Zeroizing::new([0; 64]);
-        Kmac256::new(&self.0, label).derive(&[suite.id()], &mut both[..n + 32]);
-        let (mut encrypt, mut mac) = (Zeroizing::new([0; 32]), Zeroizing::new([0; 32]));
-        encrypt[..n].copy_from_slice(&both[..n]);
-        mac.copy_from_slice(&both[n..n + 32]);
-        (encrypt, mac)
+        ContentKeys::of_messages(keccak::Level::Portable, suite, iter::once(self)).remove(0)
     }
 }
 
@@ -135,21 +123,55 @@ impl FileKeys {
     }
 }
 
-/// The keys of one file's chunks or of one user's messages, made ready for the CPU's kernels once.
-#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+/// The keys of one file's chunks or of one user's messages, as the format derives them: an engine expands them as it needs them.
+#[derive(Clone)]
 pub struct ContentKeys {
-    #[zeroize(skip)]
     suite: Suite,
     encrypt: [u8; 32],
     mac: [u8; 32],
-    schedule: aes::Key,
-    tagger: Kmac256,
 }
 
 impl ContentKeys {
-    fn new(suite: Suite, encrypt: &[u8; 32], mac: &[u8; 32], label: &[u8]) -> Self {
-        let schedule = aes::Key::new(&encrypt[..suite.key_len()]);
-        Self { suite, encrypt: *encrypt, mac: *mac, schedule, tagger: Kmac256::new(mac, label) }
+    /// [`SecretKey::message_keys`] of many users, derived side by side.
+    pub(crate) fn of_messages<'a>(
+        level: keccak::Level,
+        suite: Suite,
+        users: impl ExactSizeIterator<Item = &'a SecretKey>,
+    ) -> Vec<Self> {
+        static LABEL: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 message keys"));
+        Self::derive(level, suite, &LABEL, users)
+    }
+
+    /// K_encrypt ‖ K_mac of each secret.
+    fn derive<'a>(
+        level: keccak::Level,
+        suite: Suite,
+        label: &Label,
+        secrets: impl ExactSizeIterator<Item = &'a SecretKey>,
+    ) -> Vec<Self> {
+        /// The secret's block, and the suite.
+        const INPUT: usize = RATE + 1;
+        let mut keys = vec![Self { suite, encrypt: [0; 32], mac: [0; 32] }; secrets.len()];
+        let mut inputs = vec![suite.id(); secrets.len() * INPUT];
+        for (input, secret) in inputs.chunks_mut(INPUT).zip(secrets) {
+            keccak::key_block(&secret.0, input.first_chunk_mut().expect("longer than a block"));
+        }
+        let each = inputs.chunks(INPUT).map(|input| (label.unkeyed(), input));
+        // The length enters the computation.
+        match suite.key_len() {
+            32 => keccak::kmac256_each(level, each, |i, both: &[u8; 64]| keys[i].fill(both)),
+            24 => keccak::kmac256_each(level, each, |i, both: &[u8; 56]| keys[i].fill(both)),
+            _ => keccak::kmac256_each(level, each, |i, both: &[u8; 48]| keys[i].fill(both)),
+        }
+        wipe(&mut inputs);
+        keys
+    }
+
+    /// Takes over K_encrypt ‖ K_mac.
+    fn fill(&mut self, both: &[u8]) {
+        let (encrypt, mac) = both.split_at(self.suite.key_len());
+        self.encrypt[..encrypt.len()].copy_from_slice(encrypt);
+        self.mac.copy_from_slice(mac);
     }
 
     /// K_encrypt: as many bytes as the suite's AES key has.
@@ -157,19 +179,16 @@ impl ContentKeys {
         &self.encrypt[..self.suite.key_len()]
     }
 
-    /// K_mac.
+    /// K_mac. The chunks and messages of suite 4 do not use it.
     pub fn mac(&self) -> &[u8; 32] {
         &self.mac
     }
+}
 
-    /// K_encrypt, expanded.
-    pub fn schedule(&self) -> &aes::Key {
-        &self.schedule
-    }
-
-    /// KMAC256 under K_mac with the label of chunks, or of messages.
-    pub fn tagger(&self) -> &Kmac256 {
-        &self.tagger
+impl Drop for ContentKeys {
+    fn drop(&mut self) {
+        wipe(&mut self.encrypt);
+        wipe(&mut self.mac);
     }
 }
 

@@ -15,12 +15,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout that a plaintext of `plaintext_len` bytes gets; `None` where the file would be longer than 2^63 − 1 bytes.
+    /// The layout that a plaintext of `plaintext_len` bytes gets; `None` where the file would be longer than 2^63 − 1
+    /// bytes, or than the suite allows.
     pub fn for_plaintext(header_len: usize, suite: Suite, chunk_log2: u8, plaintext_len: u64) -> Option<Self> {
         let chunk_len = 1u64 << chunk_log2;
         let overhead = suite.overhead() as u64;
         let header_len = header_len as u64;
-        let chunks = plaintext_len.div_ceil(chunk_len).max(1);
+        let chunks = Some(plaintext_len.div_ceil(chunk_len).max(1)).filter(|chunks| *chunks <= suite.max_chunks())?;
         let file_len = chunks.checked_mul(overhead)?.checked_add(plaintext_len)?.checked_add(header_len)?;
         i64::try_from(file_len).ok()?;
         Some(Self { header_len, chunk_len, overhead, chunks, plaintext_len })
@@ -79,30 +80,34 @@ impl Layout {
 mod tests {
     use super::*;
 
-    const SUITE: Suite = Suite::Aes256CtrSha3;
+    /// One of each kind: their nonces and tags differ in length.
+    const SUITES: [Suite; 2] = [Suite::Aes256CtrSha3, Suite::Aes256Gcm];
 
     #[test]
     fn plaintext_and_file_lengths_agree() {
-        for log2 in [12, 13, 20, 24] {
+        for (log2, suite) in [12, 13, 20, 24].into_iter().flat_map(|log2| SUITES.map(|suite| (log2, suite))) {
             let c = 1u64 << log2;
-            for len in [0, 1, 47, 48, 49, c - 1, c, c + 1, 2 * c - 1, 2 * c, 2 * c + 1, 9 * c, (1 << 40) + 7] {
-                let a = Layout::for_plaintext(100, SUITE, log2, len).unwrap();
-                assert_eq!(a, Layout::for_file(100, SUITE, log2, a.file_len()).unwrap(), "{log2} {len}");
-                assert_eq!(a.file_len(), 100 + len + 48 * len.div_ceil(c).max(1));
+            let head = if suite == Suite::Aes256Gcm { 28 } else { 48 };
+            for len in [0, 1, 27, 47, 48, 49, c - 1, c, c + 1, 2 * c - 1, 2 * c, 2 * c + 1, 9 * c, (1 << 40) + 7] {
+                let a = Layout::for_plaintext(100, suite, log2, len).unwrap();
+                assert_eq!(a, Layout::for_file(100, suite, log2, a.file_len()).unwrap(), "{log2} {len}");
+                assert_eq!(a.file_len(), 100 + len + head * len.div_ceil(c).max(1));
                 let last = a.chunks() - 1;
                 assert!(a.is_last(last));
                 assert_eq!(a.plaintext_offset(last) + a.data_len(last) as u64, len);
-                assert_eq!(a.file_offset(last) + 48 + a.data_len(last) as u64, a.file_len());
+                assert_eq!(a.file_offset(last) + head + a.data_len(last) as u64, a.file_len());
             }
         }
     }
 
     #[test]
     fn a_length_is_lawful_exactly_when_some_plaintext_has_it() {
-        let lawful: std::collections::HashSet<u64> =
-            (0..3 * 4096).map(|n| Layout::for_plaintext(60, SUITE, 12, n).unwrap().file_len()).collect();
-        for len in 0..60 + 3 * (4096 + 48) {
-            assert_eq!(Layout::for_file(60, SUITE, 12, len).is_ok(), lawful.contains(&len), "{len}");
+        for suite in SUITES {
+            let lawful: std::collections::HashSet<u64> =
+                (0..3 * 4096).map(|n| Layout::for_plaintext(60, suite, 12, n).unwrap().file_len()).collect();
+            for len in 0..60 + 3 * (4096 + suite.overhead() as u64) {
+                assert_eq!(Layout::for_file(60, suite, 12, len).is_ok(), lawful.contains(&len), "{len}");
+            }
         }
     }
 
@@ -110,10 +115,14 @@ mod tests {
     fn nothing_overflows() {
         for len in [u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1, (1 << 63) - 1000] {
             for log2 in [12, 24] {
-                let _ = Layout::for_plaintext(65536, SUITE, log2, len);
-                let _ = Layout::for_file(65536, SUITE, log2, len);
+                let _ = Layout::for_plaintext(65536, SUITES[0], log2, len);
+                let _ = Layout::for_file(65536, SUITES[0], log2, len);
             }
         }
-        assert!(Layout::for_plaintext(60, SUITE, 12, (1 << 63) - 1).is_none());
+        assert!(Layout::for_plaintext(60, SUITES[0], 12, (1 << 63) - 1).is_none());
+        let most = 1 << (32 + 12);
+        assert!(Layout::for_plaintext(60, Suite::Aes256Gcm, 12, most).is_some());
+        assert!(Layout::for_plaintext(60, Suite::Aes256Gcm, 12, most + 1).is_none());
+        assert!(Layout::for_plaintext(60, SUITES[0], 12, most + 1).is_some());
     }
 }

@@ -8,19 +8,27 @@
 #![deny(missing_docs)]
 
 pub mod access;
+pub mod bare;
+pub mod batch;
 pub mod chunk;
+pub mod coalescer;
 pub mod cpu;
+mod ctr_sha3;
+mod disk;
 pub mod dispatcher;
 pub mod engine;
 pub mod error;
 pub mod file;
+mod gcm;
 pub mod header;
 pub mod input;
 pub mod key;
 pub mod keyring;
 pub mod layout;
+pub mod message;
 pub mod output;
 pub mod salvage;
+mod share;
 pub mod slot;
 pub mod stream;
 pub mod suite;

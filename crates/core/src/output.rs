@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 /// A file in the making. Dropped without [`Output::commit`], it leaves nothing behind.
 #[derive(Debug)]
@@ -37,6 +37,9 @@ pub enum Existing {
 /// The temporary files of this process, for [`remove_unfinished`].
 static UNFINISHED: Mutex<Vec<(Arc<File>, String)>> = Mutex::new(Vec::new());
 
+/// Shared while a file begins or takes its name, so that a signal's clean-up comes before or after, and not between.
+static STEPS: RwLock<()> = RwLock::new(());
+
 impl Output {
     /// Begins a file that will be named `path`, with the permissions `mode` as far as the umask allows.
     ///
@@ -52,9 +55,9 @@ impl Output {
     /// Begins a file that will be named `name` in an opened folder.
     pub fn create_in(dir: Arc<File>, name: &OsStr, existing: Existing, mode: u32) -> Result<Self> {
         check_target(&dir, name, existing)?;
-        let mut unfinished = unfinished();
+        let _step = step();
         let (temporary, file) = create_temporary(&dir, name, mode)?;
-        unfinished.push((dir.clone(), temporary.clone()));
+        unfinished().push((dir.clone(), temporary.clone()));
         Ok(Self { dir, name: name.to_owned(), temporary, file })
     }
 
@@ -102,14 +105,13 @@ impl Output {
     }
 
     fn take_name(&self, existing: Existing) -> Result<()> {
-        // Held until the file is no longer unfinished, so that a signal's clean-up comes before or after, not between.
-        let mut unfinished = unfinished();
+        let _step = step();
         if !is_named(&self.file, &self.dir, &self.temporary)? {
             let taken = io::Error::new(io::ErrorKind::ResourceBusy, "another run removed the temporary file");
             return Err(Error::Write(taken));
         }
         self.rename(existing)?;
-        forget(&mut unfinished, &self.dir, &self.temporary);
+        forget(&self.dir, &self.temporary);
         Ok(())
     }
 
@@ -139,8 +141,8 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        let mut unfinished = unfinished();
-        if forget(&mut unfinished, &self.dir, &self.temporary) {
+        let _step = step();
+        if forget(&self.dir, &self.temporary) {
             let _ = fs::unlinkat(&self.dir, &*self.temporary, AtFlags::empty());
         }
     }
@@ -150,11 +152,15 @@ impl Drop for Output {
 /// dropped: for a process that is about to end by a signal.
 #[must_use]
 pub fn remove_unfinished() -> impl Sized {
-    let mut unfinished = unfinished();
-    for (dir, name) in unfinished.drain(..) {
+    let no_step = STEPS.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    for (dir, name) in unfinished().drain(..) {
         let _ = fs::unlinkat(&*dir, &*name, AtFlags::empty());
     }
-    unfinished
+    no_step
+}
+
+fn step() -> RwLockReadGuard<'static, ()> {
+    STEPS.read().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn unfinished() -> MutexGuard<'static, Vec<(Arc<File>, String)>> {
@@ -162,7 +168,8 @@ fn unfinished() -> MutexGuard<'static, Vec<(Arc<File>, String)>> {
 }
 
 /// Takes a file off the list; says whether it was there.
-fn forget(unfinished: &mut Vec<(Arc<File>, String)>, dir: &Arc<File>, name: &str) -> bool {
+fn forget(dir: &Arc<File>, name: &str) -> bool {
+    let mut unfinished = unfinished();
     let found = unfinished.iter().position(|(d, n)| Arc::ptr_eq(d, dir) && n == name);
     found.map(|i| unfinished.swap_remove(i)).is_some()
 }
@@ -304,13 +311,16 @@ fn copy_xattrs(from: &File, to: &File) {
     const ACL: &str = "system.posix_acl_access";
     let list = || {
         let mut names = vec![0; fs::flistxattr_query(from)?];
+        if names.is_empty() {
+            return Ok(names);
+        }
         let len = fs::flistxattr(from, &mut names[..])?;
         names.truncate(len);
         Ok::<_, Errno>(names)
     };
     let names = list().unwrap_or_default();
     let names = || names.split(|b| *b == 0).filter(|name| !name.is_empty());
-    if !names().any(|name| name == ACL.as_bytes()) {
+    if !names().any(|name| name == ACL.as_bytes()) && fs::fgetxattr_query(to, ACL).is_ok() {
         // One that the folder gave to its new file would let others in whom the input keeps out.
         let _ = fs::fremovexattr(to, ACL);
     }

@@ -1,7 +1,8 @@
 //! Saving what is intact of a damaged file, chunk by chunk.
 
+use crate::disk::write_sparse;
 use crate::engine::{Bind, Engine, Job, Op, Unit};
-use crate::file::{Progress, write_sparse};
+use crate::file::Progress;
 use crate::header::Header;
 use crate::key::FileKeys;
 use crate::{Error, Result};

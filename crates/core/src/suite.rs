@@ -11,11 +11,13 @@ pub enum Suite {
     Aes192CtrSha3 = 2,
     /// AES-128-CTR + SHA-3.
     Aes128CtrSha3 = 3,
+    /// AES-256-GCM: on CPUs only, for what is written once, with a tag of 128 bits that does not commit to the key.
+    Aes256Gcm = 4,
 }
 
 impl Suite {
     /// Every suite, in the order of its number.
-    pub const ALL: &[Suite] = &[Suite::Aes256CtrSha3, Suite::Aes192CtrSha3, Suite::Aes128CtrSha3];
+    pub const ALL: &[Suite] = &[Suite::Aes256CtrSha3, Suite::Aes192CtrSha3, Suite::Aes128CtrSha3, Suite::Aes256Gcm];
 
     /// The suite of a header's byte.
     pub fn from_id(id: u8) -> Option<Self> {
@@ -30,7 +32,7 @@ impl Suite {
     /// The length of the AES key in bytes.
     pub fn key_len(self) -> usize {
         match self {
-            Suite::Aes256CtrSha3 => 32,
+            Suite::Aes256CtrSha3 | Suite::Aes256Gcm => 32,
             Suite::Aes192CtrSha3 => 24,
             Suite::Aes128CtrSha3 => 16,
         }
@@ -38,17 +40,27 @@ impl Suite {
 
     /// The length of a stored nonce in bytes.
     pub fn nonce_len(self) -> usize {
-        16
+        if self == Suite::Aes256Gcm { 12 } else { 16 }
     }
 
     /// The length of a stored tag in bytes.
     pub fn tag_len(self) -> usize {
-        32
+        if self == Suite::Aes256Gcm { 16 } else { 32 }
     }
 
     /// What a stored chunk or message is longer than its plaintext, in bytes.
     pub fn overhead(self) -> usize {
         self.nonce_len() + self.tag_len()
+    }
+
+    /// The longest plaintext of a message in bytes: AES-GCM's (SP 800-38D, section 5.2.1.1), or what memory holds.
+    pub fn longest_message(self) -> usize {
+        if self == Suite::Aes256Gcm { usize::try_from((1u64 << 36) - 32).unwrap_or(usize::MAX) } else { usize::MAX }
+    }
+
+    /// As many chunks as may be sealed under one file key: random nonces of 96 bits must not meet.
+    pub fn max_chunks(self) -> u64 {
+        if self == Suite::Aes256Gcm { 1 << 32 } else { u64::MAX }
     }
 
     /// The suite's name in words.
@@ -57,6 +69,7 @@ impl Suite {
             Suite::Aes256CtrSha3 => "AES-256-CTR + SHA-3",
             Suite::Aes192CtrSha3 => "AES-192-CTR + SHA-3",
             Suite::Aes128CtrSha3 => "AES-128-CTR + SHA-3",
+            Suite::Aes256Gcm => "AES-256-GCM",
         }
     }
 }

@@ -21,7 +21,9 @@ use std::sync::{Arc, Mutex};
 
 const KEY: [u8; 32] = [42; 32];
 const CHUNK: usize = 4096;
-const RECORD: usize = CHUNK + 48;
+
+/// One of each kind: their nonces and tags differ in length.
+const SUITES: [Suite; 2] = [Suite::Aes256CtrSha3, Suite::Aes256Gcm];
 
 fn key() -> SecretKey {
     SecretKey::from_slice(&KEY).unwrap()
@@ -32,8 +34,8 @@ fn dispatcher() -> Dispatcher {
 }
 
 /// A new file of chunks of 4 KiB under the key.
-fn protected(plain: &[u8]) -> Vec<u8> {
-    let (header, keys) = new_header(Suite::default(), 12, &[Recipient::key(&key())]).unwrap();
+fn protected(suite: Suite, plain: &[u8]) -> Vec<u8> {
+    let (header, keys) = new_header(suite, 12, &[Recipient::key(&key())]).unwrap();
     let stored = Mutex::new(Vec::new());
     let sink = Sink::Stream(Box::new(Collect(&stored)));
     file::seal(&dispatcher(), &header, &keys, Source::stream(plain), sink, &()).unwrap();
@@ -78,65 +80,75 @@ fn refused(stored: &[u8], plain: &[u8], what: &str) {
 
 #[test]
 fn every_flipped_bit_is_found() {
-    let plain = painted(2 * CHUNK + 10);
-    let stored = protected(&plain);
-    assert_eq!(open(&stored).1, plain);
-    for bit in 0..stored.len() * 8 {
-        let mut altered = stored.clone();
-        altered[bit / 8] ^= 1 << (bit % 8);
-        refused(&altered, &plain, &format!("bit {bit}"));
+    for suite in SUITES {
+        let plain = painted(2 * CHUNK + 10);
+        let stored = protected(suite, &plain);
+        assert_eq!(open(&stored).1, plain);
+        for bit in 0..stored.len() * 8 {
+            let mut altered = stored.clone();
+            altered[bit / 8] ^= 1 << (bit % 8);
+            refused(&altered, &plain, &format!("bit {bit}"));
+        }
     }
 }
 
 #[test]
 fn every_truncation_and_extension_is_found() {
-    for len in [0, 1, CHUNK, CHUNK + 1, 2 * CHUNK] {
-        let plain = painted(len);
-        let stored = protected(&plain);
-        for cut in 0..stored.len() {
-            refused(&stored[..cut], &plain, &format!("{len}: cut to {cut}"));
-        }
-        let other = protected(&plain);
-        for more in [&[0][..], &[0; 48], &[0; 49], &[0; RECORD], &stored[stored.len() - 49..], &other, &stored] {
-            refused(&[&stored, more].concat(), &plain, &format!("{len}: {} bytes more", more.len()));
+    for suite in SUITES {
+        for len in [0, 1, CHUNK, CHUNK + 1, 2 * CHUNK] {
+            let plain = painted(len);
+            let stored = protected(suite, &plain);
+            for cut in 0..stored.len() {
+                refused(&stored[..cut], &plain, &format!("{len}: cut to {cut}"));
+            }
+            let other = protected(suite, &plain);
+            let zeros = vec![0; CHUNK + suite.overhead()];
+            let head = suite.overhead();
+            let one_byte = &stored[stored.len() - head - 1..];
+            for more in [&[0], &zeros[..head], &zeros[..head + 1], &zeros, one_byte, &other, &stored] {
+                refused(&[&stored, more].concat(), &plain, &format!("{len}: {} bytes more", more.len()));
+            }
         }
     }
 }
 
 #[test]
 fn chunks_out_of_place_are_found() {
-    let plain: Vec<u8> = painted(4 * CHUNK + 100);
-    let (stored, other) = (protected(&plain), protected(&plain));
-    let header = stored.len() - 4 * RECORD - 148;
-    let records = |file: &[u8]| -> Vec<Vec<u8>> { file[header..].chunks(RECORD).map(<[u8]>::to_vec).collect() };
-    let (own, foreign) = (records(&stored), records(&other));
-    let with = |chunks: &[Vec<u8>]| [&stored[..header], &chunks.concat()].concat();
-    assert_eq!(open(&with(&own)).1, plain);
-    for i in 0..own.len() {
-        for j in 0..own.len() {
-            let mut chunks = own.clone();
-            if i != j {
-                chunks.swap(i, j);
-                refused(&with(&chunks), &plain, &format!("{i} and {j} swapped"));
+    for suite in SUITES {
+        let plain: Vec<u8> = painted(4 * CHUNK + 100);
+        let (stored, other) = (protected(suite, &plain), protected(suite, &plain));
+        let record = CHUNK + suite.overhead();
+        let header = stored.len() - 4 * record - 100 - suite.overhead();
+        let records = |file: &[u8]| -> Vec<Vec<u8>> { file[header..].chunks(record).map(<[u8]>::to_vec).collect() };
+        let (own, foreign) = (records(&stored), records(&other));
+        let with = |chunks: &[Vec<u8>]| [&stored[..header], &chunks.concat()].concat();
+        assert_eq!(open(&with(&own)).1, plain);
+        for i in 0..own.len() {
+            for j in 0..own.len() {
+                let mut chunks = own.clone();
+                if i != j {
+                    chunks.swap(i, j);
+                    refused(&with(&chunks), &plain, &format!("{i} and {j} swapped"));
+                }
+                let mut chunks = own.clone();
+                chunks.insert(j, own[i].clone());
+                refused(&with(&chunks), &plain, &format!("{i} repeated before {j}"));
             }
             let mut chunks = own.clone();
-            chunks.insert(j, own[i].clone());
-            refused(&with(&chunks), &plain, &format!("{i} repeated before {j}"));
+            chunks.remove(i);
+            refused(&with(&chunks), &plain, &format!("{i} dropped"));
+            let mut chunks = own.clone();
+            chunks[i] = foreign[i].clone();
+            refused(&with(&chunks), &plain, &format!("{i} of another file under the same key"));
         }
-        let mut chunks = own.clone();
-        chunks.remove(i);
-        refused(&with(&chunks), &plain, &format!("{i} dropped"));
-        let mut chunks = own.clone();
-        chunks[i] = foreign[i].clone();
-        refused(&with(&chunks), &plain, &format!("{i} of another file under the same key"));
+        // The header of one with the chunks of the other, and slots of one in the header of the other.
+        refused(&[&other[..header], &stored[header..]].concat(), &plain, "another's header");
+        let mut mixed = stored.clone();
+        mixed[18..header - 32].copy_from_slice(&other[18..header - 32]);
+        refused(&mixed, &plain, "another's slot");
+        mixed[header - 32..header].copy_from_slice(&other[header - 32..header]);
+        refused(&mixed, &plain, "another's slot and tag");
     }
-    // The header of one with the chunks of the other, and slots of one in the header of the other.
-    refused(&[&other[..header], &stored[header..]].concat(), &plain, "another's header");
-    let mut mixed = stored.clone();
-    mixed[18..header - 32].copy_from_slice(&other[18..header - 32]);
-    refused(&mixed, &plain, "another's slot");
-    mixed[header - 32..header].copy_from_slice(&other[header - 32..header]);
-    refused(&mixed, &plain, "another's slot and tag");
 }
 
 /// Salvages; returns what was found, and the output.
@@ -154,50 +166,58 @@ fn save(stored: &[u8]) -> (Result<Salvage>, Vec<u8>) {
 
 #[test]
 fn salvage_saves_what_is_intact() {
-    for len in [0, 1, CHUNK, 3 * CHUNK, 3 * CHUNK + 10] {
-        let plain = painted(len);
-        let stored = protected(&plain);
-        let (found, output) = save(&stored);
-        assert!(found.unwrap().is_intact() && output == plain, "{len}");
-    }
+    for suite in SUITES {
+        for len in [0, 1, CHUNK, 3 * CHUNK, 3 * CHUNK + 10] {
+            let plain = painted(len);
+            let stored = protected(suite, &plain);
+            let (found, output) = save(&stored);
+            assert!(found.unwrap().is_intact() && output == plain, "{len}");
+        }
 
-    let plain = painted(5 * CHUNK + 10);
-    let stored = protected(&plain);
-    let header = stored.len() - 5 * RECORD - 58;
-    let zeroed = |ranges: &[Range<usize>], len: usize| {
-        let mut bytes = plain[..len].to_vec();
-        ranges.iter().for_each(|r| bytes[r.clone()].fill(0));
-        bytes
-    };
-    let check = |altered: &[u8], lost: &[Range<usize>], len: usize, whole_length: bool| {
-        let (found, output) = save(altered);
+        let plain = painted(5 * CHUNK + 10);
+        let stored = protected(suite, &plain);
+        let record = CHUNK + suite.overhead();
+        let header = stored.len() - 5 * record - 10 - suite.overhead();
+        let zeroed = |ranges: &[Range<usize>], len: usize| {
+            let mut bytes = plain[..len].to_vec();
+            ranges.iter().for_each(|r| bytes[r.clone()].fill(0));
+            bytes
+        };
+        let check = |altered: &[u8], lost: &[Range<usize>], len: usize, whole_length: bool| {
+            let (found, output) = save(altered);
+            let found = found.unwrap();
+            let expected: Vec<Range<u64>> = lost.iter().map(|r| r.start as u64..r.end as u64).collect();
+            assert_eq!((&found.lost, found.whole_length), (&expected, whole_length));
+            assert_eq!(found.saved as usize, len - lost.iter().map(Range::len).sum::<usize>());
+            assert!(output == zeroed(lost, len));
+        };
+        let flipped = |chunks: &[usize]| {
+            let mut altered = stored.clone();
+            chunks.iter().for_each(|i| altered[header + i * record + suite.overhead() + 2] ^= 1);
+            altered
+        };
+        let lost = |i: usize| i * CHUNK..(i + 1) * CHUNK;
+        check(&flipped(&[0]), &[lost(0)], plain.len(), true);
+        check(&flipped(&[1, 2, 4]), &[CHUNK..3 * CHUNK, lost(4)], plain.len(), true);
+        check(&flipped(&[5]), &[5 * CHUNK..plain.len()], plain.len(), false);
+        // Cut at a chunk's edge: all that is left is whole, but the end is not known.
+        check(&stored[..header + 3 * record], &[], 3 * CHUNK, false);
+        // Cut within a chunk, and within a chunk's nonce and tag.
+        check(
+            &stored[..header + 3 * record + suite.overhead() + 1000],
+            &[3 * CHUNK..3 * CHUNK + 1000],
+            3 * CHUNK + 1000,
+            false,
+        );
+        check(&stored[..header + 3 * record + suite.overhead() - 1], &[], 3 * CHUNK, false);
+        // Extended behind a last chunk that is whole.
+        let (plain, stored) = (painted(2 * CHUNK), protected(suite, &painted(2 * CHUNK)));
+        let (found, output) = save(&[&stored[..], &vec![0; suite.overhead() + 12]].concat());
         let found = found.unwrap();
-        let expected: Vec<Range<u64>> = lost.iter().map(|r| r.start as u64..r.end as u64).collect();
-        assert_eq!((&found.lost, found.whole_length), (&expected, whole_length));
-        assert_eq!(found.saved as usize, len - lost.iter().map(Range::len).sum::<usize>());
-        assert!(output == zeroed(lost, len));
-    };
-    let flipped = |chunks: &[usize]| {
-        let mut altered = stored.clone();
-        chunks.iter().for_each(|i| altered[header + i * RECORD + 50] ^= 1);
-        altered
-    };
-    let lost = |i: usize| i * CHUNK..(i + 1) * CHUNK;
-    check(&flipped(&[0]), &[lost(0)], plain.len(), true);
-    check(&flipped(&[1, 2, 4]), &[CHUNK..3 * CHUNK, lost(4)], plain.len(), true);
-    check(&flipped(&[5]), &[5 * CHUNK..plain.len()], plain.len(), false);
-    // Cut at a chunk's edge: all that is left is whole, but the end is not known.
-    check(&stored[..header + 3 * RECORD], &[], 3 * CHUNK, false);
-    // Cut within a chunk, and within a chunk's nonce and tag.
-    check(&stored[..header + 3 * RECORD + 1048], &[3 * CHUNK..3 * CHUNK + 1000], 3 * CHUNK + 1000, false);
-    check(&stored[..header + 3 * RECORD + 47], &[], 3 * CHUNK, false);
-    // Extended behind a last chunk that is whole.
-    let (plain, stored) = (painted(2 * CHUNK), protected(&painted(2 * CHUNK)));
-    let (found, output) = save(&[&stored[..], &[0; 60]].concat());
-    let found = found.unwrap();
-    assert!(!found.is_intact() && output[..2 * CHUNK] == plain && output[2 * CHUNK..] == [0; 12]);
-    // Nothing left to save.
-    let mut dead = protected(&painted(100));
-    *dead.last_mut().unwrap() ^= 1;
-    assert!(matches!(save(&dead).0, Err(Error::Altered(0))));
+        assert!(!found.is_intact() && output[..2 * CHUNK] == plain && output[2 * CHUNK..] == [0; 12]);
+        // Nothing left to save.
+        let mut dead = protected(suite, &painted(100));
+        *dead.last_mut().unwrap() ^= 1;
+        assert!(matches!(save(&dead).0, Err(Error::Altered(0))));
+    }
 }

@@ -12,7 +12,7 @@ pub(super) fn add(all: &mut Scenarios) {
 }
 
 fn lengths(all: &mut Scenarios) {
-    for (chunk_log2, len, what) in [
+    let lengths = [
         (12, 0, "one chunk without ciphertext"),
         (12, 1, "one byte"),
         (12, 15, "a byte less than a block"),
@@ -32,28 +32,33 @@ fn lengths(all: &mut Scenarios) {
         (13, 8193, "the last chunk holds one byte"),
         (13, 16384, "exactly two chunks"),
         (13, 17000, "three chunks, the last ragged"),
-    ] {
-        let name = format!("len-{len}-chunk-{chunk_log2}");
-        let comment = format!("{len} bytes in chunks of 2^{chunk_log2}: {what}");
-        let recipe = for_len(recipe(&name, 1, chunk_log2, vec![key_slot()]), len);
-        all.accept(&name, &comment, Hand::key(), &recipe, &painted(len));
+    ];
+    for suite in [1, 4] {
+        for (chunk_log2, len, what) in lengths {
+            let name = format!("{}len-{len}-chunk-{chunk_log2}", prefix(suite));
+            let comment = format!("{len} bytes in chunks of 2^{chunk_log2}: {what}");
+            let recipe = for_len(recipe(&name, suite, chunk_log2, vec![key_slot()]), len);
+            all.accept(&name, &comment, Hand::key(), &recipe, &painted(len));
+        }
     }
 }
 
 fn suites_and_chunk_sizes(all: &mut Scenarios) {
-    for (suite, bits) in [(1, 256), (2, 192), (3, 128)] {
+    for (suite, cipher) in [(1, "AES-256-CTR"), (2, "AES-192-CTR"), (3, "AES-128-CTR"), (4, "AES-256-GCM")] {
         for len in [0, 33, 5000] {
             let name = format!("suite-{suite}-len-{len}");
-            let comment = format!("suite {suite}, AES-{bits}-CTR: {len} bytes in chunks of 2^12");
+            let comment = format!("suite {suite}, {cipher}: {len} bytes in chunks of 2^12");
             let recipe = for_len(recipe(&name, suite, 12, vec![key_slot()]), len);
             all.accept(&name, &comment, Hand::key(), &recipe, &painted(len));
         }
     }
-    for (chunk_log2, len) in [(14, 9000), (16, 12288), (20, 5000), (24, 100)] {
-        let name = format!("chunk-{chunk_log2}-len-{len}");
-        let comment = format!("chunks of 2^{chunk_log2}: {len} bytes in one chunk");
-        let recipe = for_len(recipe(&name, 1, chunk_log2, vec![key_slot()]), len);
-        all.accept(&name, &comment, Hand::key(), &recipe, &painted(len));
+    for suite in [1, 4] {
+        for (chunk_log2, len) in [(14, 9000), (16, 12288), (20, 5000), (24, 100)] {
+            let name = format!("{}chunk-{chunk_log2}-len-{len}", prefix(suite));
+            let comment = format!("chunks of 2^{chunk_log2}: {len} bytes in one chunk");
+            let recipe = for_len(recipe(&name, suite, chunk_log2, vec![key_slot()]), len);
+            all.accept(&name, &comment, Hand::key(), &recipe, &painted(len));
+        }
     }
 }
 
@@ -197,15 +202,21 @@ fn counters(all: &mut Scenarios) {
         ("counter-zero", "00000000000000000000000000000000", "begins at 0"),
     ] {
         let nonce = u128::from_str_radix(nonce, 16).unwrap().to_be_bytes();
-        let recipe = Recipe { nonces: vec![nonce], ..recipe(name, 1, 13, vec![key_slot()]) };
+        let recipe = Recipe { nonces: vec![nonce.to_vec()], ..recipe(name, 1, 13, vec![key_slot()]) };
         let comment = format!("the counter block {comment}");
         all.accept(name, &comment, Hand::key(), &recipe, &painted(4200));
+    }
+    for (name, byte) in [("ones", 0xFF), ("zeros", 0)] {
+        let name = format!("suite-4-nonce-all-{name}");
+        let recipe = Recipe { nonces: vec![vec![byte; 12]], ..recipe(&name, 4, 13, vec![key_slot()]) };
+        let comment = "GCM counts in the 32 bits behind the nonce, from 1";
+        all.accept(&name, comment, Hand::key(), &recipe, &painted(8192));
     }
 }
 
 /// The example that `docs/format.md` works out.
 fn worked_recipe() -> (Recipe, [u8; 32], Vec<u8>) {
-    let count = |from: u8| std::array::from_fn(|i| from + i as u8);
+    let count = |from: u8| (0..16).map(|i| from + i).collect();
     let key: [u8; 32] = std::array::from_fn(|i| i as u8);
     let recipe = Recipe {
         file_key: std::array::from_fn(|i| 0x20 + i as u8),

@@ -1,33 +1,54 @@
 //! Steps 5 and 6 of section 5: cut, extended and altered files, whose header is sound.
 
 use super::*;
-use reference::CHUNK_OVERHEAD;
 
 pub(super) fn add(all: &mut Scenarios) {
-    flipped_bits(all);
-    moved(all);
-    cut(all);
-    extended(all);
-    wrongly_made(all);
-    one_chunk(all);
+    for suite in [1, 4] {
+        let mut of_suite = OfSuite { all, suite };
+        flipped_bits(&mut of_suite);
+        moved(&mut of_suite);
+        cut(&mut of_suite);
+        extended(&mut of_suite);
+        wrongly_made(&mut of_suite);
+        empty(&mut of_suite);
+    }
+    slices(all);
+    not_as_suite_4_is(all);
 }
 
-/// What all of these begin with: suite 1, chunks of 4096, one key slot.
-fn plan(name: &str) -> Recipe {
-    recipe(name, 1, 12, vec![key_slot()])
+/// The scenarios of one suite.
+struct OfSuite<'a> {
+    all: &'a mut Scenarios,
+    suite: u8,
+}
+
+impl OfSuite<'_> {
+    /// What all of these begin with: chunks of 4096, one key slot.
+    fn plan(&self, name: &str) -> Recipe {
+        recipe(&format!("{}{name}", prefix(self.suite)), self.suite, 12, vec![key_slot()])
+    }
+
+    fn alter(&mut self, name: &str, comment: &str, recipe: &Recipe, file: Vec<u8>) {
+        self.all.alter(&format!("{}{name}", prefix(self.suite)), comment, recipe, file);
+    }
+
+    /// The lengths of a nonce, and of nonce and tag.
+    fn lens(&self) -> (usize, usize) {
+        (shape(self.suite).nonce_len, shape(self.suite).overhead())
+    }
 }
 
 /// A file's header, and its chunks.
 fn parts(recipe: &Recipe, len: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
     let header = reference::seal_header(recipe);
     let file = reference::seal_file(recipe, &painted(len));
-    let chunks = file[header.len()..].chunks(CHUNK_OVERHEAD + (1 << recipe.chunk_log2));
+    let chunks = file[header.len()..].chunks(shape(recipe.suite).overhead() + (1 << recipe.chunk_log2));
     (header, chunks.map(<[u8]>::to_vec).collect())
 }
 
 /// Three chunks of 4096, 4096 and 100 bytes.
-fn three() -> (Recipe, Vec<u8>, Vec<Vec<u8>>) {
-    let recipe = plan("three chunks");
+fn three(all: &OfSuite) -> (Recipe, Vec<u8>, Vec<Vec<u8>>) {
+    let recipe = all.plan("three chunks");
     let (header, chunks) = parts(&recipe, 8292);
     (recipe, header, chunks)
 }
@@ -36,16 +57,17 @@ fn join(header: &[u8], chunks: &[&Vec<u8>]) -> Vec<u8> {
     chunks.iter().fold(header.to_vec(), |file, chunk| [&file[..], chunk].concat())
 }
 
-fn flipped_bits(all: &mut Scenarios) {
-    let (recipe, header, chunks) = three();
+fn flipped_bits(all: &mut OfSuite) {
+    let (recipe, header, chunks) = three(all);
+    let (tag, ciphertext) = all.lens();
     for i in 0..3 {
         let end = chunks[i].len() - 1;
         for (name, what, at, bit) in [
             ("nonce-first-bit", "the first bit of the nonce", 0, 0x80),
-            ("nonce-last-bit", "the last bit of the nonce", 15, 1),
-            ("tag-first-bit", "the first bit of the tag", 16, 0x80),
-            ("tag-last-bit", "the last bit of the tag", 47, 1),
-            ("ciphertext-first-bit", "the first bit of the ciphertext", 48, 0x80),
+            ("nonce-last-bit", "the last bit of the nonce", tag - 1, 1),
+            ("tag-first-bit", "the first bit of the tag", tag, 0x80),
+            ("tag-last-bit", "the last bit of the tag", ciphertext - 1, 1),
+            ("ciphertext-first-bit", "the first bit of the ciphertext", ciphertext, 0x80),
             ("ciphertext-last-bit", "the last bit of the ciphertext", end, 1),
         ] {
             let mut flipped = chunks.clone();
@@ -61,9 +83,9 @@ fn flipped_bits(all: &mut Scenarios) {
     }
 }
 
-fn moved(all: &mut Scenarios) {
-    let (recipe, header, c) = three();
-    let other = plan("another file");
+fn moved(all: &mut OfSuite) {
+    let (recipe, header, c) = three(all);
+    let other = all.plan("another file");
     let other_key_of_chunk_1 = parts(&other, 8292).1;
     for (name, comment, chunks) in [
         ("chunks-0-1-swapped", "chunks 0 and 1 of 3 change places", vec![&c[1], &c[0], &c[2]]),
@@ -98,7 +120,7 @@ fn moved(all: &mut Scenarios) {
     ] {
         all.alter(name, comment, &recipe, join(&header, &chunks));
     }
-    let recipe = plan("two whole chunks");
+    let recipe = all.plan("two whole chunks");
     let (header, c) = parts(&recipe, 8192);
     let comment = "chunks of the same length, both whole, change places";
     all.alter("whole-chunks-swapped", comment, &recipe, join(&header, &[&c[1], &c[0]]));
@@ -106,53 +128,62 @@ fn moved(all: &mut Scenarios) {
     all.alter("whole-chunk-dropped", comment, &recipe, join(&header, &[&c[0]]));
 }
 
-fn cut(all: &mut Scenarios) {
-    let (recipe, header, c) = three();
+fn cut(all: &mut OfSuite) {
+    let (recipe, header, c) = three(all);
     let whole = join(&header, &c.iter().collect::<Vec<_>>());
+    let (nonce, head) = all.lens();
     let (chunk_1, chunk_2) = (header.len() + c[0].len(), header.len() + c[0].len() + c[1].len());
+    let to = |what: &str, len: usize| format!("cut-{what}-to-{len}");
     for (name, comment, len) in [
-        ("cut-by-1", "the last byte is missing", whole.len() - 1),
-        ("cut-last-chunk-to-49", "the last chunk is cut to one byte of ciphertext", chunk_2 + 49),
-        ("cut-last-chunk-to-48", "the last chunk is cut to its nonce and tag", chunk_2 + 48),
-        ("cut-last-chunk-to-47", "the last chunk is cut inside of its tag", chunk_2 + 47),
-        ("cut-last-chunk-to-16", "the last chunk is cut to its nonce", chunk_2 + 16),
-        ("cut-last-chunk-to-1", "the last chunk is cut to one byte", chunk_2 + 1),
-        ("cut-chunk-1-by-1", "cut a byte before the end of chunk 1 of 3", chunk_2 - 1),
-        ("cut-chunk-1-to-48", "chunk 1 of 3 is cut to its nonce and tag, and is the last", chunk_1 + 48),
-        ("cut-chunk-0-by-1", "cut a byte before the end of chunk 0 of 3", chunk_1 - 1),
-        ("cut-chunk-0-to-49", "chunk 0 is cut to one byte of ciphertext, and is the only one", header.len() + 49),
-        ("cut-chunk-0-to-48", "chunk 0 is cut to its nonce and tag: the length of an empty file", header.len() + 48),
-        ("cut-chunk-0-to-47", "chunk 0 is cut inside of its tag", header.len() + 47),
-        ("cut-chunk-0-to-1", "chunk 0 is cut to one byte", header.len() + 1),
-        ("no-chunk", "a header and no chunk", header.len()),
+        ("cut-by-1".into(), "the last byte is missing", whole.len() - 1),
+        (to("last-chunk", head + 1), "the last chunk is cut to one byte of ciphertext", chunk_2 + head + 1),
+        (to("last-chunk", head), "the last chunk is cut to its nonce and tag", chunk_2 + head),
+        (to("last-chunk", head - 1), "the last chunk is cut inside of its tag", chunk_2 + head - 1),
+        (to("last-chunk", nonce), "the last chunk is cut to its nonce", chunk_2 + nonce),
+        (to("last-chunk", 1), "the last chunk is cut to one byte", chunk_2 + 1),
+        ("cut-chunk-1-by-1".into(), "cut a byte before the end of chunk 1 of 3", chunk_2 - 1),
+        (to("chunk-1", head), "chunk 1 of 3 is cut to its nonce and tag, and is the last", chunk_1 + head),
+        ("cut-chunk-0-by-1".into(), "cut a byte before the end of chunk 0 of 3", chunk_1 - 1),
+        (
+            to("chunk-0", head + 1),
+            "chunk 0 is cut to one byte of ciphertext, and is the only one",
+            header.len() + head + 1,
+        ),
+        (to("chunk-0", head), "chunk 0 is cut to its nonce and tag: the length of an empty file", header.len() + head),
+        (to("chunk-0", head - 1), "chunk 0 is cut inside of its tag", header.len() + head - 1),
+        (to("chunk-0", 1), "chunk 0 is cut to one byte", header.len() + 1),
+        ("no-chunk".into(), "a header and no chunk", header.len()),
     ] {
-        all.alter(name, comment, &recipe, whole[..len].to_vec());
+        all.alter(&name, comment, &recipe, whole[..len].to_vec());
     }
 }
 
-fn extended(all: &mut Scenarios) {
+fn extended(all: &mut OfSuite) {
+    let head = all.lens().1;
     for (what, len) in [("ragged", 4196), ("whole", 8192), ("empty", 0)] {
-        let recipe = plan(&format!("extended {what}"));
+        let recipe = all.plan(&format!("extended {what}"));
         let file = reference::seal_file(&recipe, &painted(len));
-        for (extra, bytes) in [("1-byte", vec![0]), ("48-bytes", vec![0; 48]), ("49-bytes", vec![0; 49])] {
-            let comment = format!("{extra} of zeros after a last chunk that is {what}").replacen('-', " ", 1);
-            all.alter(&format!("append-{extra}-after-{what}"), &comment, &recipe, [&file[..], &bytes].concat());
+        for extra in [1, head, head + 1] {
+            let bytes = if extra == 1 { "byte" } else { "bytes" };
+            let comment = format!("{extra} {bytes} of zeros after a last chunk that is {what}");
+            let file = [&file[..], &vec![0; extra]].concat();
+            all.alter(&format!("append-{extra}-{bytes}-after-{what}"), &comment, &recipe, file);
         }
     }
-    let recipe = plan("extended by itself");
+    let recipe = all.plan("extended by itself");
     let file = reference::seal_file(&recipe, &painted(4096));
     let comment = "a whole file after the file";
     all.alter("append-file", comment, &recipe, [&file[..], &file].concat());
-    let keys = reference::file_keys(&recipe.file_key, 1);
+    let keys = reference::file_keys(&recipe.file_key, recipe.suite);
     let more = reference::seal_chunk(&keys, 1, 1, &recipe.nonces[1], &painted(50));
     let comment = "a chunk, itself sound, after one that says that it is the last";
     all.alter("append-sound-chunk", comment, &recipe, [&file[..], &more].concat());
 }
 
 /// Files that somebody made who has the file key: every tag is right over something.
-fn wrongly_made(all: &mut Scenarios) {
+fn wrongly_made(all: &mut OfSuite) {
     let mut make = |name: &str, comment: &str, chunks: &[(u64, u8, usize)]| {
-        let recipe = plan(name);
+        let recipe = all.plan(name);
         let keys = reference::file_keys(&recipe.file_key, recipe.suite);
         let mut file = reference::seal_header(&recipe);
         for (i, (index, last, len)) in chunks.iter().enumerate() {
@@ -182,19 +213,11 @@ fn wrongly_made(all: &mut Scenarios) {
     make("index-above-32-bits", "the index differs above its low 32 bits", &[(0, 0, 4096), (1 + (1 << 32), 1, 100)]);
 }
 
-/// Files of one chunk: two slices, or none.
-fn one_chunk(all: &mut Scenarios) {
-    let recipe = recipe("two slices", 1, 13, vec![key_slot()]);
-    let (header, c) = parts(&recipe, 8192);
-    let (at, middle) = (CHUNK_OVERHEAD, CHUNK_OVERHEAD + 4096);
-    let swapped = [&header[..], &c[0][..at], &c[0][middle..], &c[0][at..middle]].concat();
-    all.alter("slices-swapped", "the two slices of a chunk change places", &recipe, swapped);
-    let cut = [&header[..], &c[0][..middle]].concat();
-    all.alter("slice-dropped", "a chunk of two slices is cut to one", &recipe, cut);
-
-    let recipe = plan("empty");
+/// A file of one chunk without ciphertext.
+fn empty(all: &mut OfSuite) {
+    let recipe = all.plan("empty");
     let (header, c) = parts(&recipe, 0);
-    for (name, comment, at) in [("nonce", "the nonce", 0), ("tag", "the tag", 47)] {
+    for (name, comment, at) in [("nonce", "the nonce", 0), ("tag", "the tag", all.lens().1 - 1)] {
         let mut chunk = c[0].clone();
         chunk[at] ^= 1;
         let file = join(&header, &[&chunk]);
@@ -204,5 +227,49 @@ fn one_chunk(all: &mut Scenarios) {
             &recipe,
             file,
         );
+    }
+}
+
+/// A file of one chunk that has two slices.
+fn slices(all: &mut Scenarios) {
+    let recipe = recipe("two slices", 1, 13, vec![key_slot()]);
+    let (header, c) = parts(&recipe, 8192);
+    let at = shape(1).overhead();
+    let middle = at + 4096;
+    let swapped = [&header[..], &c[0][..at], &c[0][middle..], &c[0][at..middle]].concat();
+    all.alter("slices-swapped", "the two slices of a chunk change places", &recipe, swapped);
+    let cut = [&header[..], &c[0][..middle]].concat();
+    all.alter("slice-dropped", "a chunk of two slices is cut to one", &recipe, cut);
+}
+
+/// One chunk each, in which suite 4 was taken for something else; or something else for suite 4.
+fn not_as_suite_4_is(all: &mut Scenarios) {
+    let mut alter = |name: &str, comment: &str, recipe: &Recipe, chunk: Vec<u8>| {
+        all.alter(name, comment, recipe, [reference::seal_header(recipe), chunk].concat());
+    };
+    let aad = [0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let digest = reference::sha3_256(&aad);
+    for (name, comment, keys_of, aad) in [
+        ("aad-missing", "the chunk has no additional authenticated data", 4, &[][..]),
+        ("aad-final-first", "final stands before the index", 4, &[1, 0, 0, 0, 0, 0, 0, 0, 0]),
+        ("aad-hashed", "the additional authenticated data are the digest of index and final", 4, &digest),
+        ("keys-of-suite-1", "the chunk is sealed with the K_encrypt of suite 1", 1, &aad),
+    ] {
+        let name = format!("suite-4-{name}");
+        let recipe = recipe(&name, 4, 12, vec![key_slot()]);
+        let keys = reference::file_keys(&recipe.file_key, keys_of);
+        alter(&name, comment, &recipe, gcm(&keys, &recipe.nonces[0], aad, 100));
+    }
+    let last = recipe("suite-4-tag-last", 4, 12, vec![key_slot()]);
+    let mut chunk = gcm(&reference::file_keys(&last.file_key, 4), &last.nonces[0], &aad, 100);
+    chunk[12..].rotate_left(16);
+    alter("suite-4-tag-last", "the tag stands behind the ciphertext", &last, chunk);
+    for (said, made) in [(1, 4), (4, 1)] {
+        let name = format!("suite-{said}-chunk-of-suite-{made}");
+        let comment = format!("the header says suite {said}, the chunk is one of suite {made}");
+        let recipe = recipe(&name, said, 12, vec![key_slot()]);
+        let keys = reference::file_keys(&recipe.file_key, made);
+        let chunk = reference::seal_chunk(&keys, 0, 1, &nonce(made, &name), &painted(100));
+        alter(&name, &comment, &recipe, chunk);
     }
 }

@@ -75,6 +75,20 @@ fn altered_headers(all: &mut Scenarios) {
         refuse(&format!("altered-{name}"), comment, Hand::key(), file);
     }
 
+    for (from, to) in [(1, 4), (4, 1)] {
+        let name = format!("altered-suite-{from}-to-{to}");
+        let comment = format!("the suite is altered from {from} to {to}");
+        let mut file = reference::seal_file(&recipe(&name, from, 12, vec![key_slot()]), &painted(100));
+        file[12] = to;
+        refuse(&name, &comment, Hand::key(), file);
+    }
+    let name = "suite-4-header-tag-of-suite-1";
+    let of_4 = recipe(name, 4, 12, vec![key_slot()]);
+    let mut file = reference::seal_file(&of_4, &painted(100));
+    let tag = reference::header_tag(&reference::file_keys(&of_4.file_key, 1), &file[..77]);
+    file[77..109].copy_from_slice(&tag);
+    refuse(name, "suite 4, with a header tag under the K_mac of suite 1", Hand::key(), file);
+
     // type, body_len 18 | salt 21 | memory 37 | passes 41 | lanes 45 | wrapped 46 | tag 86
     let by_password = seal("altered, by password", vec![password_slot(PASSWORD, CHEAP)]);
     for (name, comment, at, bit) in [

@@ -6,7 +6,7 @@ mod headers;
 mod keys;
 mod message;
 
-use phalanx_reference::{self as reference, Cost, NONCE_LEN, Recipe, Slot};
+use phalanx_reference::{self as reference, Cost, Keys, Recipe, Slot, Suite};
 use serde_json::Value;
 use std::fmt::Write;
 use std::sync::OnceLock;
@@ -176,7 +176,7 @@ fn padding(len: usize) -> Slot {
 
 /// A recipe with keys and nonces of its own, for up to four chunks.
 fn recipe(name: &str, suite: u8, chunk_log2: u8, slots: Vec<Slot>) -> Recipe {
-    let nonces = (0..4).map(|i| random(&format!("{name}: nonce {i}"))).collect();
+    let nonces = (0..4).map(|i| nonce(suite, &format!("{name}: nonce {i}"))).collect();
     Recipe { file_key: random(&format!("{name}: file key")), suite, chunk_log2, slots, nonces }
 }
 
@@ -184,6 +184,12 @@ fn recipe(name: &str, suite: u8, chunk_log2: u8, slots: Vec<Slot>) -> Recipe {
 fn for_len(mut recipe: Recipe, len: usize) -> Recipe {
     recipe.nonces.truncate(len.div_ceil(1 << recipe.chunk_log2).max(1));
     recipe
+}
+
+/// A chunk or message of suite 4, with any additional authenticated data.
+fn gcm(keys: &Keys, nonce: &[u8], aad: &[u8], len: usize) -> Vec<u8> {
+    let (ciphertext, tag) = reference::gcm_encrypt(&keys.encrypt, nonce.try_into().unwrap(), aad, &painted(len));
+    [nonce, &tag, &ciphertext].concat()
 }
 
 /// Byte i is i mod 251, so that no two slices are the same.
@@ -197,8 +203,17 @@ fn random<const N: usize>(label: &str) -> [u8; N] {
     digest[..N].try_into().unwrap()
 }
 
-fn nonce(label: &str) -> [u8; NONCE_LEN] {
-    random(label)
+fn nonce(suite: u8, label: &str) -> Vec<u8> {
+    random::<16>(label)[..shape(suite).nonce_len].to_vec()
+}
+
+fn shape(suite: u8) -> Suite {
+    Suite::of(suite).expect("a known suite")
+}
+
+/// What the names of a suite's scenarios begin with, where the same are there for suite 1.
+fn prefix(suite: u8) -> String {
+    if suite == 1 { String::new() } else { format!("suite-{suite}-") }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,0 +1,204 @@
+//! AES in counter mode over many users' data and nothing else: no authentication, no derived keys, no stored nonces.
+//!
+//! It is what the paper on parallel AES for massive users measures ("P2" in the benches), in its schemes. Who wants data
+//! protected uses [`crate::batch`].
+
+use crate::engine::{Nonce, SLICE};
+use crate::{Error, Result};
+use phalanx_kernels::aes::{self, BLOCK, counter_after};
+use std::sync::{Barrier, Mutex, OnceLock, mpsc};
+use std::{fmt, iter, mem, ptr, slice, thread};
+
+/// One user's data.
+pub struct Task<'a> {
+    /// The AES key: 16, 24 or 32 bytes.
+    pub key: &'a [u8],
+    /// The first counter block; it counts as in SP 800-38A, all 16 bytes big-endian.
+    pub counter: Nonce,
+    /// What is encrypted or decrypted where it lies.
+    pub data: &'a mut [u8],
+}
+
+impl Task<'_> {
+    fn reborrow(&mut self) -> Task<'_> {
+        Task { key: self.key, counter: self.counter, data: self.data }
+    }
+}
+
+impl<'a> Task<'a> {
+    /// Cuts off the first `len` bytes, whole blocks, or all if there are no more.
+    fn take(&mut self, len: usize) -> Task<'a> {
+        let data = mem::take(&mut self.data);
+        let (front, rest) = data.split_at_mut(len.min(data.len()));
+        let counter = counter_after(&self.counter, (front.len() / BLOCK) as u64);
+        self.data = rest;
+        Task { key: self.key, counter: mem::replace(&mut self.counter, counter), data: front }
+    }
+}
+
+impl fmt::Debug for Task<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Task({} bytes)", self.data.len())
+    }
+}
+
+/// A way of dividing the users' data among the threads of a processor. All give the same bytes.
+pub trait Scheme: Sync {
+    /// The name in tables: the paper's.
+    fn name(&self) -> &str;
+
+    /// Encrypts or decrypts all tasks.
+    ///
+    /// # Errors
+    /// If a key has another length than AES's, or the engine behind it failed.
+    fn run(&self, tasks: &mut [Task<'_>]) -> Result<()>;
+}
+
+/// The schemes that run on CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Coalesced and sliced: slices of 4 KiB are what threads take, whoever's they are.
+    Ccs,
+    /// Coalesced, not sliced: a user is what a thread takes.
+    Ccns,
+    /// Not coalesced: one user after another, each by all threads.
+    Cnc,
+    /// One user after another, by one thread.
+    Sr,
+}
+
+/// A scheme on the CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu {
+    /// Which.
+    pub kind: Kind,
+    /// How many threads; [`Kind::Sr`] uses one.
+    pub threads: usize,
+    /// The kernel.
+    pub level: aes::Level,
+}
+
+impl Scheme for Cpu {
+    fn name(&self) -> &str {
+        match self.kind {
+            Kind::Ccs => "CCS",
+            Kind::Ccns => "CCNS",
+            Kind::Cnc => "CNC",
+            Kind::Sr => "SR",
+        }
+    }
+
+    fn run(&self, tasks: &mut [Task<'_>]) -> Result<()> {
+        if let Some(i) = tasks.iter().position(|task| ![16, 24, 32].contains(&task.key.len())) {
+            return Err(Error::Message { index: i, reason: "an AES key has 16, 24 or 32 bytes" });
+        }
+        match self.kind {
+            Kind::Ccs => {
+                let runs = Mutex::new(Runs { users: tasks.iter_mut(), rest: None });
+                self.on_threads(|| from(&runs).for_each(|run| self.each(run)));
+            }
+            Kind::Ccns => {
+                let users = Mutex::new(tasks.iter_mut());
+                self.on_threads(|| self.each(from(&users).map(Task::reborrow)));
+            }
+            Kind::Cnc => self.one_by_one(tasks),
+            Kind::Sr => self.each(tasks.iter_mut().map(Task::reborrow)),
+        }
+        Ok(())
+    }
+}
+
+impl Cpu {
+    /// Does the work on all threads, of which the calling one is one. Where the system gives no more of them, those that
+    /// there are do it.
+    fn on_threads(&self, work: impl Fn() + Sync) {
+        thread::scope(|scope| {
+            for _ in 1..self.threads {
+                if thread::Builder::new().spawn_scoped(scope, &work).is_err() {
+                    break;
+                }
+            }
+            work();
+        });
+    }
+
+    /// One task after another, all of each.
+    fn each<'a>(&self, tasks: impl IntoIterator<Item = Task<'a>>) {
+        let mut last: Option<(&[u8], aes::Key)> = None;
+        for task in tasks {
+            // The parts of one user follow each other.
+            let (_, key) = match &mut last {
+                Some(last) if ptr::eq(last.0, task.key) => last,
+                stale => stale.insert((task.key, aes::Key::new(task.key))),
+            };
+            aes::ctr_xor(self.level, key, &task.counter, task.data);
+        }
+    }
+
+    /// Every user by all threads, each of which has its part of the user's blocks and waits for the others at the end.
+    fn one_by_one(&self, tasks: &mut [Task<'_>]) {
+        let turn = OnceLock::new();
+        let in_turn = |parts: Vec<Task>| {
+            for part in parts {
+                self.each([part]);
+                Barrier::wait(turn.wait());
+            }
+        };
+        thread::scope(|scope| {
+            // The parts are made when it is known how many threads there are.
+            let start = || {
+                let (give, parts) = mpsc::channel();
+                let run = move || parts.recv().map_or((), in_turn);
+                thread::Builder::new().spawn_scoped(scope, run).ok().map(|_| give)
+            };
+            let others: Vec<_> = (1..self.threads).map_while(|_| start()).collect();
+            let threads = 1 + others.len();
+            turn.get_or_init(|| Barrier::new(threads));
+            let mut parts: Vec<Vec<Task>> = (0..threads).map(|_| Vec::with_capacity(tasks.len())).collect();
+            for task in tasks {
+                let mut rest = task.reborrow();
+                let len = rest.data.len().div_ceil(threads).next_multiple_of(BLOCK);
+                parts.iter_mut().for_each(|parts| parts.push(rest.take(len)));
+            }
+            let mine = parts.pop().expect("one thread at least");
+            for (give, parts) in others.iter().zip(parts) {
+                give.send(parts).expect("the thread waits for its parts");
+            }
+            in_turn(mine);
+        });
+    }
+}
+
+/// What threads take from one source, one after another.
+fn from<T>(source: &Mutex<impl Iterator<Item = T>>) -> impl Iterator<Item = T> {
+    iter::from_fn(|| source.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next())
+}
+
+/// Runs of slices, of one user or of several that follow each other: long enough that taking them costs nothing.
+struct Runs<'a, 't> {
+    users: slice::IterMut<'a, Task<'t>>,
+    /// What is left of the last user that was taken from.
+    rest: Option<Task<'a>>,
+}
+
+/// The length of a run, in bytes.
+const RUN: usize = 128 * SLICE;
+
+impl<'a> Iterator for Runs<'a, '_> {
+    type Item = Vec<Task<'a>>;
+
+    fn next(&mut self) -> Option<Vec<Task<'a>>> {
+        let (mut run, mut room) = (Vec::new(), RUN);
+        while room > 0 {
+            let Some(mut user) = self.rest.take().or_else(|| self.users.next().map(Task::reborrow)) else { break };
+            let part = user.take(room);
+            // The room is counted in whole slices, so that every run begins with one.
+            room -= part.data.len().next_multiple_of(SLICE);
+            run.push(part);
+            if !user.data.is_empty() {
+                self.rest = Some(user);
+            }
+        }
+        (!run.is_empty()).then_some(run)
+    }
+}

@@ -1,0 +1,195 @@
+//! What waits for the next batch, and who waits for room.
+
+use super::slot::{Slot, Ticket, Wiped, wake};
+use super::sync::{Condvar, Mutex, has_come, lock, wait, wait_until};
+use super::{Failure, Limits};
+use crate::key::SecretKey;
+use crate::message::Message;
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+/// A message that is to be sealed or opened. Dropped without a result, it leaves one.
+pub(super) struct Item {
+    key: Arc<SecretKey>,
+    ad: Vec<u8>,
+    data: Wiped,
+    slot: Arc<Slot>,
+    arrived: Instant,
+}
+
+impl Item {
+    pub fn new(key: Arc<SecretKey>, ad: Vec<u8>, data: Wiped) -> (Self, Ticket) {
+        let slot = Arc::new(Slot::new());
+        let ticket = Ticket::new(slot.clone());
+        (Self { key, ad, data, slot, arrived: Instant::now() }, ticket)
+    }
+
+    pub fn message(&mut self) -> Message<'_> {
+        Message { key: &self.key, ad: &self.ad, data: self.data.whole() }
+    }
+
+    /// Whether its ticket is still there.
+    pub fn is_wanted(&self) -> bool {
+        Arc::strong_count(&self.slot) > 1
+    }
+
+    /// Gives the result: what the message has become, or why not.
+    pub fn finish(mut self, failure: Option<Failure>) {
+        let data = mem::take(&mut self.data);
+        self.slot.finish(failure.map_or(Ok(data), Err));
+    }
+
+    fn len(&mut self) -> usize {
+        self.data.whole().len() + self.ad.len()
+    }
+}
+
+impl Drop for Item {
+    fn drop(&mut self) {
+        self.slot.finish(Err(Failure::Closed));
+    }
+}
+
+/// What waits, in the order in which it came.
+pub(super) struct Queue {
+    limits: Limits,
+    state: Mutex<State>,
+    /// The worker waits for it.
+    filled: Condvar,
+    /// Threads that submit wait for it.
+    drained: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    items: VecDeque<Item>,
+    /// The bytes of all items.
+    len: usize,
+    closed: bool,
+    /// Tasks that wait for room, each in a place of its own.
+    wakers: BTreeMap<u64, Waker>,
+    places: u64,
+}
+
+impl Queue {
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, state: Mutex::default(), filled: Condvar::new(), drained: Condvar::new() }
+    }
+
+    /// Takes the item if there is room, or gives it back.
+    pub fn push(&self, item: Item) -> Result<(), (Item, Failure)> {
+        self.admit(&mut lock(&self.state), item)
+    }
+
+    /// Takes the item when there is room.
+    pub fn push_when_there_is_room(&self, mut item: Item) -> Result<(), Failure> {
+        let mut state = lock(&self.state);
+        loop {
+            match self.admit(&mut state, item) {
+                Ok(()) => return Ok(()),
+                Err((again, Failure::Full)) => item = again,
+                Err((_, failure)) => return Err(failure),
+            }
+            state = wait(&self.drained, state);
+        }
+    }
+
+    /// Takes the item if there is room; gives it back if not, and wakes the task when there may be.
+    pub fn push_or_wake(&self, item: Item, place: &mut Option<u64>, waker: &Waker) -> Result<(), (Item, Failure)> {
+        let mut state = lock(&self.state);
+        let result = self.admit(&mut state, item);
+        if let Some(place) = place.take() {
+            state.wakers.remove(&place);
+        }
+        if let Err((_, Failure::Full)) = result {
+            state.places += 1;
+            *place = Some(state.places);
+            let place = state.places;
+            state.wakers.insert(place, waker.clone());
+        }
+        result
+    }
+
+    /// Gives up a place among the tasks that wait.
+    pub fn forget(&self, place: u64) {
+        lock(&self.state).wakers.remove(&place);
+    }
+
+    fn admit(&self, state: &mut State, mut item: Item) -> Result<(), (Item, Failure)> {
+        let len = item.len();
+        if state.closed {
+            return Err((item, Failure::Closed));
+        }
+        if !state.items.is_empty() && state.len + len > self.limits.queue {
+            return Err((item, Failure::Full));
+        }
+        item.arrived = Instant::now();
+        state.items.push_back(item);
+        let before = state.len;
+        state.len += len;
+        // The worker waits for the first one, and then for enough.
+        if state.items.len() == 1 || (before < self.limits.bytes && self.limits.bytes <= state.len) {
+            self.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Waits for the next batch, one message at least; `None` at the end.
+    pub fn take(&self) -> Option<Vec<Item>> {
+        let mut state = lock(&self.state);
+        loop {
+            let Some(first) = state.items.front() else {
+                if state.closed {
+                    return None;
+                }
+                state = wait(&self.filled, state);
+                continue;
+            };
+            let time = first.arrived + self.limits.delay;
+            if state.closed || state.len >= self.limits.bytes || has_come(time) {
+                break;
+            }
+            state = wait_until(&self.filled, &self.state, state, time);
+        }
+        let mut batch = Vec::new();
+        let mut room = self.limits.bytes;
+        while let Some(next) = state.items.front_mut() {
+            let len = next.len();
+            if len > room && !batch.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(len);
+            state.len -= len;
+            batch.extend(state.items.pop_front());
+        }
+        let wakers = mem::take(&mut state.wakers);
+        drop(state);
+        self.there_is_room(wakers);
+        Some(batch)
+    }
+
+    /// Takes nothing more, and lets nobody wait for room.
+    pub fn close(&self) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        let wakers = mem::take(&mut state.wakers);
+        drop(state);
+        self.filled.notify_all();
+        self.there_is_room(wakers);
+    }
+
+    /// Drops all that waits: nobody works on it any more.
+    pub fn clear(&self) {
+        let items = mem::take(&mut lock(&self.state).items);
+        // Outside of the lock: their tickets' tasks may come back at once.
+        drop(items);
+    }
+
+    fn there_is_room(&self, wakers: BTreeMap<u64, Waker>) {
+        self.drained.notify_all();
+        wakers.into_values().for_each(wake);
+    }
+}

@@ -1,0 +1,209 @@
+//! Suites 1 to 3 on the CPU, AES-CTR and SHA-3: `docs/format.md`, sections 3 and 7.
+//!
+//! Slices of all chunks or messages pass through the kernels side by side, so that short ones keep the lanes as busy as
+//! long ones. A slice is encrypted just before a lane takes it, and hashed while it is in the first-level cache.
+
+use crate::chunk::{Bound, Levels, Piece};
+use crate::engine::{Nonce, Op, SLICE, Tag, wipe};
+use crate::key::ContentKeys;
+use phalanx_kernels::aes::{self, BLOCK, counter_after};
+use phalanx_kernels::keccak::{self, DIGEST, Label, RATE};
+use std::ops::Range;
+use std::sync::LazyLock;
+use std::thread;
+use subtle::ConstantTimeEq;
+
+/// What is encrypted at once, in bytes: half of the smallest first-level cache.
+const WINDOW: usize = 4 * SLICE;
+
+/// A key's expanded form.
+pub(crate) struct Expanded<'a> {
+    schedule: aes::Key,
+    mac: &'a [u8; 32],
+}
+
+impl<'a> Expanded<'a> {
+    pub fn new(keys: &'a ContentKeys) -> Self {
+        Self { schedule: aes::Key::new(keys.encrypt()), mac: keys.mac() }
+    }
+}
+
+/// What the pieces' KMACs have in common.
+fn label(pieces: &[Piece<'_>]) -> &'static Label {
+    static CHUNK: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 chunk"));
+    static MESSAGE: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 message"));
+    match pieces[0].bound {
+        Bound::Chunk { .. } => &CHUNK,
+        Bound::Message { .. } => &MESSAGE,
+    }
+}
+
+/// Seals or opens all pieces in place, side by side. Calls `fail` with those that are not authentic, in ascending order.
+pub(crate) fn run(levels: Levels, op: Op, keys: &[Expanded], pieces: &mut [Piece<'_>], fail: impl FnMut(usize)) {
+    let mut scratch = Scratch::new(keys, pieces);
+    scratch.digest(levels, op, keys, pieces);
+    scratch.finish(levels, op, pieces, fail, |piece| {
+        aes::ctr_xor(levels.aes, &keys[piece.key].schedule, &piece.nonce, piece.data);
+    });
+}
+
+/// [`run`] for one piece, by several threads. Only the last KMAC is one thread's work.
+pub(crate) fn run_wide(
+    levels: Levels,
+    op: Op,
+    keys: &[Expanded],
+    piece: &mut Piece<'_>,
+    threads: usize,
+    fail: impl FnMut(usize),
+) {
+    let schedule = &keys[piece.key].schedule;
+    // Each part is whole windows, so that it begins with a slice.
+    let part = piece.data.len().div_ceil(threads).next_multiple_of(WINDOW);
+    let counters: Vec<Nonce> = (0..threads).map(|i| counter_after(&piece.nonce, (i * part / BLOCK) as u64)).collect();
+
+    let pieces = std::slice::from_mut(piece);
+    let mut scratch = Scratch::new(keys, pieces);
+    if let Some(ad) = associated_data(&pieces[0]) {
+        let place = scratch.places.remove(0);
+        scratch.bytes[place..place + DIGEST].copy_from_slice(&keccak::sha3_256(ad));
+    }
+    let digests_at = scratch.places.first().copied().unwrap_or(scratch.bytes.len());
+    let digests = scratch.bytes[digests_at..].as_chunks_mut::<DIGEST>().0;
+    let encrypt = (op == Op::Seal).then_some(schedule);
+    thread::scope(|scope| {
+        let parts = pieces[0].data.chunks_mut(part).zip(digests.chunks_mut(part / SLICE)).zip(&counters);
+        for ((data, digests), counter) in parts {
+            scope.spawn(move || {
+                let slices = slices(levels, encrypt, counter, data);
+                keccak::sha3_256_each(levels.keccak, slices, |i, digest| digests[i] = *digest);
+            });
+        }
+    });
+    scratch.finish(levels, op, pieces, fail, |piece| {
+        thread::scope(|scope| {
+            for (data, counter) in piece.data.chunks_mut(part).zip(&counters) {
+                scope.spawn(move || aes::ctr_xor(levels.aes, schedule, counter, data));
+            }
+        });
+    });
+}
+
+/// What a message's associated data give to hash.
+fn associated_data<'a>(piece: &Piece<'a>) -> Option<&'a [u8]> {
+    match piece.bound {
+        Bound::Message { ad } if !ad.is_empty() => Some(ad),
+        _ => None,
+    }
+}
+
+/// The slices of `data`, which are encrypted before they are given where there is a key for it.
+fn slices<'a>(
+    levels: Levels,
+    key: Option<&'a aes::Key>,
+    counter: &Nonce,
+    data: &'a mut [u8],
+) -> impl Iterator<Item = &'a [u8]> {
+    let counter = *counter;
+    data.chunks_mut(WINDOW).enumerate().flat_map(move |(i, window)| {
+        if let Some(key) = key {
+            aes::ctr_xor(levels.aes, key, &counter_after(&counter, (i * WINDOW / BLOCK) as u64), window);
+        }
+        let window: &'a [u8] = window;
+        window.chunks(SLICE)
+    })
+}
+
+/// What the tags authenticate, one behind another: each begins with its key's block. Wiped on drop.
+struct Scratch {
+    bytes: Vec<u8>,
+    /// Where each piece's lies.
+    messages: Vec<Range<usize>>,
+    /// Where the digests belong, in the order of what is hashed.
+    places: Vec<usize>,
+}
+
+impl Scratch {
+    /// All but the digests.
+    fn new(keys: &[Expanded], pieces: &[Piece<'_>]) -> Self {
+        /// The longest that stands before the slices' digests: key, nonce, and the digest of associated data.
+        const PREFIX: usize = RATE + size_of::<Nonce>() + DIGEST;
+        let slices = |piece: &Piece| piece.data.len().div_ceil(SLICE);
+        let digests: usize = pieces.iter().map(slices).sum();
+        let mut scratch = Self {
+            // Enough, so that it does not move and leave keys behind.
+            bytes: Vec::with_capacity(pieces.len() * PREFIX + digests * DIGEST),
+            messages: Vec::with_capacity(pieces.len()),
+            places: Vec::with_capacity(pieces.len() + digests),
+        };
+        for piece in pieces {
+            let start = scratch.bytes.len();
+            scratch.bytes.resize(start + RATE, 0);
+            keccak::key_block(keys[piece.key].mac, scratch.bytes.last_chunk_mut().expect("a block"));
+            scratch.bytes.extend_from_slice(&piece.nonce);
+            match piece.bound {
+                Bound::Chunk { index, last } => {
+                    scratch.bytes.extend_from_slice(&index.to_le_bytes());
+                    scratch.bytes.push(u8::from(last));
+                }
+                Bound::Message { ad: [] } => scratch.bytes.extend_from_slice(&EMPTY),
+                Bound::Message { .. } => scratch.leave_room(1),
+            }
+            scratch.leave_room(slices(piece));
+            scratch.messages.push(start..scratch.bytes.len());
+        }
+        scratch
+    }
+
+    fn leave_room(&mut self, digests: usize) {
+        let start = self.bytes.len();
+        self.bytes.resize(start + digests * DIGEST, 0);
+        self.places.extend((start..self.bytes.len()).step_by(DIGEST));
+    }
+
+    /// Fills in the digests of associated data and slices. In sealing the slices are encrypted first.
+    fn digest(&mut self, levels: Levels, op: Op, keys: &[Expanded], pieces: &mut [Piece<'_>]) {
+        let inputs = pieces.iter_mut().flat_map(|piece| {
+            let ad = associated_data(piece);
+            let key = (op == Op::Seal).then_some(&keys[piece.key].schedule);
+            ad.into_iter().chain(slices(levels, key, &piece.nonce, piece.data))
+        });
+        keccak::sha3_256_each(levels.keccak, inputs, |i, digest| {
+            self.bytes[self.places[i]..][..DIGEST].copy_from_slice(digest);
+        });
+    }
+
+    /// Computes the tags. In opening compares them, and decrypts what is authentic.
+    fn finish(
+        &self,
+        levels: Levels,
+        op: Op,
+        pieces: &mut [Piece<'_>],
+        mut fail: impl FnMut(usize),
+        decrypt: impl Fn(&mut Piece<'_>),
+    ) {
+        let label = label(pieces);
+        let inputs = self.messages.iter().map(|message| (label.unkeyed(), &self.bytes[message.clone()]));
+        let mut passed = vec![true; pieces.len()];
+        keccak::kmac256_each(levels.keccak, inputs, |i, tag: &Tag| match op {
+            Op::Seal => pieces[i].tag.copy_from_slice(tag),
+            Op::Open => passed[i] = pieces[i].tag[..].ct_eq(tag).into(),
+        });
+        if op == Op::Open {
+            for (i, piece) in pieces.iter_mut().enumerate() {
+                if passed[i] { decrypt(piece) } else { fail(i) }
+            }
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        wipe(&mut self.bytes);
+    }
+}
+
+/// SHA3-256 of nothing (FIPS 202): most messages have no associated data.
+const EMPTY: [u8; DIGEST] = [
+    0xa7, 0xff, 0xc6, 0xf8, 0xbf, 0x1e, 0xd7, 0x66, 0x51, 0xc1, 0x47, 0x56, 0xa0, 0x61, 0xd6, 0x62, 0xf5, 0x80, 0xff,
+    0x4d, 0xe4, 0x3b, 0x49, 0xfa, 0x82, 0xd8, 0x0a, 0x4b, 0x80, 0xf8, 0x43, 0x4a,
+];

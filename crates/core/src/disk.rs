@@ -1,0 +1,171 @@
+//! Writing to a new file from many lanes, each at its own offset.
+//!
+//! What was measured for each step stands in `docs/performance.md`.
+
+use crate::{Error, Result};
+use rustix::fs::{self, Advice, FallocateFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt;
+
+/// From this length on it pays to reserve space, in bytes.
+const LARGE: u64 = 4 << 20;
+/// The most that one call gives to the page cache, in bytes: with more the system takes memory in blocks so large that
+/// virtual machines have to fetch them from their host.
+const CALL: usize = 128 << 10;
+/// What is left out as a hole if it is zero, in bytes.
+const HOLE: usize = 64 << 10;
+
+/// A new file that is being written.
+pub(crate) struct Disk<'a> {
+    file: &'a File,
+    /// Whether space is to be reserved for each part.
+    reserve_each: bool,
+    /// Whether the disk is to work while the cores do.
+    write_back: bool,
+}
+
+impl<'a> Disk<'a> {
+    /// `len` is the file's length, where it is known. With `full`, all of it will be written: where there is no room for
+    /// it, that is said now. With `write_back`, each part goes from the page cache to the disk as soon as it is written.
+    pub(crate) fn new(file: &'a File, len: Option<u64>, full: bool, write_back: bool) -> Result<Self> {
+        let large = len.filter(|len| *len >= LARGE && is_ext4(file));
+        if let Some(len) = large
+            && full
+            && let Err(e @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserve(file, 0, len)
+        {
+            return Err(Error::Write(e.into()));
+        }
+        Ok(Self { file, reserve_each: large.is_some() && !full, write_back })
+    }
+
+    /// Writes bytes that no other call writes.
+    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if self.reserve_each {
+            // Where there is no room, the write will say so.
+            let _ = reserve(self.file, offset, bytes.len() as u64);
+        }
+        write_in_calls(self.file, bytes, offset)?;
+        if self.write_back {
+            // On Linux this starts the write-back and keeps what is under it; elsewhere it does no harm.
+            let _ = fs::fadvise(self.file, offset, NonZeroU64::new(bytes.len() as u64), Advice::DontNeed);
+        }
+        Ok(())
+    }
+
+    /// The same, but leaves out blocks of zeros: what was sparse, or could have been, becomes sparse.
+    pub(crate) fn write_sparse(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        each_solid(bytes, |solid, at| self.write(solid, offset + at as u64))
+    }
+
+    /// Ends the file, which is `len` bytes long: zeros at its end may have been left out.
+    pub(crate) fn finish(self, len: u64) -> Result<()> {
+        if self.file.metadata().map_err(Error::Write)?.len() != len {
+            self.file.set_len(len).map_err(Error::Write)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_in_calls(file: &File, bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    let mut left = bytes;
+    while !left.is_empty() {
+        // Calls end at multiples of their length, so that they fill whole blocks of the page cache.
+        let room = CALL - (offset % CALL as u64) as usize;
+        let (now, later) = left.split_at(room.min(left.len()));
+        file.write_all_at(now, offset)?;
+        offset += now.len() as u64;
+        left = later;
+    }
+    Ok(())
+}
+
+/// Writes to an empty file of its own, leaving out blocks of zeros.
+pub(crate) fn write_sparse(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    each_solid(bytes, |solid, at| write_in_calls(file, solid, offset + at as u64))
+}
+
+/// Calls `write` with each run of blocks that are not all zero, and where it begins.
+fn each_solid(bytes: &[u8], mut write: impl FnMut(&[u8], usize) -> io::Result<()>) -> io::Result<()> {
+    let is_zero = |block: &[u8]| block.chunks(64).all(|part| part == &[0; 64][..part.len()]);
+    let block = |at: usize| &bytes[at..bytes.len().min(at + HOLE)];
+    let mut at = 0;
+    while at < bytes.len() {
+        let start = at;
+        while at < bytes.len() && !is_zero(block(at)) {
+            at += block(at).len();
+        }
+        if at > start {
+            write(&bytes[start..at], start)?;
+        }
+        if at < bytes.len() {
+            at += block(at).len();
+        }
+    }
+    Ok(())
+}
+
+/// Reserves space, without making the file longer.
+fn reserve(file: &File, offset: u64, len: u64) -> rustix::io::Result<()> {
+    fs::fallocate(file, FallocateFlags::KEEP_SIZE, offset, len)
+}
+
+/// Whether the file lies on ext4, where reserving space was measured to pay; a file system in memory would fill it twice.
+fn is_ext4(file: &File) -> bool {
+    const EXT4_SUPER_MAGIC: u64 = 0xef53;
+    fs::fstatfs(file).is_ok_and(|stat| stat.f_type as u64 == EXT4_SUPER_MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    fn painted(len: usize) -> Vec<u8> {
+        (0..len).map(|i| (i % 251) as u8 + 1).collect()
+    }
+
+    fn content(file: &File) -> Vec<u8> {
+        let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn parts_in_any_order_make_the_same_file() {
+        for (len, part) in [(1, 1000), (4096, 4096), (20_000, 4144), (300_000, 70_001), (9 << 20, (1 << 20) + 48)] {
+            let bytes = painted(len);
+            let mut starts: Vec<usize> = (0..len).step_by(part).collect();
+            starts.reverse();
+            let third = starts.len() / 3;
+            starts.rotate_left(third);
+            for (full, write_back) in [(false, false), (false, true), (true, false), (true, true)] {
+                let file = tempfile::tempfile().unwrap();
+                let disk = Disk::new(&file, Some(len as u64), full, write_back).unwrap();
+                for &start in &starts {
+                    disk.write(&bytes[start..len.min(start + part)], start as u64).unwrap();
+                }
+                disk.finish(len as u64).unwrap();
+                assert!(content(&file) == bytes, "{len} bytes in parts of {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_become_holes() {
+        let mut bytes = vec![0; 100 * HOLE + 10];
+        bytes[3 * HOLE + 5] = 1;
+        bytes[20 * HOLE] = 2;
+        for write_back in [false, true] {
+            let file = tempfile::tempfile().unwrap();
+            let disk = Disk::new(&file, Some(bytes.len() as u64), false, write_back).unwrap();
+            disk.write_sparse(&bytes, 0).unwrap();
+            disk.finish(bytes.len() as u64).unwrap();
+            assert!(content(&file) == bytes);
+            file.sync_all().unwrap();
+            assert!(file.metadata().unwrap().blocks() * 512 <= 4 * HOLE as u64, "its zeros are on the disk");
+        }
+    }
+}

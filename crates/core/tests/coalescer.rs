@@ -1,0 +1,283 @@
+//! The coalescer in real time: its bounds, its push-back, and engines that fail.
+
+mod common;
+
+use common::engines;
+use phalanx_core::chunk::Levels;
+use phalanx_core::coalescer::{Coalescer, Failure, Limits};
+use phalanx_core::cpu::CpuEngine;
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Op, Verdicts};
+use phalanx_core::key::SecretKey;
+use phalanx_core::message::Message;
+use phalanx_core::{Suite, batch};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SUITE: Suite = Suite::Aes256CtrSha3;
+/// As long as no test waits.
+const NEVER: Duration = Duration::from_secs(3600);
+
+fn key(i: u8) -> Arc<SecretKey> {
+    Arc::new(SecretKey::from_slice(&[i; 32]).unwrap())
+}
+
+fn cpu() -> Dispatcher {
+    Dispatcher::new(&engines()[engines().len() - 1..])
+}
+
+/// The processor, with something done before each batch.
+struct Before<F>(CpuEngine, F);
+
+impl<F: Fn(usize) -> Result<(), Fault> + Send + Sync> Engine for Before<F> {
+    fn info(&self) -> &EngineInfo {
+        self.0.info()
+    }
+    fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
+        self.0.buffer(len)
+    }
+    fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
+        self.0.run(job)
+    }
+    fn messages(&self, op: Op, suite: Suite, set: &mut [Message<'_>], threads: usize) -> Result<Verdicts, Fault> {
+        (self.1)(set.len())?;
+        self.0.messages(op, suite, set, threads)
+    }
+}
+
+fn before(work: impl Fn(usize) -> Result<(), Fault> + Send + Sync + 'static) -> Dispatcher {
+    Dispatcher::new(&[Arc::new(Before(CpuEngine::serial(Levels::detect()), work))])
+}
+
+/// A gate that engines wait at.
+#[derive(Default)]
+struct Gate(Mutex<bool>, Condvar);
+
+impl Gate {
+    fn wait(&self) {
+        drop(self.1.wait_while(self.0.lock().unwrap(), |open| !*open).unwrap());
+    }
+    fn open(&self) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_all();
+    }
+}
+
+/// Polls a future by parking the thread.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[test]
+fn what_it_seals_it_opens() {
+    for &suite in Suite::ALL {
+        let sealing = Coalescer::new(cpu(), Op::Seal, suite, Limits::default()).unwrap();
+        let opening = Coalescer::new(cpu(), Op::Open, suite, Limits::default()).unwrap();
+        thread::scope(|scope| {
+            for user in 0..8 {
+                let (sealing, opening) = (&sealing, &opening);
+                scope.spawn(move || {
+                    for i in 0..50usize {
+                        let text = vec![user; i * 97];
+                        let ad = [user, i as u8];
+                        let stored = match i % 2 {
+                            0 => sealing.submit(&key(user), &ad, &text).unwrap().wait().unwrap(),
+                            _ => block_on(sealing.submit_async(&key(user), &ad, &text)).unwrap(),
+                        };
+                        assert_eq!(stored.len(), suite.overhead() + text.len());
+                        let opened = opening.submit(&key(user), &ad, &stored).unwrap().wait().unwrap();
+                        assert_eq!(opened[..], text);
+                        assert_eq!(opened.into_vec(), text);
+                        // Another's key, other associated data, an altered byte, a cut.
+                        let mut altered = stored.to_vec();
+                        altered[i] ^= 1;
+                        let wrong = [
+                            opening.submit(&key(user + 1), &ad, &stored),
+                            opening.submit(&key(user), b"", &stored),
+                            opening.submit(&key(user), &ad, &altered),
+                            opening.submit(&key(user), &ad, &stored[..suite.overhead() - 1]),
+                            opening.submit(&key(user), &ad, b""),
+                        ];
+                        for ticket in wrong {
+                            assert_eq!(ticket.unwrap().wait().unwrap_err(), Failure::NotAuthentic);
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_batch_begins_with_enough_bytes_or_after_the_delay() {
+    let sizes = Arc::new(Mutex::new(Vec::new()));
+    let counted = |limits| {
+        let sizes = sizes.clone();
+        let count = move |len| {
+            sizes.lock().unwrap().push(len);
+            Ok(())
+        };
+        Coalescer::new(before(count), Op::Seal, SUITE, limits).unwrap()
+    };
+    // Three messages of 100 stored bytes, and the delay never comes.
+    let sealing = counted(Limits { bytes: 300, delay: NEVER, queue: 10_000 });
+    let tickets: Vec<_> = (0..3).map(|_| sealing.submit(&key(1), b"", &[0; 52]).unwrap()).collect();
+    tickets.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
+    assert_eq!(std::mem::take(&mut *sizes.lock().unwrap()), [3]);
+    // A message longer than a batch is one by itself.
+    sealing.submit(&key(1), b"", &[0; 5000]).unwrap().wait().unwrap();
+    assert_eq!(std::mem::take(&mut *sizes.lock().unwrap()), [1]);
+
+    let delay = Duration::from_millis(30);
+    let sealing = counted(Limits { bytes: usize::MAX, delay, queue: 10_000 });
+    let start = Instant::now();
+    let tickets: Vec<_> = (0..3).map(|_| sealing.submit(&key(1), b"", &[0; 52]).unwrap()).collect();
+    tickets.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
+    assert!(start.elapsed() >= delay);
+    assert_eq!(*sizes.lock().unwrap(), [3]);
+}
+
+#[test]
+fn a_full_queue_pushes_back() {
+    let gate = Arc::new(Gate::default());
+    let engine = {
+        let gate = gate.clone();
+        before(move |_| {
+            gate.wait();
+            Ok(())
+        })
+    };
+    let limits = Limits { bytes: 100, delay: Duration::ZERO, queue: 200 };
+    let sealing = Arc::new(Coalescer::new(engine, Op::Seal, SUITE, limits).unwrap());
+    let submit = || sealing.try_submit(&key(1), b"", &[0; 52]);
+    // The first is taken as a batch, which waits at the gate; two more fill the queue.
+    let mut tickets = vec![submit().unwrap()];
+    while tickets.len() < 3 {
+        match submit() {
+            Ok(ticket) => tickets.push(ticket),
+            Err(failure) => assert_eq!(failure, Failure::Full),
+        }
+    }
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while submit().map(|ticket| tickets.push(ticket)) != Err(Failure::Full) {
+        assert!(Instant::now() < deadline && tickets.len() <= 3, "the queue takes too much");
+    }
+    // A future that is given up leaves its place.
+    let mut given_up = Box::pin(sealing.submit_async(&key(1), b"", &[0; 52]));
+    assert!(given_up.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(given_up);
+    let waiting = thread::spawn({
+        let sealing = sealing.clone();
+        move || sealing.submit(&key(1), b"", &[0; 52]).unwrap().wait().map(drop)
+    });
+    let task = thread::spawn({
+        let sealing = sealing.clone();
+        move || block_on(sealing.submit_async(&key(1), b"", &[0; 52])).map(drop)
+    });
+    thread::sleep(Duration::from_millis(20));
+    assert!(!waiting.is_finished() && !task.is_finished());
+    gate.open();
+    assert_eq!((waiting.join().unwrap(), task.join().unwrap()), (Ok(()), Ok(())));
+    assert!(tickets.into_iter().all(|ticket| ticket.wait().is_ok()));
+}
+
+#[test]
+fn a_fault_or_a_panic_costs_its_batch_and_no_other() {
+    let turn = AtomicUsize::new(0);
+    let engine = before(move |_| match turn.fetch_add(1, Ordering::Relaxed) % 3 {
+        0 => Ok(()),
+        1 => Err(Fault { engine: "this".into(), reason: "as the test wants it".into() }),
+        _ => panic!("as the test wants it"),
+    });
+    let limits = Limits { bytes: usize::MAX, delay: Duration::from_millis(1), queue: usize::MAX };
+    let sealing = Coalescer::new(engine, Op::Seal, SUITE, limits).unwrap();
+    for i in 0..9 {
+        let result = block_on(sealing.submit_async(&key(1), b"", b"text"));
+        match i % 3 {
+            0 => assert!(result.is_ok()),
+            1 => assert_eq!(result.unwrap_err(), Failure::Failed("engine this failed: as the test wants it".into())),
+            _ => assert_eq!(result.unwrap_err(), Failure::Panicked),
+        }
+    }
+}
+
+#[test]
+fn a_panic_of_one_task_is_none_of_the_others() {
+    struct Bad;
+    impl Wake for Bad {
+        fn wake(self: Arc<Self>) {
+            panic!("as the test wants it");
+        }
+    }
+    let limits = Limits { bytes: usize::MAX, delay: Duration::from_millis(10), queue: usize::MAX };
+    let sealing = Coalescer::new(cpu(), Op::Seal, SUITE, limits).unwrap();
+    let mut bad = Box::pin(sealing.submit_async(&key(1), b"", b"text"));
+    let waker = Waker::from(Arc::new(Bad));
+    assert!(bad.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(sealing.submit(&key(1), b"", b"text").unwrap().wait().is_ok());
+    assert!(sealing.submit(&key(1), b"", b"text").unwrap().wait().is_ok());
+}
+
+/// The last owner may be a task that the worker wakes.
+#[test]
+fn it_may_be_dropped_by_its_own_worker() {
+    struct Owner(Mutex<Option<Arc<Coalescer>>>);
+    impl Wake for Owner {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.lock().unwrap().take());
+        }
+    }
+    let limits = Limits { delay: Duration::from_millis(10), ..Limits::default() };
+    let sealing = Arc::new(Coalescer::new(cpu(), Op::Seal, SUITE, limits).unwrap());
+    let mut future = Box::pin(sealing.submit_async(&key(1), b"", b"text"));
+    let waker = Waker::from(Arc::new(Owner(Mutex::new(Some(sealing)))));
+    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(block_on(future).is_ok());
+}
+
+#[test]
+fn what_nobody_waits_for_is_not_done() {
+    let done = Arc::new(AtomicUsize::new(0));
+    let count = {
+        let done = done.clone();
+        move |len| {
+            done.fetch_add(len, Ordering::Relaxed);
+            Ok(())
+        }
+    };
+    let limits = Limits { bytes: usize::MAX, delay: NEVER, queue: usize::MAX };
+    let sealing = Coalescer::new(before(count), Op::Seal, SUITE, limits).unwrap();
+    let mut tickets: Vec<_> = (0..10).map(|_| sealing.submit(&key(1), b"", b"text").unwrap()).collect();
+    tickets.truncate(4);
+    drop(sealing);
+    assert_eq!(done.load(Ordering::Relaxed), 4);
+    assert!(tickets.into_iter().all(|ticket| ticket.wait().is_ok()));
+}
+
+#[test]
+fn nothing_secret_shows() {
+    let sealing = Coalescer::new(cpu(), Op::Open, SUITE, Limits::default()).unwrap();
+    let mut stored = batch::with_room(SUITE, b"secret");
+    batch::seal(&cpu(), SUITE, &mut [Message { key: &key(1), ad: b"", data: &mut stored }]).unwrap();
+    let ticket = sealing.submit(&key(1), b"", &stored).unwrap();
+    assert_eq!(format!("{ticket:?} {sealing:?}"), "Ticket(…) Coalescer(Open, AES-256-CTR + SHA-3)");
+    assert_eq!(format!("{:?}", ticket.wait().unwrap()), "Wiped(6 bytes)");
+}

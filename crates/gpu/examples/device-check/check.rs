@@ -1,0 +1,200 @@
+//! Every kernel, every key size, every variant, at all sizes around the edges, in both directions.
+
+use phalanx_gpu::{
+    AesLaunch, Device, Direction, KeyDigest, Module, Reason, Result, Slice, Span, Stream, TagInput, Variant,
+};
+use phalanx_kernels::aes::{Key, Level, ctr_xor};
+use phalanx_kernels::keccak::{self, Kmac256};
+
+pub fn all(device: &Device, quick: bool) -> Result<()> {
+    for module in Module::ALL {
+        match device.has_room_for(module) {
+            true => device.test(module)?,
+            false => eprintln!("{}: left out, it needs {} bytes of local memory", module.name(), module.table_bytes()),
+        }
+    }
+    let mut stream = device.stream()?;
+    let mut checks = 0;
+    for variant in Variant::ALL.into_iter().filter(|variant| device.has_room_for(variant.module())) {
+        for key_len in [16, 24, 32] {
+            checks += ctr(&mut stream, variant, key_len, quick)?;
+            checks += ecb(&mut stream, variant, key_len)?;
+            checks += many_keys(&mut stream, variant, key_len)?;
+        }
+    }
+    checks += hashes(&mut stream)?;
+    eprintln!("{checks} checks passed");
+    Ok(())
+}
+
+/// Bytes that repeat every 251: no block, slice or thread has another's.
+fn paint(len: usize) -> Vec<u8> {
+    (0..=250u8).cycle().take(len).collect()
+}
+
+fn expect(stream: &Stream, right: bool, what: std::fmt::Arguments<'_>) -> Result<u64> {
+    match right {
+        true => Ok(1),
+        false => Err(stream.device().info().error(Reason::SelfTest(format!("{what}: other bytes than the CPU's")))),
+    }
+}
+
+fn on_cpu(key: &[u8], counter: &[u8; 16], data: &mut [u8]) {
+    ctr_xor(Level::detect(), &Key::new(key), counter, data);
+}
+
+/// The granularities that a variant can have.
+pub fn granularities(variant: Variant) -> &'static [u32] {
+    if variant == Variant::Bitsliced { &[32] } else { &[1, 2, 16] }
+}
+
+/// The block sizes of the experiments that the device and the kernel can have.
+pub fn block_sizes(device: &Device, launch: &AesLaunch, entry: &'static str) -> Result<Vec<u32>> {
+    let most = device.max_threads(launch.kernel(entry))?;
+    Ok([64, 128, 256, 512, 1024].into_iter().filter(|threads| *threads <= most).collect())
+}
+
+fn ctr(stream: &mut Stream, variant: Variant, key_len: usize, quick: bool) -> Result<u64> {
+    let key = &paint(32)[..key_len];
+    let keys = stream.round_keys(&[key], Direction::Encrypt)?;
+    let mut checks = 0;
+    let edges = [0, 1, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025, 16383, 16384, 16385, 100_000];
+    let edges = if quick { &edges[..11] } else { &edges[..] };
+    for granularity in granularities(variant) {
+        let launch = AesLaunch { granularity: *granularity, ..AesLaunch::new(variant) };
+        for threads in block_sizes(stream.device(), &launch, "aes_ctr")? {
+            let launch = AesLaunch { threads, ..launch };
+            for blocks in edges {
+                for (tail, counter) in [(0, 0u128), (1, u128::MAX - 200), (15, (1 << 64) - 77)] {
+                    let counter = counter.to_be_bytes();
+                    let len = blocks * 16 + tail;
+                    let mut want = paint(len + 16);
+                    let mut data = stream.buffer_of(&want)?;
+                    on_cpu(key, &counter, &mut want[..len]);
+                    stream.aes_ctr(&launch, &keys, 0, &counter, &mut data, 0..len)?;
+                    let mut got = vec![0; len + 16];
+                    stream.download(&data, 0, &mut got)?;
+                    checks += expect(stream, got == want, format_args!("{launch:?}, {key_len}-byte key, {len} bytes"))?;
+                }
+            }
+        }
+    }
+    Ok(checks)
+}
+
+/// ECB against CTR: a counter block encrypted is the key stream of CTR over zeros.
+fn ecb(stream: &mut Stream, variant: Variant, key_len: usize) -> Result<u64> {
+    let key = &paint(32)[..key_len];
+    let encrypt = stream.round_keys(&[key], Direction::Encrypt)?;
+    let decrypt = stream.round_keys(&[key], Direction::Decrypt)?;
+    let mut checks = 0;
+    for granularity in granularities(variant) {
+        let launch = AesLaunch { granularity: *granularity, ..AesLaunch::new(variant) };
+        for blocks in [0, 1, 31, 32, 33, 511, 512, 513, 1023, 1024, 1025, 20_001u64] {
+            let len = blocks as usize * 16;
+            let plain: Vec<u8> = (0..u128::from(blocks)).flat_map(|i| (i << 5).to_be_bytes()).collect();
+            let mut want = vec![0; len];
+            for (block, counter) in want.as_chunks_mut::<16>().0.iter_mut().zip(plain.as_chunks::<16>().0) {
+                on_cpu(key, counter, block);
+            }
+            let mut data = stream.buffer_of(&plain)?;
+            stream.aes_ecb(&launch, &encrypt, 0, &mut data, 0..len)?;
+            let mut got = vec![0; len];
+            stream.download(&data, 0, &mut got)?;
+            checks += expect(stream, got == want, format_args!("{launch:?}, ECB encryption, {len} bytes"))?;
+            stream.aes_ecb(&launch, &decrypt, 0, &mut data, 0..len)?;
+            stream.download(&data, 0, &mut got)?;
+            checks += expect(stream, got == plain, format_args!("{launch:?}, ECB decryption, {len} bytes"))?;
+        }
+    }
+    Ok(checks)
+}
+
+/// Spans and users, each with a key of its own: slices of 4 KiB, and lengths of all kinds.
+fn many_keys(stream: &mut Stream, variant: Variant, key_len: usize) -> Result<u64> {
+    let mut checks = 0;
+    let odd = vec![0, 1, 15, 16, 17, 4095, 4096, 4097, 35_000, 150_001, 16384 * 16, 1];
+    for lens in [vec![4096; 500], odd] {
+        let (mut spans, mut at) = (Vec::new(), 0);
+        for (i, len) in lens.iter().enumerate() {
+            let counter = (u128::MAX - 100 * i as u128).to_be_bytes();
+            spans.push(Span { at, len: *len, key: i as u32, counter });
+            at += len.next_multiple_of(16);
+        }
+        let keys: Vec<Vec<u8>> = (0..lens.len()).map(|i| paint(i + 32).split_off(i)[..key_len].to_vec()).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let plain = paint(at);
+        let mut want = plain.clone();
+        for span in &spans {
+            on_cpu(keys[span.key as usize], &span.counter, &mut want[span.at..span.at + span.len]);
+        }
+        let round_keys = stream.round_keys(&keys, Direction::Encrypt)?;
+        let uploaded = stream.spans(&spans)?;
+        let mut users = stream.users(&spans, &keys)?;
+        let launch = AesLaunch { threads: 128, ..AesLaunch::new(variant) };
+        let mut got = vec![0; at];
+        let mut data = stream.buffer_of(&plain)?;
+        stream.aes_ctr_spans(&launch, &round_keys, &uploaded, &mut data)?;
+        stream.download(&data, 0, &mut got)?;
+        checks += expect(stream, got == want, format_args!("{variant}, {} spans", lens.len()))?;
+        stream.upload(&mut data, 0, &plain)?;
+        stream.aes_ctr_users(&launch, &mut users, &mut data)?;
+        stream.download(&data, 0, &mut got)?;
+        checks += expect(stream, got == want, format_args!("{variant}, {} users", lens.len()))?;
+    }
+    Ok(checks)
+}
+
+fn hashes(stream: &mut Stream) -> Result<u64> {
+    let text = paint(4096 + 300);
+    let lens: Vec<usize> = (0..600).chain(4000..4200).collect();
+    let (mut data, mut slices) = (Vec::new(), Vec::new());
+    for len in &lens {
+        slices.push(Slice { at: data.len(), len: *len });
+        data.extend_from_slice(&text[..*len]);
+        data.resize(data.len().next_multiple_of(16), 0xc5);
+    }
+    let inputs: Vec<&[u8]> = lens.iter().map(|len| &text[..*len]).collect();
+    let mut want = vec![[0; 32]; lens.len()];
+    keccak::sha3_256_many(keccak::Level::detect(), &inputs, &mut want);
+    let data = stream.buffer_of(&data)?;
+    let uploaded = stream.slices(&slices)?;
+    let mut digests = stream.buffer(32 * lens.len())?;
+    let mut got = vec![0; 32 * lens.len()];
+    let mut checks = 0;
+    for threads in [64, 128, 256] {
+        stream.sha3_slices(threads, &uploaded, &data, &mut digests)?;
+        stream.download(&digests, 0, &mut got)?;
+        checks += expect(stream, got == want.as_flattened(), format_args!("SHA3-256, {threads} threads"))?;
+    }
+
+    let raw: Vec<Vec<u8>> = (0..500).map(|i| paint(i + 32).split_off(i)).collect();
+    let raw: Vec<&[u8]> = raw.iter().map(|key| &key[..]).collect();
+    let keys = stream.raw_keys(&raw)?;
+    let label = stream.label("phalanx v1 chunk")?;
+    let prefix = paint(48);
+    let inputs: Vec<TagInput> =
+        (0..500).map(|i| TagInput { key: i, prefix: &prefix[..i as usize % 49], digests: i..i + i % 260 }).collect();
+    let tags = stream.tags(&inputs)?;
+    let mut out = stream.buffer(32 * inputs.len())?;
+    stream.kmac_tags(64, &label, &keys, &tags, &digests, &mut out)?;
+    let mut got = vec![0; 32 * inputs.len()];
+    stream.download(&out, 0, &mut got)?;
+    for (input, got) in inputs.iter().zip(got.chunks(32)) {
+        let digests = &want[input.digests.start as usize..input.digests.end as usize];
+        let message = [input.prefix, digests.as_flattened()].concat();
+        let want = Kmac256::new(raw[input.key as usize], b"phalanx v1 chunk").tag(&message);
+        checks += expect(stream, got == want, format_args!("KMAC256 of {} bytes", message.len()))?;
+    }
+    stream.key_digests(128, KeyDigest::Kmac256, &label, &keys, &mut out)?;
+    stream.download(&out, 0, &mut got)?;
+    let right = raw.iter().zip(got.chunks(32)).all(|(key, got)| got == Kmac256::new(key, b"phalanx v1 chunk").tag(b""));
+    checks += expect(stream, right, format_args!("KMAC256 of keys"))?;
+    stream.key_digests(128, KeyDigest::Md5, &label, &keys, &mut out)?;
+    stream.download(&out, 0, &mut got[..500 * 16])?;
+    let right = raw.iter().zip(got.chunks(16)).all(|(key, got)| {
+        use md5::Digest;
+        md5::Md5::digest(key)[..] == *got
+    });
+    Ok(checks + expect(stream, right, format_args!("MD5 of keys"))?)
+}

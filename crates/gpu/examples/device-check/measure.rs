@@ -1,0 +1,276 @@
+//! Kernel-only figures, by the device's own clock, and the machine's ceilings beside them.
+
+use crate::check::{block_sizes, granularities};
+use phalanx_gpu::{
+    AesLaunch, Device, DeviceInfo, Direction, KeyDigest, Kind, Result, Slice, Span, Stream, TagInput, Variant,
+};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// What a row says besides its times.
+struct Case {
+    case: String,
+    operation: &'static str,
+    measure: &'static str,
+    scheme: String,
+    bytes: usize,
+    items: usize,
+}
+
+struct Bench<'a> {
+    info: &'a DeviceInfo,
+    stream: Stream,
+    runs: usize,
+    /// As much data as a kernel gets.
+    bytes: usize,
+}
+
+pub fn all(device: &Device, quick: bool) -> Result<()> {
+    let info = device.info();
+    // A CPU behind OpenCL would take minutes for a gigabyte, and its speed is not what this is about.
+    let bytes: usize = match (info.kind, quick) {
+        (Kind::Gpu, false) => 1 << 30,
+        (Kind::Gpu, true) => 1 << 26,
+        _ => 1 << 20,
+    };
+    let bytes = bytes.min((info.largest_buffer / 4) as usize).next_multiple_of(1 << 20);
+    let mut bench = Bench { info, stream: device.stream()?, runs: if quick { 3 } else { 9 }, bytes };
+    bench.ceilings(device)?;
+    for variant in Variant::ALL.into_iter().filter(|variant| device.has_room_for(variant.module())) {
+        for key_len in [16, 24, 32] {
+            bench.aes(device, variant, key_len, quick)?;
+            bench.users(variant, key_len)?;
+        }
+    }
+    bench.hashes()
+}
+
+impl Bench<'_> {
+    /// Times the work after a run that is not counted, and prints the row.
+    fn row(&mut self, case: Case, mut work: impl FnMut(&mut Stream) -> Result<Duration>) -> Result<()> {
+        work(&mut self.stream)?;
+        let mut seconds = Vec::new();
+        for _ in 0..self.runs {
+            seconds.push(work(&mut self.stream)?.as_secs_f64());
+        }
+        let mut sorted = seconds.clone();
+        sorted.sort_by(f64::total_cmp);
+        let median = sorted[sorted.len() / 2];
+        let gb_per_s = (median > 0.0 && case.bytes > 0).then(|| case.bytes as f64 / median / 1e9);
+        let Case { case, operation, measure, scheme, bytes, items } = case;
+        // Two interfaces may lead to one device: their rows must differ.
+        let case = format!("{} {}: {case}", self.info.api, self.info.index);
+        let note = format!("{} ({}, {})", self.info.name, self.info.api, self.info.driver);
+        println!(
+            "{}",
+            json!({
+                "experiment": "gpu", "case": case, "operation": operation, "measure": measure, "scheme": scheme,
+                "engine": "gpu", "bytes": bytes, "items": items, "threads": 0, "seconds": seconds, "runs_per_time": 1,
+                "median_s": median, "gb_per_s": gb_per_s, "speedup": null, "over": null, "efficiency": null,
+                "amdahl": null, "peak_kib": null, "bar": null, "printed": [], "note": note,
+            })
+        );
+        Ok(())
+    }
+
+    /// Copies within the device, and both ways between it and the host, from pinned memory and from ordinary memory.
+    fn ceilings(&mut self, device: &Device) -> Result<()> {
+        let bytes = self.bytes;
+        let case = |operation, scheme: &str| Case {
+            case: format!("{bytes} bytes"),
+            operation,
+            measure: "ceiling",
+            scheme: scheme.into(),
+            bytes,
+            items: 1,
+        };
+        let from = self.stream.buffer(bytes)?;
+        let mut to = self.stream.buffer(bytes)?;
+        self.row(case("copy", "device to device"), |stream| {
+            stream.timed(|stream| stream.copy(&from, &mut to, bytes)).map(|((), time)| time)
+        })?;
+        let mut pinned = device.pinned(bytes)?;
+        let mut paged = vec![1u8; bytes];
+        for (scheme, host) in [("pinned memory", &mut pinned[..]), ("ordinary memory", &mut paged[..])] {
+            self.row(case("upload", scheme), |stream| {
+                let start = Instant::now();
+                stream.upload(&mut to, 0, host).map(|()| start.elapsed())
+            })?;
+            self.row(case("download", scheme), |stream| {
+                let start = Instant::now();
+                stream.download(&to, 0, host).map(|()| start.elapsed())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// CTR, and ECB both ways, at each granularity and block size.
+    fn aes(&mut self, device: &Device, variant: Variant, key_len: usize, quick: bool) -> Result<()> {
+        let bytes = self.bytes;
+        let key = vec![7; key_len];
+        let encrypt = self.stream.round_keys(&[&key], Direction::Encrypt)?;
+        let decrypt = self.stream.round_keys(&[&key], Direction::Decrypt)?;
+        let mut data = self.stream.buffer(bytes)?;
+        for granularity in granularities(variant) {
+            let launch = AesLaunch { granularity: *granularity, ..AesLaunch::new(variant) };
+            for entry in ["aes_ctr", "aes_ecb_encrypt", "aes_ecb_decrypt"] {
+                for threads in block_sizes(device, &launch, entry)? {
+                    let launch = AesLaunch { threads, ..launch };
+                    if quick && launch != AesLaunch::new(variant) {
+                        continue;
+                    }
+                    let (mode, operation) = match entry {
+                        "aes_ctr" => ("CTR", "encrypt"),
+                        "aes_ecb_encrypt" => ("ECB", "encrypt"),
+                        _ => ("ECB", "decrypt"),
+                    };
+                    let case = Case {
+                        case: format!("{bytes} bytes, {} B a thread, {threads} threads a block", 16 * granularity),
+                        operation,
+                        measure: "kernel",
+                        scheme: format!("AES-{}-{mode} {variant}", 8 * key_len),
+                        bytes,
+                        items: 1,
+                    };
+                    self.row(case, |stream| {
+                        stream
+                            .timed(|stream| match entry {
+                                "aes_ctr" => stream.aes_ctr(&launch, &encrypt, 0, &[9; 16], &mut data, 0..bytes),
+                                "aes_ecb_encrypt" => stream.aes_ecb(&launch, &encrypt, 0, &mut data, 0..bytes),
+                                _ => stream.aes_ecb(&launch, &decrypt, 0, &mut data, 0..bytes),
+                            })
+                            .map(|((), time)| time)
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// P2's three schemes on users of 92 KiB, the middle of its lengths; its kernels have 256 threads of 16 bytes.
+    fn users(&mut self, variant: Variant, key_len: usize) -> Result<()> {
+        const USER: usize = 92 << 10;
+        let count = (self.bytes / USER).clamp(1, 10_000);
+        let bytes = count * USER;
+        let keys: Vec<Vec<u8>> = (0..count).map(|i| (0..key_len).map(|b| (b * 3 + i) as u8).collect()).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let users: Vec<Span> = (0..count)
+            .map(|i| Span { at: i * USER, len: USER, key: i as u32, counter: (i as u128).to_be_bytes() })
+            .collect();
+        let slices: Vec<Span> = (0..bytes / 4096)
+            .map(|i| {
+                let user = i * 4096 / USER;
+                let block = (i * 4096 - user * USER) / 16;
+                let counter = (user as u128 + block as u128).to_be_bytes();
+                Span { at: i * 4096, len: 4096, key: user as u32, counter }
+            })
+            .collect();
+        let launch = AesLaunch { threads: 256, ..AesLaunch::new(variant) };
+        // Some of the bitsliced kernels have too many registers for that.
+        let most = self.stream.device().max_threads(launch.kernel("aes_ctr_users"))?;
+        let most = most.min(self.stream.device().max_threads(launch.kernel("aes_ctr_spans"))?);
+        let launch = AesLaunch { threads: launch.threads.min(most), ..launch };
+        let round_keys = self.stream.round_keys(&keys, Direction::Encrypt)?;
+        let spans = self.stream.spans(&slices)?;
+        let mut on_device = self.stream.users(&users, &keys)?;
+        let mut data = self.stream.buffer(bytes)?;
+        for scheme in ["GCS", "GCNS", "GNC"] {
+            let case = Case {
+                case: format!("{count} users of {USER} bytes, {} threads a block", launch.threads),
+                operation: "encrypt",
+                measure: "kernel",
+                scheme: format!("{scheme} AES-{}-CTR {variant}", 8 * key_len),
+                bytes,
+                items: count,
+            };
+            self.row(case, |stream| {
+                let work = |stream: &mut Stream| match scheme {
+                    "GCS" => stream.aes_ctr_spans(&launch, &round_keys, &spans, &mut data),
+                    "GCNS" => stream.aes_ctr_users(&launch, &mut on_device, &mut data),
+                    _ => users.iter().try_for_each(|user| {
+                        let range = user.at..user.at + user.len;
+                        stream.aes_ctr(&launch, &round_keys, user.key, &user.counter, &mut data, range)
+                    }),
+                };
+                stream.timed(work).map(|((), time)| time)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// SHA3-256 of slices, the tags of chunks of 1 MiB, the digests of many keys.
+    fn hashes(&mut self) -> Result<()> {
+        let bytes = self.bytes;
+        let count = bytes / 4096;
+        let slices: Vec<Slice> = (0..count).map(|i| Slice { at: i * 4096, len: 4096 }).collect();
+        let slices = self.stream.slices(&slices)?;
+        let data = self.stream.buffer(bytes)?;
+        let mut digests = self.stream.buffer(32 * count)?;
+        for threads in [32, 64, 128, 256] {
+            let case = Case {
+                case: format!("{count} slices of 4096 bytes, {threads} threads a block"),
+                operation: "hash",
+                measure: "kernel",
+                scheme: "SHA3-256".into(),
+                bytes,
+                items: count,
+            };
+            self.row(case, |stream| {
+                stream.timed(|s| s.sha3_slices(threads, &slices, &data, &mut digests)).map(|((), time)| time)
+            })?;
+        }
+        let label = self.stream.label("phalanx v1 chunk")?;
+        for chunks in [8, 64, bytes >> 20] {
+            let chunks = chunks.min(bytes >> 20);
+            let inputs: Vec<TagInput> = (0..chunks as u32)
+                .map(|i| TagInput { key: 0, prefix: &[1; 25], digests: 256 * i..256 * (i + 1) })
+                .collect();
+            let tags = self.stream.tags(&inputs)?;
+            let key = self.stream.raw_keys(&[&[5; 32]])?;
+            let mut out = self.stream.buffer(32 * chunks)?;
+            let case = Case {
+                case: format!("{chunks} chunks of 1 MiB, 32 threads a block"),
+                operation: "tag",
+                measure: "kernel",
+                scheme: "KMAC256 of digests".into(),
+                bytes: chunks << 20,
+                items: chunks,
+            };
+            self.row(case, |stream| {
+                let work = |stream: &mut Stream| stream.kmac_tags(32, &label, &key, &tags, &digests, &mut out);
+                stream.timed(work).map(|((), time)| time)
+            })?;
+            if chunks == bytes >> 20 {
+                break;
+            }
+        }
+        let count = if self.info.kind == Kind::Gpu { 1 << 20 } else { 1 << 12 };
+        let keys: Vec<[u8; 32]> = (0..count as u32)
+            .map(|i| {
+                let mut key = [3; 32];
+                key[..4].copy_from_slice(&i.to_le_bytes());
+                key
+            })
+            .collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let keys = self.stream.raw_keys(&keys)?;
+        let mut out = self.stream.buffer(32 * count)?;
+        for (digest, scheme) in [(KeyDigest::Kmac256, "KMAC256"), (KeyDigest::Md5, "MD5")] {
+            for threads in [64, 128, 256] {
+                let case = Case {
+                    case: format!("{count} keys of 32 bytes, {threads} threads a block"),
+                    operation: "key digest",
+                    measure: "kernel",
+                    scheme: scheme.into(),
+                    bytes: 32 * count,
+                    items: count,
+                };
+                self.row(case, |stream| {
+                    let work = |stream: &mut Stream| stream.key_digests(threads, digest, &label, &keys, &mut out);
+                    stream.timed(work).map(|((), time)| time)
+                })?;
+            }
+        }
+        Ok(())
+    }
+}

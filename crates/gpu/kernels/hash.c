@@ -1,0 +1,282 @@
+// SHA3-256 (FIPS 202), KMAC256 (SP 800-185) and MD5 (RFC 1321), one input a thread.
+
+// What one permutation absorbs, in lanes of 64 bits.
+#define RATE_LANES 17
+
+CONSTANT u64 ROUND_CONSTANTS[24] = {
+    0x0000000000000001u, 0x0000000000008082u, 0x800000000000808au, 0x8000000080008000u, 0x000000000000808bu,
+    0x0000000080000001u, 0x8000000080008081u, 0x8000000000008009u, 0x000000000000008au, 0x0000000000000088u,
+    0x0000000080008009u, 0x000000008000000au, 0x000000008000808bu, 0x800000000000008bu, 0x8000000000008089u,
+    0x8000000000008003u, 0x8000000000008002u, 0x8000000000000080u, 0x000000000000800au, 0x800000008000000au,
+    0x8000000080008081u, 0x8000000000008080u, 0x0000000080000001u, 0x8000000080008008u,
+};
+
+// Keccak-f[1600] on lane (x, y) at x + 5y. θ, then ρ and π as one chain of moves, then χ and ι. All sums and
+// a ^ (~b & c) are operations of three inputs, which GPUs have: 122 of them a round, and 58 shifts.
+DEVICE void keccak(u64 *a) {
+    for (int round = 0; round < 24; round++) {
+        u64 c[5];
+        UNROLL
+        for (int x = 0; x < 5; x++) {
+            c[x] = XOR3(XOR3(a[x], a[x + 5], a[x + 10]), a[x + 15], a[x + 20]);
+        }
+        UNROLL
+        for (int x = 0; x < 5; x++) {
+            const u64 turned = ROTL64(c[(x + 1) % 5], 1);
+            UNROLL
+            for (int y = 0; y < 25; y += 5) {
+                a[x + y] = XOR3(a[x + y], c[(x + 4) % 5], turned);
+            }
+        }
+        u64 moved = a[1], t;
+#define MOVE(to, by) \
+    t = a[to]; \
+    a[to] = ROTL64(moved, by); \
+    moved = t;
+        MOVE(10, 1)
+        MOVE(7, 3)
+        MOVE(11, 6)
+        MOVE(17, 10)
+        MOVE(18, 15)
+        MOVE(3, 21)
+        MOVE(5, 28)
+        MOVE(16, 36)
+        MOVE(8, 45)
+        MOVE(21, 55)
+        MOVE(24, 2)
+        MOVE(4, 14)
+        MOVE(15, 27)
+        MOVE(23, 41)
+        MOVE(19, 56)
+        MOVE(13, 8)
+        MOVE(12, 25)
+        MOVE(2, 43)
+        MOVE(20, 62)
+        MOVE(14, 18)
+        MOVE(22, 39)
+        MOVE(9, 61)
+        MOVE(6, 20)
+        MOVE(1, 44)
+        UNROLL
+        for (int y = 0; y < 25; y += 5) {
+            UNROLL
+            for (int x = 0; x < 5; x++) {
+                c[x] = a[y + x];
+            }
+            UNROLL
+            for (int x = 0; x < 5; x++) {
+                a[y + x] = c[x] ^ (~c[(x + 1) % 5] & c[(x + 2) % 5]);
+            }
+        }
+        a[0] ^= ROUND_CONSTANTS[round];
+    }
+}
+
+DEVICE void store_digest(GLOBAL u64 *out, const u64 *a) {
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        out[i] = a[i];
+    }
+}
+
+// A slice of the data: its first block, and its length in bytes.
+typedef struct {
+    u32 at;
+    u32 len;
+} slice_t;
+
+// SHA3-256 of each slice.
+KERNEL(sha3_slices)(GLOBAL const u64 *data, GLOBAL const slice_t *slices, GLOBAL u64 *digests, u32 count) {
+    const u32 i = GROUP * THREADS + THREAD;
+    if (i >= count) {
+        return;
+    }
+    GLOBAL const u64 *from = data + 2 * (u64)slices[i].at;
+    u32 left = slices[i].len;
+    u64 a[25];
+    UNROLL
+    for (int k = 0; k < 25; k++) {
+        a[k] = 0;
+    }
+    for (; left >= 8 * RATE_LANES; left -= 8 * RATE_LANES, from += RATE_LANES) {
+        UNROLL
+        for (int k = 0; k < RATE_LANES; k++) {
+            a[k] ^= from[k];
+        }
+        keccak(a);
+    }
+    // The rest, the bits 01 that SHA-3 appends, and pad10*1.
+    UNROLL
+    for (int k = 0; k < RATE_LANES; k++) {
+        const u32 first = 8 * k;
+        if (first + 8 <= left) {
+            a[k] ^= from[k];
+        } else if (first <= left) {
+            u64 lane = (u64)0x06 << (8 * (left - first));
+            for (u32 b = first; b < left; b++) {
+                lane |= (u64)((GLOBAL const u8 *)from)[b] << (8 * (b - first));
+            }
+            a[k] ^= lane;
+        }
+    }
+    a[RATE_LANES - 1] ^= (u64)0x80 << 56;
+    keccak(a);
+    store_digest(digests + 4 * (u64)i, a);
+}
+
+// KMAC256 with a label, which fills the sponge's first block, absorbed: 25 lanes that the host computed.
+DEVICE void load_label(u64 *a, GLOBAL const u64 *label) {
+    UNROLL
+    for (int k = 0; k < 25; k++) {
+        a[k] = label[k];
+    }
+}
+
+// Byte `i` of bytepad(encode_string(key), 136), for a key of at most 125 bytes.
+DEVICE u32 key_block_byte(GLOBAL const u8 *key, u32 len, u32 i) {
+    const u32 bits = 8 * len, wide = bits > 255;
+    if (i < 2) {
+        return i == 0 ? 1 : 136;
+    }
+    if (i == 2) {
+        return 1 + wide;
+    }
+    if (i < 4 + wide) {
+        return (bits >> (8 * (3 + wide - i))) & 255;
+    }
+    i -= 4 + wide;
+    return i < len ? key[i] : 0;
+}
+
+DEVICE void absorb_key(u64 *a, GLOBAL const u8 *key, u32 len) {
+    UNROLL
+    for (int k = 0; k < RATE_LANES; k++) {
+        u64 lane = 0;
+        for (u32 b = 0; b < 8; b++) {
+            lane |= (u64)key_block_byte(key, len, 8 * k + b) << (8 * b);
+        }
+        a[k] ^= lane;
+    }
+    keccak(a);
+}
+
+// As many bytes as a tag's message may have before its digests.
+#define PREFIX 48
+
+// A tag to compute: KMAC256 under key `key` of `prefix` and then `digests` digests from `first` on.
+typedef struct {
+    u32 key;
+    u32 prefix_len;
+    u32 first;
+    u32 digests;
+    u8 prefix[PREFIX];
+} tag_t;
+
+// Byte `i` of a tag's message, of right_encode(256), cSHAKE's bits 00 and the first bit of the padding.
+DEVICE u32 tag_byte(GLOBAL const tag_t *tag, GLOBAL const u8 *digests, u32 i) {
+    if (i < tag->prefix_len) {
+        return tag->prefix[i];
+    }
+    i -= tag->prefix_len;
+    if (i < 32 * tag->digests) {
+        return digests[32 * (u64)tag->first + i];
+    }
+    i -= 32 * tag->digests;
+    return i == 0 ? 0x01 : i == 2 ? 0x02 : i == 3 ? 0x04 : 0;
+}
+
+// The tags of chunks or messages. `keys`: 32 bytes each.
+KERNEL(kmac_tags)(
+    GLOBAL const u64 *label, GLOBAL const u8 *keys, GLOBAL const u8 *digests, GLOBAL const tag_t *tags, GLOBAL u64 *out,
+    u32 count
+) {
+    const u32 i = GROUP * THREADS + THREAD;
+    if (i >= count) {
+        return;
+    }
+    GLOBAL const tag_t *tag = tags + i;
+    u64 a[25];
+    load_label(a, label);
+    absorb_key(a, keys + 32 * tag->key, 32);
+    const u32 len = tag->prefix_len + 32 * tag->digests + 4;
+    for (u32 at = 0; at < len; at += 8 * RATE_LANES) {
+        UNROLL
+        for (int k = 0; k < RATE_LANES; k++) {
+            u64 lane = 0;
+            for (u32 b = 0; b < 8; b++) {
+                lane |= (u64)tag_byte(tag, digests, at + 8 * k + b) << (8 * b);
+            }
+            a[k] ^= lane;
+        }
+        if (len - at <= 8 * RATE_LANES) {
+            a[RATE_LANES - 1] ^= (u64)0x80 << 56;
+        }
+        keccak(a);
+    }
+    store_digest(out + 4 * (u64)i, a);
+}
+
+// KMAC256(key, "", 256, label) of each key, `key_len` bytes each.
+KERNEL(kmac_key_digests)(GLOBAL const u64 *label, GLOBAL const u8 *keys, GLOBAL u64 *out, u32 count, u32 key_len) {
+    const u32 i = GROUP * THREADS + THREAD;
+    if (i >= count) {
+        return;
+    }
+    u64 a[25];
+    load_label(a, label);
+    absorb_key(a, keys + key_len * (u64)i, key_len);
+    a[0] ^= 0x04020001u;
+    a[RATE_LANES - 1] ^= (u64)0x80 << 56;
+    keccak(a);
+    store_digest(out + 4 * (u64)i, a);
+}
+
+// floor(2^32 × |sin(i + 1)|)
+CONSTANT u32 MD5_SINES[64] = {
+    0xd76aa478u, 0xe8c7b756u, 0x242070dbu, 0xc1bdceeeu, 0xf57c0fafu, 0x4787c62au, 0xa8304613u, 0xfd469501u,
+    0x698098d8u, 0x8b44f7afu, 0xffff5bb1u, 0x895cd7beu, 0x6b901122u, 0xfd987193u, 0xa679438eu, 0x49b40821u,
+    0xf61e2562u, 0xc040b340u, 0x265e5a51u, 0xe9b6c7aau, 0xd62f105du, 0x02441453u, 0xd8a1e681u, 0xe7d3fbc8u,
+    0x21e1cde6u, 0xc33707d6u, 0xf4d50d87u, 0x455a14edu, 0xa9e3e905u, 0xfcefa3f8u, 0x676f02d9u, 0x8d2a4c8au,
+    0xfffa3942u, 0x8771f681u, 0x6d9d6122u, 0xfde5380cu, 0xa4beea44u, 0x4bdecfa9u, 0xf6bb4b60u, 0xbebfbc70u,
+    0x289b7ec6u, 0xeaa127fau, 0xd4ef3085u, 0x04881d05u, 0xd9d4d039u, 0xe6db99e5u, 0x1fa27cf8u, 0xc4ac5665u,
+    0xf4292244u, 0x432aff97u, 0xab9423a7u, 0xfc93a039u, 0x655b59c3u, 0x8f0ccc92u, 0xffeff47du, 0x85845dd1u,
+    0x6fa87e4fu, 0xfe2ce6e0u, 0xa3014314u, 0x4e0811a1u, 0xf7537e82u, 0xbd3af235u, 0x2ad7d2bbu, 0xeb86d391u,
+};
+
+// MD5 of each key, `key_len` <= 55 bytes each: P5's key digest as printed. MD5 is broken; nothing but P5's experiments
+// uses this.
+KERNEL(md5_key_digests)(GLOBAL const u8 *keys, GLOBAL u32 *out, u32 count, u32 key_len) {
+    const u32 i = GROUP * THREADS + THREAD;
+    if (i >= count) {
+        return;
+    }
+    GLOBAL const u8 *key = keys + key_len * (u64)i;
+    u32 m[16];
+    UNROLL
+    for (int w = 0; w < 16; w++) {
+        m[w] = w == 14 ? 8 * key_len : 0;
+        for (u32 b = 4 * w; b < 4 * (u32)w + 4; b++) {
+            u32 byte = b < key_len ? key[b] : b == key_len ? 0x80 : 0;
+            m[w] |= byte << (8 * (b & 3));
+        }
+    }
+    u32 a = 0x67452301u, b = 0xefcdab89u, c = 0x98badcfeu, d = 0x10325476u, sum, t;
+#define STEPS(from, f, word, r0, r1, r2, r3) \
+    UNROLL \
+    for (int k = (from); k < (from) + 16; k++) { \
+        sum = a + (f) + MD5_SINES[k] + m[(word) & 15]; \
+        t = d; \
+        d = c; \
+        c = b; \
+        b += ROTL32(sum, (k & 3) == 0 ? (r0) : (k & 3) == 1 ? (r1) : (k & 3) == 2 ? (r2) : (r3)); \
+        a = t; \
+    }
+    STEPS(0, (b & c) | (~b & d), k, 7, 12, 17, 22)
+    STEPS(16, (d & b) | (~d & c), 5 * k + 1, 5, 9, 14, 20)
+    STEPS(32, b ^ c ^ d, 3 * k + 5, 4, 11, 16, 23)
+    STEPS(48, c ^ (b | ~d), 7 * k, 6, 10, 15, 21)
+    out[4 * i] = a + 0x67452301u;
+    out[4 * i + 1] = b + 0xefcdab89u;
+    out[4 * i + 2] = c + 0x98badcfeu;
+    out[4 * i + 3] = d + 0x10325476u;
+}

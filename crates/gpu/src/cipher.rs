@@ -1,0 +1,377 @@
+//! Launches of AES: one run of data under one key, spans with keys of their own, users whose keys the device expands.
+
+use crate::device::{ALIGN, Buffer, Stream};
+use crate::driver::{Argument, Launch};
+use crate::error::Result;
+use crate::kernel::{Kernel, Module};
+use crate::schedule::{self, KEY_WORDS};
+use std::fmt;
+use std::ops::Range;
+use zeroize::Zeroizing;
+
+/// As many blocks as a group of the kernels with tables takes at most.
+pub const MAX_SPAN: u32 = 16384;
+
+/// How the cipher is computed. All give the same bytes. `docs/security.md` says why the default is what it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// Bit planes, without tables: no address and no branch depends on data or key.
+    #[default]
+    Bitsliced,
+    /// Lookups in T0, one copy for each memory bank; its words are turned by byte permutation.
+    Table1,
+    /// Lookups in four tables, eight copies.
+    Table4,
+    /// Lookups in four tables, one copy for each memory bank: 128 KiB of local memory.
+    Table4Wide,
+}
+
+impl Variant {
+    /// All of them.
+    pub const ALL: [Variant; 4] = [Variant::Bitsliced, Variant::Table1, Variant::Table4, Variant::Table4Wide];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Variant::Bitsliced => "bitsliced",
+            Variant::Table1 => "table1",
+            Variant::Table4 => "table4",
+            Variant::Table4Wide => "table4-wide",
+        }
+    }
+
+    /// Where its kernels are.
+    pub fn module(self) -> Module {
+        match self {
+            Variant::Bitsliced => Module::AesBitslice,
+            Variant::Table1 => Module::AesTable1,
+            Variant::Table4 => Module::AesTable4,
+            Variant::Table4Wide => Module::AesTable4Wide,
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How a kernel of AES is cut into threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AesLaunch {
+    /// Which kernels.
+    pub variant: Variant,
+    /// Threads a group (CUDA: a block).
+    pub threads: u32,
+    /// Granularity: blocks of 16 bytes a thread. The bitsliced kernels have 32, always.
+    pub granularity: u32,
+}
+
+impl Default for AesLaunch {
+    fn default() -> Self {
+        Self::new(Variant::default())
+    }
+}
+
+impl AesLaunch {
+    /// What suits a variant on large data.
+    pub fn new(variant: Variant) -> Self {
+        match variant {
+            Variant::Bitsliced => Self { variant, threads: 128, granularity: 32 },
+            Variant::Table1 | Variant::Table4 => Self { variant, threads: 256, granularity: 16 },
+            Variant::Table4Wide => Self { variant, threads: 1024, granularity: 16 },
+        }
+    }
+
+    /// A kernel of the variant.
+    pub fn kernel(&self, entry: &'static str) -> Kernel {
+        Kernel { module: self.variant.module(), entry }
+    }
+
+    fn bitsliced(&self) -> bool {
+        self.variant == Variant::Bitsliced
+    }
+
+    /// The parameter that cuts one run of `blocks` blocks, and the number of groups.
+    fn cut(&self, blocks: u64) -> (u32, u64) {
+        if self.bitsliced() {
+            let stride_log = stride_log(blocks);
+            let threads = blocks.div_ceil(32 << stride_log) << stride_log;
+            (stride_log, threads.div_ceil(self.threads.into()))
+        } else {
+            let span = self.threads * self.granularity;
+            (span, blocks.div_ceil(span.into()))
+        }
+    }
+
+    fn check(&self, stream: &Stream) -> Result<()> {
+        let Self { variant, threads, granularity } = *self;
+        let device = stream.device();
+        if threads == 0 || granularity == 0 {
+            return device.refuse("a launch without threads, or of threads without blocks");
+        }
+        if self.bitsliced() && granularity != 32 {
+            return device.refuse(format!("the bitsliced kernels take 32 blocks a thread, not {granularity}"));
+        }
+        if !self.bitsliced() && u64::from(threads) * u64::from(granularity) > MAX_SPAN.into() {
+            return device.refuse(format!("{variant}: {threads} × {granularity} blocks a group, {MAX_SPAN} at most"));
+        }
+        Ok(())
+    }
+}
+
+/// How far apart the 32 blocks of a thread lie: as far as lets neighbouring threads, up to 32, share their memory lines.
+fn stride_log(blocks: u64) -> u32 {
+    blocks.div_ceil(32).next_power_of_two().ilog2().min(5)
+}
+
+/// Which way AES-ECB goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Encryption; CTR uses it both ways.
+    Encrypt,
+    /// Decryption.
+    Decrypt,
+}
+
+/// Keys on a device, expanded on the host in time that does not depend on them.
+#[derive(Debug)]
+pub struct RoundKeys {
+    buffer: Buffer,
+    direction: Direction,
+    rounds: u32,
+    count: u32,
+}
+
+/// A part of the data with a key and a counter of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Where it begins in the buffer: a multiple of 16.
+    pub at: usize,
+    /// Its length in bytes.
+    pub len: usize,
+    /// Which of the keys.
+    pub key: u32,
+    /// The counter block of its first block.
+    pub counter: [u8; 16],
+}
+
+/// Spans on a device. They do not overlap.
+#[derive(Debug)]
+pub struct Spans {
+    buffer: Buffer,
+    count: u32,
+    /// Of the longest.
+    blocks: u64,
+    /// Where the last ends.
+    end: usize,
+    /// One more than the largest key.
+    keys: u32,
+}
+
+/// Users on a device: a span each, their keys as they are, and room for the round keys that the device makes of them.
+#[derive(Debug)]
+pub struct Users {
+    spans: Spans,
+    raw: Buffer,
+    round_keys: Buffer,
+    key_words: u32,
+}
+
+impl Stream {
+    /// Brings keys to the device: at least one, all of 16, of 24 or of 32 bytes.
+    pub fn round_keys(&mut self, keys: &[&[u8]], direction: Direction) -> Result<RoundKeys> {
+        let len = self.key_len(keys)?;
+        let mut words = Zeroizing::new(Vec::with_capacity(keys.len() * KEY_WORDS));
+        for key in keys {
+            words.extend_from_slice(&*Zeroizing::new(schedule::expand(key, direction == Direction::Decrypt)));
+        }
+        let buffer = self.buffer_of_words(&words)?;
+        Ok(RoundKeys { buffer, direction, rounds: len as u32 / 4 + 6, count: keys.len() as u32 })
+    }
+
+    fn key_len(&self, keys: &[&[u8]]) -> Result<usize> {
+        let len = keys.first().map_or(0, |key| key.len());
+        if ![16, 24, 32].contains(&len) || keys.iter().any(|key| key.len() != len) || keys.len() > 1 << 24 {
+            return self.device().refuse("AES keys are 16, 24 or 32 bytes, all alike, and at most 2^24");
+        }
+        Ok(len)
+    }
+
+    /// Brings spans to the device, in ascending order.
+    pub fn spans(&mut self, spans: &[Span]) -> Result<Spans> {
+        let (mut blocks, mut end, mut keys) = (0, 0, 0);
+        let mut words = Vec::with_capacity(spans.len() * 8);
+        for span in spans {
+            if !span.at.is_multiple_of(ALIGN) || span.at < end || span.key == u32::MAX {
+                return self.device().refuse("spans start at multiples of 16 and do not overlap");
+            }
+            let Some(span_end) = span.at.checked_add(span.len).filter(|end| end.div_ceil(ALIGN) < 1 << 31) else {
+                return self.device().refuse("a span ends beyond 32 GiB");
+            };
+            if span.len > u32::MAX as usize {
+                return self.device().refuse("a span is longer than 4 GiB");
+            }
+            let counter = span.counter.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word));
+            words.extend([(span.at / ALIGN) as u32, span.len as u32, span.key, 0]);
+            words.extend(counter);
+            // A span owns its last block whole, so that no two touch the same.
+            end = span_end.next_multiple_of(ALIGN);
+            blocks = blocks.max(span.len.div_ceil(ALIGN) as u64);
+            keys = keys.max(span.key + 1);
+        }
+        if spans.len() > 1 << 24 {
+            return self.device().refuse("more than 2^24 spans");
+        }
+        Ok(Spans { buffer: self.buffer_of_words(&words)?, count: spans.len() as u32, blocks, end, keys })
+    }
+
+    /// Brings users to the device: a span each, and the keys that the spans name.
+    pub fn users(&mut self, spans: &[Span], keys: &[&[u8]]) -> Result<Users> {
+        let len = self.key_len(keys)?;
+        let mut raw = Zeroizing::new(vec![0u8; keys.len() * 32]);
+        for (to, key) in raw.chunks_mut(32).zip(keys) {
+            to[..len].copy_from_slice(key);
+        }
+        let spans = self.spans(spans)?;
+        if spans.keys as usize > keys.len() {
+            return self.device().refuse("a user's key is not there");
+        }
+        let round_keys = self.buffer(spans.count as usize * KEY_WORDS * 4)?;
+        Ok(Users { spans, raw: self.buffer_of(&raw)?, round_keys, key_words: len as u32 / 4 })
+    }
+
+    /// AES-CTR of a range of the data, which begins at a multiple of 16: `counter` is its first block's.
+    ///
+    /// P2's GNC is this, once for each user.
+    pub fn aes_ctr(
+        &mut self,
+        launch: &AesLaunch,
+        keys: &RoundKeys,
+        key: u32,
+        counter: &[u8; 16],
+        data: &mut Buffer,
+        range: Range<usize>,
+    ) -> Result<()> {
+        launch.check(self)?;
+        self.check_keys(keys, key, Direction::Encrypt)?;
+        let (at, blocks) = self.blocks(data, &range)?;
+        let tail = (range.len() % ALIGN) as u32;
+        let (cut, groups) = launch.cut(u64::from(blocks) + u64::from(tail != 0));
+        let mut numbers = vec![at, blocks, tail, key, keys.rounds, cut];
+        numbers.extend(counter.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word)));
+        let memory = [data.argument(), keys.buffer.argument(), self.table(false)?];
+        // SAFETY: the kernel writes `blocks` blocks and `tail` bytes of data from `at` on, which check_range found there,
+        // and reads the round keys of `key`, which are there, and T0.
+        unsafe { self.aes(launch, "aes_ctr", groups, &memory, &numbers) }
+    }
+
+    /// AES-CTR of spans, each under its key and counter: a group a span with tables (P2's GCS, where spans are slices),
+    /// 32 blocks a thread without.
+    pub fn aes_ctr_spans(
+        &mut self,
+        launch: &AesLaunch,
+        keys: &RoundKeys,
+        spans: &Spans,
+        data: &mut Buffer,
+    ) -> Result<()> {
+        launch.check(self)?;
+        self.check(&spans.buffer, 0..0)?;
+        self.check(data, 0..spans.end)?;
+        if spans.count == 0 {
+            return Ok(());
+        }
+        self.check_keys(keys, spans.keys - 1, Direction::Encrypt)?;
+        let stride_log = stride_log(spans.blocks);
+        let parts = spans.blocks.div_ceil(32 << stride_log).max(1);
+        let groups = if launch.bitsliced() {
+            let threads = u64::from(spans.count) * (parts << stride_log);
+            if threads >= 1 << 31 {
+                return self.device().refuse("spans of too different lengths: the longest times their number");
+            }
+            threads.div_ceil(launch.threads.into())
+        } else if spans.blocks > MAX_SPAN.into() {
+            return self.device().refuse(format!("a span of {} blocks: {MAX_SPAN} at most with tables", spans.blocks));
+        } else {
+            spans.count.into()
+        };
+        let memory = [data.argument(), keys.buffer.argument(), self.table(false)?, spans.buffer.argument()];
+        let numbers = [spans.count, keys.rounds, stride_log, parts as u32];
+        // SAFETY: the kernel writes the spans, which end within data, and reads the spans, their keys and T0.
+        unsafe { self.aes(launch, "aes_ctr_spans", groups, &memory, &numbers) }
+    }
+
+    /// AES-CTR of users, a group each, whose keys the device expands: P2's GCNS.
+    pub fn aes_ctr_users(&mut self, launch: &AesLaunch, users: &mut Users, data: &mut Buffer) -> Result<()> {
+        launch.check(self)?;
+        self.check(&users.raw, 0..0)?;
+        self.check(data, 0..users.spans.end)?;
+        let round_keys = users.round_keys.argument();
+        let memory =
+            [data.argument(), round_keys, self.table(false)?, users.raw.argument(), users.spans.buffer.argument()];
+        // SAFETY: the kernel writes the users' spans, which end within data, and their round keys, for which there is
+        // room, and reads the spans, the keys that they name, and T0.
+        unsafe { self.aes(launch, "aes_ctr_users", users.spans.count.into(), &memory, &[users.key_words]) }
+    }
+
+    /// AES-ECB of a range of the data, whole blocks from a multiple of 16 on: P1's layout. The keys say which way.
+    pub fn aes_ecb(
+        &mut self,
+        launch: &AesLaunch,
+        keys: &RoundKeys,
+        key: u32,
+        data: &mut Buffer,
+        range: Range<usize>,
+    ) -> Result<()> {
+        launch.check(self)?;
+        self.check_keys(keys, key, keys.direction)?;
+        if !range.len().is_multiple_of(ALIGN) {
+            return self.device().refuse("AES-ECB takes whole blocks");
+        }
+        let (at, blocks) = self.blocks(data, &range)?;
+        let (cut, groups) = launch.cut(blocks.into());
+        let inverse = keys.direction == Direction::Decrypt;
+        let memory = [data.argument(), keys.buffer.argument(), self.table(inverse)?];
+        let entry = if inverse { "aes_ecb_decrypt" } else { "aes_ecb_encrypt" };
+        // SAFETY: the kernel writes `blocks` blocks of data from `at` on, which check_range found there, and reads the
+        // round keys of `key`, which are there, and the table.
+        unsafe { self.aes(launch, entry, groups, &memory, &[at, blocks, key, keys.rounds, cut]) }
+    }
+
+    fn check_keys(&self, keys: &RoundKeys, key: u32, direction: Direction) -> Result<()> {
+        self.check(&keys.buffer, 0..0)?;
+        if key >= keys.count || keys.direction != direction {
+            return self.device().refuse("the round keys are not there, or are those of the other direction");
+        }
+        Ok(())
+    }
+
+    /// The first block and the number of whole blocks of a range.
+    fn blocks(&self, data: &Buffer, range: &Range<usize>) -> Result<(u32, u32)> {
+        self.check(data, range.clone())?;
+        if !range.start.is_multiple_of(ALIGN) || range.end.div_ceil(ALIGN) >= 1 << 31 {
+            return self.device().refuse("ranges start at multiples of 16 and end within 32 GiB");
+        }
+        Ok(((range.start / ALIGN) as u32, (range.len() / ALIGN) as u32))
+    }
+
+    /// # Safety
+    /// As for [`Stream::launch`].
+    unsafe fn aes(
+        &mut self,
+        launch: &AesLaunch,
+        entry: &'static str,
+        groups: u64,
+        memory: &[Argument],
+        numbers: &[u32],
+    ) -> Result<()> {
+        let Ok(groups) = u32::try_from(groups) else { return self.device().refuse("too many groups") };
+        let arguments: Vec<_> = memory.iter().copied().chain(numbers.iter().copied().map(Argument::Number)).collect();
+        let local = launch.variant.module().table_bytes();
+        let launch =
+            Launch { kernel: launch.kernel(entry), groups, threads: launch.threads, local, arguments: &arguments };
+        // SAFETY: the caller's promise; the local memory is what the tables take.
+        unsafe { self.launch(&launch) }
+    }
+}

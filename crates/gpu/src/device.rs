@@ -1,0 +1,337 @@
+//! Devices, their streams and their memory, behind a safe interface.
+
+use crate::cipher::AesLaunch;
+use crate::driver::{Api, Argument, DeviceInfo, Driver, Launch, MemoryId, PinnedId, StreamId};
+use crate::error::{Error, Reason, Result};
+use crate::kernel::{Kernel, Module};
+use crate::{cuda, opencl, schedule, selftest};
+use std::fmt;
+use std::ops::{Deref, DerefMut, Range};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// Memory lengths are whole blocks of AES: kernels read and write 16 bytes at a time.
+pub(crate) const ALIGN: usize = 16;
+
+/// An open device. Clones are the same device.
+#[derive(Clone)]
+pub struct Device {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    driver: Box<dyn Driver>,
+    /// What the self-test of each module found.
+    tested: [OnceLock<Result<()>>; Module::ALL.len()],
+}
+
+impl Device {
+    /// Opens a device of [`crate::devices`] and puts it to the self-test of its default kernels.
+    pub fn open(info: &DeviceInfo) -> Result<Self> {
+        match info.api {
+            Api::Cuda => Self::with_driver(Box::new(cuda::Cuda::open(info)?)),
+            Api::OpenCl => Self::with_driver(Box::new(opencl::OpenCl::open(info)?)),
+            Api::Other => Err(info.error(Reason::Refused("there is no driver of this kind to open".into()))),
+        }
+    }
+
+    /// Opens a device by a driver that the caller brought, with the same self-test.
+    pub fn with_driver(driver: Box<dyn Driver>) -> Result<Self> {
+        let device = Self { shared: Arc::new(Shared { driver, tested: Default::default() }) };
+        device.test(AesLaunch::default().variant.module())?;
+        device.test(Module::Hash)?;
+        Ok(device)
+    }
+
+    /// What the device is.
+    pub fn info(&self) -> &DeviceInfo {
+        self.driver().info()
+    }
+
+    /// Loads a module and puts it to its self-test, once. Launches do so by themselves before their first data.
+    pub fn test(&self, module: Module) -> Result<()> {
+        let place = Module::ALL.iter().position(|m| *m == module).expect("ALL has all modules");
+        self.shared.tested[place].get_or_init(|| selftest::run(&mut Stream::new(self, true)?, module)).clone()
+    }
+
+    /// The most threads that a group of this kernel can have here.
+    pub fn max_threads(&self, kernel: Kernel) -> Result<u32> {
+        self.driver().load(kernel.module)?;
+        self.driver().max_threads(kernel)
+    }
+
+    /// Whether the device has the local memory that a module's tables take.
+    pub fn has_room_for(&self, module: Module) -> bool {
+        // The round keys and tiles that the kernels keep beside the tables.
+        const BESIDE: u32 = 2048;
+        module.table_bytes() == 0 || module.table_bytes() + BESIDE <= self.info().local_memory
+    }
+
+    /// A new stream.
+    pub fn stream(&self) -> Result<Stream> {
+        Stream::new(self, false)
+    }
+
+    /// Pinned host memory of `len` bytes, zeroed: copies to and from it are fastest.
+    pub fn pinned(&self, len: usize) -> Result<Pinned> {
+        let id = self.driver().allocate_pinned(len.max(1))?;
+        Ok(Pinned { device: self.clone(), id, len })
+    }
+
+    pub(crate) fn driver(&self) -> &dyn Driver {
+        &*self.shared.driver
+    }
+
+    pub(crate) fn refuse<T>(&self, why: impl Into<String>) -> Result<T> {
+        Err(self.error(Reason::Refused(why.into())))
+    }
+
+    pub(crate) fn error(&self, reason: Reason) -> Error {
+        self.info().error(reason)
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({}, {})", self.info().name, self.info().api)
+    }
+}
+
+/// Memory of a device, zeroed when it is made and before it is freed. Its length is a multiple of 16 bytes.
+pub struct Buffer {
+    device: Device,
+    id: MemoryId,
+    len: usize,
+}
+
+impl Buffer {
+    /// Its length in bytes, rounded up to whole blocks.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: there is at least a block.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn argument(&self) -> Argument {
+        Argument::Memory(self.id)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the memory is this driver's and has that length; nobody can give work on it any more.
+        unsafe { self.device.driver().free(self.id, self.len) };
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len)
+    }
+}
+
+/// Pinned memory of the host, wiped on drop.
+pub struct Pinned {
+    device: Device,
+    id: PinnedId,
+    len: usize,
+}
+
+// SAFETY: the memory belongs to this value alone, and drivers take calls from any thread.
+unsafe impl Send for Pinned {}
+
+impl Deref for Pinned {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the driver gave that many initialized bytes, and copies to them are over when their calls return.
+        unsafe { std::slice::from_raw_parts(self.id.address, self.len) }
+    }
+}
+
+impl DerefMut for Pinned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and nobody else has them.
+        unsafe { std::slice::from_raw_parts_mut(self.id.address, self.len) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.fill(0);
+        zeroize::optimization_barrier(&**self);
+        // SAFETY: the memory is this driver's, and nobody else has it.
+        unsafe { self.device.driver().free_pinned(self.id) };
+    }
+}
+
+impl fmt::Debug for Pinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pinned({} bytes)", self.len)
+    }
+}
+
+/// A queue of a device: what it is given is done in order, beside other streams.
+///
+/// Copies to and from the host are over when their call returns. Kernels are started only: the next copy on the same
+/// stream, or [`Stream::finish`], waits for them and tells of their failures.
+pub struct Stream {
+    device: Device,
+    id: StreamId,
+    /// Whether this is the self-test's, which runs kernels that have not passed it yet.
+    testing: bool,
+    /// T0 and its inverse, once a kernel needed them.
+    tables: Option<[Buffer; 2]>,
+}
+
+impl Stream {
+    fn new(device: &Device, testing: bool) -> Result<Self> {
+        Ok(Self { device: device.clone(), id: device.driver().stream()?, testing, tables: None })
+    }
+
+    /// Whose stream this is.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Zeroed device memory of at least `len` bytes.
+    pub fn buffer(&mut self, len: usize) -> Result<Buffer> {
+        let len = len.max(1).next_multiple_of(ALIGN);
+        let largest = self.device.info().largest_buffer;
+        if len as u64 > largest {
+            return self.device.refuse(format!("a buffer of {len} bytes: the largest here has {largest}"));
+        }
+        let id = self.device.driver().allocate(len)?;
+        let buffer = Buffer { device: self.device.clone(), id, len };
+        // SAFETY: the range is all of the memory.
+        unsafe { self.device.driver().zero(self.id, id, 0, len)? };
+        self.finish()?; // for other streams may use it next
+        Ok(buffer)
+    }
+
+    /// Device memory that holds the bytes.
+    pub fn buffer_of(&mut self, bytes: &[u8]) -> Result<Buffer> {
+        let mut buffer = self.buffer(bytes.len())?;
+        self.upload(&mut buffer, 0, bytes)?;
+        Ok(buffer)
+    }
+
+    /// Device memory that holds the words, little-endian. They may be secret: the copy made for it is wiped.
+    pub(crate) fn buffer_of_words(&mut self, words: &[u32]) -> Result<Buffer> {
+        let bytes: Zeroizing<Vec<u8>> = Zeroizing::new(words.iter().flat_map(|word| word.to_le_bytes()).collect());
+        self.buffer_of(&bytes)
+    }
+
+    /// Copies bytes to a place in device memory.
+    pub fn upload(&mut self, to: &mut Buffer, at: usize, from: &[u8]) -> Result<()> {
+        self.check(to, at..at.saturating_add(from.len()))?;
+        if from.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the range was checked.
+        unsafe { self.device.driver().upload(self.id, to.id, at, from) }
+    }
+
+    /// Copies bytes from a place in device memory, after all work that the stream was given.
+    pub fn download(&mut self, from: &Buffer, at: usize, to: &mut [u8]) -> Result<()> {
+        self.check(from, at..at.saturating_add(to.len()))?;
+        if to.is_empty() {
+            return self.finish();
+        }
+        // SAFETY: the range was checked.
+        unsafe { self.device.driver().download(self.id, from.id, at, to) }
+    }
+
+    /// Copies the first `len` bytes of one buffer to the beginning of another.
+    pub fn copy(&mut self, from: &Buffer, to: &mut Buffer, len: usize) -> Result<()> {
+        self.check(from, 0..len)?;
+        self.check(to, 0..len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        // SAFETY: the ranges were checked; `to` is borrowed alone, so they are two memories.
+        unsafe { self.device.driver().copy(self.id, from.id, to.id, len) }
+    }
+
+    /// Waits for all work that the stream was given.
+    pub fn finish(&mut self) -> Result<()> {
+        self.device.driver().finish(self.id)
+    }
+
+    /// What `work` gives the stream, and how long the device took for it by its own clock.
+    pub fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<(T, Duration)> {
+        let from = self.device.driver().mark(self.id)?;
+        let done = work(self)?;
+        let to = self.device.driver().mark(self.id)?;
+        self.finish()?;
+        // SAFETY: the driver made both marks just now, on this stream, which is finished.
+        let time = unsafe { self.device.driver().between(from, to)? };
+        Ok((done, time))
+    }
+
+    /// Refuses buffers of other devices and ranges that reach beyond them.
+    pub(crate) fn check(&self, buffer: &Buffer, range: Range<usize>) -> Result<()> {
+        if !Arc::ptr_eq(&buffer.device.shared, &self.device.shared) {
+            return self.device.refuse("the buffer belongs to another device");
+        }
+        if range.start > range.end || range.end > buffer.len {
+            return self.device.refuse(format!("bytes {range:?} of a buffer of {} bytes", buffer.len));
+        }
+        Ok(())
+    }
+
+    /// T0 on the device, or its inverse.
+    pub(crate) fn table(&mut self, inverse: bool) -> Result<Argument> {
+        if self.tables.is_none() {
+            let [forward, back] = schedule::tables();
+            self.tables = Some([self.buffer_of_words(&forward)?, self.buffer_of_words(&back)?]);
+        }
+        let [forward, back] = self.tables.as_ref().expect("they were made just now");
+        Ok(if inverse { back } else { forward }.argument())
+    }
+
+    /// Starts a kernel of a module that has passed its self-test.
+    ///
+    /// # Safety
+    /// The arguments are what the kernel's source asks for, and all that it reaches through them lies in the buffers.
+    pub(crate) unsafe fn launch(&mut self, launch: &Launch<'_>) -> Result<()> {
+        if launch.groups == 0 {
+            return Ok(());
+        }
+        let module = launch.kernel.module;
+        if !self.device.has_room_for(module) {
+            let (need, have) = (launch.local, self.device.info().local_memory);
+            return self.device.refuse(format!("{} needs {need} bytes of local memory, of {have}", module.name()));
+        }
+        if !self.testing {
+            self.device.test(module)?;
+        }
+        let most = self.device.max_threads(launch.kernel)?;
+        if launch.threads == 0 || launch.threads > most {
+            let entry = launch.kernel.entry;
+            return self.device.refuse(format!(
+                "{entry} of {} takes 1 to {most} threads a group here, not {}",
+                module.name(),
+                launch.threads
+            ));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.device.driver().launch(self.id, launch) }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: the stream is this driver's, and nobody else has it; it waits for its work.
+        unsafe { self.device.driver().free_stream(self.id) };
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream of {:?}", self.device)
+    }
+}

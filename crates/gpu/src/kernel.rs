@@ -1,0 +1,84 @@
+//! The kernels' source and what is made of it.
+
+/// Kernels that are compiled and loaded together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Module {
+    /// AES in bit planes, without tables.
+    AesBitslice,
+    /// AES with T0 alone, in 32 copies.
+    AesTable1,
+    /// AES with four tables, in 8 copies.
+    AesTable4,
+    /// AES with four tables, in 32 copies.
+    AesTable4Wide,
+    /// SHA3-256, KMAC256 and MD5.
+    Hash,
+}
+
+impl Module {
+    /// All of them.
+    pub const ALL: [Module; 5] =
+        [Module::AesBitslice, Module::AesTable1, Module::AesTable4, Module::AesTable4Wide, Module::Hash];
+
+    /// The name of its PTX file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Module::AesBitslice => "aes_bitslice",
+            Module::AesTable1 => "aes_table1",
+            Module::AesTable4 => "aes_table4",
+            Module::AesTable4Wide => "aes_table4_wide",
+            Module::Hash => "hash",
+        }
+    }
+
+    /// The number of tables and the binary logarithm of that of their copies; (0, 0) without tables.
+    pub(crate) fn tables(self) -> (u32, u32) {
+        match self {
+            Module::AesTable1 => (1, 5),
+            Module::AesTable4 => (4, 3),
+            Module::AesTable4Wide => (4, 5),
+            Module::AesBitslice | Module::Hash => (0, 0),
+        }
+    }
+
+    /// The local memory that the tables take, in bytes: what a launch must give.
+    pub fn table_bytes(self) -> u32 {
+        let (tables, copies_log) = self.tables();
+        (tables * 1024) << copies_log
+    }
+
+    /// The whole source: plain C, CUDA C and OpenCL C at once.
+    pub fn source(self) -> String {
+        let (tables, copies_log) = self.tables();
+        let platform = include_str!("../kernels/platform.h");
+        let aes = include_str!("../kernels/aes.h");
+        match self {
+            Module::AesBitslice => [platform, aes, include_str!("../kernels/aes_bitslice.c")].concat(),
+            Module::Hash => [platform, include_str!("../kernels/hash.c")].concat(),
+            _ => {
+                let parameters = format!("#define TABLES {tables}\n#define COPIES_LOG {copies_log}\n");
+                [platform, aes, &parameters, include_str!("../kernels/aes_table.c")].concat()
+            }
+        }
+    }
+
+    /// The PTX that `scripts/make-ptx` made of it.
+    pub fn ptx(self) -> &'static str {
+        match self {
+            Module::AesBitslice => include_str!("../ptx/aes_bitslice.ptx"),
+            Module::AesTable1 => include_str!("../ptx/aes_table1.ptx"),
+            Module::AesTable4 => include_str!("../ptx/aes_table4.ptx"),
+            Module::AesTable4Wide => include_str!("../ptx/aes_table4_wide.ptx"),
+            Module::Hash => include_str!("../ptx/hash.ptx"),
+        }
+    }
+}
+
+/// A kernel: an entry of a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Kernel {
+    /// Where it is.
+    pub module: Module,
+    /// What it is called there.
+    pub entry: &'static str,
+}

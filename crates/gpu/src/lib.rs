@@ -1,0 +1,42 @@
+//! AES and SHA-3 on GPUs.
+//!
+//! One kernel source (`kernels/`) runs through CUDA, as PTX that is part of this crate, and through OpenCL, which compiles
+//! it on the machine. Both are loaded at run time: nothing of theirs is needed to build, and without them [`devices`] is
+//! empty. A [`Device`] passes a self-test by known answers before it takes data.
+//!
+//! Work is given to a [`Stream`] of a device: copies to and from a [`Buffer`], and launches of kernels on it. Streams
+//! of one device run side by side, each on a thread of its own.
+#![deny(missing_docs)]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod cipher;
+mod cuda;
+mod device;
+pub mod driver;
+mod error;
+mod hash;
+mod kernel;
+mod opencl;
+mod schedule;
+mod selftest;
+
+pub use cipher::{AesLaunch, Direction, MAX_SPAN, RoundKeys, Span, Spans, Users, Variant};
+pub use device::{Buffer, Device, Pinned, Stream};
+pub use driver::{Api, DeviceInfo, Kind};
+pub use error::{Error, Reason, Result};
+pub use hash::{KeyDigest, Label, RawKeys, Slice, Slices, TagInput, Tags};
+pub use kernel::{Kernel, Module};
+
+/// The devices of this machine, CUDA's first, and why an interface that was asked has none, one line each.
+///
+/// A GPU with both drivers is there twice.
+pub fn devices() -> (Vec<DeviceInfo>, Vec<Error>) {
+    let (mut found, mut reasons) = (Vec::new(), Vec::new());
+    for list in [cuda::devices(), opencl::devices()] {
+        match list {
+            Ok(devices) => found.extend(devices),
+            Err(error) => reasons.push(error),
+        }
+    }
+    (found, reasons)
+}

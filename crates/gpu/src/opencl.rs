@@ -1,0 +1,423 @@
+//! Devices through OpenCL, whose library is loaded at run time. The driver compiles the source.
+
+use crate::driver::{Api, Argument, DeviceInfo, Driver, Kind, Launch, MarkId, MemoryId, PinnedId, StreamId};
+use crate::error::{Error, Reason, Result};
+use crate::kernel::{Kernel, Module};
+use cl3::types::*;
+use cl3::{command_queue, context, device, error_codes, event, kernel, memory, platform, program};
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// The devices of all platforms, or why there are none.
+pub(crate) fn devices() -> Result<Vec<DeviceInfo>> {
+    Ok(find()?.into_iter().map(|(_, info)| info).collect())
+}
+
+fn absent(why: impl Into<String>) -> Error {
+    Error { device: Api::OpenCl.to_string(), reason: Reason::Absent(why.into()) }
+}
+
+fn find() -> Result<Vec<(cl_device_id, DeviceInfo)>> {
+    // The loader says so by this code where no platform is installed (cl_khr_icd).
+    const CL_PLATFORM_NOT_FOUND_KHR: cl_int = -1001;
+    let platforms = match platform::get_platform_ids() {
+        Err(error_codes::DLOPEN_RUNTIME_LOAD_FAILED) => return Err(absent("its library is not installed")),
+        Err(CL_PLATFORM_NOT_FOUND_KHR) => Vec::new(),
+        found => found.map_err(|code| absent(text(code)))?,
+    };
+    let mut found = Vec::new();
+    for platform in platforms {
+        // A platform without devices reports an error; that of the others must not hide.
+        for id in device::get_device_ids(platform, device::CL_DEVICE_TYPE_ALL).unwrap_or_default() {
+            if let Ok(info) = describe(platform, id, found.len()) {
+                found.push((id, info));
+            }
+        }
+    }
+    if found.is_empty() { Err(absent("no driver offers a device")) } else { Ok(found) }
+}
+
+fn describe(platform: cl_platform_id, id: cl_device_id, index: usize) -> std::result::Result<DeviceInfo, cl_int> {
+    let text = |what| device::get_device_info(id, what).map(|info| String::from(info).trim().to_owned());
+    let number = |what| device::get_device_info(id, what).map(u32::from);
+    let long = |what| device::get_device_info(id, what).map(u64::from);
+    let platform = String::from(platform::get_platform_info(platform, platform::CL_PLATFORM_NAME)?);
+    let kind = match long(device::CL_DEVICE_TYPE)? {
+        kind if kind & device::CL_DEVICE_TYPE_GPU != 0 => Kind::Gpu,
+        kind if kind & device::CL_DEVICE_TYPE_CPU != 0 => Kind::Cpu,
+        _ => Kind::Other,
+    };
+    let max_threads = usize::from(device::get_device_info(id, device::CL_DEVICE_MAX_WORK_GROUP_SIZE)?);
+    Ok(DeviceInfo {
+        api: Api::OpenCl,
+        index,
+        name: text(device::CL_DEVICE_NAME)?,
+        driver: format!("{} {}", platform.trim(), text(device::CL_DRIVER_VERSION)?),
+        kind,
+        memory: long(device::CL_DEVICE_GLOBAL_MEM_SIZE)?,
+        largest_buffer: long(device::CL_DEVICE_MAX_MEM_ALLOC_SIZE)?,
+        compute_units: number(device::CL_DEVICE_MAX_COMPUTE_UNITS)?,
+        local_memory: u32::try_from(long(device::CL_DEVICE_LOCAL_MEM_SIZE)?).unwrap_or(u32::MAX),
+        max_threads: u32::try_from(max_threads).unwrap_or(u32::MAX),
+    })
+}
+
+fn text(code: cl_int) -> String {
+    format!("{} ({code})", error_codes::error_text(code))
+}
+
+pub(crate) struct OpenCl {
+    info: DeviceInfo,
+    device: cl_device_id,
+    context: cl_context,
+    built: Mutex<Built>,
+    /// All streams: memory is freed when they have no work left.
+    queues: Mutex<Vec<StreamId>>,
+    /// The buffers and queues behind pinned memory.
+    pinned: Mutex<HashMap<u64, cl_command_queue>>,
+}
+
+#[derive(Default)]
+struct Built {
+    programs: HashMap<Module, cl_program>,
+    kernels: HashMap<Kernel, cl_kernel>,
+}
+
+// SAFETY: all calls of OpenCL but clSetKernelArg may come from any thread; that one is called with `built` locked.
+unsafe impl Send for OpenCl {}
+// SAFETY: as above.
+unsafe impl Sync for OpenCl {}
+
+impl OpenCl {
+    pub(crate) fn open(info: &DeviceInfo) -> Result<Self> {
+        let here = find()?.into_iter().nth(info.index).filter(|(_, here)| here.name == info.name);
+        let Some((device, info)) = here else { return Err(info.error(Reason::Absent("the device is gone".into()))) };
+        let context = context::create_context(&[device], null(), None, null_mut())
+            .map_err(|code| info.error(Reason::Failed("opening the device", text(code))))?;
+        Ok(Self { info, device, context, built: Mutex::default(), queues: Mutex::default(), pinned: Mutex::default() })
+    }
+
+    fn failed(&self, what: &'static str) -> impl Fn(cl_int) -> Error {
+        move |code| self.info.error(Reason::Failed(what, text(code)))
+    }
+
+    fn out_of_memory(&self, what: &'static str, len: usize) -> impl Fn(cl_int) -> Error {
+        use error_codes::{CL_INVALID_BUFFER_SIZE, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES};
+        move |code| match code {
+            CL_MEM_OBJECT_ALLOCATION_FAILURE | CL_INVALID_BUFFER_SIZE | CL_OUT_OF_RESOURCES => {
+                self.info.error(Reason::OutOfMemory(len))
+            }
+            code => self.failed(what)(code),
+        }
+    }
+
+    fn build(&self, source: &str) -> Result<cl_program> {
+        let program =
+            program::create_program_with_source(self.context, &[source]).map_err(self.failed("reading the kernels"))?;
+        if let Err(code) = program::build_program(program, &[self.device], c"-cl-std=CL1.2", None, null_mut()) {
+            let log = program::get_program_build_info(program, self.device, program::CL_PROGRAM_BUILD_LOG);
+            // SAFETY: the program was made above, and is not used again.
+            let _ = unsafe { program::release_program(program) };
+            let log = log.map(String::from).unwrap_or_default();
+            return Err(self.info.error(Reason::Build(format!("{}\n{log}", text(code)))));
+        }
+        Ok(program)
+    }
+
+    fn program(&self, built: &mut Built, module: Module) -> Result<cl_program> {
+        if let Some(program) = built.programs.get(&module) {
+            return Ok(*program);
+        }
+        let program = self.build(&module.source())?;
+        built.programs.insert(module, program);
+        Ok(program)
+    }
+
+    /// The kernel, which stays valid as long as `built` is not dropped.
+    fn kernel(&self, built: &mut Built, wanted: Kernel) -> Result<cl_kernel> {
+        if let Some(kernel) = built.kernels.get(&wanted) {
+            return Ok(*kernel);
+        }
+        let program = self.program(built, wanted.module)?;
+        let name = CString::new(wanted.entry).expect("entries are identifiers");
+        let kernel = kernel::create_kernel(program, &name).map_err(self.failed("finding a kernel"))?;
+        built.kernels.insert(wanted, kernel);
+        Ok(kernel)
+    }
+
+    fn built(&self) -> std::sync::MutexGuard<'_, Built> {
+        self.built.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn queue(&self) -> Result<cl_command_queue> {
+        let properties = [
+            command_queue::CL_QUEUE_PROPERTIES as cl_queue_properties,
+            command_queue::CL_QUEUE_PROFILING_ENABLE as cl_queue_properties,
+            0,
+        ];
+        // SAFETY: the device is the context's, and the properties end with 0. OpenCL 1.2 has the older call only.
+        unsafe {
+            match command_queue::create_command_queue_with_properties(self.context, self.device, properties.as_ptr()) {
+                Err(error_codes::DLOPEN_FUNCTION_NOT_AVAILABLE) => {
+                    let profiling = command_queue::CL_QUEUE_PROFILING_ENABLE;
+                    command_queue::create_command_queue(self.context, self.device, profiling)
+                }
+                made => made,
+            }
+        }
+        .map_err(self.failed("opening a stream"))
+    }
+
+    /// Lets go of an event that nobody waits for.
+    fn forget(&self, made: cl_event) {
+        // SAFETY: the event was made by a call just before, and is not used again.
+        let _ = unsafe { event::release_event(made) };
+    }
+}
+
+fn queue_of(stream: StreamId) -> cl_command_queue {
+    stream.0 as cl_command_queue
+}
+
+fn buffer_of(memory: MemoryId) -> cl_mem {
+    memory.0 as cl_mem
+}
+
+// SAFETY: every call below does what the trait says by the calls of OpenCL for it; programs are built from the source.
+unsafe impl Driver for OpenCl {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn load(&self, module: Module) -> Result<()> {
+        self.program(&mut self.built(), module).map(|_| ())
+    }
+
+    fn max_threads(&self, wanted: Kernel) -> Result<u32> {
+        let kernel = self.kernel(&mut self.built(), wanted)?;
+        let most = kernel::get_kernel_work_group_info(kernel, self.device, kernel::CL_KERNEL_WORK_GROUP_SIZE)
+            .map_err(self.failed("asking for a kernel's threads"))?;
+        Ok(u32::try_from(usize::from(most)).unwrap_or(u32::MAX))
+    }
+
+    fn allocate(&self, len: usize) -> Result<MemoryId> {
+        // SAFETY: these flags take no host memory.
+        let made = unsafe { memory::create_buffer(self.context, memory::CL_MEM_READ_WRITE, len, null_mut()) };
+        Ok(MemoryId(made.map_err(self.out_of_memory("allocating", len))? as u64))
+    }
+
+    unsafe fn free(&self, memory: MemoryId, len: usize) {
+        let queues = self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for queue in queues.iter() {
+            let _ = command_queue::finish(queue_of(*queue));
+        }
+        drop(queues);
+        if let Ok(queue) = self.queue() {
+            // SAFETY: the queue was made just now; the memory is ours and has that length.
+            unsafe {
+                let _ = self.zero(StreamId(queue as u64), memory, 0, len);
+                let _ = command_queue::finish(queue);
+                let _ = command_queue::release_command_queue(queue);
+            }
+        }
+        // SAFETY: the caller's promise.
+        let _ = unsafe { memory::release_mem_object(buffer_of(memory)) };
+    }
+
+    fn allocate_pinned(&self, len: usize) -> Result<PinnedId> {
+        let flags = memory::CL_MEM_READ_WRITE | memory::CL_MEM_ALLOC_HOST_PTR;
+        // SAFETY: these flags take no host memory.
+        let made = unsafe { memory::create_buffer(self.context, flags, len, null_mut()) };
+        let buffer = made.map_err(self.out_of_memory("allocating pinned memory", len))?;
+        let release = || {
+            // SAFETY: the buffer was made above, and is not used again.
+            let _ = unsafe { memory::release_mem_object(buffer) };
+        };
+        let queue = self.queue().inspect_err(|_| release())?;
+        let mut address = null_mut();
+        let flags = memory::CL_MAP_READ | memory::CL_MAP_WRITE;
+        // SAFETY: the queue and the buffer were made above; the range is all of it; the call waits.
+        let mapped = unsafe {
+            command_queue::enqueue_map_buffer(queue, buffer, CL_TRUE, flags, 0, len, &mut address, 0, null())
+        };
+        match mapped {
+            Ok(made) => self.forget(made),
+            Err(code) => {
+                release();
+                // SAFETY: the queue was made above, and is not used again.
+                let _ = unsafe { command_queue::release_command_queue(queue) };
+                return Err(self.out_of_memory("mapping pinned memory", len)(code));
+            }
+        }
+        // SAFETY: the mapping has that many bytes, and stays until free_pinned.
+        unsafe { std::ptr::write_bytes(address.cast::<u8>(), 0, len) };
+        let name = buffer as u64;
+        self.pinned.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(name, queue);
+        Ok(PinnedId { address: address.cast(), name })
+    }
+
+    unsafe fn free_pinned(&self, pinned: PinnedId) {
+        let buffer = pinned.name as cl_mem;
+        let queue = self.pinned.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&pinned.name);
+        // SAFETY: the buffer is mapped at that address, its queue was made with it, and nobody uses them any more.
+        unsafe {
+            if let Some(queue) = queue {
+                let unmapped = command_queue::enqueue_unmap_mem_object(queue, buffer, pinned.address.cast(), 0, null());
+                if let Ok(made) = unmapped {
+                    self.forget(made);
+                }
+                let _ = command_queue::finish(queue);
+                let _ = command_queue::release_command_queue(queue);
+            }
+            let _ = memory::release_mem_object(buffer);
+        }
+    }
+
+    fn stream(&self) -> Result<StreamId> {
+        let stream = StreamId(self.queue()? as u64);
+        self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(stream);
+        Ok(stream)
+    }
+
+    unsafe fn free_stream(&self, stream: StreamId) {
+        self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).retain(|other| *other != stream);
+        let _ = command_queue::finish(queue_of(stream));
+        // SAFETY: the caller's promise.
+        let _ = unsafe { command_queue::release_command_queue(queue_of(stream)) };
+    }
+
+    unsafe fn zero(&self, stream: StreamId, memory: MemoryId, at: usize, len: usize) -> Result<()> {
+        let zero = [0u8; 16];
+        let pattern: *const c_void = zero.as_ptr().cast();
+        // SAFETY: the caller's promise; the call copies the pattern. Memory and ranges are multiples of its length.
+        let made = unsafe {
+            command_queue::enqueue_fill_buffer(queue_of(stream), buffer_of(memory), pattern, 16, at, len, 0, null())
+        };
+        self.forget(made.map_err(self.failed("clearing memory"))?);
+        Ok(())
+    }
+
+    unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
+        let (queue, buffer, bytes) = (queue_of(stream), buffer_of(memory), from.as_ptr().cast_mut().cast());
+        // SAFETY: the caller's promise; the call only reads from `from`, and waits.
+        let made =
+            unsafe { command_queue::enqueue_write_buffer(queue, buffer, CL_TRUE, at, from.len(), bytes, 0, null()) };
+        self.forget(made.map_err(self.failed("copying to the device"))?);
+        Ok(())
+    }
+
+    unsafe fn download(&self, stream: StreamId, memory: MemoryId, at: usize, to: &mut [u8]) -> Result<()> {
+        let (queue, buffer, bytes) = (queue_of(stream), buffer_of(memory), to.as_mut_ptr().cast());
+        // SAFETY: the caller's promise; the call waits.
+        let made =
+            unsafe { command_queue::enqueue_read_buffer(queue, buffer, CL_TRUE, at, to.len(), bytes, 0, null()) };
+        self.forget(made.map_err(self.failed("copying from the device"))?);
+        Ok(())
+    }
+
+    unsafe fn copy(&self, stream: StreamId, from: MemoryId, to: MemoryId, len: usize) -> Result<()> {
+        let (queue, from, to) = (queue_of(stream), buffer_of(from), buffer_of(to));
+        // SAFETY: the caller's promise.
+        let made = unsafe { command_queue::enqueue_copy_buffer(queue, from, to, 0, 0, len, 0, null()) };
+        self.forget(made.map_err(self.failed("copying within the device"))?);
+        Ok(())
+    }
+
+    unsafe fn launch(&self, stream: StreamId, launch: &Launch<'_>) -> Result<()> {
+        let mut built = self.built();
+        let kernel = self.kernel(&mut built, launch.kernel)?;
+        let failed = self.failed("setting a kernel's arguments");
+        for (i, argument) in launch.arguments.iter().enumerate() {
+            // SAFETY: the caller's promise: the kernel's parameter is a pointer to global memory, or 32 bits.
+            unsafe {
+                match argument {
+                    Argument::Memory(memory) => {
+                        let memory = buffer_of(*memory);
+                        kernel::set_kernel_arg(kernel, i as u32, size_of::<cl_mem>(), (&raw const memory).cast())
+                    }
+                    Argument::Number(number) => {
+                        kernel::set_kernel_arg(kernel, i as u32, 4, std::ptr::from_ref(number).cast())
+                    }
+                }
+            }
+            .map_err(&failed)?;
+        }
+        if launch.local != 0 {
+            let last = launch.arguments.len() as u32;
+            // SAFETY: the kernel's last parameter is a pointer to local memory.
+            unsafe { kernel::set_kernel_arg(kernel, last, launch.local as usize, null()) }.map_err(&failed)?;
+        }
+        let (local, global) = (launch.threads as usize, launch.groups as usize * launch.threads as usize);
+        // SAFETY: all arguments are set, and the caller promised that they are right.
+        let made = unsafe {
+            command_queue::enqueue_nd_range_kernel(queue_of(stream), kernel, 1, null(), &global, &local, 0, null())
+        };
+        self.forget(made.map_err(self.failed("starting a kernel"))?);
+        Ok(())
+    }
+
+    fn finish(&self, stream: StreamId) -> Result<()> {
+        command_queue::finish(queue_of(stream)).map_err(self.failed("running a kernel"))
+    }
+
+    fn mark(&self, stream: StreamId) -> Result<MarkId> {
+        // SAFETY: the stream is ours.
+        let made = unsafe { command_queue::enqueue_marker_with_wait_list(queue_of(stream), 0, null()) };
+        Ok(MarkId(made.map_err(self.failed("marking the time"))? as u64))
+    }
+
+    unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration> {
+        let at = |mark: MarkId| {
+            let made = mark.0 as cl_event;
+            let time = event::get_event_profiling_info(made, event::CL_PROFILING_COMMAND_END).map(u64::from);
+            self.forget(made);
+            time
+        };
+        let (from, to) = (at(from), at(to));
+        let failed = self.failed("reading the device's clock");
+        Ok(Duration::from_nanos(to.map_err(&failed)?.saturating_sub(from.map_err(&failed)?)))
+    }
+}
+
+impl Drop for OpenCl {
+    fn drop(&mut self) {
+        let built = std::mem::take(&mut *self.built());
+        // SAFETY: all were made here, and nothing uses them any more.
+        unsafe {
+            for kernel in built.kernels.into_values() {
+                let _ = kernel::release_kernel(kernel);
+            }
+            for program in built.programs.into_values() {
+                let _ = program::release_program(program);
+            }
+            let _ = context::release_context(self.context);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_build_gives_its_log_in_one_line() {
+        let Some(info) = devices().unwrap_or_default().into_iter().next() else {
+            println!("skipped: no OpenCL device");
+            let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|r| r == "opencl"), "PHALANX_REQUIRE names opencl: there is no device");
+            return;
+        };
+        let device = OpenCl::open(&info).unwrap();
+        let error = device.build("__kernel void k(__global int *a) {\n    a[0] = no_such_name;\n}").unwrap_err();
+        let text = error.to_string();
+        println!("{text}");
+        assert!(matches!(error.reason, Reason::Build(_)) && text.contains("no_such_name") && !text.contains('\n'));
+        let missing = Kernel { module: Module::Hash, entry: "no_such_kernel" };
+        assert!(device.max_threads(missing).unwrap_err().to_string().contains("CL_INVALID_KERNEL_NAME"));
+        let gone = DeviceInfo { index: 1000, ..info };
+        assert!(OpenCl::open(&gone).err().unwrap().to_string().contains("the device is gone"));
+    }
+}

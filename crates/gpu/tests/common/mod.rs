@@ -1,0 +1,47 @@
+//! The devices that tests run on, and what they need besides.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+pub mod plain_c;
+
+use phalanx_gpu::{Api, Device};
+use std::sync::OnceLock;
+
+/// The kernels as plain C: there is a compiler on every machine that builds this.
+pub fn plain_c() -> Option<Device> {
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    Some(DEVICE.get_or_init(|| Device::with_driver(Box::new(plain_c::PlainC::new())).unwrap()).clone())
+}
+
+/// The first OpenCL device.
+pub fn opencl() -> Option<Device> {
+    static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
+    DEVICE.get_or_init(|| first(Api::OpenCl, "opencl")).clone()
+}
+
+/// The first CUDA device.
+pub fn cuda() -> Option<Device> {
+    static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
+    DEVICE.get_or_init(|| first(Api::Cuda, "cuda")).clone()
+}
+
+/// Opens the first device of an interface. Says so where there is none; fails where PHALANX_REQUIRE names it.
+fn first(api: Api, name: &str) -> Option<Device> {
+    let (devices, reasons) = phalanx_gpu::devices();
+    let Some(info) = devices.iter().find(|info| info.api == api) else {
+        println!("skipped: no {api} device ({})", reasons.iter().map(|r| r.to_string()).collect::<Vec<_>>().join(", "));
+        let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|r| r == name), "PHALANX_REQUIRE names {name}, and there is no such device");
+        return None;
+    };
+    Some(Device::open(info).unwrap())
+}
+
+/// Bytes that repeat every 251: no block, slice or thread has another's.
+pub fn paint(len: usize) -> Vec<u8> {
+    (0..=250u8).cycle().take(len).collect()
+}
+
+/// A key or counter that differs in all bytes from another's.
+pub fn bytes<const N: usize>(seed: u8) -> [u8; N] {
+    std::array::from_fn(|i| (i as u8).wrapping_mul(37).wrapping_add(seed).rotate_left(3) ^ seed)
+}

@@ -1,0 +1,58 @@
+// Behind each module's source: its kernels called by name, group after group, each of one thread.
+
+#include <string.h>
+
+#define M(type, i) ((type *)memory[i])
+#define N(i) numbers[i]
+#define IS(name) (strcmp(entry, #name) == 0)
+#define EACH(count, call) \
+    for (phx_group = 0; phx_group < (count); phx_group++) { \
+        call; \
+    } \
+    return 0;
+
+// Where threads count through all groups, each thread becomes a group; where a group has a part of its own, it stays one.
+#if defined(KEY_WORDS) && !defined(PLANES)
+#define UNITS groups
+#else
+#define UNITS (groups * threads)
+#endif
+
+// 1 where the module has no such kernel.
+int run(const char *entry, void **memory, const u32 *numbers, u32 groups, u32 threads) {
+    (void)threads;
+#ifdef KEY_WORDS
+    if (IS(aes_ctr)) {
+        EACH(
+            UNITS,
+            aes_ctr(M(block_t, 0), M(u32, 1), M(u32, 2), N(0), N(1), N(2), N(3), N(4), N(5), N(6), N(7), N(8), N(9))
+        )
+    }
+    if (IS(aes_ctr_spans)) {
+        EACH(UNITS, aes_ctr_spans(M(block_t, 0), M(u32, 1), M(u32, 2), M(span_t, 3), N(0), N(1), N(2), N(3)))
+    }
+    if (IS(aes_ctr_users)) {
+        EACH(groups, aes_ctr_users(M(block_t, 0), M(u32, 1), M(u32, 2), M(u32, 3), M(span_t, 4), N(0)))
+    }
+    if (IS(aes_ecb_encrypt)) {
+        EACH(UNITS, aes_ecb_encrypt(M(block_t, 0), M(u32, 1), M(u32, 2), N(0), N(1), N(2), N(3), N(4)))
+    }
+    if (IS(aes_ecb_decrypt)) {
+        EACH(UNITS, aes_ecb_decrypt(M(block_t, 0), M(u32, 1), M(u32, 2), N(0), N(1), N(2), N(3), N(4)))
+    }
+#else
+    if (IS(sha3_slices)) {
+        EACH(UNITS, sha3_slices(M(u64, 0), M(slice_t, 1), M(u64, 2), N(0)))
+    }
+    if (IS(kmac_tags)) {
+        EACH(UNITS, kmac_tags(M(u64, 0), M(u8, 1), M(u8, 2), M(tag_t, 3), M(u64, 4), N(0)))
+    }
+    if (IS(kmac_key_digests)) {
+        EACH(UNITS, kmac_key_digests(M(u64, 0), M(u8, 1), M(u64, 2), N(0), N(1)))
+    }
+    if (IS(md5_key_digests)) {
+        EACH(UNITS, md5_key_digests(M(u8, 0), M(u32, 1), N(0), N(1)))
+    }
+#endif
+    return 1;
+}

@@ -1,0 +1,33 @@
+//! The committed PTX is that of the source as it is.
+
+use phalanx_gpu::Module;
+use phalanx_kernels::keccak::sha3_256;
+
+#[test]
+fn ptx_is_not_stale() {
+    for module in Module::ALL {
+        let path = format!("{}/ptx/{}.sha3-256", env!("CARGO_MANIFEST_DIR"), module.name());
+        let made_of = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let digest = sha3_256(module.source().as_bytes());
+        let now: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(made_of.trim(), now, "{} is stale: remake it with crates/gpu/scripts/make-ptx", module.name());
+    }
+}
+
+#[test]
+fn ptx_has_every_kernel_for_old_drivers_and_devices() {
+    for module in Module::ALL {
+        let ptx = module.ptx();
+        assert!(ptx.contains(".version 8.0\n") && ptx.contains(".target sm_52\n"), "{}", module.name());
+        let kernels: &[&str] = match module {
+            Module::Hash => &["sha3_slices", "kmac_tags", "kmac_key_digests", "md5_key_digests"],
+            _ => &["aes_ctr", "aes_ctr_spans", "aes_ctr_users", "aes_ecb_encrypt", "aes_ecb_decrypt"],
+        };
+        for kernel in kernels {
+            assert!(ptx.contains(&format!(".visible .entry {kernel}(")), "{} has no {kernel}", module.name());
+        }
+        // The instructions that the kernels are written for: byte permutations, and rotations by funnel shift.
+        let wanted = if module == Module::Hash { "shf.l" } else { "prmt.b32" };
+        assert!(ptx.contains(wanted), "{} has no {wanted}", module.name());
+    }
+}

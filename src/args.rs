@@ -51,6 +51,9 @@ pub enum Command {
     Key(Key),
     /// Show the engines of this machine
     Engines(Engines),
+    /// Run the papers' experiments, and whole commands beside other programs
+    #[command(subcommand)]
+    Bench(Bench),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -70,9 +73,12 @@ pub struct Protect {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     keys: ProtectKeys,
-    /// The cipher; all are used with SHA-3
-    #[arg(long, value_enum, default_value_t = Cipher::Aes256, value_name = "CIPHER")]
-    cipher: Cipher,
+    /// The cipher; those but the last are used with SHA-3 [default: aes-256]
+    #[arg(long, value_enum, value_name = "CIPHER")]
+    cipher: Option<Cipher>,
+    /// The format to write
+    #[arg(long, value_enum, default_value_t = Format::Phalanx, value_name = "FORMAT")]
+    format: Format,
     #[command(flatten)]
     destination: DestinationArgs,
     #[command(flatten)]
@@ -90,6 +96,9 @@ pub struct Unprotect {
     /// code is still 3
     #[arg(long, conflicts_with = "recursive")]
     salvage: bool,
+    /// The format to read
+    #[arg(long, value_enum, default_value_t = Format::Phalanx, value_name = "FORMAT")]
+    format: Format,
     #[command(flatten)]
     destination: DestinationArgs,
     #[command(flatten)]
@@ -192,6 +201,16 @@ pub enum EngineName {
     Hybrid,
 }
 
+/// The format of protected files.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Phalanx's own
+    Phalanx,
+    /// The layout that the SEFPS paper prints, for study: it does not protect. --key-file is the AES key itself, of 16,
+    /// 24 or 32 bytes
+    Sefps,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Cipher {
     #[value(name = "aes-256")]
@@ -200,6 +219,9 @@ pub enum Cipher {
     Aes192,
     #[value(name = "aes-128")]
     Aes128,
+    /// Faster on CPUs, and runs on nothing else; chunks have tags of 128 bits, which do not commit to the key as the header does
+    #[value(name = "aes-256-gcm")]
+    Aes256Gcm,
 }
 
 impl From<Cipher> for Suite {
@@ -208,6 +230,7 @@ impl From<Cipher> for Suite {
             Cipher::Aes256 => Suite::Aes256CtrSha3,
             Cipher::Aes192 => Suite::Aes192CtrSha3,
             Cipher::Aes128 => Suite::Aes128CtrSha3,
+            Cipher::Aes256Gcm => Suite::Aes256Gcm,
         }
     }
 }
@@ -261,12 +284,48 @@ pub struct Engines {
     pub calibrate: bool,
 }
 
+#[derive(Subcommand)]
+pub enum Bench {
+    /// P1: files in the layout of SEFPS and in Phalanx's format
+    Sefps(BenchRun),
+    /// P2: many users' data, each under its own key
+    Users(BenchRun),
+    /// P3: files encrypted by 1 to 16 threads
+    Hpc(BenchRun),
+    /// P5: digests of keys, and keys found by them
+    Keys(BenchRun),
+    /// Whole commands beside cp, age, openssl and others that are installed
+    Peers(BenchRun),
+    /// All of these
+    All(BenchRun),
+    /// Write the report of a run again
+    Report {
+        /// The run's folder
+        folder: PathBuf,
+    },
+}
+
+#[derive(Args)]
+#[group(skip)]
+pub struct BenchRun {
+    /// Fewer and smaller cases: about a minute for each experiment
+    #[arg(long)]
+    pub quick: bool,
+    /// The run's folder, made where it does not exist. The files that are measured on lie in it while it runs
+    #[arg(long, value_name = "DIR", default_value = "phalanx-bench")]
+    pub out: PathBuf,
+    /// Go on with the folder's run: what it has is not measured again
+    #[arg(long)]
+    pub resume: bool,
+}
+
 /// What `protect` is to do.
 pub struct ProtectPlan {
     pub paths: Vec<PathBuf>,
     pub destination: Destination,
     pub keys: ProtectKeys,
     pub suite: Suite,
+    pub format: Format,
     pub engine: EngineArgs,
 }
 
@@ -274,8 +333,15 @@ impl Protect {
     pub fn validate(self) -> Outcome<ProtectPlan> {
         let destination = self.destination.validate(&self.paths)?;
         self.keys.keys.validate(&self.paths)?;
-        let (keys, suite, engine) = (self.keys, self.cipher.into(), self.engine);
-        Ok(ProtectPlan { paths: self.paths, destination, keys, suite, engine })
+        if self.format == Format::Sefps {
+            self.keys.keys.validate_for_sefps()?;
+            if self.keys.password || self.cipher.is_some() {
+                return Err(Failure::usage("--format sefps takes neither --password nor --cipher: its key file tells"));
+            }
+        }
+        let (keys, suite, format, engine) =
+            (self.keys, self.cipher.unwrap_or(Cipher::Aes256).into(), self.format, self.engine);
+        Ok(ProtectPlan { paths: self.paths, destination, keys, suite, format, engine })
     }
 }
 
@@ -285,6 +351,7 @@ pub struct UnprotectPlan {
     pub destination: Destination,
     pub keys: KeyArgs,
     pub engine: EngineArgs,
+    pub format: Format,
     pub salvage: bool,
 }
 
@@ -292,8 +359,14 @@ impl Unprotect {
     pub fn validate(self) -> Outcome<UnprotectPlan> {
         let destination = self.destination.validate(&self.paths)?;
         self.keys.validate(&self.paths)?;
-        let (keys, engine, salvage) = (self.keys, self.engine, self.salvage);
-        Ok(UnprotectPlan { paths: self.paths, destination, keys, engine, salvage })
+        if self.format == Format::Sefps {
+            self.keys.validate_for_sefps()?;
+            if self.salvage {
+                return Err(Failure::usage("--salvage goes with Phalanx's own format only"));
+            }
+        }
+        let (keys, engine, format, salvage) = (self.keys, self.engine, self.format, self.salvage);
+        Ok(UnprotectPlan { paths: self.paths, destination, keys, engine, format, salvage })
     }
 }
 
@@ -307,6 +380,15 @@ impl Verify {
 impl KeyArgs {
     fn validate(&self, paths: &[PathBuf]) -> Outcome {
         paths::one_stdin(paths.iter().chain(&self.key_files).chain(&self.password_file))
+    }
+
+    /// That layout has no place for a salt, nor for more than one key.
+    fn validate_for_sefps(&self) -> Outcome {
+        if self.key_files.len() != 1 || !self.keys.is_empty() || self.password_file.is_some() {
+            let line = "--format sefps needs exactly one --key-file, and takes no password and no named key";
+            return Err(Failure::usage(line));
+        }
+        Ok(())
     }
 }
 

@@ -161,7 +161,7 @@ pub fn clean_up_on_signals() -> Outcome {
     let mut signals = Signals::new(caught).map_err(failed)?;
     let wait = move || {
         for signal in &mut signals {
-            let _none_begins = output::remove_unfinished();
+            let _none_begins = (output::remove_unfinished(), phalanx_bench::scratch::remove_unfinished());
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     };

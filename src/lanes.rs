@@ -62,5 +62,10 @@ pub fn levels() -> Outcome<Levels> {
 
 /// The CPU threads to use.
 pub fn threads(args: &EngineArgs) -> usize {
-    args.threads.map_or_else(|| thread::available_parallelism().map_or(1, |n| n.get()), |n| n.get().min(1024))
+    args.threads.map_or_else(all_cores, |n| n.get().min(1024))
+}
+
+/// One thread a core.
+pub fn all_cores() -> usize {
+    thread::available_parallelism().map_or(1, |n| n.get())
 }

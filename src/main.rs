@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod engines;
 mod failure;
 mod hardening;
@@ -14,6 +15,7 @@ mod progress;
 mod protect;
 mod salvage;
 mod secrets;
+mod sefps;
 mod tally;
 mod transfer;
 mod tree;
@@ -43,6 +45,7 @@ fn run() -> Outcome {
         Command::Inspect(inspect) => inspect::run(&inspect),
         Command::Key(key) => key::run(key, args.verbosity),
         Command::Engines(engines) => engines::run(&engines),
+        Command::Bench(bench) => bench::run(bench, args.verbosity),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { folder } => manual::man(&folder),
     }

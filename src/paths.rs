@@ -4,11 +4,12 @@ use crate::failure::{Failure, Outcome, shown};
 use phalanx_core::file::{Sink, Source};
 use phalanx_core::output::{Existing, Output};
 use phalanx_core::{Error, input};
+use rustix::pipe::fcntl_setpipe_size;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -116,12 +117,19 @@ pub fn one_stdin<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
 
 /// Standard input, without a buffer.
 pub fn stdin() -> io::Result<File> {
-    io::stdin().as_fd().try_clone_to_owned().map(File::from)
+    io::stdin().as_fd().try_clone_to_owned().map(widened)
 }
 
 /// Standard output, without a buffer.
 pub fn stdout() -> io::Result<File> {
-    io::stdout().as_fd().try_clone_to_owned().map(File::from)
+    io::stdout().as_fd().try_clone_to_owned().map(widened)
+}
+
+/// A pipe that holds as much as the system lets anybody have: fewer, longer turns for both ends.
+fn widened(end: OwnedFd) -> File {
+    const PIPE: usize = 1 << 20;
+    let _ = fcntl_setpipe_size(&end, PIPE);
+    File::from(end)
 }
 
 /// The name without `.phx`.
@@ -146,15 +154,12 @@ pub struct Input {
 impl Input {
     /// Opens a path, or standard input.
     pub fn open(path: &Path) -> Outcome<Self> {
-        let file = if is_dash(path) { stdin().map_err(Error::Read) } else { input::open(path) };
-        Self::new(path.to_owned(), file)
+        let with_meta = |file: File| file.metadata().map(|meta| (file, meta));
+        let opened = if is_dash(path) { stdin().and_then(with_meta).map_err(Error::Read) } else { input::open(path) };
+        Self::new(path.to_owned(), opened)
     }
 
-    fn new(path: PathBuf, file: phalanx_core::Result<File>) -> Outcome<Self> {
-        let opened = file.and_then(|file| {
-            let meta = file.metadata().map_err(Error::Read)?;
-            Ok((file, meta))
-        });
+    fn new(path: PathBuf, opened: phalanx_core::Result<(File, Metadata)>) -> Outcome<Self> {
         let (file, meta) = opened.map_err(|e| Failure::at(&path, e))?;
         Ok(Self { path, file, meta })
     }

@@ -1,6 +1,6 @@
 //! `phalanx protect`
 
-use crate::args::{ProtectPlan, Verbosity};
+use crate::args::{Format, ProtectPlan, Verbosity};
 use crate::failure::Outcome;
 use crate::paths::{self, Input, Target};
 use crate::secrets::Recipients;
@@ -13,6 +13,9 @@ use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     paths::refuse_terminal(&plan.destination, &plan.paths)?;
+    if plan.format == Format::Sefps {
+        return crate::sefps::protect(plan, verbosity);
+    }
     let action = Protect { recipients: Recipients::new(plan.keys), suite: plan.suite };
     Transfer::new(action, plan.destination, &plan.engine, verbosity)?.run(&plan.paths)
 }

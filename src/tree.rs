@@ -153,8 +153,8 @@ struct Written {
 impl Written {
     /// Deletes the input, if its name still stands for what was read.
     fn remove(&self) -> Outcome {
-        let input = || input::open_in(&self.folder.input, &self.name)?.metadata().map_err(Error::Read);
-        if !self.read.is_unchanged(&input().map_err(|e| Failure::at(&self.place.input, e))?) {
+        let now = input::open_in(&self.folder.input, &self.name).map_err(|e| Failure::at(&self.place.input, e))?;
+        if !self.read.is_unchanged(&now.1) {
             return Err(Failure::at(&self.place.input, Error::Changed));
         }
         let removed = fs::unlinkat(&self.folder.input, &self.name, AtFlags::empty());

@@ -1,6 +1,6 @@
 //! `phalanx unprotect`
 
-use crate::args::{UnprotectPlan, Verbosity};
+use crate::args::{Format, UnprotectPlan, Verbosity};
 use crate::failure::Outcome;
 use crate::paths::{Input, Target, unprotected_name};
 use crate::secrets::{self, AtHand};
@@ -12,6 +12,9 @@ use phalanx_core::file::{self, Progress};
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
+    if plan.format == Format::Sefps {
+        return crate::sefps::unprotect(plan, verbosity);
+    }
     let action = Unprotect { opener: secrets::opener(&plan.keys)? };
     if plan.salvage {
         return crate::salvage::run(&plan, &action.opener, verbosity);

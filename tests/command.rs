@@ -35,7 +35,7 @@ fn wrong_usage_is_one_line_and_exit_2() {
     for help in ["--help", "--version"] {
         s.run(&[help]).ok();
     }
-    for command in ["protect", "unprotect", "verify", "inspect", "key", "engines", "completions", "man"] {
+    for command in ["protect", "unprotect", "verify", "inspect", "key", "engines", "bench", "completions", "man"] {
         assert!(s.run(&[command, "--help"]).text().contains("Usage: phalanx"), "{command}");
     }
 }

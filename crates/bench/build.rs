@@ -1,0 +1,31 @@
+//! Tells the crate which commit and which compiler it is built from, where that can be known.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
+    println!("cargo:rerun-if-env-changed=PHALANX_COMMIT");
+    for part in ["src", "crates", "Cargo.lock", "Cargo.toml"] {
+        println!("cargo:rerun-if-changed={}", root.join(part).display());
+    }
+    let git = |args: &[&str]| output(Command::new("git").arg("-C").arg(&root).args(args));
+    // A copy without a history may lie within somebody else's repository.
+    let same = |top: &String| Path::new(top).canonicalize().ok() == root.canonicalize().ok();
+    let is_ours = git(&["rev-parse", "--show-toplevel"]).is_some_and(|top| same(&top));
+    let commit = env::var("PHALANX_COMMIT").ok().or_else(|| {
+        // A commit writes this file, so that the script then runs again.
+        let log = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|_| is_ours)?;
+        println!("cargo:rerun-if-changed={}", root.join(log).display());
+        git(&["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"])
+    });
+    println!("cargo:rustc-env=PHALANX_BUILT_FROM={}", commit.unwrap_or_else(|| "unknown".into()));
+    let rustc = env::var_os("RUSTC").and_then(|rustc| output(Command::new(rustc).arg("--version")));
+    println!("cargo:rustc-env=PHALANX_BUILT_BY={}", rustc.unwrap_or_else(|| "unknown".into()));
+}
+
+fn output(command: &mut Command) -> Option<String> {
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned()).filter(|text| !text.is_empty())
+}

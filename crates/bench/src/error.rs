@@ -1,0 +1,37 @@
+//! Why a run cannot go on, in one line each.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of the runner's calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The core failed.
+    #[error(transparent)]
+    Core(#[from] phalanx_core::Error),
+    /// A file or folder could not be used.
+    #[error("{path}: {1}", path = .0.display())]
+    Path(PathBuf, #[source] io::Error),
+    /// The folder holds a run already.
+    #[error("{}: it holds a run already (--resume goes on with it, --out names another folder)", .0.display())]
+    Exists(PathBuf),
+    /// The folder's run does not fit to this one, or is no run.
+    #[error("{path}: {1}", path = .0.display())]
+    Folder(PathBuf, String),
+    /// There is not enough disk space or memory.
+    #[error("{0}")]
+    Resources(String),
+    /// A measured program did not do what it should.
+    #[error("{0}")]
+    Program(String),
+}
+
+impl Error {
+    /// An error at a path.
+    pub fn at(path: &Path) -> impl Fn(io::Error) -> Error + Copy + '_ {
+        |e| Error::Path(path.to_owned(), e)
+    }
+}

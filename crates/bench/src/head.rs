@@ -1,0 +1,125 @@
+//! What a run was made with: date, versions, machine.
+
+use crate::run::Setup;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::thread;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// The head of a run. All lengths are in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// When it began, in UTC.
+    pub date: String,
+    /// The version of Phalanx.
+    pub phalanx: String,
+    /// The commit that the binary was built from; `-dirty` where files had been changed since.
+    pub commit: String,
+    /// The compiler.
+    pub rustc: String,
+    /// Whether the run is a short one, with fewer and smaller cases.
+    pub quick: bool,
+    /// The processor's name.
+    pub cpu: String,
+    /// Its cores that this process may use.
+    pub cores: usize,
+    /// The main memory.
+    pub memory: u64,
+    /// The operating system.
+    pub system: String,
+    /// The AES kernel in use.
+    pub aes: String,
+    /// The Keccak kernel in use.
+    pub keccak: String,
+    /// The kind of file system that files are measured on.
+    pub file_system: String,
+    /// The versions of the programs measured beside Phalanx.
+    pub peers: Vec<String>,
+}
+
+impl Head {
+    /// What can be told of a run that begins now.
+    pub fn now(setup: &Setup, peers: Vec<String>) -> Self {
+        let now = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        Self {
+            date: now.format(&Rfc3339).unwrap_or_default(),
+            phalanx: env!("CARGO_PKG_VERSION").into(),
+            commit: env!("PHALANX_BUILT_FROM").into(),
+            rustc: env!("PHALANX_BUILT_BY").into(),
+            quick: setup.quick,
+            cpu: cpu(),
+            cores: thread::available_parallelism().map_or(1, |n| n.get()),
+            memory: memory("MemTotal").unwrap_or(0),
+            system: system(),
+            aes: setup.levels.aes.to_string(),
+            keccak: setup.levels.keccak.to_string(),
+            file_system: file_system(setup),
+            peers,
+        }
+    }
+
+    /// Whether rows of both may stand in one run: only date and peers may differ.
+    pub fn fits(&self, other: &Self) -> bool {
+        let timeless = |head: &Self| Self { date: String::new(), peers: Vec::new(), ..head.clone() };
+        timeless(self) == timeless(other)
+    }
+
+    /// Names and values, for a report.
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("date", self.date.clone()),
+            ("phalanx", format!("{}, commit {}, {}", self.phalanx, self.commit, self.rustc)),
+            ("run", if self.quick { "quick: fewer and smaller cases" } else { "full" }.into()),
+            ("processor", format!("{}, {} cores", self.cpu, self.cores)),
+            ("memory", format!("{:.1} GB", self.memory as f64 / 1e9)),
+            ("system", format!("{}, files on {}", self.system, self.file_system)),
+            ("kernels", format!("AES {}, SHA-3 {}", self.aes, self.keccak)),
+            ("peers", if self.peers.is_empty() { "none asked for".into() } else { self.peers.join("; ") }),
+        ]
+    }
+}
+
+fn cpu() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let name = field("model name").unwrap_or_else(|| std::env::consts::ARCH.into());
+    match (field("cpu family"), field("model\t")) {
+        (Some(family), Some(model)) => format!("{name} (family {family}, model {model})"),
+        _ => name,
+    }
+}
+
+/// A line of the system's report on its memory, in bytes.
+pub fn memory(name: &str) -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+fn system() -> String {
+    let uname = rustix::system::uname();
+    let kernel = format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy());
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    match release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")) {
+        Some(name) => format!("{}, {kernel}", name.trim_matches('"')),
+        None => kernel,
+    }
+}
+
+fn file_system(setup: &Setup) -> String {
+    let Ok(stat) = rustix::fs::statfs(&setup.out) else { return "unknown".into() };
+    match stat.f_type as u32 {
+        0xef53 => "ext4".into(),
+        0x5846_5342 => "xfs".into(),
+        0x9123_683e => "btrfs".into(),
+        0x0102_1994 => "tmpfs".into(),
+        0x794c_7630 => "overlayfs".into(),
+        0x6969 => "nfs".into(),
+        magic => format!("a file system of type {magic:#x}"),
+    }
+}

@@ -1,0 +1,243 @@
+//! P3's multicore part: files encrypted by 1 to 16 threads of one machine, encryption alone as the paper has it, and
+//! with reading and writing. (Its cluster part belongs to the cluster's program.)
+
+use crate::measure::time;
+use crate::paper::{Printed, p3};
+use crate::row::{Over, Row};
+use crate::run::{Rows, Setup, Step, processors};
+use crate::scratch::{self, Random, Scratch};
+use crate::sefps::layout;
+use crate::{Error, Result};
+use phalanx_core::Suite;
+use phalanx_core::access::{Recipient, new_header};
+use phalanx_core::cpu::CpuEngine;
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::engine::Engine;
+use phalanx_core::file::{self, Sink, Source};
+use phalanx_core::header::FILE_CHUNK_LOG2;
+use phalanx_core::key::SecretKey;
+use phalanx_kernels::aes;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+const EXPERIMENT: &str = "hpc";
+/// The paper's two programs on one machine.
+const PRINTED: [&str; 2] = ["mpj-multicore", "openmp"];
+
+/// What is measured. The paper's C program is AES-256 in CBC mode, each thread on its own part; CTR is what lets one
+/// file be encrypted by any number of threads to the same bytes.
+#[derive(Clone, Copy, PartialEq)]
+enum Measure {
+    /// In memory.
+    Encryption,
+    /// Each thread reads its part, encrypts it, waits for the others, and writes it, as the paper's programs do.
+    WithFiles,
+    /// `phalanx protect`, with authentication.
+    Format,
+}
+
+impl Measure {
+    fn name(self) -> &'static str {
+        match self {
+            Measure::Encryption => "encryption only",
+            Measure::WithFiles | Measure::Format => "with reading and writing",
+        }
+    }
+
+    fn scheme(self) -> String {
+        match self {
+            Measure::Encryption | Measure::WithFiles => "AES-256-CTR".into(),
+            Measure::Format => format!("Phalanx's format, {}", Suite::Aes256CtrSha3.name()),
+        }
+    }
+}
+
+/// The steps: one for each size and measure.
+pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
+    let mut sizes = p3().sweep("openmp", "bytes");
+    sizes.truncate(if setup.quick { 1 } else { sizes.len() });
+    let largest = sizes.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+    scratch::require_disk(&setup.out, 3 * largest)?;
+    scratch::require_memory(4 * largest)?;
+    let mut steps = Vec::new();
+    for (size, bytes) in sizes {
+        for measure in [Measure::Encryption, Measure::WithFiles, Measure::Format] {
+            let name = format!("{EXPERIMENT} {size} {} {}", measure.name(), measure.scheme());
+            let weight = bytes / 200 * if measure == Measure::Encryption { 1 } else { 4 };
+            steps.push(Step::new(name, weight, move |rows| one_size(setup, scratch, size, bytes, measure, rows)));
+        }
+    }
+    Ok(steps)
+}
+
+/// All numbers of threads in turn, several rounds of it.
+fn one_size(
+    setup: &Setup,
+    scratch: &Scratch,
+    size: &str,
+    bytes: u64,
+    measure: Measure,
+    rows: &mut Rows<'_>,
+) -> Result<()> {
+    let rounds = if setup.quick { 1 } else { 5 };
+    let threads = p3().sweep("openmp", "threads");
+    let mut times = vec![Vec::new(); threads.len()];
+    if measure == Measure::Encryption {
+        let mut data = vec![0; bytes as usize];
+        Random::new(bytes).fill(&mut data);
+        for _ in 0..rounds {
+            for ((_, threads), times) in threads.iter().zip(&mut times) {
+                times.push(time(|| in_parts(*threads as usize, setup, &mut data)).0);
+            }
+        }
+    } else {
+        let plain = scratch.file("plain", bytes, bytes)?;
+        let sealed = scratch.path("sealed");
+        let run = |threads: u64| {
+            let (seconds, done) = time(|| match measure {
+                Measure::Format => protect(setup, threads as usize, &plain, &sealed),
+                _ => files(setup, threads as usize, &plain, &sealed, bytes),
+            });
+            done?;
+            scratch::remove(&sealed)?;
+            Ok::<_, Error>(seconds)
+        };
+        // To warm up.
+        run(1)?;
+        for _ in 0..rounds {
+            for ((_, threads), times) in threads.iter().zip(&mut times) {
+                times.push(run(*threads)?);
+            }
+        }
+        scratch::remove(&plain)?;
+    }
+    let mut one = None;
+    for ((_, threads), seconds) in threads.iter().zip(times) {
+        let row = Row {
+            experiment: EXPERIMENT.into(),
+            case: size.into(),
+            operation: "encrypt".into(),
+            measure: measure.name().into(),
+            scheme: measure.scheme(),
+            engine: if *threads == 1 { "serial" } else { "cpu" }.into(),
+            bytes,
+            items: 1,
+            threads: *threads as usize,
+            printed: if measure == Measure::Encryption { printed(bytes, *threads) } else { Vec::new() },
+            ..Row::default()
+        };
+        let mut row = row.timed(seconds);
+        match one {
+            None => one = row.median_s,
+            Some(median_s) => {
+                let over = Over { name: "1 thread", median_s };
+                row = row.compared(over, Some(processors(*threads as usize)));
+            }
+        }
+        rows.write(row)?;
+    }
+    Ok(())
+}
+
+fn printed(bytes: u64, threads: u64) -> Vec<Printed> {
+    p3().printed(|v| {
+        PRINTED.contains(&v.experiment.as_str())
+            && v.case.bytes == Some(bytes)
+            && v.case.threads == Some(threads)
+            && matches!(v.measure.as_str(), "time" | "speedup" | "efficiency")
+    })
+}
+
+/// The bytes that thread `i` of `threads` takes, but for the end of the last block.
+fn share(bytes: usize, threads: usize, i: usize) -> usize {
+    layout::share(bytes.div_ceil(aes::BLOCK), threads, i) * aes::BLOCK
+}
+
+fn in_parts(threads: usize, setup: &Setup, data: &mut [u8]) {
+    let key = aes::Key::new(&[7; 32]);
+    let len = data.len();
+    thread::scope(|scope| {
+        let (mut rest, mut at) = (data, 0);
+        for i in 0..threads {
+            let (part, after) = rest.split_at_mut(share(len, threads, i).min(rest.len()));
+            rest = after;
+            let (key, counter) = (&key, aes::counter_after(&[0; 16], (at / aes::BLOCK) as u64));
+            at += part.len();
+            scope.spawn(move || aes::ctr_xor(setup.levels.aes, key, &counter, part));
+        }
+    });
+}
+
+fn files(setup: &Setup, threads: usize, from: &Path, to: &Path, bytes: u64) -> Result<()> {
+    let key = aes::Key::new(&[7; 32]);
+    let input = File::open(from).map_err(Error::at(from))?;
+    let output = File::create(to).map_err(Error::at(to))?;
+    let all_encrypted = Barrier::new(threads);
+    let part = |at: u64, len: usize| {
+        let mut part = vec![0; len];
+        let read = input.read_exact_at(&mut part, at);
+        aes::ctr_xor(setup.levels.aes, &key, &aes::counter_after(&[0; 16], at / aes::BLOCK as u64), &mut part);
+        all_encrypted.wait();
+        read.map_err(Error::at(from))?;
+        output.write_all_at(&part, at).map_err(Error::at(to))
+    };
+    thread::scope(|scope| {
+        let mut at = 0;
+        let mut lanes = Vec::new();
+        for i in 0..threads {
+            let len = (share(bytes as usize, threads, i) as u64).min(bytes - at);
+            let part = &part;
+            lanes.push(scope.spawn(move || part(at, len as usize)));
+            at += len;
+        }
+        lanes.into_iter().try_for_each(|lane| lane.join().expect("a lane does not panic"))
+    })
+}
+
+fn protect(setup: &Setup, threads: usize, from: &Path, to: &Path) -> Result<()> {
+    let engine: Arc<dyn Engine> = Arc::new(CpuEngine::parallel(threads, setup.levels));
+    let input = File::open(from).map_err(Error::at(from))?;
+    let output = File::create(to).map_err(Error::at(to))?;
+    let key = SecretKey::from_slice(&[7; 32]).expect("32 bytes");
+    let (header, keys) = new_header(Suite::Aes256CtrSha3, FILE_CHUNK_LOG2, &[Recipient::key(&key)])?;
+    let source = Source::new(&input).map_err(Error::at(from))?;
+    file::seal(&Dispatcher::new(&[engine]), &header, &keys, source, Sink::File(&output), &())?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::chunk::Levels;
+    use std::fs;
+
+    #[test]
+    fn any_number_of_threads_gives_the_same_bytes_in_memory_and_with_files() {
+        let out = tempfile::tempdir().unwrap();
+        let setup = Setup {
+            out: out.path().into(),
+            quick: true,
+            resume: false,
+            levels: Levels::detect(),
+            threads: 2,
+            program: "phalanx".into(),
+        };
+        let scratch = Scratch::new(out.path()).unwrap();
+        for bytes in [1u64, 16, 17, 4096, 100_003] {
+            let plain = scratch.file("plain", bytes, 3).unwrap();
+            let mut want = fs::read(&plain).unwrap();
+            aes::ctr_xor(setup.levels.aes, &aes::Key::new(&[7; 32]), &[0; 16], &mut want);
+            for (_, threads) in p3().sweep("openmp", "threads") {
+                let mut data = fs::read(&plain).unwrap();
+                in_parts(threads as usize, &setup, &mut data);
+                assert!(data == want, "{bytes} bytes, {threads} threads");
+                let sealed = scratch.path("sealed");
+                files(&setup, threads as usize, &plain, &sealed, bytes).unwrap();
+                assert!(fs::read(&sealed).unwrap() == want, "{bytes} bytes, {threads} threads, files");
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! P5's CPU mode: the digest of a key and encryption under it, and a key found by its digest.
+//!
+//! The paper names a key by its MD5, a broken hash; Phalanx names it by a KMAC256. **MD5 is here to be measured.**
+
+use crate::measure::{self, Times};
+use crate::paper::{Printed, p5};
+use crate::row::{Over, Row};
+use crate::run::{Rows, Setup, Step, processors};
+use crate::scratch::{self, Random};
+use crate::sefps::layout::{BlockCipher, Kernels};
+use crate::ttable::TTable;
+use crate::{Error, Result};
+use md5::{Digest, Md5};
+use phalanx_core::Suite;
+use phalanx_core::cpu::CpuEngine;
+use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
+use phalanx_core::key::{KeyId, SecretKey};
+use phalanx_kernels::keccak::{DIGEST, Kmac256, kmac256_many};
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::thread;
+
+const EXPERIMENT: &str = "keys";
+/// The paper's CPU mode; it prints no key length.
+const PRINTED: &str = "MD5 and AES-128-ECB as printed (T-tables)";
+/// Modes that there is no engine for yet: the paper's names, and ours.
+const DEVICE_MODES: [(&str, &str); 2] = [("GPU", "gpu"), ("CPU-GPU", "hybrid")];
+const SERIAL: &str = "serial";
+const CPU: &str = "cpu";
+const CHUNK: usize = 1 << 20;
+
+/// The steps: one for each size, and one for each number of keys.
+pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
+    let mut sizes = p5().sweep("sizes", "bytes");
+    sizes.retain(|(_, bytes)| !setup.quick || *bytes <= 1 << 20);
+    let largest = sizes.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+    scratch::require_memory(3 * largest)?;
+    let mut steps = Vec::new();
+    for (size, bytes) in sizes {
+        let weight = bytes / 50 + 10_000;
+        steps.push(Step::new(format!("{EXPERIMENT} {size}"), weight, move |rows| one_size(setup, size, bytes, rows)));
+    }
+    for count in [1, 10, 100, 1_000, 10_000, 100_000] {
+        if !setup.quick || count <= 1_000 {
+            let name = format!("{EXPERIMENT} {count} keys");
+            steps.push(Step::new(name, 10_000 + 200 * count, move |rows| one_set(setup, count, rows)));
+        }
+    }
+    Ok(steps)
+}
+
+fn rounds(setup: &Setup) -> usize {
+    if setup.quick { 3 } else { 5 }
+}
+
+fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
+    let printed = |engine: &str, program: &str| -> Vec<Printed> {
+        let is_it = |v: &crate::paper::Value| {
+            v.experiment == "sizes" && v.program.as_deref() == Some(program) && v.case.bytes == Some(bytes)
+        };
+        p5().printed(|v| is_it(v) && (v.measure == "time" || engine == "hybrid"))
+    };
+    let row = |scheme: &str, engine: &str, threads: usize| Row {
+        experiment: EXPERIMENT.into(),
+        case: size.into(),
+        operation: "encrypt".into(),
+        measure: "key digest and encryption".into(),
+        scheme: scheme.into(),
+        engine: engine.into(),
+        bytes,
+        items: 1,
+        threads,
+        ..Row::default()
+    };
+    let key = key(0);
+    let mut data = vec![0; bytes as usize];
+    Random::new(bytes).fill(&mut data);
+    let times = measure::rounds(rounds(setup), || {
+        black_box(Md5::digest(&key[..16]));
+        TTable::new(&key[..16]).encrypt(&mut data);
+    });
+    rows.write(Row { printed: printed(SERIAL, "CPU"), ..timed(row(PRINTED, SERIAL, 1), times) })?;
+    let times = measure::rounds(rounds(setup), || {
+        black_box(Md5::digest(&key[..16]));
+        Kernels::new(setup.levels.aes, &key[..16]).expect("a lawful length").encrypt(&mut data);
+    });
+    rows.write(timed(row("MD5 and AES-128-ECB with Phalanx's kernels", SERIAL, 1), times))?;
+    drop(data);
+    let scheme = format!("KMAC256 and Phalanx's chunks, {}", Suite::Aes256CtrSha3.name());
+    let mut one = None;
+    for (name, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
+        let mut sealing = Sealing::new(setup, threads, bytes as usize)?;
+        let key = SecretKey::from_slice(&key).expect("32 bytes");
+        let mut failed = None;
+        let times = measure::rounds(rounds(setup), || {
+            black_box(key.id());
+            failed = sealing.run(&key).err().or(failed.take());
+        });
+        if let Some(fault) = failed {
+            return Err(fault);
+        }
+        let mut row = timed(row(&scheme, name, threads), times);
+        match one {
+            None => one = row.median_s,
+            Some(median_s) => row = row.compared(Over { name: SERIAL, median_s }, Some(processors(threads))),
+        }
+        rows.write(row)?;
+    }
+    for (program, engine) in DEVICE_MODES {
+        let printed = printed(engine, program);
+        rows.write(Row { printed, ..row("the paper's mode on a device", engine, 0) }.not_run("no device"))?;
+    }
+    Ok(())
+}
+
+fn timed(row: Row, times: Times) -> Row {
+    Row { runs_per_time: times.runs_per_time, ..row }.timed(times.seconds)
+}
+
+/// Key `i` of a set.
+fn key(i: u64) -> [u8; 32] {
+    let mut key = [0; 32];
+    Random::new(i).fill(&mut key);
+    key
+}
+
+/// Chunks in memory, as many jobs as threads.
+struct Sealing {
+    engine: CpuEngine,
+    jobs: Vec<Job>,
+}
+
+impl Sealing {
+    fn new(setup: &Setup, threads: usize, bytes: usize) -> Result<Self> {
+        let engine = CpuEngine::parallel(threads, setup.levels);
+        let chunks = bytes.div_ceil(CHUNK);
+        let each = chunks.div_ceil(threads).max(1);
+        let keys = key(0);
+        let keys = SecretKey::from_slice(&keys).expect("32 bytes").file_keys(Suite::Aes256CtrSha3).content;
+        let keys: std::sync::Arc<[_]> = [keys].into();
+        let mut jobs = Vec::new();
+        for first in (0..chunks).step_by(each) {
+            let (start, end) = (first * CHUNK, bytes.min((first + each) * CHUNK));
+            let mut buffer = engine.buffer(end - start).map_err(phalanx_core::Error::from)?;
+            Random::new(start as u64).fill(&mut buffer);
+            let mut job = Job::new(Op::Seal, Suite::Aes256CtrSha3, keys.clone(), buffer);
+            job.units = (0..end - start).step_by(CHUNK).map(|at| unit(first, at, end - start, chunks)).collect();
+            jobs.push(job);
+        }
+        Ok(Self { engine, jobs })
+    }
+
+    /// Expands the key, and seals all chunks under it.
+    fn run(&mut self, key: &SecretKey) -> Result<()> {
+        let keys: std::sync::Arc<[_]> = [key.file_keys(Suite::Aes256CtrSha3).content].into();
+        let engine = &self.engine;
+        let run = |job: &mut Job| {
+            job.keys = keys.clone();
+            engine.run(job).map(drop)
+        };
+        let (mine, others) = self.jobs.split_first_mut().expect("there is a chunk");
+        let done = thread::scope(|scope| {
+            let others: Vec<_> = others.iter_mut().map(|job| scope.spawn(|| run(job))).collect();
+            let mine = run(mine);
+            others.into_iter().map(|lane| lane.join().expect("a lane does not panic")).fold(mine, Result::and)
+        });
+        done.map_err(|fault| Error::Core(fault.into()))
+    }
+}
+
+/// The chunk at `at` in a job that begins with chunk `first`.
+fn unit(first: usize, at: usize, len: usize, chunks: usize) -> Unit {
+    let index = first + at / CHUNK;
+    Unit {
+        key: 0,
+        nonce: [index as u8; 16],
+        bind: Bind::Chunk { index: index as u64, last: index + 1 == chunks },
+        data: at..len.min(at + CHUNK),
+        tag: [0; 32],
+    }
+}
+
+/// The receiver holds `count` keys, and the message names the last that is looked at.
+fn one_set(setup: &Setup, count: u64, rows: &mut Rows<'_>) -> Result<()> {
+    let keys: Vec<[u8; 32]> = (0..count).map(key).collect();
+    let secrets: Vec<SecretKey> = keys.iter().map(|key| SecretKey::from_slice(key).expect("32 bytes")).collect();
+    let last = keys.len() - 1;
+    let (md5, id) = (Md5::digest(&keys[last][..16]), secrets[last].id());
+    let row = |scheme: &str, engine: &str, threads: usize| Row {
+        experiment: EXPERIMENT.into(),
+        case: format!("{count} keys"),
+        operation: "find key".into(),
+        measure: "time".into(),
+        scheme: scheme.into(),
+        engine: engine.into(),
+        items: count,
+        threads,
+        ..Row::default()
+    };
+    let mut check = |row: Row, find: &mut dyn FnMut() -> Option<usize>| -> Result<()> {
+        if find() != Some(last) {
+            return Err(Error::Program(format!("{}: it did not find the key", row.scheme)));
+        }
+        let times = measure::rounds(rounds(setup), || {
+            black_box(find());
+        });
+        rows.write(timed(row, times))
+    };
+    check(row("MD5 of each key, as printed", SERIAL, 1), &mut || {
+        keys.iter().position(|key| Md5::digest(&key[..16]) == md5)
+    })?;
+    check(row("KMAC256 of each key", SERIAL, 1), &mut || secrets.iter().position(|key| key.id() == id))?;
+    for (engine, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
+        check(row("KMAC256 of many keys side by side", engine, threads), &mut || {
+            side_by_side(setup, threads, &keys, &id)
+        })?;
+    }
+    let index: HashMap<KeyId, usize> = secrets.iter().enumerate().map(|(i, key)| (key.id(), i)).collect();
+    check(row("an index of KMAC256 ids, made once", SERIAL, 1), &mut || index.get(&id).copied())
+}
+
+/// How many ids a thread computes at once.
+const BATCH: usize = 64;
+
+fn side_by_side(setup: &Setup, threads: usize, keys: &[[u8; 32]], id: &KeyId) -> Option<usize> {
+    let share = keys.len().div_ceil(threads).max(1);
+    let search = |first: usize, keys: &[[u8; 32]]| {
+        keys.chunks(BATCH).enumerate().find_map(|(i, keys)| {
+            let kmacs: Vec<Kmac256> = keys.iter().map(|key| Kmac256::new(key, b"phalanx v1 key id")).collect();
+            let inputs: Vec<(&Kmac256, &[u8])> = kmacs.iter().map(|kmac| (kmac, &[][..])).collect();
+            let mut ids = vec![[0; DIGEST]; keys.len()];
+            kmac256_many(setup.levels.keccak, &inputs, &mut ids);
+            ids.iter().position(|full| full[..16] == id.0).map(|found| first + i * BATCH + found)
+        })
+    };
+    thread::scope(|scope| {
+        let mut parts = keys.chunks(share).enumerate();
+        let (_, mine) = parts.next()?;
+        let others: Vec<_> = parts.map(|(i, part)| scope.spawn(move || search(i * share, part))).collect();
+        let mine = search(0, mine);
+        others.into_iter().map(|lane| lane.join().expect("a lane does not panic")).fold(mine, Option::or)
+    })
+}

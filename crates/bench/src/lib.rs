@@ -1,0 +1,24 @@
+//! The papers' experiments on today's hardware: one runner, one row type, printed figures beside measured ones.
+//!
+//! Here, and nowhere else, live the papers' own baselines: AES by lookup tables ([`ttable`]), the layout of SEFPS
+//! ([`sefps::layout`]) and MD5 of keys ([`keys`]). **They are for measuring and for study, not for protecting data.**
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod error;
+pub mod head;
+pub mod hpc;
+pub mod keys;
+pub mod measure;
+pub mod paper;
+pub mod peers;
+pub mod report;
+pub mod row;
+pub mod run;
+pub mod scratch;
+pub mod sefps;
+pub mod ttable;
+pub mod users;
+
+pub use error::{Error, Result};
+pub use run::{Experiment, Setup, Watch, run};

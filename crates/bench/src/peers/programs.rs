@@ -1,0 +1,349 @@
+//! The programs that are measured, each as a whole command: how it is called, and whether it is there.
+
+use crate::scratch::Scratch;
+use crate::{Error, Result};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// What each program is asked for its version by.
+const PROGRAMS: [(&str, &str); 8] = [
+    ("cp", "--version"),
+    ("age", "--version"),
+    ("rage", "--version"),
+    ("openssl", "version"),
+    ("gpg", "--version"),
+    ("gocryptfs", "-version"),
+    ("7zz", "i"),
+    ("7z", "i"),
+];
+
+/// The versions of the programs that are installed.
+pub fn versions() -> Vec<String> {
+    let version = |&(name, argument): &(&str, &str)| {
+        let output = find(name).and_then(|path| Command::new(path).arg(argument).output().ok())?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = text.lines().find(|line| !line.trim().is_empty())?.trim().to_owned();
+        Some(if line.contains(name) { line } else { format!("{name} {line}") })
+    };
+    PROGRAMS.iter().filter_map(version).collect()
+}
+
+/// Where a program is installed.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// One program, with its keys made.
+pub struct Program {
+    /// Its name in the rows.
+    pub name: &'static str,
+    /// Makes the command that protects a file into a new one, or gets it back.
+    call: Box<dyn Fn(Work<'_>) -> Command>,
+    /// Where it keeps what it protects, if that is not where it is told.
+    pub keeps: Option<PathBuf>,
+    /// What is done in the end.
+    _ending: Option<Ending>,
+}
+
+/// What a command is to do. `-` stands for standard input or output, where the program can.
+#[derive(Clone, Copy)]
+pub enum Work<'a> {
+    /// Protect a file.
+    Protect(&'a Path, &'a Path),
+    /// Get it back.
+    Unprotect(&'a Path, &'a Path),
+}
+
+impl Work<'_> {
+    fn paths(&self) -> (&Path, &Path) {
+        match self {
+            Work::Protect(from, to) | Work::Unprotect(from, to) => (from, to),
+        }
+    }
+
+    fn is_protect(&self) -> bool {
+        matches!(self, Work::Protect(..))
+    }
+}
+
+impl Program {
+    fn new(name: &'static str, call: impl Fn(Work<'_>) -> Command + 'static) -> Self {
+        Self { name, call: Box::new(call), keeps: None, _ending: None }
+    }
+
+    /// The command.
+    pub fn command(&self, work: Work<'_>) -> Command {
+        (self.call)(work)
+    }
+
+    /// Runs it to its end.
+    pub fn run(&self, work: Work<'_>) -> Result<()> {
+        finish(self.command(work))
+    }
+}
+
+/// The program that copies.
+pub fn cp() -> Program {
+    Program::new("cp", |work| {
+        let (from, to) = work.paths();
+        let mut command = Command::new("cp");
+        command.args([from, to]);
+        command
+    })
+}
+
+/// How Phalanx is called.
+#[derive(Clone)]
+pub struct Phalanx {
+    program: PathBuf,
+    keyring: PathBuf,
+}
+
+impl Phalanx {
+    /// The program, with a keyring of its own that holds one key.
+    pub fn new(program: &Path, scratch: &Scratch) -> Result<Self> {
+        let phalanx = Self { program: program.into(), keyring: scratch.path("keyring") };
+        if !phalanx.keyring.exists() {
+            finish(phalanx.command(&["key", "new", "bench", "--quiet"]))?;
+        }
+        Ok(phalanx)
+    }
+
+    /// A command of it.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(args).env("PHALANX_KEYRING", &self.keyring).env_remove("PHALANX_PASSWORD");
+        command
+    }
+
+    /// Whether it knows a cipher.
+    pub fn knows(&self, cipher: &str) -> bool {
+        let help = self.command(&["protect", "--help"]).output();
+        help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains(cipher))
+    }
+
+    /// Protecting with a cipher, and unprotecting, with more arguments.
+    pub fn program(&self, name: &'static str, cipher: &'static str, more: &'static [&str]) -> Program {
+        let phalanx = self.clone();
+        Program::new(name, move |work| {
+            let (from, to) = work.paths();
+            let mut command = match work.is_protect() {
+                true => phalanx.command(&["protect", "--key", "bench", "--cipher", cipher]),
+                false => phalanx.command(&["unprotect"]),
+            };
+            command.args(more).arg("--quiet").arg(from).arg("--output").arg(to);
+            command
+        })
+    }
+}
+
+/// A peer by its name; an error says why it cannot be measured.
+pub fn peer(name: &'static str, scratch: &Scratch) -> Result<Program, String> {
+    let missing = || format!("no {name}");
+    match name {
+        "age" | "rage" => age(name, scratch),
+        "openssl enc" => {
+            let openssl = find("openssl").ok_or_else(missing)?;
+            let password = password(scratch)?;
+            Ok(Program::new(name, move |work| {
+                let (from, to) = work.paths();
+                let mut command = Command::new(&openssl);
+                command.args(["enc", if work.is_protect() { "-e" } else { "-d" }, "-aes-256-ctr", "-pbkdf2"]);
+                command
+                    .arg("-pass")
+                    .arg(format!("file:{}", password.display()))
+                    .arg("-in")
+                    .arg(from)
+                    .arg("-out")
+                    .arg(to);
+                command
+            }))
+        }
+        "gpg" => {
+            let gpg = find("gpg").ok_or_else(missing)?;
+            let password = password(scratch)?;
+            let home = scratch.folder("gpg").map_err(|e| e.to_string())?;
+            let ending = Ending::command("gpgconf", &["--homedir", &home.to_string_lossy(), "--kill", "all"]);
+            let call = move |work: Work<'_>| {
+                let (from, to) = work.paths();
+                let mut command = Command::new(&gpg);
+                command.arg("--homedir").arg(&home).args(["--batch", "--quiet", "--no-permission-warning"]);
+                command
+                    .args(["--pinentry-mode", "loopback", "--passphrase-file"])
+                    .arg(&password)
+                    .arg("--output")
+                    .arg(to);
+                match work.is_protect() {
+                    true => command.args(["--symmetric", "--cipher-algo", "AES256", "--compress-algo", "none"]),
+                    false => command.arg("--decrypt"),
+                };
+                command.arg(from);
+                command
+            };
+            Ok(Program { _ending: Some(ending), ..Program::new(name, call) })
+        }
+        "7z" => {
+            let program = find("7zz").or_else(|| find("7z")).ok_or_else(missing)?;
+            Ok(Program::new(name, move |work| {
+                let (from, to) = work.paths();
+                let mut command = Command::new(&program);
+                match work.is_protect() {
+                    true => command.args(["a", "-t7z", "-mx0", "-bso0", "-bsp0", "-pbench"]).arg(to).arg(from),
+                    false => {
+                        // It names what it extracts by the name that it stored.
+                        command.args(["x", "-so", "-bsp0", "-pbench"]).arg(from);
+                        match File::create(to) {
+                            Ok(file) => command.stdout(file),
+                            Err(_) => &mut command,
+                        }
+                    }
+                };
+                command
+            }))
+        }
+        "gocryptfs" => gocryptfs(scratch).map_err(|why| why.unwrap_or_else(missing)),
+        _ => Err(missing()),
+    }
+}
+
+fn password(scratch: &Scratch) -> Result<PathBuf, String> {
+    let path = scratch.path("password");
+    fs::write(&path, "correct horse battery staple\n")
+        .map_err(|e| format!("its password could not be written: {e}"))?;
+    Ok(path)
+}
+
+/// To one X25519 recipient.
+fn age(name: &'static str, scratch: &Scratch) -> Result<Program, String> {
+    let program = find(name).ok_or_else(|| format!("no {name}"))?;
+    let keygen = find(&format!("{name}-keygen")).ok_or_else(|| format!("no {name}-keygen"))?;
+    let identity = scratch.path(&format!("{name}-identity"));
+    if !identity.exists() {
+        let mut command = Command::new(keygen);
+        command.arg("-o").arg(&identity);
+        finish(command).map_err(|e| e.to_string())?;
+    }
+    let text = fs::read_to_string(&identity).map_err(|e| e.to_string())?;
+    let recipient =
+        text.split_whitespace().find(|word| word.starts_with("age1")).ok_or("its key names no recipient")?;
+    let recipient = recipient.to_owned();
+    Ok(Program::new(name, move |work| {
+        let (from, to) = work.paths();
+        let mut command = Command::new(&program);
+        match work.is_protect() {
+            true => command.arg("-r").arg(&recipient),
+            false => command.arg("-d").arg("-i").arg(&identity),
+        };
+        // Without a name for it, standard output.
+        if to != Path::new("-") {
+            command.arg("-o").arg(to);
+        }
+        if from != Path::new("-") {
+            command.arg(from);
+        }
+        command
+    }))
+}
+
+/// Files copied into a mounted folder, and out of it. Without a reason, it is not installed.
+fn gocryptfs(scratch: &Scratch) -> Result<Program, Option<String>> {
+    let program = find("gocryptfs").ok_or(None)?;
+    let tell = |e: Error| Some(e.to_string());
+    if !Path::new("/dev/fuse").exists() {
+        return Err(Some("no /dev/fuse".into()));
+    }
+    let password = password(scratch).map_err(Some)?;
+    let (below, mounted) = (scratch.folder("gocryptfs").map_err(tell)?, scratch.folder("mounted").map_err(tell)?);
+    let call = |args: &[&Path]| {
+        let mut command = Command::new(&program);
+        command.args(["-quiet", "-passfile"]).arg(&password).args(args);
+        finish(command).map_err(tell)
+    };
+    call(&[Path::new("-init"), &below])?;
+    call(&[&below, &mounted])?;
+    let ending = Ending::command("fusermount", &["-u", "-z", &mounted.to_string_lossy()]);
+    let inside = mounted.join("file");
+    let keeps = Some(inside.clone());
+    let call = move |work: Work<'_>| {
+        let (from, to) = work.paths();
+        let mut command = Command::new("cp");
+        match work.is_protect() {
+            true => command.args([from, &inside]),
+            false => command.args([&inside, to]),
+        };
+        command
+    };
+    Ok(Program { keeps, _ending: Some(ending), ..Program::new("gocryptfs", call) })
+}
+
+/// A command that is run on drop.
+struct Ending(Command);
+
+impl Ending {
+    fn command(program: &str, args: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command)
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.status();
+    }
+}
+
+/// Runs a command to its end; an error holds what it wrote to stderr.
+pub fn finish(mut command: Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let failed = |why: String| Error::Program(format!("{name}: {why}"));
+    let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output().map_err(|e| failed(e.to_string()))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(failed(format!("{}: {}", output.status, one_line(&output.stderr)))),
+    }
+}
+
+fn one_line(stderr: &[u8]) -> String {
+    String::from_utf8_lossy(stderr).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Runs a command between pipes: `cat` reads the file for it, and another takes what it writes.
+pub fn finish_in_pipes(mut command: Command, from: &Path) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let failed = |e: std::io::Error| Error::Program(format!("{name} in pipes: {e}"));
+    let piped = |child: &mut Child| Stdio::from(child.stdout.take().expect("it is piped"));
+    let mut reader = Command::new("cat").arg(from).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut program = command.stdin(piped(&mut reader)).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut writer = Command::new("cat").stdin(piped(&mut program)).stdout(Stdio::null()).spawn().map_err(failed)?;
+    for child in [&mut reader, &mut program, &mut writer] {
+        let status = child.wait().map_err(failed)?;
+        if !status.success() {
+            return Err(failed(std::io::Error::other(status.to_string())));
+        }
+    }
+    Ok(())
+}
+
+/// Runs a command to its end, and says how much memory it had resident at most, in KiB, by the system's own count,
+/// looked at every few milliseconds.
+pub fn peak_memory(mut command: Command) -> Result<Option<u64>> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let failed = |e: std::io::Error| Error::Program(format!("{name}: {e}"));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(failed)?;
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = None;
+    loop {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB"));
+        peak = peak.max(line.and_then(|number| number.trim().parse().ok()));
+        match child.try_wait().map_err(failed)? {
+            Some(status) if status.success() => return Ok(peak),
+            Some(status) => return Err(failed(std::io::Error::other(status.to_string()))),
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}

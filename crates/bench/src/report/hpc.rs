@@ -1,0 +1,38 @@
+//! P3's tables and figures.
+
+use super::{Cell, Figure, Section, Table, digits, percent};
+use crate::row::Row;
+
+pub fn sections(rows: &[Row]) -> Vec<Section> {
+    let mut sizes: Vec<&str> = rows.iter().map(|row| row.case.as_str()).collect();
+    sizes.dedup();
+    sizes.into_iter().map(|size| section(rows, size)).collect()
+}
+
+fn section(rows: &[Row], size: &str) -> Section {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.case == size).collect();
+    let title = format!("{size}: GB/s by threads");
+    let mut figure = Figure::new(&format!("hpc-{size}"), &title, "threads", "GB/s", true);
+    let mut cells = Vec::new();
+    let threads: Vec<String> = rows.iter().map(|row| row.threads.to_string()).collect();
+    for (row, threads) in rows.iter().zip(&threads) {
+        let scheme = format!("{}, {}", row.scheme, row.measure);
+        let mut cell = |column: String, text: Option<String>| {
+            cells.extend(text.map(|text| Cell { line: threads, column, text }));
+        };
+        cell(format!("{scheme}: ms"), row.median_s.map(|s| digits(s * 1e3)));
+        cell(format!("{scheme}: speedup"), row.speedup.map(digits));
+        cell(format!("{scheme}: efficiency"), row.efficiency.map(percent));
+        if let Some(speed) = row.gb_per_s {
+            figure.add(&scheme, false, threads, speed);
+        }
+        for p in &row.printed {
+            cell(format!("*printed: {}, {}*", p.by, p.measure), Some(format!("*{} {}*", p.value, p.unit)));
+            if p.measure == "time" && p.unit == "ms" {
+                figure.add(&format!("printed: {}", p.by), true, threads, row.bytes as f64 / p.value / 1e6);
+            }
+        }
+    }
+    let text = "Efficiency: speedup / threads, or / cores where the threads are more. The paper's machine has 16 logical cores.";
+    Section { title, text: text.into(), table: Table::pivot("threads", cells), figure: Some(figure) }
+}

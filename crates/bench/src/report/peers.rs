@@ -1,0 +1,66 @@
+//! The tables and figures of whole commands.
+
+use super::{Figure, Section, Table, digits, milliseconds};
+use crate::row::Row;
+
+pub fn sections(rows: &[Row]) -> Vec<Section> {
+    let is_ratio = |row: &&Row| row.speedup.is_some();
+    let (ratios, measured): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(is_ratio);
+    vec![bars(rows), commands(&measured), comparisons(&ratios)]
+}
+
+fn input(row: &Row) -> String {
+    format!("{}: {}, {}", row.case, row.operation, row.measure)
+}
+
+/// What the project asks of itself.
+fn bars(rows: &[Row]) -> Section {
+    let line = |row: &Row| {
+        let bar = row.bar.as_ref()?;
+        let measured = match (row.speedup, row.peak_kib) {
+            (Some(ratio), _) => digits(ratio),
+            (_, Some(kib)) => format!("{} MiB", digits(kib as f64 / 1024.0)),
+            _ => format!("{} ms", milliseconds(row)?),
+        };
+        Some(vec![input(row), row.scheme.clone(), bar.asked.clone(), measured, bar.verdict().into()])
+    };
+    let table = Table::of(["what", "program", "asked", "measured", ""], rows.iter().filter_map(line));
+    Section { title: "the bars".into(), text: String::new(), table, figure: None }
+}
+
+fn commands(rows: &[&Row]) -> Section {
+    let mut figure = Figure::new("peers", "whole commands: GB/s of plaintext", "what is done", "GB/s", true);
+    figure.joined = false;
+    for row in rows.iter().filter(|row| row.bytes > 100_000 && row.items == 1 && row.peak_kib.is_none()) {
+        if let Some(speed) = row.gb_per_s {
+            let what = row.measure.trim_start_matches("whole command").trim_start_matches(", ");
+            figure.add(&row.scheme, false, &format!("{} {what}", row.operation), speed);
+        }
+    }
+    let line = |row: &&Row| {
+        let times = match (milliseconds(row), &row.note) {
+            (Some(times), _) => times,
+            (None, note) => note.clone().unwrap_or_default(),
+        };
+        let range = |pick: fn(f64, f64) -> f64| row.seconds.iter().copied().reduce(pick).map(|s| digits(s * 1e3));
+        let between = range(f64::min).zip(range(f64::max)).map(|(least, most)| format!("{least} to {most}"));
+        let peak = row.peak_kib.map(|kib| format!("{} MiB", digits(kib as f64 / 1024.0)));
+        let speed = row.gb_per_s.filter(|_| row.bytes > 100_000).map(digits);
+        let cells = [Some(input(row)), Some(row.scheme.clone()), Some(times), between, speed, peak];
+        cells.map(Option::unwrap_or_default).to_vec()
+    };
+    let columns = ["what", "program", "median, ms", "all times, ms", "GB/s", "peak memory"];
+    let text = "Every round runs each program once; one round before is not counted. `cp` neither encrypts nor checks; \
+                `openssl enc` does not authenticate.";
+    let table = Table::of(columns, rows.iter().map(line));
+    Section { title: "the commands".into(), text: text.into(), table, figure: Some(figure) }
+}
+
+fn comparisons(rows: &[&Row]) -> Section {
+    let line = |row: &&Row| {
+        let cells = [Some(input(row)), Some(row.scheme.clone()), row.over.clone(), row.speedup.map(digits)];
+        cells.map(Option::unwrap_or_default).to_vec()
+    };
+    let table = Table::of(["what", "program", "beside", "times as fast"], rows.iter().map(line));
+    Section { title: "ratios of the medians".into(), text: String::new(), table, figure: None }
+}

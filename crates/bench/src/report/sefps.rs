@@ -1,0 +1,95 @@
+//! P1's tables and figures.
+
+use super::{Cell, Figure, Section, Table, beside, digits, gb_per_s, percent, program};
+use crate::paper::p1;
+use crate::row::Row;
+use crate::sefps::{BASELINE, averages, equations, ours};
+
+pub fn sections(rows: &[Row]) -> Vec<Section> {
+    let mut sections = Vec::new();
+    for operation in ["protect", "unprotect"] {
+        for (measure, printed) in [("total", "total speed"), ("AES", "AES speed"), ("hash", "hash speed")] {
+            sections.extend(speeds(rows, operation, measure, printed));
+        }
+    }
+    sections.push(speedups(rows));
+    sections.push(ratios());
+    sections
+}
+
+fn speeds(rows: &[Row], operation: &str, measure: &str, printed: &'static str) -> Option<Section> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.operation == operation && row.measure == measure).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let title = format!("{operation}, {measure}: GB/s");
+    let mut figure = Figure::new(&format!("sefps-{operation}-{measure}"), &title, "size of the file", "GB/s", true);
+    // Longer keys and the paper's second platform stand in the table only.
+    let is_drawn = |row: &&&Row| row.bytes > 0 && !row.scheme.contains("AES-192") && row.scheme != ours(256);
+    for row in rows.iter().filter(is_drawn) {
+        if let Some(speed) = row.gb_per_s {
+            figure.add(&program(row), false, &row.case, speed);
+        }
+    }
+    for row in rows.iter().filter(|row| row.bytes > 0) {
+        for p in row.printed.iter().filter(|p| p.measure == printed && p.by.contains("platform 1")) {
+            figure.add(&format!("printed: {}", p.by), true, &row.case, p.value);
+        }
+    }
+    let cells = rows.iter().flat_map(|row| beside(row, program(row), gb_per_s, printed));
+    let text = match measure {
+        "total" => "With reading and writing, from and to the page cache.",
+        "AES" => "Of Phalanx's format: AES-CTR in memory, since it does AES and hashing in one go.",
+        _ => {
+            "SEFPS has one stream of SHA3-256. Of Phalanx's format: the hashes of slices of 4 KiB, side by side, in memory."
+        }
+    };
+    Some(Section { title, text: text.into(), table: Table::pivot("size", cells), figure: Some(figure) })
+}
+
+/// What the CPU's threads gain: Eqs. 5 and 6, over all files where there are averages.
+fn speedups(rows: &[Row]) -> Section {
+    let means: Vec<Row> = rows.iter().filter(|row| row.case == averages::CASE).cloned().collect();
+    let rows = if means.is_empty() { rows } else { &means };
+    let mut lines: Vec<Cell<'_>> = Vec::new();
+    let names: Vec<String> =
+        rows.iter().map(|row| format!("{}, {}, {}", row.case, row.operation, row.scheme)).collect();
+    for (row, line) in rows.iter().zip(&names) {
+        let mut cell = |column: &str, text: Option<String>| {
+            lines.extend(text.map(|text| Cell { line, column: column.into(), text }));
+        };
+        let baseline = rows.iter().find(|base| {
+            (&base.case, &base.operation, &base.measure) == (&row.case, &row.operation, &row.measure)
+                && (base.scheme.as_str(), base.engine.as_str()) == (BASELINE, "serial")
+        });
+        let gain = baseline.zip(row.gb_per_s).and_then(|(base, speed)| Some(speed / base.gb_per_s?));
+        if row.engine == "cpu" && row.measure == "total" {
+            cell("cpu over serial, total", row.speedup.map(digits));
+            cell("Amdahl's bound (Eq. 5)", row.amdahl.map(digits));
+            cell("cpu over the paper's serial program, total", gain.map(digits));
+        } else if row.engine == "cpu" && row.measure == "AES" {
+            cell("cpu over serial, AES", row.speedup.map(digits));
+            cell("efficiency (Eq. 6)", row.efficiency.map(percent));
+        }
+        for p in row.printed.iter().filter(|p| p.measure.ends_with("speedup") || p.measure.ends_with("efficiency")) {
+            cell(&format!("*printed: {}, {}*", p.by, p.measure), Some(format!("*{} {}*", p.value, p.unit)));
+        }
+    }
+    let text = "Eq. 6 divides by the cores of this machine that the threads can use. Eqs. 7 and 8, of GPU and hybrid: not run, no device.";
+    let title = "speedup and efficiency".into();
+    Section { title, text: text.into(), table: Table::pivot("file and program", lines), figure: None }
+}
+
+/// Eq. 1 for the paper's platforms.
+fn ratios() -> Section {
+    let p1 = p1();
+    let line = |platform: &str| {
+        let symbol = |symbol: &str| p1.parameter(symbol, Some(platform));
+        let ratio = equations::ratio(symbol("Gmp")?, symbol("Ws")?, symbol("Gf")?, symbol("Cc")?, symbol("Cf")? * 1e3);
+        Some(vec![format!("the paper's platform {platform}"), digits(ratio), percent(ratio / (ratio + 1.0))])
+    };
+    let here = vec!["this machine".into(), "not run: no device".into(), String::new()];
+    let lines = p1.platforms.iter().filter_map(|platform| line(&platform.id)).chain([here]);
+    let table = Table::of(["machine", "ratio (Eq. 1)", "part of the data for the GPU"], lines);
+    Section { title: "what the hybrid program gives to the GPU".into(), text: String::new(), table, figure: None }
+}

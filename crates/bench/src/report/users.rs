@@ -1,0 +1,133 @@
+//! P2's tables and figures.
+
+use super::{Cell, Figure, Section, Table, digits, gb_per_s, milliseconds};
+use crate::row::Row;
+use crate::users::{AVERAGES, PRINTED};
+
+pub fn sections(rows: &[Row]) -> Vec<Section> {
+    let mut sections = vec![bars(rows)];
+    for shape in ["regular", "irregular"] {
+        sections.extend(speeds(rows, shape));
+    }
+    sections.push(averages(rows));
+    sections.push(peers(rows));
+    sections.push(flow(rows));
+    sections.retain(|section| !section.table.rows.is_empty());
+    sections
+}
+
+/// What the project asks of itself.
+fn bars(rows: &[Row]) -> Section {
+    let line = |row: &Row| {
+        let bar = row.bar.as_ref()?;
+        let measured = match (row.median_s, row.speedup) {
+            (Some(_), _) => format!("{} ms", milliseconds(row)?),
+            (None, ratio) => digits(ratio?),
+        };
+        let what = format!("{}: {}, {}", row.case, row.operation, row.measure);
+        Some(vec![what, row.scheme.clone(), bar.asked.clone(), measured, bar.verdict().into()])
+    };
+    let table = Table::of(["what", "scheme", "asked", "measured", ""], rows.iter().filter_map(line));
+    let text = "They are asked of a machine with two cores, and 10,000 users; a short run has fewer.";
+    Section { title: "the bars".into(), text: text.into(), table, figure: None }
+}
+
+/// "scheme, measure", with the threads where one scheme has several.
+fn line_name(row: &Row) -> String {
+    let threads = match row.threads {
+        0 => String::new(),
+        1 => ", 1 thread".into(),
+        n => format!(", {n} threads"),
+    };
+    format!("{}, {}{threads}", row.measure, row.scheme)
+}
+
+/// Whether a row is of one shape's sweep over numbers of users.
+fn is_swept(row: &Row, shape: &str) -> bool {
+    row.case == format!("{} users, {shape}", row.items) && row.speedup.is_none_or(|_| row.median_s.is_some())
+}
+
+fn speeds(rows: &[Row], shape: &str) -> Option<Section> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| is_swept(row, shape) && !row.measure.contains("beside")).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let title = format!("{shape} data: GB/s by users");
+    let mut figure = Figure::new(&format!("users-{shape}"), &title, "users", "GB/s", true);
+    let users: Vec<String> = rows.iter().map(|row| row.items.to_string()).collect();
+    let mut cells = Vec::new();
+    for (row, users) in rows.iter().zip(&users) {
+        if let Some(speed) = row.gb_per_s {
+            // AES with keys of 128 bits stands in the table only.
+            if row.measure != PRINTED {
+                figure.add(&line_name(row), false, users, speed);
+            }
+            cells.push(Cell { line: users, column: line_name(row), text: digits(speed) });
+        }
+    }
+    let text = "In memory. Lengths as in the paper, 35 to 150 KB; the same bytes by every scheme. Not run: GCS, GCNS and GNC, \
+                which need a device.";
+    Some(Section { title, text: text.into(), table: Table::pivot("users", cells), figure: Some(figure) })
+}
+
+fn averages(rows: &[Row]) -> Section {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.case.starts_with(AVERAGES)).collect();
+    let lines: Vec<String> = rows.iter().map(|row| format!("{}, {}", line_name(row), shape_of(row))).collect();
+    let mut cells = Vec::new();
+    for (row, line) in rows.iter().zip(&lines) {
+        let text = gb_per_s(row).or_else(|| row.note.clone()).unwrap_or_default();
+        cells.push(Cell { line, column: "measured: GB/s".into(), text });
+        cells.extend(row.speedup.map(|s| Cell { line, column: "over 1 thread".into(), text: digits(s) }));
+        for p in &row.printed {
+            let platform = p.by.split(" platform ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+            let column = format!("*printed, platform {platform}: {}*", p.unit);
+            cells.push(Cell { line, column, text: format!("*{}*", p.value) });
+        }
+    }
+    let text = "Means of the speeds, as the paper has them. Its AES is by lookup tables; its platform 1 has 2 cores, and its \
+                platform 2 has 16.";
+    let table = Table::pivot("scheme and data", cells);
+    Section { title: "means over all numbers of users".into(), text: text.into(), table, figure: None }
+}
+
+fn shape_of(row: &Row) -> &str {
+    row.case.rsplit(", ").next().unwrap_or_default()
+}
+
+fn peers(rows: &[Row]) -> Section {
+    let rows = rows.iter().filter(|row| row.measure.ends_with("beside its peers"));
+    let line = |row: &Row| {
+        let what = format!("{}: {}, {}", row.case, row.operation, row.measure);
+        let cells =
+            [Some(what), Some(row.scheme.clone()), Some(row.threads.to_string()), milliseconds(row), gb_per_s(row)];
+        cells.map(Option::unwrap_or_default).to_vec()
+    };
+    let table = Table::of(["what", "scheme", "threads", "median, ms", "GB/s"], rows.map(line));
+    let text = "Every round runs each once; one round before is not counted.";
+    Section { title: "beside the peers".into(), text: text.into(), table, figure: None }
+}
+
+fn flow(rows: &[Row]) -> Section {
+    let is_flow = |row: &&Row| row.case.starts_with("arrivals") || row.case == "a full batch";
+    let mut cells = Vec::new();
+    for row in rows.iter().filter(is_flow) {
+        let mut cell = |column: String, text: Option<String>| {
+            cells.extend(text.map(|text| Cell { line: &row.case, column, text }));
+        };
+        match row.measure.as_str() {
+            "throughput" => {
+                cell("messages".into(), Some(row.items.to_string()));
+                cell("GB/s".into(), gb_per_s(row));
+            }
+            "time" => cell("GB/s".into(), gb_per_s(row)),
+            _ => {}
+        }
+        if row.measure != "throughput" {
+            cell(format!("{}, ms", row.measure), milliseconds(row));
+        }
+    }
+    let text = "Latencies run from the moment in which a message is due, by a Poisson process, to that in which its sealed form \
+                is there. Each is the median of the runs' percentiles.";
+    let table = Table::pivot("flow", cells);
+    Section { title: "messages that arrive one by one".into(), text: text.into(), table, figure: None }
+}

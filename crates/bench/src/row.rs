@@ -1,0 +1,210 @@
+//! The one row type: what was measured, beside what was printed.
+
+use crate::paper::Printed;
+use serde::{Deserialize, Serialize};
+
+/// One measured figure, or why there is none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// `sefps`, `users`, `hpc`, `keys` or `peers`.
+    pub experiment: String,
+    /// The input, in words: "598 MB", "100000 keys".
+    pub case: String,
+    /// What was done: `protect`, `unprotect`, `encrypt`, `seal` or `find key`.
+    pub operation: String,
+    /// What of it the times are of: `total`, `AES`, `hash` and the like.
+    pub measure: String,
+    /// The program or construction.
+    pub scheme: String,
+    /// `serial`, `cpu`, `gpu`, `hybrid`, or `command` for a whole process.
+    pub engine: String,
+    /// The plaintext's length in bytes.
+    pub bytes: u64,
+    /// How many things were worked on: files, users, messages or keys.
+    pub items: u64,
+    /// The threads at work; 0 where the program decides.
+    pub threads: usize,
+    /// Each time in seconds, in the order of measuring.
+    pub seconds: Vec<f64>,
+    /// Each time is the mean of so many runs, one right after another.
+    pub runs_per_time: u64,
+    /// The median of the times.
+    pub median_s: Option<f64>,
+    /// `bytes` / median, in GB/s (10^9 bytes a second).
+    pub gb_per_s: Option<f64>,
+    /// How many times as fast as `over`, by the medians.
+    pub speedup: Option<f64>,
+    /// The row that the speedup compares with, in words.
+    pub over: Option<String>,
+    /// Speedup / processors, the processors being the threads, but not more than the machine has.
+    pub efficiency: Option<f64>,
+    /// P1's Eq. 5 for this row's threads.
+    pub amdahl: Option<f64>,
+    /// The largest resident memory of the process in KiB.
+    pub peak_kib: Option<u64>,
+    /// What the project asks of this figure.
+    pub bar: Option<Bar>,
+    /// The paper's figures for the same.
+    pub printed: Vec<Printed>,
+    /// Why there are no times, or what else must be known.
+    pub note: Option<String>,
+}
+
+/// A bar that a figure must reach.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bar {
+    /// What is asked, in words: "speedup at least 2.2".
+    pub asked: String,
+    /// Whether it was reached.
+    pub reached: bool,
+}
+
+/// What a row's times compare with.
+pub struct Over<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its median in seconds.
+    pub median_s: f64,
+}
+
+impl Row {
+    /// Takes the times, and computes median and throughput.
+    pub fn timed(mut self, seconds: Vec<f64>) -> Self {
+        self.median_s = median(&seconds);
+        self.gb_per_s = self.median_s.filter(|m| *m > 0.0 && self.bytes > 0).map(|m| self.bytes as f64 / m / 1e9);
+        self.runs_per_time = self.runs_per_time.max(1);
+        self.seconds = seconds;
+        self
+    }
+
+    /// Computes the speedup, and with it the efficiency where that is asked for.
+    pub fn compared(mut self, over: Over<'_>, processors: Option<usize>) -> Self {
+        self.speedup = self.median_s.filter(|m| *m > 0.0).map(|m| over.median_s / m);
+        self.over = Some(over.name.into());
+        self.efficiency = self.speedup.zip(processors).map(|(s, n)| s / n as f64);
+        self
+    }
+
+    /// There are no times, for a reason.
+    pub fn not_run(mut self, why: &str) -> Self {
+        self.note = Some(format!("not run: {why}"));
+        self
+    }
+
+    /// What no other row of a run shares.
+    pub fn key(&self) -> (&str, &str, &str, &str, &str, &str, usize) {
+        let Row { experiment, case, operation, measure, scheme, engine, threads, .. } = self;
+        (experiment, case, operation, measure, scheme, engine, *threads)
+    }
+
+    /// The names of the CSV's columns.
+    pub const COLUMNS: [&str; 22] = [
+        "experiment",
+        "case",
+        "operation",
+        "measure",
+        "scheme",
+        "engine",
+        "bytes",
+        "items",
+        "threads",
+        "seconds",
+        "runs_per_time",
+        "median_s",
+        "gb_per_s",
+        "speedup",
+        "over",
+        "efficiency",
+        "amdahl",
+        "peak_kib",
+        "bar",
+        "printed",
+        "printed_corrections",
+        "note",
+    ];
+
+    /// The row as the CSV has it: several values in one field are divided by semicolons.
+    pub fn fields(&self) -> [String; 22] {
+        let number = |n: Option<f64>| n.map(|n| n.to_string()).unwrap_or_default();
+        let printed = |p: &Printed| format!("{}, {}: {} {} ({})", p.by, p.measure, p.value, p.unit, p.r#where);
+        let corrected = |p: &Printed| {
+            let as_printed = p.as_printed.as_ref().map(|a| format!("printed {a}. "));
+            let reasons = p.why.join(" ");
+            Some(format!("{}{reasons}", as_printed.unwrap_or_default())).filter(|text| !text.is_empty())
+        };
+        let mut corrections: Vec<String> = self.printed.iter().filter_map(corrected).collect();
+        corrections.dedup();
+        [
+            self.experiment.clone(),
+            self.case.clone(),
+            self.operation.clone(),
+            self.measure.clone(),
+            self.scheme.clone(),
+            self.engine.clone(),
+            self.bytes.to_string(),
+            self.items.to_string(),
+            self.threads.to_string(),
+            join(self.seconds.iter().map(f64::to_string)),
+            self.runs_per_time.to_string(),
+            number(self.median_s),
+            number(self.gb_per_s),
+            number(self.speedup),
+            self.over.clone().unwrap_or_default(),
+            number(self.efficiency),
+            number(self.amdahl),
+            self.peak_kib.map(|n| n.to_string()).unwrap_or_default(),
+            self.bar.as_ref().map(|b| format!("{}: {}", b.asked, b.verdict())).unwrap_or_default(),
+            join(self.printed.iter().map(printed)),
+            join(corrections.into_iter()),
+            self.note.clone().unwrap_or_default(),
+        ]
+    }
+}
+
+impl Bar {
+    /// In a word.
+    pub fn verdict(&self) -> &'static str {
+        if self.reached { "reached" } else { "missed" }
+    }
+}
+
+fn join(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+/// The median; the mean of the middle two where their number is even.
+pub fn median(numbers: &[f64]) -> Option<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[9.0, 1.0]), Some(5.0));
+        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
+    }
+
+    #[test]
+    fn what_is_computed_follows_from_the_times() {
+        let over = Over { name: "one thread", median_s: 2.0 };
+        let row = Row { bytes: 2_000_000_000, ..Row::default() }.timed(vec![1.5, 0.5, 1.0]).compared(over, Some(4));
+        assert_eq!((row.median_s, row.gb_per_s), (Some(1.0), Some(2.0)));
+        assert_eq!((row.speedup, row.efficiency), (Some(2.0), Some(0.5)));
+        let row = Row::default().not_run("no device");
+        assert_eq!((row.median_s, row.note.as_deref()), (None, Some("not run: no device")));
+    }
+}

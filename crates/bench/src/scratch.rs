@@ -1,0 +1,188 @@
+//! The files that are measured on: generated, always the same, and removed in the end.
+
+use crate::head::memory;
+use crate::{Error, Result};
+use phalanx_kernels::aes;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// The folders of this process, for [`remove_unfinished`].
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// A folder of its own, removed on drop.
+pub struct Scratch {
+    folder: PathBuf,
+}
+
+impl Scratch {
+    /// Makes the folder within `out`. What a killed run left there is removed first.
+    pub fn new(out: &Path) -> Result<Self> {
+        let folder = out.join("scratch");
+        match fs::remove_dir_all(&folder) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::Path(folder, e)),
+            _ => {}
+        }
+        fs::create_dir(&folder).map_err(Error::at(&folder))?;
+        lock().push(folder.clone());
+        Ok(Self { folder })
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Writes a file of `len` random bytes, the same for the same `seed`; it is on the disk and in the page cache then.
+    pub fn file(&self, name: &str, len: u64, seed: u64) -> Result<PathBuf> {
+        let path = self.path(name);
+        let file = write(&path, len, seed)?;
+        // Else its write-back would run into what is measured.
+        file.sync_all().map_err(Error::at(&path))?;
+        Ok(path)
+    }
+
+    /// An empty folder within.
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.path(name);
+        fs::create_dir(&path).map_err(Error::at(&path))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let mut unfinished = lock();
+        if let Some(mine) = unfinished.iter().position(|folder| *folder == self.folder) {
+            let _ = fs::remove_dir_all(unfinished.swap_remove(mine));
+        }
+    }
+}
+
+/// Removes the folders of this process. No run gets over the loss of its files until what is returned is dropped: for a
+/// process that is about to end by a signal.
+#[must_use]
+pub fn remove_unfinished() -> impl Sized {
+    let mut unfinished = lock();
+    for folder in unfinished.drain(..) {
+        let _ = fs::remove_dir_all(folder);
+    }
+    unfinished
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Writes a file of `len` random bytes, the same for the same `seed`.
+pub fn write(path: &Path, len: u64, seed: u64) -> Result<File> {
+    let write = || {
+        let mut file = File::create(path)?;
+        let mut random = Random::new(seed);
+        let mut buffer = vec![0; len.min(8 << 20) as usize];
+        let mut left = len;
+        while left > 0 {
+            let part = &mut buffer[..left.min(8 << 20) as usize];
+            random.fill(part);
+            file.write_all(part)?;
+            left -= part.len() as u64;
+        }
+        Ok(file)
+    };
+    write().map_err(Error::at(path))
+}
+
+/// Removes a file or a folder, if it is there.
+pub fn remove(path: &Path) -> Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(e) => Err(e),
+    };
+    match removed {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::Path(path.to_owned(), e)),
+        _ => Ok(()),
+    }
+}
+
+/// Random bytes that are the same in every run: AES-256-CTR of zeros.
+pub struct Random {
+    key: aes::Key,
+    counter: [u8; 16],
+}
+
+impl Random {
+    /// The stream of a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        Self { key: aes::Key::new(&key), counter: [0; 16] }
+    }
+
+    /// Fills `out` with what comes next in the stream; a part of a block is thrown away.
+    pub fn fill(&mut self, out: &mut [u8]) {
+        out.fill(0);
+        aes::ctr_xor(aes::Level::detect(), &self.key, &self.counter, out);
+        self.counter = aes::counter_after(&self.counter, out.len().div_ceil(16) as u64);
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes);
+        // A bias of 2^-40 at the bounds in use does not matter here.
+        u64::from_le_bytes(bytes) % bound
+    }
+}
+
+/// Fails where less than `bytes` are free on the disk that holds `folder`.
+pub fn require_disk(folder: &Path, bytes: u64) -> Result<()> {
+    let stat = rustix::fs::statvfs(folder).map_err(|e| Error::Path(folder.to_owned(), e.into()))?;
+    require(stat.f_bavail * stat.f_frsize, bytes, "bytes of disk space are free for the files that are measured on")
+}
+
+/// Fails where less than `bytes` of memory can be had.
+pub fn require_memory(bytes: u64) -> Result<()> {
+    match memory("MemAvailable") {
+        Some(free) => require(free, bytes, "bytes of memory can be had"),
+        None => Ok(()),
+    }
+}
+
+fn require(free: u64, needed: u64, what: &str) -> Result<()> {
+    if free < needed {
+        return Err(Error::Resources(format!("only {free} {what}, and {needed} are needed")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_is_told_clearly() {
+        let folder = tempfile::tempdir().unwrap();
+        require_disk(folder.path(), 1).unwrap();
+        let line = require_disk(folder.path(), u64::MAX).unwrap_err().to_string();
+        assert!(line.contains("disk space") && line.contains(&u64::MAX.to_string()), "{line}");
+        require_memory(1).unwrap();
+        if memory("MemAvailable").is_some() {
+            assert!(require_memory(u64::MAX).unwrap_err().to_string().contains("memory"));
+        }
+    }
+
+    #[test]
+    fn files_are_the_same_every_time_and_gone_in_the_end() {
+        let out = tempfile::tempdir().unwrap();
+        let scratch = Scratch::new(out.path()).unwrap();
+        let len = (8 << 20) + 17;
+        let (a, b) = (scratch.file("a", len, 7).unwrap(), scratch.file("b", len, 7).unwrap());
+        let other = fs::read(scratch.file("c", len, 8).unwrap()).unwrap();
+        let a = fs::read(a).unwrap();
+        assert!(a.len() as u64 == len && a == fs::read(b).unwrap() && a != other);
+        drop(scratch);
+        assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,275 @@
+//! P2: the data of 5 to 10,000 users, each under a key of its own, by the paper's schemes and by sealing in batches; what
+//! the project asks of batches; and messages that arrive one by one.
+
+mod bars;
+mod data;
+mod flow;
+pub mod occupancy;
+pub mod overhead;
+pub mod workload;
+
+use crate::paper::{Printed, p2};
+use crate::row::{Over, Row};
+use crate::run::{Rows, Setup, Step, processors};
+use crate::{Result, scratch};
+use data::{Contestant, Data, take_turns};
+use phalanx_core::Suite;
+use phalanx_core::bare::{Cpu, Kind};
+use workload::Shape;
+
+const EXPERIMENT: &str = "users";
+const SEED: u64 = 1;
+/// The paper gives the first and the last, and draws what lies between.
+const USERS: [usize; 11] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
+const QUICK: [usize; 3] = [5, 200, 1000];
+/// The paper's schemes on a GPU.
+const DEVICE_SCHEMES: [&str; 3] = ["GCS", "GCNS", "GNC"];
+/// The paper's cipher; its printed figures are of no other.
+pub(crate) const PRINTED: &str = "AES-128-CTR";
+
+/// What is done with the users' data.
+#[derive(Clone, Copy)]
+enum Work {
+    /// AES in counter mode and nothing else.
+    Bare { name: &'static str, key_len: usize },
+    /// With authentication: messages as they are stored.
+    Sealed(Suite),
+}
+
+const WORKS: [Work; 4] = [
+    Work::Bare { name: PRINTED, key_len: 16 },
+    Work::Bare { name: "AES-256-CTR", key_len: 32 },
+    Work::Sealed(Suite::Aes256CtrSha3),
+    Work::Sealed(Suite::Aes256Gcm),
+];
+
+impl Work {
+    fn operation(self) -> &'static str {
+        match self {
+            Work::Bare { .. } => "encrypt",
+            Work::Sealed(_) => "seal",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Work::Bare { name, .. } => name,
+            Work::Sealed(suite) => suite.name(),
+        }
+    }
+
+    fn room(self) -> usize {
+        match self {
+            Work::Bare { .. } => 0,
+            Work::Sealed(suite) => suite.overhead(),
+        }
+    }
+
+    /// One thread alone comes first: the others are compared with it.
+    fn contestants(self, setup: &Setup) -> Vec<Contestant<'static>> {
+        let Setup { threads, levels, .. } = *setup;
+        match self {
+            Work::Bare { key_len, .. } => {
+                let kinds = [(Kind::Sr, 1), (Kind::Ccs, threads), (Kind::Ccns, threads), (Kind::Cnc, threads)];
+                let scheme = |(kind, threads)| Cpu { kind, threads, level: levels.aes };
+                kinds.map(|kind| Contestant::bare(scheme(kind), key_len)).into()
+            }
+            Work::Sealed(suite) => {
+                let mut all = vec![Contestant::batch(suite, 1, levels)];
+                all.extend((threads > 1).then(|| Contestant::batch(suite, threads, levels)));
+                all
+            }
+        }
+    }
+}
+
+/// The steps: one for each number of users and shape of their data, and those of the bars and of the flow.
+pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
+    let users = if setup.quick { &QUICK[..] } else { &USERS };
+    let mut steps = Vec::new();
+    for shape in [Shape::Regular, Shape::Irregular] {
+        for users in users {
+            let lengths = workload::lengths(*users, shape, SEED);
+            let bytes: usize = lengths.iter().sum();
+            // Beside the data: a key, and what describes a user to each call.
+            scratch::require_memory((bytes + users * 512) as u64)?;
+            let name = format!("{EXPERIMENT} {}", case(*users, shape));
+            let weight = 1_000_000 + (bytes / 100) as u64;
+            steps.push(Step::new(name, weight, move |rows| one_count(setup, shape, &lengths, rows)));
+        }
+        let name = format!("{EXPERIMENT} averages {}", name(shape));
+        steps.push(Step::new(name, 1, move |rows| {
+            averages(rows.all(), shape).into_iter().try_for_each(|r| rows.write(r))
+        }));
+    }
+    steps.extend(bars::steps(setup)?);
+    steps.push(flow::step(setup)?);
+    Ok(steps)
+}
+
+fn name(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Regular => "regular",
+        Shape::Irregular => "irregular",
+    }
+}
+
+fn case(users: usize, shape: Shape) -> String {
+    format!("{users} users, {}", name(shape))
+}
+
+/// All schemes in turn, one kind of work after another.
+fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>) -> Result<()> {
+    let rounds = if setup.quick { 3 } else { 7 };
+    for work in WORKS {
+        let mut data = Data::new(lengths.to_vec(), work.room());
+        let mut contestants = work.contestants(setup);
+        take_turns(&mut data, &mut contestants, rounds)?;
+        let row = |scheme: &str, engine: &str, threads: usize| Row {
+            experiment: EXPERIMENT.into(),
+            case: case(lengths.len(), shape),
+            operation: work.operation().into(),
+            measure: work.name().into(),
+            scheme: scheme.into(),
+            engine: engine.into(),
+            bytes: data.plaintext() as u64,
+            items: data.users() as u64,
+            threads,
+            ..Row::default()
+        };
+        let mut one = None;
+        for contestant in contestants {
+            let row = row(&contestant.scheme, contestant.engine(), contestant.threads);
+            let row = Row { runs_per_time: contestant.runs_per_time, ..row }.timed(contestant.seconds);
+            match one {
+                None => {
+                    one = row.median_s;
+                    rows.write(row)?;
+                }
+                Some(median_s) => {
+                    let over = Over { name: "1 thread", median_s };
+                    let cores = processors(row.threads);
+                    rows.write(row.compared(over, Some(cores)))?;
+                }
+            }
+        }
+        if let Work::Bare { .. } = work {
+            for scheme in DEVICE_SCHEMES {
+                rows.write(row(scheme, "gpu", 0).not_run("no device"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The name of the averages in rows begins so.
+pub(crate) const AVERAGES: &str = "mean over the numbers of users";
+
+/// The mean of the speeds at all numbers of users, which is what the paper prints: a row for each scheme.
+fn averages(rows: &[Row], shape: Shape) -> Vec<Row> {
+    let suffix = format!(" users, {}", name(shape));
+    let is_count = |row: &&Row| row.experiment == EXPERIMENT && row.case == format!("{}{suffix}", row.items);
+    let is_swept = |row: &&Row| WORKS.iter().any(|work| work.name() == row.measure);
+    let mut groups: Vec<Vec<&Row>> = Vec::new();
+    for row in rows.iter().filter(is_count).filter(is_swept) {
+        let what = |row: &Row| (row.measure.clone(), row.scheme.clone(), row.threads);
+        match groups.iter_mut().find(|group| what(group[0]) == what(row)) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    let mut averages: Vec<Row> = Vec::new();
+    for group in groups {
+        let first = group[0];
+        let average = Row {
+            experiment: EXPERIMENT.into(),
+            case: format!("{AVERAGES}, {}", name(shape)),
+            operation: first.operation.clone(),
+            measure: first.measure.clone(),
+            scheme: first.scheme.clone(),
+            engine: first.engine.clone(),
+            threads: first.threads,
+            printed: if first.measure == PRINTED { printed(&first.scheme, shape) } else { Vec::new() },
+            ..Row::default()
+        };
+        let speeds: Option<Vec<f64>> = group.iter().map(|row| row.gb_per_s).collect();
+        let Some(speeds) = speeds else {
+            averages.push(average.not_run("no device"));
+            continue;
+        };
+        let mean = speeds.iter().sum::<f64>() / speeds.len() as f64;
+        let one = averages.iter().find(|one| one.measure == average.measure && one.threads == 1);
+        averages.push(Row {
+            gb_per_s: Some(mean),
+            speedup: one.and_then(|one| one.gb_per_s).map(|one| mean / one),
+            over: one.map(|_| "1 thread".into()),
+            note: Some(format!(
+                "of {} to {} users, {} numbers",
+                first.items,
+                group[group.len() - 1].items,
+                group.len()
+            )),
+            ..average
+        });
+    }
+    averages
+}
+
+fn printed(scheme: &str, shape: Shape) -> Vec<Printed> {
+    p2().printed(|v| {
+        v.experiment == EXPERIMENT
+            && v.program.as_deref() == Some(scheme)
+            && v.case.data.as_deref() == Some(name(shape))
+            && v.measure == "AES speed"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(users: u64, scheme: &str, threads: usize, seconds: &[f64]) -> Row {
+        let row = Row {
+            experiment: EXPERIMENT.into(),
+            case: case(users as usize, Shape::Regular),
+            operation: "encrypt".into(),
+            measure: PRINTED.into(),
+            scheme: scheme.into(),
+            engine: "cpu".into(),
+            bytes: 1_000_000_000,
+            items: users,
+            threads,
+            ..Row::default()
+        };
+        if seconds.is_empty() { row.not_run("no device") } else { row.timed(seconds.to_vec()) }
+    }
+
+    #[test]
+    fn averages_are_of_the_speeds_of_one_shape_beside_the_papers() {
+        let rows = [
+            row(5, "SR", 1, &[1.0]),
+            row(5, "CCS", 2, &[0.5]),
+            row(5, "GCS", 0, &[]),
+            row(10, "SR", 1, &[1.0 / 3.0]),
+            row(10, "CCS", 2, &[0.25]),
+            row(10, "GCS", 0, &[]),
+            Row { case: case(10, Shape::Irregular), ..row(10, "CCS", 2, &[1e-9]) },
+            Row { measure: "another".into(), ..row(10, "CCS", 2, &[1e-9]) },
+        ];
+        let averages = averages(&rows, Shape::Regular);
+        let [serial, ccs, gcs] = &averages[..] else { panic!("{averages:?}") };
+        assert!((serial.gb_per_s.unwrap() - 2.0).abs() < 1e-9 && serial.speedup.is_none(), "{serial:?}");
+        assert!((ccs.gb_per_s.unwrap() - 3.0).abs() < 1e-9 && (ccs.speedup.unwrap() - 1.5).abs() < 1e-9, "{ccs:?}");
+        assert_eq!((gcs.gb_per_s, gcs.note.as_deref()), (None, Some("not run: no device")));
+        // Both of the paper's platforms.
+        assert!(averages.iter().all(|row| row.printed.len() == 2), "{averages:?}");
+        assert_eq!((ccs.printed[0].value, ccs.printed[0].unit.as_str()), (0.172115, "GB/s"));
+    }
+
+    #[test]
+    fn the_numbers_of_users_reach_from_the_papers_first_to_its_last() {
+        let sweep = p2().sweep("users", "users_range");
+        assert_eq!((USERS[0] as u64, USERS[USERS.len() - 1] as u64), (sweep[0].1, sweep[1].1));
+        assert!(USERS.is_sorted() && QUICK.iter().all(|users| USERS.contains(users)));
+    }
+}

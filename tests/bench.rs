@@ -1,0 +1,135 @@
+//! `phalanx bench` on the command line: short runs of all experiments, and one that is killed and gone on with.
+
+mod common;
+
+use common::Sandbox;
+use phalanx_bench::row::Row;
+use phalanx_bench::run::read;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+#[test]
+fn wrong_usage() {
+    let s = Sandbox::new();
+    s.run(&["bench"]).fails(2);
+    s.run(&["bench", "bogus"]).fails(2);
+    s.run(&["bench", "keys", "--bogus"]).fails(2);
+    s.run(&["bench", "keys", "extra"]).fails(2);
+    s.run(&["bench", "report"]).fails(2);
+    s.run(&["bench", "report", "missing"]).fails(4);
+    s.write("file", "x");
+    s.run(&["bench", "keys", "--quick", "--out", "file"]).fails(4);
+    assert_eq!(s.names(), ["file"]);
+    assert!(s.run(&["bench", "--help"]).text().contains("sefps"));
+}
+
+/// Starts a run, and waits until `enough` says that it has come far enough.
+fn start(s: &Sandbox, args: &[&str], enough: impl Fn() -> bool) -> Child {
+    let child = s.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    while !enough() {
+        assert!(started.elapsed() < Duration::from_secs(60), "the run does not come along");
+        sleep(Duration::from_millis(1));
+    }
+    child
+}
+
+fn rows(s: &Sandbox, out: &str) -> Vec<Row> {
+    read(&s.path(out)).map_or(Vec::new(), |(_, rows)| rows)
+}
+
+#[test]
+fn a_killed_run_keeps_its_rows_and_goes_on() {
+    let s = Sandbox::new();
+    let mut child = start(&s, &["bench", "sefps", "--quick", "--out", "run"], || rows(&s, "run").len() > 60);
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(9), "it was done before it could be killed");
+    let kept = rows(&s, "run");
+    assert!(s.run(&["bench", "sefps", "--quick", "--out", "run"]).fails(4).contains("--resume"));
+    assert!(rows(&s, "run") == kept);
+    s.run(&["bench", "sefps", "--quick", "--out", "run", "--resume"]).ok();
+    let all = rows(&s, "run");
+    assert!(all[..kept.len()] == kept);
+    // For each of 5 files: 6 programs in the layout, both ways, with 3 times each; 4 in the format; 6 times of its
+    // parts; and what was not run.
+    assert_eq!(all.len(), 5 * (6 * 2 * 3 + 4 * 2 + 6 + 8));
+    for (i, row) in all.iter().enumerate() {
+        assert!(all[..i].iter().all(|other| other.key() != row.key()), "twice: {:?}", row.key());
+    }
+    assert!(s.exists("run/report.md") && !s.exists("run/scratch"));
+}
+
+#[test]
+fn an_interrupted_run_leaves_its_rows_and_no_files() {
+    let s = Sandbox::new();
+    let mut child = start(&s, &["bench", "hpc", "--quick", "--out", "run"], || s.exists("run/scratch/plain"));
+    // SIGINT may be ignored by whoever started the tests.
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(15), "{status}");
+    assert!(!rows(&s, "run").is_empty());
+    assert!(!s.exists("run/scratch"));
+}
+
+#[test]
+fn every_experiment_has_a_short_run() {
+    let s = Sandbox::new();
+    let mut figures = Vec::new();
+    for (experiment, names) in [
+        ("sefps", &["sefps-protect-total.svg", "sefps-unprotect-AES.svg"][..]),
+        ("users", &["users-regular.svg", "users-irregular.svg"]),
+        ("hpc", &["hpc-107MBs.svg"]),
+        ("keys", &["keys-encrypt.svg", "keys-find.svg"]),
+        ("peers", &["peers.svg"]),
+    ] {
+        let started = Instant::now();
+        let told = s.run(&["bench", experiment, "--quick", "--out", experiment]).text();
+        println!("{experiment}: {:?}", started.elapsed());
+        assert!(told.contains("report.md"), "{told}");
+        figures.extend(names.iter().map(|name| format!("{experiment}/{name}")));
+        let rows = rows(&s, experiment);
+        // Each row has times, a ratio or mean of them, or a reason why there are none.
+        for row in &rows {
+            let why = row.note.as_ref().is_some_and(|note| note.starts_with("not run: "));
+            assert!(why || row.median_s.is_some() || row.speedup.is_some() || row.gb_per_s.is_some(), "{row:?}");
+            assert_eq!(row.experiment, experiment);
+        }
+        assert!(!s.path(experiment).join("scratch").exists());
+        let report = fs::read_to_string(s.path(experiment).join("report.md")).unwrap();
+        assert!(report.contains("| processor |") && report.contains("| quick"), "{report}");
+    }
+    for figure in figures {
+        assert!(fs::read_to_string(s.path(&figure)).unwrap().starts_with("<svg"), "{figure}");
+    }
+    let sefps = rows(&s, "sefps");
+    let has = |row: &Row, engine: &str| row.engine == engine && row.measure == "total" && row.case == "255 KB";
+    assert!(sefps.iter().any(|row| has(row, "serial") && row.printed.len() == 2 && row.median_s.is_some()));
+    assert!(sefps.iter().any(|row| has(row, "cpu") && row.amdahl.is_some_and(|bound| bound >= 1.0)));
+    assert!(sefps.iter().any(|row| has(row, "gpu") && row.note.as_deref() == Some("not run: no device")));
+    let users = rows(&s, "users");
+    for (scheme, is_run) in [("CCS", true), ("CCNS", true), ("CNC", true), ("SR", true), ("GCS", false), ("GNC", false)]
+    {
+        for shape in ["regular", "irregular"] {
+            let case = format!("200 users, {shape}");
+            let mut of =
+                users.iter().filter(|row| row.scheme == scheme && row.case == case && row.operation == "encrypt");
+            assert!(of.clone().count() >= 2 && of.all(|row| row.median_s.is_some() == is_run), "{scheme}, {shape}");
+            let case = format!("mean over the numbers of users, {shape}");
+            let mean =
+                users.iter().find(|row| row.scheme == scheme && row.case == case && row.measure == "AES-128-CTR");
+            assert!(mean.is_some_and(|row| row.printed.len() == 2 && row.gb_per_s.is_some() == is_run), "{scheme}");
+        }
+    }
+    // Five ratios of batches on any machine, one that two cores are needed for, and one latency.
+    assert!(users.iter().filter(|row| row.bar.is_some()).count() >= 6);
+    let latency = |row: &&Row| row.measure.starts_with("latency");
+    assert_eq!(users.iter().filter(latency).filter(|row| row.median_s.is_some_and(|s| s > 0.0)).count(), 9);
+    let peers = rows(&s, "peers");
+    let memory = peers.iter().find(|row| row.measure == "peak memory" && row.median_s.is_some()).unwrap();
+    assert!(memory.peak_kib.is_some_and(|kib| kib > 1000), "{memory:?}");
+    assert!(peers.iter().any(|row| row.over.as_deref() == Some("cp") && row.bar.is_some()));
+}

@@ -94,12 +94,14 @@ impl Scheme for Cpu {
         }
         match self.kind {
             Kind::Ccs => {
+                let threads = self.useful(tasks);
                 let runs = Mutex::new(Runs { users: tasks.iter_mut(), rest: None });
-                self.on_threads(|| from(&runs).for_each(|run| self.each(run)));
+                on_threads(threads, || from(&runs).for_each(|run| self.each(run)));
             }
             Kind::Ccns => {
+                let threads = self.useful(tasks);
                 let users = Mutex::new(tasks.iter_mut());
-                self.on_threads(|| self.each(from(&users).map(Task::reborrow)));
+                on_threads(threads, || self.each(from(&users).map(Task::reborrow)));
             }
             Kind::Cnc => self.one_by_one(tasks),
             Kind::Sr => self.each(tasks.iter_mut().map(Task::reborrow)),
@@ -109,17 +111,10 @@ impl Scheme for Cpu {
 }
 
 impl Cpu {
-    /// Does the work on all threads, of which the calling one is one. Where the system gives no more of them, those that
-    /// there are do it.
-    fn on_threads(&self, work: impl Fn() + Sync) {
-        thread::scope(|scope| {
-            for _ in 1..self.threads {
-                if thread::Builder::new().spawn_scoped(scope, &work).is_err() {
-                    break;
-                }
-            }
-            work();
-        });
+    /// How many threads have so much to do that starting them pays.
+    fn useful(&self, tasks: &[Task<'_>]) -> usize {
+        let len: usize = tasks.iter().map(|task| task.data.len()).sum();
+        (len / RUN).clamp(1, self.threads.max(1))
     }
 
     /// One task after another, all of each.
@@ -169,6 +164,19 @@ impl Cpu {
     }
 }
 
+/// Does the work on so many threads, of which the calling one is one. Where the system gives no more of them, those that
+/// there are do it.
+fn on_threads(threads: usize, work: impl Fn() + Sync) {
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            if thread::Builder::new().spawn_scoped(scope, &work).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+}
+
 /// What threads take from one source, one after another.
 fn from<T>(source: &Mutex<impl Iterator<Item = T>>) -> impl Iterator<Item = T> {
     iter::from_fn(|| source.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next())
@@ -181,7 +189,7 @@ struct Runs<'a, 't> {
     rest: Option<Task<'a>>,
 }
 
-/// The length of a run, in bytes.
+/// The length of a run, in bytes: about as long as a thread takes to start.
 const RUN: usize = 128 * SLICE;
 
 impl<'a> Iterator for Runs<'a, '_> {

@@ -1,6 +1,6 @@
 //! Messages that arrive one by one, from many threads or tasks, sealed or opened in batches.
 //!
-//! What arrives within a bound of bytes or of time is one batch. A full queue pushes back: [`Coalescer::submit`] waits,
+//! What arrives within a bound of bytes or of time is one batch; while one runs, the next gathers. A full queue pushes back: [`Coalescer::submit`] waits,
 //! [`Coalescer::try_submit`] refuses, and the future of [`Coalescer::submit_async`] is pending. No runtime is needed.
 //!
 //! ```
@@ -49,7 +49,9 @@ use sync::{Mutex, lock};
 /// When a batch begins, and when the queue is full. Bytes are those of messages as they are stored, and of associated data.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// A batch begins as soon as so many bytes wait, and has no more than these, or one message.
+    /// A batch begins as soon as so many bytes wait: enough to keep some lanes busy for longer than it takes to start them.
+    pub enough: usize,
+    /// A batch has no more bytes than these, or one message. It begins as soon as so many wait, if that is less.
     pub bytes: usize,
     /// A batch begins when its first message has waited so long.
     pub delay: Duration,
@@ -58,9 +60,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 4 MiB, a millisecond, and a queue of 64 MiB.
+    /// 512 KiB, 4 MiB, a millisecond, and a queue of 64 MiB.
     fn default() -> Self {
-        Self { bytes: 4 << 20, delay: Duration::from_millis(1), queue: 64 << 20 }
+        Self { enough: 512 << 10, bytes: 4 << 20, delay: Duration::from_millis(1), queue: 64 << 20 }
     }
 }
 

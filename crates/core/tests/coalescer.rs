@@ -16,8 +16,8 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{iter, thread};
 
 const SUITE: Suite = Suite::Aes256CtrSha3;
 /// As long as no test waits.
@@ -138,7 +138,7 @@ fn a_batch_begins_with_enough_bytes_or_after_the_delay() {
         Coalescer::new(before(count), Op::Seal, SUITE, limits).unwrap()
     };
     // Three messages of 100 stored bytes, and the delay never comes.
-    let sealing = counted(Limits { bytes: 300, delay: NEVER, queue: 10_000 });
+    let sealing = counted(Limits { enough: usize::MAX, bytes: 300, delay: NEVER, queue: 10_000 });
     let tickets: Vec<_> = (0..3).map(|_| sealing.submit(&key(1), b"", &[0; 52]).unwrap()).collect();
     tickets.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
     assert_eq!(std::mem::take(&mut *sizes.lock().unwrap()), [3]);
@@ -147,12 +147,37 @@ fn a_batch_begins_with_enough_bytes_or_after_the_delay() {
     assert_eq!(std::mem::take(&mut *sizes.lock().unwrap()), [1]);
 
     let delay = Duration::from_millis(30);
-    let sealing = counted(Limits { bytes: usize::MAX, delay, queue: 10_000 });
+    let sealing = counted(Limits { enough: usize::MAX, bytes: usize::MAX, delay, queue: 10_000 });
     let start = Instant::now();
     let tickets: Vec<_> = (0..3).map(|_| sealing.submit(&key(1), b"", &[0; 52]).unwrap()).collect();
     tickets.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
     assert!(start.elapsed() >= delay);
     assert_eq!(*sizes.lock().unwrap(), [3]);
+}
+
+#[test]
+fn what_gathers_while_a_batch_runs_is_one_batch() {
+    let (gate, sizes) = (Arc::new(Gate::default()), Arc::new(Mutex::new(Vec::new())));
+    let engine = {
+        let (gate, sizes) = (gate.clone(), sizes.clone());
+        before(move |len| {
+            sizes.lock().unwrap().push(len);
+            gate.wait();
+            Ok(())
+        })
+    };
+    // One message is enough, and six are as many as a batch takes.
+    let limits = Limits { enough: 100, bytes: 600, delay: NEVER, queue: 10_000 };
+    let sealing = Coalescer::new(engine, Op::Seal, SUITE, limits).unwrap();
+    let submit = |_| sealing.submit(&key(1), b"", &[0; 52]).unwrap();
+    let first = submit(0);
+    while sizes.lock().unwrap().is_empty() {
+        thread::yield_now();
+    }
+    let others: Vec<_> = (0..8).map(submit).collect();
+    gate.open();
+    assert!(iter::once(first).chain(others).all(|ticket| ticket.wait().is_ok()));
+    assert_eq!(*sizes.lock().unwrap(), [1, 6, 2]);
 }
 
 #[test]
@@ -165,7 +190,7 @@ fn a_full_queue_pushes_back() {
             Ok(())
         })
     };
-    let limits = Limits { bytes: 100, delay: Duration::ZERO, queue: 200 };
+    let limits = Limits { enough: usize::MAX, bytes: 100, delay: Duration::ZERO, queue: 200 };
     let sealing = Arc::new(Coalescer::new(engine, Op::Seal, SUITE, limits).unwrap());
     let submit = || sealing.try_submit(&key(1), b"", &[0; 52]);
     // The first is taken as a batch, which waits at the gate; two more fill the queue.
@@ -207,7 +232,7 @@ fn a_fault_or_a_panic_costs_its_batch_and_no_other() {
         1 => Err(Fault { engine: "this".into(), reason: "as the test wants it".into() }),
         _ => panic!("as the test wants it"),
     });
-    let limits = Limits { bytes: usize::MAX, delay: Duration::from_millis(1), queue: usize::MAX };
+    let limits = Limits { enough: usize::MAX, bytes: usize::MAX, delay: Duration::from_millis(1), queue: usize::MAX };
     let sealing = Coalescer::new(engine, Op::Seal, SUITE, limits).unwrap();
     for i in 0..9 {
         let result = block_on(sealing.submit_async(&key(1), b"", b"text"));
@@ -227,7 +252,7 @@ fn a_panic_of_one_task_is_none_of_the_others() {
             panic!("as the test wants it");
         }
     }
-    let limits = Limits { bytes: usize::MAX, delay: Duration::from_millis(10), queue: usize::MAX };
+    let limits = Limits { enough: usize::MAX, bytes: usize::MAX, delay: Duration::from_millis(10), queue: usize::MAX };
     let sealing = Coalescer::new(cpu(), Op::Seal, SUITE, limits).unwrap();
     let mut bad = Box::pin(sealing.submit_async(&key(1), b"", b"text"));
     let waker = Waker::from(Arc::new(Bad));
@@ -263,7 +288,7 @@ fn what_nobody_waits_for_is_not_done() {
             Ok(())
         }
     };
-    let limits = Limits { bytes: usize::MAX, delay: NEVER, queue: usize::MAX };
+    let limits = Limits { enough: usize::MAX, bytes: usize::MAX, delay: NEVER, queue: usize::MAX };
     let sealing = Coalescer::new(before(count), Op::Seal, SUITE, limits).unwrap();
     let mut tickets: Vec<_> = (0..10).map(|_| sealing.submit(&key(1), b"", b"text").unwrap()).collect();
     tickets.truncate(4);

@@ -131,10 +131,15 @@ impl Queue {
         let before = state.len;
         state.len += len;
         // The worker waits for the first one, and then for enough.
-        if state.items.len() == 1 || (before < self.limits.bytes && self.limits.bytes <= state.len) {
+        if state.items.len() == 1 || (before < self.enough() && self.enough() <= state.len) {
             self.filled.notify_one();
         }
         Ok(())
+    }
+
+    /// How many bytes no batch waits for more than.
+    fn enough(&self) -> usize {
+        self.limits.enough.min(self.limits.bytes)
     }
 
     /// Waits for the next batch, one message at least; `None` at the end.
@@ -149,7 +154,7 @@ impl Queue {
                 continue;
             };
             let time = first.arrived + self.limits.delay;
-            if state.closed || state.len >= self.limits.bytes || has_come(time) {
+            if state.closed || state.len >= self.enough() || has_come(time) {
                 break;
             }
             state = wait_until(&self.filled, &self.state, state, time);

@@ -26,7 +26,7 @@ fn key() -> Arc<SecretKey> {
 }
 
 /// A queue of two messages of a byte, in batches of two.
-const NARROW: Limits = Limits { bytes: 98, delay: Duration::ZERO, queue: 98 };
+const NARROW: Limits = Limits { enough: usize::MAX, bytes: 98, delay: Duration::ZERO, queue: 98 };
 
 /// The stored message opens to the text.
 #[track_caller]

@@ -71,6 +71,7 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
         rounds,
         measure,
         bars_are_for: GIB,
+        judges: !setup.quick,
         at_most: None,
     };
     Ok(vec![
@@ -92,6 +93,7 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
                 rounds: rounds.min(3),
                 measure: "whole command",
                 bars_are_for: MANY,
+                judges: !setup.quick,
                 at_most: None,
             };
             many_files(setup, scratch, set, rows)
@@ -106,6 +108,7 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
                 rounds,
                 measure: "whole command",
                 bars_are_for: "on 1 KB",
+                judges: true,
                 at_most,
             };
             small_file(setup, scratch, &set, rows)
@@ -123,6 +126,8 @@ struct Set {
     measure: &'static str,
     /// The input that the bars are for, in words: that of a full run.
     bars_are_for: &'static str,
+    /// Whether it is those that are measured.
+    judges: bool,
     /// The longest that Phalanx may take, in seconds.
     at_most: Option<f64>,
 }
@@ -159,7 +164,7 @@ impl Set {
             let limit = self.at_most.zip(row.median_s).filter(|_| is_ours(&contestant));
             let bar = limit.map(|(limit, median)| Bar {
                 asked: format!("at most {} ms, {}", limit * 1e3, self.bars_are_for),
-                reached: median <= limit,
+                reached: self.judges.then_some(median <= limit),
             });
             rows.write(Row { bar, ..row })?;
         }
@@ -170,7 +175,7 @@ impl Set {
                 let bar = asked.iter().find(|(operation, scheme, over, _)| (*operation, *scheme, *over) == wanted);
                 let bar = bar.zip(ratio).map(|((.., at_least), ratio)| Bar {
                     asked: format!("at least {at_least} times as fast as {}, {}", peer.scheme, self.bars_are_for),
-                    reached: ratio >= *at_least,
+                    reached: self.judges.then_some(ratio >= *at_least),
                 });
                 let row = self.row(ours.operation, ours.scheme);
                 let measure = format!("{}: times as fast as {}", self.measure, peer.scheme);
@@ -366,12 +371,13 @@ fn memory(setup: &Setup, scratch: &Scratch, case: String, bytes: u64, rows: &mut
     let plain = scratch.file("plain", bytes, 1)?;
     let sealed = scratch.path("sealed");
     let phalanx = Phalanx::new(&setup.program, scratch)?;
-    let set = Set { case, bytes, items: 1, rounds: 1, measure: "peak memory", bars_are_for: "", at_most: None };
+    let (measure, judges) = ("peak memory", !setup.quick);
+    let set = Set { case, bytes, items: 1, rounds: 1, measure, bars_are_for: "", judges, at_most: None };
     for program in ours(&phalanx, &set, &["--no-sync"], rows)? {
         let (seconds, peak_kib) = time(|| programs::peak_memory(program.command(Work::Protect(&plain, &sealed))));
         let peak_kib = peak_kib?;
         let asked = format!("at most {} MiB on 4 GiB", MEMORY >> 10);
-        let bar = peak_kib.map(|peak| Bar { asked, reached: peak <= MEMORY });
+        let bar = peak_kib.map(|peak| Bar { asked, reached: set.judges.then_some(peak <= MEMORY) });
         rows.write(Row { peak_kib, bar, ..set.row("protect", program.name) }.timed(vec![seconds]))?;
         scratch::remove(&sealed)?;
     }

@@ -57,8 +57,8 @@ pub struct Row {
 pub struct Bar {
     /// What is asked, in words: "speedup at least 2.2".
     pub asked: String,
-    /// Whether it was reached.
-    pub reached: bool,
+    /// Whether it was reached; unknown after a quick run, whose inputs are not those that the bar is for.
+    pub reached: Option<bool>,
 }
 
 /// What a row's times compare with.
@@ -166,7 +166,11 @@ impl Row {
 impl Bar {
     /// In a word.
     pub fn verdict(&self) -> &'static str {
-        if self.reached { "reached" } else { "missed" }
+        match self.reached {
+            Some(true) => "reached",
+            Some(false) => "missed",
+            None => "not judged: a quick run",
+        }
     }
 }
 

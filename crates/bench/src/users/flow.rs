@@ -86,7 +86,7 @@ fn measure(setup: &Setup, sizes: &Sizes, rows: &mut Rows<'_>) -> Result<()> {
             if (load, percent) == (HALF, 99.0) {
                 let bound = limits.delay.as_secs_f64() + service;
                 row = row.compared(Over { name: BOUND, median_s: bound }, None);
-                let reached = row.median_s.is_some_and(|latency| latency <= bound);
+                let reached = row.median_s.map(|latency| latency <= bound).filter(|_| !setup.quick);
                 row.bar = Some(Bar { asked: format!("at most {BOUND}, {:.3} ms", bound * 1e3), reached });
             }
             rows.write(row)?;

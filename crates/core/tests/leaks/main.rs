@@ -1,6 +1,7 @@
 //! What the batch call, the coalescer and the bare schemes leave behind in memory, once all is dropped and the caller has
-//! wiped its own: of plaintexts, keystream, users' keys, derived keys and round keys no run of 16 bytes, counted in whole
-//! blocks from the start of each. The stacks of threads and freed memory are searched too.
+//! wiped its own: of plaintexts, keystream, users' keys, derived keys and round keys not one block of 16 bytes. (Of what is
+//! longer than 4 KiB every sixteenth block is looked for from there on.) Freed memory and the stacks of threads, those of
+//! threads that have ended too, are searched as well.
 //!
 //! Registers are not searched, and what lies in memory in another form, as the words of bitsliced AES, is not found.
 

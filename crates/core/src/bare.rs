@@ -4,7 +4,7 @@
 //! protected uses [`crate::batch`].
 
 use crate::engine::{Nonce, SLICE};
-use crate::{Error, Result};
+use crate::{Error, Result, stack};
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
 use std::sync::{Barrier, Mutex, OnceLock, mpsc};
 use std::{fmt, iter, mem, ptr, slice, thread};
@@ -104,7 +104,7 @@ impl Scheme for Cpu {
                 on_threads(threads, || self.each(from(&users).map(Task::reborrow)));
             }
             Kind::Cnc => self.one_by_one(tasks),
-            Kind::Sr => self.each(tasks.iter_mut().map(Task::reborrow)),
+            Kind::Sr => stack::wiped(|| self.each(tasks.iter_mut().map(Task::reborrow))),
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ impl Cpu {
             // The parts are made when it is known how many threads there are.
             let start = || {
                 let (give, parts) = mpsc::channel();
-                let run = move || parts.recv().map_or((), in_turn);
+                let run = move || parts.recv().map_or((), |parts| stack::wiped(|| in_turn(parts)));
                 thread::Builder::new().spawn_scoped(scope, run).ok().map(|_| give)
             };
             let others: Vec<_> = (1..self.threads).map_while(|_| start()).collect();
@@ -159,7 +159,7 @@ impl Cpu {
             for (give, parts) in others.iter().zip(parts) {
                 give.send(parts).expect("the thread waits for its parts");
             }
-            in_turn(mine);
+            stack::wiped(|| in_turn(mine));
         });
     }
 }
@@ -169,11 +169,11 @@ impl Cpu {
 fn on_threads(threads: usize, work: impl Fn() + Sync) {
     thread::scope(|scope| {
         for _ in 1..threads {
-            if thread::Builder::new().spawn_scoped(scope, &work).is_err() {
+            if thread::Builder::new().spawn_scoped(scope, || stack::wiped(&work)).is_err() {
                 break;
             }
         }
-        work();
+        stack::wiped(&work);
     });
 }
 

@@ -46,7 +46,7 @@ use std::{fmt, io};
 use sync::thread::{self, JoinHandle};
 use sync::{Mutex, lock};
 
-/// When a batch begins, and when the queue is full. Bytes are those of messages as they are stored, and of associated data.
+/// When a batch begins, and when the queue is full. Bytes are those of messages as they are stored, and of associated data, 48 a message at least.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// A batch begins as soon as so many bytes wait: enough to keep some lanes busy for longer than it takes to start them.

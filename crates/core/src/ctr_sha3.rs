@@ -6,6 +6,7 @@
 use crate::chunk::{Bound, Levels, Piece};
 use crate::engine::{Nonce, Op, SLICE, Tag, wipe};
 use crate::key::ContentKeys;
+use crate::stack;
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
 use phalanx_kernels::keccak::{self, DIGEST, Label, RATE};
 use std::ops::Range;
@@ -73,16 +74,17 @@ pub(crate) fn run_wide(
     thread::scope(|scope| {
         let parts = pieces[0].data.chunks_mut(part).zip(digests.chunks_mut(part / SLICE)).zip(&counters);
         for ((data, digests), counter) in parts {
-            scope.spawn(move || {
+            let work = move || {
                 let slices = slices(levels, encrypt, counter, data);
                 keccak::sha3_256_each(levels.keccak, slices, |i, digest| digests[i] = *digest);
-            });
+            };
+            scope.spawn(|| stack::wiped(work));
         }
     });
     scratch.finish(levels, op, pieces, fail, |piece| {
         thread::scope(|scope| {
             for (data, counter) in piece.data.chunks_mut(part).zip(&counters) {
-                scope.spawn(move || aes::ctr_xor(levels.aes, schedule, counter, data));
+                scope.spawn(move || stack::wiped(|| aes::ctr_xor(levels.aes, schedule, counter, data)));
             }
         });
     });

@@ -4,6 +4,7 @@
 //! engine come back sooner and so take more.
 
 use crate::engine::{Engine, Fault, Job, Verdicts};
+use crate::stack;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -121,7 +122,7 @@ impl<W: Work> Run<'_, W> {
         let (_, len) = self.work.extent().share(self.lanes, info.preferred_job.min(info.largest_job));
         let mut job = self.work.job(engine, len)?;
         while !self.stop.load(Ordering::Relaxed) && self.work.fill(&mut job)? {
-            let verdicts = engine.run(&mut job)?;
+            let verdicts = stack::wiped(|| engine.run(&mut job))?;
             job.wipe(&verdicts);
             self.work.finish(&mut job, &verdicts)?;
         }

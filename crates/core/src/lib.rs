@@ -30,6 +30,7 @@ pub mod output;
 pub mod salvage;
 mod share;
 pub mod slot;
+mod stack;
 pub mod stream;
 pub mod suite;
 

@@ -132,7 +132,8 @@ pub(crate) fn by_jobs<E: Engine + ?Sized>(
 fn job<E: Engine + ?Sized>(engine: &E, op: Op, suite: Suite, messages: &[Message<'_>]) -> Result<Job, Fault> {
     let (which, keys) = derive(keccak::Level::detect(), suite, messages);
     let len = messages.iter().map(|m| m.ad.len() + m.data.len() - suite.overhead()).sum();
-    let mut job = Job::new(op, suite, keys.into(), engine.buffer(len)?);
+    // Cloned, for turning the one into the other would leave the keys in memory that nobody wipes.
+    let mut job = Job::new(op, suite, keys.iter().cloned().collect(), engine.buffer(len)?);
     let mut at = 0;
     for (message, key) in messages.iter().zip(which) {
         let (head, data) = message.data.split_at(suite.overhead());

@@ -7,7 +7,7 @@ use crate::chunk::Levels;
 use crate::dispatcher::Dispatcher;
 use crate::engine::{Engine, Fault, Op, Verdicts};
 use crate::message::{self, Message, front};
-use crate::{Error, Result, Suite};
+use crate::{Error, Result, Suite, stack};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 use std::{iter, panic, thread};
@@ -174,8 +174,10 @@ impl<'q, 'm> Run<'_, 'q, 'm> {
     /// Seals or opens a part, or gives it back. Returns whether the engine could.
     fn part(&self, engine: &dyn Engine, part: Part<'q, 'm>, threads: usize) -> bool {
         let Part { first, messages } = part;
-        let prepared = (self.prepare)(first, messages);
-        let run = prepared.and_then(|()| Ok(engine.messages(self.op, self.suite, messages, threads)?));
+        let run = stack::wiped(|| {
+            (self.prepare)(first, messages)?;
+            Ok(engine.messages(self.op, self.suite, messages, threads)?)
+        });
         if let Ok(verdicts) = &run {
             verdicts.failed().iter().for_each(|&i| messages[i].data.fill(0));
         }
@@ -204,7 +206,7 @@ impl<'q, 'm> Run<'_, 'q, 'm> {
 fn undo(op: Op, suite: Suite, messages: &mut [Message<'_>], done: Vec<Range<usize>>, failed: &[usize]) {
     let back = if op == Op::Seal { Op::Open } else { Op::Seal };
     for i in done.into_iter().flatten().filter(|i| failed.binary_search(i).is_err()) {
-        let failed = message::run(Levels::detect(), back, suite, &mut messages[i..=i], 1);
+        let failed = stack::wiped(|| message::run(Levels::detect(), back, suite, &mut messages[i..=i], 1));
         assert!(failed.is_empty(), "an engine's message is not authentic");
     }
 }

@@ -14,7 +14,7 @@ use phalanx_core::{Suite, batch};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use std::{iter, thread};
@@ -222,6 +222,86 @@ fn a_full_queue_pushes_back() {
     gate.open();
     assert_eq!((waiting.join().unwrap(), task.join().unwrap()), (Ok(()), Ok(())));
     assert!(tickets.into_iter().all(|ticket| ticket.wait().is_ok()));
+}
+
+#[test]
+fn tasks_that_wait_for_room_are_woken_when_it_is_their_turn() {
+    struct Woken(usize, mpsc::Sender<usize>);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.1.send(self.0).unwrap();
+        }
+    }
+    const TASKS: usize = 3000;
+    let gate = Arc::new(Gate::default());
+    let engine = {
+        let gate = gate.clone();
+        before(move |_| {
+            gate.wait();
+            Ok(())
+        })
+    };
+    // Room for two, in batches of one.
+    let limits = Limits { enough: usize::MAX, bytes: 100, delay: Duration::ZERO, queue: 200 };
+    let sealing = Coalescer::new(engine, Op::Seal, SUITE, limits).unwrap();
+    let (send, woken) = mpsc::channel();
+    let mut tasks: Vec<_> = (0..TASKS).map(|_| Some(Box::pin(sealing.submit_async(&key(1), b"", &[0; 52])))).collect();
+    (0..TASKS).for_each(|i| send.send(i).unwrap());
+    let (mut left, mut polls) = (TASKS, 0);
+    while left > 0 {
+        let i = woken.recv_timeout(Duration::from_secs(60)).expect("some task's turn comes");
+        let waker = Waker::from(Arc::new(Woken(i, send.clone())));
+        polls += 1;
+        if let Some(task) = &mut tasks[i]
+            && let Poll::Ready(result) = task.as_mut().poll(&mut Context::from_waker(&waker))
+        {
+            result.unwrap();
+            tasks[i] = None;
+            left -= 1;
+        }
+        if polls == TASKS {
+            gate.open();
+        }
+    }
+    // Once at first, once or twice for room, once for the result: not once for each batch.
+    assert!(polls <= 5 * TASKS, "{polls} polls of {TASKS} tasks");
+}
+
+#[test]
+fn a_turn_that_is_given_up_is_the_next_ones() {
+    struct Flag(AtomicUsize);
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let gate = Arc::new(Gate::default());
+    let engine = {
+        let gate = gate.clone();
+        before(move |_| {
+            gate.wait();
+            Ok(())
+        })
+    };
+    let limits = Limits { enough: usize::MAX, bytes: 100, delay: Duration::ZERO, queue: 100 };
+    let sealing = Coalescer::new(engine, Op::Seal, SUITE, limits).unwrap();
+    // One is at work, one fills the queue, two wait.
+    let first = sealing.submit(&key(1), b"", &[0; 52]).unwrap();
+    let second = sealing.submit(&key(1), b"", &[0; 52]).unwrap();
+    let flags = [(); 2].map(|()| Arc::new(Flag(AtomicUsize::new(0))));
+    let mut tasks = [(); 2].map(|()| Box::pin(sealing.submit_async(&key(1), b"", &[0; 52])));
+    let mut poll = |i: usize| tasks[i].as_mut().poll(&mut Context::from_waker(&Waker::from(flags[i].clone())));
+    assert!(poll(0).is_pending() && poll(1).is_pending());
+    gate.open();
+    first.wait().unwrap();
+    second.wait().unwrap();
+    // The queue has been emptied, and there is room for one.
+    let woken = || [0, 1].map(|i: usize| flags[i].0.load(Ordering::Relaxed));
+    assert_eq!(woken(), [1, 0]);
+    let [given_up, waits] = tasks;
+    drop(given_up);
+    assert_eq!(woken(), [1, 1]);
+    assert!(block_on(waits).is_ok());
 }
 
 #[test]

@@ -42,8 +42,10 @@ impl Item {
         self.slot.finish(failure.map_or(Ok(data), Err));
     }
 
+    /// What it counts in the queue. Those of no length take room, too.
     fn len(&mut self) -> usize {
-        self.data.whole().len() + self.ad.len()
+        const LEAST: usize = 48;
+        (self.data.whole().len() + self.ad.len()).max(LEAST)
     }
 }
 
@@ -69,8 +71,8 @@ struct State {
     /// The bytes of all items.
     len: usize,
     closed: bool,
-    /// Tasks that wait for room, each in a place of its own.
-    wakers: BTreeMap<u64, Waker>,
+    /// Tasks that wait for room, each in a place of its own, and how much room.
+    wakers: BTreeMap<u64, (Waker, usize)>,
     places: u64,
 }
 
@@ -98,24 +100,47 @@ impl Queue {
     }
 
     /// Takes the item if there is room; gives it back if not, and wakes the task when there may be.
-    pub fn push_or_wake(&self, item: Item, place: &mut Option<u64>, waker: &Waker) -> Result<(), (Item, Failure)> {
+    pub fn push_or_wake(&self, mut item: Item, place: &mut Option<u64>, waker: &Waker) -> Result<(), (Item, Failure)> {
+        let len = item.len();
         let mut state = lock(&self.state);
         let result = self.admit(&mut state, item);
-        if let Some(place) = place.take() {
-            state.wakers.remove(&place);
+        // Whoever comes again keeps its place.
+        let before = place.take();
+        if let Some(before) = before {
+            state.wakers.remove(&before);
         }
         if let Err((_, Failure::Full)) = result {
-            state.places += 1;
-            *place = Some(state.places);
-            let place = state.places;
-            state.wakers.insert(place, waker.clone());
+            state.places += u64::from(before.is_none());
+            let at = before.unwrap_or(state.places);
+            *place = Some(at);
+            state.wakers.insert(at, (waker.clone(), len));
         }
         result
     }
 
-    /// Gives up a place among the tasks that wait.
+    /// Gives up a place among the tasks that wait. If its turn had come, it is the next ones'.
     pub fn forget(&self, place: u64) {
-        lock(&self.state).wakers.remove(&place);
+        let mut state = lock(&self.state);
+        let next = if state.wakers.remove(&place).is_none() { self.next(&mut state) } else { Vec::new() };
+        drop(state);
+        next.into_iter().for_each(wake);
+    }
+
+    /// Takes out the tasks that there is room for, in their order; at the end all. To wake every task at each batch would
+    /// be quadratic in their number.
+    fn next(&self, state: &mut State) -> Vec<Waker> {
+        let mut room = self.limits.queue.saturating_sub(state.len);
+        let mut next = Vec::new();
+        while let Some(first) = state.wakers.first_entry() {
+            let len = first.get().1;
+            // As admit() has it: an empty queue takes one of any length.
+            if len > room && !state.closed && !(state.items.is_empty() && next.is_empty()) {
+                break;
+            }
+            room = room.saturating_sub(len);
+            next.push(first.remove().0);
+        }
+        next
     }
 
     fn admit(&self, state: &mut State, mut item: Item) -> Result<(), (Item, Failure)> {
@@ -170,9 +195,9 @@ impl Queue {
             state.len -= len;
             batch.extend(state.items.pop_front());
         }
-        let wakers = mem::take(&mut state.wakers);
+        let next = self.next(&mut state);
         drop(state);
-        self.there_is_room(wakers);
+        self.there_is_room(next);
         Some(batch)
     }
 
@@ -180,10 +205,10 @@ impl Queue {
     pub fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
-        let wakers = mem::take(&mut state.wakers);
+        let next = self.next(&mut state);
         drop(state);
         self.filled.notify_all();
-        self.there_is_room(wakers);
+        self.there_is_room(next);
     }
 
     /// Drops all that waits: nobody works on it any more.
@@ -193,8 +218,8 @@ impl Queue {
         drop(items);
     }
 
-    fn there_is_room(&self, wakers: BTreeMap<u64, Waker>) {
+    fn there_is_room(&self, next: Vec<Waker>) {
         self.drained.notify_all();
-        wakers.into_values().for_each(wake);
+        next.into_iter().for_each(wake);
     }
 }

@@ -33,7 +33,11 @@ impl Wiped {
     /// Takes the bytes over: from here on nobody wipes them.
     pub fn into_vec(mut self) -> Vec<u8> {
         let mut bytes = mem::take(&mut self.bytes);
-        bytes.drain(..self.start);
+        bytes.copy_within(self.start.., 0);
+        let len = bytes.len() - self.start;
+        // Behind its length nobody could wipe what was there.
+        wipe(&mut bytes[len..]);
+        bytes.truncate(len);
         bytes
     }
 }

@@ -1,0 +1,91 @@
+//! The batch call: by every engine, into one buffer, and when engines fail.
+
+use crate::common::engines;
+use crate::set::{After, ByJobs, Set, cpu, fault, panics, wipe};
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::engine::{Op, Verdicts};
+use phalanx_core::{Result, Suite, batch};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The batch call, in place.
+fn call(dispatcher: &Dispatcher, op: Op, set: &mut Set) -> Result<Verdicts> {
+    let suite = set.suite;
+    match op {
+        Op::Seal => batch::seal(dispatcher, suite, &mut set.messages()).map(|()| Verdicts::default()),
+        Op::Open => batch::open(dispatcher, suite, &mut set.messages()),
+    }
+}
+
+/// Does the work for every suite and both operations: nothing of the set may be left.
+#[track_caller]
+fn check(what: &str, work: impl Fn(Op, Set) + Sync) {
+    for (op, suite) in [Op::Seal, Op::Open].into_iter().flat_map(|op| Suite::ALL.iter().map(move |suite| (op, *suite)))
+    {
+        let set = Set::new(op, suite);
+        set.hunt(op).nothing_left(&format!("{what}, {op:?}, {}", suite.name()), || work(op, set));
+    }
+}
+
+pub fn by_every_engine() {
+    let all = engines().into_iter().map(|engine| (engine.info().detail.clone(), Dispatcher::new(&[engine])));
+    for (engine, dispatcher) in all.chain([("by jobs".into(), ByJobs::dispatcher(usize::MAX, fault))]) {
+        check(&engine, |op, mut set| {
+            assert!(call(&dispatcher, op, &mut set).unwrap().all_passed());
+            set.wipe();
+        });
+    }
+}
+
+pub fn what_is_not_authentic() {
+    for (engine, dispatcher) in [("in place", cpu()), ("by jobs", ByJobs::dispatcher(usize::MAX, fault))] {
+        check(engine, |op, mut set| {
+            if op == Op::Open {
+                set.data.iter_mut().for_each(|data| data[0] ^= 1);
+                // Nobody wipes them: there must be nothing to wipe.
+                assert_eq!(call(&dispatcher, op, &mut set).unwrap().failed().len(), set.data.len());
+            } else {
+                set.wipe();
+            }
+        });
+    }
+}
+
+pub fn into_one_buffer() {
+    check("into one buffer", |op, set| {
+        let mut out = vec![0; set.data.iter().map(Vec::len).sum()];
+        let inputs = set.inputs(op);
+        match op {
+            Op::Seal => drop(batch::seal_into(&cpu(), set.suite, &inputs, &mut out).unwrap()),
+            Op::Open => {
+                let (verdicts, _) = batch::open_into(&cpu(), set.suite, &inputs, &mut out).unwrap();
+                assert!(verdicts.all_passed());
+                wipe(&mut out);
+            }
+        }
+        // An engine that fails midway: nothing of what was done is there.
+        let faulty = ByJobs::dispatcher(2, fault);
+        match op {
+            Op::Seal => drop(batch::seal_into(&faulty, set.suite, &inputs, &mut out).unwrap_err()),
+            Op::Open => drop(batch::open_into(&faulty, set.suite, &inputs, &mut out).unwrap_err()),
+        }
+        drop(inputs);
+        set.wipe();
+    });
+}
+
+pub fn engines_that_fail_midway() {
+    check("a fault", |op, mut set| {
+        call(&ByJobs::dispatcher(2, fault), op, &mut set).unwrap_err();
+        set.wipe();
+    });
+    check("a panic by jobs", |op, mut set| {
+        let dispatcher = ByJobs::dispatcher(2, panics);
+        catch_unwind(AssertUnwindSafe(|| call(&dispatcher, op, &mut set))).unwrap_err();
+        set.wipe();
+    });
+    check("a panic in place", |op, mut set| {
+        let dispatcher = After::dispatcher(|| drop(panics()));
+        catch_unwind(AssertUnwindSafe(|| call(&dispatcher, op, &mut set))).unwrap_err();
+        set.wipe();
+    });
+}

@@ -1,0 +1,132 @@
+//! The coalescer: with results taken, given up before and after the work, engines that fail, and shut down with work queued.
+
+use crate::set::{AD, After, ByJobs, Set, cpu, fault, panics, wipe};
+use phalanx_core::Suite;
+use phalanx_core::coalescer::{Coalescer, Failure, Limits, Ticket};
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::engine::Op;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+/// Nothing begins before it is closed.
+const HELD: Limits =
+    Limits { enough: usize::MAX, bytes: usize::MAX, delay: Duration::from_secs(3600), queue: usize::MAX };
+
+fn submit(to: &Coalescer, op: Op, set: &Set) -> Vec<Ticket> {
+    set.keys.iter().zip(set.inputs(op)).map(|(key, input)| to.submit(key, AD, input.bytes).unwrap()).collect()
+}
+
+/// Waits for all results, and does with them what a caller does.
+fn take(tickets: Vec<Ticket>) {
+    for (i, ticket) in tickets.into_iter().enumerate() {
+        let result = ticket.wait().unwrap();
+        // One half wipe themselves.
+        if i % 2 == 0 {
+            wipe(&mut result.into_vec());
+        }
+    }
+}
+
+/// Does the work with a coalescer in both operations, by SHA-3 and by AES-GCM: nothing of the set may be left.
+#[track_caller]
+fn check(
+    what: &str,
+    limits: Limits,
+    dispatcher: impl Fn() -> Dispatcher + Sync,
+    work: impl Fn(Op, Coalescer, &Set) + Sync,
+) {
+    let both = |op| [Suite::Aes256CtrSha3, Suite::Aes256Gcm].map(|suite| (op, suite));
+    for (op, suite) in [Op::Seal, Op::Open].into_iter().flat_map(both) {
+        let set = Set::new(op, suite);
+        set.hunt(op).nothing_left(&format!("{what}, {op:?}, {}", suite.name()), || {
+            work(op, Coalescer::new(dispatcher(), op, suite, limits).unwrap(), &set);
+            set.wipe();
+        });
+    }
+}
+
+pub fn results_that_are_taken() {
+    let by_jobs = || ByJobs::dispatcher(usize::MAX, fault);
+    check("taken", Limits::default(), cpu, |op, coalescer, set| take(submit(&coalescer, op, set)));
+    check("taken by jobs", Limits::default(), by_jobs, |op, coalescer, set| take(submit(&coalescer, op, set)));
+}
+
+pub fn messages_that_are_given_up() {
+    check("given up in the queue", HELD, cpu, |op, coalescer, set| drop(submit(&coalescer, op, set)));
+    check("given up before the queue", HELD, cpu, |op, coalescer, set| {
+        for (key, input) in set.keys.iter().zip(set.inputs(op)) {
+            drop(coalescer.submit_async(key, AD, input.bytes));
+        }
+    });
+    // One byte is all that the queue takes, behind the first message.
+    let narrow = Limits { queue: 1, ..HELD };
+    check("given up while waiting for room", narrow, cpu, |op, coalescer, set| {
+        let first = coalescer.submit(&set.keys[0], AD, set.inputs(op)[0].bytes).unwrap();
+        for (key, input) in set.keys.iter().zip(set.inputs(op)) {
+            assert_eq!(coalescer.try_submit(key, AD, input.bytes).unwrap_err(), Failure::Full);
+            let mut waits = coalescer.submit_async(key, AD, input.bytes);
+            assert!(Pin::new(&mut waits).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        drop(first);
+    });
+}
+
+pub fn results_that_nobody_takes() {
+    check("results dropped", Limits::default(), cpu, |op, coalescer, set| {
+        let tickets = submit(&coalescer, op, set);
+        drop(coalescer);
+        drop(tickets);
+    });
+    // The tickets go while the engine is at work.
+    let (barrier, first) = (Arc::new(Barrier::new(2)), Arc::new(AtomicBool::new(true)));
+    let held = || {
+        first.store(true, Ordering::Relaxed);
+        let (barrier, first) = (barrier.clone(), first.clone());
+        After::dispatcher(move || {
+            if first.swap(false, Ordering::Relaxed) {
+                barrier.wait();
+                barrier.wait();
+            }
+        })
+    };
+    check("given up during the work", HELD, held, |op, coalescer, set| {
+        let tickets = submit(&coalescer, op, set);
+        coalescer.close();
+        barrier.wait();
+        drop(tickets);
+        barrier.wait();
+    });
+}
+
+pub fn engines_that_fail() {
+    let fails = |failure: Failure| {
+        move |op: Op, coalescer: Coalescer, set: &Set| {
+            let tickets = submit(&coalescer, op, set);
+            coalescer.close();
+            assert!(tickets.into_iter().all(|ticket| ticket.wait().unwrap_err() == failure));
+        }
+    };
+    let failed = Failure::Failed("engine this failed: as the test wants it".into());
+    check("a fault", HELD, || ByJobs::dispatcher(2, fault), fails(failed));
+    check("a panic by jobs", HELD, || ByJobs::dispatcher(2, panics), fails(Failure::Panicked));
+    check("a panic in place", HELD, || After::dispatcher(|| drop(panics())), fails(Failure::Panicked));
+}
+
+pub fn shut_down_with_work_queued() {
+    check("dropped, then taken", HELD, cpu, |op, coalescer, set| {
+        let tickets = submit(&coalescer, op, set);
+        drop(coalescer);
+        take(tickets);
+    });
+    check("closed", HELD, cpu, |op, coalescer, set| {
+        let tickets = submit(&coalescer, op, set);
+        coalescer.close();
+        let input = set.inputs(op)[0];
+        assert_eq!(coalescer.submit(&set.keys[0], AD, input.bytes).unwrap_err(), Failure::Closed);
+        take(tickets);
+    });
+}

@@ -1,0 +1,44 @@
+//! What the batch call, the coalescer and the bare schemes leave behind in memory, once all is dropped and the caller has
+//! wiped its own: of plaintexts, keystream, users' keys, derived keys and round keys not one block of 16 bytes. (Of what is
+//! longer than 4 KiB every sixteenth block is looked for from there on.) Freed memory and the stacks of threads, those of
+//! threads that have ended too, are searched as well.
+//!
+//! Registers are not searched, and what lies in memory in another form, as the words of bitsliced AES, is not found.
+
+#[cfg(target_os = "linux")]
+mod bare;
+#[cfg(target_os = "linux")]
+mod batch;
+#[cfg(target_os = "linux")]
+mod coalescer;
+#[cfg(target_os = "linux")]
+#[path = "../common/mod.rs"]
+mod common;
+#[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
+mod schedule;
+#[cfg(target_os = "linux")]
+mod set;
+
+/// One test: a search sees the memory of all threads, and none may come or go meanwhile.
+#[test]
+fn nothing_secret_stays_in_memory() {
+    #[cfg(not(target_os = "linux"))]
+    println!("skipped: not Linux");
+    #[cfg(target_os = "linux")]
+    {
+        memory::what_is_left_is_found();
+        schedule::the_schedule_is_that_of_the_standard();
+        batch::by_every_engine();
+        batch::what_is_not_authentic();
+        batch::into_one_buffer();
+        batch::engines_that_fail_midway();
+        coalescer::results_that_are_taken();
+        coalescer::messages_that_are_given_up();
+        coalescer::results_that_nobody_takes();
+        coalescer::engines_that_fail();
+        coalescer::shut_down_with_work_queued();
+        bare::every_scheme_by_every_kernel();
+    }
+}

@@ -1,0 +1,225 @@
+//! Secrets that are made where they are needed, and a search for them in all of this process's memory.
+//!
+//! The search must not find itself: it knows the complement of what it looks for, and leaves out the buffer that it reads
+//! into.
+
+use phalanx_core::key::SecretKey;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::mpsc;
+use std::thread;
+use zeroize::Zeroizing;
+
+/// Secret bytes that only their seed is kept of: splitmix64.
+pub fn secret(seed: u64) -> impl Iterator<Item = u8> {
+    let word = move |i: u64| {
+        let z = seed.wrapping_add((i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    (0..).map(move |i| (word(i / 8) >> (8 * (i % 8))) as u8)
+}
+
+/// Writes secret bytes where they are to lie.
+pub fn write(seed: u64, place: &mut [u8]) {
+    place.iter_mut().zip(secret(seed)).for_each(|(to, byte)| *to = byte);
+}
+
+/// A secret key.
+pub fn key(seed: u64) -> SecretKey {
+    let mut bytes = Zeroizing::new([0; 32]);
+    write(seed, &mut *bytes);
+    SecretKey::from_slice(&*bytes).expect("32 bytes")
+}
+
+/// Does something, and wipes the stack that it used: what is found later, it has not left.
+#[inline(never)]
+pub fn tidily<T>(work: impl FnOnce() -> T) -> T {
+    #[inline(never)]
+    fn scrub(depth: usize) {
+        let mut stack = [0u8; 16 << 10];
+        black_box(&mut stack);
+        if depth > 0 {
+            scrub(depth - 1);
+        }
+        black_box(&mut stack);
+    }
+    let result = black_box(work)();
+    scrub(32);
+    result
+}
+
+/// What is looked for at once, in bytes. Of any longer run, 2 × `WINDOW` − 1 bytes hold one that is looked for.
+const WINDOW: usize = 16;
+
+/// What is looked for.
+#[derive(Default)]
+pub struct Hunt {
+    /// The complement of each window, and where it is from: a name, and the place in that secret.
+    windows: HashMap<u128, (usize, usize)>,
+    names: Vec<String>,
+}
+
+impl Hunt {
+    /// Looks for this secret too, by whole windows from its start; of a long one, by every sixteenth.
+    pub fn seek(&mut self, name: impl Into<String>, bytes: impl IntoIterator<Item = u8>) {
+        const LONG: usize = 4 << 10;
+        let mut bytes = bytes.into_iter();
+        let mut place = 0;
+        loop {
+            let mut window = 0u128;
+            let taken = bytes.by_ref().take(WINDOW).fold(0, |shift, byte| {
+                window |= u128::from(!byte) << shift;
+                shift + 8
+            });
+            if taken < 8 * WINDOW {
+                break;
+            }
+            if place < LONG || place % (16 * WINDOW) == 0 {
+                self.windows.insert(window, (self.names.len(), place));
+            }
+            place += WINDOW;
+        }
+        self.names.push(name.into());
+    }
+
+    /// Does something, after which nothing may be left that is looked for. It is done on a thread of its own, which still
+    /// has its stack while memory is searched.
+    #[track_caller]
+    pub fn nothing_left(&self, what: &str, work: impl FnOnce() + Send) {
+        let found = self.search_after(work);
+        assert!(found.is_empty(), "{what}: {} runs of secret bytes are left:\n{}", found.len(), found.join("\n"));
+    }
+
+    fn search_after(&self, work: impl FnOnce() + Send) -> Vec<String> {
+        let (done, is_done) = mpsc::channel::<()>();
+        let (end, has_ended) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                work();
+                drop(done);
+                has_ended.recv().unwrap_err();
+            });
+            is_done.recv().unwrap_err();
+            let found = self.search();
+            drop(end);
+            found
+        })
+    }
+
+    /// Searches all memory that this process can write to. Gives each run that it finds, in words.
+    fn search(&self) -> Vec<String> {
+        const FILTER: u32 = 20;
+        const PAGE: usize = 4096;
+        let bit = |low: u64| (low.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FILTER)) as usize;
+        let mut filter = vec![false; 1 << FILTER];
+        self.windows.keys().for_each(|window| filter[bit(*window as u64)] = true);
+
+        let mut buffer = vec![0; 256 * PAGE];
+        let own = buffer.as_ptr_range();
+        let own = own.start as usize..own.end as usize;
+        let memory = File::open("/proc/self/mem").expect("the process may read its own memory");
+        // What was found, by its address: which secret, and where in it.
+        let mut found = BTreeMap::new();
+        let around = |region: Range<usize>| {
+            let Range { start, end } = region;
+            [start..own.start.clamp(start, end), own.end.clamp(start, end)..end]
+        };
+        for part in regions().into_iter().flat_map(around) {
+            let mut at = part.start;
+            while at + WINDOW <= part.end {
+                let bytes = &mut buffer[..(256 * PAGE).min(part.end - at)];
+                if let Err(error) = memory.read_exact_at(bytes, at as u64) {
+                    // Of threads that have ended the system may take back the stacks, and has then wiped them.
+                    let end = at + bytes.len();
+                    let is_there = regions().iter().any(|region| region.start <= at && end <= region.end);
+                    assert!(!is_there, "memory at {at:#x} cannot be read: {error}");
+                    break;
+                }
+                for page in (0..=bytes.len() - WINDOW).step_by(PAGE) {
+                    let page = page..bytes.len().min(page + PAGE + WINDOW - 1);
+                    // Most of it has never been touched.
+                    if bytes[page.clone()].iter().all(|byte| *byte == 0) {
+                        continue;
+                    }
+                    let (first, rest) = bytes[page.clone()].split_first_chunk().expect("half a window");
+                    let mut low = !u64::from_le_bytes(*first);
+                    for (i, next) in rest[..rest.len() - 7].iter().enumerate() {
+                        if filter[bit(low)]
+                            && let Some(window) = bytes[page.start + i..].first_chunk()
+                            && let Some(of) = self.windows.get(&!u128::from_le_bytes(*window))
+                        {
+                            found.insert(at + page.start + i, *of);
+                        }
+                        low = (low >> 8) | (u64::from(!next) << 56);
+                    }
+                }
+                at += bytes.len() - (WINDOW - 1);
+            }
+        }
+        buffer.fill(0);
+        self.runs(found)
+    }
+
+    /// Puts together windows that follow each other.
+    fn runs(&self, found: BTreeMap<usize, (usize, usize)>) -> Vec<String> {
+        let mut runs: Vec<(Range<usize>, usize, usize)> = Vec::new();
+        for (at, (secret, place)) in found {
+            let follows = |(run, of, from): &&mut (Range<usize>, usize, usize)| {
+                run.end == at && *of == secret && from + run.len() == place
+            };
+            match runs.iter_mut().find(follows) {
+                Some((run, ..)) => run.end += WINDOW,
+                None => runs.push((at..at + WINDOW, secret, place)),
+            }
+        }
+        let show = |(run, secret, place): &(Range<usize>, usize, usize)| {
+            format!("{}: {} bytes from {place}, at {:#x}", self.names[*secret], run.len(), run.start)
+        };
+        runs.iter().map(show).collect()
+    }
+}
+
+/// The regions of memory that can be written to.
+fn regions() -> Vec<Range<usize>> {
+    let maps = fs::read_to_string("/proc/self/maps").expect("the system lists the process's memory");
+    let region = |line: &str| {
+        let (range, what) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let range = usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?;
+        what.starts_with("rw").then_some(range)
+    };
+    let regions: Vec<_> = maps.lines().filter_map(region).collect();
+    assert!(!regions.is_empty());
+    regions
+}
+
+/// The search finds what is left, or all the rest means nothing.
+pub fn what_is_left_is_found() {
+    let mut hunt = Hunt::default();
+    hunt.seek("kept", secret(1).take(100));
+    hunt.seek("freed", secret(2).take(1000));
+    hunt.seek("on the stack", secret(3).take(32));
+    hunt.seek("nowhere", secret(4).take(1000));
+    let found = hunt.search_after(|| {
+        let mut kept = vec![0; 103];
+        write(1, &mut kept[3..]);
+        black_box(kept).leak();
+        let mut freed = vec![0; 1000];
+        write(2, &mut freed);
+        drop(black_box(freed));
+        let deep = || {
+            let mut stack = [0; 4096];
+            write(3, &mut stack[1024..1056]);
+            black_box(&stack);
+        };
+        black_box(deep)();
+    });
+    let of = |start: &str| found.iter().filter(|run| run.starts_with(start)).count();
+    let counts = ["kept: 96 bytes from 0, ", "freed", "on the stack: 32 bytes from 0, ", "nowhere"].map(of);
+    assert!(counts[0] == 1 && counts[1] >= 1 && counts[2] == 1 && counts[3] == 0, "{found:#?}");
+}

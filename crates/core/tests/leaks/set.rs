@@ -1,0 +1,172 @@
+//! Messages whose traces are looked for, and the engines that work on them.
+
+use crate::memory::{Hunt, key, secret, tidily, write};
+use crate::schedule::expand;
+use phalanx_core::chunk::Levels;
+use phalanx_core::cpu::CpuEngine;
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Op, Verdicts};
+use phalanx_core::key::SecretKey;
+use phalanx_core::message::Message;
+use phalanx_core::{Suite, batch};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use zeroize::Zeroize;
+
+/// Around the edges of blocks, slices and lanes, and one message that several threads work on.
+pub const LENGTHS: [usize; 14] =
+    [100, 64, 4096, 0, 135, 137, 12_345, 4097, (1 << 20) + 777, 8 * 4096, 300, 16, 9 * 4096 + 5, 999];
+
+/// The associated data of all messages.
+pub const AD: &[u8] = b"associated";
+
+/// Where the seeds of keys begin.
+pub const KEYS: u64 = 1 << 32;
+
+/// Seeds that nobody has had, nor the test of the search, which has the first few.
+pub fn seeds() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1000);
+    NEXT.fetch_add(LENGTHS.len() as u64, Ordering::Relaxed)
+}
+
+/// A caller's messages. All of them are secret in their own way: no two sets have the same keys or texts.
+pub struct Set {
+    pub suite: Suite,
+    pub keys: Vec<Arc<SecretKey>>,
+    /// Room, and the plaintext; or the message as it is stored.
+    pub data: Vec<Vec<u8>>,
+    first: u64,
+}
+
+impl Set {
+    /// What is to be sealed, or to be opened.
+    pub fn new(op: Op, suite: Suite) -> Self {
+        tidily(|| {
+            let first = seeds();
+            let of = |(i, len)| {
+                let mut data = vec![0; suite.overhead() + len];
+                write(first + i, &mut data[suite.overhead()..]);
+                (Arc::new(key(KEYS + first + i)), data)
+            };
+            let (keys, data) = (0..).zip(LENGTHS).map(of).unzip();
+            let mut set = Self { suite, keys, data, first };
+            if op == Op::Open {
+                batch::seal(&cpu(), suite, &mut set.messages()).unwrap();
+            }
+            set
+        })
+    }
+
+    /// Looks for all that is secret; for the keystream where it is known beforehand.
+    pub fn hunt(&self, op: Op) -> Hunt {
+        let mut hunt = Hunt::default();
+        tidily(|| {
+            for ((i, key), data) in (0..).zip(&self.keys).zip(&self.data) {
+                let stored = &data[self.suite.overhead()..];
+                let text = || secret(self.first + i).take(stored.len());
+                hunt.seek(format!("plaintext {i}"), text());
+                hunt.seek(format!("key {i}"), secret(KEYS + self.first + i).take(32));
+                let keys = key.message_keys(self.suite);
+                hunt.seek(format!("K_mac {i}"), keys.mac().iter().copied());
+                let mut schedule = expand(keys.encrypt());
+                hunt.seek(format!("round keys {i}"), schedule.iter().copied());
+                schedule.zeroize();
+                if op == Op::Open {
+                    hunt.seek(format!("keystream {i}"), stored.iter().zip(text()).map(|(a, b)| a ^ b));
+                }
+            }
+        });
+        hunt
+    }
+
+    pub fn messages(&mut self) -> Vec<Message<'_>> {
+        let message = |(key, data)| Message { key, ad: AD, data };
+        self.keys.iter().map(|key| &**key).zip(self.data.iter_mut().map(Vec::as_mut_slice)).map(message).collect()
+    }
+
+    /// What is sealed or opened from anywhere, not in place.
+    pub fn inputs(&self, op: Op) -> Vec<batch::Input<'_>> {
+        let from = if op == Op::Seal { self.suite.overhead() } else { 0 };
+        self.keys.iter().zip(&self.data).map(|(key, data)| batch::Input { key, ad: AD, bytes: &data[from..] }).collect()
+    }
+
+    /// What the caller has to do.
+    pub fn wipe(mut self) {
+        self.data.iter_mut().for_each(|data| wipe(data));
+    }
+}
+
+/// Wipes as callers do: what counts, and nothing behind it.
+pub fn wipe(bytes: &mut [u8]) {
+    bytes.fill(0);
+    black_box(bytes);
+}
+
+/// The processor by three lanes.
+pub fn cpu() -> Dispatcher {
+    Dispatcher::new(&[Arc::new(CpuEngine::parallel(3, Levels::detect()))])
+}
+
+/// An engine that copies messages into jobs, and fails in its own way behind so many of them.
+pub struct ByJobs {
+    inner: CpuEngine,
+    left: AtomicUsize,
+    fail: fn() -> Fault,
+}
+
+impl ByJobs {
+    pub fn dispatcher(jobs: usize, fail: fn() -> Fault) -> Dispatcher {
+        let inner = CpuEngine::parallel(2, Levels::detect());
+        Dispatcher::new(&[Arc::new(Self { inner, left: AtomicUsize::new(jobs), fail })])
+    }
+}
+
+impl Engine for ByJobs {
+    fn info(&self) -> &EngineInfo {
+        self.inner.info()
+    }
+    fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
+        self.inner.buffer(len)
+    }
+    fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
+        // The work is done before it fails: there is something to leave behind.
+        let verdicts = self.inner.run(job)?;
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        left.map(|_| verdicts).map_err(|_| (self.fail)())
+    }
+}
+
+pub fn fault() -> Fault {
+    Fault { engine: "this".into(), reason: "as the test wants it".into() }
+}
+
+pub fn panics() -> Fault {
+    panic!("as the test wants it")
+}
+
+/// The processor, with something done after the work.
+pub struct After<F>(CpuEngine, F);
+
+impl<F: Fn() + Send + Sync + 'static> After<F> {
+    pub fn dispatcher(work: F) -> Dispatcher {
+        Dispatcher::new(&[Arc::new(Self(CpuEngine::serial(Levels::detect()), work))])
+    }
+}
+
+impl<F: Fn() + Send + Sync> Engine for After<F> {
+    fn info(&self) -> &EngineInfo {
+        self.0.info()
+    }
+    fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
+        self.0.buffer(len)
+    }
+    fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
+        self.0.run(job)
+    }
+    fn messages(&self, op: Op, suite: Suite, set: &mut [Message<'_>], threads: usize) -> Result<Verdicts, Fault> {
+        let verdicts = self.0.messages(op, suite, set, threads);
+        (self.1)();
+        verdicts
+    }
+}

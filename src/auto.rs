@@ -1,19 +1,20 @@
 //! `--engine auto`: the engine by the size of the work, the direction and what was measured.
 //!
 //! Small work must not pay for the choice. Up to [`Calibration::WORTH_A_START`] it is made without a look at anything; from
-//! there on what was kept is read; and only where a device could win back a second is one looked for and measured.
+//! there on what was kept is read; and only where measuring
+//! takes little beside the work is a device looked for and measured.
 
 use crate::args::Verbosity;
 use crate::calibrate;
-use crate::devices::{DeviceName, Open, State, Survey};
+use crate::devices::Survey;
 use crate::failure::complain;
-use crate::kept::{self, Circumstances, Kept};
+use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
 use crate::lanes::{Crew, Ready};
 use phalanx_core::Suite;
 use phalanx_core::calibration::{Calibration, Kind};
 use phalanx_core::engine::Op;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Engines are measured before the first work of so many bytes: the CPU is busy with it for a good part of the second that
 /// measuring takes, and what is found serves all that follows.
@@ -21,21 +22,13 @@ const WORTH_MEASURING: u64 = 256 << 20;
 
 /// Chooses among the engines of this process.
 pub struct Auto {
-    verbosity: Verbosity,
     serial: Crew,
     cpu: Crew,
     /// The bytes of all files together, as far as they are known.
     expected: AtomicU64,
-    learned: Mutex<Learned>,
-    /// What there is with a device, once one was asked to open.
+    knowledge: Mutex<Knowledge>,
+    /// Set once a device was asked to open; empty where none works.
     device: OnceLock<Option<WithDevice>>,
-}
-
-struct Learned {
-    /// Without a device before one is open.
-    ready: Option<Ready>,
-    now: Option<Circumstances>,
-    kept: Option<Kept>,
 }
 
 /// What an open device adds.
@@ -43,7 +36,7 @@ struct WithDevice {
     calibration: Calibration,
     gpu: Crew,
     hybrid: Crew,
-    /// Whether it has failed.
+    /// Whether it has failed since.
     broken: Arc<AtomicBool>,
 }
 
@@ -51,11 +44,10 @@ impl Auto {
     /// Nothing is looked for yet.
     pub fn new(ready: Ready, verbosity: Verbosity) -> Self {
         Self {
-            verbosity,
             serial: ready.serial_crew(),
             cpu: ready.cpu_crew(),
             expected: AtomicU64::new(0),
-            learned: Mutex::new(Learned { ready: Some(ready), now: None, kept: None }),
+            knowledge: Mutex::new(Knowledge { ready, verbosity, now: None, kept: None }),
             device: OnceLock::new(),
         }
     }
@@ -67,22 +59,99 @@ impl Auto {
 
     /// The engines for so many bytes, where that is known.
     pub fn crew(&self, op: Op, suite: Suite, bytes: Option<u64>) -> &Crew {
-        // A device pays for all files together; which of them it gets is another question.
-        let all = bytes.map(|bytes| bytes.max(self.expected.load(Ordering::Relaxed)));
-        let is_small = suite == Suite::Aes256Gcm || all.is_none_or(|all| all < Calibration::WORTH_A_START);
-        let device = match self.device.get() {
-            None if is_small => None,
-            None => self.ask(op, suite, all),
-            Some(device) => device.as_ref(),
+        let nothing = Calibration::default();
+        let device = self.device(op, suite, bytes).filter(|device| !device.broken.load(Ordering::Relaxed));
+        let calibration = device.map_or(&nothing, |device| &device.calibration);
+        match (calibration.choose(op, suite, bytes, device.is_some()), device) {
+            (Kind::Gpu, Some(device)) => &device.gpu,
+            (Kind::Hybrid, Some(device)) => &device.hybrid,
+            (Kind::Serial, _) => &self.serial,
+            _ => &self.cpu,
+        }
+    }
+
+    /// The device, if it is open, or pays for being opened now.
+    fn device(&self, op: Op, suite: Suite, bytes: Option<u64>) -> Option<&WithDevice> {
+        if let Some(device) = self.device.get() {
+            return device.as_ref();
+        }
+        // It pays for all files together; which of them it gets is another question.
+        let all = bytes?.max(self.expected.load(Ordering::Relaxed));
+        if suite == Suite::Aes256Gcm || all < Calibration::WORTH_A_START {
+            return None;
+        }
+        let mut knowledge = self.knowledge.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Another lane may have asked meanwhile.
+        if self.device.get().is_none() && knowledge.is_worth_opening(op, suite, all) {
+            let _ = self.device.set(knowledge.open());
+        }
+        self.device.get()?.as_ref()
+    }
+}
+
+/// What is known before a device is open.
+struct Knowledge {
+    ready: Ready,
+    verbosity: Verbosity,
+    now: Option<Circumstances>,
+    kept: Option<Kept>,
+}
+
+impl Knowledge {
+    /// Whether a device should be opened for so many bytes, by what was kept; or, with nothing kept, to measure it.
+    fn is_worth_opening(&mut self, op: Op, suite: Suite, bytes: u64) -> bool {
+        let now = self.now.get_or_insert_with(|| Circumstances::new(self.ready.levels, self.ready.threads));
+        self.kept = self.kept.take().or_else(|| kept::read(now));
+        match &self.kept {
+            Some(kept) => kept.calibration.choose(op, suite, Some(bytes), false).needs_device(),
+            None => bytes >= WORTH_MEASURING && now.has_drivers(),
+        }
+    }
+
+    /// Opens the device, and measures it unless it is the one that was measured before. Where that fails, the CPU does the
+    /// work, and a line says so; where there is none, it just does.
+    fn open(&mut self) -> Option<WithDevice> {
+        let now = self.now.clone()?;
+        let known = self.kept.take();
+        // Where nothing can be kept nothing is measured: the next run would have to do it again.
+        let place = if known.is_none() { Some(Place::prepare(&now).ok()?) } else { None };
+        let survey = Survey::new(self.ready.levels.keccak, false);
+        let Some(device) = survey.open else {
+            match (survey.devices.iter().find_map(|(_, state)| state.failure()), place) {
+                (Some(why), _) => complain(format!("warning: {why}: the CPU does the work")),
+                // There is none: that is kept too, lest it be looked for again.
+                (None, Some(place)) => drop(place.keep(&Kept::default(), &now)),
+                (None, None) => complain("warning: the GPU is not there any more: the CPU does the work"),
+            }
+            return None;
         };
-        match device.filter(|device| !device.broken.load(Ordering::Relaxed)) {
-            None => self.without_device(op, suite, bytes),
-            Some(device) => match device.calibration.choose(op, suite, bytes, true) {
-                Kind::Serial => &self.serial,
-                Kind::Cpu => &self.cpu,
-                Kind::Gpu => &device.gpu,
-                Kind::Hybrid => &device.hybrid,
-            },
+        let name = DeviceName::of(&device.info);
+        self.ready.device = Some(device);
+        let calibration = match known.filter(|known| known.device.as_ref() == Some(&name)) {
+            Some(known) => known.calibration,
+            None => self.measure(name, place, &now)?,
+        };
+        let broken = Arc::new(AtomicBool::new(false));
+        let crew = |kind| self.ready.crew_that_goes_on(kind, broken.clone());
+        Some(WithDevice { calibration, gpu: crew(Kind::Gpu)?, hybrid: crew(Kind::Hybrid)?, broken })
+    }
+
+    fn measure(&self, device: DeviceName, place: Option<Place>, now: &Circumstances) -> Option<Calibration> {
+        if self.verbosity.verbose {
+            complain(format!("measuring the CPU and {}, once: up to a second", device.name));
+        }
+        match calibrate::run(&self.ready) {
+            Ok(calibration) => {
+                let kept = Kept { calibration, device: Some(device) };
+                if let Some(place) = place.or_else(|| Place::prepare(now).ok()) {
+                    let _ = place.keep(&kept, now);
+                }
+                Some(kept.calibration)
+            }
+            Err(error) => {
+                complain(format!("warning: {error}: the CPU does the work"));
+                None
+            }
         }
     }
 }

@@ -1,35 +1,41 @@
 //! Measuring the engines, for `--engine auto`.
 
-use crate::lanes::Engines;
+use crate::lanes::Ready;
 use phalanx_core::Result;
-use phalanx_core::calibration::{self, Calibration, Curve, Kind};
+use phalanx_core::calibration::{Calibration, Curve, Kind, measure};
+use phalanx_core::dispatcher::Dispatcher;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How long all engines together are measured.
-pub const TIME: Duration = Duration::from_secs(1);
+/// How long it takes to open the device and to measure all engines.
+const TIME: Duration = Duration::from_secs(1);
 /// What measuring has at least, however long it took to open the device.
 const LEAST: Duration = Duration::from_millis(300);
 
-/// Measures all engines within a second, of which the opening of the device has used up its part already. Says too why the
-/// device cannot be used, where it failed meanwhile: it has no curve then.
-pub fn run(engines: &Engines) -> Result<(Calibration, Option<String>)> {
-    let start = engines.start();
+/// Measures all engines that are ready. Fails where one of them does.
+pub fn run(ready: &Ready) -> Result<Calibration> {
+    let start = ready.device.as_ref().map_or(Duration::ZERO, |device| device.start);
     let end = Instant::now() + TIME.saturating_sub(start).max(LEAST);
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| ready.members(*kind).is_some()).collect();
     let mut calibration = Calibration::default();
-    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| engines.has(*kind)).collect();
     for (i, &kind) in kinds.iter().enumerate() {
         let left = end.saturating_duration_since(Instant::now());
-        let share = left / (kinds.len() - i) as u32;
-        let curve = match engines.watched(kind, |dispatcher| calibration::measure(dispatcher, engines.levels(), share)) {
-            Ok(curve) => curve,
-            Err(error) if kind.needs_device() => {
-                calibration.clear(Kind::Gpu);
-                return Ok((calibration, Some(error.to_string())));
-            }
-            Err(error) => return Err(error),
-        };
+        let curve = curve(ready, kind, left / (kinds.len() - i) as u32)?;
         let start = if kind.needs_device() { start } else { Duration::ZERO };
         calibration.set(kind, curve.starting_in(start.as_secs_f64()).expect("a start takes less than a day"));
     }
-    Ok((calibration, None))
+    Ok(calibration)
+}
+
+fn curve(ready: &Ready, kind: Kind, time: Duration) -> Result<Curve> {
+    let members = ready.members(kind).expect("only those that are ready are measured");
+    // Where one of two engines fails, the other would be measured alone.
+    let fault = Arc::new(OnceLock::new());
+    let failed = fault.clone();
+    let dispatcher = Dispatcher::new(&members).on_fault(move |fault| drop(failed.set(fault.clone())));
+    let curve = measure(&dispatcher, ready.levels, time)?;
+    match fault.get() {
+        Some(fault) => Err(fault.clone().into()),
+        None => Ok(curve),
+    }
 }

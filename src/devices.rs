@@ -21,6 +21,13 @@ pub enum State {
     Failed(String),
 }
 
+impl State {
+    /// Why it should have worked and did not.
+    pub fn failure(&self) -> Option<&str> {
+        if let State::Failed(why) = self { Some(why) } else { None }
+    }
+}
+
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -72,5 +79,14 @@ impl Survey {
             return State::Left(format!("it is the CPU itself ({CPU_VARIABLE}=1 has it used all the same)"));
         }
         State::Left("this build has no GPU engine".into())
+    }
+}
+
+impl Survey {
+    /// The device that was taken has failed since.
+    pub fn fail(&mut self, why: String) {
+        if let Some((_, state)) = self.devices.iter_mut().find(|(_, state)| matches!(state, State::Taken)) {
+            *state = State::Failed(why);
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! `phalanx engines`: what this machine has, how fast it is, and what `--engine auto` makes of it.
 
 use crate::args::{EngineArgs, EngineName, Engines};
-use crate::calibrate::{self, TIME};
+use crate::calibrate;
+use crate::devices::{State, Survey};
 use crate::failure::{Outcome, say};
-use crate::gpu::{self, State};
-use crate::kept::{self, Circumstances, DeviceName, Kept};
-use crate::lanes::{self, Engines as Ready};
+use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
+use crate::lanes::{self, Ready};
 use phalanx_core::Suite;
 use phalanx_core::calibration::{Calibration, Kind};
 use phalanx_core::engine::Op;
+use phalanx_gpu::DeviceInfo;
 use serde::Serialize;
 
 /// The sizes that `auto` is explained with.
@@ -16,30 +17,44 @@ const EXAMPLES: [(&str, u64); 3] = [("4 KB", 4_000), ("1 MB", 1_000_000), ("1 GB
 
 pub fn run(args: &Engines) -> Outcome {
     let threads = lanes::threads(&EngineArgs { engine: EngineName::Auto, threads: None });
-    let levels = lanes::levels()?;
-    let now = Circumstances::new(levels, threads);
-    let survey = gpu::survey(levels.keccak);
-    let ready = Ready::new(levels, threads, survey.taken.as_ref());
-    let device = survey.taken.as_ref().map(|taken| DeviceName::of(&taken.info));
-    let kept = kept::read(&now).filter(|kept| !args.calibrate && kept.device == device);
-    let calibration = match kept {
+    let mut ready = Ready::new(lanes::levels()?, threads);
+    let now = Circumstances::new(ready.levels, threads);
+    let mut survey = Survey::new(ready.levels.keccak, true);
+    ready.device = survey.open.take();
+    let device = ready.device.as_ref().map(|device| DeviceName::of(&device.info));
+    let is_whole = |kept: &Kept| kept.device == device && kept.calibration.curve(Kind::Cpu).is_some();
+    let calibration = match kept::read(&now).filter(|kept| !args.calibrate && is_whole(kept)) {
         Some(kept) => kept.calibration,
-        None => {
-            let place = kept::Place::prepare(&now);
-            let calibration = calibrate::run(&ready, levels, TIME)?;
-            let kept = Kept { calibration, device };
-            let done = place.and_then(|place| place.keep(&kept, &now));
-            if args.calibrate {
-                done?;
-            }
-            kept.calibration
-        }
+        None => measure(&mut ready, &mut survey, &now, args.calibrate)?,
     };
     let report = Report::new(&ready, &survey, &calibration);
     if args.json {
         return say(serde_json::to_string(&report).expect("a report has no odd keys"));
     }
     report.lines().into_iter().try_for_each(say)
+}
+
+/// Measures what is ready, and keeps it: that it can be kept is what `--calibrate` is about, and else no matter. A device
+/// that fails meanwhile is not ready any more.
+fn measure(ready: &mut Ready, survey: &mut Survey, now: &Circumstances, must_keep: bool) -> Outcome<Calibration> {
+    let place = Place::prepare(now);
+    let place = if must_keep { Some(place?) } else { place.ok() };
+    let measured = calibrate::run(ready);
+    let calibration = match (measured, ready.device.take()) {
+        (Err(error), Some(_)) => {
+            survey.fail(error.to_string());
+            calibrate::run(ready)?
+        }
+        (measured, device) => {
+            ready.device = device;
+            measured?
+        }
+    };
+    let kept = Kept { calibration, device: ready.device.as_ref().map(|device| DeviceName::of(&device.info)) };
+    match place.map(|place| place.keep(&kept, now)) {
+        Some(Err(failure)) if must_keep => Err(failure),
+        _ => Ok(kept.calibration),
+    }
 }
 
 /// All that is shown. The names of the fields are those of `--json`.
@@ -117,7 +132,7 @@ struct Example {
 }
 
 impl Report {
-    fn new(ready: &Ready, survey: &gpu::Survey, calibration: &Calibration) -> Self {
+    fn new(ready: &Ready, survey: &Survey, calibration: &Calibration) -> Self {
         let engine = |kind: Kind| {
             let curve = calibration.curve(kind)?;
             let passes = |other: Kind| {
@@ -134,7 +149,7 @@ impl Report {
                 passes: simpler.map(passes).collect(),
             })
         };
-        let device = |(info, state): &(phalanx_gpu::DeviceInfo, State)| Device {
+        let device = |(info, state): &(DeviceInfo, State)| Device {
             api: info.api.to_string(),
             name: info.name.clone(),
             driver: info.driver.clone(),
@@ -168,8 +183,11 @@ impl Report {
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for Engine { name, detail, speeds_gb_per_s: speeds, start_seconds, passes, .. } in &self.engines {
-            let start =
-                if *start_seconds > 0.0 { format!("; its device opens in {start_seconds:.2} s") } else { String::new() };
+            let start = if *start_seconds > 0.0 {
+                format!("; its device opens in {start_seconds:.2} s")
+            } else {
+                String::new()
+            };
             let (seal, open) = (speeds.seal, speeds.open);
             lines.push(format!("{name:8}{detail}: seals {seal:.2} GB/s, opens {open:.2} GB/s in memory{start}"));
             lines.extend(passes.iter().map(|passing| format!("{:8}{}", "", passing.words(*start_seconds > 0.0))));

@@ -8,6 +8,7 @@ use phalanx_core::chunk::Levels;
 use phalanx_core::engine::Op;
 use phalanx_core::output::{Existing, Output};
 use phalanx_core::{Error, input};
+use phalanx_gpu::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::env;
@@ -21,11 +22,10 @@ const SCHEMA: u32 = 1;
 /// A file longer than this is not ours.
 const LONGEST: u64 = 64 << 10;
 
-/// A calibration, and what it holds for.
-#[derive(Clone, Debug, PartialEq)]
+/// A calibration, and the device that it was made with. Where there is none, the CPU need not have been measured.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kept {
     pub calibration: Calibration,
-    /// The device that it was measured with; none where there was none to take.
     pub device: Option<DeviceName>,
 }
 
@@ -35,6 +35,13 @@ pub struct DeviceName {
     pub api: String,
     pub name: String,
     pub driver: String,
+}
+
+impl DeviceName {
+    /// The name of a device.
+    pub fn of(info: &DeviceInfo) -> Self {
+        Self { api: info.api.to_string(), name: info.name.clone(), driver: info.driver.clone() }
+    }
 }
 
 /// What a calibration holds for, and is made anew when it changes, besides its device.
@@ -88,8 +95,7 @@ impl StoredCurve {
     }
 
     fn curve(&self) -> Option<Curve> {
-        let points =
-            |stored: &[(u64, f64)]| stored.iter().map(|&(bytes, seconds)| Point { bytes, seconds }).collect();
+        let points = |stored: &[(u64, f64)]| stored.iter().map(|&(bytes, seconds)| Point { bytes, seconds }).collect();
         Curve::new(self.start_seconds, points(&self.seal), points(&self.open))
     }
 }
@@ -113,14 +119,17 @@ fn parse(text: &str, now: &Circumstances) -> Option<Kept> {
     }
     let mut calibration = Calibration::default();
     for kind in Kind::ALL {
-        match stored.engines.get(kind.name()) {
-            Some(curve) if !kind.needs_device() || stored.device.is_some() => calibration.set(kind, curve.curve()?),
-            None if kind.needs_device() => {}
-            // One of the CPU's is missing, or a device's has no device.
-            _ => return None,
+        if let Some(curve) = stored.engines.get(kind.name()) {
+            calibration.set(kind, curve.curve()?);
         }
     }
-    Some(Kept { calibration, device: stored.device })
+    let (cpu, devices) = Kind::ALL.split_at(2);
+    let has = |kind: &Kind| calibration.curve(*kind).is_some();
+    let whole = match stored.device {
+        Some(_) => Kind::ALL.iter().all(has),
+        None => cpu.iter().all(has) == cpu.iter().any(has) && !devices.iter().any(has),
+    };
+    whole.then_some(Kept { calibration, device: stored.device })
 }
 
 fn unparse(kept: &Kept, now: &Circumstances) -> String {
@@ -188,8 +197,9 @@ mod tests {
         for kind in [Kind::Serial, Kind::Cpu] {
             calibration.set(kind, kept().calibration.curve(kind).unwrap().clone());
         }
-        let cpu = Kept { calibration, device: None };
-        assert_eq!(parse(&unparse(&cpu, &now()), &now()), Some(cpu));
+        for cpu in [Kept { calibration, device: None }, Kept::default()] {
+            assert_eq!(parse(&unparse(&cpu, &now()), &now()), Some(cpu));
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::engine::{Engine, Op};
 use phalanx_kernels::{aes, keccak};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// The engines of a command.
@@ -131,6 +132,17 @@ impl Ready {
     /// How many jobs they run at the same time.
     pub fn lanes(&self, kind: Kind) -> Option<usize> {
         Some(self.members(kind)?.iter().map(|engine| engine.info().lanes).sum())
+    }
+
+    /// Those of a device, where the CPU takes over after a fault: `broken` is set then, and a line tells of it once.
+    pub fn crew_that_goes_on(&self, kind: Kind, broken: Arc<AtomicBool>) -> Option<Crew> {
+        let Crew { dispatcher, description } = Crew::new(kind, &self.members(kind)?);
+        let dispatcher = dispatcher.with_fallback(self.cpu.clone()).on_fault(move |fault| {
+            if !broken.swap(true, Ordering::Relaxed) {
+                complain(format!("warning: {fault}: the CPU goes on"));
+            }
+        });
+        Some(Crew { dispatcher, description })
     }
 
     /// One CPU thread.

@@ -2,13 +2,12 @@
 
 use super::{Curve, Point};
 use crate::chunk::{self, Levels};
-use crate::dispatcher::{Dispatcher, Extent, Work};
-use crate::engine::{Bind, Buffer, Engine, Fault, Job, Op, Unit, Verdicts};
+use crate::dispatcher::{Dispatcher, Extent, Share, Work};
+use crate::engine::{Bind, Buffer, Fault, Job, Op, Unit, Verdicts};
 use crate::header::FILE_CHUNK_LOG2;
 use crate::key::{ContentKeys, SecretKey};
 use crate::{Error, Result, Suite};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// What is measured. Beyond the largest a curve is a straight line.
@@ -56,7 +55,7 @@ fn expected(measured: &[[Point; 2]], i: usize, bytes: u64) -> Duration {
 
 /// Seals or opens so many bytes, in seconds.
 fn run(dispatcher: &Dispatcher, op: Op, bytes: u64, sample: &Arc<Sample>) -> Result<f64> {
-    let work = Measured { op, bytes, sample: sample.clone(), taken: AtomicU64::new(0) };
+    let work = Measured { op, bytes, sample: sample.clone(), left: Mutex::new(bytes) };
     let started = Instant::now();
     dispatcher.run(&work)?;
     Ok(started.elapsed().max(Duration::from_nanos(1)).as_secs_f64())
@@ -86,7 +85,7 @@ struct Measured {
     op: Op,
     bytes: u64,
     sample: Arc<Sample>,
-    taken: AtomicU64,
+    left: Mutex<u64>,
 }
 
 impl Work for Measured {
@@ -96,22 +95,33 @@ impl Work for Measured {
         Extent { len: Some(self.bytes), granule: CHUNK as usize }
     }
 
-    fn job(&self, engine: &dyn Engine, len: usize) -> Result<Job> {
-        Ok(Job::new(self.op, Suite::default(), self.sample.keys.clone(), engine.buffer(len)?))
+    fn suite(&self) -> Suite {
+        Suite::default()
     }
 
-    fn fill(&self, job: &mut Job) -> Result<bool> {
-        let len = job.buf.len() as u64;
-        let left = self.bytes.saturating_sub(self.taken.fetch_add(len, Ordering::Relaxed)).min(len) as usize;
+    fn room(&self, len: usize) -> usize {
+        len
+    }
+
+    fn job(&self, buf: Buffer) -> Job {
+        Job::new(self.op, Suite::default(), self.sample.keys.clone(), buf)
+    }
+
+    fn fill(&self, job: &mut Job, share: Share) -> Result<bool> {
+        let room = job.buf.len() as u64;
+        let mut left = self.left.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let len = (share.of(left.div_ceil(CHUNK)) * CHUNK).min(room).min(*left) as usize;
+        *left -= len as u64;
+        drop(left);
         let sample = &*self.sample;
         let from = if self.op == Op::Seal { &sample.plain } else { &sample.sealed };
         job.units.clear();
-        for at in (0..left).step_by(from.len()) {
+        for at in (0..len).step_by(from.len()) {
             let data = at..at + from.len();
             job.buf[data.clone()].copy_from_slice(from);
             job.units.push(Unit { data, ..sample.unit.clone() });
         }
-        Ok(left > 0)
+        Ok(len > 0)
     }
 
     fn finish(&self, job: &mut Job, verdicts: &Verdicts) -> Result<()> {

@@ -226,10 +226,10 @@ impl Calibration {
         found
     }
 
-    /// The least size from which on one engine is faster than another, whatever the size.
+    /// The least size from which on one engine is faster than another, by the margin that choosing it takes.
     pub fn passes(&self, kind: Kind, other: Kind, op: Op, warm: bool) -> Option<u64> {
         let (curve, other) = (self.curve(kind)?, self.curve(other)?);
-        let is_faster = |bytes| curve.seconds(op, bytes, warm) < other.seconds(op, bytes, warm);
+        let is_faster = |bytes| curve.seconds(op, bytes, warm) * Self::MARGIN < other.seconds(op, bytes, warm);
         let slower: Option<u64> = sizes(Self::LARGEST).filter(|bytes| !is_faster(*bytes)).last();
         let Some(slower) = slower else { return Some(0) };
         let next = sizes(Self::LARGEST).find(|bytes| *bytes > slower)?;

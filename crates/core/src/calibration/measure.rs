@@ -20,11 +20,14 @@ const ROUNDS: usize = 4;
 /// and output. Takes about as long as `budget` at most: larger sizes are left out where they would take longer. The smallest
 /// one is always measured.
 ///
+/// The curve's start is what first runs took longer than later ones: an engine may make ready then what it keeps.
+///
 /// What is sealed is compared with what the CPU's kernels of `levels` make of it; other bytes are a fault.
 pub fn measure(dispatcher: &Dispatcher, levels: Levels, budget: Duration) -> Result<Curve> {
     let end = Instant::now() + budget;
     let keys: Arc<[ContentKeys]> = [SecretKey::random()?.file_keys(Suite::default()).content].into();
     let mut measured: Vec<[Point; 2]> = Vec::new();
+    let mut first_runs = 0.0;
     for round in 0..ROUNDS {
         for (i, bytes) in SIZES.into_iter().enumerate() {
             let is_first = round == 0 && i == 0;
@@ -37,13 +40,18 @@ pub fn measure(dispatcher: &Dispatcher, levels: Levels, budget: Duration) -> Res
                 point.seconds = run(dispatcher, op, bytes, &sample)?;
             }
             match measured.get_mut(i) {
-                None => measured.push(points),
+                None => {
+                    first_runs += points[0].seconds + points[1].seconds;
+                    measured.push(points);
+                }
                 Some(before) => before.iter_mut().zip(points).for_each(|(b, p)| b.seconds = b.seconds.min(p.seconds)),
             }
         }
     }
+    let later_runs: f64 = measured.iter().flatten().map(|point| point.seconds).sum();
     let points = |which: usize| measured.iter().map(|points| points[which]).collect();
-    Ok(Curve::new(0.0, points(0), points(1)).expect("times are positive, and the sizes ascend"))
+    Ok(Curve::new((first_runs - later_runs).max(0.0), points(0), points(1))
+        .expect("times are positive, and the sizes ascend"))
 }
 
 /// How long both directions of the i-th size will take, by what is known.

@@ -60,10 +60,10 @@ fn a_device_is_chosen_where_it_pays() {
     assert_eq!(choose(&gpu, 4_000, true), Kind::Cpu);
     assert_eq!(choose(&gpu, 1_000_000, true), Kind::Gpu, "it is open already");
     assert_eq!(choose(&gpu, 100_000_000, true), Kind::Hybrid);
-    // 0.3 s of the CPU are 600 MB, which take the GPU 0.03 s more; and the GPU's latency of 0.1 ms is 200 KB of the CPU.
+    // 0.3 s of the CPU are 600 MB, and the GPU's latency of 0.1 ms is 200 KB: then what the GPU takes itself, and the margin.
     let passes = |warm| gpu.passes(Kind::Gpu, Kind::Cpu, Op::Seal, warm).unwrap();
-    assert!((600_000_000..700_000_000).contains(&passes(false)), "{}", passes(false));
-    assert!((150_000..300_000).contains(&passes(true)), "{}", passes(true));
+    assert!((700_000_000..710_000_000).contains(&passes(false)), "{}", passes(false));
+    assert!((210_000..220_000).contains(&passes(true)), "{}", passes(true));
     assert_eq!(gpu.passes(Kind::Serial, Kind::Cpu, Op::Seal, true), None);
 }
 
@@ -203,6 +203,8 @@ fn unlawful_numbers_are_refused() {
 struct MadeUp {
     info: EngineInfo,
     wait: Duration,
+    /// Before the first job.
+    wait_once: Duration,
     /// Which call fails, counted from 0.
     faulty: Option<usize>,
     wrong: bool,
@@ -212,7 +214,7 @@ struct MadeUp {
 impl MadeUp {
     fn new(wait: Duration) -> Self {
         let info = EngineInfo { name: "made up".into(), ..CpuEngine::serial(Levels::detect()).info().clone() };
-        Self { info, wait, faulty: None, wrong: false, calls: AtomicUsize::new(0) }
+        Self { info, wait, wait_once: Duration::ZERO, faulty: None, wrong: false, calls: AtomicUsize::new(0) }
     }
 
     fn measure(self, budget: Duration) -> crate::Result<Curve> {
@@ -230,7 +232,11 @@ impl Engine for MadeUp {
     }
 
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
-        if self.faulty == Some(self.calls.fetch_add(1, Ordering::Relaxed)) {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        if call == 0 {
+            std::thread::sleep(self.wait_once);
+        }
+        if self.faulty == Some(call) {
             return Err(Fault { engine: self.info.name.clone(), reason: "made to fail".into() });
         }
         std::thread::sleep(self.wait);
@@ -249,7 +255,6 @@ fn a_slow_engine_is_measured_as_such() {
     for op in OPS {
         assert_eq!(slow.points(op)[0].bytes, 4 << 10);
         assert!(slow.points(op).iter().all(|point| point.seconds >= wait.as_secs_f64()));
-        assert_eq!(slow.start(), 0.0);
     }
     let mut calibration = Calibration::default();
     calibration.set(Kind::Cpu, slow);
@@ -269,6 +274,15 @@ fn the_cpu_is_measured() {
             assert!(curve.speed(op) > 0.0);
         }
     }
+}
+
+#[test]
+fn what_happens_once_is_the_start() {
+    let once = Duration::from_millis(300);
+    let engine = MadeUp { wait_once: once, ..MadeUp::new(Duration::ZERO) };
+    let curve = engine.measure(Duration::from_secs(60)).unwrap();
+    // In four rounds the smallest size takes less than a wait of 300 ms once.
+    assert!(curve.start() > 0.0 && curve.start() + curve.points(Op::Seal)[0].seconds >= once.as_secs_f64());
 }
 
 /// However slow an engine is, only its smallest size is measured beyond the time.

@@ -182,13 +182,28 @@ pub struct Users {
 impl Stream {
     /// Brings keys to the device: at least one, all of 16, of 24 or of 32 bytes.
     pub fn round_keys(&mut self, keys: &[&[u8]], direction: Direction) -> Result<RoundKeys> {
+        self.round_keys_again(keys, direction, None)
+    }
+
+    /// The same in the memory of others, where there is room: nothing waits for memory then.
+    pub(crate) fn round_keys_again(
+        &mut self,
+        keys: &[&[u8]],
+        direction: Direction,
+        old: Option<RoundKeys>,
+    ) -> Result<RoundKeys> {
         let len = self.key_len(keys)?;
         let mut words = Zeroizing::new(Vec::with_capacity(keys.len() * KEY_WORDS));
         for key in keys {
             words.extend_from_slice(&*Zeroizing::new(schedule::expand(key, direction == Direction::Decrypt)));
         }
-        let buffer = self.buffer_of_words(&words)?;
+        let buffer = self.buffer_of_words(&words, old.map(|old| old.buffer))?;
         Ok(RoundKeys { buffer, direction, rounds: len as u32 / 4 + 6, count: keys.len() as u32 })
+    }
+
+    /// Overwrites keys with zeros, as soon as all that was given before is done.
+    pub(crate) fn zero_round_keys(&mut self, keys: &RoundKeys) -> Result<()> {
+        self.zero(&keys.buffer, keys.buffer.len())
     }
 
     fn key_len(&self, keys: &[&[u8]]) -> Result<usize> {
@@ -201,6 +216,11 @@ impl Stream {
 
     /// Brings spans to the device, in ascending order.
     pub fn spans(&mut self, spans: &[Span]) -> Result<Spans> {
+        self.spans_again(spans, None)
+    }
+
+    /// The same in the memory of others, where there is room.
+    pub(crate) fn spans_again(&mut self, spans: &[Span], old: Option<Spans>) -> Result<Spans> {
         let (mut blocks, mut end, mut keys) = (0, 0, 0);
         let mut words = Vec::with_capacity(spans.len() * 8);
         for span in spans {
@@ -224,7 +244,8 @@ impl Stream {
         if spans.len() > 1 << 24 {
             return self.device().refuse("more than 2^24 spans");
         }
-        Ok(Spans { buffer: self.buffer_of_words(&words)?, count: spans.len() as u32, blocks, end, keys })
+        let buffer = self.buffer_of_words(&words, old.map(|old| old.buffer))?;
+        Ok(Spans { buffer, count: spans.len() as u32, blocks, end, keys })
     }
 
     /// Brings users to the device: a span each, and the keys that the spans name.

@@ -106,6 +106,11 @@ impl KeyDigest {
 impl Stream {
     /// Brings slices to the device.
     pub fn slices(&mut self, slices: &[Slice]) -> Result<Slices> {
+        self.slices_again(slices, None)
+    }
+
+    /// The same in the memory of others, where there is room.
+    pub(crate) fn slices_again(&mut self, slices: &[Slice], old: Option<Slices>) -> Result<Slices> {
         let mut end = 0;
         let mut words = Vec::with_capacity(slices.len() * 2);
         for slice in slices {
@@ -120,7 +125,7 @@ impl Stream {
             end = end.max(slice_end);
         }
         let count = self.count(slices.len())?;
-        Ok(Slices { buffer: self.buffer_of_words(&words)?, count, end })
+        Ok(Slices { buffer: self.buffer_of_words(&words, old.map(|old| old.buffer))?, count, end })
     }
 
     /// Brings a customization string of at most 122 bytes to the device.

@@ -2,7 +2,7 @@
 
 use crate::drivers::CPU_VARIABLE;
 use phalanx_core::engine::Engine;
-use phalanx_gpu::{DeviceInfo, Kind};
+use phalanx_gpu::{Device, DeviceInfo, GpuEngine, Kind};
 use phalanx_kernels::keccak;
 use std::env;
 use std::fmt;
@@ -74,15 +74,21 @@ impl Survey {
 }
 
 impl Survey {
-    fn try_one(&mut self, info: &DeviceInfo, _level: keccak::Level, _started: Instant) -> State {
+    fn try_one(&mut self, info: &DeviceInfo, level: keccak::Level, started: Instant) -> State {
         if info.kind == Kind::Cpu && env::var_os(CPU_VARIABLE).is_none_or(|value| value != "1") {
             return State::Left(format!("it is the CPU itself ({CPU_VARIABLE}=1 has it used all the same)"));
         }
-        State::Left("this build has no GPU engine".into())
+        match Device::open(info) {
+            Err(error) => State::Failed(error.to_string()),
+            Ok(_) if self.open.is_some() => State::Spare,
+            Ok(device) => {
+                let engine = Arc::new(GpuEngine::new(device, level));
+                self.open = Some(Open { info: info.clone(), engine, start: started.elapsed() });
+                State::Taken
+            }
+        }
     }
-}
 
-impl Survey {
     /// The device that was taken has failed since.
     pub fn fail(&mut self, why: String) {
         if let Some((_, state)) = self.devices.iter_mut().find(|(_, state)| matches!(state, State::Taken)) {

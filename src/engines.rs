@@ -139,7 +139,9 @@ impl Report {
                 let least = |warm| Ways::of(|op| calibration.passes(kind, other, op, warm));
                 Passing { engine: other.name(), new_process: least(false), device_open: least(true) }
             };
-            let simpler = Kind::ALL.into_iter().filter(|other| *other < kind && calibration.curve(*other).is_some());
+            // A device is compared with all of the CPU.
+            let is_simpler = |other: &Kind| *other < kind && (*other != Kind::Serial || !kind.needs_device());
+            let simpler = Kind::ALL.into_iter().filter(is_simpler).filter(|other| calibration.curve(*other).is_some());
             Some(Engine {
                 name: kind.name(),
                 detail: ready.detail(kind)?,

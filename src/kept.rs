@@ -136,7 +136,7 @@ fn unparse(kept: &Kept, now: &Circumstances) -> String {
     let curve = |kind: Kind| Some((kind.name().to_owned(), StoredCurve::of(kept.calibration.curve(kind)?)));
     let engines = Kind::ALL.into_iter().filter_map(curve).collect();
     let stored = Stored { circumstances: now.clone(), device: kept.device.clone(), engines };
-    serde_json::to_string_pretty(&stored).expect("a calibration has no odd keys")
+    serde_json::to_string(&stored).expect("a calibration has no odd keys")
 }
 
 /// The place of a calibration that is about to be made. Where there is none, nothing needs to be measured: the next run

@@ -196,16 +196,18 @@ impl Calibration {
         let bytes = bytes.unwrap_or(Self::LARGEST);
         let device_can = suite != Suite::Aes256Gcm && (warm || worth_a_start);
         // Without the CPU's times there is nothing to compare a device with.
-        if !device_can || self.curve(Kind::Cpu).is_none() {
+        if !device_can || self.curve(Kind::Serial).is_none() || self.curve(Kind::Cpu).is_none() {
             return Self::unmeasured(bytes);
         }
+        // Which of the CPU's engines is known without measuring. So noise cannot make one thread seem faster than all.
+        let kinds = [Self::unmeasured(bytes), Kind::Gpu, Kind::Hybrid];
         let seconds = |kind| Some((kind, self.curve(kind)?.seconds(op, bytes, warm)));
-        let times: Vec<(Kind, f64)> = Kind::ALL.into_iter().filter_map(seconds).collect();
+        let times: Vec<(Kind, f64)> = kinds.into_iter().filter_map(seconds).collect();
         let best = times.iter().map(|(_, seconds)| *seconds).fold(f64::INFINITY, f64::min);
         times.iter().find(|(_, seconds)| *seconds <= best * Self::MARGIN).expect("one of them is the best").0
     }
 
-    /// What needs no measuring: one chunk is work for one thread, more are for all.
+    /// The CPU's engine: one chunk is work for one thread, more are for all.
     fn unmeasured(bytes: u64) -> Kind {
         if bytes <= 1 << FILE_CHUNK_LOG2 { Kind::Serial } else { Kind::Cpu }
     }

@@ -57,7 +57,7 @@ fn a_device_is_chosen_where_it_pays() {
     assert_eq!(choose(&gpu, 100_000_000, false), Kind::Cpu, "opening the device takes longer than the work");
     assert_eq!(choose(&gpu, 1_000_000_000, false), Kind::Gpu);
     assert_eq!(choose(&gpu, 100_000_000_000, false), Kind::Hybrid);
-    assert_eq!(choose(&gpu, 4_000, true), Kind::Cpu);
+    assert_eq!(choose(&gpu, 4_000, true), Kind::Serial);
     assert_eq!(choose(&gpu, 1_000_000, true), Kind::Gpu, "it is open already");
     assert_eq!(choose(&gpu, 100_000_000, true), Kind::Hybrid);
     // 0.3 s of the CPU are 600 MB, and the GPU's latency of 0.1 ms is 200 KB: then what the GPU takes itself, and the margin.
@@ -257,12 +257,13 @@ fn a_slow_engine_is_measured_as_such() {
         assert!(slow.points(op).iter().all(|point| point.seconds >= wait.as_secs_f64()));
     }
     let mut calibration = Calibration::default();
-    calibration.set(Kind::Cpu, slow);
-    calibration.set(Kind::Gpu, curve(0.0, 0.01, 100.0 * GB));
-    assert_eq!(choose(&calibration, 4096, true), Kind::Gpu);
-    calibration.set(Kind::Cpu, curve(0.0, 0.01, 100.0 * GB));
-    calibration.set(Kind::Gpu, MadeUp::new(wait).measure(Duration::from_millis(200)).unwrap());
-    assert_eq!(choose(&calibration, 4096, true), Kind::Cpu);
+    let fast = curve(0.0, 0.01, 100.0 * GB);
+    for (cpu, gpu, best) in [(&slow, &fast, Kind::Gpu), (&fast, &slow, Kind::Serial)] {
+        for (kind, curve) in [(Kind::Serial, cpu), (Kind::Cpu, cpu), (Kind::Gpu, gpu)] {
+            calibration.set(kind, curve.clone());
+        }
+        assert_eq!(choose(&calibration, 4096, true), best);
+    }
 }
 
 #[test]

@@ -6,8 +6,8 @@
 
 use crate::args::Verbosity;
 use crate::calibrate;
-use crate::devices::Survey;
 use crate::failure::complain;
+use crate::gpu::Survey;
 use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
 use crate::lanes::{Crew, Ready};
 use phalanx_core::Suite;
@@ -44,8 +44,8 @@ impl Auto {
     /// Nothing is looked for yet.
     pub fn new(ready: Ready, verbosity: Verbosity) -> Self {
         Self {
-            serial: ready.serial_crew(),
-            cpu: ready.cpu_crew(),
+            serial: ready.crew(Kind::Serial).expect("the CPU is ready"),
+            cpu: ready.crew(Kind::Cpu).expect("the CPU is ready"),
             expected: AtomicU64::new(0),
             knowledge: Mutex::new(Knowledge { ready, verbosity, now: None, kept: None }),
             device: OnceLock::new(),
@@ -115,24 +115,25 @@ impl Knowledge {
         let known = self.kept.take();
         // Where nothing can be kept nothing is measured: the next run would have to do it again.
         let place = if known.is_none() { Some(Place::prepare(&now).ok()?) } else { None };
-        let survey = Survey::new(self.ready.levels.keccak, false);
-        let Some(device) = survey.open else {
-            match (survey.devices.iter().find_map(|(_, state)| state.failure()), place) {
-                (Some(why), _) => complain(format!("warning: {why}: the CPU does the work")),
+        let survey = Survey::new(false);
+        let Some((device, opening)) = survey.found else {
+            let failed = survey.devices.iter().find_map(|(info, state)| Some((&info.name, state.failure()?)));
+            match (failed, place) {
+                (Some((name, why)), _) => complain(format!("warning: {name}: {why}: the CPU does the work")),
                 // There is none: that is kept too, lest it be looked for again.
                 (None, Some(place)) => drop(place.keep(&Kept::default(), &now)),
                 (None, None) => complain("warning: the GPU is not there any more: the CPU does the work"),
             }
             return None;
         };
-        let name = DeviceName::of(&device.info);
-        self.ready.device = Some(device);
+        let name = DeviceName::of(device.info());
+        self.ready.open(device, opening);
         let calibration = match known.filter(|known| known.device.as_ref() == Some(&name)) {
             Some(known) => known.calibration,
             None => self.measure(name, place, &now)?,
         };
         let broken = Arc::new(AtomicBool::new(false));
-        let crew = |kind| self.ready.crew_that_goes_on(kind, broken.clone());
+        let crew = |kind| self.ready.crew_with_fallback(kind, broken.clone());
         Some(WithDevice { calibration, gpu: crew(Kind::Gpu)?, hybrid: crew(Kind::Hybrid)?, broken })
     }
 

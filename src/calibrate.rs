@@ -14,12 +14,11 @@ const LEAST: Duration = Duration::from_millis(300);
 
 /// Measures all engines that are ready. Fails where one of them does.
 pub fn run(ready: &Ready) -> Result<Calibration> {
-    let opening = ready.device.as_ref().map_or(Duration::ZERO, |device| device.start);
-    let end = Instant::now() + TIME.saturating_sub(opening).max(LEAST);
+    let end = Instant::now() + TIME.saturating_sub(ready.opening).max(LEAST);
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| ready.members(*kind).is_some()).collect();
     let mut calibration = Calibration::default();
     // Gpu comes before hybrid, and has then done for both what a device does once.
-    let mut start = opening.as_secs_f64();
+    let mut start = ready.opening.as_secs_f64();
     for (i, &kind) in kinds.iter().enumerate() {
         let left = end.saturating_duration_since(Instant::now());
         let curve = curve(ready, kind, left / (kinds.len() - i) as u32)?;

@@ -2,8 +2,8 @@
 
 use crate::args::{EngineArgs, EngineName, Engines};
 use crate::calibrate;
-use crate::devices::{State, Survey};
 use crate::failure::{Outcome, say};
+use crate::gpu::{State, Survey};
 use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
 use crate::lanes::{self, Ready};
 use phalanx_core::Suite;
@@ -19,13 +19,16 @@ pub fn run(args: &Engines) -> Outcome {
     let threads = lanes::threads(&EngineArgs { engine: EngineName::Auto, threads: None });
     let mut ready = Ready::new(lanes::levels()?, threads);
     let now = Circumstances::new(ready.levels, threads);
-    let mut survey = Survey::new(ready.levels.keccak, true);
-    ready.device = survey.open.take();
-    let device = ready.device.as_ref().map(|device| DeviceName::of(&device.info));
+    let mut survey = Survey::new(true);
+    let mut device = None;
+    if let Some((found, opening)) = survey.found.take() {
+        device = Some(DeviceName::of(found.info()));
+        ready.open(found, opening);
+    }
     let is_whole = |kept: &Kept| kept.device == device && kept.calibration.curve(Kind::Cpu).is_some();
     let calibration = match kept::read(&now).filter(|kept| !args.calibrate && is_whole(kept)) {
         Some(kept) => kept.calibration,
-        None => measure(&mut ready, &mut survey, &now, args.calibrate)?,
+        None => measure(&mut ready, device, &mut survey, &now, args.calibrate)?,
     };
     let report = Report::new(&ready, &survey, &calibration);
     if args.json {
@@ -36,21 +39,22 @@ pub fn run(args: &Engines) -> Outcome {
 
 /// Measures what is ready, and keeps it: that it can be kept is what `--calibrate` is about, and else no matter. A device
 /// that fails meanwhile is not ready any more.
-fn measure(ready: &mut Ready, survey: &mut Survey, now: &Circumstances, must_keep: bool) -> Outcome<Calibration> {
+fn measure(
+    ready: &mut Ready,
+    mut device: Option<DeviceName>,
+    survey: &mut Survey,
+    now: &Circumstances,
+    must_keep: bool,
+) -> Outcome<Calibration> {
     let place = Place::prepare(now);
     let place = if must_keep { Some(place?) } else { place.ok() };
-    let measured = calibrate::run(ready);
-    let calibration = match (measured, ready.device.take()) {
-        (Err(error), Some(_)) => {
-            survey.fail(error.to_string());
-            calibrate::run(ready)?
-        }
-        (measured, device) => {
-            ready.device = device;
-            measured?
-        }
-    };
-    let kept = Kept { calibration, device: ready.device.as_ref().map(|device| DeviceName::of(&device.info)) };
+    let mut measured = calibrate::run(ready);
+    if let (Err(error), true) = (&measured, ready.gpu.is_some()) {
+        survey.fail(error.to_string());
+        (ready.gpu, device) = (None, None);
+        measured = calibrate::run(ready);
+    }
+    let kept = Kept { calibration: measured?, device };
     match place.map(|place| place.keep(&kept, now)) {
         Some(Err(failure)) if must_keep => Err(failure),
         _ => Ok(kept.calibration),

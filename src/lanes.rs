@@ -2,24 +2,27 @@
 
 use crate::args::{EngineArgs, EngineName, Verbosity};
 use crate::auto::Auto;
-use crate::devices::Open;
 use crate::failure::{Code, Failure, Outcome, complain};
+use crate::gpu;
 use phalanx_core::Suite;
 use phalanx_core::calibration::Kind;
 use phalanx_core::chunk::Levels;
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::dispatcher::Dispatcher;
-use phalanx_core::engine::{Engine, Op};
+use phalanx_core::engine::{Engine, Fault, Op};
+use phalanx_gpu::{Device, GpuEngine};
 use phalanx_kernels::{aes, keccak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// The engines of a command.
 pub struct Lanes {
-    /// The CPU threads that work on many small files, one file each.
+    /// The threads that work on small files, one file each.
     pub threads: usize,
-    serial: Arc<dyn Engine>,
+    /// For files of a folder that are too small for all lanes.
+    small: Arc<dyn Engine>,
     pick: Pick,
 }
 
@@ -36,9 +39,15 @@ pub struct Crew {
 }
 
 impl Crew {
+    /// Where one fails and another goes on, a line tells of it.
     fn new(kind: Kind, engines: &[Arc<dyn Engine>]) -> Self {
-        Self { dispatcher: Dispatcher::new(engines), description: format!("engine {kind} ({})", detail(engines)) }
+        let dispatcher = Dispatcher::new(engines).on_fault(warn);
+        Self { dispatcher, description: format!("engine {kind} ({})", detail(engines)) }
     }
+}
+
+fn warn(fault: &Fault) {
+    complain(format!("warning: {fault}; the CPU goes on"));
 }
 
 /// What the engines run on and by which kernels, in words.
@@ -50,35 +59,40 @@ fn detail(engines: &[Arc<dyn Engine>]) -> String {
 impl Lanes {
     /// The engines of a command line.
     pub fn new(args: &EngineArgs, verbosity: Verbosity) -> Outcome<Self> {
-        let ready = Ready::new(levels()?, threads(args));
-        let serial = ready.serial.clone();
-        let pick = match args.engine {
-            EngineName::Auto => return Ok(Self::auto(ready, verbosity)),
-            EngineName::Serial => Pick::Always(ready.serial_crew()),
-            EngineName::Cpu => Pick::Always(ready.cpu_crew()),
+        let threads = threads(args);
+        let mut ready = Ready::new(levels()?, threads);
+        let (kind, small, threads) = match args.engine {
+            EngineName::Auto => {
+                let small = ready.serial.clone();
+                return Ok(Self { threads, small, pick: Pick::BySize(Box::new(Auto::new(ready, verbosity))) });
+            }
+            EngineName::Serial => (Kind::Serial, ready.serial.clone(), 1),
+            EngineName::Cpu => (Kind::Cpu, ready.serial.clone(), threads),
             EngineName::Gpu => {
-                let line = "engine gpu: this build has no GPU engine (--engine cpu works)";
-                return Err(Failure::new(Code::Other, line));
+                let failed = |why| Failure::new(Code::Other, format!("engine gpu: {why} (--engine cpu works)"));
+                let gpu = ready.open(gpu::find().map_err(failed)?, Duration::ZERO);
+                (Kind::Gpu, gpu.clone(), gpu.info().lanes)
             }
-            EngineName::Hybrid => {
-                complain("warning: this build has no GPU engine: hybrid runs on the CPU alone");
-                Pick::Always(ready.cpu_crew())
-            }
+            EngineName::Hybrid => match gpu::find() {
+                Ok(device) => {
+                    ready.open(device, Duration::ZERO);
+                    (Kind::Hybrid, ready.serial.clone(), threads)
+                }
+                Err(why) => {
+                    complain(format!("warning: {why}: hybrid runs on the CPU alone"));
+                    (Kind::Cpu, ready.serial.clone(), threads)
+                }
+            },
         };
-        let threads = if args.engine == EngineName::Serial { 1 } else { threads(args) };
-        Ok(Self { threads, serial, pick })
+        let crew = ready.crew(kind).expect("a device was opened for those that need one");
+        Ok(Self { threads, small, pick: Pick::Always(crew) })
     }
 
-    /// Engines by the size of the work.
-    fn auto(ready: Ready, verbosity: Verbosity) -> Self {
-        let (threads, serial) = (ready.threads, ready.serial.clone());
-        Self { threads, serial, pick: Pick::BySize(Box::new(Auto::new(ready, verbosity))) }
-    }
-
-    /// One lane, for what is too small for more.
-    pub fn single(&self) -> Self {
-        let pick = Pick::Always(Crew::new(Kind::Serial, std::slice::from_ref(&self.serial)));
-        Self { threads: 1, serial: self.serial.clone(), pick }
+    /// One engine alone, for files that are too small for more.
+    pub fn small(&self) -> Self {
+        let kind = if self.small.info().name == Kind::Gpu.name() { Kind::Gpu } else { Kind::Serial };
+        let pick = Pick::Always(Crew::new(kind, std::slice::from_ref(&self.small)));
+        Self { threads: 1, small: self.small.clone(), pick }
     }
 
     /// Says how many bytes there are to come in all: opening a device may pay for all files where it does not for each.
@@ -103,24 +117,33 @@ pub struct Ready {
     pub threads: usize,
     pub serial: Arc<dyn Engine>,
     pub cpu: Arc<dyn Engine>,
-    pub device: Option<Open>,
+    pub gpu: Option<Arc<dyn Engine>>,
+    /// What it took to open the device.
+    pub opening: Duration,
 }
 
 impl Ready {
     /// Those of the CPU.
     pub fn new(levels: Levels, threads: usize) -> Self {
         let serial = Arc::new(CpuEngine::serial(levels));
-        Self { levels, threads, serial, cpu: Arc::new(CpuEngine::parallel(threads, levels)), device: None }
+        let cpu = Arc::new(CpuEngine::parallel(threads, levels));
+        Self { levels, threads, serial, cpu, gpu: None, opening: Duration::ZERO }
+    }
+
+    /// And that of a device, which it took so long to open.
+    pub fn open(&mut self, device: Device, opening: Duration) -> Arc<dyn Engine> {
+        self.opening = opening;
+        self.gpu.insert(Arc::new(GpuEngine::new(device, self.levels.keccak))).clone()
     }
 
     /// The engines that go by this name together, if they are ready.
     pub fn members(&self, kind: Kind) -> Option<Vec<Arc<dyn Engine>>> {
-        let device = || Some(self.device.as_ref()?.engine.clone());
+        let (serial, cpu) = (self.serial.clone(), self.cpu.clone());
         Some(match kind {
-            Kind::Serial => vec![self.serial.clone()],
-            Kind::Cpu => vec![self.cpu.clone()],
-            Kind::Gpu => vec![device()?],
-            Kind::Hybrid => vec![device()?, self.cpu.clone()],
+            Kind::Serial => vec![serial],
+            Kind::Cpu => vec![cpu],
+            Kind::Gpu => vec![self.gpu.clone()?],
+            Kind::Hybrid => vec![cpu, self.gpu.clone()?],
         })
     }
 
@@ -134,25 +157,20 @@ impl Ready {
         Some(self.members(kind)?.iter().map(|engine| engine.info().lanes).sum())
     }
 
-    /// Those of a device, where the CPU takes over after a fault: `broken` is set then, and a line tells of it once.
-    pub fn crew_that_goes_on(&self, kind: Kind, broken: Arc<AtomicBool>) -> Option<Crew> {
-        let Crew { dispatcher, description } = Crew::new(kind, &self.members(kind)?);
+    /// They as a crew.
+    pub fn crew(&self, kind: Kind) -> Option<Crew> {
+        Some(Crew::new(kind, &self.members(kind)?))
+    }
+
+    /// The same, but the CPU takes over where they fail, and `broken` is then set. A line tells of it, the first time.
+    pub fn crew_with_fallback(&self, kind: Kind, broken: Arc<AtomicBool>) -> Option<Crew> {
+        let Crew { dispatcher, description } = self.crew(kind)?;
         let dispatcher = dispatcher.with_fallback(self.cpu.clone()).on_fault(move |fault| {
             if !broken.swap(true, Ordering::Relaxed) {
-                complain(format!("warning: {fault}: the CPU goes on"));
+                warn(fault);
             }
         });
         Some(Crew { dispatcher, description })
-    }
-
-    /// One CPU thread.
-    pub fn serial_crew(&self) -> Crew {
-        Crew::new(Kind::Serial, std::slice::from_ref(&self.serial))
-    }
-
-    /// All CPU threads.
-    pub fn cpu_crew(&self) -> Crew {
-        Crew::new(Kind::Cpu, std::slice::from_ref(&self.cpu))
     }
 }
 

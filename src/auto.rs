@@ -40,6 +40,14 @@ struct WithDevice {
     broken: Arc<AtomicBool>,
 }
 
+impl WithDevice {
+    fn new(ready: &Ready, calibration: Calibration) -> Option<Self> {
+        let broken = Arc::new(AtomicBool::new(false));
+        let crew = |kind| ready.crew_with_fallback(kind, broken.clone());
+        Some(Self { calibration, gpu: crew(Kind::Gpu)?, hybrid: crew(Kind::Hybrid)?, broken })
+    }
+}
+
 impl Auto {
     /// Nothing is looked for yet.
     pub fn new(ready: Ready, verbosity: Verbosity) -> Self {
@@ -132,9 +140,7 @@ impl Knowledge {
             Some(known) => known.calibration,
             None => self.measure(name, place, &now)?,
         };
-        let broken = Arc::new(AtomicBool::new(false));
-        let crew = |kind| self.ready.crew_with_fallback(kind, broken.clone());
-        Some(WithDevice { calibration, gpu: crew(Kind::Gpu)?, hybrid: crew(Kind::Hybrid)?, broken })
+        WithDevice::new(&self.ready, calibration)
     }
 
     fn measure(&self, device: DeviceName, place: Option<Place>, now: &Circumstances) -> Option<Calibration> {
@@ -154,5 +160,110 @@ impl Knowledge {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::access::{self, Recipient};
+    use phalanx_core::calibration::{Curve, Point};
+    use phalanx_core::chunk::{self, Levels};
+    use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
+    use phalanx_core::file::{self, Sink, Source};
+    use phalanx_core::header::FILE_CHUNK_LOG2;
+    use phalanx_core::key::SecretKey;
+    use std::io::{self, Write};
+    use std::sync::atomic::AtomicUsize;
+
+    /// A device that makes `good` calls and then fails for ever.
+    struct Failing {
+        info: EngineInfo,
+        good: usize,
+        calls: AtomicUsize,
+    }
+
+    impl Failing {
+        fn call(&self) -> Result<(), Fault> {
+            let fault = || Fault { engine: "gpu".into(), reason: "made to fail".into() };
+            if self.calls.fetch_add(1, Ordering::Relaxed) < self.good { Ok(()) } else { Err(fault()) }
+        }
+    }
+
+    impl Engine for Failing {
+        fn info(&self) -> &EngineInfo {
+            &self.info
+        }
+
+        fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
+            self.call().map(|()| Buffer::paged(len))
+        }
+
+        fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
+            self.call().map(|()| Verdicts::from_failed(chunk::run(Levels::detect(), job)))
+        }
+    }
+
+    /// With a device that is open and seems a thousand times faster than the CPU.
+    fn auto(good: usize, kind: Kind) -> Auto {
+        let mut ready = Ready::new(Levels::detect(), 2);
+        let info = EngineInfo { name: "gpu".into(), detail: "made up".into(), ..ready.cpu.info().clone() };
+        ready.gpu = Some(Arc::new(Failing { info, good, calls: AtomicUsize::new(0) }));
+        let mut calibration = Calibration::default();
+        for each in Kind::ALL {
+            let points = vec![Point { bytes: 1 << 20, seconds: if each == kind { 1e-6 } else { 1e-3 } }];
+            calibration.set(each, Curve::new(0.0, points.clone(), points).unwrap());
+        }
+        let device = WithDevice::new(&ready, calibration);
+        let auto = Auto::new(ready, Verbosity { quiet: false, verbose: false });
+        assert!(auto.device.set(device).is_ok());
+        auto
+    }
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_device_that_fails_is_left_alone() {
+        let plain: Vec<u8> = (0..=250).cycle().take((9 << 20) + 5).collect();
+        let recipient = Recipient::key(&SecretKey::random().unwrap());
+        let (header, keys) = access::new_header(Suite::default(), FILE_CHUNK_LOG2, &[recipient]).unwrap();
+        for (good, kind) in (0..5).flat_map(|good| [(good, Kind::Gpu), (good, Kind::Hybrid)]) {
+            let auto = auto(good, kind);
+            let crew = |op| auto.crew(op, Suite::default(), Some(plain.len() as u64));
+            assert!(crew(Op::Seal).description.starts_with(&format!("engine {kind} (")));
+            let sealed = Shared::default();
+            let sink = Sink::Stream(Box::new(sealed.clone()));
+            file::seal(&crew(Op::Seal).dispatcher, &header, &keys, Source::stream(&plain[..]), sink, &()).unwrap();
+            if kind == Kind::Gpu {
+                assert!(crew(Op::Open).description.starts_with("engine cpu ("), "after {good} calls");
+            }
+            let (sealed, opened) = (std::mem::take(&mut *sealed.0.lock().unwrap()), Shared::default());
+            let mut source = Source::stream(&sealed[..]);
+            let header = source.header().unwrap();
+            let sink = Sink::Stream(Box::new(opened.clone()));
+            file::open(&crew(Op::Open).dispatcher, &header, &keys, source, sink, &()).unwrap();
+            assert!(*opened.0.lock().unwrap() == plain);
+        }
+    }
+
+    #[test]
+    fn a_device_that_works_is_used() {
+        let auto = auto(usize::MAX, Kind::Gpu);
+        let engine = |suite, bytes| auto.crew(Op::Seal, suite, bytes).description.split(' ').nth(1).unwrap().to_owned();
+        assert_eq!(engine(Suite::default(), Some(1 << 30)), "gpu");
+        assert_eq!(engine(Suite::default(), Some(1)), "gpu", "it is open");
+        assert_eq!(engine(Suite::default(), None), "gpu");
+        assert_eq!(engine(Suite::Aes256Gcm, Some(1 << 30)), "cpu");
     }
 }

@@ -7,8 +7,8 @@ use phalanx_core::dispatcher::Dispatcher;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How long it takes to open the device and to measure all engines.
-const TIME: Duration = Duration::from_secs(1);
+/// How long it takes to open the device and to measure all engines: a second, but for what cannot be cut short.
+const TIME: Duration = Duration::from_millis(900);
 /// What measuring has at least, however long it took to open the device.
 const LEAST: Duration = Duration::from_millis(300);
 

@@ -49,7 +49,7 @@ pub enum Command {
     /// Make, list and move the named keys of the keyring
     #[command(subcommand)]
     Key(Key),
-    /// Show the engines of this machine
+    /// Show the engines and devices of this machine, their speeds, and what --engine auto makes of them
     Engines(Engines),
     /// Run the papers' experiments, and whole commands beside other programs
     #[command(subcommand)]
@@ -189,7 +189,7 @@ pub struct EngineArgs {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EngineName {
-    /// What is fastest here
+    /// What is fastest here for so many bytes, in this direction (see phalanx engines)
     Auto,
     /// One CPU thread
     Serial,
@@ -279,7 +279,10 @@ pub struct Engines {
     /// One JSON object
     #[arg(long)]
     pub json: bool,
-    /// Measure the engines' speeds, and keep them
+    /// Measure the engines' speeds anew, in about a second.
+    ///
+    /// They are kept in the folder that PHALANX_CACHE names, else in phalanx in your cache folder, until the devices,
+    /// drivers, CPU or program change. Without this switch they are measured where none are kept.
     #[arg(long)]
     pub calibrate: bool,
 }

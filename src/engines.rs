@@ -1,194 +1,245 @@
-//! `phalanx engines`: what this machine has, and how fast it was when it was last measured.
+//! `phalanx engines`: what this machine has, how fast it is, and what `--engine auto` makes of it.
 
 use crate::args::{EngineArgs, EngineName, Engines};
-use crate::failure::{Failure, Outcome, say};
-use crate::{gpu, lanes};
-use etcetera::BaseStrategy;
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::{Dispatcher, Extent, Share, Work};
-use phalanx_core::engine::{Bind, Buffer, Engine, Job, Op, Unit, Verdicts};
-use phalanx_core::key::{ContentKeys, SecretKey};
-use phalanx_core::output::{Existing, Output};
-use phalanx_core::{Error, Suite};
-use serde::{Deserialize, Serialize};
-use std::env;
-use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use crate::calibrate;
+use crate::failure::{Outcome, say};
+use crate::gpu::{State, Survey};
+use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
+use crate::lanes::{self, Ready};
+use phalanx_core::Suite;
+use phalanx_core::calibration::{Calibration, Kind};
+use phalanx_core::engine::Op;
+use phalanx_gpu::DeviceInfo;
+use serde::Serialize;
 
-const CACHE_VARIABLE: &str = "PHALANX_CACHE";
-/// How long each engine is measured.
-const MEASURE: Duration = Duration::from_millis(400);
-const CHUNK: usize = 1 << 20;
+/// The sizes that `auto` is explained with.
+const EXAMPLES: [(&str, u64); 3] = [("4 KB", 4_000), ("1 MB", 1_000_000), ("1 GB", 1_000_000_000)];
 
 pub fn run(args: &Engines) -> Outcome {
     let threads = lanes::threads(&EngineArgs { engine: EngineName::Auto, threads: None });
-    let levels = lanes::levels()?;
-    let engines: [Arc<dyn Engine>; 2] =
-        [Arc::new(CpuEngine::serial(levels)), Arc::new(CpuEngine::parallel(threads, levels))];
-    let mut reports = Vec::new();
-    let kept = if args.calibrate { Vec::new() } else { read_kept() };
-    for engine in &engines {
-        let info = engine.info();
-        let speeds = if args.calibrate {
-            Some(measure(engine)?)
-        } else {
-            // A speed belongs to the very engine that it was measured with.
-            kept.iter().find(|k: &&Report| k.name == info.name && k.detail == info.detail).and_then(|k| k.speeds)
-        };
-        reports.push(Report { name: info.name.clone(), detail: info.detail.clone(), lanes: info.lanes, speeds });
+    let mut ready = Ready::new(lanes::levels()?, threads);
+    let now = Circumstances::new(ready.levels, threads);
+    let mut survey = Survey::new(true);
+    let mut device = None;
+    if let Some((found, opening)) = survey.found.take() {
+        device = Some(DeviceName::of(found.info()));
+        ready.open(found, opening);
     }
-    if args.calibrate {
-        keep(&reports)?;
-    }
+    let is_whole = |kept: &Kept| kept.device == device && kept.calibration.curve(Kind::Cpu).is_some();
+    let calibration = match kept::read(&now).filter(|kept| !args.calibrate && is_whole(kept)) {
+        Some(kept) => kept.calibration,
+        None => measure(&mut ready, device, &mut survey, &now, args.calibrate)?,
+    };
+    let report = Report::new(&ready, &survey, &calibration);
     if args.json {
-        return say(serde_json::to_string(&reports).expect("a report has no odd keys"));
+        return say(serde_json::to_string(&report).expect("a report has no odd keys"));
     }
-    for report in &reports {
-        let speeds = match report.speeds {
-            Some(Speeds { seal, open }) => format!("seals {seal:.2} GB/s, opens {open:.2} GB/s in memory"),
-            None => "not measured yet (phalanx engines --calibrate)".into(),
-        };
-        say(format!("{:8}{}: {speeds}", report.name, report.detail))?;
-    }
-    let (devices, reasons) = gpu::candidates();
-    for info in &devices {
-        say(format!("gpu     {}, {}, {}: not measured", info.name, info.api, info.driver))?;
-    }
-    for reason in reasons {
-        say(format!("gpu     none: {reason}"))?;
-    }
-    say("auto    chooses cpu for every size")
+    report.lines().into_iter().try_for_each(say)
 }
 
-/// One engine. The names of the fields are those of `--json`.
-#[derive(Serialize, Deserialize)]
+/// Measures what is ready, and keeps it: that it can be kept is what `--calibrate` is about, and else no matter. A device
+/// that fails meanwhile is not ready any more.
+fn measure(
+    ready: &mut Ready,
+    mut device: Option<DeviceName>,
+    survey: &mut Survey,
+    now: &Circumstances,
+    must_keep: bool,
+) -> Outcome<Calibration> {
+    let place = Place::prepare(now);
+    let place = if must_keep { Some(place?) } else { place.ok() };
+    let mut measured = calibrate::run(ready);
+    if let (Err(error), true) = (&measured, ready.gpu.is_some()) {
+        survey.fail(error.to_string());
+        (ready.gpu, device) = (None, None);
+        measured = calibrate::run(ready);
+    }
+    let kept = Kept { calibration: measured?, device };
+    match place.map(|place| place.keep(&kept, now)) {
+        Some(Err(failure)) if must_keep => Err(failure),
+        _ => Ok(kept.calibration),
+    }
+}
+
+/// All that is shown. The names of the fields are those of `--json`.
+#[derive(Serialize)]
 struct Report {
-    name: String,
+    engines: Vec<Engine>,
+    devices: Vec<Device>,
+    /// Why an interface to devices has none.
+    absent: Vec<String>,
+    crossings: Vec<Crossing>,
+    auto: Vec<Example>,
+}
+
+#[derive(Serialize)]
+struct Engine {
+    name: &'static str,
     detail: String,
     lanes: usize,
-    #[serde(rename = "speeds_gb_per_s")]
-    speeds: Option<Speeds>,
+    /// In GB/s (10^9 bytes a second) of plaintext, suite 1, in memory.
+    speeds_gb_per_s: Ways<f64>,
+    /// What opening its device takes in a new process.
+    start_seconds: f64,
+    passes: Vec<Passing>,
 }
 
-/// In GB/s (10^9 bytes a second) of plaintext, suite 1, in memory.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct Speeds {
-    seal: f64,
-    open: f64,
+/// From which size on an engine is faster than a simpler one, in bytes; null where it never is.
+#[derive(Serialize)]
+struct Passing {
+    engine: &'static str,
+    new_process: Ways<Option<u64>>,
+    device_open: Ways<Option<u64>>,
 }
 
-fn cache_file() -> Option<PathBuf> {
-    let folder = match env::var_os(CACHE_VARIABLE) {
-        Some(folder) if !folder.is_empty() => PathBuf::from(folder),
-        _ => etcetera::choose_base_strategy().ok()?.cache_dir().join("phalanx"),
-    };
-    Some(folder.join("engines.json"))
+#[derive(Clone, Copy, PartialEq, Serialize)]
+struct Ways<T> {
+    seal: T,
+    open: T,
 }
 
-/// What was measured before. What cannot be read is measured anew, so it is no error.
-fn read_kept() -> Vec<Report> {
-    let text = cache_file().and_then(|path| fs::read_to_string(path).ok());
-    text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
-}
-
-fn keep(reports: &[Report]) -> Outcome {
-    let path = cache_file().ok_or_else(|| Failure::usage(format!("no home folder: name one by {CACHE_VARIABLE}")))?;
-    let at_path = |e| Failure::at(&path, e);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(|e| at_path(Error::Write(e)))?;
-    }
-    let output = Output::create(&path, Existing::Replace, 0o644).map_err(at_path)?;
-    let text = serde_json::to_string(reports).expect("a report has no odd keys");
-    output.file().write_all(text.as_bytes()).map_err(|e| at_path(Error::Write(e)))?;
-    output.commit(Existing::Replace, false).map_err(at_path)
-}
-
-/// Seals and opens jobs in memory on all lanes of an engine.
-fn measure(engine: &Arc<dyn Engine>) -> Outcome<Speeds> {
-    let keys = SecretKey::random()?.file_keys(Suite::default()).content;
-    let work = Measurement {
-        keys: [keys].into(),
-        end: Instant::now() + MEASURE,
-        seal: Spent::default(),
-        open: Spent::default(),
-    };
-    Dispatcher::new(std::slice::from_ref(engine)).run(&work)?;
-    let lanes = engine.info().lanes as f64;
-    Ok(Speeds { seal: work.seal.speed(lanes), open: work.open.speed(lanes) })
-}
-
-/// Each lane seals its job, opens it, and so on until time is up.
-struct Measurement {
-    keys: Arc<[ContentKeys]>,
-    end: Instant,
-    seal: Spent,
-    open: Spent,
-}
-
-#[derive(Default)]
-struct Spent {
-    bytes: AtomicU64,
-    nanoseconds: AtomicU64,
-}
-
-impl Spent {
-    fn speed(&self, lanes: f64) -> f64 {
-        let (bytes, time) = (self.bytes.load(Ordering::Relaxed), self.nanoseconds.load(Ordering::Relaxed));
-        bytes as f64 / (time as f64 / lanes)
+impl<T> Ways<T> {
+    fn of(each: impl Fn(Op) -> T) -> Self {
+        Self { seal: each(Op::Seal), open: each(Op::Open) }
     }
 }
 
-thread_local! {
-    static STARTED: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) };
+#[derive(Serialize)]
+struct Device {
+    api: String,
+    name: String,
+    driver: String,
+    kind: String,
+    memory_bytes: u64,
+    /// Whether the engines gpu and hybrid use it.
+    taken: bool,
+    /// In words.
+    state: String,
 }
 
-impl Work for Measurement {
-    type Error = Error;
+/// From this size on `auto` chooses this engine.
+#[derive(Serialize)]
+struct Crossing {
+    direction: &'static str,
+    device_open: bool,
+    from_bytes: u64,
+    engine: &'static str,
+}
 
-    fn extent(&self) -> Extent {
-        Extent { len: None, granule: CHUNK }
-    }
+/// What `auto` chooses for a file of this size, in a new process.
+#[derive(Serialize)]
+struct Example {
+    size: &'static str,
+    bytes: u64,
+    #[serde(flatten)]
+    choice: Ways<&'static str>,
+}
 
-    fn suite(&self) -> Suite {
-        Suite::default()
-    }
-
-    fn room(&self, len: usize) -> usize {
-        len
-    }
-
-    fn job(&self, buf: Buffer) -> Job {
-        let chunks = buf.len() / CHUNK;
-        let mut job = Job::new(Op::Open, Suite::default(), self.keys.clone(), buf);
-        let unit = |i: usize| Unit {
-            key: 0,
-            nonce: [i as u8; 16],
-            bind: Bind::Chunk { index: i as u64, last: false },
-            data: i * CHUNK..(i + 1) * CHUNK,
-            tag: [0; 32],
+impl Report {
+    fn new(ready: &Ready, survey: &Survey, calibration: &Calibration) -> Self {
+        let engine = |kind: Kind| {
+            let curve = calibration.curve(kind)?;
+            let passes = |other: Kind| {
+                let least = |warm| Ways::of(|op| calibration.passes(kind, other, op, warm));
+                Passing { engine: other.name(), new_process: least(false), device_open: least(true) }
+            };
+            // A device is compared with all of the CPU.
+            let is_simpler = |other: &Kind| *other < kind && (*other != Kind::Serial || !kind.needs_device());
+            let simpler = Kind::ALL.into_iter().filter(is_simpler).filter(|other| calibration.curve(*other).is_some());
+            Some(Engine {
+                name: kind.name(),
+                detail: ready.detail(kind)?,
+                lanes: ready.lanes(kind)?,
+                speeds_gb_per_s: Ways::of(|op| curve.speed(op) / 1e9),
+                start_seconds: curve.start(),
+                passes: simpler.map(passes).collect(),
+            })
         };
-        job.units = (0..chunks).map(unit).collect();
-        job
+        let device = |(info, state): &(DeviceInfo, State)| Device {
+            api: info.api.to_string(),
+            name: info.name.clone(),
+            driver: info.driver.clone(),
+            kind: info.kind.to_string(),
+            memory_bytes: info.memory,
+            taken: matches!(state, State::Taken),
+            state: state.to_string(),
+        };
+        let crossings = [(Op::Seal, false), (Op::Open, false), (Op::Seal, true), (Op::Open, true)].map(|(op, warm)| {
+            calibration.crossings(op, Suite::default(), warm).into_iter().map(move |crossing| Crossing {
+                direction: if op == Op::Seal { "seal" } else { "open" },
+                device_open: warm,
+                from_bytes: crossing.from,
+                engine: crossing.kind.name(),
+            })
+        });
+        let example = |(size, bytes)| Example {
+            size,
+            bytes,
+            choice: Ways::of(|op| calibration.choose(op, Suite::default(), Some(bytes), false).name()),
+        };
+        Self {
+            engines: Kind::ALL.into_iter().filter_map(engine).collect(),
+            devices: survey.devices.iter().map(device).collect(),
+            absent: survey.absent.clone(),
+            crossings: crossings.into_iter().flatten().collect(),
+            auto: EXAMPLES.map(example).into(),
+        }
     }
 
-    fn fill(&self, job: &mut Job, _: Share) -> Result<bool, Error> {
-        job.op = if job.op == Op::Seal { Op::Open } else { Op::Seal };
-        STARTED.set(Some(Instant::now()));
-        Ok(job.op == Op::Open || Instant::now() < self.end)
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for Engine { name, detail, speeds_gb_per_s: speeds, start_seconds, passes, .. } in &self.engines {
+            let start = if *start_seconds > 0.0 {
+                format!("; its device opens in {start_seconds:.2} s")
+            } else {
+                String::new()
+            };
+            let (seal, open) = (speeds.seal, speeds.open);
+            lines.push(format!("{name:8}{detail}: seals {seal:.2} GB/s, opens {open:.2} GB/s in memory{start}"));
+            lines.extend(passes.iter().map(|passing| format!("{:8}{}", "", passing.words(*start_seconds > 0.0))));
+        }
+        for Device { api, name, driver, state, .. } in &self.devices {
+            lines.push(format!("device  {name} ({api}; {driver}): {state}"));
+        }
+        lines.extend(self.absent.iter().map(|why| format!("none    {why}")));
+        let examples: Vec<String> = self.auto.iter().map(Example::words).collect();
+        lines.push(format!("auto    {}", examples.join("; ")));
+        lines
     }
+}
 
-    fn finish(&self, job: &mut Job, verdicts: &Verdicts) -> Result<(), Error> {
-        assert!(verdicts.all_passed(), "an engine refused what it sealed itself");
-        let spent = if job.op == Op::Seal { &self.seal } else { &self.open };
-        let time = STARTED.get().map_or(Duration::ZERO, |started| started.elapsed());
-        spent.bytes.fetch_add(job.buf.len() as u64, Ordering::Relaxed);
-        spent.nanoseconds.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
-        Ok(())
+impl Passing {
+    /// "passes cpu from 900 kB when sealing, 850 kB when opening; in a new process from …"
+    fn words(&self, has_device: bool) -> String {
+        let from = |ways: &Ways<Option<u64>>| match (ways.seal, ways.open) {
+            (None, None) => "never".to_owned(),
+            (seal, open) => {
+                let words = |from: Option<u64>| from.map_or("never".into(), |bytes| format!("from {}", size(bytes)));
+                format!("{} when sealing, {} when opening", words(seal), words(open))
+            }
+        };
+        let Self { engine, new_process, device_open } = self;
+        match has_device {
+            false => format!("passes {engine} {}", from(new_process)),
+            true => format!("passes {engine} {}; in a new process {}", from(device_open), from(new_process)),
+        }
     }
+}
 
-    fn abort(&self) {}
+impl Example {
+    fn words(&self) -> String {
+        let Self { size, choice: Ways { seal, open }, .. } = self;
+        if seal == open { format!("{size}: {seal}") } else { format!("{size}: {seal} for sealing, {open} for opening") }
+    }
+}
+
+/// A size with two digits or more: "16 bytes", "900 kB", "1.2 GB".
+fn size(bytes: u64) -> String {
+    const UNITS: [(&str, f64); 4] = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let bytes_f = bytes as f64;
+    match UNITS.into_iter().find(|(_, unit)| bytes_f >= *unit) {
+        Some((name, unit)) if bytes_f < 10.0 * unit => format!("{:.1} {name}", bytes_f / unit),
+        Some((name, unit)) => format!("{:.0} {name}", bytes_f / unit),
+        None => format!("{bytes} bytes"),
+    }
 }

@@ -1,41 +1,113 @@
-//! The GPU of this machine: found, opened and put to its self-test.
+//! The GPUs of this machine: which there are, which may be used, and the first one that works.
 
+use crate::drivers::CPU_VARIABLE;
 use crate::hardening;
 use phalanx_gpu::{Api, Device, DeviceInfo, Kind};
 use std::env;
+use std::fmt;
+use std::time::{Duration, Instant};
 
-/// Admits an OpenCL device that is the CPU, if it is 1: for tests of the engine without a GPU. The CPU's own engine is
-/// faster there.
-const ADMIT_CPU: &str = "PHALANX_OPENCL_CPU";
-
-/// The devices that the engine may run on, the best first; and why others, or whole interfaces, are out of the question,
-/// one line each.
-pub fn candidates() -> (Vec<DeviceInfo>, Vec<String>) {
-    hardening::make_room_for_drivers();
-    let (devices, reasons) = phalanx_gpu::devices();
-    let mut reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-    let admit_cpu = env::var_os(ADMIT_CPU).is_some_and(|value| value == "1");
-    let (fit, unfit): (Vec<_>, Vec<_>) =
-        devices.into_iter().partition(|info| info.kind == Kind::Gpu || (admit_cpu && is_cpu(info)));
-    reasons.extend(unfit.iter().map(|info| {
-        let hint = if is_cpu(info) { format!(" ({ADMIT_CPU}=1 admits it)") } else { String::new() };
-        format!("{}: {} is no GPU{hint}", info.api, info.name)
-    }));
-    (fit, reasons)
+/// What became of a device.
+pub enum State {
+    /// It passed its self-test, and the engines gpu and hybrid use it.
+    Taken,
+    /// It passed its self-test, but one before it is used.
+    Spare,
+    /// It is not asked to do anything, and why.
+    Left(String),
+    /// It was not opened, or failed its self-test, or has failed since.
+    Failed(String),
 }
 
-fn is_cpu(info: &DeviceInfo) -> bool {
-    info.api == Api::OpenCl && info.kind == Kind::Cpu
+impl State {
+    /// Why it should have worked and did not.
+    pub fn failure(&self) -> Option<&str> {
+        if let State::Failed(why) = self { Some(why) } else { None }
+    }
 }
 
-/// The first candidate that opens and passes its self-test; if none does, why, in one line.
-pub fn find() -> Result<Device, String> {
-    let (candidates, mut reasons) = candidates();
-    for info in &candidates {
-        match Device::open(info) {
-            Ok(device) => return Ok(device),
-            Err(error) => reasons.push(error.to_string()),
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            State::Taken => f.write_str("self-test passed"),
+            State::Spare => f.write_str("self-test passed; not used, for another one is"),
+            State::Left(why) => write!(f, "not used: {why}"),
+            State::Failed(why) => write!(f, "failed: {why}"),
         }
     }
-    Err(reasons.join("; "))
+}
+
+/// All devices.
+#[derive(Default)]
+pub struct Survey {
+    pub devices: Vec<(DeviceInfo, State)>,
+    /// Why an interface has none, one line each.
+    pub absent: Vec<String>,
+    /// The first one that works, and how long it took to find, open and test it.
+    pub found: Option<(Device, Duration)>,
+}
+
+impl Survey {
+    /// Looks for devices and opens them in order, until one works, or, where `all` are wanted, each of them.
+    pub fn new(all: bool) -> Self {
+        hardening::make_room_for_drivers();
+        let started = Instant::now();
+        let (devices, absent) = phalanx_gpu::devices();
+        let mut survey = Self { absent: absent.iter().map(ToString::to_string).collect(), ..Self::default() };
+        for info in devices {
+            if survey.found.is_some() && !all {
+                break;
+            }
+            let state = match unfit(&info) {
+                Some(why) => State::Left(why),
+                None => survey.open(&info, started),
+            };
+            survey.devices.push((info, state));
+        }
+        survey
+    }
+
+    fn open(&mut self, info: &DeviceInfo, started: Instant) -> State {
+        match Device::open(info) {
+            Err(error) => State::Failed(error.reason.to_string()),
+            Ok(_) if self.found.is_some() => State::Spare,
+            Ok(device) => {
+                self.found = Some((device, started.elapsed()));
+                State::Taken
+            }
+        }
+    }
+
+    /// The device that was taken has failed since.
+    pub fn fail(&mut self, why: String) {
+        if let Some((_, state)) = self.devices.iter_mut().find(|(_, state)| matches!(state, State::Taken)) {
+            *state = State::Failed(why);
+        }
+    }
+
+    /// Why no device was found, in one line.
+    fn reasons(&self) -> String {
+        let devices = self.devices.iter().map(|(info, state)| format!("{}: {}: {state}", info.api, info.name));
+        self.absent.iter().cloned().chain(devices).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Why a device is not to be used.
+fn unfit(info: &DeviceInfo) -> Option<String> {
+    let is_cpu = info.api == Api::OpenCl && info.kind == Kind::Cpu;
+    // For tests of the engine without a GPU. The CPU's own engine is faster there.
+    let is_admitted = || env::var_os(CPU_VARIABLE).is_some_and(|value| value == "1");
+    match info.kind {
+        Kind::Gpu => None,
+        _ if is_cpu && is_admitted() => None,
+        _ if is_cpu => Some(format!("it is the CPU itself ({CPU_VARIABLE}=1 admits it)")),
+        _ => Some("it is no GPU".into()),
+    }
+}
+
+/// The first device that opens and passes its self-test; if none does, why, in one line.
+pub fn find() -> Result<Device, String> {
+    let mut survey = Survey::new(false);
+    let found = survey.found.take();
+    found.map(|(device, _)| device).ok_or_else(|| survey.reasons())
 }

@@ -2,12 +2,16 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod auto;
 mod bench;
+mod calibrate;
+mod drivers;
 mod engines;
 mod failure;
 mod gpu;
 mod hardening;
 mod inspect;
+mod kept;
 mod key;
 mod lanes;
 mod manual;

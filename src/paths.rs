@@ -204,6 +204,11 @@ impl Input {
     pub fn len(&self) -> Option<u64> {
         Some(&self.meta).filter(|m| m.is_file() && !is_dash(&self.path)).map(|m| m.len())
     }
+
+    /// The same, for choosing an engine: files that do not tell their length, as under /proc, have none.
+    pub fn known_len(&self) -> Option<u64> {
+        self.len().filter(|len| *len > 0)
+    }
 }
 
 /// An output that has been begun: a new file, or standard output.
@@ -279,4 +284,9 @@ pub fn blame(place: &Place, error: Error) -> Failure {
         Error::Write(_) | Error::Exists => Failure::at(&place.output, error),
         error => Failure::at(&place.input, error),
     }
+}
+
+/// The length of a regular file; of anything else nothing is known before it is opened.
+pub fn file_len(path: &Path) -> Option<u64> {
+    path.metadata().ok().filter(|meta| meta.is_file()).map(|meta| meta.len())
 }

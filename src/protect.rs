@@ -2,10 +2,11 @@
 
 use crate::args::{Format, ProtectPlan, Verbosity};
 use crate::failure::Outcome;
+use crate::lanes::{Crew, Lanes};
 use crate::paths::{self, Input, Target};
 use crate::secrets::Recipients;
 use crate::transfer::{Action, Transfer};
-use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::engine::Op;
 use phalanx_core::file::{self, Progress};
 use phalanx_core::header::FILE_CHUNK_LOG2;
 use phalanx_core::{Result, Suite, access};
@@ -36,14 +37,15 @@ impl Action for Protect {
         self.recipients.find()
     }
 
-    fn transfer(
+    fn transfer<'l>(
         &self,
-        dispatcher: &Dispatcher,
+        lanes: &'l Lanes,
         input: &Input,
         target: &Target,
         progress: &dyn Progress,
-    ) -> Result<u64> {
+    ) -> Result<(u64, &'l Crew)> {
         let (header, keys) = access::new_header(self.suite, FILE_CHUNK_LOG2, self.recipients.found())?;
-        file::seal(dispatcher, &header, &keys, input.source()?, target.sink(), progress)
+        let crew = lanes.crew(Op::Seal, self.suite, input.known_len());
+        Ok((file::seal(&crew.dispatcher, &header, &keys, input.source()?, target.sink(), progress)?, crew))
     }
 }

@@ -2,16 +2,16 @@
 
 use crate::args::{EngineArgs, EngineName, KeyArgs, ProtectPlan, UnprotectPlan, Verbosity};
 use crate::failure::{Outcome, complain};
-use crate::lanes;
+use crate::lanes::{self, Crew, Lanes};
 use crate::paths::{Input, Target};
 use crate::secrets;
 use crate::transfer::{Action, Transfer};
 use phalanx_bench::scratch::require_memory;
 use phalanx_bench::sefps::layout::{self, Kernels, Refused, SHORTEST};
-use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::engine::Op;
 use phalanx_core::file::{Progress, Sink, Source};
 use phalanx_core::header::read_full;
-use phalanx_core::{Error, Result};
+use phalanx_core::{Error, Result, Suite};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -72,7 +72,15 @@ impl Action for Sefps {
         }
     }
 
-    fn transfer(&self, _: &Dispatcher, input: &Input, target: &Target, progress: &dyn Progress) -> Result<u64> {
+    fn transfer<'l>(
+        &self,
+        lanes: &'l Lanes,
+        input: &Input,
+        target: &Target,
+        progress: &dyn Progress,
+    ) -> Result<(u64, &'l Crew)> {
+        // The layout has threads of its own; the crew only says how many. It has no suite either, and no device does it.
+        let crew = lanes.crew(Op::Seal, Suite::Aes256Gcm, None);
         let mut file = match input.source()? {
             Source::File(file, _) => read_file(file, input)?,
             Source::Stream(stream) => read_stream(stream)?,
@@ -97,7 +105,8 @@ impl Action for Sefps {
             Sink::Nothing => {}
         }
         progress.advance(read as u64);
-        Ok(if self.direction == Direction::Protect { read } else { file.len() } as u64)
+        let bytes = if self.direction == Direction::Protect { read } else { file.len() };
+        Ok((bytes as u64, crew))
     }
 }
 

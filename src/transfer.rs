@@ -2,11 +2,10 @@
 
 use crate::args::{EngineArgs, Verbosity};
 use crate::failure::{self, Code, Failure, Outcome, complain, shown};
-use crate::lanes::{self, Lanes};
-use crate::paths::{Destination, Input, Place, Target, blame, is_dash};
+use crate::lanes::{Crew, Lanes};
+use crate::paths::{self, Destination, Input, Place, Target, blame, is_dash};
 use crate::progress::Meter;
 use crate::tree;
-use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::file::Progress;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -21,14 +20,14 @@ pub trait Action: Sync {
         Ok(())
     }
 
-    /// Moves the bytes. Returns how many, of plaintext.
-    fn transfer(
+    /// Moves the bytes. Returns how many, of plaintext, and who did it.
+    fn transfer<'l>(
         &self,
-        dispatcher: &Dispatcher,
+        lanes: &'l Lanes,
         input: &Input,
         target: &Target,
         progress: &dyn Progress,
-    ) -> phalanx_core::Result<u64>;
+    ) -> phalanx_core::Result<(u64, &'l Crew)>;
 }
 
 /// An action on all of a command's paths.
@@ -41,7 +40,7 @@ pub struct Transfer<A> {
 
 impl<A: Action> Transfer<A> {
     pub fn new(action: A, destination: Destination, engine: &EngineArgs, verbosity: Verbosity) -> Outcome<Self> {
-        Ok(Self { action, lanes: lanes::choose(engine)?, destination, verbosity })
+        Ok(Self { action, lanes: Lanes::new(engine, verbosity)?, destination, verbosity })
     }
 
     /// Does it for each path. A failure does not stop the others.
@@ -51,6 +50,7 @@ impl<A: Action> Transfer<A> {
         if places.iter().any(|place| self.is_promising(place)) {
             self.action.prepare()?;
         }
+        self.lanes.expect(places.iter().filter_map(|place| paths::file_len(&place.input)).sum());
         failure::each(&places, |place| {
             if is_dash(&place.input) || !place.input.is_dir() {
                 return self.file(place);
@@ -80,13 +80,13 @@ impl<A: Action> Transfer<A> {
         let input = Input::open(&place.input)?;
         let target = Target::create(place, &input, &self.destination)?;
         let meter = Meter::new(shown(&place.input), input.len(), self.verbosity);
-        let done = self.action.transfer(&self.lanes.dispatcher, &input, &target, &meter);
+        let done = self.action.transfer(&self.lanes, &input, &target, &meter);
         meter.finish();
-        let bytes = done.map_err(|e| blame(place, e))?;
+        let (bytes, crew) = done.map_err(|e| blame(place, e))?;
         target.commit(place, &input, &self.destination)?;
         if self.verbosity.verbose {
             let (from, to) = (shown(&place.input), shown(&place.output));
-            complain(format!("{from} → {to}: {}, {}", meter.summary(bytes), self.lanes.description));
+            complain(format!("{from} → {to}: {}, {}", meter.summary(bytes), crew.description));
         }
         Ok(())
     }

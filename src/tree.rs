@@ -3,12 +3,12 @@
 //! Each thread takes one file after another, so none is handed over between threads; a large file gets all lanes.
 
 use crate::failure::{Failure, Outcome, complain, shown};
+use crate::lanes::Lanes;
 use crate::paths::{Input, Place, Target, blame};
 use crate::progress::Meter;
 use crate::tally::Tally;
 use crate::transfer::{Action, Transfer};
 use crate::walk::{Folder, Options, Task, Walk};
-use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::output::Output;
 use phalanx_core::{Error, input};
 use rustix::fs::{self, AtFlags};
@@ -30,7 +30,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
     let root = Folder::root(place, options, tally.clone())?;
     let mirror = Mirror {
         transfer,
-        small: Dispatcher::new(std::slice::from_ref(&transfer.lanes.small)),
+        small: transfer.lanes.small(),
         walk: Mutex::new(Walk::new(root, tally.clone())),
         tally,
         large: Mutex::new(()),
@@ -52,7 +52,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
 struct Mirror<'a, A> {
     transfer: &'a Transfer<A>,
     /// For files that are not large.
-    small: Dispatcher,
+    small: Lanes,
     walk: Mutex<Walk>,
     tally: Arc<Tally>,
     /// Held by the one large file that is being worked on.
@@ -90,13 +90,13 @@ impl<A: Action> Mirror<'_, A> {
         let output = Output::create_in(folder.output.clone(), &task.output_name, existing, 0o600);
         let sync = self.transfer.destination.sync;
         let target = Target::File(output.map_err(|e| Failure::at(&place.output, e))?, sync);
-        let bytes = if input.len().is_some_and(|len| len >= LARGE) {
+        let done = if input.len().is_some_and(|len| len >= LARGE) {
             let _alone = lock(&self.large);
-            self.transfer.action.transfer(&self.transfer.lanes.dispatcher, &input, &target, &self.meter)
+            self.transfer.action.transfer(&self.transfer.lanes, &input, &target, &self.meter)
         } else {
             self.transfer.action.transfer(&self.small, &input, &target, &self.meter)
         };
-        let bytes = bytes.map_err(|e| blame(&place, e))?;
+        let (bytes, _) = done.map_err(|e| blame(&place, e))?;
         let Target::File(output, _) = target else { unreachable!("it was made of a file above") };
         output.copy_metadata(input.file()).map_err(|e| Failure::at(&place.output, e))?;
         Ok((output, Written { place, bytes, folder: folder.clone(), name: task.name.clone(), read: input }))

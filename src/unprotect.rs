@@ -2,12 +2,13 @@
 
 use crate::args::{Format, UnprotectPlan, Verbosity};
 use crate::failure::Outcome;
+use crate::lanes::{Crew, Lanes};
 use crate::paths::{Input, Target, unprotected_name};
 use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Transfer};
 use phalanx_core::Result;
 use phalanx_core::access::Opener;
-use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::engine::Op;
 use phalanx_core::file::{self, Progress};
 use std::ffi::{OsStr, OsString};
 
@@ -31,16 +32,17 @@ impl Action for Unprotect {
         unprotected_name(name)
     }
 
-    fn transfer(
+    fn transfer<'l>(
         &self,
-        dispatcher: &Dispatcher,
+        lanes: &'l Lanes,
         input: &Input,
         target: &Target,
         progress: &dyn Progress,
-    ) -> Result<u64> {
+    ) -> Result<(u64, &'l Crew)> {
         let mut source = input.source()?;
         let header = source.header()?;
         let keys = self.opener.open(&header)?;
-        file::open(dispatcher, &header, &keys, source, target.sink(), progress)
+        let crew = lanes.crew(Op::Open, header.suite(), input.known_len());
+        Ok((file::open(&crew.dispatcher, &header, &keys, source, target.sink(), progress)?, crew))
     }
 }

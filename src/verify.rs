@@ -2,21 +2,23 @@
 
 use crate::args::{Verbosity, Verify};
 use crate::failure::{self, Failure, Outcome, complain, say, shown};
-use crate::lanes::{self, Lanes};
-use crate::paths::Input;
+use crate::lanes::Lanes;
+use crate::paths::{self, Input};
 use crate::progress::Meter;
 use crate::secrets::{self, AtHand};
 use phalanx_core::Error;
 use phalanx_core::access::Opener;
+use phalanx_core::engine::Op;
 use phalanx_core::file::{self, Sink};
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
 pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
-    let lanes = lanes::choose(&args.engine)?;
+    let lanes = Lanes::new(&args.engine, verbosity)?;
     let opener = secrets::opener(&args.keys)?;
     let mut paths = Vec::new();
     let gathered = failure::each(&args.paths, |path| gather(path, args.recursive, &mut paths));
+    lanes.expect(paths.iter().filter_map(|path| paths::file_len(path)).sum());
     let verified = failure::each(&paths, |path| one(path, &lanes, &opener, verbosity));
     failure::worse(gathered, verified)
 }
@@ -28,14 +30,15 @@ fn one(path: &Path, lanes: &Lanes, opener: &Opener<AtHand>, verbosity: Verbosity
     let header = source.header().map_err(at_path)?;
     let keys = opener.open(&header).map_err(at_path)?;
     let meter = Meter::new(shown(path), input.len(), verbosity);
-    let done = file::open(&lanes.dispatcher, &header, &keys, source, Sink::Nothing, &meter);
+    let crew = lanes.crew(Op::Open, header.suite(), input.known_len());
+    let done = file::open(&crew.dispatcher, &header, &keys, source, Sink::Nothing, &meter);
     meter.finish();
     let bytes = done.map_err(at_path)?;
     if !verbosity.quiet {
         say(format!("{}: whole and authentic, {bytes} bytes", shown(path)))?;
     }
     if verbosity.verbose {
-        complain(format!("{}: {}, {}", shown(path), meter.summary(bytes), lanes.description));
+        complain(format!("{}: {}, {}", shown(path), meter.summary(bytes), crew.description));
     }
     Ok(())
 }

@@ -129,26 +129,6 @@ fn inspect_tells_what_shows_without_a_key() {
 }
 
 #[test]
-fn engines_are_listed_and_measured() {
-    let s = Sandbox::new();
-    assert!(s.run(&["engines"]).text().contains("not measured yet"));
-    let json = s.run(&["engines", "--calibrate", "--json"]).text();
-    let engines: serde_json::Value = serde_json::from_str(&json).unwrap();
-    for (i, name) in ["serial", "cpu"].iter().enumerate() {
-        assert_eq!(engines[i]["name"], *name);
-        assert!(engines[i]["speeds_gb_per_s"]["seal"].as_f64().unwrap() > 0.0);
-        assert!(engines[i]["speeds_gb_per_s"]["open"].as_f64().unwrap() > 0.0);
-    }
-    assert!(s.run(&["engines"]).text().contains("GB/s"), "speeds are kept");
-    s.write("f", "x");
-    s.run(&["key", "new", "k"]).ok();
-    assert!(s.run(&["protect", "f", "-k", "k", "--engine", "gpu"]).fails(1).contains("no GPU"));
-    let ended = s.run(&["protect", "f", "-k", "k", "--engine", "hybrid"]);
-    assert!(ended.error().contains("warning") && ended.error().lines().count() == 1);
-    ended.ok();
-}
-
-#[test]
 fn every_kernel_of_this_machine_gives_the_same() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();

@@ -10,6 +10,7 @@
 pub mod access;
 pub mod bare;
 pub mod batch;
+pub mod calibration;
 pub mod chunk;
 pub mod coalescer;
 pub mod cpu;

@@ -1,0 +1,269 @@
+//! `--engine auto`: the engine by the size of the work, the direction and what was measured.
+//!
+//! Small work must not pay for the choice. Up to [`Calibration::WORTH_A_START`] it is made without a look at anything; from
+//! there on what was kept is read; and only where measuring
+//! takes little beside the work is a device looked for and measured.
+
+use crate::args::Verbosity;
+use crate::calibrate;
+use crate::failure::complain;
+use crate::gpu::Survey;
+use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
+use crate::lanes::{Crew, Ready};
+use phalanx_core::Suite;
+use phalanx_core::calibration::{Calibration, Kind};
+use phalanx_core::engine::Op;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Engines are measured before the first work of so many bytes: the CPU is busy with it for a good part of the second that
+/// measuring takes, and what is found serves all that follows.
+const WORTH_MEASURING: u64 = 256 << 20;
+
+/// Chooses among the engines of this process.
+pub struct Auto {
+    serial: Crew,
+    cpu: Crew,
+    /// The bytes of all files together, as far as they are known.
+    expected: AtomicU64,
+    knowledge: Mutex<Knowledge>,
+    /// Set once a device was asked to open; empty where none works.
+    device: OnceLock<Option<WithDevice>>,
+}
+
+/// What an open device adds.
+struct WithDevice {
+    calibration: Calibration,
+    gpu: Crew,
+    hybrid: Crew,
+    /// Whether it has failed since.
+    broken: Arc<AtomicBool>,
+}
+
+impl WithDevice {
+    fn new(ready: &Ready, calibration: Calibration) -> Option<Self> {
+        let broken = Arc::new(AtomicBool::new(false));
+        let crew = |kind| ready.crew_with_fallback(kind, broken.clone());
+        Some(Self { calibration, gpu: crew(Kind::Gpu)?, hybrid: crew(Kind::Hybrid)?, broken })
+    }
+}
+
+impl Auto {
+    /// Nothing is looked for yet.
+    pub fn new(ready: Ready, verbosity: Verbosity) -> Self {
+        Self {
+            serial: ready.crew(Kind::Serial).expect("the CPU is ready"),
+            cpu: ready.crew(Kind::Cpu).expect("the CPU is ready"),
+            expected: AtomicU64::new(0),
+            knowledge: Mutex::new(Knowledge { ready, verbosity, now: None, kept: None }),
+            device: OnceLock::new(),
+        }
+    }
+
+    /// Says how many bytes there are to come in all.
+    pub fn expect(&self, bytes: u64) {
+        self.expected.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The engines for so many bytes, where that is known.
+    pub fn crew(&self, op: Op, suite: Suite, bytes: Option<u64>) -> &Crew {
+        let nothing = Calibration::default();
+        let device = self.device(op, suite, bytes).filter(|device| !device.broken.load(Ordering::Relaxed));
+        let calibration = device.map_or(&nothing, |device| &device.calibration);
+        match (calibration.choose(op, suite, bytes, device.is_some()), device) {
+            (Kind::Gpu, Some(device)) => &device.gpu,
+            (Kind::Hybrid, Some(device)) => &device.hybrid,
+            (Kind::Serial, _) => &self.serial,
+            _ => &self.cpu,
+        }
+    }
+
+    /// The device, if it is open, or pays for being opened now.
+    fn device(&self, op: Op, suite: Suite, bytes: Option<u64>) -> Option<&WithDevice> {
+        if let Some(device) = self.device.get() {
+            return device.as_ref();
+        }
+        // It pays for all files together; which of them it gets is another question.
+        let all = bytes?.max(self.expected.load(Ordering::Relaxed));
+        if suite == Suite::Aes256Gcm || all < Calibration::WORTH_A_START {
+            return None;
+        }
+        let mut knowledge = self.knowledge.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Another lane may have asked meanwhile.
+        if self.device.get().is_none() && knowledge.is_worth_opening(op, suite, all) {
+            let _ = self.device.set(knowledge.open());
+        }
+        self.device.get()?.as_ref()
+    }
+}
+
+/// What is known before a device is open.
+struct Knowledge {
+    ready: Ready,
+    verbosity: Verbosity,
+    now: Option<Circumstances>,
+    kept: Option<Kept>,
+}
+
+impl Knowledge {
+    /// Whether a device should be opened for so many bytes, by what was kept; or, with nothing kept, to measure it.
+    fn is_worth_opening(&mut self, op: Op, suite: Suite, bytes: u64) -> bool {
+        let now = self.now.get_or_insert_with(|| Circumstances::new(self.ready.levels, self.ready.threads));
+        self.kept = self.kept.take().or_else(|| kept::read(now));
+        match &self.kept {
+            Some(kept) => kept.calibration.choose(op, suite, Some(bytes), false).needs_device(),
+            None => bytes >= WORTH_MEASURING && now.has_drivers(),
+        }
+    }
+
+    /// Opens the device, and measures it unless it is the one that was measured before. Where that fails, the CPU does the
+    /// work, and a line says so; where there is none, it just does.
+    fn open(&mut self) -> Option<WithDevice> {
+        let now = self.now.clone()?;
+        let known = self.kept.take();
+        // Where nothing can be kept nothing is measured: the next run would have to do it again.
+        let place = if known.is_none() { Some(Place::prepare(&now).ok()?) } else { None };
+        let survey = Survey::new(false);
+        let Some((device, opening)) = survey.found else {
+            let failed = survey.devices.iter().find_map(|(info, state)| Some((&info.name, state.failure()?)));
+            match (failed, place) {
+                (Some((name, why)), _) => complain(format!("warning: {name}: {why}: the CPU does the work")),
+                // There is none: that is kept too, lest it be looked for again.
+                (None, Some(place)) => drop(place.keep(&Kept::default(), &now)),
+                (None, None) => complain("warning: the GPU is not there any more: the CPU does the work"),
+            }
+            return None;
+        };
+        let name = DeviceName::of(device.info());
+        self.ready.open(device, opening);
+        let calibration = match known.filter(|known| known.device.as_ref() == Some(&name)) {
+            Some(known) => known.calibration,
+            None => self.measure(name, place, &now)?,
+        };
+        WithDevice::new(&self.ready, calibration)
+    }
+
+    fn measure(&self, device: DeviceName, place: Option<Place>, now: &Circumstances) -> Option<Calibration> {
+        if self.verbosity.verbose {
+            complain(format!("measuring the CPU and {}, once: up to a second", device.name));
+        }
+        match calibrate::run(&self.ready) {
+            Ok(calibration) => {
+                let kept = Kept { calibration, device: Some(device) };
+                if let Some(place) = place.or_else(|| Place::prepare(now).ok()) {
+                    let _ = place.keep(&kept, now);
+                }
+                Some(kept.calibration)
+            }
+            Err(error) => {
+                complain(format!("warning: {error}: the CPU does the work"));
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::access::{self, Recipient};
+    use phalanx_core::calibration::{Curve, Point};
+    use phalanx_core::chunk::{self, Levels};
+    use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
+    use phalanx_core::file::{self, Sink, Source};
+    use phalanx_core::header::FILE_CHUNK_LOG2;
+    use phalanx_core::key::SecretKey;
+    use std::io::{self, Write};
+    use std::sync::atomic::AtomicUsize;
+
+    /// A device that makes `good` calls and then fails for ever.
+    struct Failing {
+        info: EngineInfo,
+        good: usize,
+        calls: AtomicUsize,
+    }
+
+    impl Failing {
+        fn call(&self) -> Result<(), Fault> {
+            let fault = || Fault { engine: "gpu".into(), reason: "made to fail".into() };
+            if self.calls.fetch_add(1, Ordering::Relaxed) < self.good { Ok(()) } else { Err(fault()) }
+        }
+    }
+
+    impl Engine for Failing {
+        fn info(&self) -> &EngineInfo {
+            &self.info
+        }
+
+        fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
+            self.call().map(|()| Buffer::paged(len))
+        }
+
+        fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
+            self.call().map(|()| Verdicts::from_failed(chunk::run(Levels::detect(), job)))
+        }
+    }
+
+    /// With a device that is open and seems a thousand times faster than the CPU.
+    fn auto(good: usize, kind: Kind) -> Auto {
+        let mut ready = Ready::new(Levels::detect(), 2);
+        let info = EngineInfo { name: "gpu".into(), detail: "made up".into(), ..ready.cpu.info().clone() };
+        ready.gpu = Some(Arc::new(Failing { info, good, calls: AtomicUsize::new(0) }));
+        let mut calibration = Calibration::default();
+        for each in Kind::ALL {
+            let points = vec![Point { bytes: 1 << 20, seconds: if each == kind { 1e-6 } else { 1e-3 } }];
+            calibration.set(each, Curve::new(0.0, points.clone(), points).unwrap());
+        }
+        let device = WithDevice::new(&ready, calibration);
+        let auto = Auto::new(ready, Verbosity { quiet: false, verbose: false });
+        assert!(auto.device.set(device).is_ok());
+        auto
+    }
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_device_that_fails_is_left_alone() {
+        let plain: Vec<u8> = (0..=250).cycle().take((9 << 20) + 5).collect();
+        let recipient = Recipient::key(&SecretKey::random().unwrap());
+        let (header, keys) = access::new_header(Suite::default(), FILE_CHUNK_LOG2, &[recipient]).unwrap();
+        for (good, kind) in (0..5).flat_map(|good| [(good, Kind::Gpu), (good, Kind::Hybrid)]) {
+            let auto = auto(good, kind);
+            let crew = |op| auto.crew(op, Suite::default(), Some(plain.len() as u64));
+            assert!(crew(Op::Seal).description.starts_with(&format!("engine {kind} (")));
+            let sealed = Shared::default();
+            let sink = Sink::Stream(Box::new(sealed.clone()));
+            file::seal(&crew(Op::Seal).dispatcher, &header, &keys, Source::stream(&plain[..]), sink, &()).unwrap();
+            if kind == Kind::Gpu {
+                assert!(crew(Op::Open).description.starts_with("engine cpu ("), "after {good} calls");
+            }
+            let (sealed, opened) = (std::mem::take(&mut *sealed.0.lock().unwrap()), Shared::default());
+            let mut source = Source::stream(&sealed[..]);
+            let header = source.header().unwrap();
+            let sink = Sink::Stream(Box::new(opened.clone()));
+            file::open(&crew(Op::Open).dispatcher, &header, &keys, source, sink, &()).unwrap();
+            assert!(*opened.0.lock().unwrap() == plain);
+        }
+    }
+
+    #[test]
+    fn a_device_that_works_is_used() {
+        let auto = auto(usize::MAX, Kind::Gpu);
+        let engine = |suite, bytes| auto.crew(Op::Seal, suite, bytes).description.split(' ').nth(1).unwrap().to_owned();
+        assert_eq!(engine(Suite::default(), Some(1 << 30)), "gpu");
+        assert_eq!(engine(Suite::default(), Some(1)), "gpu", "it is open");
+        assert_eq!(engine(Suite::default(), None), "gpu");
+        assert_eq!(engine(Suite::Aes256Gcm, Some(1 << 30)), "cpu");
+    }
+}

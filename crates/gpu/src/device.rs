@@ -225,6 +225,20 @@ impl Stream {
         self.buffer_of(&bytes)
     }
 
+    /// Device memory that holds the bytes: the old one where they fit into it, since making memory takes long.
+    pub(crate) fn rewrite(&mut self, old: &mut Buffer, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > old.len {
+            *old = self.buffer(bytes.len())?;
+        }
+        self.upload(old, 0, bytes)
+    }
+
+    /// The same for words, little-endian. They may be secret: the copy made for it is wiped.
+    pub(crate) fn rewrite_words(&mut self, old: &mut Buffer, words: &[u32]) -> Result<()> {
+        let bytes: Zeroizing<Vec<u8>> = Zeroizing::new(words.iter().flat_map(|word| word.to_le_bytes()).collect());
+        self.rewrite(old, &bytes)
+    }
+
     /// Copies bytes to a place in device memory.
     pub fn upload(&mut self, to: &mut Buffer, at: usize, from: &[u8]) -> Result<()> {
         self.check(to, at..at.saturating_add(from.len()))?;

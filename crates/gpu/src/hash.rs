@@ -134,12 +134,24 @@ impl Stream {
 
     /// Brings keys to the device, all of one length of 1 to 125 bytes.
     pub fn raw_keys(&mut self, keys: &[&[u8]]) -> Result<RawKeys> {
+        let bytes: usize = keys.iter().map(|key| key.len()).sum();
+        let mut made = RawKeys { buffer: self.buffer(bytes)?, len: 0, count: 0 };
+        self.replace_raw_keys(&mut made, keys)?;
+        Ok(made)
+    }
+
+    /// Brings other keys to the place of those.
+    pub fn replace_raw_keys(&mut self, old: &mut RawKeys, keys: &[&[u8]]) -> Result<()> {
         let len = keys.first().map_or(0, |key| key.len());
         if !(1..=125).contains(&len) || keys.iter().any(|key| key.len() != len) {
             return self.device().refuse("keys are of one length of 1 to 125 bytes");
         }
-        let bytes = Zeroizing::new(keys.concat());
-        Ok(RawKeys { len: len as u32, count: self.count(keys.len())?, buffer: self.buffer_of(&bytes)? })
+        let count = self.count(keys.len())?;
+        // The old ones' length and number may not fit to a memory that is made anew.
+        (old.len, old.count) = (0, 0);
+        self.rewrite(&mut old.buffer, &Zeroizing::new(keys.concat()))?;
+        (old.len, old.count) = (len as u32, count);
+        Ok(())
     }
 
     /// Brings what tags are made of to the device.

@@ -12,6 +12,9 @@ pub enum Error {
     /// The core failed.
     #[error(transparent)]
     Core(#[from] phalanx_core::Error),
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] phalanx_gpu::Error),
     /// A file or folder could not be used.
     #[error("{path}: {1}", path = .0.display())]
     Path(PathBuf, #[source] io::Error),

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod device;
 pub mod error;
 pub mod head;
 pub mod hpc;

@@ -3,6 +3,7 @@
 //! A run's folder holds `rows.jsonl`, in which each line is the head, a row, or the name of a step that is done;
 //! `rows.csv` with the same rows; and, from the end of a run on, the report.
 
+use crate::device::Found;
 use crate::head::Head;
 use crate::row::Row;
 use crate::scratch::Scratch;
@@ -58,6 +59,8 @@ pub struct Setup {
     pub levels: Levels,
     /// The threads of the `cpu` engine.
     pub threads: usize,
+    /// The device that GPU parts are measured on.
+    pub device: Found,
     /// The program `phalanx`, for what is measured as a whole command.
     pub program: PathBuf,
 }
@@ -192,7 +195,7 @@ impl Record {
         }
         let kept = Kept::read(&path, &mut json)?;
         if kept.heads.iter().any(|old| !old.fits(&head)) {
-            let line = "its run was made with another commit, machine, kernel or size: --out names another folder";
+            let line = "its run was made with another commit, machine, device, kernel or size: --out names another folder";
             return Err(Error::Folder(setup.out.clone(), line.into()));
         }
         // What a kill left half written goes away.

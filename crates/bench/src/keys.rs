@@ -1,9 +1,11 @@
-//! P5's CPU mode: the digest of a key and encryption under it, and a key found by its digest.
+//! P5: the digest of a key and encryption under it, and a key found by its digest, in the modes CPU, GPU and CPU-GPU.
 //!
 //! The paper names a key by its MD5, a broken hash; Phalanx names it by a KMAC256. **MD5 is here to be measured.**
 
+mod device;
+
 use crate::measure::{self, Times};
-use crate::paper::{Printed, p5};
+use crate::paper::p5;
 use crate::row::{Over, Row};
 use crate::run::{Rows, Setup, Step, processors};
 use crate::scratch::{self, Random};
@@ -23,8 +25,10 @@ use std::thread;
 const EXPERIMENT: &str = "keys";
 /// The paper's CPU mode; it prints no key length.
 const PRINTED: &str = "MD5 and AES-128-ECB as printed (T-tables)";
-/// Modes that there is no engine for yet: the paper's names, and ours.
-const DEVICE_MODES: [(&str, &str); 2] = [("GPU", "gpu"), ("CPU-GPU", "hybrid")];
+/// The same by Phalanx's kernels.
+const OURS: &str = "MD5 and AES-128-ECB with Phalanx's kernels";
+const FIND_MD5: &str = "MD5 of each key, as printed";
+const FIND_KMAC: &str = "KMAC256 of many keys side by side";
 const SERIAL: &str = "serial";
 const CPU: &str = "cpu";
 const CHUNK: usize = 1 << 20;
@@ -54,12 +58,9 @@ fn rounds(setup: &Setup) -> usize {
 }
 
 fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
-    let printed = |engine: &str, program: &str| -> Vec<Printed> {
-        let is_it = |v: &crate::paper::Value| {
-            v.experiment == "sizes" && v.program.as_deref() == Some(program) && v.case.bytes == Some(bytes)
-        };
-        p5().printed(|v| is_it(v) && (v.measure == "time" || engine == "hybrid"))
-    };
+    let printed = p5().printed(|v| {
+        v.experiment == "sizes" && v.program.as_deref() == Some("CPU") && v.case.bytes == Some(bytes)
+    });
     let row = |scheme: &str, engine: &str, threads: usize| Row {
         experiment: EXPERIMENT.into(),
         case: size.into(),
@@ -79,26 +80,24 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
         black_box(Md5::digest(&key[..16]));
         TTable::new(&key[..16]).encrypt(&mut data);
     });
-    rows.write(Row { printed: printed(SERIAL, "CPU"), ..timed(row(PRINTED, SERIAL, 1), times) })?;
+    let as_printed = Row { printed, ..timed(row(PRINTED, SERIAL, 1), times) };
+    let cpu_mode = as_printed.median_s;
+    rows.write(as_printed)?;
     let times = measure::rounds(rounds(setup), || {
         black_box(Md5::digest(&key[..16]));
         Kernels::new(setup.levels.aes, &key[..16]).expect("a lawful length").encrypt(&mut data);
     });
-    rows.write(timed(row("MD5 and AES-128-ECB with Phalanx's kernels", SERIAL, 1), times))?;
+    rows.write(timed(row(OURS, SERIAL, 1), times))?;
     drop(data);
     let scheme = format!("KMAC256 and Phalanx's chunks, {}", Suite::Aes256CtrSha3.name());
     let mut one = None;
     for (name, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
         let mut sealing = Sealing::new(setup, threads, bytes as usize)?;
         let key = SecretKey::from_slice(&key).expect("32 bytes");
-        let mut failed = None;
-        let times = measure::rounds(rounds(setup), || {
+        let times = measure::try_rounds(rounds(setup), || {
             black_box(key.id());
-            failed = sealing.run(&key).err().or(failed.take());
-        });
-        if let Some(fault) = failed {
-            return Err(fault);
-        }
+            sealing.run(&key)
+        })?;
         let mut row = timed(row(&scheme, name, threads), times);
         match one {
             None => one = row.median_s,
@@ -106,11 +105,7 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
         }
         rows.write(row)?;
     }
-    for (program, engine) in DEVICE_MODES {
-        let printed = printed(engine, program);
-        rows.write(Row { printed, ..row("the paper's mode on a device", engine, 0) }.not_run("no device"))?;
-    }
-    Ok(())
+    device::one_size(setup, bytes, row, cpu_mode, rows)
 }
 
 fn timed(row: Row, times: Times) -> Row {
@@ -206,17 +201,18 @@ fn one_set(setup: &Setup, count: u64, rows: &mut Rows<'_>) -> Result<()> {
         });
         rows.write(timed(row, times))
     };
-    check(row("MD5 of each key, as printed", SERIAL, 1), &mut || {
+    check(row(FIND_MD5, SERIAL, 1), &mut || {
         keys.iter().position(|key| Md5::digest(&key[..16]) == md5)
     })?;
     check(row("KMAC256 of each key", SERIAL, 1), &mut || secrets.iter().position(|key| key.id() == id))?;
     for (engine, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
-        check(row("KMAC256 of many keys side by side", engine, threads), &mut || {
+        check(row(FIND_KMAC, engine, threads), &mut || {
             side_by_side(setup, threads, &keys, &id)
         })?;
     }
     let index: HashMap<KeyId, usize> = secrets.iter().enumerate().map(|(i, key)| (key.id(), i)).collect();
-    check(row("an index of KMAC256 ids, made once", SERIAL, 1), &mut || index.get(&id).copied())
+    check(row("an index of KMAC256 ids, made once", SERIAL, 1), &mut || index.get(&id).copied())?;
+    device::one_set(setup, &keys, |scheme| row(scheme, "gpu", 0), rows)
 }
 
 /// How many ids a thread computes at once.

@@ -1,5 +1,6 @@
 //! Why a run cannot go on, in one line each.
 
+use crate::sefps::layout::Refused;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,12 @@ pub enum Error {
     /// A measured program did not do what it should.
     #[error("{0}")]
     Program(String),
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        Error::Program(format!("its own file is refused: {refused:?}"))
+    }
 }
 
 impl Error {

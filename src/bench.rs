@@ -12,7 +12,8 @@ use std::time::Duration;
 
 pub fn run(bench: Bench, verbosity: Verbosity) -> Outcome {
     let (experiments, args) = match bench {
-        Bench::Report { folder } => {
+        Bench::Report { folder, merge } => {
+            merge.iter().try_for_each(|file| phalanx_bench::merged::add(&folder, file)).map_err(failed)?;
             phalanx_bench::report::write(&folder).map_err(failed)?;
             return told(&folder, verbosity);
         }

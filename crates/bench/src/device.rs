@@ -53,7 +53,9 @@ impl DeviceHead {
     pub fn line(&self) -> String {
         let Self { name, kind, api, driver, multiprocessors, clock_mhz, .. } = self;
         let memory = self.memory as f64 / 1e9;
-        format!("{name}, {kind}, through {api} ({driver}), {multiprocessors} multiprocessors, {clock_mhz} MHz, {memory:.1} GB")
+        format!(
+            "{name}, {kind}, through {api} ({driver}), {multiprocessors} multiprocessors, {clock_mhz} MHz, {memory:.1} GB"
+        )
     }
 }
 
@@ -124,8 +126,11 @@ pub fn write<const N: usize>(
 
 /// The measure of the same without copies, by the device's own clock.
 pub fn kernel_only(measure: &str) -> String {
-    format!("{measure}, kernel only")
+    measure.to_owned() + KERNEL_ONLY
 }
+
+/// What ends the name of such a measure.
+pub const KERNEL_ONLY: &str = ", kernel only";
 
 #[cfg(test)]
 pub(crate) mod tests {

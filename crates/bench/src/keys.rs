@@ -58,9 +58,8 @@ fn rounds(setup: &Setup) -> usize {
 }
 
 fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
-    let printed = p5().printed(|v| {
-        v.experiment == "sizes" && v.program.as_deref() == Some("CPU") && v.case.bytes == Some(bytes)
-    });
+    let printed =
+        p5().printed(|v| v.experiment == "sizes" && v.program.as_deref() == Some("CPU") && v.case.bytes == Some(bytes));
     let row = |scheme: &str, engine: &str, threads: usize| Row {
         experiment: EXPERIMENT.into(),
         case: size.into(),
@@ -201,14 +200,10 @@ fn one_set(setup: &Setup, count: u64, rows: &mut Rows<'_>) -> Result<()> {
         });
         rows.write(timed(row, times))
     };
-    check(row(FIND_MD5, SERIAL, 1), &mut || {
-        keys.iter().position(|key| Md5::digest(&key[..16]) == md5)
-    })?;
+    check(row(FIND_MD5, SERIAL, 1), &mut || keys.iter().position(|key| Md5::digest(&key[..16]) == md5))?;
     check(row("KMAC256 of each key", SERIAL, 1), &mut || secrets.iter().position(|key| key.id() == id))?;
     for (engine, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
-        check(row(FIND_KMAC, engine, threads), &mut || {
-            side_by_side(setup, threads, &keys, &id)
-        })?;
+        check(row(FIND_KMAC, engine, threads), &mut || side_by_side(setup, threads, &keys, &id))?;
     }
     let index: HashMap<KeyId, usize> = secrets.iter().enumerate().map(|(i, key)| (key.id(), i)).collect();
     check(row("an index of KMAC256 ids, made once", SERIAL, 1), &mut || index.get(&id).copied())?;

@@ -11,6 +11,7 @@ pub mod head;
 pub mod hpc;
 pub mod keys;
 pub mod measure;
+pub mod merged;
 pub mod paper;
 pub mod peers;
 pub mod report;

@@ -217,7 +217,8 @@ impl Stream {
 
     /// Brings spans to the device, in ascending order.
     pub fn spans(&mut self, spans: &[Span]) -> Result<Spans> {
-        let mut made = Spans { buffer: self.buffer(spans.len() * SPAN_WORDS * 4)?, count: 0, blocks: 0, end: 0, keys: 0 };
+        let mut made =
+            Spans { buffer: self.buffer(spans.len() * SPAN_WORDS * 4)?, count: 0, blocks: 0, end: 0, keys: 0 };
         self.replace_spans(&mut made, spans)?;
         Ok(made)
     }

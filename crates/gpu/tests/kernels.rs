@@ -220,7 +220,7 @@ fn replaced(device: &Device) {
             stream.key_digests(64, KeyDigest::Md5, &label, &raw, &mut out).unwrap();
             let mut got = vec![0; short.len() * 16];
             stream.download(&out, 0, &mut got).unwrap();
-            let want: Vec<u8> = short.iter().flat_map(|key| <md5::Md5 as md5::Digest>::digest(key)).collect();
+            let want: Vec<u8> = short.iter().flat_map(<md5::Md5 as md5::Digest>::digest).collect();
             assert!(got == want, "{lens:?}, {key_len}: raw keys");
         }
     }

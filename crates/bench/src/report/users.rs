@@ -1,6 +1,7 @@
 //! P2's tables and figures.
 
-use super::{Cell, Figure, Section, Table, digits, gb_per_s, milliseconds};
+use super::{Cell, Figure, Section, Table, digits, gb_per_s, milliseconds, not_run, why_not};
+use crate::device::KERNEL_ONLY;
 use crate::row::Row;
 use crate::users::{AVERAGES, PRINTED};
 
@@ -58,16 +59,19 @@ fn speeds(rows: &[Row], shape: &str) -> Option<Section> {
     let mut cells = Vec::new();
     for (row, users) in rows.iter().zip(&users) {
         if let Some(speed) = row.gb_per_s {
-            // AES with keys of 128 bits stands in the table only.
-            if row.measure != PRINTED {
+            // AES with keys of 128 bits, tables and kernels alone stand in the table only.
+            let is_drawn =
+                row.measure != PRINTED && !row.measure.ends_with(KERNEL_ONLY) && !row.scheme.contains("T-tables");
+            if is_drawn {
                 figure.add(&line_name(row), false, users, speed);
             }
             cells.push(Cell { line: users, column: line_name(row), text: digits(speed) });
         }
     }
-    let text = "In memory. Lengths as in the paper, 35 to 150 KB; the same bytes by every scheme. Not run: GCS, GCNS and GNC, \
-                which need a device.";
-    Some(Section { title, text: text.into(), table: Table::pivot("users", cells), figure: Some(figure) })
+    let text = "In memory. Lengths as in the paper, 35 to 150 KB; the same bytes by every scheme. GCS, GCNS and GNC from host \
+                memory to host memory, or kernels alone.";
+    let text = text.to_owned() + &not_run(rows.iter().copied());
+    Some(Section { title, text, table: Table::pivot("users", cells), figure: Some(figure) })
 }
 
 fn averages(rows: &[Row]) -> Section {
@@ -75,7 +79,7 @@ fn averages(rows: &[Row]) -> Section {
     let lines: Vec<String> = rows.iter().map(|row| format!("{}, {}", line_name(row), shape_of(row))).collect();
     let mut cells = Vec::new();
     for (row, line) in rows.iter().zip(&lines) {
-        let text = gb_per_s(row).or_else(|| row.note.clone()).unwrap_or_default();
+        let text = gb_per_s(row).or_else(|| why_not(row).map(|_| "not run".into())).unwrap_or_default();
         cells.push(Cell { line, column: "measured: GB/s".into(), text });
         cells.extend(row.speedup.map(|s| Cell { line, column: "over 1 thread".into(), text: digits(s) }));
         for p in &row.printed {

@@ -182,7 +182,8 @@ impl<'a> Work<'a> {
             host[*start..start + data.len()].copy_from_slice(data);
         }
         // As much memory as any window needs.
-        let most = |len: fn(&Window) -> usize| windows.iter().max_by_key(|window| len(window)).expect("there are users");
+        let most =
+            |len: fn(&Window) -> usize| windows.iter().max_by_key(|window| len(window)).expect("there are users");
         let buffer = stream.buffer(most(|window| window.bytes.len()).bytes.len())?;
         let most_keys = &keys[most(|window| window.users.len()).users.clone()];
         let most_spans = &most(|window| window.spans.len()).spans;

@@ -5,8 +5,8 @@ use crate::failure::{Failure, Outcome, say};
 use crate::lanes;
 use etcetera::BaseStrategy;
 use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::{Dispatcher, Extent, Work};
-use phalanx_core::engine::{Bind, Engine, Job, Op, Unit, Verdicts};
+use phalanx_core::dispatcher::{Dispatcher, Extent, Share, Work};
+use phalanx_core::engine::{Bind, Buffer, Engine, Job, Op, Unit, Verdicts};
 use phalanx_core::key::{ContentKeys, SecretKey};
 use phalanx_core::output::{Existing, Output};
 use phalanx_core::{Error, Suite};
@@ -147,8 +147,17 @@ impl Work for Measurement {
         Extent { len: None, granule: CHUNK }
     }
 
-    fn job(&self, engine: &dyn Engine, len: usize) -> Result<Job, Error> {
-        let mut job = Job::new(Op::Open, Suite::default(), self.keys.clone(), engine.buffer(len)?);
+    fn suite(&self) -> Suite {
+        Suite::default()
+    }
+
+    fn room(&self, len: usize) -> usize {
+        len
+    }
+
+    fn job(&self, buf: Buffer) -> Job {
+        let chunks = buf.len() / CHUNK;
+        let mut job = Job::new(Op::Open, Suite::default(), self.keys.clone(), buf);
         let unit = |i: usize| Unit {
             key: 0,
             nonce: [i as u8; 16],
@@ -156,11 +165,11 @@ impl Work for Measurement {
             data: i * CHUNK..(i + 1) * CHUNK,
             tag: [0; 32],
         };
-        job.units = (0..len / CHUNK).map(unit).collect();
-        Ok(job)
+        job.units = (0..chunks).map(unit).collect();
+        job
     }
 
-    fn fill(&self, job: &mut Job) -> Result<bool, Error> {
+    fn fill(&self, job: &mut Job, _: Share) -> Result<bool, Error> {
         job.op = if job.op == Op::Seal { Op::Open } else { Op::Seal };
         STARTED.set(Some(Instant::now()));
         Ok(job.op == Op::Open || Instant::now() < self.end)

@@ -1,11 +1,13 @@
 //! Sealing and opening chunks and messages on the CPU: what lies where, and what goes to the kernels together.
 
 use crate::Suite;
-use crate::ctr_sha3::{self, Expanded};
+use crate::ctr_sha3::{self, Expanded, Head};
 use crate::engine::{Bind, Job, Nonce, Op, SLICE, Unit};
 use crate::gcm;
 use crate::key::ContentKeys;
+use phalanx_kernels::keccak::DIGEST;
 use phalanx_kernels::{aes, keccak};
+use subtle::ConstantTimeEq;
 
 /// The kernels in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,38 @@ pub fn run(levels: Levels, job: &mut Job) -> Vec<usize> {
         first = end;
     }
     failed
+}
+
+/// What is left to do of a job of suites 1 to 3 where the engine hashes the slices itself: `digests` has those of all
+/// units' slices, of the ciphertext, in their order. Sealing sets the tags. Opening returns the units that are not
+/// authentic, and decrypts nothing.
+///
+/// # Panics
+/// If there are more digests than slices, or fewer.
+pub fn tag(level: keccak::Level, job: &mut Job, digests: &[[u8; DIGEST]]) -> Vec<usize> {
+    if job.units.is_empty() {
+        return Vec::new();
+    }
+    let Job { buf, units, keys, .. } = &*job;
+    let head = |unit: &Unit| Head {
+        mac: keys[unit.key as usize].mac(),
+        nonce: unit.nonce,
+        bound: match &unit.bind {
+            Bind::Chunk { index, last } => Bound::Chunk { index: *index, last: *last },
+            Bind::Message { ad } => Bound::Message { ad: &buf[ad.clone()] },
+        },
+        len: unit.data.len(),
+    };
+    let mut tags = vec![[0; 32]; units.len()];
+    ctr_sha3::tags(level, &units.iter().map(head).collect::<Vec<_>>(), digests, |i, tag| tags[i] = *tag);
+    let units = job.units.iter_mut().zip(&tags).enumerate();
+    match job.op {
+        Op::Seal => {
+            units.for_each(|(_, (unit, tag))| unit.tag = *tag);
+            Vec::new()
+        }
+        Op::Open => units.filter(|(_, (unit, tag))| !bool::from(unit.tag.ct_eq(&tag[..]))).map(|(i, _)| i).collect(),
+    }
 }
 
 /// The units' parts of the buffer.

@@ -28,19 +28,61 @@ impl<'a> Expanded<'a> {
     }
 }
 
-/// What the pieces' KMACs have in common.
-fn label(pieces: &[Piece<'_>]) -> &'static Label {
+/// What the KMACs of chunks, or of messages, have in common.
+fn label(bound: Bound<'_>) -> &'static Label {
     static CHUNK: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 chunk"));
     static MESSAGE: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 message"));
-    match pieces[0].bound {
+    match bound {
         Bound::Chunk { .. } => &CHUNK,
         Bound::Message { .. } => &MESSAGE,
     }
 }
 
+/// What a tag authenticates, but for the digests of the slices.
+#[derive(Clone, Copy)]
+pub(crate) struct Head<'a> {
+    pub mac: &'a [u8; 32],
+    pub nonce: Nonce,
+    pub bound: Bound<'a>,
+    /// The length of the data.
+    pub len: usize,
+}
+
+impl<'a> Head<'a> {
+    fn of(keys: &[Expanded<'a>], piece: &Piece<'a>) -> Self {
+        Self { mac: keys[piece.key].mac, nonce: piece.nonce, bound: piece.bound, len: piece.data.len() }
+    }
+
+    /// What a message's associated data give to hash.
+    fn associated_data(&self) -> Option<&'a [u8]> {
+        associated_data(self.bound)
+    }
+
+    fn slices(&self) -> usize {
+        self.len.div_ceil(SLICE)
+    }
+}
+
+/// The tags that belong to all slices' digests, which were computed elsewhere. Calls `each` with every one, in any order.
+pub(crate) fn tags(level: keccak::Level, heads: &[Head<'_>], digests: &[[u8; DIGEST]], each: impl FnMut(usize, &Tag)) {
+    let mut scratch = Scratch::new(heads.iter().copied());
+    assert_eq!(digests.len(), heads.iter().map(Head::slices).sum(), "a digest for each slice");
+    let (mut of_ads, mut digests) = (Vec::<usize>::new(), digests.iter());
+    let mut places = scratch.places.iter();
+    for head in heads {
+        of_ads.extend(head.associated_data().and_then(|_| places.next()).copied());
+        for (place, digest) in places.by_ref().zip(digests.by_ref()).take(head.slices()) {
+            scratch.bytes[*place..][..DIGEST].copy_from_slice(digest);
+        }
+    }
+    let ads = heads.iter().filter_map(Head::associated_data);
+    keccak::sha3_256_each(level, ads, |i, digest| scratch.bytes[of_ads[i]..][..DIGEST].copy_from_slice(digest));
+    scratch.tags(level, heads[0].bound, each);
+}
+
 /// Seals or opens all pieces in place, side by side. Calls `fail` with those that are not authentic, in ascending order.
 pub(crate) fn run(levels: Levels, op: Op, keys: &[Expanded], pieces: &mut [Piece<'_>], fail: impl FnMut(usize)) {
-    let mut scratch = Scratch::new(keys, pieces);
+    let mut scratch = Scratch::new(pieces.iter().map(|piece| Head::of(keys, piece)));
     scratch.digest(levels, op, keys, pieces);
     scratch.finish(levels, op, pieces, fail, |piece| {
         aes::ctr_xor(levels.aes, &keys[piece.key].schedule, &piece.nonce, piece.data);
@@ -62,8 +104,8 @@ pub(crate) fn run_wide(
     let counters: Vec<Nonce> = (0..threads).map(|i| counter_after(&piece.nonce, (i * part / BLOCK) as u64)).collect();
 
     let pieces = std::slice::from_mut(piece);
-    let mut scratch = Scratch::new(keys, pieces);
-    if let Some(ad) = associated_data(&pieces[0]) {
+    let mut scratch = Scratch::new(pieces.iter().map(|piece| Head::of(keys, piece)));
+    if let Some(ad) = associated_data(pieces[0].bound) {
         let place = scratch.places.remove(0);
         scratch.bytes[place..place + DIGEST].copy_from_slice(&keccak::sha3_256(ad));
     }
@@ -89,8 +131,8 @@ pub(crate) fn run_wide(
 }
 
 /// What a message's associated data give to hash.
-fn associated_data<'a>(piece: &Piece<'a>) -> Option<&'a [u8]> {
-    match piece.bound {
+fn associated_data(bound: Bound<'_>) -> Option<&[u8]> {
+    match bound {
         Bound::Message { ad } if !ad.is_empty() => Some(ad),
         _ => None,
     }
@@ -124,23 +166,22 @@ struct Scratch {
 
 impl Scratch {
     /// All but the digests.
-    fn new(keys: &[Expanded], pieces: &[Piece<'_>]) -> Self {
+    fn new<'a>(heads: impl ExactSizeIterator<Item = Head<'a>> + Clone) -> Self {
         /// The longest that stands before the slices' digests: key, nonce, and the digest of associated data.
         const PREFIX: usize = RATE + size_of::<Nonce>() + DIGEST;
-        let slices = |piece: &Piece| piece.data.len().div_ceil(SLICE);
-        let digests: usize = pieces.iter().map(slices).sum();
+        let (count, digests) = (heads.len(), heads.clone().map(|head| head.slices()).sum::<usize>());
         let mut scratch = Self {
             // Enough, so that it does not move and leave keys behind.
-            bytes: Vec::with_capacity(pieces.len() * PREFIX + digests * DIGEST),
-            messages: Vec::with_capacity(pieces.len()),
-            places: Vec::with_capacity(pieces.len() + digests),
+            bytes: Vec::with_capacity(count * PREFIX + digests * DIGEST),
+            messages: Vec::with_capacity(count),
+            places: Vec::with_capacity(count + digests),
         };
-        for piece in pieces {
+        for head in heads {
             let start = scratch.bytes.len();
             scratch.bytes.resize(start + RATE, 0);
-            keccak::key_block(keys[piece.key].mac, scratch.bytes.last_chunk_mut().expect("a block"));
-            scratch.bytes.extend_from_slice(&piece.nonce);
-            match piece.bound {
+            keccak::key_block(head.mac, scratch.bytes.last_chunk_mut().expect("a block"));
+            scratch.bytes.extend_from_slice(&head.nonce);
+            match head.bound {
                 Bound::Chunk { index, last } => {
                     scratch.bytes.extend_from_slice(&index.to_le_bytes());
                     scratch.bytes.push(u8::from(last));
@@ -148,7 +189,7 @@ impl Scratch {
                 Bound::Message { ad: [] } => scratch.bytes.extend_from_slice(&EMPTY),
                 Bound::Message { .. } => scratch.leave_room(1),
             }
-            scratch.leave_room(slices(piece));
+            scratch.leave_room(head.slices());
             scratch.messages.push(start..scratch.bytes.len());
         }
         scratch
@@ -163,13 +204,20 @@ impl Scratch {
     /// Fills in the digests of associated data and slices. In sealing the slices are encrypted first.
     fn digest(&mut self, levels: Levels, op: Op, keys: &[Expanded], pieces: &mut [Piece<'_>]) {
         let inputs = pieces.iter_mut().flat_map(|piece| {
-            let ad = associated_data(piece);
+            let ad = associated_data(piece.bound);
             let key = (op == Op::Seal).then_some(&keys[piece.key].schedule);
             ad.into_iter().chain(slices(levels, key, &piece.nonce, piece.data))
         });
         keccak::sha3_256_each(levels.keccak, inputs, |i, digest| {
             self.bytes[self.places[i]..][..DIGEST].copy_from_slice(digest);
         });
+    }
+
+    /// Computes the tags, all of them of chunks or all of messages, as one of them is.
+    fn tags(&self, level: keccak::Level, bound: Bound<'_>, each: impl FnMut(usize, &Tag)) {
+        let label = label(bound);
+        let inputs = self.messages.iter().map(|message| (label.unkeyed(), &self.bytes[message.clone()]));
+        keccak::kmac256_each(level, inputs, each);
     }
 
     /// Computes the tags. In opening compares them, and decrypts what is authentic.
@@ -181,10 +229,8 @@ impl Scratch {
         mut fail: impl FnMut(usize),
         decrypt: impl Fn(&mut Piece<'_>),
     ) {
-        let label = label(pieces);
-        let inputs = self.messages.iter().map(|message| (label.unkeyed(), &self.bytes[message.clone()]));
         let mut passed = vec![true; pieces.len()];
-        keccak::kmac256_each(levels.keccak, inputs, |i, tag: &Tag| match op {
+        self.tags(levels.keccak, pieces[0].bound, |i, tag| match op {
             Op::Seal => pieces[i].tag.copy_from_slice(tag),
             Op::Open => passed[i] = pieces[i].tag[..].ct_eq(tag).into(),
         });

@@ -6,6 +6,7 @@
 use crate::Suite;
 use crate::key::ContentKeys;
 use crate::message::{self, Message};
+use std::any::Any;
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
@@ -111,7 +112,7 @@ impl Verdicts {
     }
 }
 
-/// An engine could not run a job, whose input is as it was.
+/// An engine could not run a job, whose input is as it was. It is then taken for broken, and not asked again.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("engine {engine} failed: {reason}")]
 pub struct Fault {
@@ -138,7 +139,8 @@ pub struct EngineInfo {
     pub largest_job: usize,
 }
 
-/// Where the work runs: seals and opens jobs in place. `run` is called from as many threads as it has lanes.
+/// Where the work runs: seals and opens jobs in place. `run` is called from as many threads as it has lanes, or from more
+/// where it takes over for an engine that failed.
 pub trait Engine: Send + Sync {
     /// What the engine is.
     fn info(&self) -> &EngineInfo;
@@ -148,7 +150,7 @@ pub trait Engine: Send + Sync {
 
     /// Runs a job. After sealing, every unit holds ciphertext and its tag; after opening, plaintext, but for the units
     /// that the verdicts name, whose bytes are then of no use and are wiped by the dispatcher.
-    /// On a fault the input is as it was.
+    /// On a fault the input is as it was. The buffer may be of any engine's making.
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault>;
 
     /// Seals or opens messages in the caller's memory, with the nonces that they have; none is shorter than nonce and tag.
@@ -163,7 +165,7 @@ pub trait Engine: Send + Sync {
 }
 
 /// Memory that an engine made for jobs.
-pub trait Memory: Send {
+pub trait Memory: Any + Send {
     /// The whole of it.
     fn bytes(&self) -> &[u8];
     /// The whole of it, to write to.
@@ -185,6 +187,11 @@ impl Buffer {
         let storage = vec![0u8; len + PAGE - 1];
         let start = storage.as_ptr().align_offset(PAGE);
         Self::new(Paged { storage, used: start..start + len })
+    }
+
+    /// The memory, if it is of this kind: for the engine that made it.
+    pub fn memory_mut<M: Memory>(&mut self) -> Option<&mut M> {
+        (&mut *self.0 as &mut dyn Any).downcast_mut()
     }
 }
 

@@ -4,8 +4,8 @@
 //! taken, or given, in order under a lock; the work between goes on in parallel all the same.
 
 use crate::disk::Disk;
-use crate::dispatcher::{Dispatcher, Extent, Work};
-use crate::engine::{Bind, Engine, Job, Op, Unit, Verdicts};
+use crate::dispatcher::{Dispatcher, Extent, Share, Work};
+use crate::engine::{Bind, Buffer, Job, Op, Unit, Verdicts};
 use crate::header::{Header, read_full};
 use crate::key::{ContentKeys, FileKeys};
 use crate::layout::Layout;
@@ -235,6 +235,10 @@ struct StreamOut<'a> {
 impl Work for Transfer<'_> {
     type Error = Error;
 
+    fn suite(&self) -> Suite {
+        self.suite
+    }
+
     fn extent(&self) -> Extent {
         let len = match &self.input {
             Input::File { layout, .. } => Some(layout.plaintext_len()),
@@ -243,16 +247,19 @@ impl Work for Transfer<'_> {
         Extent { len, granule: self.chunk_len() }
     }
 
-    fn job(&self, engine: &dyn Engine, len: usize) -> Result<Job> {
+    fn room(&self, len: usize) -> usize {
         let chunks = len.div_ceil(self.chunk_len()).max(1);
-        let room = self.header_room() + len + chunks * (self.stride() - self.chunk_len());
-        Ok(Job::new(self.op, self.suite, self.keys.clone(), engine.buffer(room)?))
+        self.header_room() + len + chunks * (self.stride() - self.chunk_len())
     }
 
-    fn fill(&self, job: &mut Job) -> Result<bool> {
+    fn job(&self, buf: Buffer) -> Job {
+        Job::new(self.op, self.suite, self.keys.clone(), buf)
+    }
+
+    fn fill(&self, job: &mut Job, share: Share) -> Result<bool> {
         job.units.clear();
         match &self.input {
-            Input::File { file, layout, next } => self.fill_from_file(job, file, layout, next)?,
+            Input::File { file, layout, next } => self.fill_from_file(job, file, layout, next, share)?,
             Input::Stream { stream, .. } => self.fill_from_stream(job, &mut lock(stream))?,
         }
         if self.op == Op::Seal {
@@ -344,10 +351,19 @@ impl Transfer<'_> {
         (&job.buf[..job.units.last().map_or(0, |unit| unit.data.end)], first * self.chunk_len() as u64)
     }
 
-    fn fill_from_file(&self, job: &mut Job, file: &File, layout: &Layout, next: &AtomicU64) -> Result<()> {
+    fn fill_from_file(
+        &self,
+        job: &mut Job,
+        file: &File,
+        layout: &Layout,
+        next: &AtomicU64,
+        share: Share,
+    ) -> Result<()> {
         let capacity = self.capacity(job) as u64;
-        let first = next.fetch_add(capacity, Ordering::Relaxed);
-        for index in first..layout.chunks().min(first + capacity) {
+        let end = |first: u64| first + share.of(layout.chunks() - first).min(capacity).min(layout.chunks() - first);
+        let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |first| Some(end(first)));
+        let first = taken.unwrap_or_else(|first| first);
+        for index in first..end(first) {
             let unit = self.unit(job, index, layout.is_last(index), layout.data_len(index));
             job.units.push(unit);
         }

@@ -6,6 +6,7 @@ use crate::Suite;
 use crate::chunk::{Bound, Keys, Levels, Piece};
 use crate::engine::{Bind, Engine, Fault, Job, Op, Unit, Verdicts};
 use crate::key::{ContentKeys, SecretKey};
+use phalanx_kernels::aes::BLOCK;
 use phalanx_kernels::keccak;
 use std::{fmt, ptr};
 
@@ -131,13 +132,16 @@ pub(crate) fn by_jobs<E: Engine + ?Sized>(
 /// A copy of the messages, each behind its associated data.
 fn job<E: Engine + ?Sized>(engine: &E, op: Op, suite: Suite, messages: &[Message<'_>]) -> Result<Job, Fault> {
     let (which, keys) = derive(keccak::Level::detect(), suite, messages);
-    let len = messages.iter().map(|m| m.ad.len() + m.data.len() - suite.overhead()).sum();
+    // Devices like data that begin with a whole block.
+    let start = |at: usize, message: &Message| (at + message.ad.len()).next_multiple_of(BLOCK);
+    let len = messages.iter().fold(0, |at, m| start(at, m) + m.data.len() - suite.overhead());
     let mut job = Job::new(op, suite, keys.into(), engine.buffer(len)?);
     let mut at = 0;
     for (message, key) in messages.iter().zip(which) {
         let (head, data) = message.data.split_at(suite.overhead());
-        let ad = at..at + message.ad.len();
-        let range = ad.end..ad.end + data.len();
+        let start = start(at, message);
+        let ad = start - message.ad.len()..start;
+        let range = start..start + data.len();
         job.buf[ad.clone()].copy_from_slice(message.ad);
         job.buf[range.clone()].copy_from_slice(data);
         at = range.end;

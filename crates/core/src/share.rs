@@ -1,11 +1,11 @@
 //! Sharing a batch of messages among the lanes of a dispatcher, all or nothing.
 //!
 //! Each lane takes from what is left, large parts first and smaller ones towards the end, so that all end together. What an
-//! engine could not do is left for another one; if none could, what was done is undone.
+//! engine could not do another one does; if none could, what was done is undone.
 
 use crate::chunk::Levels;
-use crate::dispatcher::Dispatcher;
-use crate::engine::{Engine, Fault, Op, Verdicts};
+use crate::dispatcher::{Dispatcher, Member};
+use crate::engine::{Op, Verdicts};
 use crate::message::{self, Message, front};
 use crate::{Error, Result, Suite};
 use std::ops::Range;
@@ -30,8 +30,8 @@ pub(crate) fn share(
     messages: &mut [Message<'_>],
     prepare: &Prepare<'_>,
 ) -> Result<Verdicts> {
-    let lanes: Vec<_> = dispatcher.lanes().iter().filter(|engine| engine.info().suites.contains(&suite)).collect();
-    let Some(widest) = lanes.iter().max_by_key(|engine| engine.info().lanes) else { return Err(no_engine(suite)) };
+    let lanes = dispatcher.lanes(suite)?;
+    let widest = lanes.iter().max_by_key(|member| member.engine.info().lanes).expect("there are lanes");
     let mut unfit = Vec::new();
     for (index, message) in messages.iter_mut().enumerate() {
         if let Some(reason) = misfit(suite, message) {
@@ -50,25 +50,25 @@ pub(crate) fn share(
     let (parts, long) = divide(messages, |message| misfit(suite, message).is_some(), is_long);
     let cost = parts.iter().map(|part| self::cost(part.messages)).sum();
     let state = State { parts, cost, done: Vec::new(), failed: unfit, error: None };
-    let run = Run { op, suite, prepare, lanes: lanes.len(), state: Mutex::new(state) };
+    let run = Run { dispatcher, op, suite, prepare, lanes: lanes.len(), state: Mutex::new(state) };
 
     for part in long {
-        run.part(&***widest, part, widest.info().lanes);
+        run.part(widest, part, true);
     }
     // The calling thread is a lane too: a small batch starts no thread.
     let able: Vec<_> = thread::scope(|scope| {
         let run = &run;
-        let start = |engine| thread::Builder::new().spawn_scoped(scope, move || (engine, run.lane(engine)));
+        let start = |member| thread::Builder::new().spawn_scoped(scope, move || (member, run.lane(member)));
         // Where the system gives no more threads, those that there are do the work.
-        let others: Vec<_> = lanes[1..useful].iter().map_while(|engine| start(&***engine).ok()).collect();
-        let mine = (&**lanes[0], run.lane(&**lanes[0]));
+        let others: Vec<_> = lanes[1..useful].iter().map_while(|member| start(*member).ok()).collect();
+        let mine = (lanes[0], run.lane(lanes[0]));
         let others = others.into_iter().map(|lane| lane.join().unwrap_or_else(|cause| panic::resume_unwind(cause)));
         iter::once(mine).chain(others).collect()
     });
     // What a lane gave back after the others had ended.
-    for (engine, able) in able {
+    for (member, able) in able {
         if able {
-            run.lane(engine);
+            run.lane(member);
         }
     }
 
@@ -80,10 +80,6 @@ pub(crate) fn share(
     let State { done, failed, error, .. } = state;
     undo(op, suite, messages, done, &failed);
     Err(error.expect("something was left because of it"))
-}
-
-fn no_engine(suite: Suite) -> Error {
-    Fault { engine: "of any kind".into(), reason: format!("none has {}", suite.name()) }.into()
 }
 
 /// Why the message cannot be one of the suite.
@@ -129,6 +125,7 @@ fn divide<'q, 'm>(
 }
 
 struct Run<'r, 'q, 'm> {
+    dispatcher: &'r Dispatcher,
     op: Op,
     suite: Suite,
     prepare: &'r Prepare<'r>,
@@ -148,10 +145,10 @@ struct State<'q, 'm> {
 }
 
 impl<'q, 'm> Run<'_, 'q, 'm> {
-    /// Works until nothing is left. Returns whether the engine is able to.
-    fn lane(&self, engine: &dyn Engine) -> bool {
-        while let Some(part) = self.take(engine.info().preferred_job) {
-            if !self.part(engine, part, 1) {
+    /// Works until nothing is left. Returns whether the engine, or one that took over, is able to.
+    fn lane(&self, member: &Member) -> bool {
+        while let Some(part) = self.take(member.engine.info().preferred_job) {
+            if !self.part(member, part, false) {
                 return false;
             }
         }
@@ -171,11 +168,17 @@ impl<'q, 'm> Run<'_, 'q, 'm> {
         Some(Part { first, messages })
     }
 
-    /// Seals or opens a part, or gives it back. Returns whether the engine could.
-    fn part(&self, engine: &dyn Engine, part: Part<'q, 'm>, threads: usize) -> bool {
+    /// Seals or opens a part, or gives it back. Returns whether an engine could. With `wide`, all its threads work on it.
+    fn part(&self, member: &Member, part: Part<'q, 'm>, wide: bool) -> bool {
         let Part { first, messages } = part;
         let prepared = (self.prepare)(first, messages);
-        let run = prepared.and_then(|()| Ok(engine.messages(self.op, self.suite, messages, threads)?));
+        let run = prepared.and_then(|()| {
+            let (verdicts, _) = self.dispatcher.by_turns(member, self.suite, |engine| {
+                let threads = if wide { engine.info().lanes } else { 1 };
+                engine.messages(self.op, self.suite, messages, threads)
+            })?;
+            Ok(verdicts)
+        });
         if let Ok(verdicts) = &run {
             verdicts.failed().iter().for_each(|&i| messages[i].data.fill(0));
         }

@@ -135,9 +135,6 @@ pub enum Direction {
     Decrypt,
 }
 
-/// The words that describe a span to a kernel.
-const SPAN_WORDS: usize = 8;
-
 /// Keys on a device, expanded on the host in time that does not depend on them.
 #[derive(Debug)]
 pub struct RoundKeys {
@@ -185,26 +182,28 @@ pub struct Users {
 impl Stream {
     /// Brings keys to the device: at least one, all of 16, of 24 or of 32 bytes.
     pub fn round_keys(&mut self, keys: &[&[u8]], direction: Direction) -> Result<RoundKeys> {
-        let (words, rounds) = self.expand(keys, direction)?;
-        let buffer = self.buffer_of_words(&words)?;
-        Ok(RoundKeys { buffer, direction, rounds, count: keys.len() as u32 })
+        self.round_keys_again(keys, direction, None)
     }
 
-    /// Brings other keys to the place of those, for the same direction.
-    pub fn replace_round_keys(&mut self, old: &mut RoundKeys, keys: &[&[u8]]) -> Result<()> {
-        let (words, rounds) = self.expand(keys, old.direction)?;
-        self.rewrite_words(&mut old.buffer, &words)?;
-        (old.rounds, old.count) = (rounds, keys.len() as u32);
-        Ok(())
-    }
-
-    fn expand(&self, keys: &[&[u8]], direction: Direction) -> Result<(Zeroizing<Vec<u32>>, u32)> {
+    /// The same in the memory of others, where there is room: nothing waits for memory then.
+    pub fn round_keys_again(
+        &mut self,
+        keys: &[&[u8]],
+        direction: Direction,
+        old: Option<RoundKeys>,
+    ) -> Result<RoundKeys> {
         let len = self.key_len(keys)?;
         let mut words = Zeroizing::new(Vec::with_capacity(keys.len() * KEY_WORDS));
         for key in keys {
             words.extend_from_slice(&*Zeroizing::new(schedule::expand(key, direction == Direction::Decrypt)));
         }
-        Ok((words, len as u32 / 4 + 6))
+        let buffer = self.buffer_of_words(&words, old.map(|old| old.buffer))?;
+        Ok(RoundKeys { buffer, direction, rounds: len as u32 / 4 + 6, count: keys.len() as u32 })
+    }
+
+    /// Overwrites keys with zeros, as soon as all that was given before is done.
+    pub(crate) fn zero_round_keys(&mut self, keys: &RoundKeys) -> Result<()> {
+        self.zero(&keys.buffer, keys.buffer.len())
     }
 
     fn key_len(&self, keys: &[&[u8]]) -> Result<usize> {
@@ -217,16 +216,13 @@ impl Stream {
 
     /// Brings spans to the device, in ascending order.
     pub fn spans(&mut self, spans: &[Span]) -> Result<Spans> {
-        let mut made =
-            Spans { buffer: self.buffer(spans.len() * SPAN_WORDS * 4)?, count: 0, blocks: 0, end: 0, keys: 0 };
-        self.replace_spans(&mut made, spans)?;
-        Ok(made)
+        self.spans_again(spans, None)
     }
 
-    /// Brings other spans to the place of those, in ascending order.
-    pub fn replace_spans(&mut self, old: &mut Spans, spans: &[Span]) -> Result<()> {
+    /// The same in the memory of others, where there is room.
+    pub fn spans_again(&mut self, spans: &[Span], old: Option<Spans>) -> Result<Spans> {
         let (mut blocks, mut end, mut keys) = (0, 0, 0);
-        let mut words = Vec::with_capacity(spans.len() * SPAN_WORDS);
+        let mut words = Vec::with_capacity(spans.len() * 8);
         for span in spans {
             if !span.at.is_multiple_of(ALIGN) || span.at < end || span.key == u32::MAX {
                 return self.device().refuse("spans start at multiples of 16 and do not overlap");
@@ -248,43 +244,36 @@ impl Stream {
         if spans.len() > 1 << 24 {
             return self.device().refuse("more than 2^24 spans");
         }
-        // Should the copy fail, nothing of what it left there may be run.
-        old.count = 0;
-        self.rewrite_words(&mut old.buffer, &words)?;
-        (old.count, old.blocks, old.end, old.keys) = (spans.len() as u32, blocks, end, keys);
-        Ok(())
+        let buffer = self.buffer_of_words(&words, old.map(|old| old.buffer))?;
+        Ok(Spans { buffer, count: spans.len() as u32, blocks, end, keys })
     }
 
     /// Brings users to the device: a span each, and the keys that the spans name.
     pub fn users(&mut self, spans: &[Span], keys: &[&[u8]]) -> Result<Users> {
-        let mut made = Users {
-            spans: self.spans(&[])?,
-            raw: self.buffer(keys.len() * 32)?,
-            round_keys: self.buffer(spans.len() * KEY_WORDS * 4)?,
-            key_words: 0,
-        };
-        self.replace_users(&mut made, spans, keys)?;
-        Ok(made)
+        self.users_again(spans, keys, None)
     }
 
-    /// Brings other users to the place of those.
-    pub fn replace_users(&mut self, old: &mut Users, spans: &[Span], keys: &[&[u8]]) -> Result<()> {
+    /// The same in the memory of others, where there is room.
+    pub fn users_again(&mut self, spans: &[Span], keys: &[&[u8]], old: Option<Users>) -> Result<Users> {
         let len = self.key_len(keys)?;
         let mut raw = Zeroizing::new(vec![0u8; keys.len() * 32]);
         for (to, key) in raw.chunks_mut(32).zip(keys) {
             to[..len].copy_from_slice(key);
         }
-        if spans.iter().any(|span| span.key as usize >= keys.len()) {
+        let (old_spans, old_raw, old_round_keys) = match old {
+            Some(old) => (Some(old.spans), Some(old.raw), Some(old.round_keys)),
+            None => (None, None, None),
+        };
+        let spans = self.spans_again(spans, old_spans)?;
+        if spans.keys as usize > keys.len() {
             return self.device().refuse("a user's key is not there");
         }
-        // Should a copy fail, nothing of what it left there may be run.
-        old.spans.count = 0;
-        self.rewrite(&mut old.raw, &raw)?;
-        if spans.len() * KEY_WORDS * 4 > old.round_keys.len() {
-            old.round_keys = self.buffer(spans.len() * KEY_WORDS * 4)?;
-        }
-        old.key_words = len as u32 / 4;
-        self.replace_spans(&mut old.spans, spans)
+        let room = spans.count as usize * KEY_WORDS * 4;
+        let round_keys = match old_round_keys.filter(|old| old.len() >= room) {
+            Some(old) => old,
+            None => self.buffer(room)?,
+        };
+        Ok(Users { spans, raw: self.buffer_again(&raw, old_raw)?, round_keys, key_words: len as u32 / 4 })
     }
 
     /// AES-CTR of a range of the data, which begins at a multiple of 16: `counter` is its first block's.

@@ -1,6 +1,6 @@
 //! Devices through NVIDIA's driver, which is loaded at run time. It compiles the PTX of this crate for its device.
 
-use crate::driver::{Api, Argument, DeviceInfo, Driver, Kind, Launch, MarkId, MemoryId, PinnedId, StreamId};
+use crate::driver::{Api, Argument, DeviceInfo, Driver, Kind, Launch, MarkId, MemoryId, PinnedId, StreamId, poll};
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
 use cudarc::driver::result::{self, DriverError, ctx, event, stream};
@@ -70,6 +70,8 @@ pub(crate) struct Cuda {
     device: sys::CUdevice,
     context: sys::CUcontext,
     loaded: Mutex<Loaded>,
+    /// All streams: memory is freed when they have no work left.
+    streams: Mutex<Vec<StreamId>>,
 }
 
 #[derive(Default)]
@@ -91,11 +93,36 @@ impl Cuda {
         let device = result::device::get(info.index as i32).map_err(failed)?;
         // SAFETY: the device was given by the driver; the context is released on drop.
         let context = unsafe { result::primary_ctx::retain(device) }.map_err(failed)?;
-        Ok(Self { info, device, context, loaded: Mutex::default() })
+        Ok(Self { info, device, context, loaded: Mutex::default(), streams: Mutex::default() })
     }
 
     fn failed(&self, what: &'static str) -> impl Fn(DriverError) -> Error {
-        move |error| self.info.error(Reason::Failed(what, text(error)))
+        move |error| {
+            let reason = if is_final(error) { Reason::Lost } else { Reason::Failed };
+            self.info.error(reason(what, text(error)))
+        }
+    }
+
+    /// Waits for what all streams have been given so far.
+    fn finish_all(&self, limit: Duration) -> Result<()> {
+        // Held, so that none is destroyed meanwhile.
+        for stream in self.streams().iter() {
+            let mark = event_of(self.mark(*stream)?);
+            // SAFETY: the event was made just now.
+            let over = poll(limit, || match unsafe { sys::cuEventQuery(mark) } {
+                CUresult::CUDA_ERROR_NOT_READY => None,
+                done => Some(done.result()),
+            });
+            let Some(done) = over else { return Err(self.info.error(Reason::TimedOut(limit))) };
+            // SAFETY: it is over, and not used again.
+            let _ = unsafe { event::destroy(mark) };
+            done.map_err(self.failed("running a kernel"))?;
+        }
+        self.enter()
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Vec<StreamId>> {
+        self.streams.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn out_of_memory(&self, what: &'static str, len: usize) -> impl Fn(DriverError) -> Error {
@@ -149,6 +176,32 @@ impl Cuda {
     }
 }
 
+/// Whether the context is of no use any more: errors of kernels stay with it, and so does a device that went away.
+fn is_final(error: DriverError) -> bool {
+    use CUresult::*;
+    matches!(
+        error.0,
+        CUDA_ERROR_DEINITIALIZED
+            | CUDA_ERROR_DEVICE_UNAVAILABLE
+            | CUDA_ERROR_NO_DEVICE
+            | CUDA_ERROR_INVALID_CONTEXT
+            | CUDA_ERROR_ECC_UNCORRECTABLE
+            | CUDA_ERROR_NVLINK_UNCORRECTABLE
+            | CUDA_ERROR_ILLEGAL_ADDRESS
+            | CUDA_ERROR_LAUNCH_TIMEOUT
+            | CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | CUDA_ERROR_ASSERT
+            | CUDA_ERROR_HARDWARE_STACK_ERROR
+            | CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | CUDA_ERROR_MISALIGNED_ADDRESS
+            | CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | CUDA_ERROR_INVALID_PC
+            | CUDA_ERROR_LAUNCH_FAILED
+            | CUDA_ERROR_SYSTEM_NOT_READY
+            | CUDA_ERROR_UNKNOWN
+    )
+}
+
 fn stream_of(stream: StreamId) -> sys::CUstream {
     stream.0 as sys::CUstream
 }
@@ -182,15 +235,13 @@ unsafe impl Driver for Cuda {
         unsafe { result::malloc_sync(len) }.map(MemoryId).map_err(self.out_of_memory("allocating", len))
     }
 
-    unsafe fn free(&self, memory: MemoryId, len: usize) {
-        if self.enter().is_ok() {
-            let _ = ctx::synchronize();
-            // SAFETY: the caller's promise; no work is left that uses the memory.
-            unsafe {
-                let _ = result::memset_d8_sync(memory.0, 0, len);
-                let _ = ctx::synchronize();
-                let _ = result::free_sync(memory.0);
-            }
+    unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()> {
+        // The calls below wait for the whole context, without a limit.
+        self.finish_all(limit)?;
+        // SAFETY: the caller's promise; no work is left that uses the memory.
+        unsafe {
+            let _ = result::memset_d8_sync(memory.0, 0, len);
+            result::free_sync(memory.0).map_err(self.failed("freeing memory"))
         }
     }
 
@@ -214,16 +265,16 @@ unsafe impl Driver for Cuda {
     fn stream(&self) -> Result<StreamId> {
         self.enter()?;
         let made = stream::create(stream::StreamKind::NonBlocking).map_err(self.failed("opening a stream"))?;
-        Ok(StreamId(made as u64))
+        let stream = StreamId(made as u64);
+        self.streams().push(stream);
+        Ok(stream)
     }
 
     unsafe fn free_stream(&self, stream: StreamId) {
+        self.streams().retain(|other| *other != stream);
         if self.enter().is_ok() {
             // SAFETY: the caller's promise.
-            unsafe {
-                let _ = stream::synchronize(stream_of(stream));
-                let _ = stream::destroy(stream_of(stream));
-            }
+            let _ = unsafe { stream::destroy(stream_of(stream)) };
         }
     }
 
@@ -252,6 +303,36 @@ unsafe impl Driver for Cuda {
         started.and(finished).map_err(self.failed("copying from the device"))
     }
 
+    unsafe fn start_upload(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        from: *const u8,
+        len: usize,
+    ) -> Result<()> {
+        self.enter()?;
+        // SAFETY: the caller's promise.
+        unsafe { sys::cuMemcpyHtoDAsync_v2(memory.0 + at as u64, from.cast(), len, stream_of(stream)) }
+            .result()
+            .map_err(self.failed("copying to the device"))
+    }
+
+    unsafe fn start_download(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<()> {
+        self.enter()?;
+        // SAFETY: the caller's promise.
+        unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), memory.0 + at as u64, len, stream_of(stream)) }
+            .result()
+            .map_err(self.failed("copying from the device"))
+    }
+
     unsafe fn copy(&self, stream: StreamId, from: MemoryId, to: MemoryId, len: usize) -> Result<()> {
         self.enter()?;
         // SAFETY: the caller's promise.
@@ -277,10 +358,17 @@ unsafe impl Driver for Cuda {
             .map_err(self.failed("starting a kernel"))
     }
 
-    fn finish(&self, stream: StreamId) -> Result<()> {
+    fn finish(&self, stream: StreamId, limit: Duration) -> Result<()> {
         self.enter()?;
         // SAFETY: the stream is ours.
-        unsafe { stream::synchronize(stream_of(stream)) }.map_err(self.failed("running a kernel"))
+        let over = poll(limit, || match unsafe { sys::cuStreamQuery(stream_of(stream)) } {
+            CUresult::CUDA_ERROR_NOT_READY => None,
+            done => Some(done.result()),
+        });
+        match over {
+            Some(done) => done.map_err(self.failed("running a kernel")),
+            None => Err(self.info.error(Reason::TimedOut(limit))),
+        }
     }
 
     fn mark(&self, stream: StreamId) -> Result<MarkId> {

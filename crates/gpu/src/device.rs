@@ -6,7 +6,9 @@ use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
 use crate::{cuda, opencl, schedule, selftest};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -21,10 +23,26 @@ pub struct Device {
 }
 
 pub(crate) struct Shared {
-    driver: Box<dyn Driver>,
+    driver: ManuallyDrop<Box<dyn Driver>>,
     /// What the self-test of each module found.
     tested: [OnceLock<Result<()>>; Module::ALL.len()],
+    /// How long work may take, in milliseconds.
+    limit: AtomicU64,
+    /// Why the device is not asked any more. What it may still be working on is never freed, and so never used again.
+    dead: OnceLock<Error>,
 }
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.dead.get().is_none() {
+            // SAFETY: this is the only place that drops it. A dead device's driver stays: ending it could wait forever.
+            unsafe { ManuallyDrop::drop(&mut self.driver) };
+        }
+    }
+}
+
+/// How long work may take unless [`Device::set_time_limit`] says otherwise: far longer than any work that is given.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 impl Device {
     /// Opens a device of [`crate::devices`] and puts it to the self-test of its default kernels.
@@ -38,7 +56,13 @@ impl Device {
 
     /// Opens a device by a driver that the caller brought, with the same self-test.
     pub fn with_driver(driver: Box<dyn Driver>) -> Result<Self> {
-        let device = Self { shared: Arc::new(Shared { driver, tested: Default::default() }) };
+        let shared = Shared {
+            driver: ManuallyDrop::new(driver),
+            tested: Default::default(),
+            limit: AtomicU64::new(TIME_LIMIT.as_millis() as u64),
+            dead: OnceLock::new(),
+        };
+        let device = Self { shared: Arc::new(shared) };
         device.test(AesLaunch::default().variant.module())?;
         device.test(Module::Hash)?;
         Ok(device)
@@ -46,7 +70,18 @@ impl Device {
 
     /// What the device is.
     pub fn info(&self) -> &DeviceInfo {
-        self.driver().info()
+        self.shared.driver.info()
+    }
+
+    /// How long each wait for the device may take, 30 seconds unless set here. A device that takes longer is given up:
+    /// all later calls fail at once, and what its last work could still reach is neither freed nor used again.
+    pub fn set_time_limit(&self, limit: Duration) {
+        self.shared.limit.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Whether it did not answer in time, or its driver said that it is lost.
+    pub fn is_dead(&self) -> bool {
+        self.shared.dead.get().is_some()
     }
 
     /// Loads a module and puts it to its self-test, once. Launches do so by themselves before their first data.
@@ -57,8 +92,7 @@ impl Device {
 
     /// The most threads that a group of this kernel can have here.
     pub fn max_threads(&self, kernel: Kernel) -> Result<u32> {
-        self.driver().load(kernel.module)?;
-        self.driver().max_threads(kernel)
+        self.ask(|driver, _| driver.load(kernel.module).and_then(|()| driver.max_threads(kernel)))
     }
 
     /// Whether the device has the local memory that a module's tables take.
@@ -75,12 +109,21 @@ impl Device {
 
     /// Pinned host memory of `len` bytes, zeroed: copies to and from it are fastest.
     pub fn pinned(&self, len: usize) -> Result<Pinned> {
-        let id = self.driver().allocate_pinned(len.max(1))?;
+        let id = self.ask(|driver, _| driver.allocate_pinned(len.max(1)))?;
         Ok(Pinned { device: self.clone(), id, len })
     }
 
-    pub(crate) fn driver(&self) -> &dyn Driver {
-        &*self.shared.driver
+    /// Calls the driver, which also learns how long it may wait; not if the device is dead.
+    pub(crate) fn ask<T>(&self, call: impl FnOnce(&dyn Driver, Duration) -> Result<T>) -> Result<T> {
+        if let Some(error) = self.shared.dead.get() {
+            return Err(error.clone());
+        }
+        let limit = Duration::from_millis(self.shared.limit.load(Ordering::Relaxed));
+        call(&**self.shared.driver, limit).inspect_err(|error| {
+            if error.reason.is_final() {
+                let _ = self.shared.dead.set(error.clone());
+            }
+        })
     }
 
     pub(crate) fn refuse<T>(&self, why: impl Into<String>) -> Result<T> {
@@ -124,7 +167,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: the memory is this driver's and has that length; nobody can give work on it any more.
-        unsafe { self.device.driver().free(self.id, self.len) };
+        let _ = self.device.ask(|driver, limit| unsafe { driver.free(self.id, self.len, limit) });
     }
 }
 
@@ -134,7 +177,7 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// Pinned memory of the host, wiped on drop.
+/// Pinned memory of the host, wiped on drop. That of a dead device stays as it is: the device may still reach it.
 pub struct Pinned {
     device: Device,
     id: PinnedId,
@@ -161,10 +204,16 @@ impl DerefMut for Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
+        if self.device.is_dead() {
+            return;
+        }
         self.fill(0);
         zeroize::optimization_barrier(&**self);
-        // SAFETY: the memory is this driver's, and nobody else has it.
-        unsafe { self.device.driver().free_pinned(self.id) };
+        let _ = self.device.ask(|driver, _| {
+            // SAFETY: the memory is this driver's, and nobody else has it.
+            unsafe { driver.free_pinned(self.id) };
+            Ok(())
+        });
     }
 }
 
@@ -189,7 +238,7 @@ pub struct Stream {
 
 impl Stream {
     fn new(device: &Device, testing: bool) -> Result<Self> {
-        Ok(Self { device: device.clone(), id: device.driver().stream()?, testing, tables: None })
+        Ok(Self { device: device.clone(), id: device.ask(|driver, _| driver.stream())?, testing, tables: None })
     }
 
     /// Whose stream this is.
@@ -204,10 +253,9 @@ impl Stream {
         if len as u64 > largest {
             return self.device.refuse(format!("a buffer of {len} bytes: the largest here has {largest}"));
         }
-        let id = self.device.driver().allocate(len)?;
+        let id = self.device.ask(|driver, _| driver.allocate(len))?;
         let buffer = Buffer { device: self.device.clone(), id, len };
-        // SAFETY: the range is all of the memory.
-        unsafe { self.device.driver().zero(self.id, id, 0, len)? };
+        self.zero(&buffer, len)?;
         self.finish()?; // for other streams may use it next
         Ok(buffer)
     }
@@ -219,24 +267,26 @@ impl Stream {
         Ok(buffer)
     }
 
-    /// Device memory that holds the words, little-endian. They may be secret: the copy made for it is wiped.
-    pub(crate) fn buffer_of_words(&mut self, words: &[u32]) -> Result<Buffer> {
-        let bytes: Zeroizing<Vec<u8>> = Zeroizing::new(words.iter().flat_map(|word| word.to_le_bytes()).collect());
-        self.buffer_of(&bytes)
+    /// Device memory that holds the words, little-endian: that of `old`, if it has room for them. The words may be secret:
+    /// the copy made of them is wiped.
+    pub(crate) fn buffer_of_words(&mut self, words: &[u32], old: Option<Buffer>) -> Result<Buffer> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(size_of_val(words)));
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        self.buffer_again(&bytes, old)
     }
 
-    /// Device memory that holds the bytes: the old one where they fit into it, since making memory takes long.
-    pub(crate) fn rewrite(&mut self, old: &mut Buffer, bytes: &[u8]) -> Result<()> {
-        if bytes.len() > old.len {
-            *old = self.buffer(bytes.len())?;
+    /// Device memory that holds the bytes: that of `old`, if it has room for them.
+    pub(crate) fn buffer_again(&mut self, bytes: &[u8], old: Option<Buffer>) -> Result<Buffer> {
+        match old {
+            Some(mut buffer) if buffer.len >= bytes.len() => {
+                self.upload(&mut buffer, 0, bytes)?;
+                Ok(buffer)
+            }
+            old => {
+                drop(old);
+                self.buffer_of(bytes)
+            }
         }
-        self.upload(old, 0, bytes)
-    }
-
-    /// The same for words, little-endian. They may be secret: the copy made for it is wiped.
-    pub(crate) fn rewrite_words(&mut self, old: &mut Buffer, words: &[u32]) -> Result<()> {
-        let bytes: Zeroizing<Vec<u8>> = Zeroizing::new(words.iter().flat_map(|word| word.to_le_bytes()).collect());
-        self.rewrite(old, &bytes)
     }
 
     /// Copies bytes to a place in device memory.
@@ -245,18 +295,66 @@ impl Stream {
         if from.is_empty() {
             return Ok(());
         }
+        // A copy to or from memory that is not pinned has no limit, so all that may hang must be over.
+        self.finish()?;
         // SAFETY: the range was checked.
-        unsafe { self.device.driver().upload(self.id, to.id, at, from) }
+        self.device.ask(|driver, _| unsafe { driver.upload(self.id, to.id, at, from) })
     }
 
     /// Copies bytes from a place in device memory, after all work that the stream was given.
     pub fn download(&mut self, from: &Buffer, at: usize, to: &mut [u8]) -> Result<()> {
         self.check(from, at..at.saturating_add(to.len()))?;
+        self.finish()?;
         if to.is_empty() {
-            return self.finish();
+            return Ok(());
         }
         // SAFETY: the range was checked.
-        unsafe { self.device.driver().download(self.id, from.id, at, to) }
+        self.device.ask(|driver, _| unsafe { driver.download(self.id, from.id, at, to) })
+    }
+
+    /// Starts a copy of pinned bytes to a place in device memory.
+    ///
+    /// # Safety
+    /// The bytes stay as they are until the stream is finished, or for good if it never is.
+    pub(crate) unsafe fn start_upload(
+        &mut self,
+        to: &mut Buffer,
+        at: usize,
+        from: &Pinned,
+        part: Range<usize>,
+    ) -> Result<()> {
+        self.check(to, at..at.saturating_add(part.len()))?;
+        let from = &from[part];
+        // SAFETY: the ranges were checked; the caller's promise.
+        self.device.ask(|driver, _| unsafe { driver.start_upload(self.id, to.id, at, from.as_ptr(), from.len()) })
+    }
+
+    /// Starts a copy from a place in device memory to pinned bytes.
+    ///
+    /// # Safety
+    /// Nobody uses the bytes until the stream is finished; if it never is, nobody ever does.
+    pub(crate) unsafe fn start_download(
+        &mut self,
+        from: &Buffer,
+        at: usize,
+        to: &mut Pinned,
+        part: Range<usize>,
+    ) -> Result<()> {
+        self.check(from, at..at.saturating_add(part.len()))?;
+        let to = &mut to[part];
+        // SAFETY: the ranges were checked; the caller's promise.
+        self.device.ask(|driver, _| unsafe { driver.start_download(self.id, from.id, at, to.as_mut_ptr(), to.len()) })
+    }
+
+    /// Overwrites the beginning of a buffer with zeros, as soon as all that was given before is done.
+    pub(crate) fn zero(&mut self, buffer: &Buffer, len: usize) -> Result<()> {
+        let len = len.next_multiple_of(ALIGN);
+        self.check(buffer, 0..len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        // SAFETY: the range was checked.
+        self.device.ask(|driver, _| unsafe { driver.zero(self.id, buffer.id, 0, len) })
     }
 
     /// Copies the first `len` bytes of one buffer to the beginning of another.
@@ -267,22 +365,22 @@ impl Stream {
             return Ok(());
         }
         // SAFETY: the ranges were checked; `to` is borrowed alone, so they are two memories.
-        unsafe { self.device.driver().copy(self.id, from.id, to.id, len) }
+        self.device.ask(|driver, _| unsafe { driver.copy(self.id, from.id, to.id, len) })
     }
 
     /// Waits for all work that the stream was given.
     pub fn finish(&mut self) -> Result<()> {
-        self.device.driver().finish(self.id)
+        self.device.ask(|driver, limit| driver.finish(self.id, limit))
     }
 
     /// What `work` gives the stream, and how long the device took for it by its own clock.
     pub fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<(T, Duration)> {
-        let from = self.device.driver().mark(self.id)?;
+        let from = self.device.ask(|driver, _| driver.mark(self.id))?;
         let done = work(self)?;
-        let to = self.device.driver().mark(self.id)?;
+        let to = self.device.ask(|driver, _| driver.mark(self.id))?;
         self.finish()?;
         // SAFETY: the driver made both marks just now, on this stream, which is finished.
-        let time = unsafe { self.device.driver().between(from, to)? };
+        let time = self.device.ask(|driver, _| unsafe { driver.between(from, to) })?;
         Ok((done, time))
     }
 
@@ -301,7 +399,7 @@ impl Stream {
     pub(crate) fn table(&mut self, inverse: bool) -> Result<Argument> {
         if self.tables.is_none() {
             let [forward, back] = schedule::tables();
-            self.tables = Some([self.buffer_of_words(&forward)?, self.buffer_of_words(&back)?]);
+            self.tables = Some([self.buffer_of_words(&forward, None)?, self.buffer_of_words(&back, None)?]);
         }
         let [forward, back] = self.tables.as_ref().expect("they were made just now");
         Ok(if inverse { back } else { forward }.argument())
@@ -333,14 +431,19 @@ impl Stream {
             ));
         }
         // SAFETY: the caller's promise.
-        unsafe { self.device.driver().launch(self.id, launch) }
+        self.device.ask(|driver, _| unsafe { driver.launch(self.id, launch) })
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: the stream is this driver's, and nobody else has it; it waits for its work.
-        unsafe { self.device.driver().free_stream(self.id) };
+        // Whatever else became of its work, it is over, unless the device is dead.
+        let _ = self.finish();
+        let _ = self.device.ask(|driver, _| {
+            // SAFETY: the stream is this driver's, nobody else has it, and it is finished.
+            unsafe { driver.free_stream(self.id) };
+            Ok(())
+        });
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The interface that leads to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,11 +148,12 @@ pub unsafe trait Driver: Send + Sync {
     /// Device memory of `len` > 0 bytes.
     fn allocate(&self, len: usize) -> Result<MemoryId>;
 
-    /// Waits for all work of the device, overwrites the memory with zeros where the device still can, and frees it.
+    /// Waits for all work that could use the memory, no longer than `limit` for each stream; then overwrites it with zeros
+    /// where the device still can, and frees it. On an error the memory stays.
     ///
     /// # Safety
-    /// It is this driver's, has that length, and nobody uses it any more.
-    unsafe fn free(&self, memory: MemoryId, len: usize);
+    /// It is this driver's, has that length, and nobody gives work on it any more.
+    unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()>;
 
     /// Pinned memory of `len` > 0 bytes, zeroed, which the CPU reads at full speed (not write-combined).
     fn allocate_pinned(&self, len: usize) -> Result<PinnedId>;
@@ -160,13 +161,13 @@ pub unsafe trait Driver: Send + Sync {
     /// Frees pinned memory.
     ///
     /// # Safety
-    /// It is this driver's, and nobody uses it any more.
+    /// It is this driver's, and nobody uses it any more, the device included.
     unsafe fn free_pinned(&self, pinned: PinnedId);
 
     /// A new stream.
     fn stream(&self) -> Result<StreamId>;
 
-    /// Ends a stream; waits for its work.
+    /// Ends a stream that has no work left.
     ///
     /// # Safety
     /// It is this driver's, and nobody uses it any more.
@@ -178,17 +179,45 @@ pub unsafe trait Driver: Send + Sync {
     /// The range lies in the memory.
     unsafe fn zero(&self, stream: StreamId, memory: MemoryId, at: usize, len: usize) -> Result<()>;
 
-    /// Copies to the device, and waits until that is done.
+    /// Copies to the device, and waits until that is done, without a limit: the stream has no other work.
     ///
     /// # Safety
     /// The range lies in the memory.
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()>;
 
-    /// Copies from the device, and waits until that is done.
+    /// Copies from the device, and waits until that is done, without a limit: the stream has no other work.
     ///
     /// # Safety
     /// The range lies in the memory.
     unsafe fn download(&self, stream: StreamId, memory: MemoryId, at: usize, to: &mut [u8]) -> Result<()>;
+
+    /// Starts a copy from pinned memory, in the stream's order.
+    ///
+    /// # Safety
+    /// The range lies in the memory; `from` has `len` bytes of this driver's pinned memory, which stay as they are until
+    /// the stream is finished.
+    unsafe fn start_upload(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        from: *const u8,
+        len: usize,
+    ) -> Result<()>;
+
+    /// Starts a copy to pinned memory, in the stream's order.
+    ///
+    /// # Safety
+    /// The range lies in the memory; `to` has `len` bytes of this driver's pinned memory, which nobody uses until the
+    /// stream is finished.
+    unsafe fn start_download(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<()>;
 
     /// Copies within the device, in the stream's order.
     ///
@@ -202,8 +231,9 @@ pub unsafe trait Driver: Send + Sync {
     /// The arguments are what the kernel's source asks for, and all that it reaches through them lies in the memories.
     unsafe fn launch(&self, stream: StreamId, launch: &Launch<'_>) -> Result<()>;
 
-    /// Waits for all work of the stream.
-    fn finish(&self, stream: StreamId) -> Result<()>;
+    /// Waits for all work of the stream, `limit` at most: [`Reason::TimedOut`] says that some of it may still go on, any
+    /// other result that none does.
+    fn finish(&self, stream: StreamId, limit: Duration) -> Result<()>;
 
     /// Marks the point that the stream will have reached after all that it was given so far.
     fn mark(&self, stream: StreamId) -> Result<MarkId>;
@@ -213,4 +243,22 @@ pub unsafe trait Driver: Send + Sync {
     /// # Safety
     /// They are this driver's, and not used up.
     unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration>;
+}
+
+/// Asks again and again whether something is over: at once for what is short, and then seldom enough to leave the CPU to
+/// others. `None` after `limit`.
+pub(crate) fn poll<T>(limit: Duration, mut is_over: impl FnMut() -> Option<T>) -> Option<T> {
+    const BUSY: Duration = Duration::from_micros(30);
+    const PAUSE: Duration = Duration::from_micros(50);
+    let start = Instant::now();
+    loop {
+        if let Some(result) = is_over() {
+            return Some(result);
+        }
+        match start.elapsed() {
+            elapsed if elapsed >= limit => return None,
+            elapsed if elapsed < BUSY => std::thread::yield_now(),
+            _ => std::thread::sleep(PAUSE),
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! What can go wrong, in one line each.
 
 use std::fmt;
+use std::time::Duration;
 
 /// A result with this crate's error.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a device did not do what it was asked for. Its text is one line.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -31,6 +32,17 @@ pub enum Reason {
     Refused(String),
     /// The driver reported a failure, of which operation and in which words.
     Failed(&'static str, String),
+    /// The same, and the device does nothing any more.
+    Lost(&'static str, String),
+    /// The device did not end its work in so much time: nothing more is asked of it.
+    TimedOut(Duration),
+}
+
+impl Reason {
+    /// Whether the device is of no use any more.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, Reason::Lost(..) | Reason::TimedOut(_))
+    }
 }
 
 impl fmt::Display for Reason {
@@ -42,6 +54,8 @@ impl fmt::Display for Reason {
             Reason::SelfTest(what) => write!(f, "the self-test failed: {what}"),
             Reason::Refused(why) => write!(f, "{why}"),
             Reason::Failed(what, why) => write!(f, "{what} failed: {}", one_line(why)),
+            Reason::Lost(what, why) => write!(f, "{what} failed, the device is lost: {}", one_line(why)),
+            Reason::TimedOut(limit) => write!(f, "no answer within {limit:?}"),
         }
     }
 }

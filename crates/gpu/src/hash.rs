@@ -106,6 +106,11 @@ impl KeyDigest {
 impl Stream {
     /// Brings slices to the device.
     pub fn slices(&mut self, slices: &[Slice]) -> Result<Slices> {
+        self.slices_again(slices, None)
+    }
+
+    /// The same in the memory of others, where there is room.
+    pub(crate) fn slices_again(&mut self, slices: &[Slice], old: Option<Slices>) -> Result<Slices> {
         let mut end = 0;
         let mut words = Vec::with_capacity(slices.len() * 2);
         for slice in slices {
@@ -120,7 +125,7 @@ impl Stream {
             end = end.max(slice_end);
         }
         let count = self.count(slices.len())?;
-        Ok(Slices { buffer: self.buffer_of_words(&words)?, count, end })
+        Ok(Slices { buffer: self.buffer_of_words(&words, old.map(|old| old.buffer))?, count, end })
     }
 
     /// Brings a customization string of at most 122 bytes to the device.
@@ -134,24 +139,18 @@ impl Stream {
 
     /// Brings keys to the device, all of one length of 1 to 125 bytes.
     pub fn raw_keys(&mut self, keys: &[&[u8]]) -> Result<RawKeys> {
-        let bytes: usize = keys.iter().map(|key| key.len()).sum();
-        let mut made = RawKeys { buffer: self.buffer(bytes)?, len: 0, count: 0 };
-        self.replace_raw_keys(&mut made, keys)?;
-        Ok(made)
+        self.raw_keys_again(keys, None)
     }
 
-    /// Brings other keys to the place of those.
-    pub fn replace_raw_keys(&mut self, old: &mut RawKeys, keys: &[&[u8]]) -> Result<()> {
+    /// The same in the memory of others, where there is room.
+    pub fn raw_keys_again(&mut self, keys: &[&[u8]], old: Option<RawKeys>) -> Result<RawKeys> {
         let len = keys.first().map_or(0, |key| key.len());
         if !(1..=125).contains(&len) || keys.iter().any(|key| key.len() != len) {
             return self.device().refuse("keys are of one length of 1 to 125 bytes");
         }
+        let bytes = Zeroizing::new(keys.concat());
         let count = self.count(keys.len())?;
-        // The old ones' length and number may not fit to a memory that is made anew.
-        (old.len, old.count) = (0, 0);
-        self.rewrite(&mut old.buffer, &Zeroizing::new(keys.concat()))?;
-        (old.len, old.count) = (len as u32, count);
-        Ok(())
+        Ok(RawKeys { len: len as u32, count, buffer: self.buffer_again(&bytes, old.map(|old| old.buffer))? })
     }
 
     /// Brings what tags are made of to the device.

@@ -5,7 +5,7 @@
 //! empty. A [`Device`] passes a self-test by known answers before it takes data.
 //!
 //! Work is given to a [`Stream`] of a device: copies to and from a [`Buffer`], and launches of kernels on it. Streams
-//! of one device run side by side, each on a thread of its own.
+//! of one device run side by side, each on a thread of its own. [`GpuEngine`] is the engine of `phalanx-core` on top of it.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -13,16 +13,20 @@ mod cipher;
 mod cuda;
 mod device;
 pub mod driver;
+mod engine;
 mod error;
 mod hash;
 mod kernel;
 mod opencl;
+mod pinned;
+mod plan;
 mod schedule;
 mod selftest;
 
 pub use cipher::{AesLaunch, Direction, MAX_SPAN, RoundKeys, Span, Spans, Users, Variant};
 pub use device::{Buffer, Device, Pinned, Stream};
 pub use driver::{Api, DeviceInfo, Kind};
+pub use engine::GpuEngine;
 pub use error::{Error, Reason, Result};
 pub use hash::{KeyDigest, Label, RawKeys, Slice, Slices, TagInput, Tags};
 pub use kernel::{Kernel, Module};

@@ -1,6 +1,6 @@
 //! Devices through OpenCL, whose library is loaded at run time. The driver compiles the source.
 
-use crate::driver::{Api, Argument, DeviceInfo, Driver, Kind, Launch, MarkId, MemoryId, PinnedId, StreamId};
+use crate::driver::{Api, Argument, DeviceInfo, Driver, Kind, Launch, MarkId, MemoryId, PinnedId, StreamId, poll};
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
 use cl3::types::*;
@@ -8,12 +8,19 @@ use cl3::{command_queue, context, device, error_codes, event, kernel, memory, pl
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// The devices of all platforms, or why there are none.
 pub(crate) fn devices() -> Result<Vec<DeviceInfo>> {
+    let _alone = alone();
     Ok(find()?.into_iter().map(|(_, info)| info).collect())
+}
+
+/// Finding and opening devices is for one thread at a time: not every driver takes its first calls from several.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn absent(why: impl Into<String>) -> Error {
@@ -83,11 +90,15 @@ pub(crate) struct OpenCl {
     device: cl_device_id,
     context: cl_context,
     built: Mutex<Built>,
-    /// All streams: memory is freed when they have no work left.
-    queues: Mutex<Vec<StreamId>>,
+    /// All streams, each with its work that nobody has seen the end of.
+    pending: Mutex<HashMap<StreamId, Vec<Event>>>,
     /// The buffers and queues behind pinned memory.
     pinned: Mutex<HashMap<u64, cl_command_queue>>,
 }
+
+/// A command's event, and what the command is for.
+#[derive(Clone, Copy)]
+struct Event(cl_event, &'static str);
 
 #[derive(Default)]
 struct Built {
@@ -102,15 +113,52 @@ unsafe impl Sync for OpenCl {}
 
 impl OpenCl {
     pub(crate) fn open(info: &DeviceInfo) -> Result<Self> {
+        let _alone = alone();
         let here = find()?.into_iter().nth(info.index).filter(|(_, here)| here.name == info.name);
         let Some((device, info)) = here else { return Err(info.error(Reason::Absent("the device is gone".into()))) };
         let context = context::create_context(&[device], null(), None, null_mut())
             .map_err(|code| info.error(Reason::Failed("opening the device", text(code))))?;
-        Ok(Self { info, device, context, built: Mutex::default(), queues: Mutex::default(), pinned: Mutex::default() })
+        let (built, pending, pinned) = Default::default();
+        Ok(Self { info, device, context, built, pending, pinned })
     }
 
     fn failed(&self, what: &'static str) -> impl Fn(cl_int) -> Error {
-        move |code| self.info.error(Reason::Failed(what, text(code)))
+        // The latter is NVIDIA's, for kernels that went wrong.
+        let is_final = |code| code == error_codes::CL_DEVICE_NOT_AVAILABLE || code == -9999;
+        move |code| {
+            let reason = if is_final(code) { Reason::Lost } else { Reason::Failed };
+            self.info.error(reason(what, text(code)))
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, HashMap<StreamId, Vec<Event>>> {
+        self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes over the event of a command that was given to a stream, for [`Driver::finish`] to wait for.
+    fn keep(&self, stream: StreamId, what: &'static str, made: std::result::Result<cl_event, cl_int>) -> Result<()> {
+        let made = made.map_err(self.failed(what))?;
+        self.pending().entry(stream).or_default().push(Event(made, what));
+        Ok(())
+    }
+
+    /// Waits for some work that was flushed, and forgets it when it is over.
+    fn wait(&self, events: Vec<Event>, limit: Duration) -> Result<()> {
+        let status = |made| match event::get_event_info(made, event::CL_EVENT_COMMAND_EXECUTION_STATUS) {
+            Ok(status) => i32::from(status),
+            Err(code) => code,
+        };
+        let mut done = Ok(());
+        for Event(made, what) in events {
+            // Negative ones are errors; the positive ones wait or run.
+            let over = poll(limit, || Some(status(made)).filter(|status| *status <= event::CL_COMPLETE));
+            let Some(status) = over else { return Err(self.info.error(Reason::TimedOut(limit))) };
+            self.forget(made);
+            if status < 0 && done.is_ok() {
+                done = Err(self.failed(what)(status));
+            }
+        }
+        done
     }
 
     fn out_of_memory(&self, what: &'static str, len: usize) -> impl Fn(cl_int) -> Error {
@@ -157,7 +205,7 @@ impl OpenCl {
         Ok(kernel)
     }
 
-    fn built(&self) -> std::sync::MutexGuard<'_, Built> {
+    fn built(&self) -> MutexGuard<'_, Built> {
         self.built.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -218,22 +266,34 @@ unsafe impl Driver for OpenCl {
         Ok(MemoryId(made.map_err(self.out_of_memory("allocating", len))? as u64))
     }
 
-    unsafe fn free(&self, memory: MemoryId, len: usize) {
-        let queues = self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for queue in queues.iter() {
-            let _ = command_queue::finish(queue_of(*queue));
+    unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()> {
+        // What all streams have been given so far may use it; their own waits are none of this call's business.
+        let mut given = Vec::new();
+        for (stream, events) in self.pending().iter() {
+            command_queue::flush(queue_of(*stream)).map_err(self.failed("starting work"))?;
+            // SAFETY: the stream holds the events.
+            given.extend(events.iter().filter(|made| unsafe { event::retain_event(made.0) }.is_ok()).copied());
         }
-        drop(queues);
+        if let Err(error) = self.wait(given, limit)
+            && error.reason.is_final()
+        {
+            return Err(error);
+        }
         if let Ok(queue) = self.queue() {
+            let stream = StreamId(queue as u64);
             // SAFETY: the queue was made just now; the memory is ours and has that length.
-            unsafe {
-                let _ = self.zero(StreamId(queue as u64), memory, 0, len);
-                let _ = command_queue::finish(queue);
-                let _ = command_queue::release_command_queue(queue);
+            let zeroed = unsafe { self.zero(stream, memory, 0, len) }.and_then(|()| self.finish(stream, limit));
+            self.pending().remove(&stream);
+            // SAFETY: the queue is not used again. It is released when its work is over.
+            let _ = unsafe { command_queue::release_command_queue(queue) };
+            if let Err(error) = zeroed
+                && error.reason.is_final()
+            {
+                return Err(error);
             }
         }
         // SAFETY: the caller's promise.
-        let _ = unsafe { memory::release_mem_object(buffer_of(memory)) };
+        unsafe { memory::release_mem_object(buffer_of(memory)) }.map_err(self.failed("freeing memory"))
     }
 
     fn allocate_pinned(&self, len: usize) -> Result<PinnedId> {
@@ -287,13 +347,12 @@ unsafe impl Driver for OpenCl {
 
     fn stream(&self) -> Result<StreamId> {
         let stream = StreamId(self.queue()? as u64);
-        self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(stream);
+        self.pending().insert(stream, Vec::new());
         Ok(stream)
     }
 
     unsafe fn free_stream(&self, stream: StreamId) {
-        self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).retain(|other| *other != stream);
-        let _ = command_queue::finish(queue_of(stream));
+        self.pending().remove(&stream);
         // SAFETY: the caller's promise.
         let _ = unsafe { command_queue::release_command_queue(queue_of(stream)) };
     }
@@ -305,8 +364,7 @@ unsafe impl Driver for OpenCl {
         let made = unsafe {
             command_queue::enqueue_fill_buffer(queue_of(stream), buffer_of(memory), pattern, 16, at, len, 0, null())
         };
-        self.forget(made.map_err(self.failed("clearing memory"))?);
-        Ok(())
+        self.keep(stream, "clearing memory", made)
     }
 
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
@@ -327,12 +385,40 @@ unsafe impl Driver for OpenCl {
         Ok(())
     }
 
+    unsafe fn start_upload(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        from: *const u8,
+        len: usize,
+    ) -> Result<()> {
+        let (queue, buffer, bytes) = (queue_of(stream), buffer_of(memory), from.cast_mut().cast());
+        // SAFETY: the caller's promise; the call only reads from `from`.
+        let made = unsafe { command_queue::enqueue_write_buffer(queue, buffer, CL_FALSE, at, len, bytes, 0, null()) };
+        self.keep(stream, "copying to the device", made)
+    }
+
+    unsafe fn start_download(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<()> {
+        let (queue, buffer) = (queue_of(stream), buffer_of(memory));
+        // SAFETY: the caller's promise.
+        let made =
+            unsafe { command_queue::enqueue_read_buffer(queue, buffer, CL_FALSE, at, len, to.cast(), 0, null()) };
+        self.keep(stream, "copying from the device", made)
+    }
+
     unsafe fn copy(&self, stream: StreamId, from: MemoryId, to: MemoryId, len: usize) -> Result<()> {
         let (queue, from, to) = (queue_of(stream), buffer_of(from), buffer_of(to));
         // SAFETY: the caller's promise.
         let made = unsafe { command_queue::enqueue_copy_buffer(queue, from, to, 0, 0, len, 0, null()) };
-        self.forget(made.map_err(self.failed("copying within the device"))?);
-        Ok(())
+        self.keep(stream, "copying within the device", made)
     }
 
     unsafe fn launch(&self, stream: StreamId, launch: &Launch<'_>) -> Result<()> {
@@ -364,18 +450,26 @@ unsafe impl Driver for OpenCl {
         let made = unsafe {
             command_queue::enqueue_nd_range_kernel(queue_of(stream), kernel, 1, null(), &global, &local, 0, null())
         };
-        self.forget(made.map_err(self.failed("starting a kernel"))?);
-        Ok(())
+        self.keep(stream, "running a kernel", made)
     }
 
-    fn finish(&self, stream: StreamId) -> Result<()> {
-        command_queue::finish(queue_of(stream)).map_err(self.failed("running a kernel"))
+    fn finish(&self, stream: StreamId, limit: Duration) -> Result<()> {
+        let events = self.pending().get_mut(&stream).map(std::mem::take).unwrap_or_default();
+        if events.is_empty() {
+            return Ok(());
+        }
+        command_queue::flush(queue_of(stream)).map_err(self.failed("starting work"))?;
+        self.wait(events, limit)
     }
 
     fn mark(&self, stream: StreamId) -> Result<MarkId> {
         // SAFETY: the stream is ours.
         let made = unsafe { command_queue::enqueue_marker_with_wait_list(queue_of(stream), 0, null()) };
-        Ok(MarkId(made.map_err(self.failed("marking the time"))? as u64))
+        let made = made.map_err(self.failed("marking the time"))?;
+        // SAFETY: the event was made just now: one hold on it for whoever asks for its time, one for the stream.
+        unsafe { event::retain_event(made) }.map_err(self.failed("marking the time"))?;
+        self.keep(stream, "marking the time", Ok(made))?;
+        Ok(MarkId(made as u64))
     }
 
     unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration> {

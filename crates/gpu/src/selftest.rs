@@ -9,7 +9,7 @@ use phalanx_kernels::aes::{self, ctr_xor};
 use phalanx_kernels::keccak::{self, Kmac256};
 
 pub(crate) fn run(stream: &mut Stream, module: Module) -> Result<()> {
-    stream.device().driver().load(module)?;
+    stream.device().ask(|driver, _| driver.load(module))?;
     match Variant::ALL.into_iter().find(|variant| variant.module() == module) {
         Some(variant) => cipher(stream, variant),
         None => hash(stream),

@@ -192,40 +192,38 @@ fn ctr_users(device: &Device) {
 fn replaced(device: &Device) {
     let launch = small(Variant::Bitsliced);
     let mut stream = device.stream().unwrap();
-    let first: [&[u8]; 2] = [&[1; 16], &[2; 16]];
-    let mut round_keys = stream.round_keys(&first, Direction::Encrypt).unwrap();
-    let mut on_device = stream.spans(&[Span { at: 0, len: 16, key: 0, counter: [0; 16] }]).unwrap();
-    let mut users = stream.users(&[Span { at: 0, len: 16, key: 1, counter: [0; 16] }], &first).unwrap();
-    let mut raw = stream.raw_keys(&first).unwrap();
     let label = stream.label("phalanx v1 key id").unwrap();
+    let (mut round_keys, mut on_device, mut users, mut raw) = (None, None, None, None);
     for lens in [&[100, 0, 4097, 33, 5000][..], &[77], &[3, 9000, 16, 1, 5, 6, 7]] {
         let (spans, keys, plain) = spans_of(lens);
         for key_len in KEY_LENS {
             let short: Vec<&[u8]> = keys.iter().map(|key| &key[..key_len]).collect();
             let want = want_spans(&spans, &keys, key_len, &plain);
             let mut got = vec![0; plain.len()];
-            stream.replace_round_keys(&mut round_keys, &short).unwrap();
-            stream.replace_spans(&mut on_device, &spans).unwrap();
+            let old = round_keys.take();
+            let round_keys = round_keys.insert(stream.round_keys_again(&short, Direction::Encrypt, old).unwrap());
+            let old = on_device.take();
+            let on_device = on_device.insert(stream.spans_again(&spans, old).unwrap());
             let mut data = stream.buffer_of(&plain).unwrap();
-            stream.aes_ctr_spans(&launch, &round_keys, &on_device, &mut data).unwrap();
+            stream.aes_ctr_spans(&launch, round_keys, on_device, &mut data).unwrap();
             stream.download(&data, 0, &mut got).unwrap();
             assert!(got == want, "{lens:?}, {key_len}: spans");
-            stream.replace_users(&mut users, &spans, &short).unwrap();
+            let old = users.take();
+            let users = users.insert(stream.users_again(&spans, &short, old).unwrap());
             stream.upload(&mut data, 0, &plain).unwrap();
-            stream.aes_ctr_users(&launch, &mut users, &mut data).unwrap();
+            stream.aes_ctr_users(&launch, users, &mut data).unwrap();
             stream.download(&data, 0, &mut got).unwrap();
             assert!(got == want, "{lens:?}, {key_len}: users");
-            stream.replace_raw_keys(&mut raw, &short).unwrap();
+            let old = raw.take();
+            let raw = raw.insert(stream.raw_keys_again(&short, old).unwrap());
             let mut out = stream.buffer(short.len() * 16).unwrap();
-            stream.key_digests(64, KeyDigest::Md5, &label, &raw, &mut out).unwrap();
+            stream.key_digests(64, KeyDigest::Md5, &label, raw, &mut out).unwrap();
             let mut got = vec![0; short.len() * 16];
             stream.download(&out, 0, &mut got).unwrap();
             let want: Vec<u8> = short.iter().flat_map(<md5::Md5 as md5::Digest>::digest).collect();
             assert!(got == want, "{lens:?}, {key_len}: raw keys");
         }
     }
-    let foreign = [Span { at: 0, len: 16, key: 9, counter: [0; 16] }];
-    assert!(stream.replace_users(&mut users, &foreign, &first).unwrap_err().to_string().contains("is not there"));
 }
 
 fn run_ecb(device: &Device, launch: &AesLaunch, key: &[u8], direction: Direction, data: &[u8]) -> Vec<u8> {

@@ -104,7 +104,7 @@ struct Encryption {
     launch: AesLaunch,
     host: Pinned,
     data: Buffer,
-    round_keys: RoundKeys,
+    round_keys: Option<RoundKeys>,
     /// Where the device makes the digest.
     digests: Option<Digests>,
 }
@@ -121,7 +121,7 @@ impl Encryption {
         let mut host = device.pinned(bytes)?;
         Random::new(bytes as u64).fill(&mut host);
         let data = stream.buffer(bytes.min(room))?;
-        let round_keys = stream.round_keys(&[&aes_key()], Direction::Encrypt)?;
+        let round_keys = Some(stream.round_keys(&[&aes_key()], Direction::Encrypt)?);
         let digests = if digest_there { Some(Digests::new(&mut stream, KeyDigest::Md5, &[&aes_key()])?) } else { None };
         Ok(Self { stream, launch, host, data, round_keys, digests })
     }
@@ -143,10 +143,12 @@ impl Encryption {
             Some(digests) => digests.of(stream, &[&key])?,
             None => Md5::digest(key).to_vec(),
         };
-        stream.replace_round_keys(round_keys, &[&key])?;
+        // In the memory of those of the last run: making memory takes long.
+        let old = round_keys.take();
+        let keys = round_keys.insert(stream.round_keys_again(&[&key], Direction::Encrypt, old)?);
         for part in host.chunks_mut(data.len()) {
             stream.upload(data, 0, part)?;
-            stream.aes_ecb(launch, round_keys, 0, data, 0..part.len())?;
+            stream.aes_ecb(launch, keys, 0, data, 0..part.len())?;
             stream.download(data, 0, part)?;
         }
         Ok(digest)
@@ -159,8 +161,9 @@ impl Encryption {
             Some(digests) => digests.kernel(stream)?,
             None => Duration::ZERO,
         };
+        let keys = round_keys.as_ref().expect("they were brought before");
         for part in host.chunks(data.len()) {
-            sum += stream.timed(|stream| stream.aes_ecb(launch, round_keys, 0, data, 0..part.len()))?.1;
+            sum += stream.timed(|stream| stream.aes_ecb(launch, keys, 0, data, 0..part.len()))?.1;
         }
         Ok(sum)
     }
@@ -191,7 +194,7 @@ fn aes_key() -> [u8; 16] {
 struct Digests {
     digest: KeyDigest,
     label: Label,
-    keys: RawKeys,
+    keys: Option<RawKeys>,
     out: Buffer,
     len: usize,
 }
@@ -199,12 +202,13 @@ struct Digests {
 impl Digests {
     fn new(stream: &mut Stream, digest: KeyDigest, keys: &[&[u8]]) -> phalanx_gpu::Result<Self> {
         let len = keys.len() * digest.digest_len();
-        Ok(Self { digest, label: stream.label(LABEL)?, keys: stream.raw_keys(keys)?, out: stream.buffer(len)?, len })
+        let keys = Some(stream.raw_keys(keys)?);
+        Ok(Self { digest, label: stream.label(LABEL)?, keys, out: stream.buffer(len)?, len })
     }
 
     /// Brings as many keys to the device, and their digests back.
     fn of(&mut self, stream: &mut Stream, keys: &[&[u8]]) -> phalanx_gpu::Result<Vec<u8>> {
-        stream.replace_raw_keys(&mut self.keys, keys)?;
+        self.keys = Some(stream.raw_keys_again(keys, self.keys.take())?);
         self.launch(stream)?;
         let mut digests = vec![0; self.len];
         stream.download(&self.out, 0, &mut digests)?;
@@ -213,6 +217,7 @@ impl Digests {
 
     fn launch(&mut self, stream: &mut Stream) -> phalanx_gpu::Result<()> {
         let Self { digest, label, keys, out, .. } = self;
+        let keys = keys.as_ref().expect("they were brought before");
         stream.key_digests(DIGEST_THREADS, *digest, label, keys, out)
     }
 

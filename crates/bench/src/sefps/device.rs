@@ -18,8 +18,8 @@ pub struct Ecb {
     stream: Stream,
     launch: AesLaunch,
     key: Vec<u8>,
-    encrypt: RoundKeys,
-    decrypt: RoundKeys,
+    encrypt: Option<RoundKeys>,
+    decrypt: Option<RoundKeys>,
     window: Buffer,
     beside: Option<Beside>,
 }
@@ -34,8 +34,8 @@ impl Ecb {
         beside: Option<Beside>,
     ) -> phalanx_gpu::Result<Self> {
         let mut stream = device.stream()?;
-        let encrypt = stream.round_keys(&[key], Direction::Encrypt)?;
-        let decrypt = stream.round_keys(&[key], Direction::Decrypt)?;
+        let encrypt = Some(stream.round_keys(&[key], Direction::Encrypt)?);
+        let decrypt = Some(stream.round_keys(&[key], Direction::Decrypt)?);
         let window = stream.buffer(room)?;
         Ok(Self { stream, launch, key: key.to_vec(), encrypt, decrypt, window, beside })
     }
@@ -68,7 +68,8 @@ impl Ecb {
         let Self { stream, launch, key, encrypt, decrypt, window, .. } = self;
         let keys = if direction == Direction::Encrypt { encrypt } else { decrypt };
         // The key is sent with the data, as a program that is started for one file must do.
-        stream.replace_round_keys(keys, &[key])?;
+        let old = keys.take();
+        let keys = keys.insert(stream.round_keys_again(&[key], direction, old)?);
         for part in blocks.chunks_mut(window.len()) {
             stream.upload(window, 0, part)?;
             stream.aes_ecb(launch, keys, 0, window, 0..part.len())?;

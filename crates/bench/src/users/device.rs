@@ -31,6 +31,7 @@ const KINDS: [Kind; 3] = [Kind::Gcs, Kind::Gcns, Kind::Gnc];
 const VARIANTS: [Variant; 2] = [Variant::Bitsliced, Variant::Table4];
 /// The paper's threads a block.
 const THREADS: u32 = 256;
+const ENCRYPT: Direction = Direction::Encrypt;
 
 impl Kind {
     fn name(self) -> &'static str {
@@ -154,11 +155,11 @@ struct Work<'a> {
     beside: Beside,
 }
 
-/// What lies on the device beside the data.
+/// What lies on the device beside the data: each window's takes the memory of the one before.
 enum Beside {
-    Gcs(RoundKeys, Spans),
-    Gcns(Users),
-    Gnc(RoundKeys),
+    Gcs(Option<(RoundKeys, Spans)>),
+    Gcns(Option<Users>),
+    Gnc(Option<RoundKeys>),
 }
 
 impl<'a> Work<'a> {
@@ -188,9 +189,9 @@ impl<'a> Work<'a> {
         let most_keys = &keys[most(|window| window.users.len()).users.clone()];
         let most_spans = &most(|window| window.spans.len()).spans;
         let beside = match kind {
-            Kind::Gcs => Beside::Gcs(stream.round_keys(most_keys, Direction::Encrypt)?, stream.spans(most_spans)?),
-            Kind::Gcns => Beside::Gcns(stream.users(most_spans, most_keys)?),
-            Kind::Gnc => Beside::Gnc(stream.round_keys(most_keys, Direction::Encrypt)?),
+            Kind::Gcs => Beside::Gcs(Some((stream.round_keys(most_keys, ENCRYPT)?, stream.spans(most_spans)?))),
+            Kind::Gcns => Beside::Gcns(Some(stream.users(most_spans, most_keys)?)),
+            Kind::Gnc => Beside::Gnc(Some(stream.round_keys(most_keys, ENCRYPT)?)),
         };
         let launch = AesLaunch { threads, ..launch };
         Ok(Self { stream, launch, host, starts, windows, keys, data: buffer, beside })
@@ -246,13 +247,15 @@ impl Beside {
     fn bring(&mut self, stream: &mut Stream, window: &Window, keys: &[&[u8]]) -> phalanx_gpu::Result<()> {
         let keys = &keys[window.users.clone()];
         match self {
-            Beside::Gcs(round_keys, spans) => {
-                stream.replace_round_keys(round_keys, keys)?;
-                stream.replace_spans(spans, &window.spans)
+            Beside::Gcs(old) => {
+                let (old_keys, old_spans) = old.take().unzip();
+                let round_keys = stream.round_keys_again(keys, ENCRYPT, old_keys)?;
+                *old = Some((round_keys, stream.spans_again(&window.spans, old_spans)?));
             }
-            Beside::Gcns(users) => stream.replace_users(users, &window.spans, keys),
-            Beside::Gnc(round_keys) => stream.replace_round_keys(round_keys, keys),
+            Beside::Gcns(old) => *old = Some(stream.users_again(&window.spans, keys, old.take())?),
+            Beside::Gnc(old) => *old = Some(stream.round_keys_again(keys, ENCRYPT, old.take())?),
         }
+        Ok(())
     }
 
     fn launch(
@@ -263,11 +266,14 @@ impl Beside {
         data: &mut Buffer,
     ) -> phalanx_gpu::Result<()> {
         match self {
-            Beside::Gcs(round_keys, spans) => stream.aes_ctr_spans(launch, round_keys, spans, data),
-            Beside::Gcns(users) => stream.aes_ctr_users(launch, users, data),
-            Beside::Gnc(round_keys) => window.spans.iter().try_for_each(|user| {
+            Beside::Gcs(Some((round_keys, spans))) => stream.aes_ctr_spans(launch, round_keys, spans, data),
+            Beside::Gcns(Some(users)) => stream.aes_ctr_users(launch, users, data),
+            Beside::Gnc(Some(round_keys)) => window.spans.iter().try_for_each(|user| {
                 stream.aes_ctr(launch, round_keys, user.key, &user.counter, data, user.at..user.at + user.len)
             }),
+            Beside::Gcs(None) | Beside::Gcns(None) | Beside::Gnc(None) => {
+                unreachable!("a failure to bring ends the work")
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The devices that tests run on, and what they need besides.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod faulty;
 pub mod plain_c;
 
 use phalanx_gpu::{Api, Device};

@@ -123,9 +123,10 @@ unsafe impl Driver for PlainC {
         Ok(MemoryId(self.take(len)))
     }
 
-    unsafe fn free(&self, memory: MemoryId, len: usize) {
+    unsafe fn free(&self, memory: MemoryId, len: usize, _: Duration) -> Result<()> {
         self.check(memory, 0, len);
         self.give_back(memory.0);
+        Ok(())
     }
 
     fn allocate_pinned(&self, len: usize) -> Result<PinnedId> {
@@ -164,6 +165,30 @@ unsafe impl Driver for PlainC {
         Ok(())
     }
 
+    unsafe fn start_upload(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        from: *const u8,
+        len: usize,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upload(stream, memory, at, std::slice::from_raw_parts(from, len)) }
+    }
+
+    unsafe fn start_download(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.download(stream, memory, at, std::slice::from_raw_parts_mut(to, len)) }
+    }
+
     unsafe fn copy(&self, _: StreamId, from: MemoryId, to: MemoryId, len: usize) -> Result<()> {
         self.check(from, 0, len);
         self.check(to, 0, len);
@@ -193,7 +218,7 @@ unsafe impl Driver for PlainC {
         Ok(())
     }
 
-    fn finish(&self, _: StreamId) -> Result<()> {
+    fn finish(&self, _: StreamId, _: Duration) -> Result<()> {
         Ok(())
     }
 

@@ -18,8 +18,10 @@ typedef struct {
     char name[64];
 } function_t;
 
-enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_CONTEXT = 201, BAD_IMAGE = 200, NOT_FOUND = 500 };
+enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_CONTEXT = 201, BAD_IMAGE = 200, NOT_FOUND = 500, NOT_READY = 600 };
 static __thread int current;
+// Once set, no work ends any more, and every call that would wait for it or free anything is a mistake.
+static int hangs;
 #define INSIDE() if (!current) { return NO_CONTEXT; }
 
 int cuInit(unsigned flags) { return flags ? INVALID : OK; }
@@ -147,11 +149,13 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t len, void *s) {
 
 int cuStreamCreate(void **stream, unsigned flags) { INSIDE() *stream = malloc(1); return flags == 1 ? OK : INVALID; }
 int cuStreamSynchronize(void *stream) { INSIDE() return stream == NULL ? INVALID : OK; }
+int cuStreamQuery(void *stream) { INSIDE() return stream == NULL ? INVALID : hangs ? NOT_READY : OK; }
 int cuStreamDestroy_v2(void *stream) { INSIDE() free(stream); return OK; }
 
 int cuEventCreate(void **event, unsigned flags) { INSIDE() (void)flags; *event = malloc(1); return OK; }
 int cuEventRecord(void *event, void *stream) { INSIDE() return event == NULL || stream == NULL ? INVALID : OK; }
 int cuEventElapsedTime(float *milliseconds, void *from, void *to) { INSIDE() *milliseconds = 1.5f; return from == to ? INVALID : OK; }
+int cuEventQuery(void *event) { INSIDE() return event == NULL ? INVALID : hangs ? NOT_READY : OK; }
 int cuEventDestroy_v2(void *event) { INSIDE() free(event); return OK; }
 
 int cuLaunchKernel(
@@ -184,3 +188,4 @@ int cuGetErrorString(int error, const char **text) {
 }
 
 size_t stand_in_taken(void) { return taken; }
+void stand_in_hang(void) { hangs = 1; }

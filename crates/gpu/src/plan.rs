@@ -1,0 +1,190 @@
+//! How a job goes through a device: which of its bytes lie where in the device's memory, a window of it at a time.
+
+use crate::cipher::Span;
+use crate::hash::Slice;
+use phalanx_core::engine::{SLICE, Unit};
+use phalanx_kernels::aes::{BLOCK, counter_after};
+use std::ops::Range;
+
+/// A distance in the job up to which it is cheaper to copy what lies between two units than to copy twice, in bytes.
+const GAP: usize = 4096;
+
+/// What a window holds at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// In bytes.
+    pub len: usize,
+    /// In slices, whole or not.
+    pub slices: usize,
+}
+
+/// Units, or parts of them, that are on the device together.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    parts: Vec<Part>,
+    /// What is copied, in ascending order on both sides.
+    pub copies: Vec<Copy>,
+    /// The slices in all of it.
+    pub slices: usize,
+}
+
+/// A part of a unit: whole slices, but for the unit's last.
+#[derive(Debug)]
+struct Part {
+    unit: usize,
+    bytes: Range<usize>,
+    /// Where it lies on the device: a whole block.
+    at: usize,
+}
+
+/// Bytes of the job that are copied at once.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    /// Where they lie in the job's buffer.
+    pub bytes: Range<usize>,
+    /// Where they lie on the device.
+    pub at: usize,
+}
+
+/// Cuts a job into windows. All but units without bytes are in them, in their order.
+pub(crate) fn windows(units: &[Unit], limits: Limits) -> Vec<Window> {
+    assert!(limits.len >= SLICE && limits.slices > 0);
+    let (mut windows, mut window) = (Vec::new(), Window::default());
+    for (unit, Unit { data, .. }) in units.iter().enumerate() {
+        let mut start = data.start;
+        while start < data.end {
+            let at = window.place(start);
+            let room = limits.len.saturating_sub(at).min((limits.slices - window.slices) * SLICE);
+            let whole = data.end - start;
+            let len = if whole <= room { whole } else { room / SLICE * SLICE };
+            if len == 0 {
+                windows.push(std::mem::take(&mut window));
+            } else {
+                window.push(Part { unit, bytes: start..start + len, at });
+                start += len;
+            }
+        }
+    }
+    if !window.parts.is_empty() {
+        windows.push(window);
+    }
+    windows
+}
+
+impl Window {
+    /// Where the byte of the job would lie on the device: whole blocks from what lies before it, where that is near.
+    fn place(&self, start: usize) -> usize {
+        let Some(last) = self.copies.last() else { return 0 };
+        let from = start - last.bytes.start;
+        if start - last.bytes.end <= GAP && from.is_multiple_of(BLOCK) { last.at + from } else { self.end() }
+    }
+
+    /// What it takes of the device's memory, in bytes: whole blocks.
+    pub fn end(&self) -> usize {
+        self.copies.last().map_or(0, |last| (last.at + last.bytes.len()).next_multiple_of(BLOCK))
+    }
+
+    fn push(&mut self, part: Part) {
+        match self.copies.last_mut() {
+            Some(last) if last.at + (part.bytes.start - last.bytes.start) == part.at => last.bytes.end = part.bytes.end,
+            _ => self.copies.push(Copy { bytes: part.bytes.clone(), at: part.at }),
+        }
+        self.slices += part.bytes.len().div_ceil(SLICE);
+        self.parts.push(part);
+    }
+
+    /// What AES-CTR does of it: spans of at most `longest` bytes, whole blocks, of all units but those that are left out.
+    pub fn spans(&self, units: &[Unit], left_out: &[usize], longest: usize) -> Vec<Span> {
+        let parts = self.parts.iter().filter(|part| left_out.binary_search(&part.unit).is_err());
+        let spans = |Part { unit, bytes, at }: &Part| {
+            let (unit, bytes, at) = (&units[*unit], bytes.clone(), *at);
+            (0..bytes.len()).step_by(longest).map(move |from| Span {
+                at: at + from,
+                len: longest.min(bytes.len() - from),
+                key: unit.key,
+                counter: counter_after(&unit.nonce, ((bytes.start - unit.data.start + from) / BLOCK) as u64),
+            })
+        };
+        parts.flat_map(spans).collect()
+    }
+
+    /// What SHA-3 does of it.
+    pub fn slices(&self) -> Vec<Slice> {
+        let slices = |Part { bytes, at, .. }: &Part| {
+            let (len, at) = (bytes.len(), *at);
+            (0..len).step_by(SLICE).map(move |from| Slice { at: at + from, len: SLICE.min(len - from) })
+        };
+        self.parts.iter().flat_map(slices).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::engine::Bind;
+
+    fn units(ranges: &[Range<usize>]) -> Vec<Unit> {
+        let bind = Bind::Chunk { index: 0, last: false };
+        let unit =
+            |data: &Range<usize>| Unit { key: 0, nonce: [9; 16], bind: bind.clone(), data: data.clone(), tag: [0; 32] };
+        ranges.iter().map(unit).collect()
+    }
+
+    /// Every byte of every unit is in one span and in one slice, at one place, and on its way there in one copy.
+    #[test]
+    fn every_byte_is_where_it_should_be() {
+        let cases: [&[Range<usize>]; 6] = [
+            &[],
+            &[5..5, 7..8],
+            &[153..153 + 5000, 153 + 5008..20_000],
+            &[0..1, 4..20_001, 20_003..20_004, 90_000..170_001],
+            &[16..32, 32..48, 48..49, 64..65, 96..10_000],
+            &[3..200_000],
+        ];
+        for ranges in cases {
+            for limits in
+                [(4096, 1), (8192, 3), (20_000, 2), (1 << 20, 4096)].map(|(len, slices)| Limits { len, slices })
+            {
+                let units = units(ranges);
+                let (mut hashed, mut covered) = (Vec::new(), 0);
+                for window in windows(&units, limits) {
+                    assert!(window.end() <= limits.len.next_multiple_of(BLOCK) && window.slices <= limits.slices);
+                    // Where each byte of the device's memory comes from.
+                    let mut from = vec![None; window.end()];
+                    for copy in &window.copies {
+                        copy.bytes.clone().zip(&mut from[copy.at..]).for_each(|(byte, place)| *place = Some(byte));
+                    }
+                    let mut last = 0;
+                    for span in window.spans(&units, &[], 1 << 13) {
+                        assert!(span.at >= last && span.at.is_multiple_of(BLOCK));
+                        last = (span.at + span.len).next_multiple_of(BLOCK);
+                        let first = from[span.at].unwrap();
+                        let unit = units.iter().find(|unit| unit.data.contains(&first)).unwrap();
+                        let blocks = ((first - unit.data.start) / BLOCK) as u64;
+                        assert_eq!(span.counter, counter_after(&unit.nonce, blocks));
+                        assert!((0..span.len).all(|i| from[span.at + i] == Some(first + i)));
+                        covered += span.len;
+                    }
+                    assert_eq!(window.slices().len(), window.slices);
+                    hashed.extend(window.slices().iter().map(|slice| (from[slice.at].unwrap(), slice.len)));
+                }
+                assert_eq!(covered, ranges.iter().map(|range| range.len()).sum());
+                let slices = |range: &Range<usize>| {
+                    let end = range.end;
+                    range.clone().step_by(SLICE).map(move |start| (start, SLICE.min(end - start)))
+                };
+                assert_eq!(hashed, ranges.iter().flat_map(slices).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_of_a_file_are_one_copy() {
+        // As they lie in a job that is sealed: behind the header, with room for nonce and tag.
+        let chunks: Vec<_> = (0..8).map(|i| 153 + 48 + i * 1072..153 + 48 + i * 1072 + 1024).collect();
+        let windows = windows(&units(&chunks), Limits { len: 1 << 20, slices: 100 });
+        assert_eq!((windows.len(), windows[0].copies.len()), (1, 1));
+        let left_out = windows[0].spans(&units(&chunks), &[0, 3], 1 << 20);
+        assert_eq!(left_out.len(), 6);
+    }
+}

@@ -1,0 +1,228 @@
+//! A device that fails as a test wants it to.
+
+use super::plain_c::PlainC;
+use phalanx_gpu::driver::{Driver, Launch, MarkId, MemoryId, PinnedId, StreamId};
+use phalanx_gpu::{Device, DeviceInfo, Error, Kernel, Module, Reason, Result};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How the call fails that is to fail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum How {
+    /// This once, and all is well again.
+    Once,
+    /// For want of memory, this once.
+    OutOfMemory,
+    /// For good: the device has vanished.
+    Lost,
+    /// Not at all; but what the device was given from then on does not end.
+    Hangs,
+}
+
+pub const NEVER: usize = usize::MAX / 2;
+
+/// What goes wrong, and what a test wants to know.
+pub struct Script {
+    /// The call that fails, counted down; past 0 all is well again, if it can be.
+    pub fails: AtomicUsize,
+    /// The download that has a flipped bit, counted down.
+    pub lies: AtomicUsize,
+    how: How,
+    hangs: AtomicBool,
+    /// The device was given up: from then on each call is a mistake.
+    given_up: AtomicBool,
+    mistakes: AtomicUsize,
+    /// Copies that are under way when the device hangs: addresses and lengths.
+    under_way: Mutex<Vec<(usize, usize)>>,
+}
+
+impl Script {
+    pub fn new(how: How) -> Arc<Self> {
+        Arc::new(Self {
+            fails: AtomicUsize::new(NEVER),
+            lies: AtomicUsize::new(NEVER),
+            how,
+            hangs: AtomicBool::new(false),
+            given_up: AtomicBool::new(false),
+            mistakes: AtomicUsize::new(0),
+            under_way: Mutex::default(),
+        })
+    }
+
+    /// A device that does so.
+    pub fn open(self: &Arc<Self>) -> Result<Device> {
+        Device::with_driver(Box::new(Faulty { device: PlainC::new(), script: self.clone() }))
+    }
+
+    /// Whether the call that was to fail has come.
+    pub fn has_failed(&self) -> bool {
+        self.fails.load(Ordering::SeqCst) > NEVER
+    }
+
+    pub fn mistakes(&self) -> usize {
+        self.mistakes.load(Ordering::SeqCst)
+    }
+
+    /// The device wakes up and goes on with what it had been given: the host's memory must still be there for it.
+    pub fn wake_up(&self) {
+        for (address, len) in self.under_way.lock().unwrap().drain(..) {
+            // SAFETY: pinned memory of a device that was given up is never freed; nobody looks at it any more.
+            unsafe { (address as *mut u8).write_bytes(0xee, len) };
+        }
+    }
+
+    fn error(&self, reason: Reason) -> Error {
+        Error { device: "faulty".into(), reason }
+    }
+
+    fn step(&self) -> Result<()> {
+        if self.given_up.load(Ordering::SeqCst) {
+            self.mistakes.fetch_add(1, Ordering::SeqCst);
+        }
+        if !counts_down_to_zero(&self.fails) {
+            return Ok(());
+        }
+        match self.how {
+            How::Once => Err(self.error(Reason::Failed("something", "it is\nbroken".into()))),
+            How::OutOfMemory => Err(self.error(Reason::OutOfMemory(1))),
+            How::Lost => {
+                self.given_up.store(true, Ordering::SeqCst);
+                Err(self.error(Reason::Lost("something", "it is gone".into())))
+            }
+            How::Hangs => {
+                self.hangs.store(true, Ordering::SeqCst);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn counts_down_to_zero(counter: &AtomicUsize) -> bool {
+    counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| Some(n.wrapping_sub(1))) == Ok(0)
+}
+
+/// Does what plain C does, but for what the script says.
+struct Faulty {
+    device: PlainC,
+    script: Arc<Script>,
+}
+
+impl Faulty {
+    fn step(&self) -> Result<()> {
+        self.script.step()
+    }
+
+    fn wait(&self, limit: Duration) -> Result<()> {
+        if self.script.hangs.load(Ordering::SeqCst) {
+            std::thread::sleep(limit);
+            self.script.given_up.store(true, Ordering::SeqCst);
+            return Err(self.script.error(Reason::TimedOut(limit)));
+        }
+        Ok(())
+    }
+}
+
+// SAFETY: calls go on to plain C, or fail before they do anything.
+unsafe impl Driver for Faulty {
+    fn info(&self) -> &DeviceInfo {
+        self.device.info()
+    }
+    fn load(&self, module: Module) -> Result<()> {
+        self.step().and_then(|()| self.device.load(module))
+    }
+    fn max_threads(&self, kernel: Kernel) -> Result<u32> {
+        self.step().and_then(|()| self.device.max_threads(kernel))
+    }
+    fn allocate(&self, len: usize) -> Result<MemoryId> {
+        self.step().and_then(|()| self.device.allocate(len))
+    }
+    unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()> {
+        if self.script.given_up.load(Ordering::SeqCst) {
+            self.script.mistakes.fetch_add(1, Ordering::SeqCst);
+        }
+        self.wait(limit)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.device.free(memory, len, limit) }
+    }
+    fn allocate_pinned(&self, len: usize) -> Result<PinnedId> {
+        self.step().and_then(|()| self.device.allocate_pinned(len))
+    }
+    unsafe fn free_pinned(&self, pinned: PinnedId) {
+        if self.script.given_up.load(Ordering::SeqCst) {
+            self.script.mistakes.fetch_add(1, Ordering::SeqCst);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.device.free_pinned(pinned) }
+    }
+    fn stream(&self) -> Result<StreamId> {
+        self.step().and_then(|()| self.device.stream())
+    }
+    unsafe fn free_stream(&self, stream: StreamId) {
+        // SAFETY: the caller's promise.
+        unsafe { self.device.free_stream(stream) }
+    }
+    unsafe fn zero(&self, stream: StreamId, memory: MemoryId, at: usize, len: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        self.step().and_then(|()| unsafe { self.device.zero(stream, memory, at, len) })
+    }
+    unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        self.step().and_then(|()| unsafe { self.device.upload(stream, memory, at, from) })
+    }
+    unsafe fn download(&self, stream: StreamId, memory: MemoryId, at: usize, to: &mut [u8]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        self.step().and_then(|()| unsafe { self.device.download(stream, memory, at, to) })?;
+        if counts_down_to_zero(&self.script.lies) {
+            *to.last_mut().unwrap() ^= 1;
+        }
+        Ok(())
+    }
+    unsafe fn start_upload(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        from: *const u8,
+        len: usize,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        self.step().and_then(|()| unsafe { self.device.start_upload(stream, memory, at, from, len) })
+    }
+    unsafe fn start_download(
+        &self,
+        stream: StreamId,
+        memory: MemoryId,
+        at: usize,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<()> {
+        self.step()?;
+        if self.script.hangs.load(Ordering::SeqCst) {
+            self.script.under_way.lock().unwrap().push((to as usize, len));
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.device.start_download(stream, memory, at, to, len) }
+    }
+    unsafe fn copy(&self, stream: StreamId, from: MemoryId, to: MemoryId, len: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        self.step().and_then(|()| unsafe { self.device.copy(stream, from, to, len) })
+    }
+    unsafe fn launch(&self, stream: StreamId, launch: &Launch<'_>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        self.step().and_then(|()| unsafe { self.device.launch(stream, launch) })
+    }
+    fn finish(&self, stream: StreamId, limit: Duration) -> Result<()> {
+        self.step()?;
+        self.wait(limit)?;
+        self.device.finish(stream, limit)
+    }
+    fn mark(&self, stream: StreamId) -> Result<MarkId> {
+        self.step().and_then(|()| self.device.mark(stream))
+    }
+    unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration> {
+        // SAFETY: the caller's promise.
+        self.step().and_then(|()| unsafe { self.device.between(from, to) })
+    }
+}

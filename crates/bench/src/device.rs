@@ -107,13 +107,10 @@ pub fn write<const N: usize>(
     times: Result<[Times; N]>,
     over: Option<(&str, f64)>,
 ) -> Result<()> {
-    let times = match times {
-        Err(Error::Device(failure)) => {
-            let why = failure.to_string();
-            return named.into_iter().try_for_each(|row| rows.write(row.not_run(&why)));
-        }
-        times => times?,
-    };
+    if let Some(why) = times.as_ref().err().and_then(Error::of_device) {
+        return named.into_iter().try_for_each(|row| rows.write(row.not_run(&why)));
+    }
+    let times = times?;
     for (row, times) in named.into_iter().zip(times) {
         let row = Row { runs_per_time: times.runs_per_time, ..row }.timed(times.seconds);
         rows.write(match over {

@@ -40,6 +40,15 @@ impl From<Refused> for Error {
 }
 
 impl Error {
+    /// In words, where it was a device that failed.
+    pub fn of_device(&self) -> Option<String> {
+        match self {
+            Error::Device(failure) => Some(failure.to_string()),
+            Error::Core(phalanx_core::Error::Fault(fault)) => Some(fault.to_string()),
+            _ => None,
+        }
+    }
+
     /// An error at a path.
     pub fn at(path: &Path) -> impl Fn(io::Error) -> Error + Copy + '_ {
         |e| Error::Path(path.to_owned(), e)

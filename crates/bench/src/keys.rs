@@ -3,7 +3,9 @@
 //! The paper names a key by its MD5, a broken hash; Phalanx names it by a KMAC256. **MD5 is here to be measured.**
 
 mod device;
+mod sealing;
 
+use crate::device::{for_bytes, write};
 use crate::measure::{self, Times};
 use crate::paper::p5;
 use crate::row::{Over, Row};
@@ -15,11 +17,14 @@ use crate::{Error, Result};
 use md5::{Digest, Md5};
 use phalanx_core::Suite;
 use phalanx_core::cpu::CpuEngine;
-use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
+use phalanx_core::engine::Engine;
 use phalanx_core::key::{KeyId, SecretKey};
+use phalanx_gpu::GpuEngine;
 use phalanx_kernels::keccak::{DIGEST, Kmac256, kmac256_many};
+use sealing::Sealing;
 use std::collections::HashMap;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::thread;
 
 const EXPERIMENT: &str = "keys";
@@ -31,7 +36,6 @@ const FIND_MD5: &str = "MD5 of each key, as printed";
 const FIND_KMAC: &str = "KMAC256 of many keys side by side";
 const SERIAL: &str = "serial";
 const CPU: &str = "cpu";
-const CHUNK: usize = 1 << 20;
 
 /// The steps: one for each size, and one for each number of keys.
 pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
@@ -89,20 +93,34 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
     rows.write(timed(row(OURS, SERIAL, 1), times))?;
     drop(data);
     let scheme = format!("KMAC256 and Phalanx's chunks, {}", Suite::Aes256CtrSha3.name());
-    let mut one = None;
-    for (name, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
-        let mut sealing = Sealing::new(setup, threads, bytes as usize)?;
-        let key = SecretKey::from_slice(&key).expect("32 bytes");
-        let times = measure::try_rounds(rounds(setup), || {
+    let key = SecretKey::from_slice(&key).expect("32 bytes");
+    let (mut one, mut tags) = (None, None);
+    let mut sealing = |engine: Arc<dyn Engine>| -> Result<Times> {
+        let mut sealing = Sealing::new(engine, bytes as usize)?;
+        sealing.run(&key)?;
+        if *tags.get_or_insert_with(|| sealing.tags()) != sealing.tags() {
+            return Err(Error::Program(format!("{scheme}: the engines do not agree")));
+        }
+        measure::try_rounds(rounds(setup), || {
             black_box(key.id());
             sealing.run(&key)
-        })?;
-        let mut row = timed(row(&scheme, name, threads), times);
+        })
+    };
+    for (name, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
+        let mut row =
+            timed(row(&scheme, name, threads), sealing(Arc::new(CpuEngine::parallel(threads, setup.levels)))?);
         match one {
             None => one = row.median_s,
             Some(median_s) => row = row.compared(Over { name: SERIAL, median_s }, Some(processors(threads))),
         }
         rows.write(row)?;
+    }
+    match for_bytes(&setup.device, setup.quick, bytes) {
+        Err(why) => rows.write(row(&scheme, "gpu", 0).not_run(&why))?,
+        Ok(device) => {
+            let times = sealing(Arc::new(GpuEngine::new(device.clone(), setup.levels.keccak))).map(|times| [times]);
+            write(rows, [row(&scheme, "gpu", 0)], times, one.map(|median| (SERIAL, median)))?;
+        }
     }
     device::one_size(setup, bytes, row, cpu_mode, rows)
 }
@@ -116,62 +134,6 @@ fn key(i: u64) -> [u8; 32] {
     let mut key = [0; 32];
     Random::new(i).fill(&mut key);
     key
-}
-
-/// Chunks in memory, as many jobs as threads.
-struct Sealing {
-    engine: CpuEngine,
-    jobs: Vec<Job>,
-}
-
-impl Sealing {
-    fn new(setup: &Setup, threads: usize, bytes: usize) -> Result<Self> {
-        let engine = CpuEngine::parallel(threads, setup.levels);
-        let chunks = bytes.div_ceil(CHUNK);
-        let each = chunks.div_ceil(threads).max(1);
-        let keys = key(0);
-        let keys = SecretKey::from_slice(&keys).expect("32 bytes").file_keys(Suite::Aes256CtrSha3).content;
-        let keys: std::sync::Arc<[_]> = [keys].into();
-        let mut jobs = Vec::new();
-        for first in (0..chunks).step_by(each) {
-            let (start, end) = (first * CHUNK, bytes.min((first + each) * CHUNK));
-            let mut buffer = engine.buffer(end - start).map_err(phalanx_core::Error::from)?;
-            Random::new(start as u64).fill(&mut buffer);
-            let mut job = Job::new(Op::Seal, Suite::Aes256CtrSha3, keys.clone(), buffer);
-            job.units = (0..end - start).step_by(CHUNK).map(|at| unit(first, at, end - start, chunks)).collect();
-            jobs.push(job);
-        }
-        Ok(Self { engine, jobs })
-    }
-
-    /// Expands the key, and seals all chunks under it.
-    fn run(&mut self, key: &SecretKey) -> Result<()> {
-        let keys: std::sync::Arc<[_]> = [key.file_keys(Suite::Aes256CtrSha3).content].into();
-        let engine = &self.engine;
-        let run = |job: &mut Job| {
-            job.keys = keys.clone();
-            engine.run(job).map(drop)
-        };
-        let (mine, others) = self.jobs.split_first_mut().expect("there is a chunk");
-        let done = thread::scope(|scope| {
-            let others: Vec<_> = others.iter_mut().map(|job| scope.spawn(|| run(job))).collect();
-            let mine = run(mine);
-            others.into_iter().map(|lane| lane.join().expect("a lane does not panic")).fold(mine, Result::and)
-        });
-        done.map_err(|fault| Error::Core(fault.into()))
-    }
-}
-
-/// The chunk at `at` in a job that begins with chunk `first`.
-fn unit(first: usize, at: usize, len: usize, chunks: usize) -> Unit {
-    let index = first + at / CHUNK;
-    Unit {
-        key: 0,
-        nonce: [index as u8; 16],
-        bind: Bind::Chunk { index: index as u64, last: index + 1 == chunks },
-        data: at..len.min(at + CHUNK),
-        tag: [0; 32],
-    }
 }
 
 /// The receiver holds `count` keys, and the message names the last that is looked at.

@@ -7,6 +7,7 @@ mod device;
 pub mod equations;
 pub mod layout;
 mod programs;
+pub mod splits;
 
 use crate::device::ratio;
 use crate::paper::{Printed, p1};
@@ -142,6 +143,7 @@ fn one_file(
         }
     }
     apart::rows_of(setup, &case, &plain, rounds, rows)?;
+    splits::rows_of(setup, &case, &plain, rounds, rows)?;
     scratch::remove(&plain)
 }
 

@@ -13,15 +13,15 @@ use phalanx_core::Suite;
 use phalanx_core::access::{KeySource, Opener, Recipient, new_header};
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::dispatcher::Dispatcher;
-use phalanx_core::engine::Engine;
+use phalanx_core::engine::{Engine, Fault};
 use phalanx_core::file::{self, Sink, Source};
 use phalanx_core::header::FILE_CHUNK_LOG2;
 use phalanx_core::key::{KeyId, Password, SecretKey};
-use phalanx_gpu::{AesLaunch, Variant as Cipher};
+use phalanx_gpu::{AesLaunch, GpuEngine, Variant as Cipher};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A program in one engine.
 pub struct Variant {
@@ -38,7 +38,7 @@ pub enum Program {
     /// SEFPS with its AES on a device, alone or beside the CPU.
     Device(Box<Ecb>),
     /// Phalanx's format.
-    Format { suite: Suite, dispatcher: Dispatcher, key: SecretKey },
+    Format { suite: Suite, dispatcher: Dispatcher, key: SecretKey, fault: Arc<OnceLock<Fault>> },
 }
 
 /// What is measured on a file of so many bytes.
@@ -68,18 +68,33 @@ pub fn variants(setup: &Setup, bytes: u64) -> Vec<Variant> {
             variants.push(Variant { scheme: scheme.into(), engine, threads, program });
         }
     }
+    let device = gpu_engine(setup, bytes);
+    let serial: Arc<dyn Engine> = Arc::new(CpuEngine::serial(setup.levels));
+    let cpu: Arc<dyn Engine> = Arc::new(CpuEngine::parallel(setup.threads, setup.levels));
     for suite in [Suite::Aes128CtrSha3, Suite::Aes256CtrSha3] {
-        for (name, threads) in engines {
-            let engine: Arc<dyn Engine> = match name {
-                SERIAL => Arc::new(CpuEngine::serial(setup.levels)),
-                _ => Arc::new(CpuEngine::parallel(threads, setup.levels)),
+        for (name, threads) in [(SERIAL, 1), (CPU, setup.threads), (GPU, 0), (HYBRID, setup.threads)] {
+            let engines = match name {
+                SERIAL => Ok(vec![serial.clone()]),
+                CPU => Ok(vec![cpu.clone()]),
+                GPU => device.clone().map(|device| vec![device]),
+                _ => device.clone().map(|device| vec![device, cpu.clone()]),
             };
-            let key = SecretKey::from_slice(&key).expect("32 bytes");
-            let program = Ok(Program::Format { suite, dispatcher: Dispatcher::new(&[engine]), key });
+            let program = engines.map(|engines| {
+                let fault = Arc::new(OnceLock::new());
+                let told = fault.clone();
+                let dispatcher = Dispatcher::new(&engines).on_fault(move |fault| drop(told.set(fault.clone())));
+                Program::Format { suite, dispatcher, key: SecretKey::from_slice(&key).expect("32 bytes"), fault }
+            });
             variants.push(Variant { scheme: format(suite), engine: name, threads, program });
         }
     }
     variants
+}
+
+/// The device as an engine, or why it is not run.
+pub fn gpu_engine(setup: &Setup, bytes: u64) -> Result<Arc<dyn Engine>, String> {
+    let device = for_bytes(&setup.device, setup.quick, bytes)?;
+    Ok(Arc::new(GpuEngine::new(device.clone(), setup.levels.keccak)))
 }
 
 fn on_device(
@@ -132,12 +147,14 @@ impl Variant {
         let Ok(program) = &mut self.program else { return Ok(None) };
         let (total, parts) = time(|| program.run(self.threads, operation, from, to));
         let parts = match parts {
-            Err(Error::Device(failure)) => {
-                self.program = Err(failure.to_string());
-                return Ok(None);
-            }
-            Err(error) => return Err(Error::Program(format!("{}, {}: {error}", self.scheme, self.engine))),
             Ok(parts) => parts,
+            Err(error) => match error.of_device() {
+                Some(failure) => {
+                    self.program = Err(failure);
+                    return Ok(None);
+                }
+                None => return Err(Error::Program(format!("{}, {}: {error}", self.scheme, self.engine))),
+            },
         };
         let seconds = |part: fn(&layout::Parts) -> std::time::Duration| parts.as_ref().map(|p| part(p).as_secs_f64());
         Ok(Some(Run { total, aes: seconds(|p| p.aes), hash: seconds(|p| p.hash) }))
@@ -148,8 +165,10 @@ impl Program {
     fn run(&mut self, threads: usize, operation: &str, from: &Path, to: &Path) -> Result<Option<layout::Parts>> {
         let is_protected = operation == "protect";
         match self {
-            Program::Format { suite, dispatcher, key } => {
-                format_run(dispatcher, *suite, key, is_protected, from, to).map(|()| None)
+            Program::Format { suite, dispatcher, key, fault } => {
+                format_run(dispatcher, *suite, key, is_protected, from, to)?;
+                // Where the CPU took over, it is not the hybrid that was measured.
+                fault.get().map_or(Ok(None), |fault| Err(Error::Core(fault.clone().into())))
             }
             Program::Layout(cipher) => in_layout(from, to, |file| match is_protected {
                 true => Ok(layout::protect(&**cipher, threads, file)),

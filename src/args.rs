@@ -195,9 +195,9 @@ pub enum EngineName {
     Serial,
     /// All CPU threads
     Cpu,
-    /// The GPU
+    /// The GPU alone; an error where there is none
     Gpu,
-    /// CPU and GPU together
+    /// CPU and GPU together; the CPU alone, with a warning, where there is no GPU or it fails
     Hybrid,
 }
 

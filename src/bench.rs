@@ -2,11 +2,10 @@
 
 use crate::args::{Bench, BenchRun, Verbosity};
 use crate::failure::{Code, Failure, Outcome, complain, shown};
-use crate::lanes;
+use crate::{gpu, lanes};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phalanx_bench::row::Row;
 use phalanx_bench::{Error, Experiment, Setup, Watch};
-use phalanx_gpu::{Device, Kind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -38,26 +37,15 @@ fn setup(args: BenchRun) -> Outcome<Setup> {
     let BenchRun { quick, out, resume } = args;
     // Whole commands run in other folders.
     let out = std::path::absolute(&out).map_err(|e| failed(Error::Path(out, e)))?;
-    Ok(Setup { out, quick, resume, levels: lanes::levels()?, threads: lanes::all_cores(), device: device(), program })
-}
-
-/// The first GPU that passes its self-test, or why there is none. A CPU behind OpenCL is the CPU once more: it stands in
-/// for a GPU only where the variable PHALANX_OPENCL_CPU is 1.
-fn device() -> Result<Device, String> {
-    let admits_cpu = std::env::var_os("PHALANX_OPENCL_CPU").is_some_and(|value| value == "1");
-    let (found, reasons) = phalanx_gpu::devices();
-    let mut reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-    for info in found {
-        if info.kind != Kind::Gpu && !(info.kind == Kind::Cpu && admits_cpu) {
-            reasons.push(format!("{} ({}): no GPU", info.name, info.api));
-            continue;
-        }
-        match Device::open(&info) {
-            Ok(device) => return Ok(device),
-            Err(error) => reasons.push(error.to_string()),
-        }
-    }
-    Err(reasons.join("; "))
+    Ok(Setup {
+        out,
+        quick,
+        resume,
+        levels: lanes::levels()?,
+        threads: lanes::all_cores(),
+        device: gpu::find(),
+        program,
+    })
 }
 
 fn told(folder: &Path, verbosity: Verbosity) -> Outcome {

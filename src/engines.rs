@@ -2,7 +2,7 @@
 
 use crate::args::{EngineArgs, EngineName, Engines};
 use crate::failure::{Failure, Outcome, say};
-use crate::lanes;
+use crate::{gpu, lanes};
 use etcetera::BaseStrategy;
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::dispatcher::{Dispatcher, Extent, Share, Work};
@@ -54,7 +54,13 @@ pub fn run(args: &Engines) -> Outcome {
         };
         say(format!("{:8}{}: {speeds}", report.name, report.detail))?;
     }
-    say("gpu     none: this build has no GPU engine")?;
+    let (devices, reasons) = gpu::candidates();
+    for info in &devices {
+        say(format!("gpu     {}, {}, {}: not measured", info.name, info.api, info.driver))?;
+    }
+    for reason in reasons {
+        say(format!("gpu     none: {reason}"))?;
+    }
     say("auto    chooses cpu for every size")
 }
 

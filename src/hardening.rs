@@ -13,14 +13,25 @@ const CAP_IPC_LOCK: u32 = 14;
 pub fn harden() {
     let _ = process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    let limit = process::getrlimit(Resource::Memlock).current;
-    if limit.is_none_or(|limit| limit >= ENOUGH) || status_mask("CapEff") >> CAP_IPC_LOCK & 1 == 1 {
+    if may_lock_any() || process::getrlimit(Resource::Memlock).current.is_some_and(|limit| limit >= ENOUGH) {
         // On fault: nothing is read in only to be locked.
         let _ = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
     }
     // Recursion keeps a file and its folders open for each thread, and groups of outputs until they are synced.
     let files = process::getrlimit(Resource::Nofile);
     let _ = process::setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum });
+}
+
+/// Done before a GPU's driver is loaded: it reserves more addresses than there is memory, which counts against a limit on
+/// locked memory. What is locked stays so; what comes later is locked only where there is no limit.
+pub fn make_room_for_drivers() {
+    if !may_lock_any() {
+        let _ = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
+    }
+}
+
+fn may_lock_any() -> bool {
+    process::getrlimit(Resource::Memlock).current.is_none() || status_mask("CapEff") >> CAP_IPC_LOCK & 1 == 1
 }
 
 /// A bit mask that the system shows of this process; 0 where it shows none.

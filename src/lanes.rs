@@ -2,10 +2,12 @@
 
 use crate::args::{EngineArgs, EngineName};
 use crate::failure::{Code, Failure, Outcome, complain};
+use crate::gpu;
 use phalanx_core::chunk::Levels;
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::engine::Engine;
+use phalanx_gpu::GpuEngine;
 use phalanx_kernels::{aes, keccak};
 use std::sync::Arc;
 use std::thread;
@@ -13,9 +15,9 @@ use std::thread;
 /// Engines that have been chosen.
 pub struct Lanes {
     pub dispatcher: Dispatcher,
-    /// One lane, for what is too small for more.
-    pub serial: Arc<dyn Engine>,
-    /// The CPU threads that work on many small files, one file each.
+    /// For files of a folder that are too small for all lanes.
+    pub small: Arc<dyn Engine>,
+    /// The threads that work on such files, one file each.
     pub threads: usize,
     /// In words, for `--verbose`.
     pub description: String,
@@ -24,25 +26,30 @@ pub struct Lanes {
 /// The engines of a command line.
 pub fn choose(args: &EngineArgs) -> Outcome<Lanes> {
     let (threads, levels) = (threads(args), levels()?);
-    let engine: Arc<dyn Engine> = match args.engine {
-        EngineName::Serial => Arc::new(CpuEngine::serial(levels)),
-        EngineName::Auto | EngineName::Cpu => Arc::new(CpuEngine::parallel(threads, levels)),
+    let serial = || Arc::new(CpuEngine::serial(levels)) as Arc<dyn Engine>;
+    let cpu = || Arc::new(CpuEngine::parallel(threads, levels)) as Arc<dyn Engine>;
+    let gpu = || gpu::find().map(|device| Arc::new(GpuEngine::new(device, levels.keccak)) as Arc<dyn Engine>);
+    let (engines, small, threads) = match args.engine {
+        EngineName::Serial => (vec![serial()], serial(), 1),
+        EngineName::Auto | EngineName::Cpu => (vec![cpu()], serial(), threads),
         EngineName::Gpu => {
-            return Err(Failure::new(Code::Other, "engine gpu: this build has no GPU engine (--engine cpu works)"));
+            let failed = |why| Failure::new(Code::Other, format!("engine gpu: {why} (--engine cpu works)"));
+            let gpu = gpu().map_err(failed)?;
+            (vec![gpu.clone()], gpu.clone(), gpu.info().lanes)
         }
-        EngineName::Hybrid => {
-            complain("warning: this build has no GPU engine: hybrid runs on the CPU alone");
-            Arc::new(CpuEngine::parallel(threads, levels))
-        }
+        EngineName::Hybrid => match gpu() {
+            Ok(gpu) => (vec![cpu(), gpu], serial(), threads),
+            Err(why) => {
+                complain(format!("warning: {why}: hybrid runs on the CPU alone"));
+                (vec![cpu()], serial(), threads)
+            }
+        },
     };
-    let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
-    let threads = if args.engine == EngineName::Serial { 1 } else { threads };
-    Ok(Lanes {
-        dispatcher: Dispatcher::new(&[engine]),
-        serial: Arc::new(CpuEngine::serial(levels)),
-        threads,
-        description,
-    })
+    let words = engines.iter().map(|engine| format!("engine {} ({})", engine.info().name, engine.info().detail));
+    let description = words.collect::<Vec<_>>().join(" and ");
+    // Told only where another engine goes on.
+    let dispatcher = Dispatcher::new(&engines).on_fault(|fault| complain(format!("warning: {fault}; the CPU goes on")));
+    Ok(Lanes { dispatcher, small, threads, description })
 }
 
 /// The kernels to use: the fastest of this machine, unless the variable PHALANX_KERNELS names others, for tests and bug

@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod engines;
 mod failure;
+mod gpu;
 mod hardening;
 mod inspect;
 mod key;

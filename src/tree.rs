@@ -30,7 +30,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
     let root = Folder::root(place, options, tally.clone())?;
     let mirror = Mirror {
         transfer,
-        serial: Dispatcher::new(std::slice::from_ref(&transfer.lanes.serial)),
+        small: Dispatcher::new(std::slice::from_ref(&transfer.lanes.small)),
         walk: Mutex::new(Walk::new(root, tally.clone())),
         tally,
         large: Mutex::new(()),
@@ -51,7 +51,8 @@ pub fn run<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
 
 struct Mirror<'a, A> {
     transfer: &'a Transfer<A>,
-    serial: Dispatcher,
+    /// For files that are not large.
+    small: Dispatcher,
     walk: Mutex<Walk>,
     tally: Arc<Tally>,
     /// Held by the one large file that is being worked on.
@@ -93,7 +94,7 @@ impl<A: Action> Mirror<'_, A> {
             let _alone = lock(&self.large);
             self.transfer.action.transfer(&self.transfer.lanes.dispatcher, &input, &target, &self.meter)
         } else {
-            self.transfer.action.transfer(&self.serial, &input, &target, &self.meter)
+            self.transfer.action.transfer(&self.small, &input, &target, &self.meter)
         };
         let bytes = bytes.map_err(|e| blame(&place, e))?;
         let Target::File(output, _) = target else { unreachable!("it was made of a file above") };

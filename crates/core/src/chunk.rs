@@ -84,14 +84,13 @@ pub fn tag(level: keccak::Level, job: &mut Job, digests: &[[u8; DIGEST]]) -> Vec
     };
     let mut tags = vec![[0; 32]; units.len()];
     ctr_sha3::tags(level, &units.iter().map(head).collect::<Vec<_>>(), digests, |i, tag| tags[i] = *tag);
-    let units = job.units.iter_mut().zip(&tags).enumerate();
-    match job.op {
-        Op::Seal => {
-            units.for_each(|(_, (unit, tag))| unit.tag = *tag);
-            Vec::new()
-        }
-        Op::Open => units.filter(|(_, (unit, tag))| !bool::from(unit.tag.ct_eq(&tag[..]))).map(|(i, _)| i).collect(),
+    let units = job.units.iter_mut().zip(&tags);
+    if job.op == Op::Seal {
+        units.for_each(|(unit, tag)| unit.tag = *tag);
+        return Vec::new();
     }
+    let authentic: Vec<bool> = units.map(|(unit, tag)| unit.tag.ct_eq(&tag[..]).into()).collect();
+    (0..authentic.len()).filter(|i| !authentic[*i]).collect()
 }
 
 /// The units' parts of the buffer.

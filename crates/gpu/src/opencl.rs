@@ -505,6 +505,29 @@ impl Drop for OpenCl {
 mod tests {
     use super::*;
 
+    /// Work behind an event that never comes: each wait ends, and nothing is freed.
+    fn does_not_answer(device: &OpenCl) {
+        let limit = Duration::from_millis(50);
+        let stream = device.stream().unwrap();
+        let memory = device.allocate(64).unwrap();
+        let never = event::create_user_event(device.context).unwrap();
+        // SAFETY: the queue is the stream's, the event was made just now.
+        let made = unsafe { command_queue::enqueue_marker_with_wait_list(queue_of(stream), 1, &never) };
+        device.keep(stream, "waiting", made).unwrap();
+        // SAFETY: the memory has that length, and nobody uses it.
+        let freed = unsafe { device.free(memory, 64, limit) };
+        assert_eq!(freed.unwrap_err().reason, Reason::TimedOut(limit));
+        assert_eq!(device.finish(stream, limit).unwrap_err().reason, Reason::TimedOut(limit));
+        event::set_user_event_status(never, event::CL_COMPLETE).unwrap();
+        device.finish(stream, limit).unwrap();
+        // SAFETY: all is over, and not used again.
+        unsafe {
+            device.free(memory, 64, limit).unwrap();
+            device.free_stream(stream);
+            event::release_event(never).unwrap();
+        }
+    }
+
     #[test]
     fn a_failing_build_gives_its_log_in_one_line() {
         let Some(info) = devices().unwrap_or_default().into_iter().next() else {
@@ -520,6 +543,7 @@ mod tests {
         assert!(matches!(error.reason, Reason::Build(_)) && text.contains("no_such_name") && !text.contains('\n'));
         let missing = Kernel { module: Module::Hash, entry: "no_such_kernel" };
         assert!(device.max_threads(missing).unwrap_err().to_string().contains("CL_INVALID_KERNEL_NAME"));
+        does_not_answer(&device);
         let gone = DeviceInfo { index: 1000, ..info };
         assert!(OpenCl::open(&gone).err().unwrap().to_string().contains("the device is gone"));
     }

@@ -4,8 +4,13 @@
 mod common;
 
 use common::plain_c::compile;
-use phalanx_gpu::{AesLaunch, Api, Device, DeviceInfo, Direction, Module, Variant};
+use phalanx_core::Suite;
+use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
+use phalanx_core::key::SecretKey;
+use phalanx_gpu::{AesLaunch, Api, Device, DeviceInfo, Direction, GpuEngine, Module, Reason, Variant};
+use phalanx_kernels::keccak;
 use std::process::Command;
+use std::time::Duration;
 
 #[test]
 #[cfg(target_os = "linux")]
@@ -70,5 +75,58 @@ fn inside() {
         taken()
     };
     assert_eq!(taken, 0, "device memory was not freed");
+    engine(Device::open(info).unwrap());
+    hang(Device::open(info).unwrap());
     println!("stand-in passed");
+}
+
+/// The engine's own calls: copies that are started, and waited for by asking.
+fn engine(device: Device) {
+    let engine = GpuEngine::new(device, keccak::Level::detect());
+    let plain: Vec<u8> = common::paint(3 << 20);
+    for len in [5000, plain.len()] {
+        let mut job = job(&engine, &plain[..len]);
+        assert!(engine.run(&mut job).unwrap().all_passed());
+        assert!(job.buf[..] != plain[..len]);
+        job.op = Op::Open;
+        assert!(engine.run(&mut job).unwrap().all_passed());
+        assert!(job.buf[..] == plain[..len]);
+    }
+}
+
+fn job(engine: &GpuEngine, plain: &[u8]) -> Job {
+    let keys = SecretKey::from_slice(&[1; 32]).unwrap().file_keys(Suite::default()).content;
+    let mut job = Job::new(Op::Seal, Suite::default(), [keys].into(), engine.buffer(plain.len()).unwrap());
+    job.buf.copy_from_slice(plain);
+    let bind = Bind::Chunk { index: 0, last: true };
+    job.units.push(Unit { key: 0, nonce: [3; 16], bind, data: 0..plain.len(), tag: [0; 32] });
+    job
+}
+
+/// A device that does not answer: one line within the limit, later ones at once, and the stand-in ends this process if
+/// anything waits for it or is freed.
+fn hang(device: Device) {
+    device.set_time_limit(Duration::from_millis(50));
+    let engine = GpuEngine::new(device.clone(), keccak::Level::detect());
+    let plain = common::paint(2 << 20);
+    let mut job = job(&engine, &plain);
+    let mut other = engine.buffer(2 << 20).unwrap();
+    let mut stream = device.stream().unwrap();
+    let buffer = stream.buffer(100).unwrap();
+    // SAFETY: the stand-in has that function.
+    unsafe {
+        let library = libloading::Library::new("libcuda.so").unwrap();
+        let hang: libloading::Symbol<unsafe extern "C" fn()> = library.get(b"stand_in_hang\0").unwrap();
+        hang();
+    }
+    for _ in 0..2 {
+        let fault = engine.run(&mut job).unwrap_err().to_string();
+        assert_eq!(fault, "engine gpu failed: stand-in 0 (CUDA): no answer within 50ms");
+        assert!(job.buf[..] == plain);
+    }
+    assert!(device.is_dead());
+    assert_eq!(stream.finish().unwrap_err().reason, Reason::TimedOut(Duration::from_millis(50)));
+    stream.download(&buffer, 0, &mut [0; 100]).unwrap_err();
+    other.fill(1);
+    drop((job, other, buffer, stream, engine, device));
 }

@@ -5,6 +5,7 @@
 //! `opencl`, to leave the other out, and `--quick`. `scripts/device-check` calls them in turn.
 
 mod check;
+mod engine;
 mod measure;
 
 use phalanx_gpu::{Api, Device, DeviceInfo};

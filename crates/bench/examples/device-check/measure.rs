@@ -1,13 +1,15 @@
 //! Kernel-only figures, by the device's own clock, and the machine's ceilings beside them.
 
 use crate::check::{block_sizes, granularities};
+use crate::engine::HostToHost;
 use phalanx_bench::Setup;
 use phalanx_bench::head::Head;
 use phalanx_bench::row::Row;
 use phalanx_bench::run::Line;
 use phalanx_core::chunk::Levels;
+use phalanx_core::engine::{Fault, Op};
 use phalanx_gpu::{
-    AesLaunch, Device, DeviceInfo, Direction, KeyDigest, Kind, Result, Slice, Span, Stream, TagInput, Variant,
+    AesLaunch, Device, DeviceInfo, Direction, KeyDigest, Kind, Reason, Result, Slice, Span, Stream, TagInput, Variant,
 };
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -42,6 +44,7 @@ pub fn all(device: &Device, quick: bool) -> Result<()> {
     let bytes = bytes.min((info.largest_buffer / 4) as usize).next_multiple_of(1 << 20);
     let mut bench = Bench { info, stream: device.stream()?, runs: if quick { 3 } else { 9 }, bytes };
     bench.ceilings(device)?;
+    bench.engine(device)?;
     for variant in Variant::ALL.into_iter().filter(|variant| device.has_room_for(variant.module())) {
         for key_len in [16, 24, 32] {
             bench.aes(device, variant, key_len, quick)?;
@@ -119,6 +122,25 @@ impl Bench<'_> {
             })?;
         }
         Ok(())
+    }
+
+    /// The whole engine host to host, and pinned copies alone by as many threads.
+    fn engine(&mut self, device: &Device) -> Result<()> {
+        let whole = HostToHost::new(device, self.bytes);
+        let case = |operation, measure, scheme: &str, passes| Case {
+            case: whole.case(),
+            operation,
+            measure,
+            scheme: scheme.into(),
+            bytes: passes * whole.bytes(),
+            items: 1,
+        };
+        let failed = |fault: Fault| device.info().error(Reason::Failed("the engine", fault.reason));
+        self.row(case("copy both ways", "ceiling", "pinned memory", 1), |_| whole.copies(device).map_err(failed))?;
+        self.row(case("seal", "host to host", "engine", 1), |_| whole.run(&[Op::Seal]).map_err(failed))?;
+        self.row(case("seal and open", "host to host", "engine", 2), |_| {
+            whole.run(&[Op::Seal, Op::Open]).map_err(failed)
+        })
     }
 
     /// CTR, and ECB both ways, at each granularity and block size.

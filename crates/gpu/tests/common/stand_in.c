@@ -20,8 +20,9 @@ typedef struct {
 
 enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_CONTEXT = 201, BAD_IMAGE = 200, NOT_FOUND = 500, NOT_READY = 600 };
 static __thread int current;
-// Once set, no work ends any more, and every call that would wait for it or free anything is a mistake.
+// Once set, no work ends any more, and every call that would wait for it without a limit, or free anything, is a mistake.
 static int hangs;
+#define MUST_END() if (hangs) { abort(); }
 #define INSIDE() if (!current) { return NO_CONTEXT; }
 
 int cuInit(unsigned flags) { return flags ? INVALID : OK; }
@@ -39,7 +40,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 }
 
 int cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = &current; return OK; }
-int cuDevicePrimaryCtxRelease_v2(int device) { (void)device; return OK; }
+int cuDevicePrimaryCtxRelease_v2(int device) { MUST_END() (void)device; return OK; }
 int cuCtxSetCurrent(void *context) { current = context != NULL; return OK; }
 int cuCtxSynchronize(void) { INSIDE() return OK; }
 
@@ -80,6 +81,7 @@ int cuModuleLoadData(void **out, const void *image) {
 
 int cuModuleUnload(module_t *module) {
     INSIDE()
+    MUST_END()
     free(module->ptx);
     free(module);
     return OK;
@@ -124,9 +126,9 @@ int cuMemAlloc_v2(uint64_t *address, size_t len) {
     return OK;
 }
 
-int cuMemFree_v2(uint64_t address) { INSIDE() taken--; free((void *)(uintptr_t)address); return OK; }
+int cuMemFree_v2(uint64_t address) { INSIDE() MUST_END() taken--; free((void *)(uintptr_t)address); return OK; }
 int cuMemHostAlloc(void **address, size_t len, unsigned flags) { INSIDE() *address = malloc(len); return flags ? INVALID : OK; }
-int cuMemFreeHost(void *address) { INSIDE() free(address); return OK; }
+int cuMemFreeHost(void *address) { INSIDE() MUST_END() free(address); return OK; }
 
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t len, void *stream) {
     INSIDE()
@@ -148,15 +150,15 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t len, void *s) {
 }
 
 int cuStreamCreate(void **stream, unsigned flags) { INSIDE() *stream = malloc(1); return flags == 1 ? OK : INVALID; }
-int cuStreamSynchronize(void *stream) { INSIDE() return stream == NULL ? INVALID : OK; }
+int cuStreamSynchronize(void *stream) { INSIDE() MUST_END() return stream == NULL ? INVALID : OK; }
 int cuStreamQuery(void *stream) { INSIDE() return stream == NULL ? INVALID : hangs ? NOT_READY : OK; }
-int cuStreamDestroy_v2(void *stream) { INSIDE() free(stream); return OK; }
+int cuStreamDestroy_v2(void *stream) { INSIDE() MUST_END() free(stream); return OK; }
 
 int cuEventCreate(void **event, unsigned flags) { INSIDE() (void)flags; *event = malloc(1); return OK; }
 int cuEventRecord(void *event, void *stream) { INSIDE() return event == NULL || stream == NULL ? INVALID : OK; }
 int cuEventElapsedTime(float *milliseconds, void *from, void *to) { INSIDE() *milliseconds = 1.5f; return from == to ? INVALID : OK; }
 int cuEventQuery(void *event) { INSIDE() return event == NULL ? INVALID : hangs ? NOT_READY : OK; }
-int cuEventDestroy_v2(void *event) { INSIDE() free(event); return OK; }
+int cuEventDestroy_v2(void *event) { INSIDE() MUST_END() free(event); return OK; }
 
 int cuLaunchKernel(
     function_t *function, unsigned groups, unsigned gy, unsigned gz, unsigned threads, unsigned ty, unsigned tz, unsigned local,

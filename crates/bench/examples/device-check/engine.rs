@@ -1,0 +1,102 @@
+//! The engine host to host, beside pinned copies alone by as many threads: the part of them that it reaches.
+
+use phalanx_core::Suite;
+use phalanx_core::engine::{Bind, Engine, Fault, Job, Op, Unit};
+use phalanx_core::key::SecretKey;
+use phalanx_gpu::{Device, GpuEngine};
+use phalanx_kernels::keccak;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const CHUNK: usize = 1 << 20;
+
+/// The engine, and how much it is given at once.
+pub struct HostToHost {
+    engine: GpuEngine,
+    /// Jobs that each lane runs.
+    rounds: usize,
+}
+
+impl HostToHost {
+    pub fn new(device: &Device, bytes: usize) -> Self {
+        let engine = GpuEngine::new(device.clone(), keccak::Level::detect());
+        let rounds = (bytes / (engine.info().lanes * engine.info().preferred_job)).max(2);
+        Self { engine, rounds }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.rounds * self.engine.info().lanes * self.engine.info().preferred_job
+    }
+
+    pub fn case(&self) -> String {
+        let info = self.engine.info();
+        format!("{} lanes, {} jobs each of {} bytes", info.lanes, self.rounds, info.preferred_job)
+    }
+
+    /// All lanes at once: each runs its own job again and again, these operations in turn.
+    pub fn run(&self, operations: &[Op]) -> Result<Duration, Fault> {
+        self.on_all_lanes(
+            || self.job(),
+            |job| {
+                operations.iter().try_for_each(|op| {
+                    job.op = *op;
+                    assert!(self.engine.run(job)?.all_passed(), "the engine refuses what it sealed");
+                    Ok(())
+                })
+            },
+        )
+    }
+
+    /// The same bytes to the device and back, and nothing else.
+    pub fn copies(&self, device: &Device) -> Result<Duration, Fault> {
+        let len = self.engine.info().preferred_job;
+        let fault = |error: phalanx_gpu::Error| Fault { engine: "copies".into(), reason: error.to_string() };
+        let lane = || {
+            let mut stream = device.stream().map_err(fault)?;
+            let buffer = stream.buffer(len).map_err(fault)?;
+            Ok((stream, buffer, device.pinned(len).map_err(fault)?))
+        };
+        self.on_all_lanes(lane, |(stream, buffer, pinned)| {
+            stream.upload(buffer, 0, pinned).map_err(fault)?;
+            stream.download(buffer, 0, pinned).map_err(fault)
+        })
+    }
+
+    fn on_all_lanes<T>(
+        &self,
+        lane: impl Fn() -> Result<T, Fault> + Sync,
+        round: impl Fn(&mut T) -> Result<(), Fault> + Sync,
+    ) -> Result<Duration, Fault> {
+        let lanes = self.engine.info().lanes;
+        let start = Barrier::new(lanes + 1);
+        thread::scope(|scope| {
+            let work = || {
+                let made = lane().and_then(|mut lane| round(&mut lane).map(|()| lane));
+                start.wait();
+                let mut lane = made?;
+                (0..self.rounds).try_for_each(|_| round(&mut lane))
+            };
+            let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(work)).collect();
+            start.wait();
+            let started = Instant::now();
+            lanes.into_iter().try_for_each(|lane| lane.join().expect("no lane panics"))?;
+            Ok(started.elapsed())
+        })
+    }
+
+    /// A lane's job of whole chunks.
+    fn job(&self) -> Result<Job, Fault> {
+        let suite = Suite::default();
+        let keys = SecretKey::from_slice(&[7; 32]).expect("32 bytes").file_keys(suite).content;
+        let len = self.engine.info().preferred_job;
+        let mut job = Job::new(Op::Seal, suite, [keys].into(), self.engine.buffer(len)?);
+        let unit = |i: usize| {
+            let bind = Bind::Chunk { index: i as u64, last: false };
+            let data = i * CHUNK..len.min((i + 1) * CHUNK);
+            Unit { key: 0, nonce: [i as u8; 16], bind, data, tag: [0; 32] }
+        };
+        job.units = (0..len.div_ceil(CHUNK)).map(unit).collect();
+        Ok(job)
+    }
+}

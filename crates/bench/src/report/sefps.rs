@@ -3,12 +3,14 @@
 use super::{Cell, Figure, Section, Table, beside, digits, gb_per_s, not_run, percent, program};
 use crate::paper::p1;
 use crate::row::Row;
+use crate::sefps::splits::MEASURE as IN_MEMORY;
 use crate::sefps::{BASELINE, RATIO, averages, equations, ours};
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
     let mut sections = Vec::new();
     for operation in ["protect", "unprotect"] {
-        for (measure, printed) in [("total", "total speed"), ("AES", "AES speed"), ("hash", "hash speed")] {
+        let measures = [("total", "total speed"), ("AES", "AES speed"), ("hash", "hash speed"), (IN_MEMORY, "")];
+        for (measure, printed) in measures {
             sections.extend(speeds(rows, operation, measure, printed));
         }
     }
@@ -23,7 +25,13 @@ fn speeds(rows: &[Row], operation: &str, measure: &str, printed: &'static str) -
         return None;
     }
     let title = format!("{operation}, {measure}: GB/s");
-    let mut figure = Figure::new(&format!("sefps-{operation}-{measure}"), &title, "size of the file", "GB/s", true);
+    let mut figure = Figure::new(
+        &format!("sefps-{operation}-{}", measure.replace(' ', "-")),
+        &title,
+        "size of the file",
+        "GB/s",
+        true,
+    );
     // Longer keys and the paper's second platform stand in the table only.
     let is_drawn = |row: &&&Row| row.bytes > 0 && !row.scheme.contains("AES-192") && row.scheme != ours(256);
     for row in rows.iter().filter(is_drawn) {
@@ -39,7 +47,14 @@ fn speeds(rows: &[Row], operation: &str, measure: &str, printed: &'static str) -
     let cells = rows.iter().flat_map(|row| beside(row, program(row), gb_per_s, printed));
     let text = match measure {
         "total" => "With reading and writing, from and to the page cache.",
-        "AES" => "Of Phalanx's format: AES-CTR in memory, since it does AES and hashing in one go.",
+        "AES" => {
+            "Of Phalanx's format: AES-CTR in memory, since it does AES and hashing in one go. On gpu and hybrid with the copies to \
+                  the device and back."
+        }
+        IN_MEMORY => {
+            "Phalanx's format without files. hybrid by one queue, from which faster lanes take more, and by P1's fixed ratio \
+             (Eq. 1), which gives the GPU its part beforehand."
+        }
         _ => {
             "SEFPS has one stream of SHA3-256. Of Phalanx's format: the hashes of slices of 4 KiB, side by side, in memory."
         }

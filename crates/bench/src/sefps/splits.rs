@@ -227,7 +227,7 @@ mod tests {
         let mut splits = vec![fixed(0.0, cpu()), fixed(0.5, cpu()), fixed(1.0, cpu())];
         if let Some(device) = crate::device::tests::device() {
             let engine: Arc<dyn Engine> = Arc::new(GpuEngine::new(device, levels.keccak));
-            splits.push(Split::Queue(Dispatcher::new(&[engine.clone()])));
+            splits.push(Split::Queue(Dispatcher::new(std::slice::from_ref(&engine))));
             splits.push(Split::Queue(Dispatcher::new(&[engine.clone(), cpu()])));
             splits.push(fixed(0.7, engine));
         }

@@ -98,7 +98,7 @@ fn another_machines_rows_join_under_its_own_name() {
     assert!(there.contains("| processor | another processor, "), "{there}");
     assert!(!text.contains("<b>") && text.matches("# On another machine").count() == 1, "{text}");
     let merged: Vec<String> = names(out.path()).into_iter().filter(|name| name.starts_with("merged-")).collect();
-    let [rows, figure] = &merged[..] else { panic!("{merged:?}") };
+    let [figure, rows] = &merged[..] else { panic!("{merged:?}") };
     assert!(rows.ends_with(".jsonl") && figure.ends_with("-1-hpc-107MBs.svg"), "{merged:?}");
     assert!(out.path().join("hpc-107MBs.svg").exists() && there.contains(&format!("]({figure})")));
     // Our own rows are what they were, and are all that a run goes on with.

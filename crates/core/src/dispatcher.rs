@@ -74,9 +74,6 @@ pub struct Share {
 }
 
 impl Share {
-    /// All that is left.
-    pub const WHOLE: Share = Share { mine: 2, all: 1 };
-
     /// How many of `left` parts: half of what falls to the lane, and one at least.
     pub fn of(self, left: u64) -> u64 {
         let part = u128::from(left) * u128::from(self.mine) / (2 * u128::from(self.all));
@@ -340,7 +337,6 @@ mod tests {
         let (large, small) = (Share { mine: 16, all: 24 }, Share { mine: 2, all: 24 });
         assert_eq!((large.of(240), small.of(240)), (80, 10));
         assert_eq!((large.of(2), small.of(2), small.of(0)), (1, 1, 1));
-        assert_eq!(Share::WHOLE.of(7), 7);
         assert_eq!(Share { mine: u64::MAX, all: u64::MAX }.of(u64::MAX), u64::MAX / 2);
         // However much there is, the last job is one part, and few more jobs are run than there would be of equal ones.
         let (mut left, mut jobs) = (1000, 0);

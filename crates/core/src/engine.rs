@@ -112,7 +112,7 @@ impl Verdicts {
     }
 }
 
-/// An engine could not run a job, whose input is as it was. It is then taken for broken, and not asked again.
+/// An engine could not run a job, whose input is as it was. Where another engine can go on, this one is not asked again.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("engine {engine} failed: {reason}")]
 pub struct Fault {

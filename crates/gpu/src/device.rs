@@ -190,7 +190,8 @@ unsafe impl Send for Pinned {}
 impl Deref for Pinned {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the driver gave that many initialized bytes, and copies to them are over when their calls return.
+        // SAFETY: the driver gave that many initialized bytes. Copies to them are over when their calls return; who starts
+        // one without waiting promises that nobody looks before it is over.
         unsafe { std::slice::from_raw_parts(self.id.address, self.len) }
     }
 }

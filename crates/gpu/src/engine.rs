@@ -154,6 +154,10 @@ struct Taken<'a> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The job's memory is about to be dropped: nothing may be under way to it.
+            self.lane.take().map(|mut lane| lane.stream.finish());
+        }
         let mut lanes = self.engine.lanes();
         lanes.busy -= 1;
         lanes.idle.extend(self.lane.take());

@@ -160,7 +160,7 @@ fn what_is_wrong_or_hostile_is_refused() {
         ("control characters", with(Row { case: "a\u{1b}[31m".into(), ..base.clone() })),
         ("control characters", with(Row { note: Some("two\nlines".into()), ..base.clone() })),
         ("too long", with(Row { scheme: "x".repeat(5000), ..base.clone() })),
-        ("control characters", lines(&Head { cpu: "a\nb".into(), ..head.clone() }, &[base.clone()]).into()),
+        ("control characters", lines(&Head { cpu: "a\nb".into(), ..head.clone() }, std::slice::from_ref(&base)).into()),
         ("nothing can measure", with(Row { speedup: Some(-1.0), ..base.clone() })),
         ("nothing can measure", with(Row { amdahl: Some(1e300), ..base.clone() })),
         ("a median", with(Row { median_s: Some(0.1), ..base.clone() })),

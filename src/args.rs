@@ -301,10 +301,14 @@ pub enum Bench {
     Peers(BenchRun),
     /// All of these
     All(BenchRun),
-    /// Write the report of a run again
+    /// Write the report of a run again, with what other machines measured
     Report {
         /// The run's folder
         folder: PathBuf,
+        /// Rows from another machine (its rows.jsonl, or that of scripts/device-check), which get a part of their own in
+        /// the report, now and whenever it is written again. May be given several times
+        #[arg(long, value_name = "FILE")]
+        merge: Vec<PathBuf>,
     },
 }
 

@@ -2,7 +2,7 @@
 
 use crate::args::{Bench, BenchRun, Verbosity};
 use crate::failure::{Code, Failure, Outcome, complain, shown};
-use crate::lanes;
+use crate::{gpu, lanes};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phalanx_bench::row::Row;
 use phalanx_bench::{Error, Experiment, Setup, Watch};
@@ -11,7 +11,8 @@ use std::time::Duration;
 
 pub fn run(bench: Bench, verbosity: Verbosity) -> Outcome {
     let (experiments, args) = match bench {
-        Bench::Report { folder } => {
+        Bench::Report { folder, merge } => {
+            merge.iter().try_for_each(|file| phalanx_bench::merged::add(&folder, file)).map_err(failed)?;
             phalanx_bench::report::write(&folder).map_err(failed)?;
             return told(&folder, verbosity);
         }
@@ -36,7 +37,15 @@ fn setup(args: BenchRun) -> Outcome<Setup> {
     let BenchRun { quick, out, resume } = args;
     // Whole commands run in other folders.
     let out = std::path::absolute(&out).map_err(|e| failed(Error::Path(out, e)))?;
-    Ok(Setup { out, quick, resume, levels: lanes::levels()?, threads: lanes::all_cores(), program })
+    Ok(Setup {
+        out,
+        quick,
+        resume,
+        levels: lanes::levels()?,
+        threads: lanes::all_cores(),
+        device: gpu::find(),
+        program,
+    })
 }
 
 fn told(folder: &Path, verbosity: Verbosity) -> Outcome {
@@ -54,7 +63,7 @@ fn failed(error: Error) -> Failure {
         Error::Path(..) | Error::Exists(_) | Error::Folder(..) | Error::Resources(_) => {
             Failure::new(Code::InputOutput, line)
         }
-        Error::Program(_) => Failure::new(Code::Other, line),
+        Error::Program(_) | Error::Device(_) => Failure::new(Code::Other, line),
     }
 }
 

@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::Sandbox;
+use common::{Ended, Sandbox};
 use phalanx_bench::row::Row;
 use phalanx_bench::run::read;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -27,9 +27,20 @@ fn wrong_usage() {
     assert!(s.run(&["bench", "--help"]).text().contains("sefps"));
 }
 
+/// The command as on a machine that has no device.
+fn without_device(mut command: Command) -> Command {
+    command.env("CUDA_VISIBLE_DEVICES", "").env("OCL_ICD_VENDORS", "/none").env_remove("PHALANX_OPENCL_CPU");
+    command
+}
+
+/// Whether a note says that there was none, and why.
+fn no_device(note: &str) -> bool {
+    note.starts_with("not run: no device (") && note.len() > 30
+}
+
 /// Starts a run, and waits until `enough` says that it has come far enough.
 fn start(s: &Sandbox, args: &[&str], enough: impl Fn() -> bool) -> Child {
-    let child = s.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let child = without_device(s.command(args)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let started = Instant::now();
     while !enough() {
         assert!(started.elapsed() < Duration::from_secs(60), "the run does not come along");
@@ -51,12 +62,14 @@ fn a_killed_run_keeps_its_rows_and_goes_on() {
     let kept = rows(&s, "run");
     assert!(s.run(&["bench", "sefps", "--quick", "--out", "run"]).fails(4).contains("--resume"));
     assert!(rows(&s, "run") == kept);
-    s.run(&["bench", "sefps", "--quick", "--out", "run", "--resume"]).ok();
+    let goes_on = ["bench", "sefps", "--quick", "--out", "run", "--resume"];
+    Ended(without_device(s.command(&goes_on)).output().unwrap()).ok();
     let all = rows(&s, "run");
     assert!(all[..kept.len()] == kept);
     // For each of 5 files: 6 programs in the layout, both ways, with 3 times each; 4 in the format; 6 times of its
-    // parts; and what was not run.
-    assert_eq!(all.len(), 5 * (6 * 2 * 3 + 4 * 2 + 6 + 8));
+    // parts; 4 of it in memory; and what was not run: 4 programs in the layout with 2 times each, 4 in the format. And
+    // once the ratio of Eq. 1.
+    assert_eq!(all.len(), 5 * (6 * 2 * 3 + 4 * 2 + 6 + 4 + 4 * 2 * 2 + 4 * 2) + 1);
     for (i, row) in all.iter().enumerate() {
         assert!(all[..i].iter().all(|other| other.key() != row.key()), "twice: {:?}", row.key());
     }
@@ -87,7 +100,8 @@ fn every_experiment_has_a_short_run() {
         ("peers", &["peers.svg"]),
     ] {
         let started = Instant::now();
-        let told = s.run(&["bench", experiment, "--quick", "--out", experiment]).text();
+        let mut command = without_device(s.command(&["bench", experiment, "--quick", "--out", experiment]));
+        let told = Ended(command.output().unwrap()).text();
         println!("{experiment}: {:?}", started.elapsed());
         assert!(told.contains("report.md"), "{told}");
         figures.extend(names.iter().map(|name| format!("{experiment}/{name}")));
@@ -109,7 +123,8 @@ fn every_experiment_has_a_short_run() {
     let has = |row: &Row, engine: &str| row.engine == engine && row.measure == "total" && row.case == "255 KB";
     assert!(sefps.iter().any(|row| has(row, "serial") && row.printed.len() == 2 && row.median_s.is_some()));
     assert!(sefps.iter().any(|row| has(row, "cpu") && row.amdahl.is_some_and(|bound| bound >= 1.0)));
-    assert!(sefps.iter().any(|row| has(row, "gpu") && row.note.as_deref() == Some("not run: no device")));
+    assert!(sefps.iter().any(|row| has(row, "gpu") && row.note.as_deref().is_some_and(no_device)));
+    assert!(sefps.iter().any(|row| has(row, "hybrid") && row.note.as_deref().is_some_and(no_device)));
     let users = rows(&s, "users");
     for (scheme, is_run) in [("CCS", true), ("CCNS", true), ("CNC", true), ("SR", true), ("GCS", false), ("GNC", false)]
     {
@@ -132,4 +147,72 @@ fn every_experiment_has_a_short_run() {
     let memory = peers.iter().find(|row| row.measure == "peak memory" && row.median_s.is_some()).unwrap();
     assert!(memory.peak_kib.is_some_and(|kib| kib > 1000), "{memory:?}");
     assert!(peers.iter().any(|row| row.over.as_deref() == Some("cp") && row.bar.is_some()));
+}
+
+/// On an OpenCL device that is the CPU.
+#[test]
+fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
+    let s = Sandbox::new();
+    for experiment in ["keys", "sefps", "users"] {
+        let mut command = s.command(&["bench", experiment, "--quick", "--out", experiment]);
+        Ended(command.env("PHALANX_OPENCL_CPU", "1").env("CUDA_VISIBLE_DEVICES", "").output().unwrap()).ok();
+        let (heads, _) = read(&s.path(experiment)).unwrap();
+        if heads[0].device.is_none() {
+            println!("skipped: no OpenCL device");
+            let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
+            assert!(
+                !required.split(',').any(|r| r == "opencl"),
+                "PHALANX_REQUIRE names opencl: there is no such device"
+            );
+            return;
+        }
+        let report = fs::read_to_string(s.path(experiment).join("report.md")).unwrap();
+        assert!(report.contains("| device | ") && report.contains("through OpenCL"), "{report}");
+        assert!(!report.contains("no device ("), "{report}");
+    }
+    let timed = |experiment: &str, case: &str, engine: &str, scheme: &str, measure: &str| {
+        let rows = rows(&s, experiment);
+        let is_it = |row: &&Row| {
+            row.case == case && row.engine == engine && row.scheme.starts_with(scheme) && row.measure == measure
+        };
+        let found: Vec<&Row> = rows.iter().filter(is_it).collect();
+        assert!(!found.is_empty(), "{experiment}, {case}, {engine}, {scheme}, {measure}");
+        assert!(found.iter().all(|row| row.median_s.is_some()), "{found:?}");
+    };
+    for shape in ["regular", "irregular"] {
+        for scheme in ["GCS", "GCNS", "GNC"] {
+            for measure in ["AES-128-CTR", "AES-256-CTR, kernel only"] {
+                timed("users", &format!("5 users, {shape}"), "gpu", scheme, measure);
+            }
+        }
+    }
+    for engine in ["gpu", "hybrid"] {
+        for scheme in ["MD5 and AES-128-ECB as printed", "MD5 and AES-128-ECB with Phalanx's kernels"] {
+            timed("keys", "1KB", engine, scheme, "key digest and encryption");
+            timed("keys", "1KB", engine, scheme, "key digest and encryption, kernel only");
+        }
+        for scheme in ["SEFPS as printed", "SEFPS with Phalanx's kernels", "Phalanx's format"] {
+            timed("sefps", "255 KB", engine, scheme, "total");
+        }
+        timed("sefps", "255 KB", engine, "SEFPS", "AES");
+    }
+    timed("keys", "1KB", "gpu", "KMAC256 and Phalanx's chunks", "key digest and encryption");
+    timed("keys", "1000 keys", "gpu", "KMAC256", "time");
+    timed("keys", "1000 keys", "gpu", "MD5", "time");
+    timed("sefps", "255 KB", "gpu", "Phalanx's format", "in memory");
+    timed("sefps", "255 KB", "hybrid", "Phalanx's format, AES-256-CTR + SHA-3, one queue", "in memory");
+    let sefps = rows(&s, "sefps");
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
+        timed("sefps", "255 KB", "hybrid", "Phalanx's format, AES-256-CTR + SHA-3, fixed ratio", "in memory");
+        assert!(sefps.iter().any(|row| row.measure == "ratio (Eq. 1)" && row.speedup.is_some_and(|ratio| ratio > 0.0)));
+        assert!(sefps.iter().any(|row| row.engine == "hybrid" && row.efficiency.is_some()));
+    }
+    s.run(&["bench", "report", "sefps", "--merge", "keys/rows.jsonl", "--merge", "users/rows.jsonl"]).ok();
+    let report = fs::read_to_string(s.path("sefps/report.md")).unwrap();
+    assert_eq!(report.matches("\n# On another machine: ").count(), 2, "{report}");
+    assert_eq!(rows(&s, "sefps"), sefps);
+    assert!(s.run(&["bench", "report", "sefps", "--merge", "sefps/rows.jsonl"]).fails(4).contains("very run"));
+    s.write("hostile", "\x1b[2J{\n");
+    assert!(s.run(&["bench", "report", "sefps", "--merge", "hostile"]).fails(4).contains("line 1"));
+    s.run(&["bench", "report", "sefps", "--merge", "missing"]).fails(4);
 }

@@ -1,5 +1,6 @@
 //! Why a run cannot go on, in one line each.
 
+use crate::sefps::layout::Refused;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,9 @@ pub enum Error {
     /// The core failed.
     #[error(transparent)]
     Core(#[from] phalanx_core::Error),
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] phalanx_gpu::Error),
     /// A file or folder could not be used.
     #[error("{path}: {1}", path = .0.display())]
     Path(PathBuf, #[source] io::Error),
@@ -29,7 +33,22 @@ pub enum Error {
     Program(String),
 }
 
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        Error::Program(format!("its own file is refused: {refused:?}"))
+    }
+}
+
 impl Error {
+    /// In words, where it was a device that failed.
+    pub fn of_device(&self) -> Option<String> {
+        match self {
+            Error::Device(failure) => Some(failure.to_string()),
+            Error::Core(phalanx_core::Error::Fault(fault)) => Some(fault.to_string()),
+            _ => None,
+        }
+    }
+
     /// An error at a path.
     pub fn at(path: &Path) -> impl Fn(io::Error) -> Error + Copy + '_ {
         |e| Error::Path(path.to_owned(), e)

@@ -1,5 +1,6 @@
 //! What a run was made with: date, versions, machine.
 
+use crate::device::DeviceHead;
 use crate::run::Setup;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -35,6 +36,9 @@ pub struct Head {
     pub keccak: String,
     /// The kind of file system that files are measured on.
     pub file_system: String,
+    /// The device that GPU parts run on, where there is one.
+    #[serde(default)]
+    pub device: Option<DeviceHead>,
     /// The versions of the programs measured beside Phalanx.
     pub peers: Vec<String>,
 }
@@ -56,6 +60,7 @@ impl Head {
             aes: setup.levels.aes.to_string(),
             keccak: setup.levels.keccak.to_string(),
             file_system: file_system(setup),
+            device: setup.device.as_ref().ok().map(|device| DeviceHead::of(device.info())),
             peers,
         }
     }
@@ -76,6 +81,7 @@ impl Head {
             ("memory", format!("{:.1} GB", self.memory as f64 / 1e9)),
             ("system", format!("{}, files on {}", self.system, self.file_system)),
             ("kernels", format!("AES {}, SHA-3 {}", self.aes, self.keccak)),
+            ("device", self.device.as_ref().map_or_else(|| "none".into(), DeviceHead::line)),
             ("peers", if self.peers.is_empty() { "none asked for".into() } else { self.peers.join("; ") }),
         ]
     }
@@ -92,6 +98,16 @@ fn cpu() -> String {
         (Some(family), Some(model)) => format!("{name} (family {family}, model {model})"),
         _ => name,
     }
+}
+
+/// The processor's clock in MHz: at most, or now where the system tells no more.
+pub fn cpu_mhz() -> Option<f64> {
+    let at_most = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
+    if let Some(khz) = at_most.ok().and_then(|text| text.trim().parse::<f64>().ok()) {
+        return Some(khz / 1e3);
+    }
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    text.lines().find(|line| line.starts_with("cpu MHz"))?.split_once(':')?.1.trim().parse().ok()
 }
 
 /// A line of the system's report on its memory, in bytes.

@@ -223,6 +223,7 @@ mod tests {
             resume: false,
             levels: Levels::detect(),
             threads: 2,
+            device: Err("none was looked for".into()),
             program: "phalanx".into(),
         };
         let scratch = Scratch::new(out.path()).unwrap();

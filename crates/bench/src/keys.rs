@@ -1,9 +1,13 @@
-//! P5's CPU mode: the digest of a key and encryption under it, and a key found by its digest.
+//! P5: the digest of a key and encryption under it, and a key found by its digest, in the modes CPU, GPU and CPU-GPU.
 //!
 //! The paper names a key by its MD5, a broken hash; Phalanx names it by a KMAC256. **MD5 is here to be measured.**
 
+mod device;
+mod sealing;
+
+use crate::device::{for_bytes, write};
 use crate::measure::{self, Times};
-use crate::paper::{Printed, p5};
+use crate::paper::p5;
 use crate::row::{Over, Row};
 use crate::run::{Rows, Setup, Step, processors};
 use crate::scratch::{self, Random};
@@ -13,21 +17,25 @@ use crate::{Error, Result};
 use md5::{Digest, Md5};
 use phalanx_core::Suite;
 use phalanx_core::cpu::CpuEngine;
-use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
+use phalanx_core::engine::Engine;
 use phalanx_core::key::{KeyId, SecretKey};
+use phalanx_gpu::GpuEngine;
 use phalanx_kernels::keccak::{DIGEST, Kmac256, kmac256_many};
+use sealing::Sealing;
 use std::collections::HashMap;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::thread;
 
 const EXPERIMENT: &str = "keys";
 /// The paper's CPU mode; it prints no key length.
 const PRINTED: &str = "MD5 and AES-128-ECB as printed (T-tables)";
-/// Modes that there is no engine for yet: the paper's names, and ours.
-const DEVICE_MODES: [(&str, &str); 2] = [("GPU", "gpu"), ("CPU-GPU", "hybrid")];
+/// The same by Phalanx's kernels.
+const OURS: &str = "MD5 and AES-128-ECB with Phalanx's kernels";
+const FIND_MD5: &str = "MD5 of each key, as printed";
+const FIND_KMAC: &str = "KMAC256 of many keys side by side";
 const SERIAL: &str = "serial";
 const CPU: &str = "cpu";
-const CHUNK: usize = 1 << 20;
 
 /// The steps: one for each size, and one for each number of keys.
 pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
@@ -54,12 +62,8 @@ fn rounds(setup: &Setup) -> usize {
 }
 
 fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
-    let printed = |engine: &str, program: &str| -> Vec<Printed> {
-        let is_it = |v: &crate::paper::Value| {
-            v.experiment == "sizes" && v.program.as_deref() == Some(program) && v.case.bytes == Some(bytes)
-        };
-        p5().printed(|v| is_it(v) && (v.measure == "time" || engine == "hybrid"))
-    };
+    let printed =
+        p5().printed(|v| v.experiment == "sizes" && v.program.as_deref() == Some("CPU") && v.case.bytes == Some(bytes));
     let row = |scheme: &str, engine: &str, threads: usize| Row {
         experiment: EXPERIMENT.into(),
         case: size.into(),
@@ -79,38 +83,46 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
         black_box(Md5::digest(&key[..16]));
         TTable::new(&key[..16]).encrypt(&mut data);
     });
-    rows.write(Row { printed: printed(SERIAL, "CPU"), ..timed(row(PRINTED, SERIAL, 1), times) })?;
+    let as_printed = Row { printed, ..timed(row(PRINTED, SERIAL, 1), times) };
+    let cpu_mode = as_printed.median_s;
+    rows.write(as_printed)?;
     let times = measure::rounds(rounds(setup), || {
         black_box(Md5::digest(&key[..16]));
         Kernels::new(setup.levels.aes, &key[..16]).expect("a lawful length").encrypt(&mut data);
     });
-    rows.write(timed(row("MD5 and AES-128-ECB with Phalanx's kernels", SERIAL, 1), times))?;
+    rows.write(timed(row(OURS, SERIAL, 1), times))?;
     drop(data);
     let scheme = format!("KMAC256 and Phalanx's chunks, {}", Suite::Aes256CtrSha3.name());
-    let mut one = None;
-    for (name, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
-        let mut sealing = Sealing::new(setup, threads, bytes as usize)?;
-        let key = SecretKey::from_slice(&key).expect("32 bytes");
-        let mut failed = None;
-        let times = measure::rounds(rounds(setup), || {
-            black_box(key.id());
-            failed = sealing.run(&key).err().or(failed.take());
-        });
-        if let Some(fault) = failed {
-            return Err(fault);
+    let key = SecretKey::from_slice(&key).expect("32 bytes");
+    let (mut one, mut tags) = (None, None);
+    let mut sealing = |engine: Arc<dyn Engine>| -> Result<Times> {
+        let mut sealing = Sealing::new(engine, bytes as usize)?;
+        sealing.run(&key)?;
+        if *tags.get_or_insert_with(|| sealing.tags()) != sealing.tags() {
+            return Err(Error::Program(format!("{scheme}: the engines do not agree")));
         }
-        let mut row = timed(row(&scheme, name, threads), times);
+        measure::try_rounds(rounds(setup), || {
+            black_box(key.id());
+            sealing.run(&key)
+        })
+    };
+    for (name, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
+        let mut row =
+            timed(row(&scheme, name, threads), sealing(Arc::new(CpuEngine::parallel(threads, setup.levels)))?);
         match one {
             None => one = row.median_s,
             Some(median_s) => row = row.compared(Over { name: SERIAL, median_s }, Some(processors(threads))),
         }
         rows.write(row)?;
     }
-    for (program, engine) in DEVICE_MODES {
-        let printed = printed(engine, program);
-        rows.write(Row { printed, ..row("the paper's mode on a device", engine, 0) }.not_run("no device"))?;
+    match for_bytes(&setup.device, setup.quick, bytes) {
+        Err(why) => rows.write(row(&scheme, "gpu", 0).not_run(&why))?,
+        Ok(device) => {
+            let times = sealing(Arc::new(GpuEngine::new(device.clone(), setup.levels.keccak))).map(|times| [times]);
+            write(rows, [row(&scheme, "gpu", 0)], times, one.map(|median| (SERIAL, median)))?;
+        }
     }
-    Ok(())
+    device::one_size(setup, bytes, row, cpu_mode, rows)
 }
 
 fn timed(row: Row, times: Times) -> Row {
@@ -122,62 +134,6 @@ fn key(i: u64) -> [u8; 32] {
     let mut key = [0; 32];
     Random::new(i).fill(&mut key);
     key
-}
-
-/// Chunks in memory, as many jobs as threads.
-struct Sealing {
-    engine: CpuEngine,
-    jobs: Vec<Job>,
-}
-
-impl Sealing {
-    fn new(setup: &Setup, threads: usize, bytes: usize) -> Result<Self> {
-        let engine = CpuEngine::parallel(threads, setup.levels);
-        let chunks = bytes.div_ceil(CHUNK);
-        let each = chunks.div_ceil(threads).max(1);
-        let keys = key(0);
-        let keys = SecretKey::from_slice(&keys).expect("32 bytes").file_keys(Suite::Aes256CtrSha3).content;
-        let keys: std::sync::Arc<[_]> = [keys].into();
-        let mut jobs = Vec::new();
-        for first in (0..chunks).step_by(each) {
-            let (start, end) = (first * CHUNK, bytes.min((first + each) * CHUNK));
-            let mut buffer = engine.buffer(end - start).map_err(phalanx_core::Error::from)?;
-            Random::new(start as u64).fill(&mut buffer);
-            let mut job = Job::new(Op::Seal, Suite::Aes256CtrSha3, keys.clone(), buffer);
-            job.units = (0..end - start).step_by(CHUNK).map(|at| unit(first, at, end - start, chunks)).collect();
-            jobs.push(job);
-        }
-        Ok(Self { engine, jobs })
-    }
-
-    /// Expands the key, and seals all chunks under it.
-    fn run(&mut self, key: &SecretKey) -> Result<()> {
-        let keys: std::sync::Arc<[_]> = [key.file_keys(Suite::Aes256CtrSha3).content].into();
-        let engine = &self.engine;
-        let run = |job: &mut Job| {
-            job.keys = keys.clone();
-            engine.run(job).map(drop)
-        };
-        let (mine, others) = self.jobs.split_first_mut().expect("there is a chunk");
-        let done = thread::scope(|scope| {
-            let others: Vec<_> = others.iter_mut().map(|job| scope.spawn(|| run(job))).collect();
-            let mine = run(mine);
-            others.into_iter().map(|lane| lane.join().expect("a lane does not panic")).fold(mine, Result::and)
-        });
-        done.map_err(|fault| Error::Core(fault.into()))
-    }
-}
-
-/// The chunk at `at` in a job that begins with chunk `first`.
-fn unit(first: usize, at: usize, len: usize, chunks: usize) -> Unit {
-    let index = first + at / CHUNK;
-    Unit {
-        key: 0,
-        nonce: [index as u8; 16],
-        bind: Bind::Chunk { index: index as u64, last: index + 1 == chunks },
-        data: at..len.min(at + CHUNK),
-        tag: [0; 32],
-    }
 }
 
 /// The receiver holds `count` keys, and the message names the last that is looked at.
@@ -206,17 +162,14 @@ fn one_set(setup: &Setup, count: u64, rows: &mut Rows<'_>) -> Result<()> {
         });
         rows.write(timed(row, times))
     };
-    check(row("MD5 of each key, as printed", SERIAL, 1), &mut || {
-        keys.iter().position(|key| Md5::digest(&key[..16]) == md5)
-    })?;
+    check(row(FIND_MD5, SERIAL, 1), &mut || keys.iter().position(|key| Md5::digest(&key[..16]) == md5))?;
     check(row("KMAC256 of each key", SERIAL, 1), &mut || secrets.iter().position(|key| key.id() == id))?;
     for (engine, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
-        check(row("KMAC256 of many keys side by side", engine, threads), &mut || {
-            side_by_side(setup, threads, &keys, &id)
-        })?;
+        check(row(FIND_KMAC, engine, threads), &mut || side_by_side(setup, threads, &keys, &id))?;
     }
     let index: HashMap<KeyId, usize> = secrets.iter().enumerate().map(|(i, key)| (key.id(), i)).collect();
-    check(row("an index of KMAC256 ids, made once", SERIAL, 1), &mut || index.get(&id).copied())
+    check(row("an index of KMAC256 ids, made once", SERIAL, 1), &mut || index.get(&id).copied())?;
+    device::one_set(setup, &keys, |scheme| row(scheme, "gpu", 0), rows)
 }
 
 /// How many ids a thread computes at once.

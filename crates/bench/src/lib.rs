@@ -5,11 +5,13 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod device;
 pub mod error;
 pub mod head;
 pub mod hpc;
 pub mod keys;
 pub mod measure;
+pub mod merged;
 pub mod paper;
 pub mod peers;
 pub mod report;

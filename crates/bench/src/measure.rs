@@ -22,8 +22,32 @@ pub struct Times {
 
 /// Takes `rounds` times, after one run to warm up.
 pub fn rounds(rounds: usize, mut act: impl FnMut()) -> Times {
-    let (once, ()) = time(&mut act);
+    let done = try_rounds(rounds, || {
+        act();
+        Ok::<(), std::convert::Infallible>(())
+    });
+    match done {
+        Ok(times) => times,
+    }
+}
+
+/// The same for what can fail; its first failure ends it.
+pub fn try_rounds<E>(rounds: usize, mut act: impl FnMut() -> Result<(), E>) -> Result<Times, E> {
+    let (once, done) = time(&mut act);
+    done?;
     let runs = (SHORTEST.as_secs_f64() / once.max(1e-9)).ceil().clamp(1.0, 100_000.0) as u64;
-    let one = |_| time(|| (0..runs).for_each(|_| act())).0 / runs as f64;
-    Times { seconds: (0..rounds).map(one).collect(), runs_per_time: runs }
+    let mut seconds = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        let (several, done) = time(|| (0..runs).try_for_each(|_| act()));
+        done?;
+        seconds.push(several / runs as f64);
+    }
+    Ok(Times { seconds, runs_per_time: runs })
+}
+
+/// Takes `rounds` times that somebody else's clock tells, after one run to warm up.
+pub fn told_rounds<E>(rounds: usize, mut act: impl FnMut() -> Result<Duration, E>) -> Result<Times, E> {
+    act()?;
+    let seconds = (0..rounds).map(|_| act().map(|time| time.as_secs_f64())).collect::<Result<_, E>>()?;
+    Ok(Times { seconds, runs_per_time: 1 })
 }

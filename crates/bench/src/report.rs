@@ -1,15 +1,16 @@
 //! The report of a run: Markdown tables and SVG figures, measured beside printed, from the rows alone.
 
 mod figure;
+mod gpu;
 mod hpc;
 mod keys;
 mod peers;
 mod sefps;
 mod users;
 
+use crate::head::Head;
 use crate::row::Row;
-use crate::run;
-use crate::{Error, Result};
+use crate::{Error, Result, merged, run};
 use figure::Figure;
 use std::fmt::Write;
 use std::fs;
@@ -18,13 +19,15 @@ use std::path::Path;
 /// The report's name in the run's folder.
 pub const FILE: &str = "report.md";
 
-/// Reads the rows of a run's folder, and writes the report and its figures beside them.
+/// What rows can be of.
+pub const EXPERIMENTS: [&str; 6] = ["sefps", "users", "hpc", "keys", "peers", "gpu"];
+
+/// Reads the rows of a run's folder, and writes the report and its figures beside them. What was merged into the folder
+/// follows, each machine under its own name.
 pub fn write(out: &Path) -> Result<()> {
     let (heads, rows) = run::read(out)?;
     let mut text = String::from("# Measured, beside what the papers print\n\n");
-    for head in &heads {
-        text += &Table::of(["", ""], head.lines().into_iter().map(|(name, value)| vec![name.into(), value])).markdown();
-    }
+    text += &machine(&heads);
     let _ = writeln!(
         text,
         "\nEach figure is a median; all raw times are in [{}]({}) and [{}]({}). GB and MB are powers of 10.",
@@ -33,34 +36,63 @@ pub fn write(out: &Path) -> Result<()> {
         run::JSON,
         run::JSON
     );
-    type Sections = fn(&[Row]) -> Vec<Section>;
-    let experiments: [(&str, &str, Sections); 5] = [
-        ("sefps", "P1: SEFPS", sefps::sections),
-        ("users", "P2: many users", users::sections),
-        ("hpc", "P3: one file, many threads", hpc::sections),
-        ("keys", "P5: digests of keys", keys::sections),
-        ("peers", "Whole commands beside other programs", peers::sections),
-    ];
-    for (name, title, sections) in experiments {
+    text += &experiments(out, &rows, "")?;
+    for part in merged::all(out)? {
+        let head = &part.heads[0];
+        let device = head.device.as_ref().map(|device| format!(" with {}", device.name)).unwrap_or_default();
+        let _ = write!(text, "\n# On another machine: {}\n\n", escaped(&format!("{}{device}", head.cpu)));
+        text += &machine(&part.heads);
+        text += "\nThese rows were not measured where the others were, but there; they were merged into this report.\n";
+        text += &experiments(out, &part.rows, &format!("{}-", part.name))?;
+    }
+    let path = out.join(FILE);
+    fs::write(&path, text).map_err(Error::at(&path))
+}
+
+/// The heads of one machine's run.
+fn machine(heads: &[Head]) -> String {
+    let table = |head: &Head| {
+        Table::of(["", ""], head.lines().into_iter().map(|(name, value)| vec![name.into(), value])).markdown()
+    };
+    heads.iter().map(table).collect()
+}
+
+/// All experiments' sections; `prefix` stands before the names of their figures' files.
+fn experiments(out: &Path, rows: &[Row], prefix: &str) -> Result<String> {
+    let mut text = String::new();
+    for name in EXPERIMENTS {
         let rows: Vec<Row> = rows.iter().filter(|row| row.experiment == name).cloned().collect();
         if rows.is_empty() {
             continue;
         }
+        let (title, sections) = match name {
+            "sefps" => ("P1: SEFPS", sefps::sections(&rows)),
+            "users" => ("P2: many users", users::sections(&rows)),
+            "hpc" => ("P3: one file, many threads", hpc::sections(&rows)),
+            "keys" => ("P5: digests of keys", keys::sections(&rows)),
+            "peers" => ("Whole commands beside other programs", peers::sections(&rows)),
+            _ => ("The device's kernels", gpu::sections(&rows)),
+        };
         let _ = write!(text, "\n## {title}\n");
-        for section in sections(&rows) {
-            let _ = write!(text, "\n### {}\n\n{}", section.title, section.table.markdown());
+        for section in sections {
+            let _ = write!(text, "\n### {}\n\n{}", escaped(&section.title), section.table.markdown());
             if !section.text.is_empty() {
-                let _ = write!(text, "\n{}\n", section.text);
+                let _ = write!(text, "\n{}\n", escaped(&section.text));
             }
-            if let Some(figure) = section.figure.filter(|figure| !figure.is_empty()) {
+            if let Some(mut figure) = section.figure.filter(|figure| !figure.is_empty()) {
+                figure.name.insert_str(0, prefix);
                 figure.draw(out)?;
-                let _ = write!(text, "\n![{}]({})\n", figure.title, figure.file());
+                let _ = write!(text, "\n![{}]({})\n", escaped(&figure.title), figure.file());
             }
         }
         text += &corrections(&rows);
     }
-    let path = out.join(FILE);
-    fs::write(&path, text).map_err(Error::at(&path))
+    Ok(text)
+}
+
+/// Keeps what rows say from being markup.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('[', "&#91;")
 }
 
 /// A part of the report.
@@ -80,7 +112,7 @@ fn corrections(rows: &[Row]) -> String {
             lines.push(why);
         }
     }
-    let list: String = lines.iter().map(|line| format!("- {line}\n")).collect();
+    let list: String = lines.iter().map(|line| format!("- {}\n", escaped(line))).collect();
     if list.is_empty() { list } else { format!("\nIn the printed figures:\n\n{list}") }
 }
 
@@ -123,7 +155,7 @@ impl Table {
 
     fn markdown(&self) -> String {
         let line = |cells: &[String]| {
-            let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            let cells: Vec<String> = cells.iter().map(|cell| escaped(cell).replace('|', "\\|")).collect();
             format!("| {} |\n", cells.join(" | "))
         };
         let mut text = line(&self.columns);
@@ -147,7 +179,7 @@ fn beside<'a>(
     cell: impl Fn(&Row) -> Option<String>,
     printed: &'static str,
 ) -> impl Iterator<Item = Cell<'a>> {
-    let text = cell(row).or_else(|| row.note.clone()).unwrap_or_default();
+    let text = cell(row).unwrap_or_else(|| why_not(row).map(|_| "not run".into()).unwrap_or_default());
     let measured = Cell { line: &row.case, column, text };
     let printed = row.printed.iter().filter(move |p| p.measure == printed);
     let unit = |p: &crate::paper::Printed| if p.unit == "x" { String::new() } else { format!(" {}", p.unit) };
@@ -157,6 +189,25 @@ fn beside<'a>(
         text: format!("*{}{}*", p.value, unit(p)),
     });
     [measured].into_iter().chain(printed)
+}
+
+/// Why a row has no times.
+fn why_not(row: &Row) -> Option<&str> {
+    row.note.as_deref()?.strip_prefix("not run: ")
+}
+
+/// What of the rows was not run, and why, as sentences for below a table.
+fn not_run<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for (row, why) in rows.into_iter().filter_map(|row| Some((row, why_not(row)?))) {
+        let what = program(row);
+        match reasons.iter_mut().find(|(reason, _)| *reason == why) {
+            Some((_, all)) if all.contains(&what) => {}
+            Some((_, all)) => all.push(what),
+            None => reasons.push((why, vec![what])),
+        }
+    }
+    reasons.iter().map(|(why, what)| format!(" Not run: {}: {why}.", what.join("; "))).collect()
 }
 
 /// Three digits that count.

@@ -3,6 +3,7 @@
 //! A run's folder holds `rows.jsonl`, in which each line is the head, a row, or the name of a step that is done;
 //! `rows.csv` with the same rows; and, from the end of a run on, the report.
 
+use crate::device::Found;
 use crate::head::Head;
 use crate::row::Row;
 use crate::scratch::Scratch;
@@ -58,6 +59,8 @@ pub struct Setup {
     pub levels: Levels,
     /// The threads of the `cpu` engine.
     pub threads: usize,
+    /// The device that GPU parts are measured on.
+    pub device: Found,
     /// The program `phalanx`, for what is measured as a whole command.
     pub program: PathBuf,
 }
@@ -159,12 +162,22 @@ impl Rows<'_> {
 }
 
 /// A line of `rows.jsonl`.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Line {
+pub enum Line {
+    /// A run begins, or goes on.
     Head(Box<Head>),
+    /// A figure.
     Row(Box<Row>),
+    /// A step is done.
     Done(String),
+}
+
+impl Line {
+    /// As it stands in the file.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("rows have no odd keys") + "\n"
+    }
 }
 
 /// A run's files.
@@ -192,7 +205,8 @@ impl Record {
         }
         let kept = Kept::read(&path, &mut json)?;
         if kept.heads.iter().any(|old| !old.fits(&head)) {
-            let line = "its run was made with another commit, machine, kernel or size: --out names another folder";
+            let line =
+                "its run was made with another commit, machine, device, kernel or size: --out names another folder";
             return Err(Error::Folder(setup.out.clone(), line.into()));
         }
         // What a kill left half written goes away.
@@ -218,9 +232,7 @@ impl Record {
 
     /// One call for a whole line, so that a kill leaves few of them half written.
     fn append(&mut self, line: &Line) -> Result<()> {
-        let mut bytes = serde_json::to_vec(line).expect("rows have no odd keys");
-        bytes.push(b'\n');
-        self.json.write_all(&bytes).map_err(Error::at(&self.path))
+        self.json.write_all(line.json().as_bytes()).map_err(Error::at(&self.path))
     }
 }
 

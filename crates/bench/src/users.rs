@@ -3,11 +3,13 @@
 
 mod bars;
 mod data;
+mod device;
 mod flow;
 pub mod occupancy;
 pub mod overhead;
 pub mod workload;
 
+use crate::device::{for_bytes, kernel_only};
 use crate::paper::{Printed, p2};
 use crate::row::{Over, Row};
 use crate::run::{Rows, Setup, Step, processors};
@@ -22,8 +24,6 @@ const SEED: u64 = 1;
 /// The paper gives the first and the last, and draws what lies between.
 const USERS: [usize; 11] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 const QUICK: [usize; 3] = [5, 200, 1000];
-/// The paper's schemes on a GPU.
-const DEVICE_SCHEMES: [&str; 3] = ["GCS", "GCNS", "GNC"];
 /// The paper's cipher; its printed figures are of no other.
 pub(crate) const PRINTED: &str = "AES-128-CTR";
 
@@ -153,10 +153,11 @@ fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>
                 }
             }
         }
-        if let Work::Bare { .. } = work {
-            for scheme in DEVICE_SCHEMES {
-                rows.write(row(scheme, "gpu", 0).not_run("no device"))?;
-            }
+        if let Work::Bare { name, key_len } = work {
+            let device = for_bytes(&setup.device, setup.quick, data.plaintext() as u64);
+            let place = device::Place { device, rounds, level: setup.levels.aes, one_thread: one };
+            let row = |scheme: &str, measure: &str| Row { measure: measure.into(), ..row(scheme, "gpu", 0) };
+            device::one_count(&place, &data, key_len, name, row, rows)?;
         }
     }
     Ok(())
@@ -169,7 +170,9 @@ pub(crate) const AVERAGES: &str = "mean over the numbers of users";
 fn averages(rows: &[Row], shape: Shape) -> Vec<Row> {
     let suffix = format!(" users, {}", name(shape));
     let is_count = |row: &&Row| row.experiment == EXPERIMENT && row.case == format!("{}{suffix}", row.items);
-    let is_swept = |row: &&Row| WORKS.iter().any(|work| work.name() == row.measure);
+    let is_swept = |row: &&Row| {
+        WORKS.iter().map(|work| work.name()).any(|name| row.measure == name || row.measure == kernel_only(name))
+    };
     let mut groups: Vec<Vec<&Row>> = Vec::new();
     for row in rows.iter().filter(is_count).filter(is_swept) {
         let what = |row: &Row| (row.measure.clone(), row.scheme.clone(), row.threads);
@@ -194,7 +197,9 @@ fn averages(rows: &[Row], shape: Shape) -> Vec<Row> {
         };
         let speeds: Option<Vec<f64>> = group.iter().map(|row| row.gb_per_s).collect();
         let Some(speeds) = speeds else {
-            averages.push(average.not_run("no device"));
+            // All were not run, or the first of them tells why the mean is missing.
+            let why = group.iter().find(|row| row.gb_per_s.is_none()).and_then(|row| row.note.clone());
+            averages.push(Row { note: why, ..average });
             continue;
         };
         let mean = speeds.iter().sum::<f64>() / speeds.len() as f64;
@@ -218,7 +223,7 @@ fn averages(rows: &[Row], shape: Shape) -> Vec<Row> {
 fn printed(scheme: &str, shape: Shape) -> Vec<Printed> {
     p2().printed(|v| {
         v.experiment == EXPERIMENT
-            && v.program.as_deref() == Some(scheme)
+            && v.program.as_deref() == Some(device::printed_name(scheme))
             && v.case.data.as_deref() == Some(name(shape))
             && v.measure == "AES speed"
     })

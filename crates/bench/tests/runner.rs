@@ -10,8 +10,8 @@ use std::fs;
 use std::path::Path;
 
 fn setup(out: &Path, resume: bool) -> Setup {
-    let (out, levels) = (out.to_owned(), Levels::detect());
-    Setup { out, quick: true, resume, levels, threads: 2, program: "phalanx".into() }
+    let (out, levels, device) = (out.to_owned(), Levels::detect(), Err("none was looked for".into()));
+    Setup { out, quick: true, resume, levels, threads: 2, device, program: "phalanx".into() }
 }
 
 fn record(out: &Path, resume: bool) -> Result<Record> {

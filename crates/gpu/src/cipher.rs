@@ -186,7 +186,7 @@ impl Stream {
     }
 
     /// The same in the memory of others, where there is room: nothing waits for memory then.
-    pub(crate) fn round_keys_again(
+    pub fn round_keys_again(
         &mut self,
         keys: &[&[u8]],
         direction: Direction,
@@ -220,7 +220,7 @@ impl Stream {
     }
 
     /// The same in the memory of others, where there is room.
-    pub(crate) fn spans_again(&mut self, spans: &[Span], old: Option<Spans>) -> Result<Spans> {
+    pub fn spans_again(&mut self, spans: &[Span], old: Option<Spans>) -> Result<Spans> {
         let (mut blocks, mut end, mut keys) = (0, 0, 0);
         let mut words = Vec::with_capacity(spans.len() * 8);
         for span in spans {
@@ -250,17 +250,30 @@ impl Stream {
 
     /// Brings users to the device: a span each, and the keys that the spans name.
     pub fn users(&mut self, spans: &[Span], keys: &[&[u8]]) -> Result<Users> {
+        self.users_again(spans, keys, None)
+    }
+
+    /// The same in the memory of others, where there is room.
+    pub fn users_again(&mut self, spans: &[Span], keys: &[&[u8]], old: Option<Users>) -> Result<Users> {
         let len = self.key_len(keys)?;
         let mut raw = Zeroizing::new(vec![0u8; keys.len() * 32]);
         for (to, key) in raw.chunks_mut(32).zip(keys) {
             to[..len].copy_from_slice(key);
         }
-        let spans = self.spans(spans)?;
+        let (old_spans, old_raw, old_round_keys) = match old {
+            Some(old) => (Some(old.spans), Some(old.raw), Some(old.round_keys)),
+            None => (None, None, None),
+        };
+        let spans = self.spans_again(spans, old_spans)?;
         if spans.keys as usize > keys.len() {
             return self.device().refuse("a user's key is not there");
         }
-        let round_keys = self.buffer(spans.count as usize * KEY_WORDS * 4)?;
-        Ok(Users { spans, raw: self.buffer_of(&raw)?, round_keys, key_words: len as u32 / 4 })
+        let room = spans.count as usize * KEY_WORDS * 4;
+        let round_keys = match old_round_keys.filter(|old| old.len() >= room) {
+            Some(old) => old,
+            None => self.buffer(room)?,
+        };
+        Ok(Users { spans, raw: self.buffer_again(&raw, old_raw)?, round_keys, key_words: len as u32 / 4 })
     }
 
     /// AES-CTR of a range of the data, which begins at a multiple of 16: `counter` is its first block's.

@@ -57,6 +57,9 @@ fn describe(index: i32) -> std::result::Result<DeviceInfo, DriverError> {
         memory,
         largest_buffer: memory,
         compute_units: ask(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        warp: ask(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
+        // The driver tells kHz.
+        clock_mhz: ask(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).unwrap_or(0) / 1000,
         local_memory: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         max_threads: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
     })

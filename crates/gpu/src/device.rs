@@ -273,14 +273,19 @@ impl Stream {
     pub(crate) fn buffer_of_words(&mut self, words: &[u32], old: Option<Buffer>) -> Result<Buffer> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(size_of_val(words)));
         bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        self.buffer_again(&bytes, old)
+    }
+
+    /// Device memory that holds the bytes: that of `old`, if it has room for them.
+    pub(crate) fn buffer_again(&mut self, bytes: &[u8], old: Option<Buffer>) -> Result<Buffer> {
         match old {
             Some(mut buffer) if buffer.len >= bytes.len() => {
-                self.upload(&mut buffer, 0, &bytes)?;
+                self.upload(&mut buffer, 0, bytes)?;
                 Ok(buffer)
             }
             old => {
                 drop(old);
-                self.buffer_of(&bytes)
+                self.buffer_of(bytes)
             }
         }
     }

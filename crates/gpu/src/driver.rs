@@ -71,6 +71,10 @@ pub struct DeviceInfo {
     pub largest_buffer: u64,
     /// Its multiprocessors.
     pub compute_units: u32,
+    /// The threads that a multiprocessor runs in step (CUDA: a warp); 0 where the driver does not tell.
+    pub warp: u32,
+    /// The clock of its multiprocessors in MHz, at most; 0 where the driver does not tell.
+    pub clock_mhz: u32,
     /// The local (CUDA: shared) memory of a group (CUDA: block) at most, in bytes.
     pub local_memory: u32,
     /// The threads of a group at most.

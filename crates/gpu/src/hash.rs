@@ -139,12 +139,18 @@ impl Stream {
 
     /// Brings keys to the device, all of one length of 1 to 125 bytes.
     pub fn raw_keys(&mut self, keys: &[&[u8]]) -> Result<RawKeys> {
+        self.raw_keys_again(keys, None)
+    }
+
+    /// The same in the memory of others, where there is room.
+    pub fn raw_keys_again(&mut self, keys: &[&[u8]], old: Option<RawKeys>) -> Result<RawKeys> {
         let len = keys.first().map_or(0, |key| key.len());
         if !(1..=125).contains(&len) || keys.iter().any(|key| key.len() != len) {
             return self.device().refuse("keys are of one length of 1 to 125 bytes");
         }
         let bytes = Zeroizing::new(keys.concat());
-        Ok(RawKeys { len: len as u32, count: self.count(keys.len())?, buffer: self.buffer_of(&bytes)? })
+        let count = self.count(keys.len())?;
+        Ok(RawKeys { len: len as u32, count, buffer: self.buffer_again(&bytes, old.map(|old| old.buffer))? })
     }
 
     /// Brings what tags are made of to the device.

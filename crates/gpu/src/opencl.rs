@@ -58,6 +58,13 @@ fn describe(platform: cl_platform_id, id: cl_device_id, index: usize) -> std::re
         _ => Kind::Other,
     };
     let max_threads = usize::from(device::get_device_info(id, device::CL_DEVICE_MAX_WORK_GROUP_SIZE)?);
+    // Before OpenCL 3.0 each vendor has a question of its own.
+    let warp = match device::get_device_info(id, device::CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE) {
+        Ok(multiple) => u32::try_from(usize::from(multiple)).unwrap_or(0),
+        Err(_) => number(device::CL_DEVICE_WARP_SIZE_NV)
+            .or_else(|_| number(device::CL_DEVICE_WAVEFRONT_WIDTH_AMD))
+            .unwrap_or(0),
+    };
     Ok(DeviceInfo {
         api: Api::OpenCl,
         index,
@@ -67,6 +74,8 @@ fn describe(platform: cl_platform_id, id: cl_device_id, index: usize) -> std::re
         memory: long(device::CL_DEVICE_GLOBAL_MEM_SIZE)?,
         largest_buffer: long(device::CL_DEVICE_MAX_MEM_ALLOC_SIZE)?,
         compute_units: number(device::CL_DEVICE_MAX_COMPUTE_UNITS)?,
+        warp,
+        clock_mhz: number(device::CL_DEVICE_MAX_CLOCK_FREQUENCY).unwrap_or(0),
         local_memory: u32::try_from(long(device::CL_DEVICE_LOCAL_MEM_SIZE)?).unwrap_or(u32::MAX),
         max_threads: u32::try_from(max_threads).unwrap_or(u32::MAX),
     })

@@ -18,7 +18,7 @@ macro_rules! on_all_devices {
 
 on_all_devices! {
     ctr_lengths ctr_counters ctr_launches ctr_spans ctr_spans_of_many_lengths ctr_users ecb p1_layout official_vectors
-    sha3_slices kmac_tags key_digests timing ranges
+    replaced sha3_slices kmac_tags key_digests timing ranges
 }
 
 const KEY_LENS: [usize; 3] = [16, 24, 32];
@@ -184,6 +184,44 @@ fn ctr_users(device: &Device) {
             let mut got = vec![0; plain.len()];
             stream.download(&data, 0, &mut got).unwrap();
             assert!(got == want_spans(&spans, &keys, key_len, &plain), "{variant}, AES-{}", key_len * 8);
+        }
+    }
+}
+
+/// What is brought to the place of something else, be it shorter or longer, works as if it were there alone.
+fn replaced(device: &Device) {
+    let launch = small(Variant::Bitsliced);
+    let mut stream = device.stream().unwrap();
+    let label = stream.label("phalanx v1 key id").unwrap();
+    let (mut round_keys, mut on_device, mut users, mut raw) = (None, None, None, None);
+    for lens in [&[100, 0, 4097, 33, 5000][..], &[77], &[3, 9000, 16, 1, 5, 6, 7]] {
+        let (spans, keys, plain) = spans_of(lens);
+        for key_len in KEY_LENS {
+            let short: Vec<&[u8]> = keys.iter().map(|key| &key[..key_len]).collect();
+            let want = want_spans(&spans, &keys, key_len, &plain);
+            let mut got = vec![0; plain.len()];
+            let old = round_keys.take();
+            let round_keys = round_keys.insert(stream.round_keys_again(&short, Direction::Encrypt, old).unwrap());
+            let old = on_device.take();
+            let on_device = on_device.insert(stream.spans_again(&spans, old).unwrap());
+            let mut data = stream.buffer_of(&plain).unwrap();
+            stream.aes_ctr_spans(&launch, round_keys, on_device, &mut data).unwrap();
+            stream.download(&data, 0, &mut got).unwrap();
+            assert!(got == want, "{lens:?}, {key_len}: spans");
+            let old = users.take();
+            let users = users.insert(stream.users_again(&spans, &short, old).unwrap());
+            stream.upload(&mut data, 0, &plain).unwrap();
+            stream.aes_ctr_users(&launch, users, &mut data).unwrap();
+            stream.download(&data, 0, &mut got).unwrap();
+            assert!(got == want, "{lens:?}, {key_len}: users");
+            let old = raw.take();
+            let raw = raw.insert(stream.raw_keys_again(&short, old).unwrap());
+            let mut out = stream.buffer(short.len() * 16).unwrap();
+            stream.key_digests(64, KeyDigest::Md5, &label, raw, &mut out).unwrap();
+            let mut got = vec![0; short.len() * 16];
+            stream.download(&out, 0, &mut got).unwrap();
+            let want: Vec<u8> = short.iter().flat_map(<md5::Md5 as md5::Digest>::digest).collect();
+            assert!(got == want, "{lens:?}, {key_len}: raw keys");
         }
     }
 }

@@ -71,7 +71,9 @@ impl Figure {
 
     /// The file's name.
     pub fn file(&self) -> String {
-        format!("{}.svg", self.name)
+        // A name may come from rows, and must lead nowhere else.
+        let lawful = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+        format!("{}.svg", self.name.chars().take(200).map(lawful).collect::<String>())
     }
 
     fn values(&self) -> impl Iterator<Item = f64> {

@@ -1,6 +1,7 @@
 //! P5's tables and figures.
 
-use super::{Figure, Section, Table, beside, digits, milliseconds, program};
+use super::{Cell, Figure, Section, Table, beside, digits, milliseconds, not_run, program};
+use crate::device::KERNEL_ONLY;
 use crate::row::Row;
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
@@ -9,27 +10,26 @@ pub fn sections(rows: &[Row]) -> Vec<Section> {
     let mut sections = Vec::new();
     if !encrypt.is_empty() {
         let title = "key digest and encryption: ms";
-        let figure = figure("keys-encrypt", title, "size", "ms", &encrypt, 1e3);
-        let cells = encrypt.iter().flat_map(|row| beside(row, program(row), milliseconds, "time"));
-        let text = "In memory, key schedule included. KB, MB and GB are powers of 1024 here, as in the paper.";
-        let table = Table::pivot("size", cells);
-        sections.push(Section { title: title.into(), text: text.into(), table, figure: Some(figure) });
+        let text = "In memory, key schedule included. KB, MB and GB are powers of 1024 here, as in the paper. gpu: digest and \
+                    encryption on the device; hybrid: the digest on the CPU (the paper's CPU-GPU mode); as printed with 64 \
+                    threads a block and 16 bytes a thread. Copies both ways are included.";
+        sections.push(section("keys-encrypt", title, text, &encrypt, ["size", "ms"], 1e3));
     }
     if !find.is_empty() {
         let title = "finding one key by its digest: µs";
-        let figure = figure("keys-find", title, "keys held", "µs", &find, 1e6);
-        let micros = |row: &Row| row.median_s.map(|s| digits(s * 1e6));
-        let cells = find.iter().flat_map(|row| beside(row, program(row), micros, "time"));
-        let text = "The key sought is the last that is looked at. The paper prints no figures for this.";
-        let table = Table::pivot("keys held", cells);
-        sections.push(Section { title: title.into(), text: text.into(), table, figure: Some(figure) });
+        let text = "The key sought is the last that is looked at. The paper prints no figures for this. On gpu the keys go to \
+                    the device, and all their digests come back.";
+        sections.push(section("keys-find", title, text, &find, ["keys held", "µs"], 1e6));
     }
+    sections.extend(varied(&encrypt));
+    sections.extend(kernels(rows));
     sections
 }
 
-fn figure(name: &str, title: &str, x: &str, y: &str, rows: &[&Row], scale: f64) -> Figure {
-    let mut figure = Figure::new(name, title, x, y, true);
-    for row in rows {
+fn section(file: &str, title: &str, text: &str, rows: &[&Row], [x, unit]: [&str; 2], scale: f64) -> Section {
+    let rows: Vec<&Row> = rows.iter().copied().filter(|row| !is_kernel_only(row) && !is_varied(row)).collect();
+    let mut figure = Figure::new(file, title, x, unit, true);
+    for row in &rows {
         if let Some(median) = row.median_s {
             figure.add(&program(row), false, &row.case, median * scale);
         }
@@ -37,5 +37,48 @@ fn figure(name: &str, title: &str, x: &str, y: &str, rows: &[&Row], scale: f64) 
             figure.add(&format!("printed: {}", p.by), true, &row.case, p.value);
         }
     }
-    figure
+    let figures = |row: &Row| row.median_s.map(|s| digits(s * scale));
+    let cells = rows.iter().flat_map(|row| beside(row, program(row), figures, "time"));
+    let text = text.to_owned() + &not_run(rows.iter().copied());
+    Section { title: title.into(), text, table: Table::pivot(x, cells), figure: Some(figure) }
+}
+
+fn is_kernel_only(row: &Row) -> bool {
+    row.measure.ends_with(KERNEL_ONLY)
+}
+
+/// Whether it has other threads a block or bytes a thread than the paper's Table I.
+fn is_varied(row: &Row) -> bool {
+    row.scheme.ends_with(" threads a block") || row.scheme.ends_with(" bytes a thread")
+}
+
+/// P5's Table II, and what granularity does.
+fn varied(rows: &[&Row]) -> Option<Section> {
+    let rows: Vec<&Row> = rows.iter().copied().filter(|row| is_varied(row)).collect();
+    let lines: Vec<String> = rows.iter().map(|row| program(row)).collect();
+    let mut cells = Vec::new();
+    for (row, line) in rows.iter().zip(&lines).filter(|(row, _)| !is_kernel_only(row)) {
+        let text = milliseconds(row).unwrap_or_else(|| "not run".into());
+        cells.push(Cell { line, column: format!("{}: ms", row.case), text });
+        for p in row.printed.iter().filter(|p| p.measure == "time") {
+            cells.push(Cell { line, column: format!("*{}, printed: ms*", row.case), text: format!("*{}*", p.value) });
+        }
+    }
+    let title = "threads a block, and bytes a thread".to_owned();
+    let text = not_run(rows.iter().copied());
+    (!cells.is_empty()).then(|| Section { title, text, table: Table::pivot("way", cells), figure: None })
+}
+
+/// What the device's kernels take of all that, by its own clock.
+fn kernels(rows: &[Row]) -> Option<Section> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| is_kernel_only(row) && row.median_s.is_some()).collect();
+    let lines: Vec<String> = rows.iter().map(|row| program(row)).collect();
+    let cells = rows.iter().zip(&lines).map(|(row, line)| Cell {
+        line,
+        column: row.case.clone(),
+        text: milliseconds(row).unwrap_or_default(),
+    });
+    let cells: Vec<Cell<'_>> = cells.collect();
+    let title = "the device's kernels alone: ms".to_owned();
+    (!cells.is_empty()).then(|| Section { title, text: String::new(), table: Table::pivot("way", cells), figure: None })
 }

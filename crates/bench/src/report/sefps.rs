@@ -1,19 +1,21 @@
 //! P1's tables and figures.
 
-use super::{Cell, Figure, Section, Table, beside, digits, gb_per_s, percent, program};
+use super::{Cell, Figure, Section, Table, beside, digits, gb_per_s, not_run, percent, program};
 use crate::paper::p1;
 use crate::row::Row;
-use crate::sefps::{BASELINE, averages, equations, ours};
+use crate::sefps::splits::MEASURE as IN_MEMORY;
+use crate::sefps::{BASELINE, RATIO, averages, equations, ours};
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
     let mut sections = Vec::new();
     for operation in ["protect", "unprotect"] {
-        for (measure, printed) in [("total", "total speed"), ("AES", "AES speed"), ("hash", "hash speed")] {
+        let measures = [("total", "total speed"), ("AES", "AES speed"), ("hash", "hash speed"), (IN_MEMORY, "")];
+        for (measure, printed) in measures {
             sections.extend(speeds(rows, operation, measure, printed));
         }
     }
     sections.push(speedups(rows));
-    sections.push(ratios());
+    sections.push(ratios(rows));
     sections
 }
 
@@ -23,7 +25,13 @@ fn speeds(rows: &[Row], operation: &str, measure: &str, printed: &'static str) -
         return None;
     }
     let title = format!("{operation}, {measure}: GB/s");
-    let mut figure = Figure::new(&format!("sefps-{operation}-{measure}"), &title, "size of the file", "GB/s", true);
+    let mut figure = Figure::new(
+        &format!("sefps-{operation}-{}", measure.replace(' ', "-")),
+        &title,
+        "size of the file",
+        "GB/s",
+        true,
+    );
     // Longer keys and the paper's second platform stand in the table only.
     let is_drawn = |row: &&&Row| row.bytes > 0 && !row.scheme.contains("AES-192") && row.scheme != ours(256);
     for row in rows.iter().filter(is_drawn) {
@@ -39,12 +47,20 @@ fn speeds(rows: &[Row], operation: &str, measure: &str, printed: &'static str) -
     let cells = rows.iter().flat_map(|row| beside(row, program(row), gb_per_s, printed));
     let text = match measure {
         "total" => "With reading and writing, from and to the page cache.",
-        "AES" => "Of Phalanx's format: AES-CTR in memory, since it does AES and hashing in one go.",
+        "AES" => {
+            "Of Phalanx's format: AES-CTR in memory, since it does AES and hashing in one go. On gpu and hybrid with the copies to \
+                  the device and back."
+        }
+        IN_MEMORY => {
+            "Phalanx's format without files. hybrid by one queue, from which faster lanes take more, and by P1's fixed ratio \
+             (Eq. 1), which gives the GPU its part beforehand."
+        }
         _ => {
             "SEFPS has one stream of SHA3-256. Of Phalanx's format: the hashes of slices of 4 KiB, side by side, in memory."
         }
     };
-    Some(Section { title, text: text.into(), table: Table::pivot("size", cells), figure: Some(figure) })
+    let text = text.to_owned() + &not_run(rows.iter().copied());
+    Some(Section { title, text, table: Table::pivot("size", cells), figure: Some(figure) })
 }
 
 /// What the CPU's threads gain: Eqs. 5 and 6, over all files where there are averages.
@@ -63,33 +79,47 @@ fn speedups(rows: &[Row]) -> Section {
                 && (base.scheme.as_str(), base.engine.as_str()) == (BASELINE, "serial")
         });
         let gain = baseline.zip(row.gb_per_s).and_then(|(base, speed)| Some(speed / base.gb_per_s?));
-        if row.engine == "cpu" && row.measure == "total" {
-            cell("cpu over serial, total", row.speedup.map(digits));
-            cell("Amdahl's bound (Eq. 5)", row.amdahl.map(digits));
-            cell("cpu over the paper's serial program, total", gain.map(digits));
-        } else if row.engine == "cpu" && row.measure == "AES" {
-            cell("cpu over serial, AES", row.speedup.map(digits));
-            cell("efficiency (Eq. 6)", row.efficiency.map(percent));
+        let engine = row.engine.as_str();
+        let equation = [("cpu", 6), ("gpu", 7), ("hybrid", 8)].into_iter().find(|(name, _)| *name == engine);
+        if let Some((_, equation)) = equation {
+            if row.measure == "total" {
+                cell(&format!("{engine} over serial, total"), row.speedup.map(digits));
+                cell("Amdahl's bound (Eq. 5)", row.amdahl.map(digits));
+                cell(&format!("{engine} over the paper's serial program, total"), gain.map(digits));
+            } else if row.measure == "AES" {
+                cell(&format!("{engine} over serial, AES"), row.speedup.map(digits));
+                cell(&format!("{engine}'s efficiency (Eq. {equation})"), row.efficiency.map(percent));
+            }
         }
         for p in row.printed.iter().filter(|p| p.measure.ends_with("speedup") || p.measure.ends_with("efficiency")) {
             cell(&format!("*printed: {}, {}*", p.by, p.measure), Some(format!("*{} {}*", p.value, p.unit)));
         }
     }
-    let text = "Eq. 6 divides by the cores of this machine that the threads can use. Eqs. 7 and 8, of GPU and hybrid: not run, no device.";
+    let text = "Eq. 6 divides by the cores of this machine that the threads can use, Eqs. 7 and 8 by what Eq. 1 makes of them and \
+                the device.";
+    let text = text.to_owned() + &not_run(rows);
     let title = "speedup and efficiency".into();
-    Section { title, text: text.into(), table: Table::pivot("file and program", lines), figure: None }
+    Section { title, text, table: Table::pivot("file and program", lines), figure: None }
 }
 
 /// Eq. 1 for the paper's platforms.
-fn ratios() -> Section {
+fn ratios(rows: &[Row]) -> Section {
     let p1 = p1();
     let line = |platform: &str| {
         let symbol = |symbol: &str| p1.parameter(symbol, Some(platform));
         let ratio = equations::ratio(symbol("Gmp")?, symbol("Ws")?, symbol("Gf")?, symbol("Cc")?, symbol("Cf")? * 1e3);
         Some(vec![format!("the paper's platform {platform}"), digits(ratio), percent(ratio / (ratio + 1.0))])
     };
-    let here = vec!["this machine".into(), "not run: no device".into(), String::new()];
-    let lines = p1.platforms.iter().filter_map(|platform| line(&platform.id)).chain([here]);
+    let here = rows.iter().filter(|row| row.measure == RATIO).map(|row| {
+        let part = row.speedup.map(|ratio| percent(ratio / (ratio + 1.0)));
+        vec![row.case.clone(), row.speedup.map_or("not run".into(), digits), part.unwrap_or_default()]
+    });
+    let lines = p1.platforms.iter().filter_map(|platform| line(&platform.id)).chain(here);
     let table = Table::of(["machine", "ratio (Eq. 1)", "part of the data for the GPU"], lines);
-    Section { title: "what the hybrid program gives to the GPU".into(), text: String::new(), table, figure: None }
+    Section {
+        title: "what the hybrid program gives to the GPU".into(),
+        text: not_run(rows.iter().filter(|row| row.measure == RATIO)).trim_start().into(),
+        table,
+        figure: None,
+    }
 }

@@ -1,6 +1,7 @@
 //! P2's tables and figures.
 
-use super::{Cell, Figure, Section, Table, digits, gb_per_s, milliseconds};
+use super::{Cell, Figure, Section, Table, digits, gb_per_s, milliseconds, not_run, why_not};
+use crate::device::KERNEL_ONLY;
 use crate::row::Row;
 use crate::users::{AVERAGES, PRINTED};
 
@@ -8,6 +9,7 @@ pub fn sections(rows: &[Row]) -> Vec<Section> {
     let mut sections = vec![bars(rows)];
     for shape in ["regular", "irregular"] {
         sections.extend(speeds(rows, shape));
+        sections.extend(kernels(rows, shape));
     }
     sections.push(averages(rows));
     sections.push(peers(rows));
@@ -48,7 +50,7 @@ fn is_swept(row: &Row, shape: &str) -> bool {
 }
 
 fn speeds(rows: &[Row], shape: &str) -> Option<Section> {
-    let rows: Vec<&Row> = rows.iter().filter(|row| is_swept(row, shape) && !row.measure.contains("beside")).collect();
+    let rows: Vec<&Row> = rows.iter().filter(|row| is_swept(row, shape) && !is_apart(row)).collect();
     if rows.is_empty() {
         return None;
     }
@@ -58,16 +60,39 @@ fn speeds(rows: &[Row], shape: &str) -> Option<Section> {
     let mut cells = Vec::new();
     for (row, users) in rows.iter().zip(&users) {
         if let Some(speed) = row.gb_per_s {
-            // AES with keys of 128 bits stands in the table only.
-            if row.measure != PRINTED {
+            // AES with keys of 128 bits and the device's tables stand in the table only.
+            if row.measure != PRINTED && !row.scheme.contains("T-tables") {
                 figure.add(&line_name(row), false, users, speed);
             }
             cells.push(Cell { line: users, column: line_name(row), text: digits(speed) });
         }
     }
-    let text = "In memory. Lengths as in the paper, 35 to 150 KB; the same bytes by every scheme. Not run: GCS, GCNS and GNC, \
-                which need a device.";
-    Some(Section { title, text: text.into(), table: Table::pivot("users", cells), figure: Some(figure) })
+    let text = "In memory. Lengths as in the paper, 35 to 150 KB; the same bytes by every scheme. GCS, GCNS and GNC from host \
+                memory to host memory.";
+    let text = text.to_owned() + &not_run(rows.iter().copied());
+    Some(Section { title, text, table: Table::pivot("users", cells), figure: Some(figure) })
+}
+
+/// What has a table of its own.
+fn is_apart(row: &Row) -> bool {
+    row.measure.contains("beside") || row.measure.ends_with(KERNEL_ONLY)
+}
+
+fn kernels(rows: &[Row], shape: &str) -> Option<Section> {
+    let is_kernel = |row: &&Row| is_swept(row, shape) && row.measure.ends_with(KERNEL_ONLY) && row.median_s.is_some();
+    let rows: Vec<&Row> = rows.iter().filter(is_kernel).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let users: Vec<String> = rows.iter().map(|row| row.items.to_string()).collect();
+    let cells = rows.iter().zip(&users).map(|(row, users)| Cell {
+        line: users,
+        column: line_name(row),
+        text: gb_per_s(row).unwrap_or_default(),
+    });
+    let title = format!("{shape} data on the device, kernels alone: GB/s by users");
+    let text = "By the device's own clock, without the copies.";
+    Some(Section { title, text: text.into(), table: Table::pivot("users", cells), figure: None })
 }
 
 fn averages(rows: &[Row]) -> Section {
@@ -75,7 +100,7 @@ fn averages(rows: &[Row]) -> Section {
     let lines: Vec<String> = rows.iter().map(|row| format!("{}, {}", line_name(row), shape_of(row))).collect();
     let mut cells = Vec::new();
     for (row, line) in rows.iter().zip(&lines) {
-        let text = gb_per_s(row).or_else(|| row.note.clone()).unwrap_or_default();
+        let text = gb_per_s(row).or_else(|| why_not(row).map(|_| "not run".into())).unwrap_or_default();
         cells.push(Cell { line, column: "measured: GB/s".into(), text });
         cells.extend(row.speedup.map(|s| Cell { line, column: "over 1 thread".into(), text: digits(s) }));
         for p in &row.printed {

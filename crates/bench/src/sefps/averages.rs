@@ -3,7 +3,6 @@
 use super::{BASELINE, EXPERIMENT, SERIAL, ours};
 use crate::paper::p1;
 use crate::row::Row;
-use crate::run::processors;
 
 /// The averages' name in rows.
 pub const CASE: &str = "12.5 to 598 MB";
@@ -24,7 +23,8 @@ pub fn of(rows: &[Row]) -> Vec<Row> {
         let mut average = named_as(group[0]);
         let speeds: Option<Vec<f64>> = group.iter().map(|row| row.gb_per_s).collect();
         let Some(speeds) = speeds else {
-            averages.push(average.not_run("no device"));
+            average.note = group.iter().find(|row| row.gb_per_s.is_none()).and_then(|row| row.note.clone());
+            averages.push(average);
             continue;
         };
         average.gb_per_s = Some(mean(&speeds));
@@ -40,8 +40,9 @@ pub fn of(rows: &[Row]) -> Vec<Row> {
         {
             average.speedup = average.gb_per_s.zip(serial.gb_per_s).map(|(speed, serial)| speed / serial);
             average.over = Some(SERIAL.into());
-            let cores = processors(average.threads) as f64;
-            average.efficiency = average.speedup.filter(|_| average.measure == "AES").map(|s| s / cores);
+            // What the equations divide by is the same for all files.
+            let of_one = group[0].speedup.zip(group[0].efficiency).map(|(speedup, efficiency)| speedup / efficiency);
+            average.efficiency = average.speedup.zip(of_one).map(|(speedup, processors)| speedup / processors);
         }
         averages.push(average);
     }
@@ -93,6 +94,8 @@ mod tests {
             engine: engine.into(),
             bytes,
             threads: 1,
+            speedup: (engine == "cpu").then_some(3.0),
+            efficiency: (engine == "cpu").then_some(0.75),
             amdahl: (engine == "cpu").then_some(bytes as f64 / 1e8),
             ..Row::default()
         };
@@ -114,7 +117,7 @@ mod tests {
         let [serial, cpu, gpu] = &averages[..] else { panic!("{averages:?}") };
         assert!(averages.iter().all(|row| row.case == CASE && row.seconds.is_empty()));
         assert_eq!((serial.gb_per_s, serial.speedup), (Some(0.2), None));
-        assert_eq!((cpu.gb_per_s, cpu.speedup, cpu.efficiency), (Some(0.4), Some(2.0), Some(2.0)));
+        assert_eq!((cpu.gb_per_s, cpu.speedup, cpu.efficiency), (Some(0.4), Some(2.0), Some(0.5)));
         assert_eq!(cpu.amdahl, Some(2.0));
         assert_eq!((gpu.gb_per_s, gpu.note.as_deref()), (None, Some("not run: no device")));
         // Speeds of both platforms, their speedups and efficiencies.

@@ -7,6 +7,7 @@
 
 use phalanx_kernels::aes::{self, BLOCK};
 use phalanx_kernels::keccak::{DIGEST, sha3_256};
+use std::convert::Infallible;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -78,21 +79,43 @@ pub struct Parts {
 
 /// Protects the file whose bytes `file` holds, which grows by 49 to 64 bytes.
 pub fn protect(cipher: &dyn BlockCipher, threads: usize, file: &mut Vec<u8>) -> Parts {
+    let done = protect_by(file, |blocks| {
+        in_parallel(threads, blocks, |part| cipher.encrypt(part));
+        Ok::<(), Infallible>(())
+    });
+    match done {
+        Ok(parts) => parts,
+    }
+}
+
+/// The same with all blocks encrypted by something that can fail.
+pub fn protect_by<E>(file: &mut Vec<u8>, encrypt: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Parts, E> {
     let started = Instant::now();
     append_digest(file);
     let hash = started.elapsed();
     let started = Instant::now();
-    in_parallel(threads, file, |part| cipher.encrypt(part));
-    Parts { aes: started.elapsed(), hash }
+    encrypt(file)?;
+    Ok(Parts { aes: started.elapsed(), hash })
 }
 
 /// Gets the file back whose protected bytes `file` holds. When it is refused, what `file` holds is of no use.
 pub fn unprotect(cipher: &dyn BlockCipher, threads: usize, file: &mut Vec<u8>) -> Result<Parts, Refused> {
+    unprotect_by(file, |blocks| {
+        in_parallel(threads, blocks, |part| cipher.decrypt(part));
+        Ok(())
+    })
+}
+
+/// The same with all blocks decrypted by something that can fail.
+pub fn unprotect_by<E: From<Refused>>(
+    file: &mut Vec<u8>,
+    decrypt: impl FnOnce(&mut [u8]) -> Result<(), E>,
+) -> Result<Parts, E> {
     if file.len() < SHORTEST || !file.len().is_multiple_of(BLOCK) {
-        return Err(Refused::Length);
+        return Err(Refused::Length.into());
     }
     let started = Instant::now();
-    in_parallel(threads, file, |part| cipher.decrypt(part));
+    decrypt(file)?;
     let aes = started.elapsed();
     let started = Instant::now();
     strip_digest(file)?;
@@ -130,7 +153,7 @@ pub fn strip_digest(file: &mut Vec<u8>) -> Result<(), Refused> {
 }
 
 /// Gives each thread as many blocks as the others; the first few take one more (Algorithm 1, lines 16 to 31).
-fn in_parallel(threads: usize, mut data: &mut [u8], crypt: impl Fn(&mut [u8]) + Sync) {
+pub(super) fn in_parallel(threads: usize, mut data: &mut [u8], crypt: impl Fn(&mut [u8]) + Sync) {
     let blocks = data.len() / BLOCK;
     let mut parts = Vec::with_capacity(threads);
     for i in 0..threads {

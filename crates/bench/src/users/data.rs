@@ -21,7 +21,7 @@ use std::thread;
 /// What is shorter is run several times over: starting threads alone takes some tens of microseconds.
 const SHORTEST: f64 = 0.002;
 /// The first counter block of every user: each has a key of its own.
-const COUNTER: [u8; 16] = [9; 16];
+pub const COUNTER: [u8; 16] = [9; 16];
 
 /// All users' data in one buffer, each behind some room, and each user's key.
 pub struct Data {
@@ -51,6 +51,16 @@ impl Data {
     /// The length of all plaintexts in bytes.
     pub fn plaintext(&self) -> usize {
         self.lengths.iter().sum()
+    }
+
+    /// Each user's key and data.
+    pub fn each(&self) -> impl Iterator<Item = (&SecretKey, &[u8])> {
+        let mut rest = &self.bytes[..];
+        self.keys.iter().zip(&self.lengths).map(move |(key, len)| {
+            let (part, behind) = rest.split_at(self.room + len);
+            rest = behind;
+            (key, &part[self.room..])
+        })
     }
 
     /// Each user's key, and the part of the buffer with the room.

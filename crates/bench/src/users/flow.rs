@@ -242,6 +242,7 @@ mod tests {
             resume: false,
             levels: Levels::detect(),
             threads: 2,
+            device: Err("none was looked for".into()),
             program: "phalanx".into(),
         };
         let source = Source::new(10);

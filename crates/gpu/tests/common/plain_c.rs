@@ -74,6 +74,8 @@ impl PlainC {
             memory: 1 << 30,
             largest_buffer: 1 << 30,
             compute_units: 1,
+            warp: 1,
+            clock_mhz: 0,
             local_memory: 1 << 20,
             max_threads: 1024,
         };

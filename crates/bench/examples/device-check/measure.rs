@@ -2,11 +2,16 @@
 
 use crate::check::{block_sizes, granularities};
 use crate::engine::HostToHost;
+use phalanx_bench::Setup;
+use phalanx_bench::head::Head;
+use phalanx_bench::row::Row;
+use phalanx_bench::run::Line;
+use phalanx_core::chunk::Levels;
 use phalanx_core::engine::{Fault, Op};
 use phalanx_gpu::{
     AesLaunch, Device, DeviceInfo, Direction, KeyDigest, Kind, Reason, Result, Slice, Span, Stream, TagInput, Variant,
 };
-use serde_json::json;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What a row says besides its times.
@@ -35,6 +40,7 @@ pub fn all(device: &Device, quick: bool) -> Result<()> {
         (Kind::Gpu, true) => 1 << 26,
         _ => 1 << 20,
     };
+    print!("{}", Line::Head(Box::new(head(device, quick))).json());
     let bytes = bytes.min((info.largest_buffer / 4) as usize).next_multiple_of(1 << 20);
     let mut bench = Bench { info, stream: device.stream()?, runs: if quick { 3 } else { 9 }, bytes };
     bench.ceilings(device)?;
@@ -48,6 +54,20 @@ pub fn all(device: &Device, quick: bool) -> Result<()> {
     bench.hashes()
 }
 
+/// The head that tells the rows' machine and device.
+fn head(device: &Device, quick: bool) -> Head {
+    let setup = Setup {
+        out: ".".into(),
+        quick,
+        resume: false,
+        levels: Levels::detect(),
+        threads: 1,
+        device: Ok(device.clone()),
+        program: PathBuf::new(),
+    };
+    Head::now(&setup, Vec::new())
+}
+
 impl Bench<'_> {
     /// Times the work after a run that is not counted, and prints the row.
     fn row(&mut self, case: Case, mut work: impl FnMut(&mut Stream) -> Result<Duration>) -> Result<()> {
@@ -56,23 +76,20 @@ impl Bench<'_> {
         for _ in 0..self.runs {
             seconds.push(work(&mut self.stream)?.as_secs_f64());
         }
-        let mut sorted = seconds.clone();
-        sorted.sort_by(f64::total_cmp);
-        let median = sorted[sorted.len() / 2];
-        let gb_per_s = (median > 0.0 && case.bytes > 0).then(|| case.bytes as f64 / median / 1e9);
         let Case { case, operation, measure, scheme, bytes, items } = case;
-        // Two interfaces may lead to one device: their rows must differ.
-        let case = format!("{} {}: {case}", self.info.api, self.info.index);
-        let note = format!("{} ({}, {})", self.info.name, self.info.api, self.info.driver);
-        println!(
-            "{}",
-            json!({
-                "experiment": "gpu", "case": case, "operation": operation, "measure": measure, "scheme": scheme,
-                "engine": "gpu", "bytes": bytes, "items": items, "threads": 0, "seconds": seconds, "runs_per_time": 1,
-                "median_s": median, "gb_per_s": gb_per_s, "speedup": null, "over": null, "efficiency": null,
-                "amdahl": null, "peak_kib": null, "bar": null, "printed": [], "note": note,
-            })
-        );
+        let row = Row {
+            experiment: "gpu".into(),
+            // Two devices of one kind have the same head: their rows must differ.
+            case: format!("{} {}: {case}", self.info.api, self.info.index),
+            operation: operation.into(),
+            measure: measure.into(),
+            scheme,
+            engine: "gpu".into(),
+            bytes: bytes as u64,
+            items: items as u64,
+            ..Row::default()
+        };
+        print!("{}", Line::Row(Box::new(row.timed(seconds))).json());
         Ok(())
     }
 

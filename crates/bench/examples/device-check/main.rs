@@ -1,7 +1,7 @@
 //! Checks and measures the devices of a machine: one program to carry to a machine with a GPU and no network.
 //!
 //! `list` shows the devices. `check` runs every kernel at all sizes around its edges and compares with the CPU.
-//! `measure` prints one row a line as JSON, with the fields of the bench's rows. All take an interface, `cuda` or
+//! `measure` prints lines as the bench's `rows.jsonl` has them: a head for each device, and rows. All take an interface, `cuda` or
 //! `opencl`, to leave the other out, and `--quick`. `scripts/device-check` calls them in turn.
 
 mod check;

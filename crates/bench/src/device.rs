@@ -1,0 +1,153 @@
+//! The device that the papers' GPU parts are measured on.
+
+use crate::head::cpu_mhz;
+use crate::measure::Times;
+use crate::row::{Over, Row};
+use crate::run::Rows;
+use crate::sefps::equations;
+use crate::{Error, Result};
+use phalanx_gpu::{Device, DeviceInfo, Kind};
+use serde::{Deserialize, Serialize};
+
+/// The device, or in one line why there is none.
+pub type Found = std::result::Result<Device, String>;
+
+/// What a run tells of its device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceHead {
+    /// Its name.
+    pub name: String,
+    /// `GPU`, `CPU` or `other`.
+    pub kind: String,
+    /// The interface that leads to it.
+    pub api: String,
+    /// Its driver's name and version.
+    pub driver: String,
+    /// Its memory in bytes.
+    pub memory: u64,
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+    /// The threads that a multiprocessor runs in step; 0 where the driver does not tell.
+    pub warp: u32,
+    /// Its clock in MHz; 0 where the driver does not tell.
+    pub clock_mhz: u32,
+}
+
+impl DeviceHead {
+    /// Of a device.
+    pub fn of(info: &DeviceInfo) -> Self {
+        Self {
+            name: info.name.clone(),
+            kind: info.kind.to_string(),
+            api: info.api.to_string(),
+            driver: info.driver.clone(),
+            memory: info.memory,
+            multiprocessors: info.compute_units,
+            warp: info.warp,
+            clock_mhz: info.clock_mhz,
+        }
+    }
+
+    /// In words.
+    pub fn line(&self) -> String {
+        let Self { name, kind, api, driver, multiprocessors, clock_mhz, .. } = self;
+        let memory = self.memory as f64 / 1e9;
+        format!(
+            "{name}, {kind}, through {api} ({driver}), {multiprocessors} multiprocessors, {clock_mhz} MHz, {memory:.1} GB"
+        )
+    }
+}
+
+/// P1's Eq. 1 for this device and so many CPU cores: what the device computes over what the cores compute that do not
+/// serve it.
+pub fn ratio(info: &DeviceInfo, cores: usize) -> std::result::Result<f64, String> {
+    if info.warp == 0 || info.clock_mhz == 0 {
+        return Err("the driver tells neither warp nor clock of the device, which Eq. 1 needs".into());
+    }
+    let Some(cpu_clock) = cpu_mhz() else {
+        return Err("the system does not tell the processor's clock, which Eq. 1 needs".into());
+    };
+    if cores < 2 {
+        return Err("Eq. 1 needs a core beside the one that serves the device".into());
+    }
+    let [multiprocessors, warp, clock] = [info.compute_units, info.warp, info.clock_mhz].map(f64::from);
+    Ok(equations::ratio(multiprocessors, warp, clock, cores as f64, cpu_clock))
+}
+
+/// As much as lies on the device at a time, in bytes: larger data go through it in windows.
+const WINDOW: u64 = 1 << 30;
+
+/// The length of a window of the data, a multiple of 4 KiB.
+pub fn window(info: &DeviceInfo) -> usize {
+    let most = WINDOW.min(info.largest_buffer).min(info.memory / 4);
+    (most as usize / 4096 * 4096).max(4096)
+}
+
+/// As much as a CPU behind OpenCL is given, in bytes: its speed tells nothing of GPUs, and a gigabyte would take minutes.
+const ON_A_CPU: u64 = 16 << 20;
+/// The same in a short run.
+const ON_A_CPU_QUICK: u64 = 1 << 20;
+
+/// The device for data of so many bytes, or why they are not run.
+pub fn for_bytes(found: &Found, quick: bool, bytes: u64) -> std::result::Result<&Device, String> {
+    let device = found.as_ref().map_err(|why| format!("no device ({why})"))?;
+    let most = if quick { ON_A_CPU_QUICK } else { ON_A_CPU };
+    if device.info().kind != Kind::Gpu && bytes > most {
+        return Err(format!("the device is no GPU: it is given {} MiB at most", most >> 20));
+    }
+    Ok(device)
+}
+
+/// Writes rows with the times that were taken on a device, beside those of another. A device that fails costs its rows
+/// and not the whole run; other failures end that.
+pub fn write<const N: usize>(
+    rows: &mut Rows<'_>,
+    named: [Row; N],
+    times: Result<[Times; N]>,
+    over: Option<(&str, f64)>,
+) -> Result<()> {
+    if let Some(why) = times.as_ref().err().and_then(Error::of_device) {
+        return named.into_iter().try_for_each(|row| rows.write(row.not_run(&why)));
+    }
+    let times = times?;
+    for (row, times) in named.into_iter().zip(times) {
+        let row = Row { runs_per_time: times.runs_per_time, ..row }.timed(times.seconds);
+        rows.write(match over {
+            Some((name, median_s)) => row.compared(Over { name, median_s }, None),
+            None => row,
+        })?;
+    }
+    Ok(())
+}
+
+/// The measure of the same without copies, by the device's own clock.
+pub fn kernel_only(measure: &str) -> String {
+    measure.to_owned() + KERNEL_ONLY
+}
+
+/// What ends the name of such a measure.
+pub const KERNEL_ONLY: &str = ", kernel only";
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use phalanx_gpu::Api;
+    use std::sync::OnceLock;
+
+    /// The first OpenCL device. Says so where there is none; fails where PHALANX_REQUIRE names it.
+    pub(crate) fn device() -> Option<Device> {
+        static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
+        let open = || {
+            let (devices, reasons) = phalanx_gpu::devices();
+            let Some(info) = devices.iter().find(|info| info.api == Api::OpenCl) else {
+                println!("skipped: no OpenCL device ({reasons:?})");
+                let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
+                assert!(!required.split(',').any(|r| r == "opencl"), "PHALANX_REQUIRE names opencl: {reasons:?}");
+                return None;
+            };
+            Some(Device::open(info).unwrap())
+        };
+        DEVICE.get_or_init(open).clone()
+    }
+}

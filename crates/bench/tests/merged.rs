@@ -1,0 +1,209 @@
+//! Rows of other machines: they join a report under their own machine's name, and nothing hostile gets in with them.
+
+use phalanx_bench::device::DeviceHead;
+use phalanx_bench::head::Head;
+use phalanx_bench::row::Row;
+use phalanx_bench::run::{CSV, JSON, Line, Record, Step, read, run_steps};
+use phalanx_bench::{Setup, merged, report};
+use phalanx_core::chunk::Levels;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn setup(out: &Path) -> Setup {
+    Setup {
+        out: out.to_owned(),
+        quick: true,
+        resume: true,
+        levels: Levels::detect(),
+        threads: 2,
+        device: Err("none was looked for".into()),
+        program: "phalanx".into(),
+    }
+}
+
+fn row(engine: &str, seconds: f64) -> Row {
+    let row = Row {
+        experiment: "hpc".into(),
+        case: "107MBs".into(),
+        operation: "encrypt".into(),
+        measure: "encryption only".into(),
+        scheme: "AES-256-CTR".into(),
+        engine: engine.into(),
+        bytes: 1_000_000_000,
+        items: 1,
+        threads: 1,
+        ..Row::default()
+    };
+    row.timed(vec![seconds; 3])
+}
+
+/// A run's folder with one row.
+fn run(out: &Path) -> Setup {
+    let setup = setup(out);
+    let mut record = Record::open(&setup, Head::now(&setup, vec![])).unwrap();
+    let step = Step::new("step".into(), 1, |rows| rows.write(row("cpu", 0.5)));
+    run_steps(&mut record, vec![step], &()).unwrap();
+    setup
+}
+
+/// The head of a machine with a GPU.
+fn elsewhere(out: &Path) -> Head {
+    let device = DeviceHead {
+        name: "Example <b>GPU</b>".into(),
+        kind: "GPU".into(),
+        api: "CUDA".into(),
+        driver: "CUDA 12.0".into(),
+        memory: 1 << 30,
+        multiprocessors: 13,
+        warp: 32,
+        clock_mhz: 706,
+    };
+    Head { cpu: "another processor".into(), device: Some(device), ..Head::now(&setup(out), vec![]) }
+}
+
+fn lines(head: &Head, rows: &[Row]) -> String {
+    let rows = rows.iter().map(|row| Line::Row(Box::new(row.clone())).json());
+    [Line::Head(Box::new(head.clone())).json()].into_iter().chain(rows).collect()
+}
+
+fn file(folder: &Path, text: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.join("from-elsewhere.jsonl");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn names(out: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(out).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn another_machines_rows_join_under_its_own_name() {
+    let (out, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let setup = run(out.path());
+    let own = [JSON, CSV].map(|name| fs::read(out.path().join(name)).unwrap());
+    // The same row as our own but for its times, and one of the device script.
+    let gpu = Row { experiment: "gpu".into(), measure: "kernel".into(), ..row("gpu", 0.001) };
+    let given = file(from.path(), lines(&elsewhere(out.path()), &[row("cpu", 0.25), gpu]));
+    merged::add(out.path(), &given).unwrap();
+    merged::add(out.path(), &given).unwrap();
+    report::write(out.path()).unwrap();
+    let text = fs::read_to_string(out.path().join(report::FILE)).unwrap();
+    let (here, there) =
+        text.split_once("\n# On another machine: another processor with Example &lt;b>GPU&lt;/b>\n").unwrap();
+    assert!(here.contains("| 1 | 500 |") && !here.contains("| 250 |") && !here.contains("another processor"), "{here}");
+    assert!(there.contains("| 1 | 250 |") && !there.contains("| 500 |") && there.contains("| 1000 |"), "{there}");
+    assert!(there.contains("| processor | another processor, "), "{there}");
+    assert!(!text.contains("<b>") && text.matches("# On another machine").count() == 1, "{text}");
+    let merged: Vec<String> = names(out.path()).into_iter().filter(|name| name.starts_with("merged-")).collect();
+    let [figure, rows] = &merged[..] else { panic!("{merged:?}") };
+    assert!(rows.ends_with(".jsonl") && figure.ends_with("-1-hpc-107MBs.svg"), "{merged:?}");
+    assert!(out.path().join("hpc-107MBs.svg").exists() && there.contains(&format!("]({figure})")));
+    // Our own rows are what they were, and are all that a run goes on with.
+    assert_eq!([JSON, CSV].map(|name| fs::read(out.path().join(name)).unwrap()), own);
+    assert_eq!(read(out.path()).unwrap().1, [row("cpu", 0.5)]);
+    let mut record = Record::open(&setup, Head::now(&setup, vec![])).unwrap();
+    let again = Step::new("step".into(), 1, |_| panic!("it is done"));
+    let more = Step::new("more".into(), 1, |rows| {
+        assert_eq!(rows.all(), [row("cpu", 0.5)]);
+        // What the other machine has is not taken for measured.
+        rows.write(row("gpu", 0.125))
+    });
+    run_steps(&mut record, vec![again, more], &()).unwrap();
+    drop(record);
+    report::write(out.path()).unwrap();
+    let again = fs::read_to_string(out.path().join(report::FILE)).unwrap();
+    assert!(again.contains("# On another machine: another processor"), "a new report has lost them");
+}
+
+#[test]
+fn each_machine_of_a_file_stands_alone() {
+    let (out, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    run(out.path());
+    let head = elsewhere(out.path());
+    let opencl = DeviceHead { api: "OpenCL".into(), ..head.device.clone().unwrap() };
+    let second = Head { device: Some(opencl), ..head.clone() };
+    // The first machine's run was resumed.
+    let resumed = Head { date: "2030-01-01T00:00:00Z".into(), ..head.clone() };
+    let text =
+        [lines(&head, &[row("cpu", 0.5)]), lines(&resumed, &[row("gpu", 0.25)]), lines(&second, &[row("gpu", 0.125)])];
+    merged::add(out.path(), &file(from.path(), text.concat())).unwrap();
+    let parts = merged::all(out.path()).unwrap();
+    let shape: Vec<(usize, usize)> = parts.iter().map(|part| (part.heads.len(), part.rows.len())).collect();
+    assert_eq!(shape, [(2, 2), (1, 1)]);
+    assert_ne!(parts[0].name, parts[1].name);
+}
+
+/// Each gets one line that names the file and says why, and leaves nothing behind.
+#[test]
+fn what_is_wrong_or_hostile_is_refused() {
+    let (out, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    run(out.path());
+    let before = names(out.path());
+    let head = elsewhere(out.path());
+    let whole = lines(&head, &[row("gpu", 0.5)]);
+    let with = |row: Row| lines(&head, &[row]).into_bytes();
+    let base = row("gpu", 0.5);
+    let own = fs::read(out.path().join(JSON)).unwrap();
+    let cases: Vec<(&str, Vec<u8>)> = vec![
+        ("holds no rows", Vec::new()),
+        ("holds no rows", lines(&head, &[]).into()),
+        ("no text", vec![0xff, 0xfe, b'\n']),
+        ("line 1: not a line", b"\x1b[31mnot a run\n".to_vec()),
+        ("line 2: not a line", whole[..whole.len() - 20].into()),
+        ("line 1: not a line", whole.replacen("\"quick\"", "\"\\u001b[2J\"", 1).into()),
+        ("line 1: a row before", whole.lines().nth(1).unwrap().into()),
+        ("a row twice", lines(&head, &[base.clone(), base.clone()]).into()),
+        ("not known", with(Row { experiment: "../../etc".into(), ..base.clone() })),
+        ("control characters", with(Row { case: "a\u{1b}[31m".into(), ..base.clone() })),
+        ("control characters", with(Row { note: Some("two\nlines".into()), ..base.clone() })),
+        ("too long", with(Row { scheme: "x".repeat(5000), ..base.clone() })),
+        ("control characters", lines(&Head { cpu: "a\nb".into(), ..head.clone() }, std::slice::from_ref(&base)).into()),
+        ("nothing can measure", with(Row { speedup: Some(-1.0), ..base.clone() })),
+        ("nothing can measure", with(Row { amdahl: Some(1e300), ..base.clone() })),
+        ("a median", with(Row { median_s: Some(0.1), ..base.clone() })),
+        ("a median", with(Row { seconds: Vec::new(), ..base.clone() })),
+        ("a speed", with(Row { gb_per_s: Some(9.0), ..base.clone() })),
+        ("very run", own),
+        ("longer than", vec![b' '; 17 << 20]),
+        ("not a line", "[".repeat(100_000).into()),
+        (
+            "more rows",
+            (0..20_001)
+                .fold(lines(&head, &[]), |text, i| {
+                    text + &Line::Row(Box::new(Row { case: i.to_string(), ..base.clone() })).json()
+                })
+                .into(),
+        ),
+    ];
+    for (why, bytes) in cases {
+        let path = file(from.path(), bytes);
+        let line = merged::add(out.path(), &path).unwrap_err().to_string();
+        assert!(line.contains(why) && line.starts_with(path.to_str().unwrap()), "{why}: {line}");
+        assert!(!line.chars().any(char::is_control) && line.len() < 300, "{line:?}");
+        assert_eq!(names(out.path()), before, "{why}");
+    }
+    for odd in [from.path().to_owned(), "/dev/zero".into(), from.path().join("missing")] {
+        merged::add(out.path(), &odd).unwrap_err();
+    }
+    // Rows join a run, and nothing else.
+    let good = file(from.path(), whole);
+    merged::add(&from.path().join("missing"), &good).unwrap_err();
+    merged::add(out.path(), &good).unwrap();
+}
+
+/// Names from rows become names of files.
+#[test]
+fn figures_stay_in_the_folder() {
+    let (out, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let inner = out.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    run(&inner);
+    let escaping = Row { case: "/../../escaped".into(), ..row("gpu", 0.5) };
+    merged::add(&inner, &file(from.path(), lines(&elsewhere(&inner), &[escaping]))).unwrap();
+    report::write(&inner).unwrap();
+    assert_eq!(names(out.path()), ["inner"]);
+    assert!(names(&inner).iter().any(|name| name.ends_with("hpc-_______escaped.svg")), "{:?}", names(&inner));
+}

@@ -38,6 +38,7 @@ fn inside() {
     let (devices, reasons) = phalanx_gpu::devices();
     let info = devices.iter().find(|info| info.api == Api::Cuda).unwrap_or_else(|| panic!("{reasons:?}"));
     assert_eq!((info.name.as_str(), info.compute_units, info.local_memory), ("stand-in 0", 2, 232_448));
+    assert_eq!((info.warp, info.clock_mhz), (32, 1980));
     assert_eq!(info.driver, "CUDA 12.2, compute capability 9.0");
     let device = Device::open(info).unwrap();
     for module in Module::ALL {

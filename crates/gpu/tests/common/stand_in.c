@@ -35,7 +35,7 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = 1 <<
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
     // Threads a block, multiprocessors, compute capability, shared memory a block.
-    *value = attribute == 1 ? 1024 : attribute == 16 ? 2 : attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 97 ? 232448 : -1;
+    *value = attribute == 1 ? 1024 : attribute == 10 ? 32 : attribute == 13 ? 1980000 : attribute == 16 ? 2 : attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 97 ? 232448 : -1;
     return *value < 0 ? INVALID : OK;
 }
 

@@ -324,6 +324,7 @@ impl Run {
             lanes: self.lanes,
             preferred_job: self.preferred,
             largest_job: usize::MAX,
+            divides: false,
         };
         Dispatcher::new(&[Arc::new(Cpu { info, levels: self.levels })])
     }

@@ -40,6 +40,7 @@ impl CpuEngine {
             lanes,
             preferred_job: PREFERRED_JOB.min(ALL_JOBS / lanes),
             largest_job: usize::MAX,
+            divides: lanes > 1,
         };
         Self { info, levels }
     }

@@ -10,8 +10,8 @@ use crate::stack;
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
 use phalanx_kernels::keccak::{self, DIGEST, Label, RATE};
 use std::ops::Range;
-use std::sync::LazyLock;
-use std::thread;
+use std::sync::{LazyLock, Mutex};
+use std::{iter, thread};
 use subtle::ConstantTimeEq;
 
 /// What is encrypted at once, in bytes: half of the smallest first-level cache.
@@ -100,8 +100,8 @@ pub(crate) fn run_wide(
     fail: impl FnMut(usize),
 ) {
     let schedule = &keys[piece.key].schedule;
-    // Each part is whole windows, so that it begins with a slice.
-    let part = piece.data.len().div_ceil(threads).next_multiple_of(WINDOW);
+    // Each part is whole windows, so that it begins with a slice. Of nothing there is one part, too.
+    let part = piece.data.len().div_ceil(threads).max(1).next_multiple_of(WINDOW);
     let counters: Vec<Nonce> = (0..threads).map(|i| counter_after(&piece.nonce, (i * part / BLOCK) as u64)).collect();
 
     let pieces = std::slice::from_mut(piece);
@@ -113,22 +113,30 @@ pub(crate) fn run_wide(
     let digests_at = scratch.places.first().copied().unwrap_or(scratch.bytes.len());
     let digests = scratch.bytes[digests_at..].as_chunks_mut::<DIGEST>().0;
     let encrypt = (op == Op::Seal).then_some(schedule);
-    thread::scope(|scope| {
-        let parts = pieces[0].data.chunks_mut(part).zip(digests.chunks_mut(part / SLICE)).zip(&counters);
-        for ((data, digests), counter) in parts {
-            let work = move || {
-                let slices = slices(levels, encrypt, counter, data);
-                keccak::sha3_256_each(levels.keccak, slices, |i, digest| digests[i] = *digest);
-            };
-            scope.spawn(|| stack::wiped(work));
-        }
+    let parts = pieces[0].data.chunks_mut(part).zip(digests.chunks_mut(part / SLICE)).zip(&counters);
+    on_threads(threads, parts, |((data, digests), counter)| {
+        let slices = slices(levels, encrypt, counter, data);
+        keccak::sha3_256_each(levels.keccak, slices, |i, digest| digests[i] = *digest);
     });
     scratch.finish(levels, op, pieces, fail, |piece| {
-        thread::scope(|scope| {
-            for (data, counter) in piece.data.chunks_mut(part).zip(&counters) {
-                scope.spawn(move || stack::wiped(|| aes::ctr_xor(levels.aes, schedule, counter, data)));
+        let parts = piece.data.chunks_mut(part).zip(&counters);
+        on_threads(threads, parts, |(data, counter)| aes::ctr_xor(levels.aes, schedule, counter, data));
+    });
+}
+
+/// Does all parts on so many threads, of which the calling one is one. Where the system gives no more of them, those that
+/// there are do the work: it is in the caller's memory, and half of it done would be lost data.
+fn on_threads<T>(threads: usize, parts: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
+    let parts = Mutex::new(parts);
+    let next = || parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
+    let lane = || iter::from_fn(next).for_each(|part| stack::wiped(|| work(part)));
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            if thread::Builder::new().spawn_scoped(scope, lane).is_err() {
+                break;
             }
-        });
+        }
+        lane();
     });
 }
 

@@ -137,6 +137,8 @@ pub struct EngineInfo {
     pub preferred_job: usize,
     /// The longest job that it takes, in bytes.
     pub largest_job: usize,
+    /// Whether [`Engine::messages`] can have several threads work on one message.
+    pub divides: bool,
 }
 
 /// Where the work runs: seals and opens jobs in place. `run` is called from as many threads as it has lanes, or from more

@@ -31,7 +31,8 @@ pub(crate) fn share(
     prepare: &Prepare<'_>,
 ) -> Result<Verdicts> {
     let lanes = dispatcher.lanes(suite)?;
-    let widest = lanes.iter().max_by_key(|member| member.engine.info().lanes).expect("there are lanes");
+    let dividing = lanes.iter().filter(|member| member.engine.info().divides);
+    let widest = dividing.max_by_key(|member| member.engine.info().lanes);
     let mut unfit = Vec::new();
     for (index, message) in messages.iter_mut().enumerate() {
         if let Some(reason) = misfit(suite, message) {
@@ -46,14 +47,15 @@ pub(crate) fn share(
     let cost = cost(messages);
     let useful = (cost / WORTH_A_LANE).clamp(1, lanes.len());
     let fair = (cost / (2 * lanes.len())).max(WORTH_DIVIDING);
-    let is_long = |message: &Message| suite != Suite::Aes256Gcm && lanes.len() > 1 && message.cost() > fair;
+    // Associated data are hashed by one thread, whoever's.
+    let is_long = |message: &Message| suite != Suite::Aes256Gcm && widest.is_some() && message.data.len() > fair;
     let (parts, long) = divide(messages, |message| misfit(suite, message).is_some(), is_long);
     let cost = parts.iter().map(|part| self::cost(part.messages)).sum();
     let state = State { parts, cost, done: Vec::new(), failed: unfit, error: None };
     let run = Run { dispatcher, op, suite, prepare, lanes: lanes.len(), state: Mutex::new(state) };
 
     for part in long {
-        run.part(widest, part, true);
+        run.part(widest.expect("else none is long"), part, true);
     }
     // The calling thread is a lane too: a small batch starts no thread.
     let able: Vec<_> = thread::scope(|scope| {

@@ -235,6 +235,28 @@ fn one_giant_among_small_ones_and_one_key_for_all() {
     }
 }
 
+/// Longer than what several threads divide a message for.
+#[test]
+fn long_associated_data_of_little_text() {
+    let keys = [SecretKey::from_slice(&[3; 32]).unwrap()];
+    let dispatcher = Dispatcher::new(&[engines().pop().unwrap()]);
+    for &suite in Suite::ALL {
+        for len in [0, 1, 5000, 3 << 20] {
+            let mut random = Random(len as u64);
+            let records = [Record { user: 0, ad: random.bytes(3 << 20), text: random.bytes(len) }];
+            let mut stored = vec![batch::with_room(suite, &records[0].text)];
+            batch::seal(&dispatcher, suite, &mut messages(&keys, &records, &mut stored)).unwrap();
+            let one_lane = Dispatcher::new(&engines()[..1]);
+            let mut copy = stored.clone();
+            assert!(batch::open(&one_lane, suite, &mut messages(&keys, &records, &mut copy)).unwrap().all_passed());
+            assert!(copy[0][suite.overhead()..] == records[0].text);
+            stored[0][suite.nonce_len()] ^= 1;
+            let opened = batch::open(&dispatcher, suite, &mut messages(&keys, &records, &mut stored)).unwrap();
+            assert_eq!(opened.failed(), [0]);
+        }
+    }
+}
+
 #[test]
 fn a_million_users() {
     const USERS: usize = 1_000_000;

@@ -341,6 +341,15 @@ fn a_panic_of_one_task_is_none_of_the_others() {
     assert!(sealing.submit(&key(1), b"", b"text").unwrap().wait().is_ok());
 }
 
+/// A batch by size alone.
+#[test]
+fn a_delay_may_be_endless() {
+    let limits = Limits { enough: 200, bytes: 200, delay: Duration::MAX, queue: 1000 };
+    let sealing = Coalescer::new(cpu(), Op::Seal, SUITE, limits).unwrap();
+    let tickets: Vec<_> = (0..2).map(|_| sealing.submit(&key(1), b"", &[0; 52]).unwrap()).collect();
+    assert!(tickets.into_iter().all(|ticket| ticket.wait().is_ok()));
+}
+
 /// The last owner may be a task that the worker wakes.
 #[test]
 fn it_may_be_dropped_by_its_own_worker() {

@@ -255,11 +255,11 @@ unsafe impl Driver for Cuda {
         Ok(PinnedId { address, name: address as u64 })
     }
 
-    unsafe fn free_pinned(&self, pinned: PinnedId) {
-        if self.enter().is_ok() {
-            // SAFETY: the caller's promise.
-            let _ = unsafe { result::free_host(pinned.address.cast()) };
-        }
+    unsafe fn free_pinned(&self, pinned: PinnedId, limit: Duration) -> Result<()> {
+        // As with the device's own memory, the call below may wait for the whole context.
+        self.finish_all(limit)?;
+        // SAFETY: the caller's promise.
+        unsafe { result::free_host(pinned.address.cast()) }.map_err(self.failed("freeing pinned memory"))
     }
 
     fn stream(&self) -> Result<StreamId> {

@@ -210,10 +210,9 @@ impl Drop for Pinned {
         }
         self.fill(0);
         zeroize::optimization_barrier(&**self);
-        let _ = self.device.ask(|driver, _| {
+        let _ = self.device.ask(|driver, limit| {
             // SAFETY: the memory is this driver's, and nobody else has it.
-            unsafe { driver.free_pinned(self.id) };
-            Ok(())
+            unsafe { driver.free_pinned(self.id, limit) }
         });
     }
 }

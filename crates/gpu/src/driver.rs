@@ -158,11 +158,11 @@ pub unsafe trait Driver: Send + Sync {
     /// Pinned memory of `len` > 0 bytes, zeroed, which the CPU reads at full speed (not write-combined).
     fn allocate_pinned(&self, len: usize) -> Result<PinnedId>;
 
-    /// Frees pinned memory.
+    /// Frees pinned memory. If that takes waiting, then `limit` at most, and where it is not enough the memory is left.
     ///
     /// # Safety
     /// It is this driver's, and nobody uses it any more, the device included.
-    unsafe fn free_pinned(&self, pinned: PinnedId);
+    unsafe fn free_pinned(&self, pinned: PinnedId, limit: Duration) -> Result<()>;
 
     /// A new stream.
     fn stream(&self) -> Result<StreamId>;
@@ -252,10 +252,12 @@ pub(crate) fn poll<T>(limit: Duration, mut is_over: impl FnMut() -> Option<T>) -
     const PAUSE: Duration = Duration::from_micros(50);
     let start = Instant::now();
     loop {
+        // Before the question: while this process was stopped the device has had time, too.
+        let elapsed = start.elapsed();
         if let Some(result) = is_over() {
             return Some(result);
         }
-        match start.elapsed() {
+        match elapsed {
             elapsed if elapsed >= limit => return None,
             elapsed if elapsed < BUSY => std::thread::yield_now(),
             _ => std::thread::sleep(PAUSE),

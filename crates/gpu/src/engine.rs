@@ -65,6 +65,7 @@ impl GpuEngine {
             preferred_job: preferred.min(len - len / (BETWEEN + 1)),
             // A longer one goes through the device in parts.
             largest_job: usize::MAX,
+            divides: false,
         };
         let limits = Limits { len, slices: (len / 1024).max(1) };
         let pool = Pool::new(device.clone(), 2 * lanes);
@@ -169,6 +170,7 @@ impl Drop for Taken<'_> {
 /// A stream with memory of its own, used again from job to job: allocating and freeing would wait for the other lanes.
 struct Lane {
     stream: Stream,
+    launch: AesLaunch,
     data: Buffer,
     digests: Buffer,
     /// Where digests come back to.
@@ -184,7 +186,11 @@ impl Lane {
         let data = stream.buffer(limits.len)?;
         let digests = stream.buffer(limits.slices * DIGEST)?;
         let hashed = device.pinned(limits.slices * DIGEST)?;
-        Ok(Self { stream, data, digests, hashed, keys: None, spans: None, slices: None })
+        // The kernels that need no defence against who measures their time: `docs/security.md`.
+        let default = AesLaunch::default();
+        let threads = default.threads.min(device.max_threads(default.kernel("aes_ctr_spans"))?);
+        let launch = AesLaunch { threads, ..default };
+        Ok(Self { launch, stream, data, digests, hashed, keys: None, spans: None, slices: None })
     }
 
     /// Seals or opens a job. Returns the units that are not authentic.
@@ -246,7 +252,7 @@ impl Lane {
 
     fn name_spans(&mut self, window: &Window, units: &[Unit], left_out: &[usize]) -> Result<()> {
         // A group of threads takes a span, and so needs one key only.
-        let longest = (launch().threads * launch().granularity) as usize * BLOCK;
+        let longest = (self.launch.threads * self.launch.granularity) as usize * BLOCK;
         let spans = window.spans(units, left_out, longest);
         self.spans = Some(self.stream.spans_again(&spans, self.spans.take())?);
         Ok(())
@@ -271,7 +277,7 @@ impl Lane {
 
     fn cipher(&mut self) -> Result<()> {
         let (Some(keys), Some(spans)) = (&self.keys, &self.spans) else { unreachable!("they were named before") };
-        self.stream.aes_ctr_spans(&launch(), keys, spans, &mut self.data)
+        self.stream.aes_ctr_spans(&self.launch, keys, spans, &mut self.data)
     }
 
     /// Hashes the slices, and starts to copy the digests back.
@@ -307,11 +313,6 @@ impl Lane {
             _ => Ok(()),
         }
     }
-}
-
-/// The kernels that need no defence against who measures their time: `docs/security.md`.
-fn launch() -> AesLaunch {
-    AesLaunch::default()
 }
 
 fn pair(buf: &mut engine::Buffer) -> &mut Pair {

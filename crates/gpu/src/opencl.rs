@@ -144,15 +144,14 @@ impl OpenCl {
 
     /// Waits for some work that was flushed, and forgets it when it is over.
     fn wait(&self, events: Vec<Event>, limit: Duration) -> Result<()> {
-        let status = |made| match event::get_event_info(made, event::CL_EVENT_COMMAND_EXECUTION_STATUS) {
-            Ok(status) => i32::from(status),
-            Err(code) => code,
-        };
+        let status = |made| event::get_event_info(made, event::CL_EVENT_COMMAND_EXECUTION_STATUS).map(i32::from);
         let mut done = Ok(());
         for Event(made, what) in events {
             // Negative ones are errors; the positive ones wait or run.
-            let over = poll(limit, || Some(status(made)).filter(|status| *status <= event::CL_COMPLETE));
+            let over = poll(limit, || Some(status(made)).filter(|s| s.is_err() || *s <= Ok(event::CL_COMPLETE)));
             let Some(status) = over else { return Err(self.info.error(Reason::TimedOut(limit))) };
+            // Then nobody learns any more when it is over.
+            let status = status.map_err(|code| self.info.error(Reason::Lost("asking for work's end", text(code))))?;
             self.forget(made);
             if status < 0 && done.is_ok() {
                 done = Err(self.failed(what)(status));
@@ -328,7 +327,7 @@ unsafe impl Driver for OpenCl {
         Ok(PinnedId { address: address.cast(), name })
     }
 
-    unsafe fn free_pinned(&self, pinned: PinnedId) {
+    unsafe fn free_pinned(&self, pinned: PinnedId, _: Duration) -> Result<()> {
         let buffer = pinned.name as cl_mem;
         let queue = self.pinned.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&pinned.name);
         // SAFETY: the buffer is mapped at that address, its queue was made with it, and nobody uses them any more.
@@ -341,7 +340,7 @@ unsafe impl Driver for OpenCl {
                 let _ = command_queue::finish(queue);
                 let _ = command_queue::release_command_queue(queue);
             }
-            let _ = memory::release_mem_object(buffer);
+            memory::release_mem_object(buffer).map_err(self.failed("freeing pinned memory"))
         }
     }
 
@@ -458,7 +457,9 @@ unsafe impl Driver for OpenCl {
         if events.is_empty() {
             return Ok(());
         }
-        command_queue::flush(queue_of(stream)).map_err(self.failed("starting work"))?;
+        // Where that fails nobody learns any more when the work is over: the device is given up.
+        command_queue::flush(queue_of(stream))
+            .map_err(|code| self.info.error(Reason::Lost("starting work", text(code))))?;
         self.wait(events, limit)
     }
 

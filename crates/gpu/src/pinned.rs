@@ -50,7 +50,10 @@ impl Pool {
         if free.len() > self.most {
             // The shortest serves the fewest.
             let shortest = (0..free.len()).min_by_key(|i| free[*i].len()).expect("there are some");
-            drop(free.swap_remove(shortest));
+            let shortest = free.swap_remove(shortest);
+            // The driver may take its time.
+            drop(free);
+            drop(shortest);
         }
     }
 

@@ -106,23 +106,26 @@ impl Queue {
         let result = self.admit(&mut state, item);
         // Whoever comes again keeps its place.
         let before = place.take();
-        if let Some(before) = before {
-            state.wakers.remove(&before);
-        }
+        let old = before.and_then(|before| state.wakers.remove(&before));
         if let Err((_, Failure::Full)) = result {
             state.places += u64::from(before.is_none());
             let at = before.unwrap_or(state.places);
             *place = Some(at);
             state.wakers.insert(at, (waker.clone(), len));
         }
+        // What a waker does when it is dropped is the caller's: not under the lock.
+        drop(state);
+        drop(old);
         result
     }
 
     /// Gives up a place among the tasks that wait. If its turn had come, it is the next ones'.
     pub fn forget(&self, place: u64) {
         let mut state = lock(&self.state);
-        let next = if state.wakers.remove(&place).is_none() { self.next(&mut state) } else { Vec::new() };
+        let old = state.wakers.remove(&place);
+        let next = if old.is_none() { self.next(&mut state) } else { Vec::new() };
         drop(state);
+        drop(old);
         next.into_iter().for_each(wake);
     }
 
@@ -178,11 +181,15 @@ impl Queue {
                 state = wait(&self.filled, state);
                 continue;
             };
-            let time = first.arrived + self.limits.delay;
-            if state.closed || state.len >= self.enough() || has_come(time) {
+            // None for a delay that never ends.
+            let time = first.arrived.checked_add(self.limits.delay);
+            if state.closed || state.len >= self.enough() || time.is_some_and(has_come) {
                 break;
             }
-            state = wait_until(&self.filled, &self.state, state, time);
+            state = match time {
+                Some(time) => wait_until(&self.filled, &self.state, state, time),
+                None => wait(&self.filled, state),
+            };
         }
         let mut batch = Vec::new();
         let mut room = self.limits.bytes;

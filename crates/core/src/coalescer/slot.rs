@@ -133,8 +133,11 @@ impl Future for Ticket {
         let mut state = lock(&self.slot.state);
         match mem::replace(&mut *state, State::Given) {
             State::Done(result) => Poll::Ready(result),
-            State::Waiting(_) => {
+            State::Waiting(before) => {
                 *state = State::Waiting(Some(context.waker().clone()));
+                // What a waker does when it is dropped is the caller's: not under the lock.
+                drop(state);
+                drop(before);
                 Poll::Pending
             }
             State::Given => panic!("a ticket gives its result once"),

@@ -1,6 +1,8 @@
 //! The coalescer under many schedules of its threads, chosen at random by a checker.
 
-use super::{Coalescer, Failure, Limits};
+use super::queue::{Item, Queue};
+use super::slot::Wiped;
+use super::{CloseAtEnd, Coalescer, Failure, Limits};
 use crate::Suite;
 use crate::chunk::Levels;
 use crate::cpu::CpuEngine;
@@ -132,6 +134,38 @@ fn closing_loses_nothing_that_was_taken() {
             assert_eq!(sealing.try_submit(&key(), b"", b"late").unwrap_err(), Failure::Closed);
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             future::block_on(task).unwrap();
+        },
+        SCHEDULES,
+    );
+}
+
+/// However the worker ends, by a panic too, it does so with what it had in hand, what waits, and who waits for room.
+#[test]
+fn nobody_waits_for_a_worker_that_has_ended() {
+    shuttle::check_random(
+        || {
+            let queue = Arc::new(Queue::new(NARROW));
+            let worker = thread::spawn({
+                let queue = queue.clone();
+                move || {
+                    let _end = CloseAtEnd(&queue);
+                    drop(queue.take());
+                }
+            });
+            let submitters: Vec<_> = (0..4u8)
+                .map(|i| {
+                    let queue = queue.clone();
+                    thread::spawn(move || {
+                        let data = Wiped::new(crate::batch::with_room(SUITE, &[i]), 0);
+                        let (item, ticket) = Item::new(key(), Vec::new(), data);
+                        queue.push_when_there_is_room(item).and_then(|()| ticket.wait()).map(drop)
+                    })
+                })
+                .collect();
+            for submitter in submitters {
+                assert_eq!(submitter.join().unwrap(), Err(Failure::Closed));
+            }
+            worker.join().unwrap();
         },
         SCHEDULES,
     );

@@ -153,12 +153,12 @@ unsafe impl Driver for Faulty {
     fn allocate_pinned(&self, len: usize) -> Result<PinnedId> {
         self.step().and_then(|()| self.device.allocate_pinned(len))
     }
-    unsafe fn free_pinned(&self, pinned: PinnedId) {
+    unsafe fn free_pinned(&self, pinned: PinnedId, limit: Duration) -> Result<()> {
         if self.script.given_up.load(Ordering::SeqCst) {
             self.script.mistakes.fetch_add(1, Ordering::SeqCst);
         }
         // SAFETY: the caller's promise.
-        unsafe { self.device.free_pinned(pinned) }
+        unsafe { self.device.free_pinned(pinned, limit) }
     }
     fn stream(&self) -> Result<StreamId> {
         self.step().and_then(|()| self.device.stream())

@@ -134,8 +134,9 @@ unsafe impl Driver for PlainC {
         Ok(PinnedId { address: address as *mut u8, name: address })
     }
 
-    unsafe fn free_pinned(&self, pinned: PinnedId) {
+    unsafe fn free_pinned(&self, pinned: PinnedId, _: Duration) -> Result<()> {
         self.give_back(pinned.name);
+        Ok(())
     }
 
     fn stream(&self) -> Result<StreamId> {

@@ -305,7 +305,7 @@ pub enum Bench {
     Report {
         /// The run's folder
         folder: PathBuf,
-        /// Rows from another machine (its rows.jsonl, or that of scripts/device-check), which get a part of their own in
+        /// Rows from another machine (its rows.jsonl, or that of crates/gpu/scripts/device-check), which get a part of their own in
         /// the report, now and whenever it is written again. May be given several times
         #[arg(long, value_name = "FILE")]
         merge: Vec<PathBuf>,

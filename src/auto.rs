@@ -1,8 +1,8 @@
 //! `--engine auto`: the engine by the size of the work, the direction and what was measured.
 //!
 //! Small work must not pay for the choice. Up to [`Calibration::WORTH_A_START`] it is made without a look at anything; from
-//! there on what was kept is read; and only where measuring
-//! takes little beside the work is a device looked for and measured.
+//! there on what was kept is read; and only where measuring takes little beside the work is a device looked for and
+//! measured.
 
 use crate::args::Verbosity;
 use crate::calibrate;

@@ -50,7 +50,7 @@ pub trait Scheme: Sync {
     /// Encrypts or decrypts all tasks.
     ///
     /// # Errors
-    /// If a key has another length than AES's, or the engine behind it failed.
+    /// If a key has another length than AES's.
     fn run(&self, tasks: &mut [Task<'_>]) -> Result<()>;
 }
 

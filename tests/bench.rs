@@ -136,9 +136,22 @@ fn every_experiment_has_a_short_run() {
             let case = format!("mean over the numbers of users, {shape}");
             let mean =
                 users.iter().find(|row| row.scheme == scheme && row.case == case && row.measure == "AES-128-CTR");
-            assert!(mean.is_some_and(|row| row.printed.len() == 2 && row.gb_per_s.is_some() == is_run), "{scheme}");
+            // Both platforms' speeds; of GCS on regular data also both speedups.
+            let printed = if (scheme, shape) == ("GCS", "regular") { 4 } else { 2 };
+            assert!(
+                mean.is_some_and(|row| row.printed.len() == printed && row.gb_per_s.is_some() == is_run),
+                "{scheme}"
+            );
         }
     }
+    for engine in ["gpu", "hybrid"] {
+        let of = |row: &&Row| row.engine == engine && row.scheme == "batch" && row.measure == "AES-256-CTR + SHA-3";
+        // Of each shape each number of users, and the mean.
+        assert_eq!(users.iter().filter(of).count(), 2 * (3 + 1), "{engine}");
+        assert!(users.iter().filter(of).all(|row| row.note.as_deref().is_some_and(no_device)), "{engine}");
+    }
+    let report = fs::read_to_string(s.path("users/report.md")).unwrap();
+    assert!(report.contains("| *printed, platform 1: over 1 thread* |") && report.contains("| *54.9* |"), "{report}");
     // Five ratios of batches on any machine, one that two cores are needed for, and one latency.
     assert!(users.iter().filter(|row| row.bar.is_some()).count() >= 6);
     let latency = |row: &&Row| row.measure.starts_with("latency");
@@ -184,6 +197,9 @@ fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
             for measure in ["AES-128-CTR", "AES-256-CTR, kernel only"] {
                 timed("users", &format!("5 users, {shape}"), "gpu", scheme, measure);
             }
+        }
+        for engine in ["gpu", "hybrid"] {
+            timed("users", &format!("5 users, {shape}"), engine, "batch", "AES-256-CTR + SHA-3");
         }
     }
     for engine in ["gpu", "hybrid"] {

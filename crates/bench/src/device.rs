@@ -3,11 +3,13 @@
 use crate::head::cpu_mhz;
 use crate::measure::Times;
 use crate::row::{Over, Row};
-use crate::run::Rows;
+use crate::run::{Rows, Setup};
 use crate::sefps::equations;
 use crate::{Error, Result};
-use phalanx_gpu::{Device, DeviceInfo, Kind};
+use phalanx_core::engine::Engine;
+use phalanx_gpu::{Device, DeviceInfo, GpuEngine, Kind};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The device, or in one line why there is none.
 pub type Found = std::result::Result<Device, String>;
@@ -97,6 +99,13 @@ pub fn for_bytes(found: &Found, quick: bool, bytes: u64) -> std::result::Result<
         return Err(format!("the device is no GPU: it is given {} MiB at most", most >> 20));
     }
     Ok(device)
+}
+
+/// The device as the program's engine, for data of so many bytes, or why they are not run. In `hybrid` the CPU's engine
+/// comes first, as in the program: small work is then the CPU's.
+pub fn engine(setup: &Setup, bytes: u64) -> std::result::Result<Arc<dyn Engine>, String> {
+    let device = for_bytes(&setup.device, setup.quick, bytes)?;
+    Ok(Arc::new(GpuEngine::new(device.clone(), setup.levels.keccak)))
 }
 
 /// Writes rows with the times that were taken on a device, beside those of another. A device that fails costs its rows

@@ -2,6 +2,7 @@
 //! the project asks of batches; and messages that arrive one by one.
 
 mod bars;
+mod batches;
 mod data;
 mod device;
 mod flow;
@@ -9,7 +10,7 @@ pub mod occupancy;
 pub mod overhead;
 pub mod workload;
 
-use crate::device::{for_bytes, kernel_only};
+use crate::device::{engine, for_bytes, kernel_only};
 use crate::paper::{Printed, p2};
 use crate::row::{Over, Row};
 use crate::run::{Rows, Setup, Step, processors};
@@ -26,6 +27,8 @@ const USERS: [usize; 11] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_0
 const QUICK: [usize; 3] = [5, 200, 1000];
 /// The paper's cipher; its printed figures are of no other.
 pub(crate) const PRINTED: &str = "AES-128-CTR";
+/// How many times as fast as one CPU thread, as the paper prints it.
+pub(crate) const SPEEDUP: &str = "AES speedup";
 
 /// What is done with the users' data.
 #[derive(Clone, Copy)]
@@ -125,6 +128,7 @@ fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>
         let mut data = Data::new(lengths.to_vec(), work.room());
         let mut contestants = work.contestants(setup);
         take_turns(&mut data, &mut contestants, rounds)?;
+        let bytes = data.plaintext() as u64;
         let row = |scheme: &str, engine: &str, threads: usize| Row {
             experiment: EXPERIMENT.into(),
             case: case(lengths.len(), shape),
@@ -132,8 +136,8 @@ fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>
             measure: work.name().into(),
             scheme: scheme.into(),
             engine: engine.into(),
-            bytes: data.plaintext() as u64,
-            items: data.users() as u64,
+            bytes,
+            items: lengths.len() as u64,
             threads,
             ..Row::default()
         };
@@ -153,11 +157,19 @@ fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>
                 }
             }
         }
-        if let Work::Bare { name, key_len } = work {
-            let device = for_bytes(&setup.device, setup.quick, data.plaintext() as u64);
-            let place = device::Place { device, rounds, level: setup.levels.aes, one_thread: one };
-            let row = |scheme: &str, measure: &str| Row { measure: measure.into(), ..row(scheme, "gpu", 0) };
-            device::one_count(&place, &data, key_len, name, row, rows)?;
+        match work {
+            Work::Bare { name, key_len } => {
+                let device = for_bytes(&setup.device, setup.quick, bytes);
+                let place = device::Place { device, rounds, level: setup.levels.aes, one_thread: one };
+                let row = |scheme: &str, measure: &str| Row { measure: measure.into(), ..row(scheme, "gpu", 0) };
+                device::one_count(&place, &data, key_len, name, row, rows)?;
+            }
+            // No engine but the CPU's has AES-GCM.
+            Work::Sealed(Suite::Aes256Gcm) => {}
+            Work::Sealed(suite) => {
+                let place = batches::Place { setup, device: engine(setup, bytes), suite, rounds, one_thread: one };
+                batches::one_count(&place, &mut data, |engine, threads| row(data::BATCH, engine, threads), rows)?;
+            }
         }
     }
     Ok(())
@@ -175,7 +187,7 @@ fn averages(rows: &[Row], shape: Shape) -> Vec<Row> {
     };
     let mut groups: Vec<Vec<&Row>> = Vec::new();
     for row in rows.iter().filter(is_count).filter(is_swept) {
-        let what = |row: &Row| (row.measure.clone(), row.scheme.clone(), row.threads);
+        let what = |row: &Row| (row.measure.clone(), row.scheme.clone(), row.engine.clone(), row.threads);
         match groups.iter_mut().find(|group| what(group[0]) == what(row)) {
             Some(group) => group.push(row),
             None => groups.push(vec![row]),
@@ -220,12 +232,13 @@ fn averages(rows: &[Row], shape: Shape) -> Vec<Row> {
     averages
 }
 
+/// The paper's mean speeds, and what it makes of them over one CPU thread.
 fn printed(scheme: &str, shape: Shape) -> Vec<Printed> {
     p2().printed(|v| {
         v.experiment == EXPERIMENT
             && v.program.as_deref() == Some(device::printed_name(scheme))
             && v.case.data.as_deref() == Some(name(shape))
-            && v.measure == "AES speed"
+            && (v.measure == "AES speed" || (v.measure == SPEEDUP && v.over.as_deref() == Some("SR")))
     })
 }
 
@@ -249,6 +262,26 @@ mod tests {
         if seconds.is_empty() { row.not_run("no device") } else { row.timed(seconds.to_vec()) }
     }
 
+    /// One name stands for several engines with as many threads.
+    #[test]
+    fn averages_are_of_one_engine() {
+        let rows: Vec<Row> = [5, 10]
+            .into_iter()
+            .flat_map(|users| {
+                let sealed = |engine: &str, threads, seconds| Row {
+                    engine: engine.into(),
+                    measure: Suite::Aes256CtrSha3.name().into(),
+                    ..row(users, data::BATCH, threads, &[seconds])
+                };
+                [sealed("serial", 1, 1.0), sealed("cpu", 2, 0.5), sealed("gpu", 0, 0.25), sealed("hybrid", 2, 0.2)]
+            })
+            .collect();
+        let averages = averages(&rows, Shape::Regular);
+        let found: Vec<_> = averages.iter().map(|row| (row.engine.as_str(), row.speedup.map(f64::round))).collect();
+        assert_eq!(found, [("serial", None), ("cpu", Some(2.0)), ("gpu", Some(4.0)), ("hybrid", Some(5.0))]);
+        assert!(averages.iter().all(|row| row.printed.is_empty()), "{averages:?}");
+    }
+
     #[test]
     fn averages_are_of_the_speeds_of_one_shape_beside_the_papers() {
         let rows = [
@@ -266,8 +299,11 @@ mod tests {
         assert!((serial.gb_per_s.unwrap() - 2.0).abs() < 1e-9 && serial.speedup.is_none(), "{serial:?}");
         assert!((ccs.gb_per_s.unwrap() - 3.0).abs() < 1e-9 && (ccs.speedup.unwrap() - 1.5).abs() < 1e-9, "{ccs:?}");
         assert_eq!((gcs.gb_per_s, gcs.note.as_deref()), (None, Some("not run: no device")));
-        // Both of the paper's platforms.
-        assert!(averages.iter().all(|row| row.printed.len() == 2), "{averages:?}");
+        // Both of the paper's platforms; of GCS the speedups too, for regular data.
+        assert_eq!(averages.iter().map(|row| row.printed.len()).collect::<Vec<_>>(), [2, 2, 4]);
+        let speedups = gcs.printed.iter().filter(|p| p.measure == SPEEDUP);
+        assert_eq!(speedups.map(|p| (p.value, p.unit.as_str())).collect::<Vec<_>>(), [(7.15, "x"), (54.90, "x")]);
+        assert_eq!(printed("GCS", Shape::Irregular).len(), 2);
         assert_eq!((ccs.printed[0].value, ccs.printed[0].unit.as_str()), (0.172115, "GB/s"));
     }
 

@@ -3,7 +3,7 @@
 use super::{Cell, Figure, Section, Table, digits, gb_per_s, milliseconds, not_run, why_not};
 use crate::device::KERNEL_ONLY;
 use crate::row::Row;
-use crate::users::{AVERAGES, PRINTED};
+use crate::users::{AVERAGES, PRINTED, SPEEDUP};
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
     let mut sections = vec![bars(rows)];
@@ -34,14 +34,18 @@ fn bars(rows: &[Row]) -> Section {
     Section { title: "the bars".into(), text: text.into(), table, figure: None }
 }
 
-/// "scheme, measure", with the threads where one scheme has several.
+/// "measure, scheme", with the engine and the threads where one scheme has several.
 fn line_name(row: &Row) -> String {
+    let engine = match row.engine.as_str() {
+        engine @ ("gpu" | "hybrid") => format!(", {engine}"),
+        _ => String::new(),
+    };
     let threads = match row.threads {
         0 => String::new(),
         1 => ", 1 thread".into(),
         n => format!(", {n} threads"),
     };
-    format!("{}, {}{threads}", row.measure, row.scheme)
+    format!("{}, {}{engine}{threads}", row.measure, row.scheme)
 }
 
 /// Whether a row is of one shape's sweep over numbers of users.
@@ -67,8 +71,8 @@ fn speeds(rows: &[Row], shape: &str) -> Option<Section> {
             cells.push(Cell { line: users, column: line_name(row), text: digits(speed) });
         }
     }
-    let text = "In memory. Lengths as in the paper, 35 to 150 KB; the same bytes by every scheme. GCS, GCNS and GNC from host \
-                memory to host memory.";
+    let text = "In memory. Lengths as in the paper, 35 to 150 KB; the same bytes by every scheme. What a device does is from \
+                host memory to host memory.";
     let text = text.to_owned() + &not_run(rows.iter().copied());
     Some(Section { title, text, table: Table::pivot("users", cells), figure: Some(figure) })
 }
@@ -105,7 +109,8 @@ fn averages(rows: &[Row]) -> Section {
         cells.extend(row.speedup.map(|s| Cell { line, column: "over 1 thread".into(), text: digits(s) }));
         for p in &row.printed {
             let platform = p.by.split(" platform ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default();
-            let column = format!("*printed, platform {platform}: {}*", p.unit);
+            let of = if p.measure == SPEEDUP { "over 1 thread" } else { &p.unit };
+            let column = format!("*printed, platform {platform}: {of}*");
             cells.push(Cell { line, column, text: format!("*{}*", p.value) });
         }
     }

@@ -3,7 +3,7 @@
 use super::device::Ecb;
 use super::layout::{self, BlockCipher, Kernels};
 use super::{BASELINE, CPU, GPU, HYBRID, SERIAL, ours};
-use crate::device::{for_bytes, ratio, window};
+use crate::device::{engine, for_bytes, ratio, window};
 use crate::measure::time;
 use crate::run::Setup;
 use crate::scratch::Random;
@@ -17,7 +17,7 @@ use phalanx_core::engine::{Engine, Fault};
 use phalanx_core::file::{self, Sink, Source};
 use phalanx_core::header::FILE_CHUNK_LOG2;
 use phalanx_core::key::{KeyId, Password, SecretKey};
-use phalanx_gpu::{AesLaunch, GpuEngine, Variant as Cipher};
+use phalanx_gpu::{AesLaunch, Variant as Cipher};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
@@ -68,7 +68,7 @@ pub fn variants(setup: &Setup, bytes: u64) -> Vec<Variant> {
             variants.push(Variant { scheme: scheme.into(), engine, threads, program });
         }
     }
-    let device = gpu_engine(setup, bytes);
+    let device = engine(setup, bytes);
     let serial: Arc<dyn Engine> = Arc::new(CpuEngine::serial(setup.levels));
     let cpu: Arc<dyn Engine> = Arc::new(CpuEngine::parallel(setup.threads, setup.levels));
     for suite in [Suite::Aes128CtrSha3, Suite::Aes256CtrSha3] {
@@ -77,7 +77,7 @@ pub fn variants(setup: &Setup, bytes: u64) -> Vec<Variant> {
                 SERIAL => Ok(vec![serial.clone()]),
                 CPU => Ok(vec![cpu.clone()]),
                 GPU => device.clone().map(|device| vec![device]),
-                _ => device.clone().map(|device| vec![device, cpu.clone()]),
+                _ => device.clone().map(|device| vec![cpu.clone(), device]),
             };
             let program = engines.map(|engines| {
                 let fault = Arc::new(OnceLock::new());
@@ -89,12 +89,6 @@ pub fn variants(setup: &Setup, bytes: u64) -> Vec<Variant> {
         }
     }
     variants
-}
-
-/// The device as an engine, or why it is not run.
-pub fn gpu_engine(setup: &Setup, bytes: u64) -> Result<Arc<dyn Engine>, String> {
-    let device = for_bytes(&setup.device, setup.quick, bytes)?;
-    Ok(Arc::new(GpuEngine::new(device.clone(), setup.levels.keccak)))
 }
 
 fn on_device(

@@ -1,9 +1,9 @@
 //! Phalanx's format in memory: by the CPU, by a device, and by both, whose work is divided by one queue from which faster
 //! lanes take more, or by P1's fixed ratio (Eq. 1).
 
-use super::programs::{format, gpu_engine};
+use super::programs::format;
 use super::{CPU, Case, EXPERIMENT, GPU, HYBRID, eq_1};
-use crate::device::write;
+use crate::device::{self, write};
 use crate::measure::try_rounds;
 use crate::row::Row;
 use crate::run::{Rows, Setup};
@@ -98,7 +98,7 @@ fn split(
     if engine == CPU {
         return Ok(Split::Queue(Dispatcher::new(&[cpu(setup.threads)])));
     }
-    let device = gpu_engine(setup, bytes)?;
+    let device = device::engine(setup, bytes)?;
     if engine == GPU {
         return Ok(Split::Queue(Dispatcher::new(&[device])));
     }
@@ -108,7 +108,7 @@ fn split(
         return Ok(Split::Fixed { part, device: Dispatcher::new(&[device]), cpu: Dispatcher::new(&[cpu]) });
     }
     let failed = failed.clone();
-    let both = Dispatcher::new(&[device, cpu(setup.threads)]);
+    let both = Dispatcher::new(&[cpu(setup.threads), device]);
     Ok(Split::Queue(both.on_fault(move |fault| *lock(&failed) = Some(fault.clone()))))
 }
 
@@ -228,7 +228,7 @@ mod tests {
         if let Some(device) = crate::device::tests::device() {
             let engine: Arc<dyn Engine> = Arc::new(GpuEngine::new(device, levels.keccak));
             splits.push(Split::Queue(Dispatcher::new(std::slice::from_ref(&engine))));
-            splits.push(Split::Queue(Dispatcher::new(&[engine.clone(), cpu()])));
+            splits.push(Split::Queue(Dispatcher::new(&[cpu(), engine.clone()])));
             splits.push(fixed(0.7, engine));
         }
         for (i, split) in splits.iter().enumerate() {

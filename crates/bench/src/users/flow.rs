@@ -87,7 +87,9 @@ fn measure(setup: &Setup, sizes: &Sizes, rows: &mut Rows<'_>) -> Result<()> {
                 let bound = limits.delay.as_secs_f64() + service;
                 row = row.compared(Over { name: BOUND, median_s: bound }, None);
                 let reached = row.median_s.map(|latency| latency <= bound).filter(|_| !setup.quick);
-                row.bar = Some(Bar { asked: format!("at most {BOUND}, {:.3} ms", bound * 1e3), reached });
+                let full = limits.bytes >> 20;
+                let asked = format!("at most {BOUND} of {full} MiB, {:.3} ms", bound * 1e3);
+                row.bar = Some(Bar { asked, reached });
             }
             rows.write(row)?;
         }

@@ -4,10 +4,11 @@
 //! protected uses [`crate::batch`].
 
 use crate::engine::{Nonce, SLICE};
+use crate::threads::{from, on_threads};
 use crate::{Error, Result, stack};
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
 use std::sync::{Barrier, Mutex, OnceLock, mpsc};
-use std::{fmt, iter, mem, ptr, slice, thread};
+use std::{fmt, mem, ptr, slice, thread};
 
 /// One user's data.
 pub struct Task<'a> {
@@ -162,24 +163,6 @@ impl Cpu {
             stack::wiped(|| in_turn(mine));
         });
     }
-}
-
-/// Does the work on so many threads, of which the calling one is one. Where the system gives no more of them, those that
-/// there are do it.
-fn on_threads(threads: usize, work: impl Fn() + Sync) {
-    thread::scope(|scope| {
-        for _ in 1..threads {
-            if thread::Builder::new().spawn_scoped(scope, || stack::wiped(&work)).is_err() {
-                break;
-            }
-        }
-        stack::wiped(&work);
-    });
-}
-
-/// What threads take from one source, one after another.
-fn from<T>(source: &Mutex<impl Iterator<Item = T>>) -> impl Iterator<Item = T> {
-    iter::from_fn(|| source.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next())
 }
 
 /// Runs of slices, of one user or of several that follow each other: long enough that taking them costs nothing.

@@ -6,12 +6,11 @@
 use crate::chunk::{Bound, Levels, Piece};
 use crate::engine::{Nonce, Op, SLICE, Tag, wipe};
 use crate::key::ContentKeys;
-use crate::stack;
+use crate::threads::{from, on_threads};
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
 use phalanx_kernels::keccak::{self, DIGEST, Label, RATE};
 use std::ops::Range;
 use std::sync::{LazyLock, Mutex};
-use std::{iter, thread};
 use subtle::ConstantTimeEq;
 
 /// What is encrypted at once, in bytes: half of the smallest first-level cache.
@@ -114,29 +113,17 @@ pub(crate) fn run_wide(
     let digests = scratch.bytes[digests_at..].as_chunks_mut::<DIGEST>().0;
     let encrypt = (op == Op::Seal).then_some(schedule);
     let parts = pieces[0].data.chunks_mut(part).zip(digests.chunks_mut(part / SLICE)).zip(&counters);
-    on_threads(threads, parts, |((data, digests), counter)| {
-        let slices = slices(levels, encrypt, counter, data);
-        keccak::sha3_256_each(levels.keccak, slices, |i, digest| digests[i] = *digest);
+    let parts = Mutex::new(parts);
+    on_threads(threads, || {
+        from(&parts).for_each(|((data, digests), counter)| {
+            let slices = slices(levels, encrypt, counter, data);
+            keccak::sha3_256_each(levels.keccak, slices, |i, digest| digests[i] = *digest);
+        });
     });
     scratch.finish(levels, op, pieces, fail, |piece| {
-        let parts = piece.data.chunks_mut(part).zip(&counters);
-        on_threads(threads, parts, |(data, counter)| aes::ctr_xor(levels.aes, schedule, counter, data));
-    });
-}
-
-/// Does all parts on so many threads, of which the calling one is one. Where the system gives no more of them, those that
-/// there are do the work: it is in the caller's memory, and half of it done would be lost data.
-fn on_threads<T>(threads: usize, parts: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
-    let parts = Mutex::new(parts);
-    let next = || parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
-    let lane = || iter::from_fn(next).for_each(|part| stack::wiped(|| work(part)));
-    thread::scope(|scope| {
-        for _ in 1..threads {
-            if thread::Builder::new().spawn_scoped(scope, lane).is_err() {
-                break;
-            }
-        }
-        lane();
+        let parts = Mutex::new(piece.data.chunks_mut(part).zip(&counters));
+        let decrypt = |(data, counter): (&mut [u8], &Nonce)| aes::ctr_xor(levels.aes, schedule, counter, data);
+        on_threads(threads, || from(&parts).for_each(decrypt));
     });
 }
 

@@ -34,6 +34,7 @@ pub mod slot;
 mod stack;
 pub mod stream;
 pub mod suite;
+mod threads;
 
 pub use error::{Error, Result};
 pub use suite::Suite;

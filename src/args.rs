@@ -2,10 +2,12 @@
 //! Each command's arguments are then validated into a type of its own.
 
 use crate::failure::{Failure, Outcome};
-use crate::paths::{self, Destination};
+use crate::paths::{self, Destination, End, Outputs};
+use crate::progress::is_terminal;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use phalanx_core::Suite;
+use phalanx_core::metadata::Carry;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -34,6 +36,13 @@ pub struct Verbosity {
     /// Say what was done, how fast and by which engine
     #[arg(short, long, global = true)]
     pub verbose: bool,
+}
+
+impl Verbosity {
+    /// Whether somebody is to see how far the work has come.
+    pub fn shows_progress(self) -> bool {
+        !self.quiet && is_terminal()
+    }
 }
 
 #[derive(Subcommand)]
@@ -96,6 +105,9 @@ pub struct Unprotect {
     /// code is still 3
     #[arg(long, conflicts_with = "recursive")]
     salvage: bool,
+    /// Restore owner, group, all permissions, ACLs and extended attributes too: nobody has authenticated them
+    #[arg(long)]
+    preserve: bool,
     /// The format to read
     #[arg(long, value_enum, default_value_t = Format::Phalanx, value_name = "FORMAT")]
     format: Format,
@@ -140,7 +152,7 @@ pub struct ProtectKeys {
     pub password: bool,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[group(skip)]
 pub struct KeyArgs {
     /// Read the password from a file, less one newline at its end.
@@ -159,9 +171,12 @@ pub struct KeyArgs {
 #[derive(Args)]
 #[group(skip)]
 struct DestinationArgs {
-    /// Write to this file, or into this existing folder; - is standard output
-    #[arg(short, long, value_name = "PATH")]
+    /// The output itself: a file, with --recursive the folder's mirror; - is standard output
+    #[arg(short, long, value_name = "PATH", conflicts_with = "output_dir")]
     output: Option<PathBuf>,
+    /// An existing folder to write the outputs into
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
     /// Take whole folders, mirrored file by file
     #[arg(short = 'R', long)]
     recursive: bool,
@@ -338,7 +353,7 @@ pub struct ProtectPlan {
 
 impl Protect {
     pub fn validate(self) -> Outcome<ProtectPlan> {
-        let destination = self.destination.validate(&self.paths)?;
+        let destination = self.destination.validate(&self.paths, Carry::All)?;
         self.keys.keys.validate(&self.paths)?;
         if self.format == Format::Sefps {
             self.keys.keys.validate_for_sefps()?;
@@ -364,7 +379,9 @@ pub struct UnprotectPlan {
 
 impl Unprotect {
     pub fn validate(self) -> Outcome<UnprotectPlan> {
-        let destination = self.destination.validate(&self.paths)?;
+        // What nobody has authenticated does not decide who may read the plaintext.
+        let carry = if self.preserve { Carry::All } else { Carry::New { umask: paths::umask() } };
+        let destination = self.destination.validate(&self.paths, carry)?;
         self.keys.validate(&self.paths)?;
         if self.format == Format::Sefps {
             self.keys.validate_for_sefps()?;
@@ -400,9 +417,14 @@ impl KeyArgs {
 }
 
 impl DestinationArgs {
-    fn validate(self, paths: &[PathBuf]) -> Outcome<Destination> {
-        let Self { output, force, remove, no_sync, recursive } = self;
-        let destination = Destination { output, force, remove, sync: !no_sync, recursive };
+    fn validate(self, paths: &[PathBuf], carry: Carry) -> Outcome<Destination> {
+        let Self { output, output_dir, force, remove, no_sync, recursive } = self;
+        let outputs = match (output, output_dir) {
+            (Some(output), _) => Outputs::At(End::from(output)),
+            (None, Some(folder)) => Outputs::In(folder),
+            (None, None) => Outputs::Beside,
+        };
+        let destination = Destination { outputs, force, remove, sync: !no_sync, recursive, carry };
         destination.check(paths)?;
         Ok(destination)
     }

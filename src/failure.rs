@@ -1,9 +1,12 @@
 //! How the command fails: one line on stderr, and an exit code that tells the kind.
 
 use crate::hardening::status_mask;
+use crate::{last_resort, stdio};
 use phalanx_core::error::{Class, Error};
 use phalanx_core::output;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
+};
 use signal_hook::iterator::Signals;
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -66,7 +69,7 @@ impl Failure {
 
     /// A failure at a path.
     pub fn at(path: &Path, error: Error) -> Self {
-        Self::new(Code::of(&error), format!("{}: {error}", shown(path)))
+        Self::new(Code::of(&error), format!("{}: {}", shown(path), sentence(&error)))
     }
 
     /// A failure whose line has been written already.
@@ -91,7 +94,18 @@ impl Failure {
 /// An error that no path belongs to.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::new(Code::of(&error), error.to_string())
+        Self::new(Code::of(&error), sentence(&error))
+    }
+}
+
+/// The library's sentence, and what a user of the command can do.
+fn sentence(error: &Error) -> String {
+    match error {
+        Error::Exists => format!("{error} (--force replaces it)"),
+        Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
+        Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
+        Error::Truncated(_) | Error::Extended(_) => format!("{error} (unprotect --salvage saves what is there)"),
+        _ => error.to_string(),
     }
 }
 
@@ -122,7 +136,7 @@ pub fn complain(line: impl Display) {
 
 /// Writes one line to stdout.
 pub fn say(line: impl Display) -> Outcome {
-    writeln!(io::stdout().lock(), "{}", one_line(&line.to_string())).map_err(|e| Error::Write(e).into())
+    stdio::write_line(&one_line(&line.to_string())).map_err(|e| Error::Write(e).into())
 }
 
 /// A path as it may be shown: without control characters, which could deceive a terminal.
@@ -147,9 +161,27 @@ fn one_line(text: &str) -> Cow<'_, str> {
 pub fn guard(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
-        complain(format!("internal error{place}: please report it; no output was left behind"));
+        complain(format!("internal error{place}: please report it"));
+        last_resort::panic_is_told();
     }));
     std::panic::catch_unwind(run).unwrap_or(Code::Other.exit_code())
+}
+
+/// The signals that end a process and that are not a sign of a broken one: those of users and terminals, of schedulers,
+/// of timers, and all without a meaning of their own.
+fn ending_signals() -> impl Iterator<Item = i32> {
+    const IO: i32 = 29;
+    const POWER: i32 = 30;
+    const STACK_FAULT: i32 = 16;
+    let named = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
+    // Their numbers on Linux, but for a few processors, for which they are left to the system.
+    let numbered = if cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        [IO, POWER, STACK_FAULT].as_slice()
+    } else {
+        &[]
+    };
+    let real_time = if cfg!(target_os = "linux") { 34..=64 } else { 1..=0 };
+    named.into_iter().chain(numbered.iter().copied()).chain(real_time)
 }
 
 /// On Ctrl-C and the like: leaves no temporary file behind, then ends as the signal asks.
@@ -157,12 +189,14 @@ pub fn clean_up_on_signals() -> Outcome {
     let failed = |e: io::Error| Failure::new(Code::Other, format!("cannot catch signals: {e}"));
     // Writing beyond a limit on file sizes is then an error like a full disk, not a death without clean-up.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(failed)?;
-    let caught = [SIGINT, SIGTERM, SIGHUP, SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal));
-    let mut signals = Signals::new(caught).map_err(failed)?;
+    last_resort::clean_up_on_abort().map_err(failed)?;
+    let mut signals = Signals::new(ending_signals().filter(|signal| !is_ignored(*signal))).map_err(failed)?;
     let wait = move || {
         for signal in &mut signals {
             let _none_begins = (output::remove_unfinished(), phalanx_bench::scratch::remove_unfinished());
             let _ = signal_hook::low_level::emulate_default_handler(signal);
+            // Those that it does not know end the process all the same, with the code that a shell would show.
+            signal_hook::low_level::exit(128 + signal);
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(wait).map_err(failed)?;

@@ -1,8 +1,9 @@
 //! `phalanx inspect`: what the header says, which nobody has vouched for before the file is opened.
 
 use crate::args::Inspect;
+use crate::ends::Input;
 use crate::failure::{self, Failure, Outcome, say, shown};
-use crate::paths::Input;
+use crate::paths::End;
 use crate::secrets;
 use phalanx_core::header::Header;
 use phalanx_core::keyring::Keyring;
@@ -16,7 +17,7 @@ pub fn run(args: &Inspect) -> Outcome {
     let keyring = secrets::keyring().ok();
     failure::each(&args.paths, |path: &PathBuf| {
         let at_path = |e| Failure::at(path, e);
-        let input = Input::open(path)?;
+        let input = Input::open(&End::from(path.clone()))?;
         let header = input.source().and_then(|mut source| source.header()).map_err(at_path)?;
         let layout = input
             .len()

@@ -3,11 +3,12 @@
 use crate::drivers;
 use crate::failure::{Failure, Outcome};
 use etcetera::BaseStrategy;
+use phalanx_core::Error;
 use phalanx_core::calibration::{Calibration, Curve, Kind, Point};
 use phalanx_core::chunk::Levels;
 use phalanx_core::engine::Op;
-use phalanx_core::output::{Existing, Output};
-use phalanx_core::{Error, input};
+use phalanx_core::input::InputFile;
+use phalanx_core::output::{Existing, Made, Output};
 use phalanx_gpu::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -103,12 +104,12 @@ impl StoredCurve {
 /// What was kept under these circumstances. A file that is not there, is of other circumstances or is not a calibration at
 /// all is no error: nothing is known then.
 pub fn read(now: &Circumstances) -> Option<Kept> {
-    let (file, meta) = input::open(&path(now.threads)?).ok()?;
-    if meta.len() > LONGEST {
+    let file = InputFile::open(&path(now.threads)?).ok()?;
+    if file.stamp().len() > LONGEST {
         return None;
     }
     let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text).ok()?;
+    file.file().take(LONGEST).read_to_string(&mut text).ok()?;
     parse(&text, now)
 }
 
@@ -152,15 +153,17 @@ impl Place {
         let no_folder = || Failure::usage(format!("no home folder: name a cache folder by {CACHE_VARIABLE}"));
         let path = path(now.threads).ok_or_else(no_folder)?;
         fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(|e| Failure::at(&path, Error::Write(e)))?;
-        let output = Output::create(&path, Existing::Replace, 0o644).map_err(|e| Failure::at(&path, e))?;
+        let output = Output::create(&path, Existing::Replace(&Made::default())).map_err(|e| Failure::at(&path, e))?;
         Ok(Self { path, output })
     }
 
     /// Keeps it. What was kept before stays where this fails.
     pub fn keep(self, kept: &Kept, now: &Circumstances) -> Outcome {
         let written = self.output.file().write_all(unparse(kept, now).as_bytes()).map_err(Error::Write);
-        let done = written.and_then(|()| self.output.commit(Existing::Replace, false));
-        done.map_err(|e| Failure::at(&self.path, e))
+        let done = written
+            .and_then(|()| self.output.set_mode(0o644))
+            .and_then(|()| self.output.commit(Existing::Replace(&Made::default()), false));
+        done.map(drop).map_err(|e| Failure::at(&self.path, e))
     }
 }
 

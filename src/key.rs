@@ -2,8 +2,8 @@
 
 use crate::args::{Key, Verbosity};
 use crate::failure::{self, Code, Failure, Outcome, say};
-use crate::paths;
 use crate::secrets;
+use crate::stdio;
 use phalanx_core::Error;
 use phalanx_core::key::SecretKey;
 use phalanx_core::output::{Existing, Output};
@@ -34,7 +34,7 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
             match output {
                 Some(path) => {
                     let at_path = |e| Failure::at(&path, e);
-                    let output = Output::create(&path, Existing::Keep, 0o600).map_err(at_path)?;
+                    let output = Output::create(&path, Existing::Keep).map_err(at_path)?;
                     output.file().write_all(key.expose()).map_err(|e| at_path(Error::Write(e)))?;
                     output.commit(Existing::Keep, true).map_err(at_path)?;
                 }
@@ -42,7 +42,7 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
                     return Err(Failure::usage("a key's raw bytes are not for a terminal: name an --output"));
                 }
                 None => {
-                    let mut stdout = paths::stdout().map_err(Error::Write)?;
+                    let mut stdout = stdio::output().map_err(Error::Write)?;
                     stdout.write_all(key.expose()).map_err(Error::Write)?;
                 }
             }

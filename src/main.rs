@@ -1,26 +1,32 @@
 //! The command `phalanx`: see `phalanx --help`, and `docs/` for the format, the design and the threats.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod args;
 mod auto;
 mod bench;
 mod calibrate;
 mod drivers;
+mod ends;
 mod engines;
 mod failure;
+mod folder;
 mod gpu;
 mod hardening;
 mod inspect;
 mod kept;
 mod key;
+mod key_files;
 mod lanes;
+mod last_resort;
 mod manual;
 mod paths;
 mod progress;
 mod protect;
 mod salvage;
+mod scan;
 mod secrets;
 mod sefps;
+mod stdio;
 mod tally;
 mod transfer;
 mod tree;
@@ -30,6 +36,7 @@ mod walk;
 
 use args::Command;
 use failure::Outcome;
+use phalanx_core::Error;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -41,6 +48,8 @@ fn main() -> ExitCode {
 
 fn run() -> Outcome {
     hardening::harden();
+    paths::umask();
+    stdio::check_error().map_err(Error::Write)?;
     let args = args::parse()?;
     failure::clean_up_on_signals()?;
     match args.command {

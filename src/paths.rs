@@ -1,85 +1,157 @@
-//! Which file goes where, and safely opening both ends.
+//! Which file goes where: decided by the command line alone, never by what happens to exist.
 
-use crate::failure::{Failure, Outcome, shown};
-use phalanx_core::file::{Sink, Source};
-use phalanx_core::output::{Existing, Output};
-use phalanx_core::{Error, input};
-use rustix::pipe::fcntl_setpipe_size;
+use crate::failure::{self, Code, Failure, Outcome, shown};
+use phalanx_core::metadata::Carry;
+use phalanx_core::output::{Existing, Made};
+use phalanx_core::{Error, header, input::InputFile};
+use rustix::fs::Mode;
+use rustix::process;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Metadata};
+use std::fs;
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// One end of a transfer, as the command line names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Standard input or output, named by `-`.
+    Standard,
+    /// A file or folder.
+    Path(PathBuf),
+}
+
+impl From<PathBuf> for End {
+    fn from(path: PathBuf) -> Self {
+        if is_dash(&path) { End::Standard } else { End::Path(path) }
+    }
+}
+
+impl End {
+    /// The path, or `-`.
+    pub fn path(&self) -> &Path {
+        match self {
+            End::Standard => Path::new("-"),
+            End::Path(path) => path,
+        }
+    }
+
+    /// Whether it is standard input or output.
+    pub fn is_standard(&self) -> bool {
+        *self == End::Standard
+    }
+}
+
+/// Where outputs go.
+#[derive(Clone, Debug)]
+pub enum Outputs {
+    /// Each beside its input.
+    Beside,
+    /// This is the one output.
+    At(End),
+    /// Into this folder, which exists.
+    In(PathBuf),
+}
 
 /// Where outputs go, and how.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Destination {
-    pub output: Option<PathBuf>,
+    pub outputs: Outputs,
     pub force: bool,
     pub remove: bool,
     pub sync: bool,
     /// Whether inputs may be folders.
     pub recursive: bool,
+    pub carry: Carry,
 }
 
 /// One input and its output.
+#[derive(Clone, Debug)]
 pub struct Place {
-    pub input: PathBuf,
-    pub output: PathBuf,
+    pub input: End,
+    pub output: End,
 }
 
 impl Destination {
     /// Checks what can be wrong whatever the paths hold.
     pub fn check(&self, paths: &[PathBuf]) -> Outcome {
-        let to_stdout = self.output.as_deref().map_or(paths.iter().any(|p| is_dash(p)), is_dash);
-        if self.remove && (to_stdout || paths.iter().any(|p| is_dash(p))) {
+        let from_stdin = paths.iter().any(|p| is_dash(p));
+        match &self.outputs {
+            Outputs::At(_) if paths.len() > 1 => {
+                return Err(Failure::usage("--output names one output: several inputs need --output-dir"));
+            }
+            Outputs::At(End::Standard) if self.recursive => {
+                return Err(Failure::usage("--recursive writes folders: they cannot go to standard output"));
+            }
+            Outputs::At(End::Path(path)) if !self.recursive && path.as_os_str().as_bytes().ends_with(b"/") => {
+                let line = format!("{}: --output names a file: use --output-dir for a folder", shown(path));
+                return Err(Failure::usage(line));
+            }
+            _ => {}
+        }
+        let to_stdout = match &self.outputs {
+            Outputs::Beside => from_stdin,
+            Outputs::At(end) => end.is_standard(),
+            Outputs::In(_) => false,
+        };
+        if self.remove && (to_stdout || from_stdin) {
             return Err(Failure::usage("--remove goes with files only, not with -"));
         }
-        let not_a_folder = self.output.as_deref().filter(|o| !o.is_dir());
-        if paths.len() > 1 && not_a_folder.is_some() {
-            return Err(Failure::usage("several inputs need an existing folder as --output"));
-        }
-        if let Some(output) = not_a_folder.filter(|o| o.as_os_str().as_bytes().ends_with(b"/")) {
-            return Err(Failure::usage(format!("{}: no such folder", shown(output))));
-        }
-        let is_link = |path: &&PathBuf| path.is_symlink();
-        if let Some(link) = paths.iter().find(is_link).filter(|_| self.remove) {
+        if let Some(link) = paths.iter().find(|path| path.is_symlink()).filter(|_| self.remove) {
             return Err(Failure::usage(format!("{}: it is a link: --remove would leave its file", shown(link))));
         }
         Ok(())
     }
 
-    /// The places of all inputs; `beside` gives the output that belongs beside an input.
-    pub fn places(&self, paths: &[PathBuf], beside: impl Fn(&Path) -> Option<PathBuf>) -> Outcome<Vec<Place>> {
-        let folder = self.output.as_deref().filter(|o| !is_dash(o) && o.is_dir());
-        let place = |input: &PathBuf| {
-            let nameless =
-                || Failure::usage(format!("{}: cannot tell the output's name: name it by --output", shown(input)));
-            let beside = || Some(&**input).filter(|i| !is_dash(i)).and_then(&beside).ok_or_else(nameless);
-            let output = match (&self.output, folder) {
-                (Some(_), Some(folder)) => folder.join(beside()?.file_name().unwrap_or_default()),
-                (Some(output), None) => output.clone(),
-                (None, _) if is_dash(input) => "-".into(),
-                (None, _) => beside()?,
+    /// The places of all inputs, with what was wrong with some of them; `beside` gives the output that belongs beside an
+    /// input.
+    pub fn places(
+        &self,
+        paths: &[PathBuf],
+        beside: impl Fn(&OsStr) -> Option<OsString>,
+    ) -> Outcome<(Vec<Place>, Outcome)> {
+        if let Outputs::In(folder) = &self.outputs
+            && !folder.is_dir()
+        {
+            let line = format!("{}: no such folder: --output-dir names one that exists", shown(folder));
+            return Err(Failure::new(Code::InputOutput, line));
+        }
+        let mut places = Vec::new();
+        let named = failure::each(paths, |path| {
+            let input = End::from(path.clone());
+            let name = || path.file_name().filter(|_| !input.is_standard()).and_then(&beside);
+            let name = || name().ok_or_else(|| nameless(&input));
+            let output = match &self.outputs {
+                Outputs::At(output) => output.clone(),
+                Outputs::In(folder) => End::Path(folder.join(name()?)),
+                Outputs::Beside if input.is_standard() => End::Standard,
+                Outputs::Beside => End::Path(path.with_file_name(name()?)),
             };
-            Ok(Place { input: input.clone(), output })
-        };
-        let places = paths.iter().map(place).collect::<Outcome<Vec<_>>>()?;
+            places.push(Place { input, output });
+            Ok(())
+        });
         refuse_collisions(&places)?;
-        Ok(places)
+        Ok((places, named))
     }
 
-    /// The same, but no input is deleted.
-    pub fn without_remove(&self) -> Self {
-        Self { remove: false, ..self.clone() }
+    /// What becomes of existing outputs; `made` are those of this run.
+    pub fn existing<'a>(&self, made: &'a Made) -> Existing<'a> {
+        if self.force { Existing::Replace(made) } else { Existing::Keep }
     }
+}
 
-    pub fn existing(&self) -> Existing {
-        if self.force { Existing::Replace } else { Existing::Keep }
+/// Why an input has no name to make its output's name of.
+fn nameless(input: &End) -> Failure {
+    if let End::Path(path) = input
+        && let Ok(file) = InputFile::open(path)
+        && matches!(header::Header::read(&mut file.file()), Err(Error::NotPhalanx))
+    {
+        return Failure::at(path, Error::NotPhalanx);
     }
+    Failure::usage(format!("{}: cannot tell the output's name: name it by --output", shown(input.path())))
 }
 
 /// No output may take the place of another, or of an input that is still to be read.
@@ -90,7 +162,7 @@ fn refuse_collisions(places: &[Place]) -> Outcome {
     let mut taken: HashSet<_> = places.iter().filter_map(|place| identity(&place.input)).collect();
     for place in places {
         if identity(&place.output).is_some_and(|output| !taken.insert(output)) {
-            let line = format!("{}: the output of one input is another's output or input", shown(&place.output));
+            let line = format!("{}: the output of one input is another's output or input", shown(place.output.path()));
             return Err(Failure::usage(line));
         }
     }
@@ -98,10 +170,8 @@ fn refuse_collisions(places: &[Place]) -> Outcome {
 }
 
 /// What a path names, whatever way it goes: the folder that it is in, and the name there.
-fn identity(path: &Path) -> Option<(u64, u64, OsString)> {
-    if is_dash(path) {
-        return None;
-    }
+fn identity(end: &End) -> Option<(u64, u64, OsString)> {
+    let End::Path(path) = end else { return None };
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = fs::metadata(parent).ok()?;
     Some((folder.dev(), folder.ino(), path.file_name()?.to_owned()))
@@ -115,178 +185,37 @@ pub fn one_stdin<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
     Ok(())
 }
 
-/// Standard input, without a buffer.
-pub fn stdin() -> io::Result<File> {
-    io::stdin().as_fd().try_clone_to_owned().map(widened)
-}
-
-/// Standard output, without a buffer.
-pub fn stdout() -> io::Result<File> {
-    io::stdout().as_fd().try_clone_to_owned().map(widened)
-}
-
-/// A pipe that holds as much as the system lets anybody have: fewer, longer turns for both ends.
-fn widened(end: OwnedFd) -> File {
-    const PIPE: usize = 1 << 20;
-    let _ = fcntl_setpipe_size(&end, PIPE);
-    File::from(end)
-}
-
 /// The name without `.phx`.
 pub fn unprotected_name(name: &OsStr) -> Option<OsString> {
     let name = Path::new(name);
     name.extension().filter(|e| *e == "phx").and(name.file_stem()).map(OsStr::to_owned)
 }
 
-/// Whether the path stands for standard input or output.
+/// Whether an argument stands for standard input or output.
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// An input that has been opened.
-pub struct Input {
-    path: PathBuf,
-    file: File,
-    /// As it was when it was opened.
-    meta: Metadata,
-}
-
-impl Input {
-    /// Opens a path, or standard input.
-    pub fn open(path: &Path) -> Outcome<Self> {
-        let with_meta = |file: File| file.metadata().map(|meta| (file, meta));
-        let opened = if is_dash(path) { stdin().and_then(with_meta).map_err(Error::Read) } else { input::open(path) };
-        Self::new(path.to_owned(), opened)
-    }
-
-    fn new(path: PathBuf, opened: phalanx_core::Result<(File, Metadata)>) -> Outcome<Self> {
-        let (file, meta) = opened.map_err(|e| Failure::at(&path, e))?;
-        Ok(Self { path, file, meta })
-    }
-
-    /// Opens a file in a folder of a tree; no link is followed. `path` is for messages.
-    pub fn open_in(folder: &File, name: &OsStr, path: PathBuf) -> Outcome<Self> {
-        Self::new(path, input::open_in(folder, name))
-    }
-
-    /// The opened file.
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// What the pipeline reads.
-    pub fn source(&self) -> phalanx_core::Result<Source<'_>> {
-        if is_dash(&self.path) {
-            // Standard input may be a file that somebody has read a part of: it is taken as it comes.
-            return Ok(Source::stream(&self.file));
-        }
-        Source::new(&self.file).map_err(Error::Read)
-    }
-
-    /// Whether this is still what was read: the same file, not written to since it was opened.
-    pub fn is_unchanged(&self, now: &Metadata) -> bool {
-        let stamp = |m: &Metadata| (m.dev(), m.ino(), m.len(), m.mtime(), m.mtime_nsec());
-        stamp(&self.meta) == stamp(now)
-    }
-
-    /// Deletes the input, if its name still stands for what was read.
-    fn remove(&self) -> Outcome {
-        match fs::symlink_metadata(&self.path) {
-            Ok(now) if self.is_unchanged(&now) => {
-                fs::remove_file(&self.path).map_err(|e| Failure::at(&self.path, Error::Write(e)))
-            }
-            Ok(_) => Err(Failure::at(&self.path, Error::Changed)),
-            Err(e) => Err(Failure::at(&self.path, Error::Read(e))),
-        }
-    }
-
-    /// The input's length in bytes, where it tells.
-    pub fn len(&self) -> Option<u64> {
-        Some(&self.meta).filter(|m| m.is_file() && !is_dash(&self.path)).map(|m| m.len())
-    }
-
-    /// The same, for choosing an engine: files that do not tell their length, as under /proc, have none.
-    pub fn known_len(&self) -> Option<u64> {
-        self.len().filter(|len| *len > 0)
-    }
-}
-
-/// An output that has been begun: a new file, or standard output.
-pub enum Target {
-    /// With whether it will be synced.
-    File(Output, bool),
-    Stdout(File),
-}
-
-impl Target {
-    /// Begins the output of a place.
-    pub fn create(place: &Place, input: &Input, destination: &Destination) -> Outcome<Self> {
-        if is_dash(&place.output) {
-            let stdout = stdout().map_err(Error::Write)?;
-            if stdout.metadata().is_ok_and(|output| output.is_file() && is_same(&output, &input.meta)) {
-                return Err(same(&place.input));
-            }
-            return Ok(Target::Stdout(stdout));
-        }
-        let at_output = |e| Failure::at(&place.output, e);
-        if fs::metadata(&place.output).is_ok_and(|output| is_same(&output, &input.meta)) {
-            return Err(same(&place.output));
-        }
-        // Nobody else reads a file in the making; a stream has no permissions to take over in the end.
-        let mode = if is_dash(&place.input) { 0o666 } else { 0o600 };
-        let output = Output::create(&place.output, destination.existing(), mode).map_err(at_output)?;
-        Ok(Target::File(output, destination.sync))
-    }
-
-    /// What the pipeline writes to.
-    pub fn sink(&self) -> Sink<'_> {
-        match self {
-            Target::File(output, true) => Sink::Synced(output.file()),
-            Target::File(output, false) => Sink::File(output.file()),
-            Target::Stdout(file) => Sink::Stream(Box::new(file)),
-        }
-    }
-
-    /// Gives the output its name, and deletes the input where that is wished.
-    pub fn commit(self, place: &Place, input: &Input, destination: &Destination) -> Outcome {
-        let Target::File(output, _) = self else { return Ok(()) };
-        let at_output = |e| Failure::at(&place.output, e);
-        if !is_dash(&place.input) {
-            output.copy_metadata(&input.file).map_err(at_output)?;
-        }
-        output.commit(destination.existing(), destination.sync).map_err(at_output)?;
-        if destination.remove {
-            input.remove()?;
-        }
-        Ok(())
-    }
-}
-
-fn is_same(a: &Metadata, b: &Metadata) -> bool {
-    (a.dev(), a.ino()) == (b.dev(), b.ino())
-}
-
-fn same(path: &Path) -> Failure {
-    Failure::usage(format!("{}: input and output are the same file", shown(path)))
-}
-
 /// Refuses to write protected bytes to a terminal, unless that was asked for in so many words.
 pub fn refuse_terminal(destination: &Destination, paths: &[PathBuf]) -> Outcome {
-    if destination.output.is_none() && paths.iter().any(|p| is_dash(p)) && io::stdout().is_terminal() {
+    let unsaid = matches!(destination.outputs, Outputs::Beside) && paths.iter().any(|p| is_dash(p));
+    if unsaid && io::stdout().is_terminal() {
         return Err(Failure::usage("protected bytes are not for a terminal: name an --output, or - to insist"));
     }
     Ok(())
 }
 
-/// An error of the pipeline, at the path that it happened to.
-pub fn blame(place: &Place, error: Error) -> Failure {
-    match error {
-        Error::Write(_) | Error::Exists => Failure::at(&place.output, error),
-        error => Failure::at(&place.input, error),
-    }
-}
-
 /// The length of a regular file; of anything else nothing is known before it is opened.
 pub fn file_len(path: &Path) -> Option<u64> {
     path.metadata().ok().filter(|meta| meta.is_file()).map(|meta| meta.len())
+}
+
+/// The process's file mode creation mask. It is looked up once, before there are threads: that takes setting it.
+pub fn umask() -> u32 {
+    static UMASK: LazyLock<u32> = LazyLock::new(|| {
+        let mask = process::umask(Mode::RWXG | Mode::RWXO);
+        process::umask(mask);
+        mask.as_raw_mode()
+    });
+    *UMASK
 }

@@ -1,15 +1,17 @@
 //! `phalanx protect`
 
 use crate::args::{Format, ProtectPlan, Verbosity};
+use crate::ends::{Input, Target};
 use crate::failure::Outcome;
 use crate::lanes::{Crew, Lanes};
-use crate::paths::{self, Input, Target};
+use crate::paths::{self, End, unprotected_name};
+use crate::progress::Meter;
 use crate::secrets::Recipients;
 use crate::transfer::{Action, Transfer};
 use phalanx_core::engine::Op;
-use phalanx_core::file::{self, Progress};
-use phalanx_core::header::FILE_CHUNK_LOG2;
-use phalanx_core::{Result, Suite, access};
+use phalanx_core::file;
+use phalanx_core::header::{FILE_CHUNK_LOG2, Header};
+use phalanx_core::{Error, Result, Suite, access};
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
@@ -17,8 +19,9 @@ pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     if plan.format == Format::Sefps {
         return crate::sefps::protect(plan, verbosity);
     }
+    let keys = plan.keys.keys.clone();
     let action = Protect { recipients: Recipients::new(plan.keys), suite: plan.suite };
-    Transfer::new(action, plan.destination, &plan.engine, verbosity)?.run(&plan.paths)
+    Transfer::new(action, plan.destination, &keys, &plan.engine, verbosity)?.run(&plan.paths)
 }
 
 struct Protect {
@@ -37,15 +40,28 @@ impl Action for Protect {
         self.recipients.find()
     }
 
-    fn transfer<'l>(
-        &self,
-        lanes: &'l Lanes,
-        input: &Input,
-        target: &Target,
-        progress: &dyn Progress,
-    ) -> Result<(u64, &'l Crew)> {
+    /// A pattern for names easily catches outputs of an earlier run.
+    fn accept(&self, end: &End, input: &Input) -> Result<()> {
+        let has_the_name = end.path().file_name().is_some_and(|name| unprotected_name(name).is_some());
+        if !end.is_standard() && has_the_name && !matches!(is_protected(input), Err(Error::NotPhalanx)) {
+            return Err(Error::Protected);
+        }
+        Ok(())
+    }
+
+    fn transfer<'l>(&self, lanes: &'l Lanes, input: &Input, target: &Target, meter: &Meter) -> Result<(u64, &'l Crew)> {
         let (header, keys) = access::new_header(self.suite, FILE_CHUNK_LOG2, self.recipients.found())?;
         let crew = lanes.crew(Op::Seal, self.suite, input.known_len());
-        Ok((file::seal(&crew.dispatcher, &header, &keys, input.source()?, target.sink(), progress)?, crew))
+        meter.begin();
+        Ok((file::seal(&crew.dispatcher, &header, &keys, input.source()?, target.sink(), meter)?, crew))
     }
+
+    fn warns_of_keys(&self) -> bool {
+        true
+    }
+}
+
+/// Reads the header, if the input has one.
+fn is_protected(input: &Input) -> Result<Header> {
+    input.source()?.header()
 }

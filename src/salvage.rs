@@ -1,55 +1,63 @@
 //! `phalanx unprotect --salvage`: what is intact of damaged files, and which ranges are not.
 
 use crate::args::{UnprotectPlan, Verbosity};
+use crate::ends::{Input, Target, blame};
 use crate::failure::{self, Code, Failure, Outcome, say, shown};
 use crate::lanes;
-use crate::paths::{Input, Place, Target, blame, is_dash, unprotected_name};
+use crate::paths::{Place, unprotected_name};
 use crate::progress::Meter;
 use crate::secrets::AtHand;
 use phalanx_core::access::Opener;
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::file::Sink;
+use phalanx_core::output::Made;
 use phalanx_core::salvage::{Salvage, salvage};
-use std::path::Path;
 
 pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, verbosity: Verbosity) -> Outcome {
-    let name = |path: &Path| Some(path.with_file_name(unprotected_name(path.file_name()?)?));
-    let places = plan.destination.places(&plan.paths, name)?;
-    if places.iter().any(|place| is_dash(&place.input) || is_dash(&place.output)) {
+    let (places, named) = plan.destination.places(&plan.paths, unprotected_name)?;
+    if places.iter().any(|place| place.input.is_standard() || place.output.is_standard()) {
         return Err(Failure::usage("--salvage needs files at both ends, not -"));
     }
-    failure::each(&places, |place| {
-        let found = one(plan, opener, place, verbosity)?;
+    let made = Made::default();
+    let done = failure::each(&places, |place| {
+        let found = one(plan, opener, place, &made, verbosity)?;
         for lost in &found.lost {
             // B is exclusive, as in every range of the command.
-            say(format!("{}: lost {}-{}", shown(&place.input), lost.start, lost.end))?;
+            say(format!("{}: lost {}-{}", shown(place.input.path()), lost.start, lost.end))?;
         }
         if found.is_intact() { Ok(()) } else { Err(report(place, &found)) }
-    })
+    });
+    failure::worse(named, done)
 }
 
-fn one(plan: &UnprotectPlan, opener: &Opener<AtHand>, place: &Place, verbosity: Verbosity) -> Outcome<Salvage> {
+fn one(
+    plan: &UnprotectPlan,
+    opener: &Opener<AtHand>,
+    place: &Place,
+    made: &Made,
+    verbosity: Verbosity,
+) -> Outcome<Salvage> {
     let input = Input::open(&place.input)?;
     let at_place = |e| blame(place, e);
     let header = input.source().and_then(|mut source| source.header()).map_err(at_place)?;
-    let target = Target::create(place, &input, &plan.destination)?;
+    let target = Target::create(place, &input, &plan.destination, made)?;
     let keys = opener.open(&header).map_err(at_place)?;
-    let meter = Meter::new(shown(&place.input), input.len(), verbosity);
+    let meter = Meter::file(shown(place.input.path()), input.len(), verbosity);
     let (Sink::File(sink) | Sink::Synced(sink)) = target.sink() else { unreachable!("the output is a file") };
     let engine = CpuEngine::serial(lanes::levels()?);
     let found = salvage(&engine, &header, &keys, input.file(), sink, &meter);
     meter.finish();
     let found = found.map_err(at_place)?;
     // A damaged input is never removed: it may be all that is left to try on.
-    let destination = plan.destination.without_remove();
-    target.commit(place, &input, if found.is_intact() { &plan.destination } else { &destination })?;
+    let removal = if plan.destination.remove && found.is_intact() { input.removal() } else { None };
+    target.commit(place, &input, &plan.destination, made, removal)?;
     Ok(found)
 }
 
 fn report(place: &Place, found: &Salvage) -> Failure {
     let lost: u64 = found.lost.iter().map(|range| range.end - range.start).sum();
     let end = if found.whole_length { "" } else { ", and it was cut off or extended: what followed is not known" };
-    let (from, to) = (shown(&place.input), shown(&place.output));
+    let (from, to) = (shown(place.input.path()), shown(place.output.path()));
     let line = format!("{from}: damaged: {} bytes saved to {to}, {lost} bytes lost{end}", found.saved);
     Failure::new(Code::NotAuthentic, line)
 }

@@ -2,7 +2,8 @@
 
 use crate::args::{KeyArgs, ProtectKeys};
 use crate::failure::{Failure, Outcome, complain, shown};
-use crate::paths::{self, is_dash};
+use crate::paths::is_dash;
+use crate::stdio;
 use etcetera::BaseStrategy;
 use phalanx_core::access::{KdfLimit, KeySource, Opener, Recipient};
 use phalanx_core::header::read_full;
@@ -57,7 +58,7 @@ pub fn read_aes_key_file(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
 
 /// Opens what holds a secret: a file, or a pipe such as a shell's `<(…)`, or standard input.
 fn open(path: &Path) -> Result<File> {
-    if is_dash(path) { paths::stdin() } else { File::open(path) }.map_err(Error::Read)
+    if is_dash(path) { stdio::input() } else { File::open(path) }.map_err(Error::Read)
 }
 
 /// The recipients of new files.

@@ -1,16 +1,18 @@
 //! `--format sefps`: the layout that the SEFPS paper prints, for study and for comparing with other implementations.
 
 use crate::args::{EngineArgs, EngineName, KeyArgs, ProtectPlan, UnprotectPlan, Verbosity};
+use crate::ends::{Input, Target};
 use crate::failure::{Outcome, complain};
 use crate::lanes::{self, Crew, Lanes};
-use crate::paths::{Input, Target};
+use crate::progress::Meter;
 use crate::secrets;
 use crate::transfer::{Action, Transfer};
 use phalanx_bench::scratch::require_memory;
-use phalanx_bench::sefps::layout::{self, Kernels, Refused, SHORTEST};
+use phalanx_bench::sefps::layout::{self, Kernels, SHORTEST};
 use phalanx_core::engine::Op;
 use phalanx_core::file::{Progress, Sink, Source};
 use phalanx_core::header::read_full;
+use phalanx_core::input::Stamp;
 use phalanx_core::{Error, Result, Suite};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -24,14 +26,16 @@ const EXTENSION: &str = "sefps";
 
 /// `phalanx protect --format sefps`
 pub fn protect(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
-    let action = Sefps::new(Direction::Protect, &plan.keys.keys, &plan.engine)?;
-    Transfer::new(action, plan.destination, &plan.engine, verbosity)?.run(&plan.paths)
+    let keys = plan.keys.keys;
+    let action = Sefps::new(Direction::Protect, &keys, &plan.engine)?;
+    Transfer::new(action, plan.destination, &keys, &plan.engine, verbosity)?.run(&plan.paths)
 }
 
 /// `phalanx unprotect --format sefps`
 pub fn unprotect(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
-    let action = Sefps::new(Direction::Unprotect, &plan.keys, &plan.engine)?;
-    Transfer::new(action, plan.destination, &plan.engine, verbosity)?.run(&plan.paths)
+    let keys = plan.keys;
+    let action = Sefps::new(Direction::Unprotect, &keys, &plan.engine)?;
+    Transfer::new(action, plan.destination, &keys, &plan.engine, verbosity)?.run(&plan.paths)
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -72,13 +76,7 @@ impl Action for Sefps {
         }
     }
 
-    fn transfer<'l>(
-        &self,
-        lanes: &'l Lanes,
-        input: &Input,
-        target: &Target,
-        progress: &dyn Progress,
-    ) -> Result<(u64, &'l Crew)> {
+    fn transfer<'l>(&self, lanes: &'l Lanes, input: &Input, target: &Target, meter: &Meter) -> Result<(u64, &'l Crew)> {
         // The layout has threads of its own; the crew only says how many. It has no suite either, and no device does it.
         let crew = lanes.crew(Op::Seal, Suite::Aes256Gcm, None);
         let mut file = match input.source()? {
@@ -91,10 +89,7 @@ impl Action for Sefps {
                 layout::protect(&self.cipher, self.threads, &mut file);
             }
             Direction::Unprotect => {
-                layout::unprotect(&self.cipher, self.threads, &mut file).map_err(|refused| match refused {
-                    Refused::Length => Error::Cut("no file has this length in SEFPS's layout"),
-                    Refused::NotAuthentic => Error::WrongKey,
-                })?;
+                layout::unprotect(&self.cipher, self.threads, &mut file).map_err(|_| Error::WrongKey)?;
             }
         }
         match target.sink() {
@@ -104,7 +99,7 @@ impl Action for Sefps {
             }
             Sink::Nothing => {}
         }
-        progress.advance(read as u64);
+        meter.advance(read as u64);
         let bytes = if self.direction == Direction::Protect { read } else { file.len() };
         Ok((bytes as u64, crew))
     }
@@ -127,7 +122,7 @@ fn read_file(from: &File, input: &Input) -> Result<Zeroizing<Vec<u8>>> {
     file.resize(len as usize, 0);
     from.read_exact_at(&mut file, 0)
         .map_err(|e| if e.kind() == io::ErrorKind::UnexpectedEof { Error::Changed } else { Error::Read(e) })?;
-    if !input.is_unchanged(&from.metadata().map_err(Error::Read)?) {
+    if input.stamp() != Some(Stamp::of(from).map_err(Error::Read)?) {
         return Err(Error::Changed);
     }
     Ok(file)

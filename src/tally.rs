@@ -1,6 +1,7 @@
 //! Counting what becomes of many files, from several threads.
 
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Outcome, complain};
+use std::fmt::Display;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,6 +11,7 @@ pub struct Tally {
     files: AtomicU64,
     bytes: AtomicU64,
     failed: AtomicU64,
+    left_out: AtomicU64,
     worst: Mutex<Option<Code>>,
 }
 
@@ -28,6 +30,12 @@ impl Tally {
         *worst = (*worst).max(Some(failure.code()));
     }
 
+    /// Writes a line on what is no file to work on, and counts it. That is no failure.
+    pub fn leave_out(&self, line: impl Display) {
+        complain(line);
+        self.left_out.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// How many files were done.
     pub fn files(&self) -> u64 {
         self.files.load(Ordering::Relaxed)
@@ -41,6 +49,16 @@ impl Tally {
     /// How many failed.
     pub fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
+    }
+
+    /// How many were met that were to be worked on.
+    pub fn seen(&self) -> u64 {
+        self.files() + self.failed()
+    }
+
+    /// How many were left out.
+    pub fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
     }
 
     /// The worst that happened.

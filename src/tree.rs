@@ -1,20 +1,26 @@
-//! `--recursive`: a folder mirrored file by file, in parallel.
+//! `--recursive`: all files of a tree, in parallel.
 //!
 //! Each thread takes one file after another, so none is handed over between threads; a large file gets all lanes.
 
+use crate::ends::{Input, Target};
 use crate::failure::{Failure, Outcome, complain, shown};
+use crate::folder::{Folder, Handles, Tree};
 use crate::lanes::Lanes;
-use crate::paths::{Input, Place, Target, blame};
-use crate::progress::Meter;
+use crate::progress::{Meter, arrow, count};
+use crate::scan;
 use crate::tally::Tally;
 use crate::transfer::{Action, Transfer};
-use crate::walk::{Folder, Options, Task, Walk};
-use phalanx_core::output::Output;
-use phalanx_core::{Error, input};
-use rustix::fs::{self, AtFlags};
+use crate::walk::{Task, Walk, is_too_many};
+use phalanx_core::input::Removal;
+use phalanx_core::output::{Committed, Output, Sync};
+use phalanx_core::{Error, Result};
+use rustix::process::{self, Resource};
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread;
+use std::time::Duration;
 
 /// Files from this length on are worked on by all lanes, one file at a time; smaller ones by one lane each.
 const LARGE: u64 = 16 << 20;
@@ -22,144 +28,250 @@ const LARGE: u64 = 16 << 20;
 const GROUP_FILES: usize = 256;
 const GROUP_BYTES: u64 = 256 << 20;
 
-/// Mirrors the folder of a place.
-pub fn run<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
+/// Works on all files of a folder; with an `output` path, that becomes its mirror. Gives what became of them.
+pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path>) -> Outcome<Arc<Tally>> {
     let tally = Arc::new(Tally::default());
     let destination = &transfer.destination;
-    let options = Options { force: destination.force, remove: destination.remove, sync: destination.sync };
-    let root = Folder::root(place, options, tally.clone())?;
-    let mirror = Mirror {
+    let tree = Arc::new(Tree {
+        input: input.to_owned(),
+        output: output.map(Path::to_owned),
+        force: destination.force,
+        remove: destination.remove,
+        sync: destination.sync,
+        carry: destination.carry,
+        tally: tally.clone(),
+        made: transfer.made.clone(),
+        keys: transfer.keys.clone(),
+        key_inside: OnceLock::new(),
+    });
+    let root = Folder::root(tree.clone())?;
+    transfer.prepare()?;
+    let meter = Meter::tree(shown(input), transfer.verbosity);
+    let scanned = root.handles().expect("the root has just been opened").input.clone();
+    let crew = Crew {
         transfer,
         small: transfer.lanes.small(),
-        walk: Mutex::new(Walk::new(root, tally.clone())),
-        tally,
+        group_files: group_files(transfer.lanes.threads),
+        walk: Mutex::new(Walk::new(root)),
+        tree,
         large: Mutex::new(()),
-        meter: Meter::new(shown(&place.input), None, transfer.verbosity),
+        meter,
     };
+    let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        for _ in 1..transfer.lanes.threads {
+        let counts = || scan::run(&scanned, &|name| transfer.action.output_name(name).is_some(), &crew.meter, &over);
+        let _uncounted =
+            transfer.verbosity.shows_progress().then(|| thread::Builder::new().spawn_scoped(scope, counts));
+        let others: Vec<_> = (1..transfer.lanes.threads)
             // Where the system gives no more threads, those that there are do the work.
-            if thread::Builder::new().spawn_scoped(scope, || mirror.work()).is_err() {
-                break;
-            }
-        }
-        mirror.work();
+            .map_while(|_| thread::Builder::new().spawn_scoped(scope, || crew.work()).ok())
+            .collect();
+        crew.work();
+        others.into_iter().for_each(|other| other.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause)));
+        over.store(true, Ordering::Relaxed);
     });
-    mirror.meter.finish();
-    mirror.report(place)
+    crew.meter.finish();
+    crew.report();
+    Ok(tally)
 }
 
-struct Mirror<'a, A> {
+/// As many files as a thread may keep open until they are synced together: each is open itself, and so are, at worst, a
+/// folder and its mirror.
+fn group_files(threads: usize) -> usize {
+    const OTHERS: u64 = 256;
+    const FILE: u64 = 4;
+    let open = process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let each = open.saturating_sub(OTHERS) / (FILE * threads as u64);
+    GROUP_FILES.min(usize::try_from(each).unwrap_or(GROUP_FILES)).max(1)
+}
+
+struct Crew<'a, A> {
     transfer: &'a Transfer<A>,
     /// For files that are not large.
     small: Lanes,
+    group_files: usize,
     walk: Mutex<Walk>,
-    tally: Arc<Tally>,
+    tree: Arc<Tree>,
     /// Held by the one large file that is being worked on.
     large: Mutex<()>,
     meter: Meter,
 }
 
-impl<A: Action> Mirror<'_, A> {
+impl<A: Action> Crew<'_, A> {
     /// What each thread does: one file after another, until none is left.
     fn work(&self) {
-        let mut group = Group::default();
+        let mut group = Vec::new();
+        let mut bytes = 0;
         loop {
-            let next = lock(&self.walk).next(|name| self.transfer.action.output_name(name));
-            let Some(task) = next else { break };
-            match self.file(&task) {
-                Ok((output, written)) => {
-                    group.bytes += written.bytes;
-                    group.outputs.push(output);
-                    group.written.push(written);
-                    if !self.transfer.destination.sync || group.is_full() {
+            let next = || lock(&self.walk).next(|name| self.transfer.action.output_name(name));
+            let task = match self.patiently(&mut group, next) {
+                Ok(Some(task)) => task,
+                Ok(None) => break,
+                Err(e) => {
+                    lock(&self.walk).skip(e);
+                    continue;
+                }
+            };
+            match self.file(&task, &mut group) {
+                Ok(Some(written)) => {
+                    bytes += written.origin.bytes;
+                    group.push(written);
+                    if !self.tree.sync || group.len() >= self.group_files || bytes >= GROUP_BYTES {
                         self.commit(&mut group);
+                        bytes = 0;
                     }
                 }
-                Err(failure) => self.tally.fail(&failure),
+                Ok(None) => {}
+                Err(failure) => {
+                    task.folder.stays();
+                    self.tree.tally.fail(&failure);
+                }
             }
         }
         self.commit(&mut group);
     }
 
-    fn file(&self, task: &Task) -> Outcome<(Output, Written)> {
-        let folder = &task.folder;
-        let place = Place { input: folder.path.join(&task.name), output: folder.mirrored.join(&task.output_name) };
-        let input = Input::open_in(&folder.input, &task.name, place.input.clone())?;
-        let existing = self.transfer.destination.existing();
-        let output = Output::create_in(folder.output.clone(), &task.output_name, existing, 0o600);
-        let sync = self.transfer.destination.sync;
-        let target = Target::File(output.map_err(|e| Failure::at(&place.output, e))?, sync);
+    /// Does something; where too many files are open, first closes those of this thread, and then waits a while for others.
+    fn patiently<T>(&self, group: &mut Vec<Written>, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+        const WAITS: u32 = 500;
+        for _ in 0..WAITS {
+            match act() {
+                Err(e) if is_too_many(&e) => {}
+                done => return done,
+            }
+            if group.is_empty() {
+                thread::sleep(Duration::from_millis(20));
+            } else {
+                self.commit(group);
+            }
+        }
+        act()
+    }
+
+    /// Works on a file. Gives what is left to be done, if anything.
+    fn file(&self, task: &Task, group: &mut Vec<Written>) -> Outcome<Option<Written>> {
+        let Task { folder, handles, name, output_name } = task;
+        let (tree, action) = (&self.tree, &self.transfer.action);
+        let at_input = |e| Failure::at(&folder.path(name), e);
+        let at_output = |e| Failure::at(&folder.mirrored(output_name), e);
+        let begin = || -> Result<_> {
+            let input = Input::open_in(handles.input.clone(), name)?;
+            let Some(dir) = &handles.output else { return Ok((input, Target::Nothing)) };
+            let existing = self.transfer.destination.existing(&tree.made);
+            let output = Output::create_in(dir.clone(), output_name, existing).map_err(as_write)?;
+            Ok((input, Target::File(output, tree.sync)))
+        };
+        let (input, target) = self.patiently(group, begin).map_err(|e| match e {
+            Error::Write(_) | Error::Exists => at_output(e),
+            e => at_input(e),
+        })?;
         let done = if input.len().is_some_and(|len| len >= LARGE) {
             let _alone = lock(&self.large);
-            self.transfer.action.transfer(&self.transfer.lanes, &input, &target, &self.meter)
+            action.transfer(&self.transfer.lanes, &input, &target, &self.meter)
         } else {
-            self.transfer.action.transfer(&self.small, &input, &target, &self.meter)
+            action.transfer(&self.small, &input, &target, &self.meter)
         };
-        let (bytes, _) = done.map_err(|e| blame(&place, e))?;
-        let Target::File(output, _) = target else { unreachable!("it was made of a file above") };
-        output.copy_metadata(input.file()).map_err(|e| Failure::at(&place.output, e))?;
-        Ok((output, Written { place, bytes, folder: folder.clone(), name: task.name.clone(), read: input }))
+        let (bytes, _) = done.map_err(|e| if matches!(e, Error::Write(_)) { at_output(e) } else { at_input(e) })?;
+        let Target::File(output, _) = target else {
+            tree.tally.succeed(bytes);
+            self.meter.file_done();
+            action.checked(&folder.path(name), bytes)?;
+            return Ok(None);
+        };
+        output.carry(input.file(), tree.carry).map_err(at_output)?;
+        let deletes = input.stamp().is_some_and(|stamp| folder.deletes(stamp.id(), name));
+        let removal = if deletes { input.removal() } else { None };
+        let (name, output_name) = (name.clone(), output_name.clone());
+        let (folder, handles) = (folder.clone(), handles.clone());
+        let origin = Origin { bytes, folder, handles, name, output_name, removal };
+        Ok(Some(Written { output, origin }))
     }
 
     /// Gives the files of a group their names, and then deletes their inputs where that is wished.
-    fn commit(&self, group: &mut Group) {
+    fn commit(&self, group: &mut Vec<Written>) {
         let destination = &self.transfer.destination;
-        let Group { outputs, written, .. } = std::mem::take(group);
-        let committed = Output::commit_all(&outputs, destination.existing(), destination.sync);
-        for (written, result) in written.into_iter().zip(committed) {
-            let result = result.map_err(|e| Failure::at(&written.place.output, e));
-            match result.and_then(|()| if destination.remove { written.remove() } else { Ok(()) }) {
-                Ok(()) => self.tally.succeed(written.bytes),
-                Err(failure) => self.tally.fail(&failure),
+        let sync = match (destination.sync, destination.remove) {
+            (false, _) => Sync::No,
+            (true, false) => Sync::Yes,
+            (true, true) => Sync::Each,
+        };
+        let (outputs, origins): (Vec<_>, Vec<_>) =
+            group.drain(..).map(|Written { output, origin }| (output, origin)).unzip();
+        let committed = Output::commit_all(outputs, destination.existing(&self.tree.made), sync);
+        for (origin, result) in origins.into_iter().zip(committed) {
+            let folder = origin.folder.clone();
+            match origin.finish(result) {
+                Ok(bytes) => {
+                    self.tree.tally.succeed(bytes);
+                    self.meter.file_done();
+                }
+                Err(failure) => {
+                    folder.stays();
+                    self.tree.tally.fail(&failure);
+                }
             }
         }
     }
 
-    fn report(&self, place: &Place) -> Outcome {
-        let (from, to) = (shown(&place.input), shown(&place.output));
-        if !self.transfer.verbosity.quiet {
-            let (files, failed) = (self.tally.files(), self.tally.failed());
-            let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
-            complain(format!("{from} → {to}: {files} files, {}{failures}", self.meter.summary(self.tally.bytes())));
+    fn report(&self) {
+        let (tree, tally) = (&self.tree, &self.tree.tally);
+        if let Some(output) = &tree.output
+            && !self.transfer.verbosity.quiet
+        {
+            let (from, to) = (shown(&tree.input), shown(output));
+            let mut line = format!("{from} {} {to}: {}", arrow(), count(tally.files(), "file"));
+            line += &format!(", {}", self.meter.summary(tally.bytes()));
+            for (n, what) in [(tally.left_out(), "left out"), (tally.failed(), "failed")] {
+                if n > 0 {
+                    line += &format!("; {n} {what}");
+                }
+            }
+            complain(line);
         }
-        self.tally.outcome()
+        if let (Some(key), true) = (tree.key_inside.get(), self.transfer.action.warns_of_keys()) {
+            let (key, tree) = (shown(key), shown(&tree.input));
+            complain(format!("warning: {tree} holds what it is protected with ({key}): keep a copy of that elsewhere"));
+        }
     }
 }
 
-/// Files that wait for their names.
-#[derive(Default)]
-struct Group {
-    outputs: Vec<Output>,
-    /// What else is known of each.
-    written: Vec<Written>,
-    bytes: u64,
-}
-
-impl Group {
-    fn is_full(&self) -> bool {
-        self.outputs.len() >= GROUP_FILES || self.bytes >= GROUP_BYTES
+/// A failure to begin an output, whatever it was.
+fn as_write(error: Error) -> Error {
+    match error {
+        Error::Read(e) => Error::Write(e),
+        error => error,
     }
 }
 
 /// A file whose bytes are written.
 struct Written {
-    place: Place,
-    bytes: u64,
-    folder: Arc<Folder>,
-    name: OsString,
-    read: Input,
+    output: Output,
+    origin: Origin,
 }
 
-impl Written {
-    /// Deletes the input, if its name still stands for what was read.
-    fn remove(&self) -> Outcome {
-        let now = input::open_in(&self.folder.input, &self.name).map_err(|e| Failure::at(&self.place.input, e))?;
-        if !self.read.is_unchanged(&now.1) {
-            return Err(Failure::at(&self.place.input, Error::Changed));
+/// Where it came from.
+struct Origin {
+    bytes: u64,
+    folder: Arc<Folder>,
+    handles: Arc<Handles>,
+    name: OsString,
+    output_name: OsString,
+    /// What deletes the input, if that is wished.
+    removal: Option<Removal>,
+}
+
+impl Origin {
+    /// Deletes the input, if that is wished and its output is proven to stand on the disk.
+    fn finish(self, committed: Result<Committed>) -> Outcome<u64> {
+        let at_output = |e| Failure::at(&self.folder.mirrored(&self.output_name), e);
+        let committed = committed.map_err(at_output)?;
+        let Some(removal) = self.removal else { return Ok(self.bytes) };
+        self.folder.make_durable(&self.handles).map_err(at_output)?;
+        if !committed.is_in_place().map_err(at_output)? {
+            return Err(at_output(Error::Displaced));
         }
-        let removed = fs::unlinkat(&self.folder.input, &self.name, AtFlags::empty());
-        removed.map_err(|e| Failure::at(&self.place.input, Error::Write(e.into())))
+        removal.run().map_err(|e| Failure::at(&self.folder.path(&self.name), e))?;
+        Ok(self.bytes)
     }
 }
 

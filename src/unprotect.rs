@@ -1,15 +1,17 @@
 //! `phalanx unprotect`
 
 use crate::args::{Format, UnprotectPlan, Verbosity};
+use crate::ends::{Input, Target};
 use crate::failure::Outcome;
 use crate::lanes::{Crew, Lanes};
-use crate::paths::{Input, Target, unprotected_name};
+use crate::paths::unprotected_name;
+use crate::progress::Meter;
 use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Transfer};
 use phalanx_core::Result;
 use phalanx_core::access::Opener;
 use phalanx_core::engine::Op;
-use phalanx_core::file::{self, Progress};
+use phalanx_core::file;
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
@@ -20,7 +22,7 @@ pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     if plan.salvage {
         return crate::salvage::run(&plan, &action.opener, verbosity);
     }
-    Transfer::new(action, plan.destination, &plan.engine, verbosity)?.run(&plan.paths)
+    Transfer::new(action, plan.destination, &plan.keys, &plan.engine, verbosity)?.run(&plan.paths)
 }
 
 struct Unprotect {
@@ -32,17 +34,23 @@ impl Action for Unprotect {
         unprotected_name(name)
     }
 
-    fn transfer<'l>(
-        &self,
-        lanes: &'l Lanes,
-        input: &Input,
-        target: &Target,
-        progress: &dyn Progress,
-    ) -> Result<(u64, &'l Crew)> {
-        let mut source = input.source()?;
-        let header = source.header()?;
-        let keys = self.opener.open(&header)?;
-        let crew = lanes.crew(Op::Open, header.suite(), input.known_len());
-        Ok((file::open(&crew.dispatcher, &header, &keys, source, target.sink(), progress)?, crew))
+    fn transfer<'l>(&self, lanes: &'l Lanes, input: &Input, target: &Target, meter: &Meter) -> Result<(u64, &'l Crew)> {
+        open(&self.opener, lanes, input, target, meter)
     }
+}
+
+/// Opens a protected file; its user may be asked for a password.
+pub fn open<'l>(
+    opener: &Opener<AtHand>,
+    lanes: &'l Lanes,
+    input: &Input,
+    target: &Target,
+    meter: &Meter,
+) -> Result<(u64, &'l Crew)> {
+    let mut source = input.source()?;
+    let header = source.header()?;
+    let keys = opener.open(&header)?;
+    let crew = lanes.crew(Op::Open, header.suite(), input.known_len());
+    meter.begin();
+    Ok((file::open(&crew.dispatcher, &header, &keys, source, target.sink(), meter)?, crew))
 }

@@ -1,65 +1,87 @@
 //! `phalanx verify`
 
 use crate::args::{Verbosity, Verify};
-use crate::failure::{self, Failure, Outcome, complain, say, shown};
-use crate::lanes::Lanes;
-use crate::paths::{self, Input};
-use crate::progress::Meter;
+use crate::ends::{Input, Target, blame};
+use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
+use crate::lanes::{Crew, Lanes};
+use crate::paths::{Destination, End, Outputs, Place, file_len, unprotected_name};
+use crate::progress::{Meter, count};
 use crate::secrets::{self, AtHand};
-use phalanx_core::Error;
+use crate::transfer::{Action, Transfer};
+use crate::{tree, unprotect};
+use phalanx_core::Result;
 use phalanx_core::access::Opener;
-use phalanx_core::engine::Op;
-use phalanx_core::file::{self, Sink};
-use std::fs::{self, DirEntry};
-use std::path::{Path, PathBuf};
+use phalanx_core::metadata::Carry;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
-    let lanes = Lanes::new(&args.engine, verbosity)?;
-    let opener = secrets::opener(&args.keys)?;
-    let mut paths = Vec::new();
-    let gathered = failure::each(&args.paths, |path| gather(path, args.recursive, &mut paths));
-    lanes.expect(paths.iter().filter_map(|path| paths::file_len(path)).sum());
-    let verified = failure::each(&paths, |path| one(path, &lanes, &opener, verbosity));
-    failure::worse(gathered, verified)
+    let action = Check { opener: secrets::opener(&args.keys)?, quiet: verbosity.quiet };
+    let nowhere = Destination {
+        outputs: Outputs::Beside,
+        force: false,
+        remove: false,
+        sync: false,
+        recursive: args.recursive,
+        carry: Carry::All,
+    };
+    let transfer = Transfer::new(action, nowhere, &args.keys, &args.engine, verbosity)?;
+    transfer.lanes.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());
+    let (mut files, mut bytes, mut failed) = (0, 0, 0);
+    let done = failure::each(&args.paths, |path| {
+        if args.recursive && path.is_dir() {
+            let found = tree::run(&transfer, path, None)?;
+            if found.seen() == 0 {
+                return Err(Failure::new(Code::InputOutput, format!("{}: no protected file is in it", shown(path))));
+            }
+            files += found.files();
+            bytes += found.bytes();
+            failed += found.failed();
+            return found.outcome();
+        }
+        let checked = one(&transfer, path);
+        match checked {
+            Ok(len) => (files, bytes) = (files + 1, bytes + len),
+            Err(_) => failed += 1,
+        }
+        checked.map(drop)
+    });
+    if !verbosity.quiet && (args.recursive || args.paths.len() > 1) {
+        let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
+        say(format!("{}, {}: whole and authentic{failures}", count(files, "file"), count(bytes, "byte")))?;
+    }
+    done
 }
 
-fn one(path: &Path, lanes: &Lanes, opener: &Opener<AtHand>, verbosity: Verbosity) -> Outcome {
-    let at_path = |e| Failure::at(path, e);
-    let input = Input::open(path)?;
-    let mut source = input.source().map_err(at_path)?;
-    let header = source.header().map_err(at_path)?;
-    let keys = opener.open(&header).map_err(at_path)?;
-    let meter = Meter::new(shown(path), input.len(), verbosity);
-    let crew = lanes.crew(Op::Open, header.suite(), input.known_len());
-    let done = file::open(&crew.dispatcher, &header, &keys, source, Sink::Nothing, &meter);
+fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
+    let place = Place { input: End::from(path.to_owned()), output: End::Standard };
+    let input = Input::open(&place.input)?;
+    let meter = Meter::file(shown(path), input.len(), transfer.verbosity);
+    let done = transfer.action.transfer(&transfer.lanes, &input, &Target::Nothing, &meter);
     meter.finish();
-    let bytes = done.map_err(at_path)?;
-    if !verbosity.quiet {
-        say(format!("{}: whole and authentic, {bytes} bytes", shown(path)))?;
-    }
-    if verbosity.verbose {
+    let (bytes, crew) = done.map_err(|e| blame(&place, e))?;
+    transfer.action.checked(path, bytes)?;
+    if transfer.verbosity.verbose {
         complain(format!("{}: {}, {}", shown(path), meter.summary(bytes), crew.description));
     }
-    Ok(())
+    Ok(bytes)
 }
 
-/// A path itself, or all protected files in a folder, in order of name. Links in it are not followed.
-fn gather(path: &PathBuf, recursive: bool, paths: &mut Vec<PathBuf>) -> Outcome {
-    if !recursive || !path.is_dir() {
-        paths.push(path.clone());
-        return Ok(());
+struct Check {
+    opener: Opener<AtHand>,
+    quiet: bool,
+}
+
+impl Action for Check {
+    fn output_name(&self, name: &OsStr) -> Option<OsString> {
+        unprotected_name(name)
     }
-    let failed = |e| Failure::at(path, Error::Read(e));
-    let entries = fs::read_dir(path).map_err(failed)?.collect::<Result<Vec<_>, _>>();
-    let mut entries = entries.map_err(failed)?;
-    entries.sort_by_key(DirEntry::file_name);
-    failure::each(&entries, |entry| {
-        let (kind, path) = (entry.file_type().map_err(failed)?, entry.path());
-        if kind.is_dir() {
-            gather(&path, true, paths)?;
-        } else if kind.is_file() && path.extension().is_some_and(|e| e == "phx") {
-            paths.push(path);
-        }
-        Ok(())
-    })
+
+    fn transfer<'l>(&self, lanes: &'l Lanes, input: &Input, target: &Target, meter: &Meter) -> Result<(u64, &'l Crew)> {
+        unprotect::open(&self.opener, lanes, input, target, meter)
+    }
+
+    fn checked(&self, path: &Path, bytes: u64) -> Outcome {
+        if self.quiet { Ok(()) } else { say(format!("{}: {}: whole and authentic", shown(path), count(bytes, "byte"))) }
+    }
 }

@@ -25,7 +25,7 @@ fn wrong_usage_is_one_line_and_exit_2() {
         &["protect", "-", "-", "--key-file", "raw"],
         &["protect", "f", "f", "-o", "g", "--key-file", "raw"],
         &["protect", "f", "-o", "f", "--force", "--key-file", "raw"],
-        &["unprotect", "f"],
+        &["unprotect", "f", "f", "-o", "g"],
         &["unprotect", "f.phx", "-q", "-v"],
     ];
     for args in wrong {
@@ -54,6 +54,7 @@ fn inputs_that_are_no_files_are_refused() {
     }
     assert!(!s.exists("out"));
     s.write("text", "no header at all, but long enough to hold one: some text that goes on for a while");
+    assert!(s.run(&["unprotect", "text"]).fails(3).contains("not a Phalanx file"));
     s.write("short", "PHALAN");
     s.write("new", b"PHALANX\x02 and what version 2 may bring");
     assert!(s.run(&["verify", "text"]).fails(3).contains("not a Phalanx file"));

@@ -77,7 +77,7 @@ impl World {
                 return;
             }
             // A stream shows a bad chunk before it shows its end, and says in other words where it ends.
-            (Err(Error::Cut(_)), Err(Error::Cut(_) | Error::Altered(_))) => {}
+            (Err(Error::Truncated(_) | Error::Extended(_)), Err(Error::Truncated(_) | Error::Extended(_) | Error::Altered { .. })) => {}
             (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string()),
             _ => panic!("{found:?} as a file, {streamed:?} as a stream"),
         }
@@ -115,7 +115,7 @@ impl World {
         let (found, plaintext) = self.open_file(bytes, hand, run);
         assert!(expected.agrees(&found), "{found:?}, but expected {:?}", expected.outcome);
         if expected.cut {
-            assert!(matches!(found, Err(Error::Cut(_))));
+            assert!(matches!(found, Err(Error::Truncated(_) | Error::Extended(_))));
         }
         check_first(&expected, &found, run);
         check_released(&expected, &found, &plaintext, run.to_file);
@@ -231,7 +231,7 @@ fn plaintext_len(steer: &mut Steer, hash: u64) -> usize {
 
 /// With one lane, the first bad chunk is the one that is named.
 fn check_first(expected: &Expected, found: &Result<u64, Error>, run: &Run) {
-    if let (Err(Error::Altered(index)), 1) = (found, run.lanes) {
+    if let (Err(Error::Altered { chunk: index, .. }), 1) = (found, run.lanes) {
         assert_eq!(expected.first_bad(), Some(*index as usize));
     }
 }
@@ -271,7 +271,7 @@ fn class(found: &Result<u64, Error>) -> reference::Error {
         Err(Error::Header(_)) => reference::Error::Header,
         Err(Error::KdfLimit(_)) => reference::Error::KdfLimit,
         Err(Error::NoKey { .. } | Error::WrongKey) => reference::Error::NoKey,
-        Err(Error::Cut(_) | Error::Altered(_)) => reference::Error::Altered,
+        Err(Error::Truncated(_) | Error::Extended(_) | Error::Altered { .. }) => reference::Error::Altered,
         found => panic!("{found:?}"),
     }
 }

@@ -57,10 +57,10 @@ impl Expected {
             (Outcome::NoKey(ids, has_password), Err(Error::NoKey { keys, password })) => {
                 keys.iter().eq(ids.iter().map(|id| KeyId(*id)).collect::<Vec<_>>().iter()) && password == has_password
             }
-            (Outcome::Altered, Err(Error::Altered(index))) => {
-                self.chunks.get(*index as usize).is_some_and(Option::is_none)
+            (Outcome::Altered, Err(Error::Altered { chunk, .. })) => {
+                self.chunks.get(*chunk as usize).is_some_and(Option::is_none)
             }
-            (Outcome::Altered, Err(Error::Cut(_))) => self.cut,
+            (Outcome::Altered, Err(Error::Truncated(_) | Error::Extended(_))) => true,
             _ => false,
         }
     }

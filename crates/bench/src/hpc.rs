@@ -203,7 +203,7 @@ fn protect(setup: &Setup, threads: usize, from: &Path, to: &Path) -> Result<()> 
     let output = File::create(to).map_err(Error::at(to))?;
     let key = SecretKey::from_slice(&[7; 32]).expect("32 bytes");
     let (header, keys) = new_header(Suite::Aes256CtrSha3, FILE_CHUNK_LOG2, &[Recipient::key(&key)])?;
-    let source = Source::new(&input).map_err(Error::at(from))?;
+    let source = Source::new(&input)?;
     file::seal(&Dispatcher::new(&[engine]), &header, &keys, source, Sink::File(&output), &())?;
     Ok(())
 }

@@ -52,7 +52,7 @@ impl Engine for CpuEngine {
     }
 
     fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
-        Ok(Buffer::paged(len))
+        Buffer::try_paged(len).map_err(|e| Fault { engine: self.info.name.clone(), reason: e.to_string() })
     }
 
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {

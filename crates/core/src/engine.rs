@@ -3,9 +3,9 @@
 //! A job is a buffer cut into units, each with its own key, nonce and binding. An engine seals or opens all units of a
 //! job in place. It draws no randomness and does no input or output, so every engine gives identical bytes.
 
-use crate::Suite;
 use crate::key::ContentKeys;
 use crate::message::{self, Message};
+use crate::{Error, Suite};
 use std::any::Any;
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
@@ -184,11 +184,21 @@ impl Buffer {
     }
 
     /// `len` zero bytes of ordinary memory, aligned to a page.
+    ///
+    /// # Panics
+    /// If there is not so much memory.
     pub fn paged(len: usize) -> Self {
+        Self::try_paged(len).expect("there is enough memory")
+    }
+
+    /// `len` zero bytes of ordinary memory, aligned to a page, if there are so many.
+    pub fn try_paged(len: usize) -> Result<Self, Error> {
         const PAGE: usize = 4096;
-        let storage = vec![0u8; len + PAGE - 1];
+        let mut storage = Vec::new();
+        storage.try_reserve_exact(len + PAGE - 1).map_err(|_| Error::Memory(format!("{len} bytes are needed")))?;
+        storage.resize(len + PAGE - 1, 0);
         let start = storage.as_ptr().align_offset(PAGE);
-        Self::new(Paged { storage, used: start..start + len })
+        Ok(Self::new(Paged { storage, used: start..start + len }))
     }
 
     /// The memory, if it is of this kind: for the engine that made it.

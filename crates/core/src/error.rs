@@ -13,6 +13,9 @@ pub enum Error {
     /// The file does not begin as a Phalanx file does.
     #[error("not a Phalanx file")]
     NotPhalanx,
+    /// The file is protected already, and was about to be protected again.
+    #[error("protected already")]
+    Protected,
     /// The file is of a format version that this program does not know.
     #[error("Phalanx format version {0} is not known to this program: a newer one may read it")]
     Version(u8),
@@ -34,11 +37,19 @@ pub enum Error {
     #[error("The data may be altered or decrypted with wrong password")]
     WrongKey,
     /// The header was opened, but a chunk is not authentic.
-    #[error("The data may be altered or decrypted with wrong password (chunk {0} is not authentic)")]
-    Altered(u64),
-    /// The file ends where it must not, or goes on where it must end.
-    #[error("The data may be altered or decrypted with wrong password (cut short or extended: {0})")]
-    Cut(&'static str),
+    #[error("damaged in chunk {chunk}{}", if *.last { ", its last: or else truncated or extended there" } else { "" })]
+    Altered {
+        /// Its number, from 0.
+        chunk: u64,
+        /// Whether it is where the file's last chunk should be.
+        last: bool,
+    },
+    /// The file ends where it must not.
+    #[error("truncated: {0}")]
+    Truncated(&'static str),
+    /// The file goes on where it must end.
+    #[error("bytes after the end: {0}")]
+    Extended(&'static str),
     /// The input could not be read.
     #[error("cannot read: {0}")]
     Read(#[source] io::Error),
@@ -48,9 +59,24 @@ pub enum Error {
     /// The output could not be written.
     #[error("cannot write: {0}")]
     Write(#[source] io::Error),
+    /// The output could not be synced after it had got its name.
+    #[error("it is written and has its name, but may not be on the disk yet: {0}")]
+    Unsynced(#[source] io::Error),
     /// The output exists already.
-    #[error("exists already (--force overwrites it)")]
+    #[error("exists already")]
     Exists,
+    /// Another output of the same run has that name.
+    #[error("another output of this run has this name here: nothing was replaced")]
+    OwnOutput,
+    /// The output's name leads to another file by now, so its input was not deleted.
+    #[error("its name leads to another file by now: the input was not deleted")]
+    Displaced,
+    /// The input changed while it was about to be deleted, and its name was taken: it was kept under another one.
+    #[error("the input changed meanwhile: it was kept as {0} in its folder")]
+    Aside(String),
+    /// There is not enough memory.
+    #[error("not enough memory: {0}")]
+    Memory(String),
     /// A key, a keyring or a password is not usable.
     #[error("{0}")]
     Key(String),
@@ -94,12 +120,24 @@ impl Error {
             | Error::KdfLimit(_)
             | Error::NoKey { .. }
             | Error::WrongKey
-            | Error::Altered(_)
-            | Error::Cut(_) => Class::NotAuthentic,
-            Error::Read(_) | Error::Changed | Error::Write(_) | Error::Exists => Class::InputOutput,
-            Error::Key(_) | Error::Random(_) | Error::Message { .. } | Error::Fault(_) | Error::Cancelled => {
-                Class::Other
-            }
+            | Error::Altered { .. }
+            | Error::Truncated(_)
+            | Error::Extended(_) => Class::NotAuthentic,
+            Error::Read(_)
+            | Error::Changed
+            | Error::Write(_)
+            | Error::Unsynced(_)
+            | Error::Exists
+            | Error::Protected
+            | Error::OwnOutput
+            | Error::Displaced
+            | Error::Aside(_) => Class::InputOutput,
+            Error::Memory(_)
+            | Error::Key(_)
+            | Error::Random(_)
+            | Error::Message { .. }
+            | Error::Fault(_)
+            | Error::Cancelled => Class::Other,
         }
     }
 }

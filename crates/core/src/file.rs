@@ -7,18 +7,18 @@ use crate::disk::Disk;
 use crate::dispatcher::{Dispatcher, Extent, Share, Work};
 use crate::engine::{Bind, Buffer, Job, Op, Unit, Verdicts};
 use crate::header::{Header, read_full};
+use crate::input::Stamp;
 use crate::key::{ContentKeys, FileKeys};
 use crate::layout::Layout;
 use crate::stream::Stream;
-use crate::{Error, Result, Suite};
+use crate::{Error, Result, Suite, salvage};
 use rustix::io::preadv;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, BufReader, IoSliceMut, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::SystemTime;
 
 /// Where the bytes come from.
 pub enum Source<'a> {
@@ -30,14 +30,14 @@ pub enum Source<'a> {
 
 impl<'a> Source<'a> {
     /// An opened file of any kind. What does not tell its length (pipes, devices, many files under /proc) is a stream.
-    pub fn new(file: &'a File) -> io::Result<Self> {
-        let meta = file.metadata()?;
+    pub fn new(file: &'a File) -> Result<Self> {
+        let meta = file.metadata().map_err(Error::Read)?;
         if meta.is_file() && meta.len() > 0 { Self::file(file) } else { Ok(Source::stream(file)) }
     }
 
     /// A regular file, which may be empty.
-    pub fn file(file: &'a File) -> io::Result<Self> {
-        Ok(Source::File(file, Stamp::new(&file.metadata()?)?))
+    pub fn file(file: &'a File) -> Result<Self> {
+        Ok(Source::File(file, Stamp::of(file).map_err(Error::Read)?))
     }
 
     /// A stream.
@@ -51,19 +51,6 @@ impl<'a> Source<'a> {
             Source::File(file, _) => Header::read(&mut BufReader::with_capacity(4096, FromStart { file, offset: 0 })),
             Source::Stream(stream) => Header::read(stream),
         }
-    }
-}
-
-/// What tells whether a file was written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    len: u64,
-    modified: SystemTime,
-}
-
-impl Stamp {
-    fn new(meta: &Metadata) -> io::Result<Self> {
-        Ok(Self { len: meta.len(), modified: meta.modified()? })
     }
 }
 
@@ -117,7 +104,7 @@ pub fn seal(
     let input = Input::new(source, |len| header.layout_for_plaintext(len))?;
     let len = transfer(dispatcher, Op::Seal, header, keys, input, sink, progress)?;
     // What changed meanwhile would be protected half old and half new, or without its end.
-    let is_unchanged = |(file, before): (&File, Stamp)| Ok(Stamp::new(&file.metadata()?)? == before);
+    let is_unchanged = |(file, before): (&File, Stamp)| Ok(Stamp::of(file)? == before);
     if file.map_or(Ok(true), is_unchanged).map_err(Error::Read)? { Ok(len) } else { Err(Error::Changed) }
 }
 
@@ -131,8 +118,13 @@ pub fn open(
     sink: Sink<'_>,
     progress: &dyn Progress,
 ) -> Result<u64> {
-    let input = Input::new(source, |len| header.layout_for_file(len))?;
-    transfer(dispatcher, Op::Open, header, keys, input, sink, progress)
+    let file = if let Source::File(file, _) = source { Some(file) } else { None };
+    let opened = Input::new(source, |len| header.layout_for_file(len))
+        .and_then(|input| transfer(dispatcher, Op::Open, header, keys, input, sink, progress));
+    opened.map_err(|error| match file {
+        Some(file) => salvage::explain(error, header, keys, file),
+        None => error,
+    })
 }
 
 fn transfer<'a>(
@@ -199,7 +191,9 @@ impl<'a> Input<'a> {
     /// `layout` gives the layout that belongs to a file's length.
     fn new(source: Source<'a>, layout: impl FnOnce(u64) -> Result<Layout>) -> Result<Self> {
         match source {
-            Source::File(file, stamp) => Ok(Input::File { file, layout: layout(stamp.len)?, next: AtomicU64::new(0) }),
+            Source::File(file, stamp) => {
+                Ok(Input::File { file, layout: layout(stamp.len())?, next: AtomicU64::new(0) })
+            }
             Source::Stream(mut reader) => {
                 let short_len = reader.short_len()?;
                 Ok(Input::Stream { short_len, stream: Mutex::new(StreamIn { reader, next: 0, ended: false }) })
@@ -272,9 +266,9 @@ impl Work for Transfer<'_> {
 
     fn finish(&self, job: &mut Job, verdicts: &Verdicts) -> Result<()> {
         if let Some(&failed) = verdicts.failed().first() {
-            return Err(Error::Altered(chunk_index(&job.units[failed])));
+            return Err(altered(&job.units[failed]));
         }
-        let first = chunk_index(&job.units[0]);
+        let (first, _) = chunk(&job.units[0]);
         let chunks = first..first + job.units.len() as u64;
         let len: usize = job.units.iter().map(|unit| unit.data.len()).sum();
         let (bytes, offset) = match self.op {
@@ -387,13 +381,13 @@ impl Transfer<'_> {
             if self.op == Op::Open {
                 for part in [&mut unit.nonce[..self.suite.nonce_len()], &mut unit.tag[..self.suite.tag_len()]] {
                     if read_full(&mut stream.reader, part)? < part.len() {
-                        return Err(Error::Cut("it ends within a chunk"));
+                        return Err(Error::Truncated("it ends within a chunk"));
                     }
                 }
             }
             let len = read_full(&mut stream.reader, &mut job.buf[unit.data.clone()])?;
             if len == 0 && index > 0 {
-                return Err(Error::Cut("an empty chunk"));
+                return Err(Error::Truncated("its last chunk is not whole"));
             }
             stream.ended = len < self.chunk_len() || stream.reader.ends_here()?;
             stream.next += 1;
@@ -458,11 +452,16 @@ fn write_in_turn(out: &Mutex<StreamOut>, turn: &Condvar, bytes: &[u8], chunks: R
     Ok(())
 }
 
-fn chunk_index(unit: &Unit) -> u64 {
+fn chunk(unit: &Unit) -> (u64, bool) {
     match unit.bind {
-        Bind::Chunk { index, .. } => index,
+        Bind::Chunk { index, last } => (index, last),
         Bind::Message { .. } => unreachable!("files consist of chunks"),
     }
+}
+
+fn altered(unit: &Unit) -> Error {
+    let (chunk, last) = chunk(unit);
+    Error::Altered { chunk, last }
 }
 
 /// Locks, also behind a lane that panicked: the dispatcher ends the run anyway.

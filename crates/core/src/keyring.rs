@@ -33,9 +33,9 @@ impl Keyring {
         let path = self.path(name)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(|e| Error::Write(at(&self.dir, e)))?;
         let write = || {
-            let output = Output::create(&path, Existing::Keep, 0o600)?;
+            let output = Output::create(&path, Existing::Keep)?;
             output.file().write_all(key.expose()).map_err(Error::Write)?;
-            output.commit(Existing::Keep, true)
+            output.commit(Existing::Keep, true).map(drop)
         };
         write().map_err(|error| match error {
             Error::Write(e) => Error::Write(at(&path, e)),

@@ -31,13 +31,15 @@ impl Layout {
     pub fn for_file(header_len: usize, suite: Suite, chunk_log2: u8, file_len: u64) -> Result<Self> {
         let overhead = suite.overhead() as u64;
         let record = (1u64 << chunk_log2) + overhead;
-        let body = file_len.checked_sub(header_len as u64).filter(|n| *n > 0).ok_or(Error::Cut("no chunk"))?;
+        let body =
+            file_len.checked_sub(header_len as u64).filter(|n| *n > 0).ok_or(Error::Truncated("it has no chunk"))?;
         let chunks = body.div_ceil(record);
         let last = body - (chunks - 1) * record;
         if last < overhead || (last == overhead && chunks > 1) {
-            return Err(Error::Cut("its last chunk is not whole"));
+            return Err(Error::Truncated("its last chunk is not whole"));
         }
-        Self::for_plaintext(header_len, suite, chunk_log2, body - chunks * overhead).ok_or(Error::Cut("it is too long"))
+        Self::for_plaintext(header_len, suite, chunk_log2, body - chunks * overhead)
+            .ok_or(Error::Extended("it is longer than a file may be"))
     }
 
     /// The number of chunks, at least 1.

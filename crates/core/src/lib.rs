@@ -27,6 +27,7 @@ pub mod key;
 pub mod keyring;
 pub mod layout;
 pub mod message;
+pub mod metadata;
 pub mod output;
 pub mod salvage;
 mod share;
@@ -34,6 +35,7 @@ pub mod slot;
 mod stack;
 pub mod stream;
 pub mod suite;
+mod temporary;
 mod threads;
 
 pub use error::{Error, Result};

@@ -1,5 +1,7 @@
 //! Saving what is intact of a damaged file, chunk by chunk.
 
+use crate::chunk::Levels;
+use crate::cpu::CpuEngine;
 use crate::disk::write_sparse;
 use crate::engine::{Bind, Engine, Job, Op, Unit};
 use crate::file::Progress;
@@ -72,7 +74,59 @@ pub fn salvage(
         sink.set_len(offset + len).map_err(Error::Write)?;
         progress.advance(len);
     }
-    if any { Ok(found) } else { Err(Error::Altered(0)) }
+    if any { Ok(found) } else { Err(Error::Altered { chunk: 0, last: records <= 1 }) }
+}
+
+/// Why a file, of which `header` was read and opened, does not open, more exactly than `error` says it: whether its end
+/// came too early or too late, or else which chunk is the first that is damaged.
+pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &File) -> Error {
+    /// As many chunks before one that was found damaged are looked at.
+    const BACK: u64 = 64;
+    if !matches!(error, Error::Altered { .. } | Error::Truncated(_)) {
+        return error;
+    }
+    let look = || -> Result<Option<Error>> {
+        let chunk_len = 1u64 << header.chunk_log2();
+        let overhead = header.suite().overhead() as u64;
+        let header_len = header.bytes().len() as u64;
+        let body = source.metadata().map_err(Error::Read)?.len().saturating_sub(header_len);
+        let records = body.div_ceil(chunk_len + overhead);
+        let engine = CpuEngine::serial(Levels::detect());
+        let mut job =
+            Job::new(Op::Open, header.suite(), [keys.content.clone()].into(), engine.buffer(chunk_len as usize)?);
+        let mut opens = |index: u64, last| {
+            let at = index * (chunk_len + overhead);
+            match (body - at).min(chunk_len + overhead).checked_sub(overhead) {
+                Some(len) => open_chunk(&engine, &mut job, source, header_len + at, index, len as usize, last),
+                None => Ok(false),
+            }
+        };
+        let (newest, is_altered) = match error {
+            Error::Altered { chunk, .. } => (chunk, true),
+            // The last whole record.
+            _ => match (body / (chunk_len + overhead)).checked_sub(1) {
+                Some(newest) => (newest, false),
+                None => return Ok(None),
+            },
+        };
+        let mut damaged = None;
+        for index in (newest.saturating_sub(BACK)..=newest).rev() {
+            let at_end = index + 1 == records;
+            if opens(index, !at_end)? {
+                return Ok(Some(match at_end {
+                    true => Error::Truncated("chunks are missing at its end"),
+                    false => Error::Extended("it goes on after its last chunk"),
+                }));
+            }
+            if !is_altered || opens(index, at_end)? {
+                break;
+            }
+            damaged = Some(Error::Altered { chunk: index, last: at_end });
+        }
+        Ok(damaged)
+    };
+    // What cannot be looked at again is told as it was found.
+    look().ok().flatten().unwrap_or(error)
 }
 
 impl Salvage {

@@ -9,7 +9,8 @@ use std::ops::Range;
 /// An input that looks ahead. What it holds is wiped.
 pub struct Stream<'a> {
     input: Box<dyn Read + Send + 'a>,
-    buffer: Buffer,
+    /// Made when it is needed.
+    buffer: Option<Buffer>,
     /// What of the buffer has been read and not yet taken.
     ahead: Range<usize>,
     /// An end is an end, even where more comes later, as from a terminal or a growing file.
@@ -22,15 +23,19 @@ impl<'a> Stream<'a> {
 
     /// Wraps an input.
     pub fn new(input: impl Read + Send + 'a) -> Self {
-        Self { input: Box::new(input), buffer: Buffer::paged(Self::PROBE), ahead: 0..0, ended: false }
+        Self { input: Box::new(input), buffer: None, ahead: 0..0, ended: false }
     }
 
     /// Reads until so many bytes are held, or the input ends.
     fn look_ahead(&mut self, len: usize) -> Result<()> {
         if self.ahead.len() < len && !self.ended {
-            self.buffer.copy_within(self.ahead.clone(), 0);
+            let buffer = match &mut self.buffer {
+                Some(buffer) => buffer,
+                none => none.insert(Buffer::try_paged(Self::PROBE)?),
+            };
+            buffer.copy_within(self.ahead.clone(), 0);
             self.ahead = 0..self.ahead.len();
-            self.ahead.end += read_full(&mut self.input, &mut self.buffer[self.ahead.end..len])?;
+            self.ahead.end += read_full(&mut self.input, &mut buffer[self.ahead.end..len])?;
             self.ended = self.ahead.end < len;
         }
         Ok(())
@@ -51,11 +56,11 @@ impl<'a> Stream<'a> {
 
 impl Read for Stream<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if self.ahead.is_empty() {
+        let Some(buffer) = self.buffer.as_ref().filter(|_| !self.ahead.is_empty()) else {
             return if self.ended { Ok(0) } else { self.input.read(buf) };
-        }
+        };
         let len = buf.len().min(self.ahead.len());
-        buf[..len].copy_from_slice(&self.buffer[self.ahead.start..][..len]);
+        buf[..len].copy_from_slice(&buffer[self.ahead.start..][..len]);
         self.ahead.start += len;
         Ok(len)
     }

@@ -74,7 +74,7 @@ fn outcome(result: &Result<Vec<u8>>) -> &'static str {
         Err(Error::Header(_)) => "header",
         Err(Error::KdfLimit(_)) => "kdf-limit",
         Err(Error::NoKey { .. } | Error::WrongKey) => "no-key",
-        Err(Error::Altered(_) | Error::Cut(_)) => "altered",
+        Err(Error::Altered { .. } | Error::Truncated(_) | Error::Extended(_)) => "altered",
         other => panic!("{other:?}"),
     }
 }

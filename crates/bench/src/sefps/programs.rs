@@ -200,7 +200,7 @@ fn format_run(
 ) -> Result<()> {
     let input = File::open(from).map_err(Error::at(from))?;
     let output = File::create(to).map_err(Error::at(to))?;
-    let mut source = Source::new(&input).map_err(Error::at(from))?;
+    let mut source = Source::new(&input)?;
     if is_protected {
         let (header, keys) = new_header(suite, FILE_CHUNK_LOG2, &[Recipient::key(key)])?;
         file::seal(dispatcher, &header, &keys, source, Sink::File(&output), &())?;

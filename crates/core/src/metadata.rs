@@ -1,0 +1,122 @@
+//! What a file takes over from another one besides its bytes.
+
+use crate::{Error, Result};
+use rustix::fs::{self, Gid, Mode, Stat, Timestamps, Uid, XattrFlags};
+use rustix::io::Errno;
+use std::fs::File;
+
+/// How much a file or folder takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carry {
+    /// Times, permissions (but not set-user-ID and the like), extended attributes with ACLs, and owner and group where
+    /// the process may set them; permissions of a group that cannot be set are dropped. Attributes that the target does
+    /// not take, and those of the `security` and `trusted` kinds, are left out.
+    All,
+    /// Times, and the permissions of a new file under this umask, but none that the other one lacks.
+    New {
+        /// The process's file mode creation mask.
+        umask: u32,
+    },
+}
+
+impl Carry {
+    /// Takes over what a file has.
+    pub fn file(self, from: &File, to: &File) -> Result<()> {
+        self.run(from, to, 0o666)
+    }
+
+    /// Takes over what a folder has.
+    pub fn folder(self, from: &File, to: &File) -> Result<()> {
+        self.run(from, to, 0o777)
+    }
+
+    /// `new` is the mode of a new file or folder before its umask.
+    fn run(self, from: &File, to: &File, new: u32) -> Result<()> {
+        let stat = fs::fstat(from).map_err(|e| Error::Read(e.into()))?;
+        let mode = match self {
+            Carry::All => {
+                let allowed = copy_owner(&stat, to);
+                copy_xattrs(from, to);
+                stat.st_mode & allowed
+            }
+            Carry::New { umask } => {
+                remove_acls(to, &[]);
+                stat.st_mode & new & !umask
+            }
+        };
+        set_mode(to, mode)?;
+        let times = Timestamps {
+            last_access: fs::Timespec { tv_sec: stat.st_atime, tv_nsec: stat.st_atime_nsec as _ },
+            last_modification: fs::Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ },
+        };
+        tolerate(fs::futimens(to, &times))
+    }
+}
+
+/// Sets permissions, where the file system has any.
+pub(crate) fn set_mode(file: &File, mode: u32) -> Result<()> {
+    tolerate(fs::fchmod(file, Mode::from_raw_mode(mode)))
+}
+
+/// A file system without permissions or times refuses to set them; the file then keeps the narrower ones it was made with.
+fn tolerate(done: rustix::io::Result<()>) -> Result<()> {
+    match done {
+        Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => Ok(()),
+        done => done.map_err(|e| Error::Write(e.into())),
+    }
+}
+
+/// Gives the file its owner and group; returns which permissions may then be taken over.
+fn copy_owner(from: &Stat, to: &File) -> u32 {
+    const ALL: u32 = 0o777;
+    const NOT_OF_GROUP: u32 = 0o707;
+    let Ok(own) = fs::fstat(to) else { return NOT_OF_GROUP };
+    let group = Gid::from_raw(from.st_gid);
+    let as_was = (own.st_uid, own.st_gid) == (from.st_uid, from.st_gid);
+    let given = as_was
+        || fs::fchown(to, Some(Uid::from_raw(from.st_uid)), Some(group)).is_ok()
+        || own.st_gid == from.st_gid
+        || fs::fchown(to, None, Some(group)).is_ok();
+    if given { ALL } else { NOT_OF_GROUP }
+}
+
+/// Access control lists: a file's or folder's own, and what a folder gives to what is made in it.
+const ACLS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
+
+/// Removes the lists that a file got from its folder, but for those that it is to take over: they would let others in
+/// whom the original keeps out.
+fn remove_acls(file: &File, except: &[u8]) {
+    for acl in ACLS.iter().filter(|acl| !names(except).any(|name| name == acl.as_bytes())) {
+        if fs::fgetxattr_query(file, *acl).is_ok() {
+            let _ = fs::fremovexattr(file, *acl);
+        }
+    }
+}
+
+/// Copies what can be copied.
+fn copy_xattrs(from: &File, to: &File) {
+    let list = || {
+        let mut list = vec![0; fs::flistxattr_query(from)?];
+        if list.is_empty() {
+            return Ok(list);
+        }
+        let len = fs::flistxattr(from, &mut list[..])?;
+        list.truncate(len);
+        Ok::<_, Errno>(list)
+    };
+    let list = list().unwrap_or_default();
+    remove_acls(to, &list);
+    for name in names(&list).filter(|name| !name.starts_with(b"security.") && !name.starts_with(b"trusted.")) {
+        let copy = || {
+            let mut value = vec![0; fs::fgetxattr_query(from, name)?];
+            let len = fs::fgetxattr(from, name, &mut value[..])?;
+            fs::fsetxattr(to, name, &value[..len], XattrFlags::empty())
+        };
+        let _ = copy();
+    }
+}
+
+/// The names in a list of extended attributes, in which each ends with a zero byte.
+fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|b| *b == 0).filter(|name| !name.is_empty())
+}

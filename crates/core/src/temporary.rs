@@ -1,0 +1,225 @@
+//! Temporary files beside their targets, `.phalanx-<hash of the name>.tmp`, each under a lock while its run lives.
+//!
+//! Whoever finds one unlocked knows that its run was killed, and removes it. Where the file system has no locks, the name
+//! has a random part too, and such files are left alone.
+
+use crate::{Error, Result};
+use phalanx_kernels::keccak::sha3_256;
+use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, TryLockError};
+
+const PREFIX: &str = ".phalanx-";
+const SUFFIX: &str = ".tmp";
+
+/// The temporary files of this process, for [`remove_unfinished`].
+static UNFINISHED: Mutex<Vec<(Arc<File>, String)>> = Mutex::new(Vec::new());
+
+/// Shared while a file begins, takes its name or loses it, so that a signal's clean-up comes before or after, and not
+/// between.
+static STEPS: RwLock<()> = RwLock::new(());
+
+/// Nothing is cleaned up while this is held.
+pub(crate) fn step() -> RwLockReadGuard<'static, ()> {
+    STEPS.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Removes the temporary files of all outputs in the making. None begins or ends any more until what is returned is
+/// dropped: for a process that is about to end by a signal.
+#[must_use]
+pub fn remove_unfinished() -> impl Sized {
+    let no_step = STEPS.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    for (dir, name) in unfinished().drain(..) {
+        let _ = fs::unlinkat(&*dir, &*name, AtFlags::empty());
+    }
+    no_step
+}
+
+/// The same where the process cannot go on, not even to allocate memory or to wait: a file that is about to take its
+/// name at this very moment may stay.
+pub fn remove_unfinished_at_once() {
+    let unfinished = match UNFINISHED.try_lock() {
+        Ok(unfinished) => unfinished,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => return,
+    };
+    for (dir, name) in &*unfinished {
+        let _ = fs::unlinkat(&**dir, &**name, AtFlags::empty());
+    }
+}
+
+fn unfinished() -> MutexGuard<'static, Vec<(Arc<File>, String)>> {
+    UNFINISHED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Whether a name is one that only a temporary file has.
+pub fn is_temporary(name: &OsStr) -> bool {
+    let hex = |part: &[u8], len| part.len() == len && part.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let core = name.as_bytes().strip_prefix(PREFIX.as_bytes()).and_then(|n| n.strip_suffix(SUFFIX.as_bytes()));
+    core.is_some_and(|core| {
+        hex(core, 32) || core.get(32) == Some(&b'-') && hex(&core[..32], 32) && hex(&core[33..], 16)
+    })
+}
+
+/// A name in nobody's use: `.phalanx-<random>.<end>`.
+pub fn unused_name(end: &str) -> Result<String> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(Error::Random)?;
+    Ok(format!("{PREFIX}{:032x}.{end}", u128::from_le_bytes(random)))
+}
+
+/// A temporary file, open and locked. Dropped before its name is taken, it is removed.
+#[derive(Debug)]
+pub(crate) struct Temporary {
+    pub dir: Arc<File>,
+    pub name: String,
+    pub file: File,
+}
+
+impl Temporary {
+    /// Creates the temporary file of a target, for its owner alone: under the same name in every run, which is short
+    /// enough for targets of any length. What a killed run left under it is removed first.
+    pub fn create(dir: Arc<File>, target: &OsStr) -> Result<Self> {
+        let hash: String = sha3_256(target.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect();
+        let name = format!("{PREFIX}{hash}{SUFFIX}");
+        // Another run can come between any two steps, but hardly each time.
+        for _ in 0..16 {
+            let made = match Self::make(&dir, &name) {
+                Err(Errno::EXIST) => {
+                    remove_leftover(&dir, &name)?;
+                    continue;
+                }
+                made => made.map_err(write_error)?,
+            };
+            match fs::flock(&made.file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) if made.is_named()? => return Ok(made),
+                // Another run took it for a leftover before it was locked.
+                Ok(()) => drop(made.forget()),
+                // Likewise, and it still has it locked.
+                Err(Errno::WOULDBLOCK) => {
+                    made.forget();
+                    return Err(busy());
+                }
+                Err(_) => {
+                    drop(made);
+                    let mut random = [0; 8];
+                    getrandom::fill(&mut random).map_err(Error::Random)?;
+                    let name = format!("{PREFIX}{hash}-{:016x}{SUFFIX}", u64::from_le_bytes(random));
+                    return Self::make(&dir, &name).map_err(write_error);
+                }
+            }
+        }
+        Err(busy())
+    }
+
+    fn make(dir: &Arc<File>, name: &str) -> rustix::io::Result<Self> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let (dir, name) = (dir.clone(), name.to_owned());
+        let entry = (dir.clone(), name.clone());
+        let _step = step();
+        let file = fs::openat(&dir, &*name, flags, Mode::RUSR | Mode::WUSR)?;
+        unfinished().push(entry);
+        Ok(Self { dir, name, file: file.into() })
+    }
+
+    /// Whether the name still stands for this file.
+    pub fn is_named(&self) -> Result<bool> {
+        is_named(&self.file, &self.dir, OsStr::new(&self.name))
+    }
+
+    /// The name is gone, or another's: it is not to be removed any more.
+    pub fn forget(&self) -> bool {
+        let mut unfinished = unfinished();
+        let found = unfinished.iter().position(|(dir, name)| Arc::ptr_eq(dir, &self.dir) && *name == self.name);
+        found.map(|i| unfinished.swap_remove(i)).is_some()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _step = step();
+        if self.forget() {
+            let _ = fs::unlinkat(&self.dir, &*self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Whether a name in a folder stands for the file.
+pub(crate) fn is_named(file: &File, dir: &File, name: &OsStr) -> Result<bool> {
+    let ours = fs::fstat(file).map_err(write_error)?;
+    match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(named) => Ok((named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)),
+        Err(Errno::NOENT) => Ok(false),
+        Err(e) => Err(write_error(e)),
+    }
+}
+
+/// Removes a temporary file unless a run still has it locked.
+fn remove_leftover(dir: &File, name: &str) -> Result<()> {
+    let in_the_way = |e: Errno| Error::Write(io::Error::new(e.kind(), format!("{name} is in the way: {e}")));
+    let file = match open_leftover(dir, name) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(e) => return Err(in_the_way(e)),
+    };
+    match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) if is_named(&file, dir, OsStr::new(name))? => {
+            fs::unlinkat(dir, name, AtFlags::empty()).map_err(in_the_way)
+        }
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(busy()),
+        Err(e) => Err(in_the_way(e)),
+    }
+}
+
+/// Opens what stands under a temporary file's name, to lock it: for writing, without which NFS gives no lock.
+fn open_leftover(dir: &File, name: &str) -> rustix::io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match fs::openat(dir, name, OFlags::RDWR | flags, Mode::empty()) {
+        // It may have got its final permissions already.
+        Err(Errno::ACCESS) => {
+            // The path of a descriptor leads to its very file: a link that takes the name meanwhile is not followed.
+            let file = fs::openat(dir, name, OFlags::PATH | flags, Mode::empty())?;
+            if FileType::from_raw_mode(fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+                return Err(Errno::ACCESS);
+            }
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            fs::chmod(&*path, Mode::RUSR | Mode::WUSR)?;
+            fs::open(&*path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).map(File::from)
+        }
+        opened => opened.map(File::from),
+    }
+}
+
+fn busy() -> Error {
+    Error::Write(io::Error::new(io::ErrorKind::ResourceBusy, "another run is writing it"))
+}
+
+fn write_error(e: Errno) -> Error {
+    Error::Write(e.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_the_exact_form_are_temporary() {
+        let hash = "0123456789abcdef0123456789abcdef";
+        for (name, is) in [
+            (format!(".phalanx-{hash}.tmp"), true),
+            (format!(".phalanx-{hash}-0123456789abcdef.tmp"), true),
+            (format!(".phalanx-{hash}-0123456789abcde.tmp"), false),
+            (format!(".phalanx-{}.tmp", &hash[1..]), false),
+            (".phalanx-notes.tmp".into(), false),
+            (format!(".phalanx-{hash}.removed"), false),
+        ] {
+            assert_eq!(is_temporary(OsStr::new(&name)), is, "{name}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Both ends of a transfer, safely opened: what is read, and what is written.
+
+use crate::failure::{Failure, Outcome, shown};
+use crate::paths::{Destination, End, Place, umask};
+use crate::stdio;
+use phalanx_core::Error;
+use phalanx_core::file::{Sink, Source};
+use phalanx_core::input::{InputFile, Removal, Stamp};
+use phalanx_core::output::{self, Made, Output};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+/// An input that has been opened.
+pub enum Input {
+    /// Standard input.
+    Stream(File),
+    /// A regular file.
+    File(InputFile),
+}
+
+impl Input {
+    /// Opens an end.
+    pub fn open(end: &End) -> Outcome<Self> {
+        match end {
+            End::Standard => stdio::input().map(Input::Stream).map_err(|e| Failure::at(end.path(), Error::Read(e))),
+            End::Path(path) => InputFile::open(path).map(Input::File).map_err(|e| Failure::at(path, e)),
+        }
+    }
+
+    /// Opens a file in a folder of a tree; no link is followed.
+    pub fn open_in(folder: Arc<File>, name: &OsStr) -> phalanx_core::Result<Self> {
+        InputFile::open_in(folder, name).map(Input::File)
+    }
+
+    /// The opened file.
+    pub fn file(&self) -> &File {
+        match self {
+            Input::Stream(file) => file,
+            Input::File(input) => input.file(),
+        }
+    }
+
+    /// What the pipeline reads.
+    pub fn source(&self) -> phalanx_core::Result<Source<'_>> {
+        match self {
+            // It may be a file that somebody has read a part of: it is taken as it comes.
+            Input::Stream(file) => Ok(Source::stream(file)),
+            Input::File(input) => Source::new(input.file()),
+        }
+    }
+
+    /// What tells whether the file was written to; `None` for a stream.
+    pub fn stamp(&self) -> Option<Stamp> {
+        if let Input::File(input) = self { Some(input.stamp()) } else { None }
+    }
+
+    /// What deletes the input.
+    pub fn removal(&self) -> Option<Removal> {
+        if let Input::File(input) = self { input.removal() } else { None }
+    }
+
+    /// The input's length in bytes, where it tells.
+    pub fn len(&self) -> Option<u64> {
+        self.stamp().map(|stamp| stamp.len())
+    }
+
+    /// The same, for choosing an engine: files that do not tell their length, as under /proc, have none.
+    pub fn known_len(&self) -> Option<u64> {
+        self.len().filter(|len| *len > 0)
+    }
+}
+
+/// An output that has been begun: a new file, or standard output.
+pub enum Target {
+    /// With whether it will be synced.
+    File(Output, bool),
+    /// Standard output.
+    Stream(File),
+    /// The bytes are only checked.
+    Nothing,
+}
+
+impl Target {
+    /// Begins the output of a place.
+    pub fn create(place: &Place, input: &Input, destination: &Destination, made: &Made) -> Outcome<Self> {
+        let is_input = |id| input.stamp().is_some_and(|stamp| stamp.id() == id);
+        let same = |end: &End| Failure::usage(format!("{}: input and output are the same file", shown(end.path())));
+        let path = match &place.output {
+            End::Standard => {
+                let stdout = stdio::output().map_err(|e| Failure::at(place.output.path(), Error::Write(e)))?;
+                let id = stdout.metadata().ok().filter(|meta| meta.is_file()).map(|meta| (meta.dev(), meta.ino()));
+                return if id.is_some_and(is_input) { Err(same(&place.input)) } else { Ok(Target::Stream(stdout)) };
+            }
+            End::Path(path) => path,
+        };
+        if fs::metadata(path).is_ok_and(|meta| is_input((meta.dev(), meta.ino()))) {
+            return Err(same(&place.output));
+        }
+        let output = Output::create(path, destination.existing(made)).map_err(|e| Failure::at(path, e))?;
+        Ok(Target::File(output, destination.sync))
+    }
+
+    /// What the pipeline writes to.
+    pub fn sink(&self) -> Sink<'_> {
+        match self {
+            Target::File(output, true) => Sink::Synced(output.file()),
+            Target::File(output, false) => Sink::File(output.file()),
+            Target::Stream(file) => Sink::Stream(Box::new(file)),
+            Target::Nothing => Sink::Nothing,
+        }
+    }
+
+    /// Gives the output its name; with `removal`, deletes the input once the output is proven to stand on the disk.
+    pub fn commit(
+        self,
+        place: &Place,
+        input: &Input,
+        destination: &Destination,
+        made: &Made,
+        removal: Option<Removal>,
+    ) -> Outcome {
+        let at_output = |e| Failure::at(place.output.path(), e);
+        let output = match self {
+            Target::File(output, _) => output,
+            Target::Stream(file) => return output::check_close(&file).map_err(at_output),
+            Target::Nothing => return Ok(()),
+        };
+        match input {
+            Input::File(input) => output.carry(input.file(), destination.carry),
+            Input::Stream(_) => output.set_mode(0o666 & !umask()),
+        }
+        .map_err(at_output)?;
+        let committed = output.commit(destination.existing(made), destination.sync).map_err(at_output)?;
+        let Some(removal) = removal else { return Ok(()) };
+        if !committed.is_in_place().map_err(at_output)? {
+            return Err(at_output(Error::Displaced));
+        }
+        removal.run().map_err(|e| Failure::at(place.input.path(), e))
+    }
+}
+
+/// An error of the pipeline, at the path that it happened to.
+pub fn blame(place: &Place, error: Error) -> Failure {
+    match error {
+        Error::Write(_) | Error::Exists | Error::OwnOutput => Failure::at(place.output.path(), error),
+        error => Failure::at(place.input.path(), error),
+    }
+}

@@ -1,0 +1,74 @@
+//! What is left to do where the process ends without unwinding: no temporary file stays, and one line says why.
+
+use phalanx_core::output;
+use rustix::stdio;
+use signal_hook::consts::SIGABRT;
+use signal_hook::low_level;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The system's allocator. Where it has not even a little memory left, the process ends, for nobody checks small
+/// allocations; a large one fails instead, and whoever asked for it returns an error.
+struct Allocator;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
+/// From this size on, in bytes, an allocation may fail.
+const LARGE: usize = 64 << 10;
+
+// SAFETY: each call goes to the system's allocator, whose answers are passed on; where it has none for a small layout, the
+// process ends and nothing is returned.
+#[expect(unsafe_code)]
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are the same.
+        checked(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are the same.
+        checked(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller's promises are the same.
+        checked(unsafe { System.realloc(memory, layout, new_size) }, new_size)
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are the same.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+fn checked(memory: *mut u8, size: usize) -> *mut u8 {
+    if memory.is_null() && size < LARGE {
+        output::remove_unfinished_at_once();
+        let _ = rustix::io::write(stdio::stderr(), b"phalanx: not enough memory\n");
+        low_level::exit(1);
+    }
+    memory
+}
+
+/// Whether a panic's line has been written.
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+/// A panic's line has been written: should it end in an abort, that needs no other sign.
+pub fn panic_is_told() {
+    TOLD.store(true, Ordering::Relaxed);
+}
+
+/// Cleans up before the process aborts, which it does where a panic cannot unwind.
+pub fn clean_up_on_abort() -> io::Result<()> {
+    let clean_up = || {
+        output::remove_unfinished_at_once();
+        if TOLD.load(Ordering::Relaxed) {
+            low_level::exit(1);
+        }
+    };
+    // SAFETY: the action only tries a lock, makes system calls, and reads an atomic: it neither waits nor allocates.
+    #[expect(unsafe_code)]
+    unsafe { low_level::register(SIGABRT, clean_up) }.map(drop)
+}

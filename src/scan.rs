@@ -1,0 +1,55 @@
+//! Counting a tree's files and bytes beside the work on them, so that the time left can be told.
+
+use crate::progress::Meter;
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Folders that lie deeper are not counted: each level keeps one open.
+const DEEPEST: usize = 64;
+
+/// Tells the meter of all files that `counts` says are worked on, until the work is over.
+pub fn run(root: &Arc<File>, counts: &dyn Fn(&OsStr) -> bool, meter: &Meter, over: &AtomicBool) {
+    let mut levels: Vec<(Arc<File>, Vec<OsString>)> = Vec::new();
+    levels.push((root.clone(), folder(root, counts, meter)));
+    while let Some((parent, left)) = levels.last_mut() {
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(name) = left.pop() else {
+            levels.pop();
+            continue;
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // What cannot be opened will be told by those who work on it.
+        if let Ok(opened) = fs::openat(&*parent, &name, flags, Mode::empty())
+            && levels.len() < DEEPEST
+        {
+            let opened = Arc::new(File::from(opened));
+            let names = folder(&opened, counts, meter);
+            levels.push((opened, names));
+        }
+    }
+    meter.expected_all();
+}
+
+/// Counts the files of one folder; gives the names of the folders in it.
+fn folder(opened: &File, counts: &dyn Fn(&OsStr) -> bool, meter: &Meter) -> Vec<OsString> {
+    let (mut files, mut bytes, mut folders) = (0, 0, Vec::new());
+    for entry in Dir::read_from(opened).into_iter().flatten().flatten() {
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        match entry.file_type() {
+            FileType::Directory if name != "." && name != ".." => folders.push(name.to_owned()),
+            FileType::RegularFile if counts(name) => {
+                files += 1;
+                bytes += fs::statat(opened, name, AtFlags::SYMLINK_NOFOLLOW).map_or(0, |stat| stat.st_size as u64);
+            }
+            _ => {}
+        }
+    }
+    meter.expect(files, bytes);
+    folders
+}

@@ -1,0 +1,70 @@
+//! Standard input, output and error, of which some may have been closed by whoever started this process.
+//!
+//! Rust's runtime opens `/dev/null` in place of closed ones, and then an input seems to be empty and an output takes
+//! everything. So they are looked at before the runtime starts.
+
+use rustix::pipe::fcntl_setpipe_size;
+use rustix::stdio;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// A bit for each of the three that is closed.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+#[cfg(target_os = "linux")]
+#[used]
+// SAFETY: the loader calls each function of this section once, before `main`, and passes arguments that this one does not
+// take. It only makes system calls and writes to an atomic, for which nothing of the runtime is needed.
+#[expect(unsafe_code)]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = {
+    extern "C" fn look() {
+        for (number, fd) in [stdio::stdin(), stdio::stdout(), stdio::stderr()].into_iter().enumerate() {
+            if rustix::io::fcntl_getfd(fd).is_err() {
+                CLOSED.fetch_or(1 << number, Ordering::Relaxed);
+            }
+        }
+    }
+    look
+};
+
+fn is_closed(number: i32) -> bool {
+    CLOSED.load(Ordering::Relaxed) >> number & 1 == 1
+}
+
+/// Standard error must be open: warnings of what was not done would go unseen.
+pub fn check_error() -> io::Result<()> {
+    if is_closed(2) { Err(closed("error")) } else { Ok(()) }
+}
+
+/// Standard input, without a buffer.
+pub fn input() -> io::Result<File> {
+    if is_closed(0) { Err(closed("input")) } else { unbuffered(io::stdin().as_fd()) }
+}
+
+/// Standard output, without a buffer.
+pub fn output() -> io::Result<File> {
+    if is_closed(1) { Err(closed("output")) } else { unbuffered(io::stdout().as_fd()) }
+}
+
+/// Writes a line to standard output.
+pub fn write_line(line: &str) -> io::Result<()> {
+    if is_closed(1) { Err(closed("output")) } else { writeln!(io::stdout().lock(), "{line}") }
+}
+
+fn closed(which: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, format!("standard {which} is closed"))
+}
+
+fn unbuffered(end: BorrowedFd<'_>) -> io::Result<File> {
+    end.try_clone_to_owned().map(widened)
+}
+
+/// A pipe that holds as much as the system lets anybody have: fewer, longer turns for both ends.
+fn widened(end: OwnedFd) -> File {
+    const PIPE: usize = 1 << 20;
+    let _ = fcntl_setpipe_size(&end, PIPE);
+    File::from(end)
+}

@@ -139,9 +139,17 @@ pub fn say(line: impl Display) -> Outcome {
     stdio::write_line(&one_line(&line.to_string())).map_err(|e| Error::Write(e).into())
 }
 
-/// A path as it may be shown: without control characters, which could deceive a terminal.
+/// A path as it may be shown: without control characters, which could deceive a terminal, and not longer than any that
+/// the system takes.
 pub fn shown(path: &Path) -> String {
-    one_line(&path.to_string_lossy()).into_owned()
+    const LONGEST: usize = 4096;
+    const END: usize = 256;
+    let path = path.to_string_lossy();
+    if path.len() <= LONGEST {
+        return one_line(&path).into_owned();
+    }
+    let (start, end) = (path.floor_char_boundary(END), path.ceil_char_boundary(path.len() - END));
+    format!("{}…{}", one_line(&path[..start]), one_line(&path[end..]))
 }
 
 fn one_line(text: &str) -> Cow<'_, str> {
@@ -180,7 +188,7 @@ fn ending_signals() -> impl Iterator<Item = i32> {
     } else {
         &[]
     };
-    let real_time = if cfg!(target_os = "linux") { 34..=64 } else { 1..=0 };
+    let real_time = if cfg!(target_os = "linux") { 34..65 } else { 0..0 };
     named.into_iter().chain(numbered.iter().copied()).chain(real_time)
 }
 
@@ -192,7 +200,7 @@ pub fn clean_up_on_signals() -> Outcome {
     last_resort::clean_up_on_abort().map_err(failed)?;
     let mut signals = Signals::new(ending_signals().filter(|signal| !is_ignored(*signal))).map_err(failed)?;
     let wait = move || {
-        for signal in &mut signals {
+        if let Some(signal) = signals.forever().next() {
             let _none_begins = (output::remove_unfinished(), phalanx_bench::scratch::remove_unfinished());
             let _ = signal_hook::low_level::emulate_default_handler(signal);
             // Those that it does not know end the process all the same, with the code that a shell would show.

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
@@ -38,15 +38,30 @@ pub struct Tree {
     pub keys: Arc<KeyFiles>,
     /// A file in the tree that holds a key or password which this command uses.
     pub key_inside: OnceLock<PathBuf>,
+    /// How many folders are open, with their mirrors.
+    pub open: Arc<AtomicUsize>,
 }
 
 /// A folder and its mirror, open.
 pub struct Handles {
     pub input: Arc<File>,
     pub output: Option<Arc<File>>,
+    /// How many there are.
+    count: Arc<AtomicUsize>,
+}
+
+impl Drop for Handles {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Handles {
+    fn new(tree: &Tree, input: File, output: Option<File>) -> Arc<Self> {
+        tree.open.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self { input: Arc::new(input), output: output.map(Arc::new), count: tree.open.clone() })
+    }
+
     /// The mirror.
     ///
     /// # Panics
@@ -113,7 +128,7 @@ impl Folder {
             }
             let made = make(&tree, &parent, &name).map_err(|e| Failure::at(path, e))?;
             output_id = Some(id(&made).map_err(at_output)?);
-            (output, output_parent) = (Some(Arc::new(made)), Some(parent));
+            (output, output_parent) = (Some(made), Some(parent));
         }
         let (parent, name) = match tree.remove.then(|| fs_path(&tree.input)).flatten() {
             Some((parent, name)) => (Some(parent), name),
@@ -122,7 +137,7 @@ impl Folder {
         Ok(Arc::new(Self {
             name,
             parent: Parent::Root { input: parent, output: output_parent },
-            handles: Mutex::new(Some(Arc::new(Handles { input: Arc::new(input.into()), output }))),
+            handles: Mutex::new(Some(Handles::new(&tree, input.into(), output))),
             input_id,
             output_id,
             links: Mutex::default(),
@@ -151,7 +166,7 @@ impl Folder {
         Ok(Arc::new(Self {
             name: name.to_owned(),
             parent: Parent::Folder(self.clone()),
-            handles: Mutex::new(Some(Arc::new(Handles { input: Arc::new(input), output: output.map(Arc::new) }))),
+            handles: Mutex::new(Some(Handles::new(&self.tree, input, output))),
             input_id,
             output_id,
             links: Mutex::default(),
@@ -232,24 +247,29 @@ impl Folder {
     }
 
     /// Both ends, opened again through a child's where they are closed.
-    pub fn reopen(&self, child: &Handles) -> Result<Arc<Handles>> {
-        let mut handles = lock(&self.handles);
-        if let Some(handles) = &*handles {
-            return Ok(handles.clone());
+    pub fn handles_above(&self, child: &Handles) -> Result<Arc<Handles>> {
+        if let Some(handles) = self.handles() {
+            return Ok(handles);
         }
-        let above = |end: &File, wanted| -> Result<Arc<File>> {
+        let above = |end: &File, wanted| -> Result<File> {
             let folder = fs::openat(end, "..", FOLDER, Mode::empty()).map_err(read_error)?;
             if id(&folder).map_err(read_error)? != wanted {
                 return Err(Error::Read(std::io::Error::other("the folder was moved meanwhile")));
             }
-            Ok(Arc::new(folder.into()))
+            Ok(folder.into())
         };
         let output = match (&child.output, self.output_id) {
             (Some(output), Some(id)) => Some(above(output, id)?),
             _ => None,
         };
-        let opened = Arc::new(Handles { input: above(&child.input, self.input_id)?, output });
-        Ok(handles.insert(opened).clone())
+        Ok(Handles::new(&self.tree, above(&child.input, self.input_id)?, output))
+    }
+
+    /// Opens both ends again through a child's, where they are closed: the work is near again.
+    pub fn reopen(&self, child: &Handles) -> Result<()> {
+        let handles = self.handles_above(child)?;
+        *lock(&self.handles) = Some(handles);
+        Ok(())
     }
 
     /// Makes the same link in the mirror, wherever it leads.
@@ -284,7 +304,7 @@ impl Folder {
         while !folder.durable.load(Ordering::Acquire) {
             match &folder.parent {
                 Parent::Folder(parent) => {
-                    let above = parent.reopen(&handles)?;
+                    let above = parent.handles_above(&handles)?;
                     sync_folder(above.output()).map_err(write_error)?;
                     folder.durable.store(true, Ordering::Release);
                     (folder, handles) = (&**parent, above);
@@ -342,7 +362,7 @@ impl Folder {
         let above;
         let parent: &File = match &self.parent {
             Parent::Folder(parent) => {
-                above = parent.reopen(handles).map_err(|e| e.to_string())?;
+                above = parent.handles_above(handles).map_err(|e| e.to_string())?;
                 &above.input
             }
             Parent::Root { input: Some(input), .. } => input,

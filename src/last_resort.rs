@@ -67,6 +67,7 @@ pub fn clean_up_on_abort() -> io::Result<()> {
         if TOLD.load(Ordering::Relaxed) {
             low_level::exit(1);
         }
+        let _ = low_level::emulate_default_handler(SIGABRT);
     };
     // SAFETY: the action only tries a lock, makes system calls, and reads an atomic: it neither waits nor allocates.
     #[expect(unsafe_code)]

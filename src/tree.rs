@@ -10,7 +10,7 @@ use crate::progress::{Meter, arrow, count};
 use crate::scan;
 use crate::tally::Tally;
 use crate::transfer::{Action, Transfer};
-use crate::walk::{Task, Walk, is_too_many};
+use crate::walk::{Held, Next, Task, Walk, is_too_many};
 use phalanx_core::input::Removal;
 use phalanx_core::output::{Committed, Output, Sync};
 use phalanx_core::{Error, Result};
@@ -43,16 +43,18 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
         made: transfer.made.clone(),
         keys: transfer.keys.clone(),
         key_inside: OnceLock::new(),
+        open: Arc::default(),
     });
     let root = Folder::root(tree.clone())?;
     transfer.prepare()?;
     let meter = Meter::tree(shown(input), transfer.verbosity);
     let scanned = root.handles().expect("the root has just been opened").input.clone();
+    let quarter = quarter_of_open_files();
     let crew = Crew {
         transfer,
         small: transfer.lanes.small(),
-        group_files: group_files(transfer.lanes.threads),
-        walk: Mutex::new(Walk::new(root)),
+        group_files: (quarter / transfer.lanes.threads).clamp(1, GROUP_FILES),
+        walk: Mutex::new(Walk::new(root, quarter)),
         tree,
         large: Mutex::new(()),
         meter,
@@ -75,14 +77,12 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
     Ok(tally)
 }
 
-/// As many files as a thread may keep open until they are synced together: each is open itself, and so are, at worst, a
-/// folder and its mirror.
-fn group_files(threads: usize) -> usize {
-    const OTHERS: u64 = 256;
-    const FILE: u64 = 4;
+/// A quarter of the files that may be open, less those for other purposes: as many outputs may wait to be synced together,
+/// and as many folders be open with their mirrors. The rest is for the work itself.
+fn quarter_of_open_files() -> usize {
+    const OTHERS: u64 = 48;
     let open = process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let each = open.saturating_sub(OTHERS) / (FILE * threads as u64);
-    GROUP_FILES.min(usize::try_from(each).unwrap_or(GROUP_FILES)).max(1)
+    usize::try_from(open.saturating_sub(OTHERS) / 4).unwrap_or(usize::MAX).max(4)
 }
 
 struct Crew<'a, A> {
@@ -105,14 +105,19 @@ impl<A: Action> Crew<'_, A> {
         loop {
             let next = || lock(&self.walk).next(|name| self.transfer.action.output_name(name));
             let task = match self.patiently(&mut group, next) {
-                Ok(Some(task)) => task,
-                Ok(None) => break,
+                Ok(Next::File(task)) => task,
+                Ok(Next::Pause) => {
+                    self.let_go(&mut group);
+                    continue;
+                }
+                Ok(Next::End) => break,
                 Err(e) => {
                     lock(&self.walk).skip(e);
                     continue;
                 }
             };
-            match self.file(&task, &mut group) {
+            let folder = task.folder.clone();
+            match self.file(task, &mut group) {
                 Ok(Some(written)) => {
                     bytes += written.origin.bytes;
                     group.push(written);
@@ -123,7 +128,7 @@ impl<A: Action> Crew<'_, A> {
                 }
                 Ok(None) => {}
                 Err(failure) => {
-                    task.folder.stays();
+                    folder.stays();
                     self.tree.tally.fail(&failure);
                 }
             }
@@ -131,34 +136,38 @@ impl<A: Action> Crew<'_, A> {
         self.commit(&mut group);
     }
 
-    /// Does something; where too many files are open, first closes those of this thread, and then waits a while for others.
-    fn patiently<T>(&self, group: &mut Vec<Written>, mut act: impl FnMut() -> Result<T>) -> Result<T> {
-        const WAITS: u32 = 500;
-        for _ in 0..WAITS {
+    /// Does something; where too many files are open, closes those that wait in this thread, and then waits for others.
+    fn patiently<T>(&self, group: &mut Vec<Written>, act: impl Fn() -> Result<T>) -> Result<T> {
+        const TIMES: u32 = 3000;
+        for _ in 0..TIMES {
             match act() {
-                Err(e) if is_too_many(&e) => {}
+                Err(e) if is_too_many(&e) => self.let_go(group),
                 done => return done,
-            }
-            if group.is_empty() {
-                thread::sleep(Duration::from_millis(20));
-            } else {
-                self.commit(group);
             }
         }
         act()
     }
 
+    /// Closes the files that wait in this thread, or else waits a while for others to do so.
+    fn let_go(&self, group: &mut Vec<Written>) {
+        if group.is_empty() {
+            thread::sleep(Duration::from_millis(10));
+        } else {
+            self.commit(group);
+        }
+    }
+
     /// Works on a file. Gives what is left to be done, if anything.
-    fn file(&self, task: &Task, group: &mut Vec<Written>) -> Outcome<Option<Written>> {
-        let Task { folder, handles, name, output_name } = task;
+    fn file(&self, task: Task, group: &mut Vec<Written>) -> Outcome<Option<Written>> {
+        let Task { folder, handles, name, output_name, held } = task;
         let (tree, action) = (&self.tree, &self.transfer.action);
-        let at_input = |e| Failure::at(&folder.path(name), e);
-        let at_output = |e| Failure::at(&folder.mirrored(output_name), e);
+        let at_input = |e| Failure::at(&folder.path(&name), e);
+        let at_output = |e| Failure::at(&folder.mirrored(&output_name), e);
         let begin = || -> Result<_> {
-            let input = Input::open_in(handles.input.clone(), name)?;
+            let input = Input::open_in(handles.input.clone(), &name)?;
             let Some(dir) = &handles.output else { return Ok((input, Target::Nothing)) };
             let existing = self.transfer.destination.existing(&tree.made);
-            let output = Output::create_in(dir.clone(), output_name, existing).map_err(as_write)?;
+            let output = Output::create_in(dir.clone(), &output_name, existing).map_err(as_write)?;
             Ok((input, Target::File(output, tree.sync)))
         };
         let (input, target) = self.patiently(group, begin).map_err(|e| match e {
@@ -166,6 +175,8 @@ impl<A: Action> Crew<'_, A> {
             e => at_input(e),
         })?;
         let done = if input.len().is_some_and(|len| len >= LARGE) {
+            // It takes a while: nobody is to wait for what this thread holds.
+            self.commit(group);
             let _alone = lock(&self.large);
             action.transfer(&self.transfer.lanes, &input, &target, &self.meter)
         } else {
@@ -175,15 +186,13 @@ impl<A: Action> Crew<'_, A> {
         let Target::File(output, _) = target else {
             tree.tally.succeed(bytes);
             self.meter.file_done();
-            action.checked(&folder.path(name), bytes)?;
+            action.checked(&folder.path(&name), bytes)?;
             return Ok(None);
         };
         output.carry(input.file(), tree.carry).map_err(at_output)?;
-        let deletes = input.stamp().is_some_and(|stamp| folder.deletes(stamp.id(), name));
+        let deletes = input.stamp().is_some_and(|stamp| folder.deletes(stamp.id(), &name));
         let removal = if deletes { input.removal() } else { None };
-        let (name, output_name) = (name.clone(), output_name.clone());
-        let (folder, handles) = (folder.clone(), handles.clone());
-        let origin = Origin { bytes, folder, handles, name, output_name, removal };
+        let origin = Origin { bytes, folder, handles, name, output_name, removal, _held: held };
         Ok(Some(Written { output, origin }))
     }
 
@@ -258,6 +267,7 @@ struct Origin {
     output_name: OsString,
     /// What deletes the input, if that is wished.
     removal: Option<Removal>,
+    _held: Held,
 }
 
 impl Origin {

@@ -8,10 +8,14 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::vec;
 
-/// As many folders, from the current one up, stay open.
+/// As many folders, from the current one up, stay open at most.
 const NEAR: usize = 32;
+/// Too many open files in this process, and on the system.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
 
 /// A file to work on.
 pub struct Task {
@@ -19,6 +23,24 @@ pub struct Task {
     pub handles: Arc<Handles>,
     pub name: OsString,
     pub output_name: OsString,
+    pub held: Held,
+}
+
+/// One more file is being worked on, or waits to be synced: its folders stay open.
+pub struct Held(Arc<AtomicUsize>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What comes next.
+pub enum Next {
+    File(Task),
+    /// First some of the files that are held must be done, since too many folders are open for them.
+    Pause,
+    End,
 }
 
 /// A folder, and what of it has not been met yet.
@@ -27,11 +49,15 @@ type Level = (Arc<Folder>, vec::IntoIter<(OsString, FileType)>);
 /// All files of a tree, one after another, folders within their folder.
 pub struct Walk {
     levels: Vec<Level>,
+    /// How many folders should be open at most.
+    most_open: usize,
+    held: Arc<AtomicUsize>,
 }
 
 impl Walk {
-    pub fn new(root: Arc<Folder>) -> Self {
-        let mut walk = Self { levels: Vec::new() };
+    /// Begins at the root. No more than `most_open` folders should be open, those of files in work included.
+    pub fn new(root: Arc<Folder>, most_open: usize) -> Self {
+        let mut walk = Self { levels: Vec::new(), most_open, held: Arc::default() };
         match entries(&root.handles().expect("the root has just been opened").input) {
             Ok(entries) => walk.levels.push((root, entries.into_iter())),
             Err(e) => fail(&root, OsStr::new(""), e),
@@ -39,13 +65,17 @@ impl Walk {
         walk
     }
 
-    /// The next file. What cannot be taken along is told and counted. An error says that too many files are open to go
-    /// on: nothing is lost by it.
-    pub fn next(&mut self, output_name: impl Fn(&OsStr) -> Option<OsString>) -> Result<Option<Task>> {
+    /// The next file. What cannot be taken along is told and counted. An error says that nothing more can be opened;
+    /// nothing is lost by it.
+    pub fn next(&mut self, output_name: impl Fn(&OsStr) -> Option<OsString>) -> Result<Next> {
         loop {
-            let Some((folder, entries)) = self.levels.last_mut() else { return Ok(None) };
+            let Some((folder, entries)) = self.levels.last_mut() else { return Ok(Next::End) };
+            let held = self.held.load(Ordering::Relaxed);
+            if held > 0 && folder.tree().open.load(Ordering::Relaxed) > self.most_open {
+                return Ok(Next::Pause);
+            }
             let Some((name, kind)) = entries.as_slice().first().cloned() else {
-                self.leave();
+                self.leave()?;
                 continue;
             };
             let Some(handles) = folder.handles() else {
@@ -58,7 +88,9 @@ impl Walk {
                 FileType::RegularFile if !output::is_temporary(&name) => match output_name(&name) {
                     Some(output_name) => {
                         self.pass(level);
-                        return Ok(Some(Task { folder, handles, name, output_name }));
+                        self.held.fetch_add(1, Ordering::Relaxed);
+                        let held = Held(self.held.clone());
+                        return Ok(Next::File(Task { folder, handles, name, output_name, held }));
                     }
                     None => {
                         folder.pass_over(&name);
@@ -99,28 +131,30 @@ impl Walk {
         let input = folder.open(handles, name)?;
         let entries = entries(&input)?;
         self.levels.push((folder.child(handles, name, input)?, entries.into_iter()));
-        if let Some(far) = self.levels.len().checked_sub(NEAR) {
+        if let Some(far) = self.levels.len().checked_sub(NEAR.min(self.most_open / 2).max(2)) {
             self.levels[far].0.park();
         }
         Ok(())
     }
 
     /// Goes up, where the folder above may have been closed.
-    fn leave(&mut self) {
-        let left = self.levels.pop();
-        if let (Some((child, _)), Some((folder, _))) = (left, self.levels.last())
+    fn leave(&mut self) -> Result<()> {
+        if let [.., (folder, _), (child, _)] = &*self.levels
             && let Some(handles) = child.handles()
             && let Err(e) = folder.reopen(&handles)
         {
+            if is_too_many(&e) {
+                return Err(e);
+            }
             fail(folder, OsStr::new(""), e);
         }
+        self.levels.pop();
+        Ok(())
     }
 }
 
 /// Whether there are too many open files, in this process or on the system.
 pub fn is_too_many(error: &Error) -> bool {
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
     match error {
         Error::Read(e) | Error::Write(e) => matches!(e.raw_os_error(), Some(ENFILE | EMFILE)),
         _ => false,

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Ended, Sandbox, has, painted};
+use common::{Ended, Sandbox, has, painted, skip, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
@@ -15,10 +15,6 @@ use std::time::{Duration, Instant};
 fn kill(child: &std::process::Child, signal: Signal) {
     // It may have ended already.
     let _ = kill_process(Pid::from_child(child), signal);
-}
-
-fn leftovers(s: &Sandbox) -> Vec<String> {
-    s.names().into_iter().filter(|name| name.starts_with(".phalanx-")).collect()
 }
 
 /// Runs the command again and again, each time stopped a bit later, over its whole length and beyond; `check` follows each.
@@ -48,7 +44,7 @@ fn killed_at_any_point_the_old_file_or_the_new_one_is_whole() {
         unfinished += u32::from(!done);
         assert!(s.read("f") == plain);
         s.run(&["verify", "f.phx", "-q"]).ok();
-        assert!(leftovers(&s).len() <= 1);
+        assert!(s.leftovers().len() <= 1);
     });
     assert!(unfinished > 20, "only {unfinished} were cut short");
     s.run(&["protect", "f", "-k", "k", "--force"]).ok();
@@ -59,7 +55,7 @@ fn killed_at_any_point_the_old_file_or_the_new_one_is_whole() {
         assert!(s.read("f.phx") == stored && s.read("g") == plain);
     });
     s.run(&["unprotect", "f.phx", "-o", "g", "--force"]).ok();
-    assert!(leftovers(&s).is_empty());
+    assert!(s.leftovers().is_empty());
 }
 
 #[test]
@@ -98,7 +94,7 @@ fn stopped_by_a_signal_nothing_is_left() {
     s.write("f", painted((3 << 20) + 5));
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
         stop_everywhere(&s, &["protect", "f", "-k", "k", "--force"], signal, 25, |_| {
-            assert!(leftovers(&s).is_empty(), "{signal:?}: {:?}", leftovers(&s));
+            assert!(s.leftovers().is_empty(), "{signal:?}: {:?}", s.leftovers());
             s.run(&["verify", "f.phx", "-q"]).ok();
         });
     }
@@ -111,7 +107,7 @@ fn a_run_that_waits_for_a_pipe_is_stopped_too() {
     let mut child = s.command(&["protect", "-", "-o", "f.phx", "-k", "k"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(&painted(3 << 20)).unwrap();
-    wait_for(|| leftovers(&s).len() == 1);
+    wait_for(|| s.leftovers().len() == 1);
     // Two runs at one target do not meet.
     assert!(s.run_with_input(b"x", &["protect", "-", "-o", "f.phx", "-k", "k"]).fails(4).contains("another run"));
     kill(&child, Signal::TERM);
@@ -136,20 +132,12 @@ fn an_ignored_signal_stays_ignored() {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(&painted(100_000)).unwrap();
-    wait_for(|| leftovers(&s).len() == 1);
+    wait_for(|| s.leftovers().len() == 1);
     kill(&child, Signal::HUP);
     sleep(Duration::from_millis(50));
     drop(stdin);
     assert!(child.wait().unwrap().success());
     s.run(&["verify", "f.phx"]).ok();
-}
-
-fn wait_for(condition: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < Duration::from_secs(20), "it never came");
-        sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]
@@ -238,9 +226,7 @@ fn small_disk(s: &Sandbox, kib: usize) -> Option<Mounted> {
             .status()
             .is_ok_and(|status| status.success());
     if !mounted {
-        let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|r| r == "tmpfs"), "PHALANX_REQUIRE names tmpfs, which cannot be mounted");
-        println!("skipped: no tmpfs");
+        skip("tmpfs");
         return None;
     }
     Some(Mounted(point))
@@ -306,9 +292,7 @@ fn what_may_not_be_read_or_written_is_an_error() {
         return;
     }
     if !rustix::process::getuid().is_root() {
-        let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|r| r == "root"), "PHALANX_REQUIRE names root, and this is not");
-        println!("skipped: no root to become another user from");
+        skip("root");
         return;
     }
     let s = Sandbox::new();
@@ -392,7 +376,7 @@ fn no_core_is_dumped_and_memory_is_locked() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     let mut child = s.command(&["protect", "-", "-o", "f.phx", "-k", "k"]).stdin(Stdio::piped()).spawn().unwrap();
-    wait_for(|| leftovers(&s).len() == 1);
+    wait_for(|| s.leftovers().len() == 1);
     let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");

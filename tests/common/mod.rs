@@ -5,6 +5,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 pub struct Sandbox {
     folder: tempfile::TempDir,
@@ -106,6 +108,47 @@ impl Ended {
     }
 }
 
+impl Sandbox {
+    /// The program under strace with these options, in the folder; `None`, said aloud, where there is no strace.
+    pub fn traced(&self, options: &[&str], args: &[&str]) -> Option<Command> {
+        if !has("strace") {
+            return None;
+        }
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-o", "/dev/null"]).args(options).arg(env!("CARGO_BIN_EXE_phalanx")).args(args);
+        command.current_dir(self.path("")).env("PHALANX_KEYRING", self.path("keyring")).env_remove("PHALANX_PASSWORD");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Some(command)
+    }
+
+    /// The name of the temporary file of a target.
+    pub fn temporary(target: &str) -> String {
+        let hash = phalanx_reference::sha3_256(target.as_bytes());
+        format!(".phalanx-{}.tmp", hash[..16].iter().map(|b| format!("{b:02x}")).collect::<String>())
+    }
+
+    /// What runs have left behind in the folder.
+    pub fn leftovers(&self) -> Vec<String> {
+        self.names().into_iter().filter(|name| name.starts_with(".phalanx-")).collect()
+    }
+}
+
+/// Waits until something is so.
+pub fn wait_for(condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < Duration::from_secs(60), "it never came");
+        sleep(Duration::from_millis(2));
+    }
+}
+
+/// Says that something is not here to test with; fails where PHALANX_REQUIRE names it.
+pub fn skip(what: &str) {
+    let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
+    assert!(!required.split([',', ' ']).any(|r| r == what), "PHALANX_REQUIRE names {what}, which is missing");
+    println!("skipped: no {what}");
+}
+
 /// Byte i is i mod 251.
 pub fn painted(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
@@ -117,9 +160,7 @@ pub fn has(program: &str) -> bool {
         std::env::split_paths(&path).any(|folder: PathBuf| Path::new(&folder).join(program).is_file())
     });
     if !found {
-        let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
-        assert!(!required.split([',', ' ']).any(|r| r == program), "PHALANX_REQUIRE names {program}, which is missing");
-        println!("skipped: no {program}");
+        skip(program);
     }
     found
 }

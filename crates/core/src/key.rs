@@ -33,6 +33,11 @@ impl SecretKey {
         &self.0
     }
 
+    /// Whether both are the same.
+    pub fn matches(&self, other: &Self) -> bool {
+        subtle::ConstantTimeEq::ct_eq(&self.0[..], &other.0[..]).into()
+    }
+
     /// The key's public name in slots and messages.
     pub fn id(&self) -> KeyId {
         let mut id = [0; 16];

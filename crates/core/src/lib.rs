@@ -24,6 +24,7 @@ mod gcm;
 pub mod header;
 pub mod input;
 pub mod key;
+pub mod key_text;
 pub mod keyring;
 pub mod layout;
 pub mod message;

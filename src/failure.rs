@@ -34,6 +34,7 @@ impl Code {
         match error.class() {
             Class::NotAuthentic => Code::NotAuthentic,
             Class::InputOutput => Code::InputOutput,
+            Class::Argument => Code::Usage,
             Class::Other => Code::Other,
         }
     }
@@ -91,7 +92,8 @@ impl Failure {
 /// An error that no path belongs to.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::new(Code::of(&error), error.to_string())
+        let hint = if let Error::NoSuchKey(_) = error { " (phalanx key list shows them)" } else { "" };
+        Self::new(Code::of(&error), format!("{error}{hint}"))
     }
 }
 

@@ -29,6 +29,7 @@ pub mod keyring;
 pub mod layout;
 pub mod message;
 pub mod output;
+pub mod private;
 pub mod salvage;
 mod share;
 pub mod slot;

@@ -13,6 +13,7 @@ mod hardening;
 mod inspect;
 mod kept;
 mod key;
+mod key_copies;
 mod lanes;
 mod manual;
 mod paths;

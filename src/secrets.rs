@@ -39,13 +39,13 @@ pub fn keyring() -> Outcome<Keyring> {
 }
 
 /// A key of exactly 32 raw bytes.
-pub fn read_key_file(path: &Path) -> Outcome<SecretKey> {
+fn read_key_file(path: &Path) -> Outcome<SecretKey> {
     let key = open_private(path).and_then(|mut file| keyring::read_key(&mut file)).map_err(|e| Failure::at(path, e))?;
     key.ok_or_else(|| damaged(path, "a key file has exactly 32 raw bytes"))
 }
 
 /// A file that does not hold what it should.
-fn damaged(path: &Path, why: &str) -> Failure {
+pub fn damaged(path: &Path, why: &str) -> Failure {
     Failure::new(Code::InputOutput, format!("{}: {why}", shown(path)))
 }
 
@@ -62,7 +62,7 @@ pub fn read_aes_key_file(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
 }
 
 /// Opens what holds a secret: a file, or a pipe such as a shell's `<(…)`, or standard input.
-fn open(path: &Path) -> Result<File> {
+pub fn open(path: &Path) -> Result<File> {
     if is_dash(path) { paths::stdin() } else { File::open(path) }.map_err(Error::Read)
 }
 
@@ -119,7 +119,7 @@ impl Recipients {
 
 /// The password that new files get: from a file, or, where one is asked for, from the variable or a prompt. Where the
 /// variable is set for nothing, a line says so, and `why`.
-fn password_for_new(file: Option<&Path>, asked: bool, why: &str) -> Outcome<Option<Password>> {
+pub fn password_for_new(file: Option<&Path>, asked: bool, why: &str) -> Outcome<Option<Password>> {
     if let Some(file) = file {
         return refuse_empty(read_password_file(file)?, shown(file)).map(Some);
     }

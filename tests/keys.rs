@@ -4,9 +4,17 @@ mod common;
 
 use common::{Ended, Sandbox, has};
 use std::fs::{self, Permissions};
+use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
+
+/// The key 00 01 … 1f, as `docs/design.md` has it.
+const TEXT: &str = "phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5DY-PWQAM-QBYAQ";
+
+fn key() -> [u8; 32] {
+    std::array::from_fn(|i| i as u8)
+}
 
 fn set_mode(s: &Sandbox, name: &str, mode: u32) {
     fs::set_permissions(s.path(name), Permissions::from_mode(mode)).unwrap();
@@ -214,6 +222,217 @@ fn a_password_in_the_environment_is_used_or_a_line_says_that_it_is_not() {
     let ended = s.run_with_password("p", &["verify", "f.phx", "-k", "work"]);
     assert_eq!(ended.error(), "");
     ended.ok();
+}
+
+#[test]
+fn deleting_a_key_looks_before_it_asks() {
+    let s = protected();
+    for args in [&["key", "rm", "gone"][..], &["key", "rm", "gone", "--force"]] {
+        assert!(s.run(args).fails(4).contains("no key named gone in the keyring"));
+    }
+    assert!(s.run(&["key", "rm", "work"]).fails(2).contains("--force"));
+    assert!(s.run_with_input(b"y\n", &["key", "rm", "work"]).fails(2).contains("--force"));
+    assert!(s.exists("keyring/work.key"));
+    if has("script") {
+        assert!(!at_terminal(&s, "key rm gone", "y\n").1.contains("[y/N]"));
+        let (code, shown) = at_terminal(&s, "key rm work", "n\n");
+        assert!(code == 2 && shown.contains("[y/N]") && s.exists("keyring/work.key"), "{code}: {shown}");
+        let (code, shown) = at_terminal(&s, "key rm work", "y\n");
+        assert!(code == 0 && !s.exists("keyring/work.key"), "{code}: {shown}");
+        s.run(&["key", "new", "work"]).ok();
+    }
+    s.run(&["key", "rm", "work", "--force"]).ok();
+    assert!(!s.exists("keyring/work.key"));
+}
+
+/// Runs the command at a terminal of its own, by the program script of util-linux.
+fn at_terminal(s: &Sandbox, args: &str, typed: &str) -> (i32, String) {
+    let line = format!("{} {args}", env!("CARGO_BIN_EXE_phalanx"));
+    let mut child = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(s.path(""))
+        .env("PHALANX_KEYRING", s.path("keyring"))
+        .env_remove("PHALANX_PASSWORD")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(typed.as_bytes()).unwrap();
+    let mut shown = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut shown).unwrap();
+    let code = child.wait().unwrap().code().unwrap();
+    drop(stdin);
+    (code, shown)
+}
+
+#[test]
+fn export_overwrites_where_it_is_told_to() {
+    let s = protected();
+    s.write("copy", "something else");
+    let line = s.run(&["key", "export", "work", "-o", "copy"]).fails(4);
+    assert!(line.contains("exists already"), "{line}");
+    assert_eq!(s.read("copy"), b"something else");
+    s.run(&["key", "export", "work", "-o", "copy", "--force"]).ok();
+    assert_eq!(s.read("copy"), s.read("keyring/work.key"));
+    assert_eq!(fs::metadata(s.path("copy")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(s.run(&["key", "export", "work", "-o", "-"]).ok(), s.read("keyring/work.key"));
+    assert!(!s.exists("-"));
+    s.run(&["key", "export", "work", "--password", "-o", "other"]).fails(2);
+    s.run(&["key", "export", "gone", "-o", "other"]).fails(4);
+    assert!(!s.exists("other"));
+    if has("script") {
+        assert_eq!(at_terminal(&s, "key export work", "").0, 2);
+        let (code, shown) = at_terminal(&s, "key export work --text", "");
+        assert!(code == 0 && shown.contains("phalanx-key-1-"), "{code}: {shown}");
+    }
+}
+
+#[test]
+fn a_key_goes_through_text_and_back() {
+    let s = Sandbox::new();
+    s.secret("raw", key());
+    s.run(&["key", "import", "k", "raw"]).ok();
+    assert_eq!(s.run(&["key", "export", "k", "--text"]).text(), format!("{TEXT}\n"));
+    s.run(&["key", "export", "k", "--text", "-o", "text"]).ok();
+    assert_eq!(s.read("text"), format!("{TEXT}\n").as_bytes());
+    assert_eq!(fs::metadata(s.path("text")).unwrap().permissions().mode() & 0o777, 0o600);
+    s.run(&["key", "import", "from-file", "text"]).ok();
+    let typed = [
+        ("plain", TEXT.to_owned()),
+        ("lower", TEXT.to_lowercase() + "\r\n"),
+        ("bare", TEXT.replace('-', "")),
+        ("spaces", format!("\n {} \n", TEXT.replace('-', " "))),
+        ("digits", TEXT[..14].to_owned() + &TEXT[14..].replace('O', "0").replace('I', "1").replace('B', "8")),
+    ];
+    for (name, text) in &typed {
+        s.run_with_input(text.as_bytes(), &["key", "import", name, "-"]).ok();
+    }
+    for name in typed.iter().map(|(name, _)| *name).chain(["from-file"]) {
+        assert_eq!(s.read(&format!("keyring/{name}.key")), key(), "{name}");
+    }
+
+    let mut exchanged = TEXT.as_bytes().to_vec();
+    exchanged.swap(18, 20);
+    let wrong = [
+        (
+            TEXT.replace("AAAQE", "AAAQF").into_bytes(),
+            "a character of the key's text is wrong: the checksum does not fit",
+        ),
+        (exchanged, "the checksum does not fit"),
+        (TEXT[..TEXT.len() - 1].into(), "has 59 characters"),
+        (TEXT.replace("AAAQE", "AAA9E").into_bytes(), "none of A to Z and 2 to 7"),
+        (TEXT.replace("key-1", "key-2").into_bytes(), "neither 32 raw bytes nor one key's text"),
+        (TEXT.repeat(100).into_bytes(), "too long"),
+        (b"".to_vec(), "neither"),
+    ];
+    for (text, why) in wrong {
+        let line = s.run_with_input(&text, &["key", "import", "wrong", "-"]).fails(4);
+        assert!(line.contains(why) && !line.contains("AYEAU"), "{line}");
+    }
+    assert!(!s.exists("keyring/wrong.key"));
+    s.run(&["key", "import", "k", "text"]).fails(4);
+    s.write("shared", TEXT);
+    set_mode(&s, "shared", 0o644);
+    assert!(s.run(&["key", "import", "shared", "shared"]).error().contains("other users may have read this key"));
+}
+
+#[test]
+fn all_keys_go_to_one_file_and_back() {
+    let s = Sandbox::new();
+    assert!(s.run(&["key", "export", "--all", "-o", "backup"]).fails(4).contains("no key"));
+    for name in ["b", "a", "c@lab.example"] {
+        s.run(&["key", "new", name]).ok();
+    }
+    let keys = || ["a", "b", "c@lab.example"].map(|name| s.read(&format!("keyring/{name}.key")));
+    let before = keys();
+    s.run(&["key", "export", "--all", "-o", "backup"]).ok();
+    assert_eq!(fs::metadata(s.path("backup")).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = String::from_utf8(s.read("backup")).unwrap();
+    assert_eq!(s.run(&["key", "export", "--all"]).text(), text);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() == 3 && lines[0].starts_with("a  phalanx-key-1-"), "{}", lines.len());
+    s.run(&["key", "export", "--all", "-o", "backup"]).fails(4);
+
+    // All are there: nothing is to be done. One is missing: it comes back.
+    assert_eq!(s.run(&["key", "import", "--all", "backup"]).text(), "");
+    s.run(&["key", "rm", "b", "--force"]).ok();
+    assert!(s.run(&["key", "import", "--all", "backup"]).text().ends_with("  b\n"));
+    assert_eq!(keys(), before);
+
+    // Another key of that name stays, and the others come all the same.
+    for name in ["a", "b"] {
+        s.run(&["key", "rm", name, "--force"]).ok();
+    }
+    s.run(&["key", "new", "a"]).ok();
+    let other = s.read("keyring/a.key");
+    assert!(s.run(&["key", "import", "--all", "backup"]).fails(4).contains("another key is named a already"));
+    assert_eq!(s.read("keyring/a.key"), other);
+    assert_eq!(keys()[1..], before[1..]);
+
+    // A file with a bad line is not what it was: nothing of it is taken.
+    fs::remove_dir_all(s.path("keyring")).unwrap();
+    let (name, key_text) = lines[1].split_once("  ").unwrap();
+    for (bad, why) in [
+        (format!("{}\n{name} {}x\n", lines[0], key_text), "line 2: the key's text has 61 characters"),
+        (format!("{}\n\n{key_text}\n", lines[0]), "line 3: it does not begin with a key's name"),
+        (format!("{}\nname\n", lines[0]), "line 2: not a key's text"),
+        (format!("{}\n../x {key_text}\n", lines[0]), "line 2: it does not begin with a key's name"),
+        ("\n".to_owned(), "it holds no key"),
+    ] {
+        let line = s.run_with_input(bad.as_bytes(), &["key", "import", "--all", "-"]).fails(4);
+        assert!(line.contains(why) && !line.contains(&key_text[14..19]), "{line}");
+        assert!(!s.exists("keyring"));
+    }
+    s.run(&["key", "import", "--all"]).fails(2);
+    s.run(&["key", "import", "--all", "name", "backup"]).fails(2);
+    s.run(&["key", "import", "name", "backup"]).fails(4);
+
+    // A key that cannot be read fails the whole copy.
+    s.run(&["key", "import", "--all", "backup"]).ok();
+    set_mode(&s, "keyring/b.key", 0o644);
+    assert!(s.run(&["key", "export", "--all", "-o", "half"]).fails(4).contains("the key b is refused"));
+    assert!(!s.exists("half"));
+}
+
+#[test]
+fn the_file_of_all_keys_may_be_protected_by_a_password() {
+    let s = Sandbox::new();
+    for name in ["a", "b"] {
+        s.run(&["key", "new", name]).ok();
+    }
+    let text = s.run(&["key", "export", "--all"]).ok();
+    s.secret("password", "correct horse\n");
+    s.run(&["key", "export", "--all", "--password-file", "password", "-o", "file.phx"]).ok();
+    s.run_with_password("correct horse", &["key", "export", "--all", "--password", "-o", "variable.phx"]).ok();
+    let piped = s.run(&["key", "export", "--all", "--password-file", "password"]).ok();
+    s.write("piped.phx", piped);
+    for name in ["file.phx", "variable.phx", "piped.phx"] {
+        // An ordinary protected file.
+        let back = s.run(&["unprotect", name, "--password-file", "password", "-o", "-"]).ok();
+        assert!(back == text && s.read(name).starts_with(b"PHALANX"));
+        fs::rename(s.path("keyring"), s.path(&format!("old-{name}"))).unwrap();
+        s.run(&["key", "import", "--all", name]).fails(3);
+        s.run_with_password("wrong", &["key", "import", "--all", name]).fails(3);
+        assert!(!s.exists("keyring"));
+        if name == "variable.phx" {
+            s.run_with_password("correct horse", &["key", "import", "--all", name]).ok();
+        } else {
+            s.run(&["key", "import", "--all", name, "--password-file", "password"]).ok();
+        }
+        assert_eq!(s.run(&["key", "export", "--all"]).ok(), text);
+    }
+    let mut damaged = s.read("file.phx");
+    *damaged.last_mut().unwrap() ^= 1;
+    s.run_with_input(&damaged, &["key", "import", "--all", "-", "--password-file", "password"]).fails(3);
+
+    // A password that is set and not used is told of.
+    let ended = s.run_with_password("p", &["key", "export", "--all", "-o", "plain"]);
+    assert!(ended.error().contains("warning: PHALANX_PASSWORD is set but not used"), "{}", ended.error());
+    ended.ok();
+    assert_eq!(s.read("plain"), text);
+    s.run_with_password("", &["key", "export", "--all", "--password", "-o", "empty"]).fails(2);
+    assert!(!s.exists("empty"));
 }
 
 #[test]

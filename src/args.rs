@@ -1,6 +1,7 @@
 //! The command line: its definition, from which help, man pages and completions are made too.
 //! Each command's arguments are then validated into a type of its own.
 
+use crate::argv;
 use crate::failure::{Failure, Outcome};
 use crate::paths::{self, Destination};
 use clap::error::ErrorKind;
@@ -436,6 +437,7 @@ impl DestinationArgs {
 
 /// Parses the command line. Help and version are printed here; what is wrong becomes one line.
 pub fn parse() -> Outcome<Cli> {
+    argv::refuse_secrets(std::env::args_os().skip(1))?;
     Cli::try_parse().map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::usage("no command given: see phalanx --help"),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod argv;
 mod auto;
 mod bench;
 mod calibrate;

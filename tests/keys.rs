@@ -225,6 +225,38 @@ fn a_password_in_the_environment_is_used_or_a_line_says_that_it_is_not() {
 }
 
 #[test]
+fn a_password_among_the_arguments_is_refused_and_not_repeated() {
+    let s = protected();
+    for args in [
+        &["protect", "--password", "hunter2"][..],
+        &["protect", "--password", "hunter2", "f"],
+        &["protect", "f", "-k", "work", "-p", "hunter2", "-o", "g"],
+        &["protect", "-fp", "hunter2", "f"],
+        &["protect", "--password=hunter2", "f"],
+        &["protect", "-phunter2", "f"],
+        &["unprotect", "--password", "hunter2", "f.phx"],
+        &["unprotect", "--password=hunter2", "f.phx"],
+        &["verify", "--password=hunter2", "f.phx"],
+        &["key", "export", "--all", "--password", "hunter2"],
+        &["key", "export", "--all", "--password=hunter2"],
+        &["--password=hunter2"],
+    ] {
+        let line = s.run(args).fails(2);
+        assert!(line.contains("a password does not belong in arguments"), "{args:?}: {line}");
+        assert!(!line.contains("hunter"), "{line}");
+    }
+    assert_eq!(s.names(), ["f", "f.phx"]);
+    // A path that exists is a path.
+    s.write("hunter2", "x");
+    s.run_with_password("p", &["protect", "--password", "hunter2"]).ok();
+    // The same goes for keys.
+    for args in [&["key", "import", TEXT][..], &["key", "import", "k", TEXT], &["key", "new", TEXT]] {
+        let line = s.run(args).fails(2);
+        assert!(line.contains("a key's text does not belong in arguments") && !line.contains("AAAQE"), "{line}");
+    }
+}
+
+#[test]
 fn deleting_a_key_looks_before_it_asks() {
     let s = protected();
     for args in [&["key", "rm", "gone"][..], &["key", "rm", "gone", "--force"]] {

@@ -1,6 +1,7 @@
 //! The command line: its definition, from which help, man pages and completions are made too.
 //! Each command's arguments are then validated into a type of its own.
 
+use crate::argv;
 use crate::failure::{Failure, Outcome};
 use crate::paths::{self, Destination, End, Outputs};
 use crate::progress::is_terminal;
@@ -264,26 +265,52 @@ pub enum Key {
         /// Its name
         name: String,
     },
-    /// Take a key of 32 raw bytes into the keyring
+    /// Take a key into the keyring: 32 raw bytes, or a line of text
+    #[command(allow_missing_positional = true)]
     Import {
         /// The name to give it
-        name: String,
+        #[arg(required_unless_present = "all")]
+        name: Option<String>,
         /// The file; - is standard input
         file: PathBuf,
+        /// Take all keys of a file that key export --all wrote
+        #[arg(long, conflicts_with = "name")]
+        all: bool,
+        /// Read that file's password from a file, less one newline at its end
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
     },
-    /// Write a key's 32 raw bytes to standard output, or to a file that only you can read
+    /// Copy a key, or all, to standard output or to a file that only you can read
+    ///
+    /// A key is 32 raw bytes, unless --text is given; all keys are text.
     Export {
         /// Its name
-        name: String,
-        /// A new file
+        #[arg(required_unless_present = "all")]
+        name: Option<String>,
+        /// Write one line of text, to print or to copy by hand
+        #[arg(long)]
+        text: bool,
+        /// Write all keys to one file, as lines of name and text
+        #[arg(long, conflicts_with_all = ["name", "text"])]
+        all: bool,
+        /// The file to write; - is standard output
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// Overwrite an existing file
+        #[arg(short, long)]
+        force: bool,
+        /// Protect all keys by a password, as a Phalanx file: name it FILE.phx
+        #[arg(short, long, conflicts_with = "password_file")]
+        password: bool,
+        /// Protect all keys by the password in a file, less one newline at its end
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
     },
     /// Delete a key: files that only it opens are then lost
     Rm {
         /// Its name
         name: String,
-        /// Do not ask
+        /// Do not ask. Needed where no terminal is there to ask at
         #[arg(short, long)]
         force: bool,
     },
@@ -432,6 +459,7 @@ impl DestinationArgs {
 
 /// Parses the command line. Help and version are printed here; what is wrong becomes one line.
 pub fn parse() -> Outcome<Cli> {
+    argv::refuse_secrets(std::env::args_os().skip(1))?;
     Cli::try_parse().map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::usage("no command given: see phalanx --help"),

@@ -37,6 +37,7 @@ impl Code {
         match error.class() {
             Class::NotAuthentic => Code::NotAuthentic,
             Class::InputOutput => Code::InputOutput,
+            Class::Argument => Code::Usage,
             Class::Other => Code::Other,
         }
     }
@@ -105,6 +106,7 @@ fn sentence(error: &Error) -> String {
         Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
         Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
         Error::Truncated(_) | Error::Extended(_) => format!("{error} (unprotect --salvage saves what is there)"),
+        Error::NoSuchKey(_) => format!("{error} (phalanx key list shows them)"),
         _ => error.to_string(),
     }
 }

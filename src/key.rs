@@ -2,75 +2,98 @@
 
 use crate::args::{Key, Verbosity};
 use crate::failure::{self, Code, Failure, Outcome, say};
+use crate::key_copies::{self, KeyCopy};
+use crate::paths;
 use crate::secrets;
-use crate::stdio;
 use phalanx_core::Error;
 use phalanx_core::key::SecretKey;
-use phalanx_core::output::{Existing, Output};
+use phalanx_core::keyring::Keyring;
 use std::io::{self, IsTerminal, Write};
 
 pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
     let keyring = secrets::keyring()?;
     match command {
-        Key::New { name } => {
-            let key = SecretKey::random()?;
-            keyring.store(&name, &key).map_err(|e| taken(e, &name))?;
-            announce(&name, &key, verbosity)?;
-        }
-        Key::List => {
-            failure::each(&keyring.names()?, |name| say(format!("{}  {name}", keyring.load(name)?.id())))?;
-        }
+        Key::New { name } => store(&keyring, &name, &SecretKey::random()?, verbosity),
+        Key::List => failure::each(&keyring.names()?, |name| say(format!("{}  {name}", keyring.load(name)?.id()))),
         Key::Show { name } => {
             let key = keyring.load(&name)?;
-            say(format!("{}  {name}  {}", key.id(), keyring.dir().join(format!("{name}.key")).display()))?;
+            say(format!("{}  {name}  {}", key.id(), keyring.path(&name)?.display()))
         }
-        Key::Import { name, file } => {
-            let key = secrets::read_key_file(&file)?;
-            keyring.store(&name, &key).map_err(|e| taken(e, &name))?;
-            announce(&name, &key, verbosity)?;
+        Key::Import { name: Some(name), file, password_file, .. } => {
+            without_all(password_file.is_some())?;
+            store(&keyring, &name, &key_copies::read(&file)?, verbosity)
         }
-        Key::Export { name, output } => {
+        Key::Import { name: None, file, password_file, .. } => {
+            paths::one_stdin([&file].into_iter().chain(&password_file))?;
+            import_all(&keyring, &key_copies::read_all(&file, password_file, verbosity)?, verbosity)
+        }
+        Key::Export { name: Some(name), text, output, force, password, password_file, .. } => {
+            without_all(password || password_file.is_some())?;
             let key = keyring.load(&name)?;
-            match output {
-                Some(path) => {
-                    let at_path = |e| Failure::at(&path, e);
-                    let output = Output::create(&path, Existing::Keep).map_err(at_path)?;
-                    output.file().write_all(key.expose()).map_err(|e| at_path(Error::Write(e)))?;
-                    output.commit(Existing::Keep, true).map_err(at_path)?;
-                }
-                None if io::stdout().is_terminal() => {
-                    return Err(Failure::usage("a key's raw bytes are not for a terminal: name an --output"));
-                }
-                None => {
-                    let mut stdout = stdio::output().map_err(Error::Write)?;
-                    stdout.write_all(key.expose()).map_err(Error::Write)?;
-                }
+            let copy = KeyCopy::begin(output, force, text)?;
+            if text { copy.finish(&key_copies::line(&key)) } else { copy.finish(key.expose()) }
+        }
+        Key::Export { name: None, output, force, password, password_file, .. } => {
+            let is_text = !password && password_file.is_none();
+            let list = key_copies::list(&keyring)?;
+            let copy = KeyCopy::begin(output, force, is_text)?;
+            let why = "since --password is not given";
+            match secrets::password_for_new(password_file.as_deref(), password, why)? {
+                Some(password) => copy.finish(&key_copies::protect(&list, &password, verbosity)?),
+                None => copy.finish(&list),
             }
         }
-        Key::Rm { name, force } => {
-            if !force && io::stdin().is_terminal() && !confirmed(&name)? {
-                return Err(Failure::usage("nothing was deleted"));
-            }
-            keyring.remove(&name)?;
-        }
+        Key::Rm { name, force } => remove(&keyring, name, force),
+    }
+}
+
+/// One key is never protected by a password.
+fn without_all(has_password: bool) -> Outcome {
+    if has_password {
+        return Err(Failure::usage("--password and --password-file go with --all only"));
     }
     Ok(())
 }
 
-fn announce(name: &str, key: &SecretKey, verbosity: Verbosity) -> Outcome {
+/// Takes a new key, and shows its id.
+fn store(keyring: &Keyring, name: &str, key: &SecretKey, verbosity: Verbosity) -> Outcome {
+    keyring.store(name, key).map_err(|error| match error {
+        Error::Exists => taken(format!("a key named {name} exists already: keys are never overwritten")),
+        error => error.into(),
+    })?;
     if verbosity.quiet {
         return Ok(());
     }
     say(format!("{}  {name}", key.id()))
 }
 
-fn taken(error: Error, name: &str) -> Failure {
-    match error {
-        Error::Exists => {
-            Failure::new(Code::InputOutput, format!("a key named {name} exists already: keys are never overwritten"))
-        }
-        error => error.into(),
+fn taken(line: String) -> Failure {
+    Failure::new(Code::InputOutput, line)
+}
+
+/// Takes those keys that are not there yet.
+fn import_all(keyring: &Keyring, keys: &[(String, SecretKey)], verbosity: Verbosity) -> Outcome {
+    failure::each(keys, |(name, key)| match keyring.load(name) {
+        Ok(there) if there.matches(key) => Ok(()),
+        Ok(_) => Err(taken(format!("another key is named {name} already, and stays: this one was not imported"))),
+        Err(Error::NoSuchKey(_)) => store(keyring, name, key, verbosity),
+        Err(error) => Err(error.into()),
+    })
+}
+
+fn remove(keyring: &Keyring, name: String, force: bool) -> Outcome {
+    if !keyring.has(&name)? {
+        return Err(Error::NoSuchKey(name).into());
     }
+    if !force {
+        if !io::stdin().is_terminal() {
+            return Err(Failure::usage("deleting a key needs --force where there is no terminal to ask at"));
+        }
+        if !confirmed(&name)? {
+            return Err(Failure::usage("nothing was deleted"));
+        }
+    }
+    Ok(keyring.remove(&name)?)
 }
 
 fn confirmed(name: &str) -> Outcome<bool> {

@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod args;
+mod argv;
 mod auto;
 mod bench;
 mod calibrate;
@@ -15,6 +16,7 @@ mod hardening;
 mod inspect;
 mod kept;
 mod key;
+mod key_copies;
 mod key_files;
 mod lanes;
 mod last_resort;

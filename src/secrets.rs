@@ -1,7 +1,7 @@
 //! Where keys and passwords come from. They never stand in arguments, and never in messages.
 
 use crate::args::{KeyArgs, ProtectKeys};
-use crate::failure::{Failure, Outcome, complain, shown};
+use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::paths::is_dash;
 use crate::stdio;
 use etcetera::BaseStrategy;
@@ -9,14 +9,15 @@ use phalanx_core::access::{KdfLimit, KeySource, Opener, Recipient};
 use phalanx_core::header::read_full;
 use phalanx_core::key::{KeyId, Password, SecretKey};
 use phalanx_core::keyring::{self, Keyring};
-use phalanx_core::{Error, Result};
+use phalanx_core::{Error, Result, private};
+use std::collections::BTreeSet;
 use std::env;
 use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use zeroize::Zeroizing;
 
 const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
@@ -39,26 +40,41 @@ pub fn keyring() -> Outcome<Keyring> {
 }
 
 /// A key of exactly 32 raw bytes.
-pub fn read_key_file(path: &Path) -> Outcome<SecretKey> {
-    let key = open(path).and_then(|mut file| keyring::read_key(&mut file)).map_err(|e| Failure::at(path, e))?;
-    key.ok_or_else(|| Failure::usage(format!("{}: a key has exactly 32 raw bytes", shown(path))))
+fn read_key_file(path: &Path) -> Outcome<SecretKey> {
+    let key = open_private(path).and_then(|mut file| keyring::read_key(&mut file)).map_err(|e| Failure::at(path, e))?;
+    key.ok_or_else(|| damaged(path, "a key file has exactly 32 raw bytes"))
+}
+
+/// A file that does not hold what it should.
+pub fn damaged(path: &Path, why: &str) -> Failure {
+    Failure::new(Code::InputOutput, format!("{}: {why}", shown(path)))
 }
 
 /// An AES key of 16, 24 or 32 raw bytes, as the layouts of papers take it.
 pub fn read_aes_key_file(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
     let at_path = |e| Failure::at(path, e);
     let mut key = Zeroizing::new(vec![0; 33]);
-    let len = read_full(&mut open(path).map_err(at_path)?, &mut key).map_err(at_path)?;
+    let len = read_full(&mut open_private(path).map_err(at_path)?, &mut key).map_err(at_path)?;
     key.truncate(len);
     if !matches!(len, 16 | 24 | 32) {
-        return Err(Failure::usage(format!("{}: an AES key has exactly 16, 24 or 32 raw bytes", shown(path))));
+        return Err(damaged(path, "an AES key has exactly 16, 24 or 32 raw bytes"));
     }
     Ok(key)
 }
 
 /// Opens what holds a secret: a file, or a pipe such as a shell's `<(…)`, or standard input.
-fn open(path: &Path) -> Result<File> {
+pub fn open(path: &Path) -> Result<File> {
     if is_dash(path) { stdio::input() } else { File::open(path) }.map_err(Error::Read)
+}
+
+/// The same, but a file that is open to others, or not the user's, is refused. A pipe has no permissions that count.
+fn open_private(path: &Path) -> Result<File> {
+    let file = open(path)?;
+    let meta = file.metadata().map_err(Error::Read)?;
+    if meta.is_file() && !is_dash(path) {
+        private::check_file("it", &meta, path)?;
+    }
+    Ok(file)
 }
 
 /// The recipients of new files.
@@ -91,17 +107,30 @@ impl Recipients {
         let mut keys = named_keys(args)?;
         keys.sort_by_key(SecretKey::id);
         keys.dedup_by_key(|key| key.id());
-        let password = match &args.password_file {
-            Some(file) => Some(refuse_empty(read_password_file(file)?, file.display())?),
-            None if self.keys.password || keys.is_empty() => Some(new_password()?),
-            None => None,
-        };
+        let asked = self.keys.password || keys.is_empty();
+        let password =
+            password_for_new(args.password_file.as_deref(), asked, "since a key was given (--password adds it)")?;
         let mut recipients: Vec<_> = keys.iter().map(Recipient::key).collect();
         if let Some(password) = password {
             recipients.push(Recipient::password(&password)?);
         }
         Ok(recipients)
     }
+}
+
+/// The password that new files get: from a file, or, where one is asked for, from the variable or a prompt. Where the
+/// variable is set for nothing, a line says so, and `why`.
+pub fn password_for_new(file: Option<&Path>, asked: bool, why: &str) -> Outcome<Option<Password>> {
+    if let Some(file) = file {
+        return refuse_empty(read_password_file(file)?, shown(file)).map(Some);
+    }
+    if asked {
+        return new_password().map(Some);
+    }
+    if password_variable().is_some_and(|password| !password.is_empty()) {
+        complain(format!("warning: {PASSWORD_VARIABLE} is set but not used, {why}"));
+    }
+    Ok(None)
 }
 
 /// The keys at hand for opening.
@@ -114,6 +143,8 @@ pub struct AtHand {
     /// Whether the variable, or the user, may be asked for a password.
     ask: bool,
     password: OnceLock<Option<Password>>,
+    /// Keys of the keyring that were refused, in words.
+    refused: Mutex<BTreeSet<String>>,
 }
 
 /// What opens files with the keys at hand.
@@ -126,6 +157,7 @@ pub fn opener(args: &KeyArgs) -> Outcome<Opener<AtHand>> {
         given_password: args.password_file.as_deref().map(read_password_file).transpose()?,
         given,
         password: OnceLock::new(),
+        refused: Mutex::default(),
     };
     Ok(Opener::new(at_hand, KdfLimit::default()))
 }
@@ -135,9 +167,17 @@ impl KeySource for AtHand {
         if let Some(key) = self.given.iter().find(|key| key.id() == *id) {
             return Ok(Some(key.clone()));
         }
-        let unusable = |e| complain(format!("warning: {e}"));
-        let found = self.keyring.as_ref().map(|ring| ring.find(id, unusable)).transpose()?;
-        Ok(found.flatten().map(|(_, key)| key))
+        let Some(keyring) = &self.keyring else { return Ok(None) };
+        let mut refused = Vec::new();
+        match keyring.find(id, |e| refused.push(e.to_string())) {
+            Ok(Some((_, key))) => return Ok(Some(key)),
+            Ok(None) if refused.is_empty() => return Ok(None),
+            Ok(None) => {}
+            // A keyring that is refused whole, or cannot be read: a password may open the file all the same.
+            Err(e) => refused.push(e.to_string()),
+        }
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused.iter().cloned());
+        Err(Error::KeysRefused { keys: vec![*id], password: false, tried: false, refused })
     }
 
     fn password(&self) -> Result<Option<Password>> {
@@ -151,8 +191,15 @@ impl AtHand {
         if self.given_password.is_some() || !self.ask {
             return self.given_password.clone();
         }
+        if let Some(password) = password_variable() {
+            return Some(password);
+        }
         // Without a terminal there is nobody to ask.
-        password_variable().or_else(|| prompt("Password: ").ok())
+        File::open("/dev/tty").ok()?;
+        // Whoever is asked for a password would wonder what became of the key.
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.iter().for_each(|key| complain(format!("warning: {key}")));
+        prompt("Password: ").ok()
     }
 }
 
@@ -172,7 +219,7 @@ fn named_keys(args: &KeyArgs) -> Outcome<Vec<SecretKey>> {
 fn read_password_file(path: &Path) -> Outcome<Password> {
     let at_path = |e| Failure::at(path, e);
     let mut bytes = Zeroizing::new(vec![0; LONGEST_PASSWORD + 1]);
-    let len = read_full(&mut open(path).map_err(at_path)?, &mut bytes).map_err(at_path)?;
+    let len = read_full(&mut open_private(path).map_err(at_path)?, &mut bytes).map_err(at_path)?;
     if len > LONGEST_PASSWORD {
         return Err(Failure::usage(format!("{}: a password has at most {LONGEST_PASSWORD} bytes", shown(path))));
     }

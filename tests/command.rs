@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 fn wrong_usage_is_one_line_and_exit_2() {
     let s = Sandbox::new();
     s.write("f", "x");
-    s.write("raw", [1; 31]);
+    s.secret("raw", [1; 32]);
     let wrong: &[&[&str]] = &[
         &[],
         &["protect"],
@@ -21,7 +21,6 @@ fn wrong_usage_is_one_line_and_exit_2() {
         &["protect", "f"], // nobody to ask for a password
         &["protect", "f", "--threads", "0"],
         &["protect", "f", "--engine", "abacus"],
-        &["protect", "f", "--key-file", "raw"],
         &["protect", "-", "-", "--key-file", "raw"],
         &["protect", "f", "f", "-o", "g", "--key-file", "raw"],
         &["protect", "f", "-o", "f", "--force", "--key-file", "raw"],
@@ -73,7 +72,7 @@ fn keys_are_kept_to_their_owner_and_never_overwritten() {
     assert_eq!(bytes.len(), 32);
 
     assert!(s.run(&["key", "new", "work"]).fails(4).contains("exists already"));
-    s.write("raw", [3; 32]);
+    s.secret("raw", [3; 32]);
     s.run(&["key", "import", "work", "raw"]).fails(4);
     assert_eq!(fs::read(&path).unwrap(), bytes);
 
@@ -87,17 +86,17 @@ fn keys_are_kept_to_their_owner_and_never_overwritten() {
     s.run(&["key", "export", "b", "-o", "copy"]).fails(4);
     s.run_with_input(&[4; 32], &["key", "import", "c", "-"]).ok();
     for (len, name) in [(31, "d"), (33, "e"), (0, "f")] {
-        s.run_with_input(&vec![5; len], &["key", "import", name, "-"]).fails(2);
+        s.run_with_input(&vec![5; len], &["key", "import", name, "-"]).fails(4);
     }
     for name in ["", "..", "a/b", "-x", ".hidden", "new\nline", "ü", &"x".repeat(65)] {
-        s.run(&["key", "new", "--", name]).fails(1);
+        s.run(&["key", "new", "--", name]).fails(2);
     }
-    s.run(&["key", "rm", "c"]).ok();
-    s.run(&["key", "rm", "c"]).fails(1);
-    s.run(&["key", "show", "c"]).fails(1);
+    s.run(&["key", "rm", "c", "--force"]).ok();
+    s.run(&["key", "rm", "c", "--force"]).fails(4);
+    s.run(&["key", "show", "c"]).fails(4);
 
     fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-    assert!(s.run(&["key", "show", "work"]).fails(1).contains("chmod 600"));
+    assert!(s.run(&["key", "show", "work"]).fails(4).contains("chmod 600"));
     let left: Vec<_> = fs::read_dir(s.path("keyring")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
 }
@@ -108,7 +107,7 @@ fn inspect_tells_what_shows_without_a_key() {
     s.write("f", painted((2 << 20) + 1));
     s.run(&["key", "new", "k"]).ok();
     let id = s.run(&["key", "show", "k"]).text()[..32].to_owned();
-    s.write("password", "p");
+    s.secret("password", "p");
     s.run(&["protect", "f", "-k", "k", "--password-file", "password"]).ok();
     let report: serde_json::Value = serde_json::from_str(&s.run(&["inspect", "--json", "f.phx"]).text()).unwrap();
     let expected = serde_json::json!({
@@ -160,8 +159,8 @@ fn nothing_secret_shows() {
     let s = Sandbox::new();
     let planted = "planted-secret-4711";
     s.write("f", painted(1000));
-    s.write("password", planted);
-    s.write("raw", &planted.repeat(2).as_bytes()[..32]);
+    s.secret("password", planted);
+    s.secret("raw", &planted.repeat(2).as_bytes()[..32]);
     let mut all = Vec::new();
     let mut keep = |ended: common::Ended| {
         all.extend_from_slice(&ended.0.stdout);
@@ -189,11 +188,11 @@ fn nothing_secret_shows() {
 fn a_password_file_loses_one_newline_and_no_more() {
     let s = Sandbox::new();
     s.write("f", "x");
-    s.write("one", "pass\n");
-    s.write("none", "pass");
-    s.write("two", "pass\n\n");
-    s.write("empty", "");
-    s.write("only", "\n");
+    s.secret("one", "pass\n");
+    s.secret("none", "pass");
+    s.secret("two", "pass\n\n");
+    s.secret("empty", "");
+    s.secret("only", "\n");
     s.run(&["protect", "f", "--password-file", "one"]).ok();
     s.run(&["verify", "f.phx", "--password-file", "none"]).ok();
     s.run(&["verify", "f.phx", "--password-file", "two"]).fails(3);

@@ -299,7 +299,7 @@ fn what_may_not_be_read_or_written_is_an_error() {
     let program = s.path("phalanx");
     fs::copy(env!("CARGO_BIN_EXE_phalanx"), &program).unwrap();
     fs::set_permissions(s.path(""), Permissions::from_mode(0o755)).unwrap();
-    s.write("raw", [1; 32]);
+    std::os::unix::fs::chown(s.secret("raw", [1; 32]), Some(65534), Some(65534)).unwrap();
     s.write("f", "x");
     s.write("secret", "x");
     fs::set_permissions(s.path("secret"), Permissions::from_mode(0o600)).unwrap();

@@ -13,8 +13,8 @@ const WRONG: &str = "The data may be altered or decrypted with wrong password";
 #[test]
 fn every_kind_of_key_opens_what_it_protected() {
     let s = Sandbox::new();
-    s.write("password", "correct horse\n");
-    s.write("raw", [9; 32]);
+    s.secret("password", "correct horse\n");
+    s.secret("raw", [9; 32]);
     s.run(&["key", "new", "work"]).ok();
     let ways: [&[&str]; 4] = [
         &["--password-file", "password"],
@@ -39,8 +39,8 @@ fn every_kind_of_key_opens_what_it_protected() {
 fn each_of_several_keys_opens_the_file() {
     let s = Sandbox::new();
     s.write("file", painted(5000));
-    s.write("password", "secret");
-    s.write("raw", [9; 32]);
+    s.secret("password", "secret");
+    s.secret("raw", [9; 32]);
     s.run(&["key", "new", "a"]).ok();
     s.run(&["key", "new", "b"]).ok();
     s.run(&["protect", "file", "-k", "a", "-k", "b", "--key-file", "raw", "--password-file", "password"]).ok();
@@ -48,8 +48,8 @@ fn each_of_several_keys_opens_the_file() {
         s.run(&["verify", "file.phx", way[0], way[1]]).ok();
     }
     s.run(&["verify", "file.phx"]).ok();
-    s.run(&["key", "rm", "a"]).ok();
-    s.run(&["key", "rm", "b"]).ok();
+    s.run(&["key", "rm", "a", "--force"]).ok();
+    s.run(&["key", "rm", "b", "--force"]).ok();
     s.run_with_password("secret", &["verify", "file.phx"]).ok();
 }
 
@@ -131,8 +131,8 @@ fn an_existing_output_is_refused_unless_forced() {
 fn wrong_keys_end_in_one_line_and_no_output() {
     let s = Sandbox::new();
     s.write("f", painted(100));
-    s.write("password", "right");
-    s.write("wrong", "wrong");
+    s.secret("password", "right");
+    s.secret("wrong", "wrong");
     s.run(&["key", "new", "k"]).ok();
     s.run(&["key", "new", "other"]).ok();
     s.run(&["protect", "f", "-o", "p.phx", "--password-file", "password"]).ok();
@@ -150,7 +150,7 @@ fn wrong_keys_end_in_one_line_and_no_output() {
     let id = s.run(&["key", "show", "k"]).text()[..32].to_owned();
     let line = s.run(&["unprotect", "k.phx", "--key", "other"]).fails(3);
     assert!(line.contains(&id), "{line}");
-    s.run(&["key", "rm", "k"]).ok();
+    s.run(&["key", "rm", "k", "--force"]).ok();
     let line = s.run(&["unprotect", "k.phx"]).fails(3);
     assert!(line.contains(&id), "{line}");
     assert_eq!(s.names(), before);

@@ -11,7 +11,7 @@ const PRINTED: &str = "The data may be altered or decrypted with wrong password"
 fn the_key_files_length_chooses_the_cipher_and_files_come_back() {
     let s = Sandbox::new();
     for (len, size) in [(16, 123), (24, 0), (32, 1 << 20)] {
-        s.write("key", &painted(len + 9)[9..]);
+        s.secret("key", &painted(len + 9)[9..]);
         s.write("f", painted(size));
         let ended = s.run(&["protect", "f", "--format", "sefps", "--key-file", "key"]);
         assert!(ended.error().starts_with(WARNING) && ended.error().lines().count() == 1, "{}", ended.error());
@@ -38,7 +38,7 @@ fn the_key_files_length_chooses_the_cipher_and_files_come_back() {
 #[test]
 fn pipes_give_the_same_bytes() {
     let s = Sandbox::new();
-    s.write("key", [7; 32]);
+    s.secret("key", [7; 32]);
     for size in [0, 5, (1 << 20) - 64, 1 << 20, (3 << 20) + 1] {
         s.write("f", painted(size));
         s.run(&["protect", "f", "--format", "sefps", "--key-file", "key", "--force"]).ok();
@@ -56,11 +56,11 @@ fn what_does_not_go_with_that_layout_is_wrong_usage() {
     let s = Sandbox::new();
     s.write("f", "x");
     s.write("f.sefps", [0; 64]);
-    s.write("key", [1; 32]);
-    s.write("password", "p");
+    s.secret("key", [1; 32]);
+    s.secret("password", "p");
     s.run(&["key", "new", "k"]).ok();
     for len in [0, 15, 17, 31, 33, 64] {
-        s.write(&format!("key{len}"), vec![1; len]);
+        s.secret(&format!("key{len}"), vec![1; len]);
     }
     for (command, file) in [("protect", "f"), ("unprotect", "f.sefps")] {
         let fails = |args: &[&str]| {
@@ -75,7 +75,8 @@ fn what_does_not_go_with_that_layout_is_wrong_usage() {
         fails(&["--key-file", "key", "--key", "k"]);
         fails(&["--key-file", "key", "--key-file", "key"]);
         for len in [0, 15, 17, 31, 33, 64] {
-            fails(&["--key-file", &format!("key{len}")]);
+            let key = format!("key{len}");
+            s.run(&[command, file, "--format", "sefps", "--key-file", &key]).fails_with_lines(4);
         }
         // A password in the environment is not for this.
         s.run_with_password("p", &[command, file, "--format", "sefps"]).fails_with_lines(2);
@@ -90,8 +91,8 @@ fn what_does_not_go_with_that_layout_is_wrong_usage() {
 #[test]
 fn hostile_files_are_refused_in_the_papers_words_and_leave_nothing() {
     let s = Sandbox::new();
-    s.write("key", [1; 16]);
-    s.write("other", [2; 16]);
+    s.secret("key", [1; 16]);
+    s.secret("other", [2; 16]);
     s.write("f", painted(1000));
     s.run(&["protect", "f", "--format", "sefps", "--key-file", "key"]).ok();
     let whole = s.read("f.sefps");
@@ -115,8 +116,8 @@ fn hostile_files_are_refused_in_the_papers_words_and_leave_nothing() {
     s.run(&["unprotect", "f.sefps", "--format", "sefps", "--key-file", "key"]).fails_with_lines(4);
     assert_eq!(s.read("f"), b"precious");
     // Neither format is taken for the other.
-    s.run(&["unprotect", "f.sefps", "--key-file", "key", "-o", "out"]).fails(2);
-    s.write("key32", [1; 32]);
+    s.run(&["unprotect", "f.sefps", "--key-file", "key", "-o", "out"]).fails(4);
+    s.secret("key32", [1; 32]);
     assert!(
         s.run(&["unprotect", "f.sefps", "--key-file", "key32", "-o", "out"]).fails(3).contains("not a Phalanx file")
     );
@@ -126,7 +127,7 @@ fn hostile_files_are_refused_in_the_papers_words_and_leave_nothing() {
 #[test]
 fn folders_are_mirrored() {
     let s = Sandbox::new();
-    s.write("key", [1; 16]);
+    s.secret("key", [1; 16]);
     std::fs::create_dir(s.path("folder")).unwrap();
     s.write("folder/a", painted(100));
     s.write("folder/b", painted(100_000));

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
@@ -24,6 +25,13 @@ impl Sandbox {
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         fs::write(self.path(name), bytes).unwrap();
         self.path(name)
+    }
+
+    /// A file that only its owner can read, as those of keys and passwords must be.
+    pub fn secret(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.write(name, bytes);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        path
     }
 
     pub fn read(&self, name: &str) -> Vec<u8> {

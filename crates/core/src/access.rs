@@ -58,6 +58,8 @@ pub fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Res
 /// answers the same.
 pub trait KeySource {
     /// The named key with this id, if it is at hand.
+    ///
+    /// [`Error::KeysRefused`] says that a key may be the one and is not used: the file's other ways in are then tried.
     fn key(&self, id: &KeyId) -> Result<Option<SecretKey>>;
     /// The password, if there is one; a command asks its user here.
     fn password(&self) -> Result<Option<Password>>;
@@ -97,17 +99,22 @@ impl<S: KeySource> Opener<S> {
     ///
     /// Key slots are tried first, since they cost nothing, then password slots.
     pub fn open(&self, header: &Header) -> Result<FileKeys> {
-        let (mut ids, mut tried) = (Vec::new(), false);
+        let (mut ids, mut tried, mut refused) = (Vec::new(), false, Vec::new());
         for slot in header.slots() {
             let Slot::Key { id, wrapped } = slot else { continue };
-            match self.source.key(id)? {
-                Some(key) => {
+            match self.source.key(id) {
+                Ok(Some(key)) => {
                     tried = true;
                     if let Some(keys) = unlock(header, &key.wrapping_key(), wrapped) {
                         return Ok(keys);
                     }
                 }
-                None => ids.push(*id),
+                Ok(None) => ids.push(*id),
+                Err(Error::KeysRefused { refused: those, .. }) => {
+                    ids.push(*id);
+                    refused.extend(those);
+                }
+                Err(e) => return Err(e),
             }
         }
         let passwords: Vec<_> = header.slots().iter().filter_map(password_slot).collect();
@@ -121,6 +128,11 @@ impl<S: KeySource> Opener<S> {
                     return Ok(keys);
                 }
             }
+        }
+        if !refused.is_empty() {
+            refused.sort();
+            refused.dedup();
+            return Err(Error::KeysRefused { keys: ids, password: !passwords.is_empty(), tried, refused });
         }
         Err(if tried { Error::WrongKey } else { Error::NoKey { keys: ids, password: !passwords.is_empty() } })
     }

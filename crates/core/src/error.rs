@@ -2,6 +2,8 @@
 
 use crate::engine::Fault;
 use crate::key::KeyId;
+use crate::key_text::Unreadable;
+use crate::private::Refused;
 use std::io;
 
 /// The result of the core's calls.
@@ -77,9 +79,45 @@ pub enum Error {
     /// There is not enough memory.
     #[error("not enough memory: {0}")]
     Memory(String),
-    /// A key, a keyring or a password is not usable.
-    #[error("{0}")]
-    Key(String),
+    /// The keyring has no key of this name.
+    #[error("no key named {0} in the keyring")]
+    NoSuchKey(String),
+    /// No key may have this name.
+    #[error("not a name for a key{}: it has 1 to 64 letters, digits, '.', '_', '-' and '@', the first a letter or digit", told(.0))]
+    KeyName(String),
+    /// The file of this key does not hold a key.
+    #[error("the key {0} is damaged: it does not have 32 bytes")]
+    KeyDamaged(String),
+    /// A key's text cannot be read.
+    #[error(transparent)]
+    KeyText(#[from] Unreadable),
+    /// A key, or the whole keyring, is not used, since others could read or change it.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// No key at hand opens the file, and some that may open it are refused or cannot be read.
+    #[error("{}; {}", unopened(.keys, *.password, *.tried), .refused.join("; "))]
+    KeysRefused {
+        /// The ids of the file's key slots that no key was found for.
+        keys: Vec<KeyId>,
+        /// Whether a password would open the file.
+        password: bool,
+        /// Whether another key or a password was at hand that does not open it.
+        tried: bool,
+        /// Which they are, and why: one text each.
+        refused: Vec<String>,
+    },
+    /// A file cannot have so many ways in.
+    #[error("a file has 1 to 64 keys, not {0}")]
+    KeyCount(usize),
+    /// A file cannot have so many passwords.
+    #[error("a file has at most 4 passwords")]
+    TooManyPasswords,
+    /// The slots of a file are too long.
+    #[error("a header has at most 65536 bytes, not {0}")]
+    HeaderLen(usize),
+    /// There is not enough memory to derive a key from a password.
+    #[error("not enough memory: Argon2 needs {0} KiB")]
+    KdfMemory(u32),
     /// The system's random generator failed.
     #[error("the system's random generator failed: {0}")]
     Random(getrandom::Error),
@@ -106,6 +144,8 @@ pub enum Class {
     NotAuthentic,
     /// Input or output failed.
     InputOutput,
+    /// The caller asked for what cannot be.
+    Argument,
     /// Anything else.
     Other,
 }
@@ -119,6 +159,7 @@ impl Error {
             | Error::Header(_)
             | Error::KdfLimit(_)
             | Error::NoKey { .. }
+            | Error::KeysRefused { .. }
             | Error::WrongKey
             | Error::Altered { .. }
             | Error::Truncated(_)
@@ -133,11 +174,13 @@ impl Error {
             | Error::Displaced
             | Error::Aside(_) => Class::InputOutput,
             Error::Memory(_)
-            | Error::Key(_)
             | Error::Random(_)
             | Error::Message { .. }
             | Error::Fault(_)
+            | Error::KdfMemory(_)
             | Error::Cancelled => Class::Other,
+            Error::NoSuchKey(_) | Error::KeyDamaged(_) | Error::KeyText(_) | Error::Refused(_) => Class::InputOutput,
+            Error::KeyName(_) | Error::KeyCount(_) | Error::TooManyPasswords | Error::HeaderLen(_) => Class::Argument,
         }
     }
 }
@@ -151,4 +194,13 @@ fn wanted(keys: &[KeyId], password: bool) -> String {
         ways.push("a kind of key that this program does not know".into());
     }
     ways.join(" or ")
+}
+
+fn unopened(keys: &[KeyId], password: bool, tried: bool) -> String {
+    if tried { Error::WrongKey.to_string() } else { Error::NoKey { keys: keys.to_vec(), password }.to_string() }
+}
+
+/// A name that was given, unless it is so long that it may be something else, such as a key's text.
+fn told(name: &str) -> String {
+    if name.len() > 64 { String::new() } else { format!(" ({})", name.escape_debug()) }
 }

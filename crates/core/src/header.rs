@@ -40,10 +40,10 @@ impl Header {
     pub fn new(suite: Suite, chunk_log2: u8, slots: Vec<Slot>, keys: &FileKeys) -> Result<Self> {
         assert!((12..=24).contains(&chunk_log2));
         if !(1..=MAX_SLOTS).contains(&slots.len()) {
-            return Err(Error::Key(format!("a file has 1 to {MAX_SLOTS} keys, not {}", slots.len())));
+            return Err(Error::KeyCount(slots.len()));
         }
         if too_many_passwords(&slots) {
-            return Err(Error::Key(format!("a file has at most {MAX_PASSWORD_SLOTS} passwords")));
+            return Err(Error::TooManyPasswords);
         }
         let mut bytes = Vec::with_capacity(1024);
         bytes.extend_from_slice(MAGIC);
@@ -56,7 +56,7 @@ impl Header {
         slots.iter().for_each(|slot| slot.write(&mut bytes));
         let len = bytes.len() + TAG;
         if len > MAX_LEN {
-            return Err(Error::Key(format!("a header has at most {MAX_LEN} bytes, not {len}")));
+            return Err(Error::HeaderLen(len));
         }
         bytes[8..12].copy_from_slice(&(len as u32).to_le_bytes());
         let tag = keys.header_tag(&bytes);

@@ -33,6 +33,11 @@ impl SecretKey {
         &self.0
     }
 
+    /// Whether both are the same.
+    pub fn matches(&self, other: &Self) -> bool {
+        subtle::ConstantTimeEq::ct_eq(&self.0[..], &other.0[..]).into()
+    }
+
     /// The key's public name in slots and messages.
     pub fn id(&self) -> KeyId {
         let mut id = [0; 16];
@@ -224,7 +229,7 @@ impl Password {
         let refused = |_| Error::Header("Argon2 parameters out of range");
         let params = argon2::Params::new(kdf.memory_kib, kdf.passes, kdf.lanes.into(), Some(32)).map_err(refused)?;
         let mut memory: Vec<argon2::Block> = Vec::new();
-        let short = |_| Error::Key(format!("not enough memory: Argon2 needs {} KiB", kdf.memory_kib));
+        let short = |_| Error::KdfMemory(kdf.memory_kib);
         memory.try_reserve_exact(params.block_count()).map_err(short)?;
         memory.resize(params.block_count(), argon2::Block::new());
         let mut secret = SecretKey([0; 32]);

@@ -1,0 +1,47 @@
+//! Files and folders of secrets. They are refused where others than their user and root could read or change them.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// What is not used, and why. The text says what mends it, where a command does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is refused because {why}")]
+pub struct Refused {
+    what: String,
+    why: String,
+}
+
+impl Refused {
+    /// A refusal of `what`: “the key work”, “it”.
+    pub(crate) fn new(what: &str, why: impl Into<String>) -> Self {
+        Self { what: what.into(), why: why.into() }
+    }
+}
+
+/// Refuses an opened file of secrets that is open to others, or not the user's. Asked of the open file, so that nobody
+/// can put another in its place; `path` is for the text.
+pub fn check_file(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refused> {
+    check_owner(what, meta)?;
+    if meta.mode() & 0o077 != 0 {
+        return Err(Refused::new(what, format!("it is open to other users (chmod 600 {})", path.display())));
+    }
+    Ok(())
+}
+
+/// Refuses an opened folder whose files others could exchange.
+pub fn check_folder(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refused> {
+    check_owner(what, meta)?;
+    if meta.mode() & 0o022 != 0 {
+        return Err(Refused::new(what, format!("other users may write to it (chmod 700 {})", path.display())));
+    }
+    Ok(())
+}
+
+fn check_owner(what: &str, meta: &Metadata) -> Result<(), Refused> {
+    let (owner, user) = (meta.uid(), rustix::process::geteuid().as_raw());
+    if owner != user && owner != 0 {
+        return Err(Refused::new(what, format!("it belongs to another user (uid {owner}, not {user})")));
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! Copies of keys outside the keyring: raw bytes, text, and all keys in one file, which a password may protect.
+
+use crate::args::{EngineArgs, EngineName, KeyArgs, Verbosity};
+use crate::failure::{self, Code, Failure, Outcome, complain, shown};
+use crate::lanes::Lanes;
+use crate::paths::is_dash;
+use crate::secrets::{self, damaged};
+use crate::stdio;
+use phalanx_core::access::{self, Recipient};
+use phalanx_core::engine::Op;
+use phalanx_core::file::{self, Sink, Source};
+use phalanx_core::header::{FILE_CHUNK_LOG2, read_full};
+use phalanx_core::key::{Password, SecretKey};
+use phalanx_core::keyring::Keyring;
+use phalanx_core::output::{self, Existing, Made, Output};
+use phalanx_core::{Error, Suite, key_text};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// The longest file of keys, and as much again as protecting it adds at most.
+const LONGEST_LIST: usize = 4 << 20;
+const LONGEST_PROTECTED: usize = LONGEST_LIST + (1 << 20);
+/// All that is secret lies in memory that does not grow: growing would leave copies behind.
+type Secret = Zeroizing<Vec<u8>>;
+
+/// A copy in the making.
+pub enum KeyCopy {
+    /// With whether it may replace what has its name.
+    File(Output, PathBuf, bool),
+    Stdout(File),
+}
+
+impl KeyCopy {
+    /// Begins a file that only its user can read, or goes to standard output. Only text is for a terminal.
+    pub fn begin(output: Option<PathBuf>, force: bool, is_text: bool) -> Outcome<Self> {
+        let Some(path) = output.filter(|path| !is_dash(path)) else {
+            if !is_text && io::stdout().is_terminal() {
+                return Err(Failure::usage("these bytes are not for a terminal: name an --output, or give --text"));
+            }
+            return Ok(KeyCopy::Stdout(stdio::output().map_err(Error::Write)?));
+        };
+        let made = Made::default();
+        let output = Output::create(&path, existing(force, &made)).map_err(|e| Failure::at(&path, e))?;
+        Ok(KeyCopy::File(output, path, force))
+    }
+
+    /// Writes it.
+    pub fn finish(self, bytes: &[u8]) -> Outcome {
+        match self {
+            KeyCopy::Stdout(mut stdout) => {
+                stdout.write_all(bytes).map_err(Error::Write)?;
+                Ok(output::check_close(&stdout)?)
+            }
+            KeyCopy::File(output, path, force) => {
+                let at_path = |e| Failure::at(&path, e);
+                output.file().write_all(bytes).map_err(|e| at_path(Error::Write(e)))?;
+                output.commit(existing(force, &Made::default()), true).map(drop).map_err(at_path)
+            }
+        }
+    }
+}
+
+fn existing(force: bool, made: &Made) -> Existing<'_> {
+    if force { Existing::Replace(made) } else { Existing::Keep }
+}
+
+/// A key's text and a line's end.
+pub fn line(key: &SecretKey) -> Secret {
+    let mut line = Zeroizing::new(Vec::with_capacity(key_text::LEN + 1));
+    line.extend_from_slice(key_text::write(key).as_bytes());
+    line.push(b'\n');
+    line
+}
+
+/// All keys of the keyring. One that cannot be read fails the whole: a copy without it would be taken for complete.
+pub fn list(keyring: &Keyring) -> Outcome<Secret> {
+    let names = keyring.names()?;
+    if names.is_empty() {
+        return Err(Failure::new(Code::InputOutput, "the keyring holds no key"));
+    }
+    let len = names.iter().map(|name| name.len() + 2 + key_text::LEN + 1).sum();
+    if len > LONGEST_LIST {
+        let line = format!("{} keys are more than one file takes: export them one by one", names.len());
+        return Err(Failure::new(Code::Other, line));
+    }
+    let mut list = Zeroizing::new(Vec::with_capacity(len));
+    failure::each(&names, |name| {
+        let key = keyring.load(name)?;
+        list.extend_from_slice(name.as_bytes());
+        list.extend_from_slice(b"  ");
+        list.extend_from_slice(&line(&key));
+        Ok(())
+    })?;
+    Ok(list)
+}
+
+/// The list as a Phalanx file.
+pub fn protect(list: &[u8], password: &Password, verbosity: Verbosity) -> Outcome<Vec<u8>> {
+    let suite = Suite::Aes256CtrSha3;
+    let (header, keys) = access::new_header(suite, FILE_CHUNK_LOG2, &[Recipient::password(password)?])?;
+    let lanes = one_thread(verbosity)?;
+    let mut protected = Vec::new();
+    let sink = Sink::Stream(Box::new(&mut protected));
+    let dispatcher = &lanes.crew(Op::Seal, suite, None).dispatcher;
+    file::seal(dispatcher, &header, &keys, Source::stream(list), sink, &())?;
+    Ok(protected)
+}
+
+/// One key, from raw bytes or text.
+pub fn read(path: &Path) -> Outcome<SecretKey> {
+    let bytes = read_file(path, key_text::LONGEST)?;
+    if let Some(key) = SecretKey::from_slice(&bytes) {
+        warn_of_readers(path);
+        return Ok(key);
+    }
+    if !key_text::is_meant(&bytes) {
+        return Err(damaged(path, "neither 32 raw bytes nor one key's text (--all takes a file of many keys)"));
+    }
+    warn_of_readers(path);
+    key_text::read(&bytes).map_err(|e| Failure::at(path, e.into()))
+}
+
+/// Many keys with their names, from lines of text that may be protected.
+pub fn read_all(
+    path: &Path,
+    password_file: Option<PathBuf>,
+    verbosity: Verbosity,
+) -> Outcome<Vec<(String, SecretKey)>> {
+    let at_path = |e| Failure::at(path, e);
+    let bytes = read_file(path, LONGEST_PROTECTED)?;
+    let mut source = Source::stream(&bytes[..]);
+    let header = match source.header() {
+        Err(Error::NotPhalanx) => {
+            warn_of_readers(path);
+            return parse(path, &bytes);
+        }
+        header => header.map_err(at_path)?,
+    };
+    let opener = secrets::opener(&KeyArgs { password_file, keys: Vec::new(), key_files: Vec::new() })?;
+    let keys = opener.open(&header).map_err(at_path)?;
+    let lanes = one_thread(verbosity)?;
+    let dispatcher = &lanes.crew(Op::Open, header.suite(), None).dispatcher;
+    // The plaintext is shorter than its file.
+    let mut list = Zeroizing::new(vec![0; bytes.len()]);
+    let sink = Sink::Stream(Box::new(&mut list[..]));
+    let len = file::open(dispatcher, &header, &keys, source, sink, &()).map_err(at_path)?;
+    parse(path, &list[..len as usize])
+}
+
+/// All lines, or an error: one that does not hold what it should shows that the file is not what it was.
+fn parse(path: &Path, list: &[u8]) -> Outcome<Vec<(String, SecretKey)>> {
+    let lines = || list.split(|b| *b == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty());
+    let mut keys = Vec::with_capacity(lines().count());
+    for (i, line) in lines() {
+        // None of these texts repeats the line, which may hold a key where its name should be.
+        let at_line = |why: &str| damaged(path, &format!("line {}: {why}", i + 1));
+        let line = line.trim_ascii();
+        let (name, text) = line.split_at(line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len()));
+        let name = str::from_utf8(name).ok().filter(|name| Keyring::is_name(name));
+        let name = name.ok_or_else(|| at_line("it does not begin with a key's name"))?;
+        let key = key_text::read(text).map_err(|e| at_line(&e.to_string()))?;
+        keys.push((name.to_owned(), key));
+    }
+    if keys.is_empty() { Err(damaged(path, "it holds no key")) } else { Ok(keys) }
+}
+
+/// The whole file, which may be a pipe, if it has not more bytes than these.
+fn read_file(path: &Path, longest: usize) -> Outcome<Secret> {
+    let at_path = |e| Failure::at(path, e);
+    let mut file = secrets::open(path).map_err(at_path)?;
+    let mut bytes = Zeroizing::new(vec![0; longest + 1]);
+    let len = read_full(&mut file, &mut bytes).map_err(at_path)?;
+    if len > longest {
+        return Err(damaged(path, "it is too long to hold what it should"));
+    }
+    bytes.truncate(len);
+    Ok(bytes)
+}
+
+/// A key is no safer in the keyring than it was before.
+fn warn_of_readers(path: &Path) {
+    let is_open = |meta: std::fs::Metadata| meta.is_file() && meta.mode() & 0o077 != 0;
+    if !is_dash(path) && path.metadata().is_ok_and(is_open) {
+        let path = shown(path);
+        complain(format!("warning: {path}: other users may have read this key (chmod 600 {path})"));
+    }
+}
+
+fn one_thread(verbosity: Verbosity) -> Outcome<Lanes> {
+    Lanes::new(&EngineArgs { engine: EngineName::Serial, threads: None }, verbosity)
+}

@@ -2,6 +2,7 @@
 
 use crate::args::{Bench, BenchRun, Verbosity};
 use crate::failure::{Code, Failure, Outcome, complain, shown};
+use crate::progress::count;
 use crate::{gpu, lanes};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phalanx_bench::row::Row;
@@ -101,13 +102,14 @@ impl Watch for Meter {
     fn row(&self, row: &Row) {
         if self.verbose {
             let Row { case, operation, measure, scheme, engine, threads, .. } = row;
+            let threads = count(*threads as u64, "thread");
             let figure = match (row.median_s, row.speedup, &row.note) {
                 (Some(median), ..) => format!("{:.3?}", Duration::from_secs_f64(median)),
                 (None, Some(ratio), _) => format!("{ratio:.2}"),
                 (None, None, note) => note.clone().unwrap_or_default(),
             };
             self.bar.suspend(|| {
-                complain(format!("{case}, {operation}, {measure}: {scheme}, {engine}, {threads} thread(s): {figure}"))
+                complain(format!("{case}, {operation}, {measure}: {scheme}, {engine}, {threads}: {figure}"))
             });
         }
     }

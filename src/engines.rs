@@ -6,6 +6,7 @@ use crate::failure::{Outcome, say};
 use crate::gpu::{State, Survey};
 use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
 use crate::lanes::{self, Ready};
+use crate::progress::size;
 use phalanx_core::Suite;
 use phalanx_core::calibration::{Calibration, Kind};
 use phalanx_core::engine::Op;
@@ -230,16 +231,5 @@ impl Example {
     fn words(&self) -> String {
         let Self { size, choice: Ways { seal, open }, .. } = self;
         if seal == open { format!("{size}: {seal}") } else { format!("{size}: {seal} for sealing, {open} for opening") }
-    }
-}
-
-/// A size with two digits or more: "16 bytes", "900 kB", "1.2 GB".
-fn size(bytes: u64) -> String {
-    const UNITS: [(&str, f64); 4] = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
-    let bytes_f = bytes as f64;
-    match UNITS.into_iter().find(|(_, unit)| bytes_f >= *unit) {
-        Some((name, unit)) if bytes_f < 10.0 * unit => format!("{:.1} {name}", bytes_f / unit),
-        Some((name, unit)) => format!("{:.0} {name}", bytes_f / unit),
-        None => format!("{bytes} bytes"),
     }
 }

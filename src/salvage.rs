@@ -34,7 +34,7 @@ fn one(plan: &UnprotectPlan, opener: &Opener<AtHand>, place: &Place, verbosity: 
     let header = input.source().and_then(|mut source| source.header()).map_err(at_place)?;
     let target = Target::create(place, &input, &plan.destination)?;
     let keys = opener.open(&header).map_err(at_place)?;
-    let meter = Meter::new(shown(&place.input), input.len(), verbosity);
+    let meter = Meter::file(shown(&place.input), input.len(), verbosity);
     let (Sink::File(sink) | Sink::Synced(sink)) = target.sink() else { unreachable!("the output is a file") };
     let engine = CpuEngine::serial(lanes::levels()?);
     let found = salvage(&engine, &header, &keys, input.file(), sink, &meter);

@@ -4,7 +4,7 @@ use crate::args::{EngineArgs, Verbosity};
 use crate::failure::{self, Code, Failure, Outcome, complain, shown};
 use crate::lanes::{Crew, Lanes};
 use crate::paths::{self, Destination, Input, Place, Target, blame, is_dash};
-use crate::progress::Meter;
+use crate::progress::{Meter, arrow};
 use crate::tree;
 use phalanx_core::file::Progress;
 use std::ffi::{OsStr, OsString};
@@ -79,14 +79,14 @@ impl<A: Action> Transfer<A> {
     fn file(&self, place: &Place) -> Outcome {
         let input = Input::open(&place.input)?;
         let target = Target::create(place, &input, &self.destination)?;
-        let meter = Meter::new(shown(&place.input), input.len(), self.verbosity);
+        let meter = Meter::file(shown(&place.input), input.len(), self.verbosity);
         let done = self.action.transfer(&self.lanes, &input, &target, &meter);
         meter.finish();
         let (bytes, crew) = done.map_err(|e| blame(place, e))?;
         target.commit(place, &input, &self.destination)?;
         if self.verbosity.verbose {
             let (from, to) = (shown(&place.input), shown(&place.output));
-            complain(format!("{from} → {to}: {}, {}", meter.summary(bytes), crew.description));
+            complain(format!("{from} {} {to}: {}, {}", arrow(), meter.summary(bytes), crew.description));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 use crate::failure::{Failure, Outcome, complain, shown};
 use crate::lanes::Lanes;
 use crate::paths::{Input, Place, Target, blame};
-use crate::progress::Meter;
+use crate::progress::{Meter, arrow, count};
 use crate::tally::Tally;
 use crate::transfer::{Action, Transfer};
 use crate::walk::{Folder, Options, Task, Walk};
@@ -34,7 +34,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
         walk: Mutex::new(Walk::new(root, tally.clone())),
         tally,
         large: Mutex::new(()),
-        meter: Meter::new(shown(&place.input), None, transfer.verbosity),
+        meter: Meter::tree(shown(&place.input), transfer.verbosity),
     };
     thread::scope(|scope| {
         for _ in 1..transfer.lanes.threads {
@@ -119,9 +119,9 @@ impl<A: Action> Mirror<'_, A> {
     fn report(&self, place: &Place) -> Outcome {
         let (from, to) = (shown(&place.input), shown(&place.output));
         if !self.transfer.verbosity.quiet {
-            let (files, failed) = (self.tally.files(), self.tally.failed());
+            let (files, failed) = (count(self.tally.files(), "file"), self.tally.failed());
             let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
-            complain(format!("{from} → {to}: {files} files, {}{failures}", self.meter.summary(self.tally.bytes())));
+            complain(format!("{from} {} {to}: {files}, {}{failures}", arrow(), self.meter.summary(self.tally.bytes())));
         }
         self.tally.outcome()
     }

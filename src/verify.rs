@@ -29,7 +29,7 @@ fn one(path: &Path, lanes: &Lanes, opener: &Opener<AtHand>, verbosity: Verbosity
     let mut source = input.source().map_err(at_path)?;
     let header = source.header().map_err(at_path)?;
     let keys = opener.open(&header).map_err(at_path)?;
-    let meter = Meter::new(shown(path), input.len(), verbosity);
+    let meter = Meter::file(shown(path), input.len(), verbosity);
     let crew = lanes.crew(Op::Open, header.suite(), input.known_len());
     let done = file::open(&crew.dispatcher, &header, &keys, source, Sink::Nothing, &meter);
     meter.finish();

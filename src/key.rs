@@ -17,7 +17,8 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
             keyring.store(&name, &key).map_err(|e| taken(e, &name))?;
             announce(&name, &key, verbosity)?;
         }
-        Key::List => {
+        Key::List { names: true } => keyring.names()?.into_iter().try_for_each(say)?,
+        Key::List { names: false } => {
             failure::each(&keyring.names()?, |name| say(format!("{}  {name}", keyring.load(name)?.id())))?;
         }
         Key::Show { name } => {

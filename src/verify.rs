@@ -4,7 +4,7 @@ use crate::args::{Verbosity, Verify};
 use crate::failure::{self, Failure, Outcome, complain, say, shown};
 use crate::lanes::Lanes;
 use crate::paths::{self, Input};
-use crate::progress::Meter;
+use crate::progress::{Meter, count};
 use crate::secrets::{self, AtHand};
 use phalanx_core::Error;
 use phalanx_core::access::Opener;
@@ -35,7 +35,7 @@ fn one(path: &Path, lanes: &Lanes, opener: &Opener<AtHand>, verbosity: Verbosity
     meter.finish();
     let bytes = done.map_err(at_path)?;
     if !verbosity.quiet {
-        say(format!("{}: whole and authentic, {bytes} bytes", shown(path)))?;
+        say(format!("{}: whole and authentic, {}", shown(path), count(bytes, "byte")))?;
     }
     if verbosity.verbose {
         complain(format!("{}: {}, {}", shown(path), meter.summary(bytes), crew.description));

@@ -55,7 +55,6 @@ fn the_main_job_returns_the_file_and_says_how_fast_also_when_repeated() {
     let s = Sandbox::new();
     // What of a clone it uses.
     fs::create_dir(s.path("docs")).unwrap();
-    fs::create_dir(s.path("target")).unwrap();
     let text = include_bytes!("../docs/format.md");
     s.write("docs/format.md", text);
     for _ in 0..2 {

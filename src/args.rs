@@ -1,27 +1,29 @@
 //! The command line: its definition, from which help, man pages and completions are made too.
 //! Each command's arguments are then validated into a type of its own.
+//!
+//! The first paragraph of a doc comment is what `--help` shows: it fits one line. The man page shows all of it.
 
-use crate::argv;
+mod examples;
+mod usage;
+
+pub use examples::{Example, of as examples};
+pub use usage::{command, help, parse};
+
 use crate::failure::{Failure, Outcome};
 use crate::paths::{self, Destination, End, Outputs};
 use crate::progress::is_terminal;
-use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_core::Suite;
 use phalanx_core::metadata::Carry;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// Protects data with AES and SHA-3, as fast as the machine can move it.
+/// Protects files with AES and SHA-3, as fast as the machine can move them.
+///
+/// Each file is encrypted and then authenticated, chunk by chunk. Any change, cut or swap in a protected file is found, and
+/// so is a wrong password or key. No plaintext is written before it has been checked.
 #[derive(Parser)]
-#[command(name = "phalanx", version, max_term_width = 100, disable_help_subcommand = true)]
-#[command(after_help = "\
-Exit codes:
-  0  done
-  1  anything else
-  2  usage
-  3  not a whole, authentic Phalanx file for the keys at hand
-  4  input or output failed")]
+#[command(name = "phalanx", version, max_term_width = 80, disable_help_subcommand = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -31,11 +33,11 @@ pub struct Cli {
 
 #[derive(Args, Clone, Copy)]
 pub struct Verbosity {
-    /// Say nothing but errors; no progress bar
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    /// Print only errors; show no progress bar
+    #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 900)]
     pub quiet: bool,
-    /// Say what was done, how fast and by which engine
-    #[arg(short, long, global = true)]
+    /// Print what was done, how fast and by which engine
+    #[arg(short, long, global = true, display_order = 901)]
     pub verbose: bool,
 }
 
@@ -49,31 +51,46 @@ impl Verbosity {
 #[derive(Subcommand)]
 pub enum Command {
     /// Protect files: PATH becomes PATH.phx
+    ///
+    /// An output appears under its name when it is complete, and not before. An existing file is never replaced without
+    /// --force. Without --key, --key-file or --password-file, a password is asked for.
     Protect(Protect),
     /// Get protected files back: PATH.phx becomes PATH
+    ///
+    /// The password or the key is found by itself where it can be: a key by its id in the keyring, a password in
+    /// PHALANX_PASSWORD or by a prompt. A key that is named by --key or --key-file is the only one that is tried.
     Unprotect(Unprotect),
-    /// Check every chunk of protected files; writes nothing
+    /// Check every chunk of protected files; write nothing
     Verify(Verify),
-    /// Show what a protected file says of itself; needs no key
+    /// Show what a protected file tells without a key
     Inspect(Inspect),
-    /// Make, list and move the named keys of the keyring
+    /// Make, list, copy and delete the keys of the keyring
     #[command(subcommand)]
     Key(Key),
-    /// Show the engines and devices of this machine, their speeds, and what --engine auto makes of them
+    /// Show engines and devices, their speeds and what auto chooses
     Engines(Engines),
-    /// Run the papers' experiments, and whole commands beside other programs
+    /// Run the papers' experiments, or compare with other programs
     #[command(subcommand)]
     Bench(Bench),
     /// Print a completion script for a shell
     Completions {
-        /// The shell
+        /// bash, zsh, fish, elvish or powershell
+        #[arg(hide_possible_values = true)]
         shell: clap_complete::Shell,
     },
     /// Write the man pages into a folder
     Man {
         /// An existing folder
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         folder: PathBuf,
     },
+    /// Print the help of a command
+    Help {
+        /// The command, for example: key export
+        command: Vec<String>,
+    },
+    /// Print the version
+    Version,
 }
 
 #[derive(Args)]
@@ -83,11 +100,14 @@ pub struct Protect {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     keys: ProtectKeys,
-    /// The cipher; those but the last are used with SHA-3 [default: aes-256]
-    #[arg(long, value_enum, value_name = "CIPHER")]
+    /// aes-256 (default), aes-192, aes-128, aes-256-gcm
+    ///
+    /// The first three are used in counter mode and authenticated by SHA-3.
+    #[arg(long, value_enum, value_name = "CIPHER", hide_possible_values = true)]
     cipher: Option<Cipher>,
-    /// The format to write
+    /// phalanx (default), or sefps for study only
     #[arg(long, value_enum, default_value_t = Format::Phalanx, value_name = "FORMAT")]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
     format: Format,
     #[command(flatten)]
     destination: DestinationArgs,
@@ -102,15 +122,20 @@ pub struct Unprotect {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     keys: KeyArgs,
-    /// Save the intact chunks of a damaged file: zeros stand for the rest, the lost ranges are listed, and the exit
-    /// code is still 3
+    /// Save the intact chunks of a damaged file
+    ///
+    /// Zeros stand in place of what was lost. The lost ranges are printed, one on a line, and the exit status is still 3.
     #[arg(long, conflicts_with = "recursive")]
     salvage: bool,
-    /// Restore owner, group, all permissions, ACLs and extended attributes too: nobody has authenticated them
+    /// Restore owner, group, permissions, ACLs and attributes
+    ///
+    /// Without it plaintext gets the permissions of a new file, and none that the protected file lacks. Nobody has
+    /// authenticated what this option restores: whoever can write to the protected file decides on it.
     #[arg(long)]
     preserve: bool,
-    /// The format to read
+    /// phalanx (default), or sefps for study only
     #[arg(long, value_enum, default_value_t = Format::Phalanx, value_name = "FORMAT")]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
     format: Format,
     #[command(flatten)]
     destination: DestinationArgs,
@@ -123,7 +148,7 @@ pub struct Verify {
     /// Protected files; - is standard input
     #[arg(required = true, value_name = "PATH.phx")]
     pub paths: Vec<PathBuf>,
-    /// Take all protected files in whole folders
+    /// Check all protected files in whole folders
     #[arg(short = 'R', long)]
     pub recursive: bool,
     #[command(flatten)]
@@ -137,18 +162,18 @@ pub struct Inspect {
     /// Protected files; - is standard input
     #[arg(required = true, value_name = "PATH.phx")]
     pub paths: Vec<PathBuf>,
-    /// One JSON object a file, one a line
+    /// Print one line of JSON for each file
     #[arg(long)]
     pub json: bool,
 }
 
-/// The keys for protecting: each is a way into the file. Without any, a password is asked for.
+/// The keys for protecting: each of them opens the file. Without any, a password is asked for.
 #[derive(Args)]
 #[group(skip)]
 pub struct ProtectKeys {
     #[command(flatten)]
     pub keys: KeyArgs,
-    /// Ask for a password besides the keys that are given
+    /// Ask for a password in addition to the keys
     #[arg(short, long, conflicts_with = "password_file")]
     pub password: bool,
 }
@@ -156,15 +181,16 @@ pub struct ProtectKeys {
 #[derive(Args, Clone)]
 #[group(skip)]
 pub struct KeyArgs {
-    /// Read the password from a file, less one newline at its end.
+    /// Read the password from a file
     ///
-    /// Without it, the variable PHALANX_PASSWORD gives the password, or else a prompt.
+    /// One newline at its end does not belong to the password. Without this option the password is the value of
+    /// PHALANX_PASSWORD, or is asked for.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// A named key of the keyring (see phalanx key); may be given more than once
+    /// Use a key of the keyring (may be repeated)
     #[arg(short, long = "key", value_name = "NAME")]
     pub keys: Vec<String>,
-    /// A file of 32 raw bytes to use as a key; may be given more than once
+    /// Use a file of 32 bytes as a key (may be repeated)
     #[arg(long = "key-file", value_name = "FILE")]
     pub key_files: Vec<PathBuf>,
 }
@@ -172,22 +198,22 @@ pub struct KeyArgs {
 #[derive(Args)]
 #[group(skip)]
 struct DestinationArgs {
-    /// The output itself: a file, with --recursive the folder's mirror; - is standard output
-    #[arg(short, long, value_name = "PATH", conflicts_with = "output_dir")]
+    /// Write this file or mirrored folder (-: standard output)
+    #[arg(short, long, value_name = "PATH", value_hint = ValueHint::AnyPath, conflicts_with = "output_dir")]
     output: Option<PathBuf>,
-    /// An existing folder to write the outputs into
-    #[arg(long, value_name = "DIR")]
+    /// Write the outputs into this existing folder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     output_dir: Option<PathBuf>,
-    /// Take whole folders, mirrored file by file
+    /// Take whole folders, and mirror them file by file
     #[arg(short = 'R', long)]
     recursive: bool,
     /// Overwrite existing outputs
     #[arg(short, long)]
     force: bool,
-    /// Delete each input once its output is safely on the disk
+    /// Delete each input once its output is on the disk
     #[arg(long, conflicts_with = "no_sync")]
     remove: bool,
-    /// Leave it to the system when outputs reach the disk
+    /// Do not wait until the outputs are on the disk
     #[arg(long)]
     no_sync: bool,
 }
@@ -195,25 +221,26 @@ struct DestinationArgs {
 #[derive(Args)]
 #[group(skip)]
 pub struct EngineArgs {
-    /// Where the work runs
+    /// auto (default), serial, cpu, gpu or hybrid
     #[arg(short, long, value_enum, default_value_t = EngineName::Auto, value_name = "ENGINE")]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
     pub engine: EngineName,
-    /// The number of CPU threads [default: one a core]
-    #[arg(short, long, value_name = "N")]
+    /// Number of CPU threads (default: one per core)
+    #[arg(short, long, value_name = "N", value_parser = threads)]
     pub threads: Option<NonZeroUsize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EngineName {
-    /// What is fastest here for so many bytes, in this direction (see phalanx engines)
+    /// The engine that is fastest here for this many bytes (see phalanx engines)
     Auto,
     /// One CPU thread
     Serial,
     /// All CPU threads
     Cpu,
-    /// The GPU alone; an error where there is none
+    /// The GPU alone; an error if there is none
     Gpu,
-    /// CPU and GPU together; the CPU alone, with a warning, where there is no GPU or it fails
+    /// CPU and GPU together; if there is no GPU, or it fails, the CPU alone, with a warning
     Hybrid,
 }
 
@@ -222,8 +249,8 @@ pub enum EngineName {
 pub enum Format {
     /// Phalanx's own
     Phalanx,
-    /// The layout that the SEFPS paper prints, for study: it does not protect. --key-file is the AES key itself, of 16,
-    /// 24 or 32 bytes
+    /// The layout that the SEFPS paper prints. It does not protect: use it for study only. --key-file is the AES key
+    /// itself, of 16, 24 or 32 bytes
     Sefps,
 }
 
@@ -235,7 +262,7 @@ pub enum Cipher {
     Aes192,
     #[value(name = "aes-128")]
     Aes128,
-    /// Faster on CPUs, and runs on nothing else; chunks have tags of 128 bits, which do not commit to the key as the header does
+    /// Faster on CPUs, and runs only there; its tags have 128 bits and do not commit to the key
     #[value(name = "aes-256-gcm")]
     Aes256Gcm,
 }
@@ -258,14 +285,18 @@ pub enum Key {
         /// Its name
         name: String,
     },
-    /// List all keys with their ids
-    List,
-    /// Show a key's id and where it is kept, not the key itself
+    /// List all keys and their ids
+    List {
+        /// Print the names only
+        #[arg(long)]
+        names: bool,
+    },
+    /// Show a key's id and its file, but not the key
     Show {
         /// Its name
         name: String,
     },
-    /// Take a key into the keyring: 32 raw bytes, or a line of text
+    /// Add a key to the keyring: 32 raw bytes, or text
     #[command(allow_missing_positional = true)]
     Import {
         /// The name to give it
@@ -280,9 +311,10 @@ pub enum Key {
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
     },
-    /// Copy a key, or all, to standard output or to a file that only you can read
+    /// Copy a key, or all keys
     ///
-    /// A key is 32 raw bytes, unless --text is given; all keys are text.
+    /// The copy goes to standard output, or to a file that only you can read. A key is 32 raw bytes, unless --text is
+    /// given; all keys are text.
     Export {
         /// Its name
         #[arg(required_unless_present = "all")]
@@ -306,7 +338,7 @@ pub enum Key {
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
     },
-    /// Delete a key: files that only it opens are then lost
+    /// Delete a key: files that only this key opens are lost
     Rm {
         /// Its name
         name: String,
@@ -318,37 +350,40 @@ pub enum Key {
 
 #[derive(Args)]
 pub struct Engines {
-    /// One JSON object
+    /// Print one line of JSON
     #[arg(long)]
     pub json: bool,
-    /// Measure the engines' speeds anew, in about a second.
+    /// Measure the speeds again; takes about a second
     ///
-    /// They are kept in the folder that PHALANX_CACHE names, else in phalanx in your cache folder, until the devices,
-    /// drivers, CPU or program change. Without this switch they are measured where none are kept.
+    /// Measured speeds are kept until the devices, drivers, CPU or program change. Without this option they are measured
+    /// only if none are kept.
     #[arg(long)]
     pub calibrate: bool,
 }
 
 #[derive(Subcommand)]
 pub enum Bench {
-    /// P1: files in the layout of SEFPS and in Phalanx's format
+    /// P1: files in SEFPS's layout and in Phalanx's format
     Sefps(BenchRun),
-    /// P2: many users' data, each under its own key
+    /// P2: the data of many users, each under its own key
     Users(BenchRun),
     /// P3: files encrypted by 1 to 16 threads
     Hpc(BenchRun),
-    /// P5: digests of keys, and keys found by them
+    /// P5: keys that are found by their digests
     Keys(BenchRun),
-    /// Whole commands beside cp, age, openssl and others that are installed
+    /// Whole commands, compared with cp, age, openssl and others
     Peers(BenchRun),
-    /// All of these
+    /// Run all of these experiments
     All(BenchRun),
-    /// Write the report of a run again, with what other machines measured
+    /// Write a run's report again, with rows of other machines
     Report {
         /// The run's folder
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         folder: PathBuf,
-        /// Rows from another machine (its rows.jsonl, or that of crates/gpu/scripts/device-check), which get a part of their own in
-        /// the report, now and whenever it is written again. May be given several times
+        /// Add rows of another machine (may be repeated)
+        ///
+        /// FILE is the rows.jsonl of a run there, or of crates/gpu/scripts/device-check. The rows get a part of their own in
+        /// the report, now and whenever it is written again.
         #[arg(long, value_name = "FILE")]
         merge: Vec<PathBuf>,
     },
@@ -357,13 +392,15 @@ pub enum Bench {
 #[derive(Args)]
 #[group(skip)]
 pub struct BenchRun {
-    /// Fewer and smaller cases: about a minute for each experiment
+    /// Run fewer cases; about a minute each
     #[arg(long)]
     pub quick: bool,
-    /// The run's folder, made where it does not exist. The files that are measured on lie in it while it runs
-    #[arg(long, value_name = "DIR", default_value = "phalanx-bench")]
+    /// The run's folder
+    ///
+    /// It is made if it does not exist. While the experiments run it also holds the files that they use.
+    #[arg(long, value_name = "DIR", default_value = "phalanx-bench", value_hint = ValueHint::DirPath)]
     pub out: PathBuf,
-    /// Go on with the folder's run: what it has is not measured again
+    /// Continue the folder's run; keep what it has
     #[arg(long)]
     pub resume: bool,
 }
@@ -457,27 +494,8 @@ impl DestinationArgs {
     }
 }
 
-/// Parses the command line. Help and version are printed here; what is wrong becomes one line.
-pub fn parse() -> Outcome<Cli> {
-    argv::refuse_secrets(std::env::args_os().skip(1))?;
-    Cli::try_parse().map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::usage("no command given: see phalanx --help"),
-        _ => {
-            let text = error.to_string();
-            let message = text.split("\n\nUsage:").next().unwrap_or(&text);
-            let words: Vec<&str> = message.trim_start_matches("error: ").split_whitespace().collect();
-            Failure::usage(format!("{} (see --help)", words.join(" ")))
-        }
-    })
-}
-
-/// The global switches and the subcommands' own do not contradict each other.
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_definition_is_consistent() {
-        use clap::CommandFactory;
-        super::Cli::command().debug_assert();
-    }
+/// As many threads as are of use anywhere.
+fn threads(text: &str) -> Result<NonZeroUsize, &'static str> {
+    let number = text.parse().ok().filter(|n: &NonZeroUsize| n.get() <= 1024);
+    number.ok_or("a number from 1 to 1024")
 }

@@ -6,7 +6,7 @@ use crate::failure::{Outcome, say};
 use crate::gpu::{State, Survey};
 use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
 use crate::lanes::{self, Ready};
-use crate::progress::size;
+use crate::progress::{rate, size};
 use phalanx_core::Suite;
 use phalanx_core::calibration::{Calibration, Kind};
 use phalanx_core::engine::Op;
@@ -14,7 +14,7 @@ use phalanx_gpu::DeviceInfo;
 use serde::Serialize;
 
 /// The sizes that `auto` is explained with.
-const EXAMPLES: [(&str, u64); 3] = [("4 KB", 4_000), ("1 MB", 1_000_000), ("1 GB", 1_000_000_000)];
+const EXAMPLES: [(&str, u64); 3] = [("4 kB", 4_000), ("1 MB", 1_000_000), ("1 GB", 1_000_000_000)];
 
 pub fn run(args: &Engines) -> Outcome {
     let threads = lanes::threads(&EngineArgs { engine: EngineName::Auto, threads: None });
@@ -195,8 +195,8 @@ impl Report {
             } else {
                 String::new()
             };
-            let (seal, open) = (speeds.seal, speeds.open);
-            lines.push(format!("{name:8}{detail}: seals {seal:.2} GB/s, opens {open:.2} GB/s in memory{start}"));
+            let (seal, open) = (rate(speeds.seal * 1e9), rate(speeds.open * 1e9));
+            lines.push(format!("{name:8}{detail}: seals {seal}, opens {open} in memory{start}"));
             lines.extend(passes.iter().map(|passing| format!("{:8}{}", "", passing.words(*start_seconds > 0.0))));
         }
         for Device { api, name, driver, state, .. } in &self.devices {

@@ -4,6 +4,7 @@ use crate::args::Inspect;
 use crate::ends::Input;
 use crate::failure::{self, Failure, Outcome, say, shown};
 use crate::paths::End;
+use crate::progress::{count, size};
 use crate::secrets;
 use phalanx_core::header::Header;
 use phalanx_core::keyring::Keyring;
@@ -75,13 +76,14 @@ impl Report {
 
     fn lines(&self) -> Vec<String> {
         let number = |n: Option<u64>| n.map_or("?".into(), |n| n.to_string());
+        let bytes = |n: Option<u64>| n.map_or("? bytes".into(), |n| count(n, "byte"));
         let mut lines = vec![
             self.path.clone(),
             format!("  format     Phalanx {}", self.version),
             format!("  cipher     {} (suite {})", self.cipher, self.suite),
             format!("  chunks     {} of up to {} bytes", number(self.chunks), self.chunk_bytes),
-            format!("  plaintext  {} bytes", number(self.plaintext_bytes)),
-            format!("  file       {} bytes, {} of them header", number(self.file_bytes), self.header_bytes),
+            format!("  plaintext  {}", bytes(self.plaintext_bytes)),
+            format!("  file       {}, {} of them header", bytes(self.file_bytes), self.header_bytes),
         ];
         let slots = self.slots.iter().enumerate();
         lines.extend(slots.map(|(i, slot)| format!("  slot {:<5} {}", i + 1, slot.text())));
@@ -106,14 +108,16 @@ impl SlotReport {
 
     fn text(&self) -> String {
         match self {
-            SlotReport::Padding { bytes } => format!("padding, {bytes} bytes"),
+            SlotReport::Padding { bytes } => format!("padding, {}", count(*bytes as u64, "byte")),
             SlotReport::Password { memory_kib, passes, lanes } => {
-                format!("password, Argon2id with {memory_kib} KiB, {passes} passes, {lanes} lanes")
+                let memory = size(u64::from(*memory_kib) * 1024);
+                let (passes, lanes) = (count(u64::from(*passes), "pass"), count(u64::from(*lanes), "lane"));
+                format!("password, Argon2id with {memory}, {passes}, {lanes}")
             }
             SlotReport::Key { id, name: Some(name) } => format!("key {id} ({name} in the keyring)"),
             SlotReport::Key { id, name: None } => format!("key {id} (not in the keyring)"),
             SlotReport::Unknown { number, bytes } => {
-                format!("of type {number}, not known to this program, {bytes} bytes")
+                format!("of type {number}, not known to this program, {}", count(*bytes as u64, "byte"))
             }
         }
     }

@@ -14,7 +14,10 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
     let keyring = secrets::keyring()?;
     match command {
         Key::New { name } => store(&keyring, &name, &SecretKey::random()?, verbosity),
-        Key::List => failure::each(&keyring.names()?, |name| say(format!("{}  {name}", keyring.load(name)?.id()))),
+        Key::List { names: true } => keyring.names()?.into_iter().try_for_each(say),
+        Key::List { names: false } => {
+            failure::each(&keyring.names()?, |name| say(format!("{}  {name}", keyring.load(name)?.id())))
+        }
         Key::Show { name } => {
             let key = keyring.load(&name)?;
             say(format!("{}  {name}  {}", key.id(), keyring.path(&name)?.display()))

@@ -6,6 +6,7 @@ mod argv;
 mod auto;
 mod bench;
 mod calibrate;
+mod completions;
 mod drivers;
 mod ends;
 mod engines;
@@ -62,7 +63,9 @@ fn run() -> Outcome {
         Command::Key(key) => key::run(key, args.verbosity),
         Command::Engines(engines) => engines::run(&engines),
         Command::Bench(bench) => bench::run(bench, args.verbosity),
-        Command::Completions { shell } => manual::completions(shell),
+        Command::Completions { shell } => completions::print(shell),
         Command::Man { folder } => manual::man(&folder),
+        Command::Help { command } => args::help(&command),
+        Command::Version => failure::say(concat!("phalanx ", env!("CARGO_PKG_VERSION"))),
     }
 }

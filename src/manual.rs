@@ -1,19 +1,126 @@
-//! `phalanx completions` and `phalanx man`: made from the definition of the command line.
+//! `phalanx man`: the reference, made from the definition of the command line and from what stands here.
 
-use crate::args::Cli;
+use crate::args::{self, Example};
 use crate::failure::{Failure, Outcome};
-use clap::CommandFactory;
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
 use phalanx_core::Error;
+use std::fs;
 use std::io;
 use std::path::Path;
 
-pub fn completions(shell: clap_complete::Shell) -> Outcome {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "phalanx", &mut script);
-    io::Write::write_all(&mut io::stdout(), &script).map_err(Error::Write)?;
-    Ok(())
+/// Each variable that the program reads.
+const ENVIRONMENT: [(&str, &str); 8] = [
+    (
+        "PHALANX_PASSWORD",
+        "The password, if no --password-file is given. Other programs of the same user can read a program's variables: \
+         prefer a file, a key or the prompt.",
+    ),
+    ("PHALANX_KEYRING", "The folder of the keyring. Without it, see FILES."),
+    ("PHALANX_CACHE", "The folder that keeps measured speeds. Without it, see FILES."),
+    (
+        "PHALANX_KERNELS",
+        "For tests and bug reports: the CPU kernels to use, as AES,KECCAK. Either may be empty. verify --verbose prints the \
+         names of those in use.",
+    ),
+    (
+        "PHALANX_OPENCL_CPU",
+        "If it is 1, an OpenCL device that is the CPU itself is taken for a GPU. This is for trying the GPU's code on a \
+         machine without one.",
+    ),
+    (
+        "XDG_CONFIG_HOME, XDG_CACHE_HOME, HOME",
+        "Where the keyring and the cache are, if the variables above are not set.",
+    ),
+    (
+        "CUDA_VISIBLE_DEVICES, OCL_ICD_VENDORS, OCL_ICD_FILENAMES, OPENCL_VENDOR_PATH",
+        "Read by the drivers of GPUs. If one of them changes, speeds are measured again.",
+    ),
+    ("LC_ALL, LC_CTYPE, LANG", "If the first of these that is set names UTF-8, messages contain an arrow and not ->."),
+];
+
+const FILES: [(&str, &str); 4] = [
+    (
+        "~/.config/phalanx/keys/NAME.key",
+        "A key of the keyring: 32 raw bytes, which only their owner may read. Make a copy of each key: whoever loses all keys \
+         of a file has lost the file.",
+    ),
+    ("~/.cache/phalanx/engines-N.json", "The measured speeds of the engines with N threads. It may be deleted."),
+    (
+        ".phalanx-*.tmp",
+        "An output that is not complete yet, beside its target. It is removed if the run fails or is interrupted. A run that \
+         was killed can leave one; the next run for the same output removes it.",
+    ),
+    ("PATH.phx", "A protected file. Its format is described in docs/format.md of the project."),
+];
+
+const EXIT_STATUS: [(&str, &str); 5] = [
+    ("0", "Everything was done."),
+    ("1", "Any failure that is not named below."),
+    ("2", "The command line is wrong."),
+    ("3", "An input is not a whole, authentic Phalanx file for the keys at hand: wrong password or key, or damaged."),
+    ("4", "Input or output failed: a file is missing, exists already or may not be accessed, or the disk is full."),
+];
+
+/// Writes one page for each command.
+pub fn man(folder: &Path) -> Outcome {
+    let mut root = with_all_values(args::command());
+    root.build();
+    pages(&root, "", folder).map_err(|e| Failure::at(folder, Error::Write(e)))
 }
 
-pub fn man(folder: &Path) -> Outcome {
-    clap_mangen::generate_to(Cli::command(), folder).map_err(|e| Failure::at(folder, Error::Write(e)))
+/// What help has no room for.
+fn with_all_values(command: Command) -> Command {
+    let arg = |arg: clap::Arg| arg.hide_possible_values(false).hide_default_value(false);
+    command.mut_args(arg).mut_subcommands(with_all_values)
+}
+
+fn pages(command: &Command, path: &str, folder: &Path) -> io::Result<()> {
+    for sub in command.get_subcommands() {
+        pages(sub, format!("{path} {}", sub.get_name()).trim_start(), folder)?;
+    }
+    let man = Man::new(command.clone()).source(concat!("phalanx ", env!("CARGO_PKG_VERSION")));
+    fs::write(folder.join(man.get_filename()), page(command, &man, path)?)
+}
+
+fn page(command: &Command, man: &Man, path: &str) -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let mut roff = Roff::new();
+    section(&mut roff, "ENVIRONMENT", &ENVIRONMENT);
+    section(&mut roff, "FILES", &FILES);
+    section(&mut roff, "EXIT STATUS", &EXIT_STATUS);
+    roff.control("PP", []);
+    let several = "With several paths, a failure does not stop the others. Of several kinds of failure the status is 3 before 4 \
+                   before 2 before 1.";
+    roff.text([roman(several)]);
+    roff.control("SH", ["EXAMPLES"]);
+    for (line, meaning) in args::examples(path) {
+        paragraph(&mut roff, line, meaning);
+    }
+    if !path.is_empty() {
+        roff.control("SH", ["SEE ALSO"]);
+        roff.text([bold("phalanx"), roman("(1)")]);
+    }
+    roff.to_writer(&mut page)?;
+    Ok(page)
+}
+
+fn section(roff: &mut Roff, title: &str, of: &[Example]) {
+    roff.control("SH", [title]);
+    of.iter().for_each(|(what, meaning)| paragraph(roff, what, meaning));
+}
+
+fn paragraph(roff: &mut Roff, what: &str, meaning: &str) {
+    roff.control("TP", []);
+    roff.text([bold(what)]);
+    roff.text([roman(meaning)]);
 }

@@ -166,7 +166,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// A speed: "35 MB/s".
-fn rate(bytes_per_second: f64) -> String {
+pub fn rate(bytes_per_second: f64) -> String {
     if bytes_per_second < 999.5 {
         format!("{bytes_per_second:.0} B/s")
     } else {
@@ -218,6 +218,7 @@ pub fn count(n: u64, thing: &str) -> String {
     }
     match thing.strip_suffix('y') {
         Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{n} {stem}ies"),
+        _ if thing.ends_with(['s', 'x', 'z']) => format!("{n} {thing}es"),
         _ => format!("{n} {thing}s"),
     }
 }
@@ -313,6 +314,17 @@ mod tests {
     }
 
     #[test]
+    fn bars_appear_only_when_it_takes_long_and_nobody_wants_quiet() {
+        for (hours, quiet, is_shown) in [(0, false, false), (1, false, true), (1, true, false)] {
+            let meter = Meter::tree("t".into(), Verbosity { quiet, verbose: false });
+            let created = Instant::now().checked_sub(Duration::from_secs(3600 * hours)).unwrap();
+            let meter = Meter { created, ..meter };
+            meter.file_done();
+            assert_eq!(meter.shown.load(Relaxed), is_shown, "{hours} hours, quiet: {quiet}");
+        }
+    }
+
+    #[test]
     fn plural_forms_are_right() {
         let counts = [
             (0, "file", "0 files"),
@@ -321,6 +333,7 @@ mod tests {
             (1, "entry", "1 entry"),
             (2, "entry", "2 entries"),
             (2, "key", "2 keys"),
+            (3, "pass", "3 passes"),
         ];
         for (n, thing, words) in counts {
             assert_eq!(count(n, thing), words);

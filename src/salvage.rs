@@ -5,7 +5,7 @@ use crate::ends::{Input, Target, blame};
 use crate::failure::{self, Code, Failure, Outcome, say, shown};
 use crate::lanes;
 use crate::paths::{Place, unprotected_name};
-use crate::progress::Meter;
+use crate::progress::{Meter, count};
 use crate::secrets::AtHand;
 use phalanx_core::access::Opener;
 use phalanx_core::cpu::CpuEngine;
@@ -58,6 +58,7 @@ fn report(place: &Place, found: &Salvage) -> Failure {
     let lost: u64 = found.lost.iter().map(|range| range.end - range.start).sum();
     let end = if found.whole_length { "" } else { ", and it was cut off or extended: what followed is not known" };
     let (from, to) = (shown(place.input.path()), shown(place.output.path()));
-    let line = format!("{from}: damaged: {} bytes saved to {to}, {lost} bytes lost{end}", found.saved);
+    let (saved, lost) = (count(found.saved, "byte"), count(lost, "byte"));
+    let line = format!("{from}: damaged: {saved} saved to {to}, {lost} lost{end}");
     Failure::new(Code::NotAuthentic, line)
 }

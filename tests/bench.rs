@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 #[test]
 fn wrong_usage() {
     let s = Sandbox::new();
-    s.run(&["bench"]).fails(2);
+    s.run(&["bench", "-q"]).fails(2);
     s.run(&["bench", "bogus"]).fails(2);
     s.run(&["bench", "keys", "--bogus"]).fails(2);
     s.run(&["bench", "keys", "extra"]).fails(2);

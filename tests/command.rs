@@ -14,7 +14,7 @@ fn wrong_usage_is_one_line_and_exit_2() {
     s.write("f", "x");
     s.secret("raw", [1; 32]);
     let wrong: &[&[&str]] = &[
-        &[],
+        &["-q"],
         &["protect"],
         &["bogus"],
         &["protect", "f", "--bogus"],
@@ -31,12 +31,6 @@ fn wrong_usage_is_one_line_and_exit_2() {
         s.run(args).fails(2);
     }
     assert_eq!(s.names(), ["f", "raw"]);
-    for help in ["--help", "--version"] {
-        s.run(&[help]).ok();
-    }
-    for command in ["protect", "unprotect", "verify", "inspect", "key", "engines", "bench", "completions", "man"] {
-        assert!(s.run(&[command, "--help"]).text().contains("Usage: phalanx"), "{command}");
-    }
 }
 
 #[test]
@@ -263,18 +257,4 @@ fn hostile_names_do_no_harm() {
     }
     s.write(&"y".repeat(252), "x");
     s.run(&["protect", "-k", "k", &"y".repeat(252)]).fails(4);
-}
-
-#[test]
-fn man_pages_and_completions_know_every_command() {
-    let s = Sandbox::new();
-    fs::create_dir(s.path("man")).unwrap();
-    s.run(&["man", "man"]).ok();
-    for command in ["protect", "unprotect", "verify", "inspect", "key", "key-new", "engines"] {
-        assert!(s.read(&format!("man/phalanx-{command}.1")).starts_with(b".ie"), "{command}");
-    }
-    s.run(&["man", "missing"]).fails(4);
-    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        assert!(s.run(&["completions", shell]).text().contains("unprotect"), "{shell}");
-    }
 }

@@ -46,10 +46,10 @@ fn engines_are_explained() {
     let text = s.run(&["engines"]).text();
     let line =
         |word: &str| text.lines().find(|line| line.starts_with(word)).unwrap_or_else(|| panic!("{word}: {text}"));
-    assert!(line("serial ").contains("1 thread, AES ") && line("serial ").contains(" GB/s in memory"), "{text}");
+    assert!(line("serial ").contains("1 thread, AES ") && line("serial ").contains("B/s in memory"), "{text}");
     assert!(line("cpu ").contains("seals ") && line("cpu ").contains("opens "), "{text}");
     assert!(text.contains("        passes serial "), "{text}");
-    assert!(line("auto ").starts_with("auto    4 KB: serial; 1 MB: serial; 1 GB: "), "{text}");
+    assert!(line("auto ").starts_with("auto    4 kB: serial; 1 MB: serial; 1 GB: "), "{text}");
     // Each interface has a device or a reason.
     let told = |interface: &str| {
         let is_of = |line: &&str| line.starts_with("device") && line.contains(&format!("({interface}; "));
@@ -86,7 +86,7 @@ fn what_cannot_be_kept() {
     s.run(&["key", "new", "k"]).ok();
     s.write("f", painted(5 << 20));
     assert!(s.run(&["engines", "--calibrate"]).fails(4).contains("cache"));
-    assert!(s.run(&["engines"]).text().contains("GB/s"));
+    assert!(s.run(&["engines"]).text().contains("B/s"));
     s.run(&["protect", "f", "-k", "k"]).ok();
     s.run(&["verify", "f.phx"]).ok();
 }
@@ -111,7 +111,7 @@ fn a_hostile_cache_is_absent() {
     }
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    assert!(s.run(&["engines"]).text().contains("GB/s"));
+    assert!(s.run(&["engines"]).text().contains("B/s"));
     s.run(&["verify", "f.phx"]).ok();
 }
 

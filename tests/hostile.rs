@@ -273,7 +273,7 @@ fn an_output_that_vanishes_meanwhile_is_no_bug() {
     s.write("f", "x");
     let path = s.path("f.phx").display().to_string();
     s.write("f.phx", "in the way");
-    let options = ["-P", &path, "-e", "trace=%stat,statx", "-e", "inject=%stat,statx:delay_exit=800000:when=1"];
+    let options = ["-P", &path, "-e", "trace=%stat,statx", "-e", "inject=%stat,statx:delay_exit=800000:when=2"];
     let Some(mut command) = s.traced(&options, &["protect", "f", "-k", "k"]) else { return };
     let child = command.spawn().unwrap();
     sleep(Duration::from_millis(400));

@@ -1,0 +1,157 @@
+//! The examples of each command: help ends with them, and the man page has them too.
+
+use clap::Command;
+use std::fmt::Write;
+
+/// A line to type, and what it does.
+pub type Example = (&'static str, &'static str);
+
+/// The two examples of a command, named by its path below `phalanx`.
+pub fn of(path: &str) -> [Example; 2] {
+    match path {
+        "" => [
+            ("phalanx protect photos.tar", "asks for a password, and writes photos.tar.phx"),
+            ("phalanx unprotect photos.tar.phx", "asks for the password, and writes photos.tar"),
+        ],
+        "protect" => [
+            ("phalanx protect photos.tar", "asks for a password, and writes photos.tar.phx"),
+            ("tar c project | phalanx protect - --key work >project.tar.phx", "protects a stream with a key"),
+        ],
+        "unprotect" => [
+            ("phalanx unprotect photos.tar.phx", "writes photos.tar"),
+            ("phalanx unprotect project.tar.phx --output - | tar x", "unpacks an archive as it is unprotected"),
+        ],
+        "verify" => [
+            ("phalanx verify photos.tar.phx", "checks one file"),
+            ("phalanx verify --recursive backup --key work", "checks a whole folder; fit for a nightly job"),
+        ],
+        "inspect" => [
+            ("phalanx inspect photos.tar.phx", "shows its cipher, sizes, keys and passwords"),
+            ("phalanx inspect --json photos.tar.phx", "shows the same for a script"),
+        ],
+        "key" => [
+            ("phalanx key new work", "makes a random key named work"),
+            ("phalanx protect photos.tar --key work", "protects a file with it"),
+        ],
+        "key new" => [
+            ("phalanx key new work", "makes a random key named work, and prints its id"),
+            ("phalanx key export work --output work.key", "copies it, to be kept in a safe place"),
+        ],
+        "key list" => [
+            ("phalanx key list", "prints the id and the name of each key"),
+            ("phalanx key list --names", "prints the names only, for a script"),
+        ],
+        "key show" => [
+            ("phalanx key show work", "prints the key's id, its name and its file"),
+            ("phalanx inspect photos.tar.phx", "prints the ids of the keys that open a file"),
+        ],
+        "key import" => [
+            ("phalanx key import work work.key", "adds the key in the file work.key as work"),
+            ("ssh host phalanx key export work | phalanx key import work -", "copies a key from another machine"),
+        ],
+        "key export" => [
+            ("phalanx key export work --output work.key", "writes a copy that only you can read"),
+            ("phalanx key export work | ssh host phalanx key import work -", "copies a key to another machine"),
+        ],
+        "key rm" => [
+            ("phalanx key rm work", "deletes the key work, after asking"),
+            ("phalanx key rm --force work", "deletes it without asking"),
+        ],
+        "engines" => [
+            ("phalanx engines", "shows what this machine has, and how fast it is"),
+            ("phalanx engines --calibrate", "measures the speeds again"),
+        ],
+        "bench" => [
+            ("phalanx bench sefps --quick --out results", "runs one experiment, in about a minute"),
+            ("phalanx bench all --out results --resume", "runs all that the folder does not have yet"),
+        ],
+        "bench report" => [
+            ("phalanx bench report results", "writes results/report.md again"),
+            ("phalanx bench report results --merge other/rows.jsonl", "adds what another machine measured"),
+        ],
+        "bench sefps" => [
+            ("phalanx bench sefps --quick --out results", "runs it in about a minute"),
+            ("phalanx bench sefps --out results --resume", "continues a run that was cut short"),
+        ],
+        "bench users" => [
+            ("phalanx bench users --quick --out results", "runs it in about a minute"),
+            ("phalanx bench users --out results --resume", "continues a run that was cut short"),
+        ],
+        "bench hpc" => [
+            ("phalanx bench hpc --quick --out results", "runs it in about a minute"),
+            ("phalanx bench hpc --out results --resume", "continues a run that was cut short"),
+        ],
+        "bench keys" => [
+            ("phalanx bench keys --quick --out results", "runs it in about a minute"),
+            ("phalanx bench keys --out results --resume", "continues a run that was cut short"),
+        ],
+        "bench peers" => [
+            ("phalanx bench peers --quick --out results", "runs it in about a minute"),
+            ("phalanx bench peers --out results --resume", "continues a run that was cut short"),
+        ],
+        "bench all" => [
+            ("phalanx bench all --quick --out results", "runs each experiment in about a minute"),
+            ("phalanx bench all --out results --resume", "continues a run that was cut short"),
+        ],
+        "completions" => [
+            ("phalanx completions bash >~/.local/share/bash-completion/completions/phalanx", "for bash"),
+            ("phalanx completions fish >~/.config/fish/completions/phalanx.fish", "for fish"),
+        ],
+        "man" => [
+            ("phalanx man ~/.local/share/man/man1", "writes the pages where man finds them"),
+            ("man phalanx-protect", "shows one of them"),
+        ],
+        "help" => [
+            ("phalanx help protect", "prints the help of protect"),
+            ("phalanx help key export", "prints the help of key export"),
+        ],
+        "version" => {
+            [("phalanx version", "prints the version"), ("phalanx engines", "prints what this machine runs it with")]
+        }
+        _ => unreachable!("{path} has no examples: a test looks at all commands"),
+    }
+}
+
+/// Puts the examples at the end of the help of a command and of all below it.
+pub fn add(root: Command) -> Command {
+    below(root, "")
+}
+
+fn below(command: Command, path: &str) -> Command {
+    let mut text = String::from("Examples:");
+    for (line, meaning) in of(path) {
+        let _ = write!(text, "\n  {line}\n      {meaning}");
+    }
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    names.into_iter().fold(command.after_help(text), |command, name| {
+        let path = if path.is_empty() { name.clone() } else { format!("{path} {name}") };
+        command.mut_subcommand(name, |sub| below(sub, &path))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::{Cli, command};
+    use clap::{Command, FromArgMatches};
+
+    /// Also that each command has examples at all.
+    #[test]
+    fn every_example_is_a_right_command_line() {
+        fn look(at: &Command, path: &str) {
+            let mut ours = 0;
+            for (line, _) in super::of(path) {
+                // Of a pipe, the part that is ours.
+                for part in line.split(['|', '>']).filter(|part| part.trim_start().starts_with("phalanx ")) {
+                    let matches = command().try_get_matches_from(part.split_whitespace());
+                    assert!(matches.and_then(|m| Cli::from_arg_matches(&m)).is_ok(), "{part}");
+                    ours += 1;
+                }
+            }
+            assert!(ours > 0, "{path}");
+            for sub in at.get_subcommands() {
+                look(sub, format!("{path} {}", sub.get_name()).trim_start());
+            }
+        }
+        look(&command(), "");
+    }
+}

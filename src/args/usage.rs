@@ -1,0 +1,217 @@
+//! Parsing the command line: its pages of help, and its errors in our own words.
+//!
+//! No message repeats a value that was given to an option which takes none: it may be a password.
+
+use super::{Cli, examples};
+use crate::argv;
+use crate::failure::{Code, Failure, Outcome};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
+use phalanx_core::Error;
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+/// The whole command line, with the examples at the end of each page of help.
+pub fn command() -> Command {
+    // Both -h and --help print one screen: the man page has the rest.
+    let help = Arg::new("help").short('h').long("help").help("Print help").action(ArgAction::HelpShort);
+    let help = help.global(true).display_order(902);
+    examples::add(Cli::command().disable_help_flag(true).arg(help))
+}
+
+/// Parses the command line. Help and version are printed here, and end the program. What is wrong becomes one line.
+pub fn parse() -> Outcome<Cli> {
+    argv::refuse_secrets(std::env::args_os().skip(1))?;
+    let args: Vec<OsString> = std::env::args_os().collect();
+    parse_from(&args).or_else(|error| end(error, &args))
+}
+
+/// `phalanx help`: prints the page of a command.
+pub fn help(of: &[String]) -> Outcome {
+    let args: Vec<OsString> = ["phalanx"].into_iter().chain(of.iter().map(String::as_str)).map(Into::into).collect();
+    let asked: Vec<OsString> = args.iter().cloned().chain(["--help".into()]).collect();
+    parse_from(&asked).or_else(|error| end(error, &args)).map(drop)
+}
+
+fn parse_from(args: &[OsString]) -> clap::error::Result<Cli> {
+    command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches))
+}
+
+fn end<T>(error: clap::Error, args: &[OsString]) -> Outcome<T> {
+    let printed = match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.print().map(|()| None),
+        // No command at all: the page that helps, but a script hears that nothing was done.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            write!(io::stdout(), "{}", error.render()).map(|()| Some(Failure::told(Code::Usage)))
+        }
+        _ => Ok(Some(Failure::usage(line(&error, args)))),
+    };
+    match printed {
+        Ok(Some(failure)) => Err(failure),
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Error::Write(e).into()),
+        // Whoever reads only the first lines has what they wanted.
+        Ok(None) | Err(_) => std::process::exit(0),
+    }
+}
+
+/// What is wrong, in one sentence, and where to read more.
+fn line(error: &clap::Error, args: &[OsString]) -> String {
+    format!("{} ({} --help)", sentence(error, args), path(args))
+}
+
+fn sentence(error: &clap::Error, args: &[OsString]) -> String {
+    // Options are shown as "--output <PATH>", and arguments as "<PATH>...".
+    let name = |shown: &str| {
+        let word = shown.split(' ').next().unwrap_or(shown);
+        word.trim_end_matches("...").trim_matches(['<', '>', '[', ']']).to_owned()
+    };
+    let text = |kind| text(error, kind);
+    let (arg, value) = (name(&text(ContextKind::InvalidArg)), text(ContextKind::InvalidValue));
+    // The likeliest comes last.
+    let perhaps = |kind| match strings(error, kind).last() {
+        Some(known) => format!(": did you mean {known}?"),
+        None => String::new(),
+    };
+    match error.kind() {
+        ErrorKind::UnknownArgument if is_attached_to_flag(&arg, args) => "-p takes no value".into(),
+        ErrorKind::UnknownArgument if arg.starts_with('-') => {
+            format!("unknown option {arg}{}", perhaps(ContextKind::SuggestedArg))
+        }
+        ErrorKind::UnknownArgument => format!("too many arguments: {arg} is not expected"),
+        ErrorKind::InvalidSubcommand => {
+            let suggestion = perhaps(ContextKind::SuggestedSubcommand);
+            format!("unknown command {}{suggestion}", text(ContextKind::InvalidSubcommand))
+        }
+        ErrorKind::InvalidValue => {
+            let known = strings(error, ContextKind::ValidValue);
+            let wanted = if known.is_empty() { String::new() } else { format!(": {}", list(&known, "or")) };
+            match value.is_empty() {
+                true => format!("{arg} needs a value{wanted}"),
+                false => format!("{arg}{wanted}, not {value}"),
+            }
+        }
+        ErrorKind::ValueValidation => {
+            let wanted = std::error::Error::source(error).map_or("another value".into(), ToString::to_string);
+            format!("{arg}: {wanted}, not {value}")
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let missing: Vec<String> = strings(error, ContextKind::InvalidArg).iter().map(|arg| name(arg)).collect();
+            format!("missing: {}", list(&missing, "and"))
+        }
+        ErrorKind::MissingSubcommand => "no command given".into(),
+        ErrorKind::ArgumentConflict => match strings(error, ContextKind::PriorArg).first().map(|other| name(other)) {
+            Some(other) if other == arg => format!("{arg} is given twice"),
+            Some(other) => format!("{arg} cannot be combined with {other}"),
+            None => format!("{arg} cannot be combined with another option"),
+        },
+        ErrorKind::TooManyValues => format!("{arg} takes no value"),
+        ErrorKind::InvalidUtf8 => "an argument that is not a path is not valid UTF-8".into(),
+        _ => "the command line is not understood".into(),
+    }
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> String {
+    strings(error, kind).into_iter().next().unwrap_or_default()
+}
+
+fn strings(error: &clap::Error, kind: ContextKind) -> Vec<String> {
+    match error.get(kind) {
+        Some(ContextValue::String(one)) => vec![one.clone()],
+        Some(ContextValue::Strings(all)) => all.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// "a, b or c"
+fn list(words: &[String], last: &str) -> String {
+    match words {
+        [all @ .., end] if !all.is_empty() => format!("{} {last} {end}", all.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// Whether an unknown short option is a letter of what follows `-p` in the same word, as in `-psecret`.
+fn is_attached_to_flag(arg: &str, args: &[OsString]) -> bool {
+    let is_short = arg.len() > 1 && arg.starts_with('-') && !arg.starts_with("--");
+    is_short && args.iter().any(|word| word.len() > 2 && word.as_encoded_bytes().starts_with(b"-p"))
+}
+
+/// The command as far as it was named, like "phalanx key new".
+fn path(args: &[OsString]) -> String {
+    let mut path = vec!["phalanx".to_owned()];
+    let mut at = &command();
+    for arg in args.iter().skip(1).filter_map(|arg| arg.to_str()).filter(|arg| !arg.starts_with('-')) {
+        let Some(next) = at.find_subcommand(arg) else { break };
+        path.push(next.get_name().to_owned());
+        at = next;
+    }
+    path.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(line_given: &str) -> String {
+        let args: Vec<OsString> = line_given.split(' ').map(Into::into).collect();
+        match parse_from(&args) {
+            Ok(_) => panic!("{line_given} is right"),
+            Err(error) => line(&error, &args),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn errors_are_sentences_with_one_hint() {
+        let cases = [
+            ("phalanx protect", "missing: PATH (phalanx protect --help)"),
+            ("phalanx key import", "missing: NAME and FILE (phalanx key import --help)"),
+            ("phalanx protct f", "unknown command protct: did you mean protect? (phalanx --help)"),
+            ("phalanx photos.tar", "unknown command photos.tar (phalanx --help)"),
+            ("phalanx key mak", "unknown command mak (phalanx key --help)"),
+            ("phalanx -q", "no command given (phalanx --help)"),
+            (
+                "phalanx protect f --recusive",
+                "unknown option --recusive: did you mean --recursive? (phalanx protect --help)",
+            ),
+            ("phalanx protect f -x", "unknown option -x (phalanx protect --help)"),
+            ("phalanx engines cpu", "too many arguments: cpu is not expected (phalanx engines --help)"),
+            ("phalanx protect f -t 0", "--threads: a number from 1 to 1024, not 0 (phalanx protect --help)"),
+            ("phalanx verify f --threads=x", "--threads: a number from 1 to 1024, not x (phalanx verify --help)"),
+            (
+                "phalanx protect f --engine abacus",
+                "--engine: auto, serial, cpu, gpu or hybrid, not abacus (phalanx protect --help)",
+            ),
+            (
+                "phalanx protect f --engine",
+                "--engine needs a value: auto, serial, cpu, gpu or hybrid (phalanx protect --help)",
+            ),
+            ("phalanx protect f -o", "--output needs a value (phalanx protect --help)"),
+            ("phalanx protect f -q -v", "--quiet cannot be combined with --verbose (phalanx protect --help)"),
+            ("phalanx protect f -o a -o b", "--output is given twice (phalanx protect --help)"),
+            (
+                "phalanx unprotect f -R --salvage",
+                "--recursive cannot be combined with --salvage (phalanx unprotect --help)",
+            ),
+            (
+                "phalanx completions csh",
+                "SHELL: bash, elvish, fish, powershell or zsh, not csh (phalanx completions --help)",
+            ),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(wrong(given), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn values_of_options_that_take_none_are_not_repeated() {
+        for given in ["--password=hunter2", "-p=hunter2", "-phunter2", "--force=hunter2", "--passwort=hunter2"] {
+            let said = wrong(&format!("phalanx protect f {given}"));
+            assert!(!said.contains("hunter") && !said.contains("unter2"), "{given}: {said}");
+        }
+    }
+}

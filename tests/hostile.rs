@@ -40,7 +40,7 @@ fn a_tree_may_be_as_deep_as_it_likes() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     // In little memory, on a small stack, with few files open.
-    for (depth, name, limits) in [(7000, "d", "-n 400; ulimit -s 256"), (1200, &*"n".repeat(240), "-v 600000")] {
+    for (depth, name, limits) in [(7000, "d", "-n 400; ulimit -s 1024"), (1200, &*"n".repeat(240), "-v 600000")] {
         deep(&s, depth, name);
         let files = depth / 10;
         for (args, what) in [

@@ -170,6 +170,10 @@ fn one_line(text: &str) -> Cow<'_, str> {
 /// Runs the program so that a bug shows as one line too, and as exit code 1.
 pub fn guard(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
     std::panic::set_hook(Box::new(|info| {
+        // A new thread that gets no memory for its second stack panics where nothing can unwind.
+        if info.location().is_some_and(|l| l.file().ends_with("unix/stack_overflow.rs")) {
+            last_resort::out_of_memory();
+        }
         let place = info.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
         complain(format!("internal error{place}: please report it"));
         last_resort::panic_is_told();

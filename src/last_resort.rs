@@ -45,11 +45,16 @@ unsafe impl GlobalAlloc for Allocator {
 
 fn checked(memory: *mut u8, size: usize) -> *mut u8 {
     if memory.is_null() && size < LARGE {
-        output::remove_unfinished_at_once();
-        let _ = rustix::io::write(stdio::stderr(), b"phalanx: not enough memory\n");
-        low_level::exit(1);
+        out_of_memory();
     }
     memory
+}
+
+/// Ends the process, which cannot go on.
+pub fn out_of_memory() -> ! {
+    output::remove_unfinished_at_once();
+    let _ = rustix::io::write(stdio::stderr(), b"phalanx: not enough memory\n");
+    low_level::exit(1)
 }
 
 /// Whether a panic's line has been written.

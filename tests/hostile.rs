@@ -260,6 +260,8 @@ fn every_signal_that_ends_a_run_leaves_nothing() {
         let mut child = s.command(&args).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         wait_for(|| !s.leftovers().is_empty());
         assert!(Command::new("sh").args(["-c", &format!("kill -{signal} {}", child.id())]).status().unwrap().success());
+        // Waiting would close its input, with which it could come to its own end.
+        let _open = child.stdin.take();
         let status = child.wait().unwrap();
         assert!(status.signal() == Some(signal) || status.code() == Some(128 + signal), "{signal}: {status}");
         assert!(s.names().is_empty(), "{signal}: {:?}", s.names());
@@ -271,9 +273,8 @@ fn an_output_that_vanishes_meanwhile_is_no_bug() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     s.write("f", "x");
-    let path = s.path("f.phx").display().to_string();
     s.write("f.phx", "in the way");
-    let options = ["-P", &path, "-e", "trace=%stat,statx", "-e", "inject=%stat,statx:delay_exit=800000:when=2"];
+    let options = ["-P", "f.phx", "-e", "trace=%stat,statx", "-e", "inject=%stat,statx:delay_exit=800000:when=2"];
     let Some(mut command) = s.traced(&options, &["protect", "f", "-k", "k"]) else { return };
     let child = command.spawn().unwrap();
     sleep(Duration::from_millis(400));

@@ -8,11 +8,11 @@ use aws_lc_rs::digest;
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use ctr::cipher::{InnerIvInit, KeyInit, StreamCipher, StreamCipherCoreWrapper};
 use ctr::{CtrCore, flavors::Ctr128BE};
+use phalanx_core::SecretKey;
 use phalanx_core::Suite;
-use phalanx_core::chunk::Levels;
-use phalanx_core::cpu::CpuEngine;
+use phalanx_core::engine::CpuEngine;
+use phalanx_core::engine::Levels;
 use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
-use phalanx_core::key::SecretKey;
 use phalanx_kernels::{aes, keccak};
 use sha3::Digest;
 use std::hint::black_box;
@@ -39,7 +39,7 @@ fn job(engine: &CpuEngine, size: usize) -> Job {
         let bind = Bind::Chunk { index: i as u64, last: false };
         job.units.push(Unit { key: 0, nonce: [i as u8; 16], bind, data: start..size.min(start + CHUNK), tag: [0; 32] });
     }
-    engine.run(&mut job).unwrap();
+    assert!(engine.run(&mut job).unwrap().all_passed());
     job
 }
 

@@ -3,9 +3,9 @@
 //! It is what the paper on parallel AES for massive users measures ("P2" in the benches), in its schemes. Who wants data
 //! protected uses [`crate::batch`].
 
-use crate::engine::{Nonce, SLICE};
+use crate::seam::{Nonce, SLICE};
 use crate::threads::{from, on_threads};
-use crate::{Error, Result, stack};
+use crate::{Error, Result, secret};
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
 use std::sync::{Barrier, Mutex, OnceLock, mpsc};
 use std::{fmt, mem, ptr, slice, thread};
@@ -105,7 +105,7 @@ impl Scheme for Cpu {
                 on_threads(threads, || self.each(from(&users).map(Task::reborrow)));
             }
             Kind::Cnc => self.one_by_one(tasks),
-            Kind::Sr => stack::wiped(|| self.each(tasks.iter_mut().map(Task::reborrow))),
+            Kind::Sr => secret::wiped(|| self.each(tasks.iter_mut().map(Task::reborrow))),
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Cpu {
             // The parts are made when it is known how many threads there are.
             let start = || {
                 let (give, parts) = mpsc::channel();
-                let run = move || parts.recv().map_or((), |parts| stack::wiped(|| in_turn(parts)));
+                let run = move || parts.recv().map_or((), |parts| secret::wiped(|| in_turn(parts)));
                 thread::Builder::new().spawn_scoped(scope, run).ok().map(|_| give)
             };
             let others: Vec<_> = (1..self.threads).map_while(|_| start()).collect();
@@ -160,7 +160,7 @@ impl Cpu {
             for (give, parts) in others.iter().zip(parts) {
                 give.send(parts).expect("the thread waits for its parts");
             }
-            stack::wiped(|| in_turn(mine));
+            secret::wiped(|| in_turn(mine));
         });
     }
 }

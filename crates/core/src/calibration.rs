@@ -8,8 +8,8 @@ mod measure;
 pub use measure::measure;
 
 use crate::Suite;
-use crate::engine::Op;
-use crate::header::FILE_CHUNK_LOG2;
+use crate::format::header::FILE_CHUNK_LOG2;
+use crate::op::Op;
 use std::fmt;
 
 /// An engine that can be chosen. The earlier ones are simpler.

@@ -1,9 +1,7 @@
 //! What can go wrong, in one line each.
 
-use crate::engine::Fault;
-use crate::key::KeyId;
-use crate::key_text::Unreadable;
-use crate::private::Refused;
+use crate::keys::id::KeyId;
+use crate::keys::private::Refused;
 use std::io;
 
 /// The result of the core's calls.
@@ -11,6 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call failed. The text is one line, names no secret, and leaves the path to the caller.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The file does not begin as a Phalanx file does.
     #[error("not a Phalanx file")]
@@ -121,6 +120,12 @@ pub enum Error {
     /// The system's random generator failed.
     #[error("the system's random generator failed: {0}")]
     Random(getrandom::Error),
+    /// Messages of a batch are not authentic. They are wiped, and all others are opened.
+    #[error("{} of the messages not authentic (the first is message {})", .failed.len(), .failed.first().unwrap_or(&0))]
+    NotAuthentic {
+        /// Their places in the batch, in ascending order.
+        failed: Vec<usize>,
+    },
     /// A message of a batch cannot be what it should be.
     #[error("message {index}: {reason}")]
     Message {
@@ -135,6 +140,34 @@ pub enum Error {
     /// The caller asked to stop.
     #[error("interrupted")]
     Cancelled,
+}
+
+/// An engine could not run a job, whose input is as it was. Where another engine can go on, this one is not asked again.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("engine {engine} failed: {reason}")]
+pub struct Fault {
+    /// The engine's name.
+    pub engine: String,
+    /// What happened, in one line.
+    pub reason: String,
+}
+
+/// Why a key's text cannot be read. None of these texts repeats it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreadable {
+    /// It does not begin as such a text does.
+    #[error("not a key's text: it does not begin with phalanx-key-1")]
+    Prefix,
+    /// It has too few or too many characters.
+    #[error("the key's text has {0} characters after phalanx-key-1, and not 60: some are missing or too many")]
+    Length(usize),
+    /// A character that no such text has.
+    #[error("a character of the key's text is none of A to Z and 2 to 7 (the {0}th after phalanx-key-1)")]
+    Character(usize),
+    /// The checksum is not the key's.
+    #[error("a character of the key's text is wrong: the checksum does not fit")]
+    Checksum,
 }
 
 /// The kind of an error, as the exit code tells it.
@@ -161,6 +194,7 @@ impl Error {
             | Error::NoKey { .. }
             | Error::KeysRefused { .. }
             | Error::WrongKey
+            | Error::NotAuthentic { .. }
             | Error::Altered { .. }
             | Error::Truncated(_)
             | Error::Extended(_) => Class::NotAuthentic,

@@ -1,44 +1,58 @@
-//! Phalanx's core: the format (`docs/format.md`), the engines behind one seam, and the file pipeline.
+//! Protects files, streams and messages with AES and SHA-3, in the format of `docs/format.md`.
 //!
-//! A byte's way through a file's protection: [`file`] reads it into a [`engine::Job`], the [`dispatcher`] hands the job
-//! to an [`engine::Engine`], the [`cpu`] engine seals it by [`chunk`] and the kernels, and [`file`] writes it.
+//! Most programs need no more than the names at the root of this crate:
 //!
-//! Nothing here knows of a GPU, of MPI or of FUSE, and nothing here is `unsafe`.
+//! - [`NewFile`] protects a [`Source`] for [`Recipient`]s into a [`Sink`]; [`ProtectedFile`] opens one by an [`Opener`], with
+//!   the keys that a [`KeySource`] gives: [`SecretKey`]s, which a [`Keyring`] keeps, and [`Password`]s.
+//! - [`batch`] seals and opens many users' messages in one call, and its [`Coalescer`](batch::coalescer::Coalescer) those
+//!   that arrive one by one.
+//! - A [`Roster`] is the engines that do the work: [`Roster::cpu`] is all cores.
+//!
+//! [`engine`] is for authors of engines, [`format`](mod@format) for tools that look into files, and [`file`](mod@file) for
+//! programs that write and delete files: nothing appears half written, and nothing is lost.
+//!
+//! The way of a byte: a `pipeline` or a batch makes jobs of it, the `schedule` hands these to an [`engine::Engine`] of the
+//! roster, the CPU's seals them by chunks and the kernels. Nothing here knows of a GPU, of MPI or of FUSE.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-pub mod access;
 pub mod bare;
 pub mod batch;
 pub mod calibration;
-pub mod chunk;
-pub mod coalescer;
-pub mod cpu;
-mod ctr_sha3;
-mod disk;
-pub mod dispatcher;
-pub mod engine;
-pub mod error;
+mod cpu;
+mod error;
 pub mod file;
-mod gcm;
-pub mod header;
-pub mod input;
-pub mod key;
-pub mod key_text;
-pub mod keyring;
-pub mod layout;
-pub mod message;
-pub mod metadata;
-pub mod output;
-pub mod private;
-pub mod salvage;
-mod share;
-pub mod slot;
-mod stack;
-pub mod stream;
-pub mod suite;
-mod temporary;
+mod io;
+mod keys;
+mod op;
+mod roster;
+mod schedule;
+mod seam;
+mod secret;
 mod threads;
 
-pub use error::{Error, Result};
-pub use suite::Suite;
+/// For authors of engines, and of work for them: the one seam.
+pub mod engine {
+    pub use crate::cpu::chunk::tag;
+    pub use crate::cpu::{CpuEngine, Levels};
+    pub use crate::error::Fault;
+    pub use crate::keys::key::ContentKeys;
+    pub use crate::op::Op;
+    pub use crate::schedule::{Extent, Share, Work, run};
+    pub use crate::seam::*;
+}
+
+/// For tools that look into files: headers, slots, and what lies where.
+pub mod format;
+
+pub use error::{Class, Error, Result};
+pub use file::protected::{ChunkSize, NewFile, ProtectedFile};
+pub use file::salvage::Salvage;
+pub use file::source::{Progress, Sink, Source};
+pub use format::suite::Suite;
+pub use keys::access::{KdfLimit, KeySource, Opener, Recipient};
+pub use keys::id::KeyId;
+pub use keys::key::{Password, SecretKey};
+pub use keys::keyring::Keyring;
+pub use keys::text as key_text;
+pub use roster::Roster;

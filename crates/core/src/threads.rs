@@ -1,6 +1,6 @@
 //! Work that several threads take from one source, where it lies in the caller's memory: half of it done would be lost data.
 
-use crate::stack;
+use crate::secret;
 use std::sync::Mutex;
 use std::{iter, thread};
 
@@ -9,11 +9,11 @@ use std::{iter, thread};
 pub(crate) fn on_threads(threads: usize, work: impl Fn() + Sync) {
     thread::scope(|scope| {
         for _ in 1..threads {
-            if thread::Builder::new().spawn_scoped(scope, || stack::wiped(&work)).is_err() {
+            if thread::Builder::new().spawn_scoped(scope, || secret::wiped(&work)).is_err() {
                 break;
             }
         }
-        stack::wiped(&work);
+        secret::wiped(&work);
     });
 }
 

@@ -3,13 +3,13 @@
 mod common;
 
 use common::engines;
-use phalanx_core::chunk::Levels;
-use phalanx_core::coalescer::{Coalescer, Failure, Limits};
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::Roster;
+use phalanx_core::SecretKey;
+use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits};
+use phalanx_core::batch::{BehindRoom, Message};
+use phalanx_core::engine::CpuEngine;
+use phalanx_core::engine::Levels;
 use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Op, Verdicts};
-use phalanx_core::key::SecretKey;
-use phalanx_core::message::Message;
 use phalanx_core::{Suite, batch};
 use std::future::Future;
 use std::pin::pin;
@@ -27,8 +27,8 @@ fn key(i: u8) -> Arc<SecretKey> {
     Arc::new(SecretKey::from_slice(&[i; 32]).unwrap())
 }
 
-fn cpu() -> Dispatcher {
-    Dispatcher::new(&engines()[engines().len() - 1..])
+fn cpu() -> Roster {
+    Roster::new(&engines()[engines().len() - 1..])
 }
 
 /// The processor, with something done before each batch.
@@ -44,14 +44,16 @@ impl<F: Fn(usize) -> Result<(), Fault> + Send + Sync> Engine for Before<F> {
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
         self.0.run(job)
     }
-    fn messages(&self, op: Op, suite: Suite, set: &mut [Message<'_>], threads: usize) -> Result<Verdicts, Fault> {
-        (self.1)(set.len())?;
-        self.0.messages(op, suite, set, threads)
+    fn messages(&self, op: Op, suite: Suite, set: &mut [Message<'_>]) -> Option<Result<Verdicts, Fault>> {
+        if let Err(fault) = (self.1)(set.len()) {
+            return Some(Err(fault));
+        }
+        self.0.messages(op, suite, set)
     }
 }
 
-fn before(work: impl Fn(usize) -> Result<(), Fault> + Send + Sync + 'static) -> Dispatcher {
-    Dispatcher::new(&[Arc::new(Before(CpuEngine::serial(Levels::detect()), work))])
+fn before(work: impl Fn(usize) -> Result<(), Fault> + Send + Sync + 'static) -> Roster {
+    Roster::new(&[Arc::new(Before(CpuEngine::serial(Levels::detect()), work))])
 }
 
 /// A gate that engines wait at.
@@ -89,8 +91,8 @@ fn block_on<F: Future>(future: F) -> F::Output {
 #[test]
 fn what_it_seals_it_opens() {
     for &suite in Suite::ALL {
-        let sealing = Coalescer::new(cpu(), Op::Seal, suite, Limits::default()).unwrap();
-        let opening = Coalescer::new(cpu(), Op::Open, suite, Limits::default()).unwrap();
+        let sealing = Coalescer::to_seal(cpu(), suite, Limits::default()).unwrap();
+        let opening = Coalescer::to_open(cpu(), suite, Limits::default()).unwrap();
         thread::scope(|scope| {
             for user in 0..8 {
                 let (sealing, opening) = (&sealing, &opening);
@@ -135,7 +137,7 @@ fn a_batch_begins_with_enough_bytes_or_after_the_delay() {
             sizes.lock().unwrap().push(len);
             Ok(())
         };
-        Coalescer::new(before(count), Op::Seal, SUITE, limits).unwrap()
+        Coalescer::to_seal(before(count), SUITE, limits).unwrap()
     };
     // Three messages of 100 stored bytes, and the delay never comes.
     let sealing = counted(Limits { enough: usize::MAX, bytes: 300, delay: NEVER, queue: 10_000 });
@@ -168,7 +170,7 @@ fn what_gathers_while_a_batch_runs_is_one_batch() {
     };
     // One message is enough, and six are as many as a batch takes.
     let limits = Limits { enough: 100, bytes: 600, delay: NEVER, queue: 10_000 };
-    let sealing = Coalescer::new(engine, Op::Seal, SUITE, limits).unwrap();
+    let sealing = Coalescer::to_seal(engine, SUITE, limits).unwrap();
     let submit = |_| sealing.submit(&key(1), b"", &[0; 52]).unwrap();
     let first = submit(0);
     while sizes.lock().unwrap().is_empty() {
@@ -191,7 +193,7 @@ fn a_full_queue_pushes_back() {
         })
     };
     let limits = Limits { enough: usize::MAX, bytes: 100, delay: Duration::ZERO, queue: 200 };
-    let sealing = Arc::new(Coalescer::new(engine, Op::Seal, SUITE, limits).unwrap());
+    let sealing = Arc::new(Coalescer::to_seal(engine, SUITE, limits).unwrap());
     let submit = || sealing.try_submit(&key(1), b"", &[0; 52]);
     // The first is taken as a batch, which waits at the gate; two more fill the queue.
     let mut tickets = vec![submit().unwrap()];
@@ -243,7 +245,7 @@ fn tasks_that_wait_for_room_are_woken_when_it_is_their_turn() {
     };
     // Room for two, in batches of one.
     let limits = Limits { enough: usize::MAX, bytes: 100, delay: Duration::ZERO, queue: 200 };
-    let sealing = Coalescer::new(engine, Op::Seal, SUITE, limits).unwrap();
+    let sealing = Coalescer::to_seal(engine, SUITE, limits).unwrap();
     let (send, woken) = mpsc::channel();
     let mut tasks: Vec<_> = (0..TASKS).map(|_| Some(Box::pin(sealing.submit_async(&key(1), b"", &[0; 52])))).collect();
     (0..TASKS).for_each(|i| send.send(i).unwrap());
@@ -284,7 +286,7 @@ fn a_turn_that_is_given_up_is_the_next_ones() {
         })
     };
     let limits = Limits { enough: usize::MAX, bytes: 100, delay: Duration::ZERO, queue: 100 };
-    let sealing = Coalescer::new(engine, Op::Seal, SUITE, limits).unwrap();
+    let sealing = Coalescer::to_seal(engine, SUITE, limits).unwrap();
     // One is at work, one fills the queue, two wait.
     let first = sealing.submit(&key(1), b"", &[0; 52]).unwrap();
     let second = sealing.submit(&key(1), b"", &[0; 52]).unwrap();
@@ -313,7 +315,7 @@ fn a_fault_or_a_panic_costs_its_batch_and_no_other() {
         _ => panic!("as the test wants it"),
     });
     let limits = Limits { enough: usize::MAX, bytes: usize::MAX, delay: Duration::from_millis(1), queue: usize::MAX };
-    let sealing = Coalescer::new(engine, Op::Seal, SUITE, limits).unwrap();
+    let sealing = Coalescer::to_seal(engine, SUITE, limits).unwrap();
     for i in 0..9 {
         let result = block_on(sealing.submit_async(&key(1), b"", b"text"));
         match i % 3 {
@@ -333,7 +335,7 @@ fn a_panic_of_one_task_is_none_of_the_others() {
         }
     }
     let limits = Limits { enough: usize::MAX, bytes: usize::MAX, delay: Duration::from_millis(10), queue: usize::MAX };
-    let sealing = Coalescer::new(cpu(), Op::Seal, SUITE, limits).unwrap();
+    let sealing = Coalescer::to_seal(cpu(), SUITE, limits).unwrap();
     let mut bad = Box::pin(sealing.submit_async(&key(1), b"", b"text"));
     let waker = Waker::from(Arc::new(Bad));
     assert!(bad.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
@@ -345,7 +347,7 @@ fn a_panic_of_one_task_is_none_of_the_others() {
 #[test]
 fn a_delay_may_be_endless() {
     let limits = Limits { enough: 200, bytes: 200, delay: Duration::MAX, queue: 1000 };
-    let sealing = Coalescer::new(cpu(), Op::Seal, SUITE, limits).unwrap();
+    let sealing = Coalescer::to_seal(cpu(), SUITE, limits).unwrap();
     let tickets: Vec<_> = (0..2).map(|_| sealing.submit(&key(1), b"", &[0; 52]).unwrap()).collect();
     assert!(tickets.into_iter().all(|ticket| ticket.wait().is_ok()));
 }
@@ -360,7 +362,7 @@ fn it_may_be_dropped_by_its_own_worker() {
         }
     }
     let limits = Limits { delay: Duration::from_millis(10), ..Limits::default() };
-    let sealing = Arc::new(Coalescer::new(cpu(), Op::Seal, SUITE, limits).unwrap());
+    let sealing = Arc::new(Coalescer::to_seal(cpu(), SUITE, limits).unwrap());
     let mut future = Box::pin(sealing.submit_async(&key(1), b"", b"text"));
     let waker = Waker::from(Arc::new(Owner(Mutex::new(Some(sealing)))));
     assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
@@ -378,7 +380,7 @@ fn what_nobody_waits_for_is_not_done() {
         }
     };
     let limits = Limits { enough: usize::MAX, bytes: usize::MAX, delay: NEVER, queue: usize::MAX };
-    let sealing = Coalescer::new(before(count), Op::Seal, SUITE, limits).unwrap();
+    let sealing = Coalescer::to_seal(before(count), SUITE, limits).unwrap();
     let mut tickets: Vec<_> = (0..10).map(|_| sealing.submit(&key(1), b"", b"text").unwrap()).collect();
     tickets.truncate(4);
     drop(sealing);
@@ -388,9 +390,10 @@ fn what_nobody_waits_for_is_not_done() {
 
 #[test]
 fn nothing_secret_shows() {
-    let sealing = Coalescer::new(cpu(), Op::Open, SUITE, Limits::default()).unwrap();
+    let sealing = Coalescer::to_open(cpu(), SUITE, Limits::default()).unwrap();
     let mut stored = batch::with_room(SUITE, b"secret");
-    batch::seal(&cpu(), SUITE, &mut [Message { key: &key(1), ad: b"", data: &mut stored }]).unwrap();
+    batch::seal(&cpu(), SUITE, &mut [Message::to_seal(&key(1), b"", BehindRoom::new(SUITE, &mut stored).unwrap())])
+        .unwrap();
     let ticket = sealing.submit(&key(1), b"", &stored).unwrap();
     assert_eq!(format!("{ticket:?} {sealing:?}"), "Ticket(…) Coalescer(Open, AES-256-CTR + SHA-3)");
     assert_eq!(format!("{:?}", ticket.wait().unwrap()), "Wiped(6 bytes)");

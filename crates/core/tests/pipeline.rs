@@ -3,12 +3,11 @@
 mod common;
 
 use common::{AtHand, SIZES, engines, painted};
-use phalanx_core::access::{KdfLimit, Opener, Recipient, new_header};
-use phalanx_core::dispatcher::Dispatcher;
-use phalanx_core::file::{self, Progress, Sink, Source};
-use phalanx_core::header::FILE_CHUNK_LOG2;
-use phalanx_core::key::SecretKey;
+use phalanx_core::Roster;
+use phalanx_core::SecretKey;
+use phalanx_core::{ChunkSize, KdfLimit, NewFile, Opener, ProtectedFile, Recipient};
 use phalanx_core::{Error, Result, Suite};
+use phalanx_core::{Progress, Sink, Source};
 use phalanx_reference as reference;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -89,34 +88,33 @@ fn opener() -> Opener<AtHand> {
     Opener::new(AtHand { keys, password: None }, KdfLimit::default())
 }
 
-fn seal(dispatcher: &Dispatcher, suite: Suite, log2: u8, plain: &[u8], ends: (End, End)) -> Vec<u8> {
+fn seal(dispatcher: &Roster, suite: Suite, log2: u8, plain: &[u8], ends: (End, End)) -> Vec<u8> {
     through(plain, ends, |source, sink| {
         let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
-        let (header, keys) = new_header(suite, log2, &recipients)?;
+        let new = NewFile::with_chunk_size(suite, ChunkSize::new(1 << log2).unwrap(), &recipients)?;
         let count = Count::default();
-        assert_eq!(file::seal(dispatcher, &header, &keys, source, sink, &count)?, plain.len() as u64);
+        assert_eq!(new.seal(dispatcher, source, sink, &count)?, plain.len() as u64);
         assert_eq!(count.0.into_inner(), plain.len() as u64);
         Ok(())
     })
     .unwrap()
 }
 
-fn open(dispatcher: &Dispatcher, stored: &[u8], ends: (End, End)) -> Result<Vec<u8>> {
-    through(stored, ends, |mut source, sink| {
-        let header = source.header()?;
-        let keys = opener().open(&header)?;
-        file::open(dispatcher, &header, &keys, source, sink, &()).map(drop)
+fn open(dispatcher: &Roster, stored: &[u8], ends: (End, End)) -> Result<Vec<u8>> {
+    through(stored, ends, |source, sink| {
+        let protected = ProtectedFile::open(source, &opener())?;
+        protected.unprotect(dispatcher, sink, &()).map(drop)
     })
 }
 
 #[test]
 fn every_size_goes_through_every_engine_and_opens_by_the_reference() {
     for engine in engines() {
-        let dispatcher = Dispatcher::new(&[engine]);
+        let dispatcher = Roster::new(&[engine]);
         for (i, &size) in SIZES.iter().chain(&[3 << 20, (5 << 20) + 4097]).enumerate() {
             let plain = painted(size);
             let suite = Suite::ALL[i % Suite::ALL.len()];
-            let stored = seal(&dispatcher, suite, FILE_CHUNK_LOG2, &plain, ENDS[i % 4]);
+            let stored = seal(&dispatcher, suite, 20, &plain, ENDS[i % 4]);
             assert!(open(&dispatcher, &stored, ENDS[(i + 1) % 4]).unwrap() == plain, "{size}");
             if size <= 100_000 {
                 assert!(reference::open_file(&stored, &[], &[KEY]).unwrap() == plain, "{size}");
@@ -128,8 +126,8 @@ fn every_size_goes_through_every_engine_and_opens_by_the_reference() {
 #[test]
 fn every_pair_of_ends_with_small_chunks() {
     for engine in engines() {
-        let lanes = engine.info().lanes;
-        let dispatcher = Dispatcher::new(&[engine]);
+        let lanes = engine.info().workers;
+        let dispatcher = Roster::new(&[engine]);
         for (ends, suite) in ENDS.into_iter().flat_map(|ends| SUITES.map(|suite| (ends, suite))) {
             // 300 chunks: more than one vectored call moves, several jobs for each lane.
             for size in [0, 1, 4096, 4097, 300 * 4096, 300 * 4096 + 1] {
@@ -148,16 +146,16 @@ fn every_pair_of_ends_with_small_chunks() {
 
 #[test]
 fn several_engines_share_one_piece_of_work() {
-    let dispatcher = Dispatcher::new(&engines());
+    let dispatcher = Roster::new(&engines());
     let plain = painted(40 << 20);
-    let stored = seal(&dispatcher, Suite::default(), FILE_CHUNK_LOG2, &plain, (End::File, End::Stream));
+    let stored = seal(&dispatcher, Suite::default(), 20, &plain, (End::File, End::Stream));
     assert!(open(&dispatcher, &stored, (End::Stream, End::File)).unwrap() == plain);
 }
 
 #[test]
 fn no_two_runs_give_the_same_bytes() {
-    let dispatcher = Dispatcher::new(&engines()[..1]);
-    let seal = || seal(&dispatcher, Suite::default(), FILE_CHUNK_LOG2, b"the same", ENDS[0]);
+    let dispatcher = Roster::new(&engines()[..1]);
+    let seal = || seal(&dispatcher, Suite::default(), 20, b"the same", ENDS[0]);
     let (a, b) = (seal(), seal());
     assert_ne!(a[a.len() - 56..], b[b.len() - 56..]);
 }
@@ -175,12 +173,12 @@ fn a_failing_sink_ends_the_run() {
         }
     }
     for engine in engines() {
-        let dispatcher = Dispatcher::new(&[engine]);
+        let dispatcher = Roster::new(&[engine]);
         let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
-        let (header, keys) = new_header(Suite::default(), FILE_CHUNK_LOG2, &recipients).unwrap();
+        let new = NewFile::new(Suite::default(), &recipients).unwrap();
         let plain = painted(30 << 20);
         let sink = Sink::Stream(Box::new(Full(9 << 20)));
-        let error = file::seal(&dispatcher, &header, &keys, Source::stream(&plain[..]), sink, &()).unwrap_err();
+        let error = new.seal(&dispatcher, Source::stream(&plain[..]), sink, &()).unwrap_err();
         assert!(matches!(error, Error::Write(_)), "{error}");
     }
 }
@@ -193,14 +191,14 @@ fn a_file_that_shrinks_or_grows_is_refused() {
             self.0.set_len(self.1).unwrap();
         }
     }
-    let dispatcher = Dispatcher::new(&engines()[..1]);
+    let dispatcher = Roster::new(&engines()[..1]);
     let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
-    let (header, keys) = new_header(Suite::default(), FILE_CHUNK_LOG2, &recipients).unwrap();
     for len in [1 << 20, 40 << 20] {
+        let new = NewFile::new(Suite::default(), &recipients).unwrap();
         let file = tempfile::tempfile().unwrap();
         file.set_len(30 << 20).unwrap();
         let (source, progress) = (Source::new(&file).unwrap(), Truncate(&file, len));
-        let error = file::seal(&dispatcher, &header, &keys, source, Sink::Nothing, &progress).unwrap_err();
+        let error = new.seal(&dispatcher, source, Sink::Nothing, &progress).unwrap_err();
         assert!(matches!(error, Error::Changed), "{error}");
     }
 }
@@ -216,12 +214,12 @@ fn the_first_end_of_a_stream_is_its_end() {
             Ok(piece.len())
         }
     }
-    let dispatcher = Dispatcher::new(&engines()[..1]);
+    let dispatcher = Roster::new(&engines()[..1]);
     let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
-    let (header, keys) = new_header(Suite::default(), FILE_CHUNK_LOG2, &recipients).unwrap();
+    let new = NewFile::new(Suite::default(), &recipients).unwrap();
     let stored = Mutex::new(Vec::new());
     let source = Source::stream(Resumes(vec![b"more", b"", b"some"]));
-    file::seal(&dispatcher, &header, &keys, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
+    new.seal(&dispatcher, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
     assert_eq!(reference::open_file(&stored.into_inner().unwrap(), &[], &[KEY]).unwrap(), b"some");
 }
 
@@ -234,30 +232,29 @@ fn a_file_written_to_meanwhile_is_refused() {
             self.0.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(1)).unwrap();
         }
     }
-    let dispatcher = Dispatcher::new(&engines()[..1]);
+    let dispatcher = Roster::new(&engines()[..1]);
     let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
-    let (header, keys) = new_header(Suite::default(), FILE_CHUNK_LOG2, &recipients).unwrap();
+    let new = NewFile::new(Suite::default(), &recipients).unwrap();
     let file = tempfile::tempfile().unwrap();
     file.set_len(1000).unwrap();
     let (source, progress) = (Source::new(&file).unwrap(), Overwrite(&file));
-    let error = file::seal(&dispatcher, &header, &keys, source, Sink::Nothing, &progress).unwrap_err();
+    let error = new.seal(&dispatcher, source, Sink::Nothing, &progress).unwrap_err();
     assert!(matches!(error, Error::Changed), "{error}");
 }
 
 #[test]
 fn zeros_become_holes_and_come_back() {
     use std::os::unix::fs::MetadataExt;
-    let dispatcher = Dispatcher::new(&engines()[..1]);
+    let dispatcher = Roster::new(&engines()[..1]);
     let mut plain = vec![0; 20 << 20];
     plain[5 << 20..(5 << 20) + 100].copy_from_slice(&painted(100));
     for tail in [0, 1] {
         plain.resize((20 << 20) + tail, 0);
-        let stored = seal(&dispatcher, Suite::default(), FILE_CHUNK_LOG2, &plain, ENDS[0]);
+        let stored = seal(&dispatcher, Suite::default(), 20, &plain, ENDS[0]);
         let mut source = Source::stream(&stored[..]);
-        let header = source.header().unwrap();
-        let keys = opener().open(&header).unwrap();
+        let protected = ProtectedFile::open(source, &opener()).unwrap();
         let output = tempfile::NamedTempFile::new().unwrap();
-        file::open(&dispatcher, &header, &keys, source, Sink::File(output.as_file()), &()).unwrap();
+        protected.unprotect(&dispatcher, Sink::File(output.as_file()), &()).unwrap();
         assert!(fs::read(output.path()).unwrap() == plain);
         let allocated = output.as_file().metadata().unwrap().blocks() * 512;
         assert!(allocated < 1 << 20, "{allocated} bytes allocated");
@@ -267,7 +264,7 @@ fn zeros_become_holes_and_come_back() {
 #[test]
 fn more_slots_than_the_format_has_are_an_error() {
     let key = |i: u8| Recipient::key(&SecretKey::from_slice(&[i; 32]).unwrap());
-    let new = |n: u8| new_header(Suite::default(), 20, &(0..n).map(key).collect::<Vec<_>>());
+    let new = |n: u8| NewFile::new(Suite::default(), &(0..n).map(key).collect::<Vec<_>>());
     assert!(new(64).is_ok());
     assert!(matches!(new(65), Err(Error::KeyCount(65))));
     assert!(matches!(new(0), Err(Error::KeyCount(0))));
@@ -282,9 +279,9 @@ fn a_file_that_loses_its_name_is_still_read_to_its_end() {
     let source = Source::new(&opened).unwrap();
     drop(file);
     let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
-    let (header, keys) = new_header(Suite::default(), FILE_CHUNK_LOG2, &recipients).unwrap();
+    let new = NewFile::new(Suite::default(), &recipients).unwrap();
     let stored = Mutex::new(Vec::new());
-    let dispatcher = Dispatcher::new(&engines()[..1]);
-    file::seal(&dispatcher, &header, &keys, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
+    let dispatcher = Roster::new(&engines()[..1]);
+    new.seal(&dispatcher, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
     assert!(open(&dispatcher, &stored.into_inner().unwrap(), ENDS[0]).unwrap() == plain);
 }

@@ -5,15 +5,15 @@
 mod common;
 
 use common::{AtHand, painted};
-use phalanx_core::access::{KdfLimit, Opener, Recipient, new_header};
-use phalanx_core::chunk::Levels;
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::Dispatcher;
-use phalanx_core::error::Class;
-use phalanx_core::file::{self, Sink, Source};
-use phalanx_core::key::SecretKey;
-use phalanx_core::salvage::{Salvage, salvage};
+use phalanx_core::Class;
+use phalanx_core::Roster;
+use phalanx_core::Salvage;
+use phalanx_core::SecretKey;
+use phalanx_core::engine::CpuEngine;
+use phalanx_core::engine::Levels;
+use phalanx_core::{ChunkSize, KdfLimit, NewFile, Opener, ProtectedFile, Recipient};
 use phalanx_core::{Error, Result, Suite};
+use phalanx_core::{Sink, Source};
 use std::fs;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -29,16 +29,16 @@ fn key() -> SecretKey {
     SecretKey::from_slice(&KEY).unwrap()
 }
 
-fn dispatcher() -> Dispatcher {
-    Dispatcher::new(&[Arc::new(CpuEngine::serial(Levels::detect()))])
+fn dispatcher() -> Roster {
+    Roster::new(&[Arc::new(CpuEngine::serial(Levels::detect()))])
 }
 
 /// A new file of chunks of 4 KiB under the key.
 fn protected(suite: Suite, plain: &[u8]) -> Vec<u8> {
-    let (header, keys) = new_header(suite, 12, &[Recipient::key(&key())]).unwrap();
+    let new = NewFile::with_chunk_size(suite, ChunkSize::new(1 << 12).unwrap(), &[Recipient::key(&key())]).unwrap();
     let stored = Mutex::new(Vec::new());
     let sink = Sink::Stream(Box::new(Collect(&stored)));
-    file::seal(&dispatcher(), &header, &keys, Source::stream(plain), sink, &()).unwrap();
+    new.seal(&dispatcher(), Source::stream(plain), sink, &()).unwrap();
     stored.into_inner().unwrap()
 }
 
@@ -58,11 +58,10 @@ impl Write for Collect<'_> {
 fn open(stored: &[u8]) -> (Result<u64>, Vec<u8>) {
     let released = Mutex::new(Vec::new());
     let run = || {
-        let mut source = Source::stream(stored);
-        let header = source.header()?;
+        let source = Source::stream(stored);
         let opener = Opener::new(AtHand { keys: vec![key()], password: None }, KdfLimit::default());
-        let keys = opener.open(&header)?;
-        file::open(&dispatcher(), &header, &keys, source, Sink::Stream(Box::new(Collect(&released))), &())
+        let protected = ProtectedFile::open(source, &opener)?;
+        protected.unprotect(&dispatcher(), Sink::Stream(Box::new(Collect(&released))), &())
     };
     let result = run();
     (result, released.into_inner().unwrap())
@@ -155,12 +154,11 @@ fn chunks_out_of_place_are_found() {
 fn save(stored: &[u8]) -> (Result<Salvage>, Vec<u8>) {
     let (input, output) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
     fs::write(input.path(), stored).unwrap();
-    let mut source = Source::new(input.as_file()).unwrap();
-    let header = source.header().unwrap();
+    let source = Source::new(input.as_file()).unwrap();
     let opener = Opener::new(AtHand { keys: vec![key()], password: None }, KdfLimit::default());
-    let keys = opener.open(&header).unwrap();
+    let protected = ProtectedFile::open(source, &opener).unwrap();
     let engine = CpuEngine::serial(Levels::detect());
-    let found = salvage(&engine, &header, &keys, input.as_file(), output.as_file(), &());
+    let found = protected.salvage(&engine, output.as_file(), &());
     (found, fs::read(output.path()).unwrap())
 }
 

@@ -3,13 +3,13 @@
 mod common;
 
 use common::{AtHand, engines, unhex};
-use phalanx_core::access::{KdfLimit, Opener};
-use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::Roster;
 use phalanx_core::engine::{Bind, Job, Op, Unit};
-use phalanx_core::error::{Class, Error};
-use phalanx_core::file::{self, Sink, Source};
-use phalanx_core::key::{Password, SecretKey};
+use phalanx_core::{Class, Error};
+use phalanx_core::{KdfLimit, Opener, ProtectedFile};
+use phalanx_core::{Password, SecretKey};
 use phalanx_core::{Result, Suite};
+use phalanx_core::{Sink, Source};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{Seek, Write};
@@ -50,16 +50,15 @@ fn every_scenario_ends_as_it_says() {
     assert!(opened > 100, "only {opened} opened");
 }
 
-fn open(scenario: &Value, mut source: Source) -> Result<Vec<u8>> {
+fn open(scenario: &Value, source: Source) -> Result<Vec<u8>> {
     let at_hand = AtHand {
         keys: field(scenario, "key").iter().map(|key| SecretKey::from_slice(key).unwrap()).collect(),
         password: field(scenario, "password").map(Password::new),
     };
-    let header = source.header()?;
-    let keys = Opener::new(at_hand, KdfLimit::default()).open(&header)?;
-    let dispatcher = Dispatcher::new(&engines()[..1]);
+    let protected = ProtectedFile::open(source, &Opener::new(at_hand, KdfLimit::default()))?;
+    let dispatcher = Roster::new(&engines()[..1]);
     let output = tempfile::NamedTempFile::new().unwrap();
-    file::open(&dispatcher, &header, &keys, source, Sink::File(output.as_file()), &())?;
+    protected.unprotect(&dispatcher, Sink::File(output.as_file()), &())?;
     Ok(fs::read(output.path()).unwrap())
 }
 
@@ -99,7 +98,7 @@ fn check_sealing(name: &str, scenario: &Value, stored: &[u8]) {
             unit.nonce[..suite.nonce_len()].copy_from_slice(&unhex(nonce));
             job.units.push(unit);
         }
-        engine.run(&mut job).unwrap();
+        assert!(engine.run(&mut job).unwrap().all_passed());
         let (nonce, tag) = (suite.nonce_len(), suite.tag_len());
         let chunk = |unit: &Unit| [&unit.nonce[..nonce], &unit.tag[..tag], &job.buf[unit.data.clone()]].concat();
         let sealed: Vec<u8> = job.units.iter().flat_map(chunk).collect();

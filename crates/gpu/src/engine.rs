@@ -1,6 +1,6 @@
 //! The engine `gpu`: jobs of suites 1 to 3 on a device.
 //!
-//! A lane is a stream with memory of its own, so that the copies of one lane run beside the kernels of another. The device
+//! Each stream has memory of its own, so that the copies of one run beside the kernels of another. The device
 //! encrypts and hashes the slices; the tags, a hundredth of the work, are the CPU's, by the same code as its own engine's.
 //! What the device makes of a job goes to a second buffer, which takes the place of the first when all has succeeded: on
 //! any fault, also of a device that wakes up late, the job is as it was.
@@ -12,8 +12,8 @@ use crate::error::{Error, Reason, Result};
 use crate::hash::Slices;
 use crate::pinned::{Pair, Pool};
 use crate::plan::{self, Limits, Window};
+use phalanx_core::Suite;
 use phalanx_core::engine::{self, Engine, EngineInfo, Fault, Job, Op, SLICE, Unit, Verdicts};
-use phalanx_core::{Suite, chunk};
 use phalanx_kernels::aes::BLOCK;
 use phalanx_kernels::keccak::{self, DIGEST};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -24,7 +24,7 @@ const SUITES: &[Suite] = &[Suite::Aes256CtrSha3, Suite::Aes192CtrSha3, Suite::Ae
 const WORTH_PINNING: usize = 1 << 20;
 /// The threads of a group that hash: few, so that even a short job reaches all multiprocessors.
 const HASH_THREADS: u32 = 32;
-/// What a lane takes besides a job's chunks, as a part of them: nonces, tags and a header that lie between.
+/// What a stream takes besides a job's chunks, as a part of them: nonces, tags and a header that lie between.
 const BETWEEN: usize = 16;
 
 /// Seals and opens jobs on a device.
@@ -33,15 +33,15 @@ pub struct GpuEngine {
     device: Device,
     keccak: keccak::Level,
     limits: Limits,
-    lanes: Mutex<Lanes>,
-    /// Told of each lane that is free again.
+    streams: Mutex<Streams>,
+    /// Told of each stream that is free again.
     freed: Condvar,
     pool: Arc<Pool>,
 }
 
 #[derive(Default)]
-struct Lanes {
-    idle: Vec<Lane>,
+struct Streams {
+    idle: Vec<WorkStream>,
     busy: usize,
 }
 
@@ -52,24 +52,23 @@ impl GpuEngine {
     pub fn new(device: Device, keccak: keccak::Level) -> Self {
         let device_info = device.info();
         // A device that is the CPU has its caches, and no copies worth overlapping.
-        let (lanes, preferred) = if device_info.kind == Kind::Cpu { (2, 2 << 20) } else { (4, 16 << 20) };
+        let (streams, preferred) = if device_info.kind == Kind::Cpu { (2, 2 << 20) } else { (4, 16 << 20) };
         // No more than a quarter of the device's memory in all.
-        let share = device_info.largest_buffer.min(device_info.memory / (4 * lanes as u64));
+        let share = device_info.largest_buffer.min(device_info.memory / (4 * streams as u64));
         let room = usize::try_from(share).unwrap_or(usize::MAX).min(preferred + preferred / BETWEEN);
         let len = (room / SLICE).max(1) * SLICE;
         let info = EngineInfo {
             name: "gpu".into(),
-            detail: format!("{}, {}, {}, {lanes} streams", device_info.name, device_info.api, device_info.driver),
+            detail: format!("{}, {}, {}, {streams} streams", device_info.name, device_info.api, device_info.driver),
             suites: SUITES,
-            lanes,
+            workers: streams,
             preferred_job: preferred.min(len - len / (BETWEEN + 1)),
             // A longer one goes through the device in parts.
             largest_job: usize::MAX,
-            divides: false,
         };
         let limits = Limits { len, slices: (len / 1024).max(1) };
-        let pool = Pool::new(device.clone(), 2 * lanes);
-        Self { info, device, keccak, limits, lanes: Mutex::default(), freed: Condvar::new(), pool }
+        let pool = Pool::new(device.clone(), 2 * streams);
+        Self { info, device, keccak, limits, streams: Mutex::default(), freed: Condvar::new(), pool }
     }
 
     /// The device.
@@ -84,33 +83,34 @@ impl GpuEngine {
     /// Runs a job whose buffer is of this engine's making.
     fn run_pinned(&self, job: &mut Job) -> Result<Verdicts> {
         let mut taken = self.take()?;
-        let lane = taken.lane.as_mut().expect("it was taken just now");
-        let failed = lane.run(job, self.keccak, self.limits).inspect_err(|_| {
+        let stream = taken.stream.as_mut().expect("it was taken just now");
+        let failed = stream.run(job, self.keccak, self.limits).inspect_err(|_| {
             // Nothing may reach the job's memory any more. What a dead device may still reach is never used again.
-            let _ = lane.stream.finish();
+            let _ = stream.stream.finish();
         });
         if failed.is_err() {
-            taken.lane = None;
+            taken.stream = None;
         }
         failed.map(Verdicts::from_failed)
     }
 
-    /// A lane that nobody else uses; waits for one where all are in use.
+    /// A stream that nobody else uses; waits for one where all are in use.
     fn take(&self) -> Result<Taken<'_>> {
-        let all_busy = |lanes: &mut Lanes| lanes.busy >= self.info.lanes;
-        let mut lanes = self.freed.wait_while(self.lanes(), all_busy).unwrap_or_else(|poisoned| poisoned.into_inner());
-        lanes.busy += 1;
-        let idle = lanes.idle.pop();
-        drop(lanes);
-        let mut taken = Taken { engine: self, lane: idle };
-        if taken.lane.is_none() {
-            taken.lane = Some(Lane::new(&self.device, self.limits)?);
+        let all_busy = |streams: &mut Streams| streams.busy >= self.info.workers;
+        let mut streams =
+            self.freed.wait_while(self.streams(), all_busy).unwrap_or_else(|poisoned| poisoned.into_inner());
+        streams.busy += 1;
+        let idle = streams.idle.pop();
+        drop(streams);
+        let mut taken = Taken { engine: self, stream: idle };
+        if taken.stream.is_none() {
+            taken.stream = Some(WorkStream::new(&self.device, self.limits)?);
         }
         Ok(taken)
     }
 
-    fn lanes(&self) -> MutexGuard<'_, Lanes> {
-        self.lanes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -147,28 +147,28 @@ impl Engine for GpuEngine {
     }
 }
 
-/// A lane in use. It is free again when this is dropped, or made anew, if it failed.
+/// A stream in use. It is free again when this is dropped, or made anew, if it failed.
 struct Taken<'a> {
     engine: &'a GpuEngine,
-    lane: Option<Lane>,
+    stream: Option<WorkStream>,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // The job's memory is about to be dropped: nothing may be under way to it.
-            self.lane.take().map(|mut lane| lane.stream.finish());
+            self.stream.take().map(|mut stream| stream.stream.finish());
         }
-        let mut lanes = self.engine.lanes();
-        lanes.busy -= 1;
-        lanes.idle.extend(self.lane.take());
-        drop(lanes);
+        let mut streams = self.engine.streams();
+        streams.busy -= 1;
+        streams.idle.extend(self.stream.take());
+        drop(streams);
         self.engine.freed.notify_one();
     }
 }
 
-/// A stream with memory of its own, used again from job to job: allocating and freeing would wait for the other lanes.
-struct Lane {
+/// A stream with memory of its own, used again from job to job: allocating and freeing would wait for the other streams.
+struct WorkStream {
     stream: Stream,
     launch: AesLaunch,
     data: Buffer,
@@ -180,7 +180,7 @@ struct Lane {
     slices: Option<Slices>,
 }
 
-impl Lane {
+impl WorkStream {
     fn new(device: &Device, limits: Limits) -> Result<Self> {
         let mut stream = device.stream()?;
         let data = stream.buffer(limits.len)?;
@@ -197,7 +197,7 @@ impl Lane {
     fn run(&mut self, job: &mut Job, keccak: keccak::Level, limits: Limits) -> Result<Vec<usize>> {
         let windows = plan::windows(&job.units, limits);
         if windows.is_empty() {
-            return Ok(chunk::tag(keccak, job, &[]));
+            return Ok(engine::tag(keccak, job, &[]));
         }
         let keys: Vec<&[u8]> = job.keys.iter().map(|keys| keys.encrypt()).collect();
         self.keys = Some(self.stream.round_keys_again(&keys, Direction::Encrypt, self.keys.take())?);
@@ -223,7 +223,7 @@ impl Lane {
             self.stream.finish()?;
             digests.extend_from_slice(self.digests_of(window));
         }
-        Ok(chunk::tag(keccak, job, &digests))
+        Ok(engine::tag(keccak, job, &digests))
     }
 
     /// Decrypts nothing before the tag over it is checked.
@@ -236,7 +236,7 @@ impl Lane {
             self.stream.finish()?;
             digests.extend_from_slice(self.digests_of(window));
         }
-        let failed = chunk::tag(keccak, job, &digests);
+        let failed = engine::tag(keccak, job, &digests);
         for (i, window) in windows.iter().enumerate() {
             self.name_spans(window, &job.units, &failed)?;
             if windows.len() > 1 {
@@ -284,7 +284,7 @@ impl Lane {
     fn hash(&mut self, window: &Window) -> Result<()> {
         let Some(slices) = &self.slices else { unreachable!("they were named before") };
         self.stream.sha3_slices(HASH_THREADS, slices, &self.data, &mut self.digests)?;
-        // SAFETY: nobody uses them until the stream is finished; where that fails the lane is dropped, and if the device
+        // SAFETY: nobody uses them until the stream is finished; where that fails the stream is dropped, and if the device
         // is dead then they are not freed.
         unsafe { self.stream.start_download(&self.digests, 0, &mut self.hashed, 0..window.slices * DIGEST) }
     }

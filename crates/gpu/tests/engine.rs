@@ -6,13 +6,13 @@ mod common;
 mod devices;
 
 use common::painted;
-use phalanx_core::chunk::Levels;
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::Roster;
+use phalanx_core::SecretKey;
+use phalanx_core::batch::{BehindRoom, Message};
+use phalanx_core::engine::CpuEngine;
+use phalanx_core::engine::Levels;
 use phalanx_core::engine::{Bind, Buffer, Engine, Job, Op, Unit};
-use phalanx_core::key::SecretKey;
-use phalanx_core::message::Message;
-use phalanx_core::{Suite, batch};
+use phalanx_core::{Error, Suite, batch};
 use phalanx_gpu::{Device, GpuEngine};
 use phalanx_kernels::keccak;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ fn jobs_of_any_length_in_any_buffer() {
                 let make = |buffer: &dyn Fn(usize) -> Buffer| chunks(Suite::Aes192CtrSha3, &lengths, 153, buffer);
                 let mut want = make(&Buffer::paged);
                 let mut job = if own { make(&|len| engine.buffer(len).unwrap()) } else { make(&Buffer::paged) };
-                cpu.run(&mut want).unwrap();
+                assert!(cpu.run(&mut want).unwrap().all_passed());
                 assert!(engine.run(&mut job).unwrap().all_passed());
                 assert!(job.buf[..] == want.buf[..], "{lengths:?} {own}");
                 assert!(job.units.iter().zip(&want.units).all(|(a, b)| a.tag == b.tag), "{lengths:?} {own}");
@@ -76,7 +76,7 @@ fn jobs_of_any_length_in_any_buffer() {
                     job.buf[at] ^= 1;
                 }
                 assert_eq!(engine.run(&mut job).unwrap().failed(), [last]);
-                cpu.run(&mut want).unwrap();
+                assert!(cpu.run(&mut want).unwrap().all_passed());
                 let end = job.units[last].data.start;
                 assert!(job.buf[..end] == want.buf[..end], "{lengths:?} {own}");
             }
@@ -89,10 +89,10 @@ fn jobs_of_any_length_in_any_buffer() {
 fn many_threads_at_once() {
     for engine in engines() {
         let mut want = chunks(Suite::default(), &[100_000, 5000], 0, Buffer::paged);
-        cpu().run(&mut want).unwrap();
+        assert!(cpu().run(&mut want).unwrap().all_passed());
         let want = want.buf.to_vec();
         std::thread::scope(|scope| {
-            for _ in 0..3 * engine.info().lanes {
+            for _ in 0..3 * engine.info().workers {
                 scope.spawn(|| {
                     for _ in 0..3 {
                         let mut job = chunks(Suite::default(), &[100_000, 5000], 0, Buffer::paged);
@@ -108,10 +108,10 @@ fn many_threads_at_once() {
 /// A batch on a device, and on a device and the CPU together, opens on the CPU, and the other way round.
 #[test]
 fn batches_of_messages() {
-    let mut dispatchers = vec![Dispatcher::new(&[cpu()])];
+    let mut dispatchers = vec![Roster::new(&[cpu()])];
     for engine in engines() {
-        dispatchers.push(Dispatcher::new(&[engine.clone(), cpu()]));
-        dispatchers.push(Dispatcher::new(&[engine]));
+        dispatchers.push(Roster::new(&[engine.clone(), cpu()]));
+        dispatchers.push(Roster::new(&[engine]));
     }
     let keys: Vec<SecretKey> = (0..40).map(|i| SecretKey::from_slice(&[i; 32]).unwrap()).collect();
     let lengths = (0..150).map(|i| [0, 1, 16, 4095, 4096, 4097, 40_000, 300][i % 8] + i);
@@ -119,14 +119,15 @@ fn batches_of_messages() {
     for (from, to) in (0..dispatchers.len()).flat_map(|i| [(i, 0), (0, i)]) {
         for suite in [Suite::Aes256CtrSha3, Suite::Aes128CtrSha3] {
             let mut data: Vec<Vec<u8>> = plain.iter().map(|text| batch::with_room(suite, text)).collect();
-            let mut set: Vec<Message> = data
-                .iter_mut()
-                .enumerate()
-                .map(|(i, data)| Message { key: &keys[i % keys.len()], ad: &[7; 200][..i % 200], data })
-                .collect();
+            let (key, ad) = (|i: usize| &keys[i % keys.len()], |i: usize| &[7; 200][..i % 200]);
+            let to_seal = |(i, data)| Message::to_seal(key(i), ad(i), BehindRoom::new(suite, data).unwrap());
+            let mut set: Vec<_> = data.iter_mut().map(Vec::as_mut_slice).enumerate().map(to_seal).collect();
             batch::seal(&dispatchers[from], suite, &mut set).unwrap();
-            *set[33].data.last_mut().unwrap() ^= 1;
-            assert_eq!(batch::open(&dispatchers[to], suite, &mut set).unwrap().failed(), [33]);
+            *data[33].last_mut().unwrap() ^= 1;
+            let to_open = |(i, data)| Message::to_open(key(i), ad(i), data);
+            let mut set: Vec<_> = data.iter_mut().map(Vec::as_mut_slice).enumerate().map(to_open).collect();
+            let opened = batch::open(&dispatchers[to], suite, &mut set);
+            assert!(matches!(opened, Err(Error::NotAuthentic { failed }) if failed == [33]));
             for (i, (data, plain)) in data.iter().zip(&plain).enumerate() {
                 assert!(i == 33 || data[suite.overhead()..] == *plain, "{from} {to} {i}");
             }

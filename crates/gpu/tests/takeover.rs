@@ -8,15 +8,15 @@ mod devices;
 
 use common::{AtHand, painted};
 use devices::faulty::{How, NEVER, Script};
-use phalanx_core::access::{KdfLimit, Opener, Recipient, new_header};
-use phalanx_core::chunk::Levels;
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::Roster;
+use phalanx_core::SecretKey;
+use phalanx_core::batch::{BehindRoom, Message};
+use phalanx_core::engine::CpuEngine;
+use phalanx_core::engine::Levels;
 use phalanx_core::engine::{Bind, Buffer, Engine, Job, Op, Unit};
-use phalanx_core::file::{self, Sink, Source};
-use phalanx_core::key::SecretKey;
-use phalanx_core::message::Message;
-use phalanx_core::{Error, Suite, batch};
+use phalanx_core::{ChunkSize, Error, NewFile, ProtectedFile, Suite, batch};
+use phalanx_core::{KdfLimit, Opener, Recipient};
+use phalanx_core::{Sink, Source};
 use phalanx_gpu::GpuEngine;
 use phalanx_kernels::keccak;
 use std::io::{self, Write};
@@ -41,11 +41,11 @@ fn cpu() -> Arc<dyn Engine> {
 }
 
 /// The dispatcher with the engine first, and how many faults it told of.
-fn before_cpu(engine: Arc<dyn Engine>, as_fallback: bool) -> (Dispatcher, Arc<AtomicUsize>) {
+fn before_cpu(engine: Arc<dyn Engine>, as_fallback: bool) -> (Roster, Arc<AtomicUsize>) {
     let told = Arc::new(AtomicUsize::new(0));
     let dispatcher = match as_fallback {
-        true => Dispatcher::new(&[engine]).with_fallback(cpu()),
-        false => Dispatcher::new(&[engine, cpu()]),
+        true => Roster::new(&[engine]).with_fallback(cpu()),
+        false => Roster::new(&[engine, cpu()]),
     };
     let count = told.clone();
     let tell = move |fault: &phalanx_core::engine::Fault| {
@@ -80,7 +80,7 @@ fn job(op: Op, engine: &dyn Engine, short: bool) -> Job {
     sealed.buf.copy_from_slice(&painted(len));
     if op == Op::Open {
         sealed.units = units;
-        cpu().run(&mut sealed).unwrap();
+        assert!(cpu().run(&mut sealed).unwrap().all_passed());
         units = sealed.units.clone();
     }
     let mut job = Job::new(op, suite, [keys].into(), engine.buffer(len).unwrap_or_else(|_| Buffer::paged(len)));
@@ -117,7 +117,7 @@ fn alone_it_fails_cleanly_and_the_job_is_as_it_was() {
                     assert!(cpu().run(&mut job).unwrap().all_passed());
                 }
                 let mut want = self::job(op, &*cpu(), short);
-                cpu().run(&mut want).unwrap();
+                assert!(cpu().run(&mut want).unwrap().all_passed());
                 assert!(job.buf[..] == want.buf[..], "{what}");
                 assert!(job.units.iter().zip(&want.units).all(|(a, b)| a.tag == b.tag), "{what}");
                 drop((job, engine));
@@ -143,26 +143,25 @@ impl Write for Collect<'_> {
 }
 
 /// Seals what the CPU then opens, and opens it too; pipes at both ends.
-fn round_trip(dispatcher: &Dispatcher, plain: &[u8]) -> Result<(), Error> {
+fn round_trip(dispatcher: &Roster, plain: &[u8]) -> Result<(), Error> {
     let key = SecretKey::from_slice(&KEY).unwrap();
-    let (header, keys) = new_header(Suite::default(), 14, &[Recipient::key(&key)])?;
+    let new = NewFile::with_chunk_size(Suite::default(), ChunkSize::new(1 << 14).unwrap(), &[Recipient::key(&key)])?;
     let stored = Mutex::new(Vec::new());
     let sink = Sink::Stream(Box::new(Collect(&stored)));
-    file::seal(dispatcher, &header, &keys, Source::stream(plain), sink, &())?;
+    new.seal(dispatcher, Source::stream(plain), sink, &())?;
     let stored = stored.into_inner().unwrap();
-    assert!(opened(&Dispatcher::new(&[cpu()]), &stored)? == plain);
+    assert!(opened(&Roster::new(&[cpu()]), &stored)? == plain);
     assert!(opened(dispatcher, &stored)? == plain);
     Ok(())
 }
 
-fn opened(dispatcher: &Dispatcher, stored: &[u8]) -> Result<Vec<u8>, Error> {
+fn opened(dispatcher: &Roster, stored: &[u8]) -> Result<Vec<u8>, Error> {
     let opened = Mutex::new(Vec::new());
-    let mut source = Source::stream(stored);
-    let header = source.header()?;
-    let keys = SecretKey::from_slice(&KEY).unwrap();
-    let keys = Opener::new(AtHand { keys: vec![keys], password: None }, KdfLimit::default()).open(&header)?;
+    let keys = vec![SecretKey::from_slice(&KEY).unwrap()];
+    let opener = Opener::new(AtHand { keys, password: None }, KdfLimit::default());
+    let protected = ProtectedFile::open(Source::stream(stored), &opener)?;
     let sink = Sink::Stream(Box::new(Collect(&opened)));
-    file::open(dispatcher, &header, &keys, source, sink, &())?;
+    protected.unprotect(dispatcher, sink, &())?;
     Ok(opened.into_inner().unwrap())
 }
 
@@ -200,7 +199,7 @@ fn a_run_without_another_engine_fails_with_the_fault() {
     for how in HOWS {
         for step in [0, 5, 11] {
             let (script, engine) = engine(how, step);
-            let error = round_trip(&Dispatcher::new(&[engine]), &painted(150_000)).unwrap_err();
+            let error = round_trip(&Roster::new(&[engine]), &painted(150_000)).unwrap_err();
             assert!(matches!(error, Error::Fault(_)), "{how:?} {step}: {error}");
             assert!(error.to_string().starts_with("engine gpu failed: faulty: "), "{how:?} {step}: {error}");
             script.forget_mistakes();
@@ -219,12 +218,14 @@ fn a_batch_goes_on_with_the_cpu() {
                 let (script, engine) = engine(how, step);
                 let (dispatcher, told) = before_cpu(engine.clone(), as_fallback);
                 let mut data: Vec<Vec<u8>> = plain.iter().map(|p| batch::with_room(Suite::default(), p)).collect();
-                let each = data.iter_mut().enumerate();
-                let mut set: Vec<Message> =
-                    each.map(|(i, data)| Message { key: &keys[i % 7], ad: b"ad", data }).collect();
-                batch::seal(&dispatcher, Suite::default(), &mut set).unwrap();
+                let suite = Suite::default();
+                let each = data.iter_mut().map(Vec::as_mut_slice).enumerate();
+                let to_seal = |(i, data)| Message::to_seal(&keys[i % 7], b"ad", BehindRoom::new(suite, data).unwrap());
+                batch::seal(&dispatcher, suite, &mut each.map(to_seal).collect::<Vec<_>>()).unwrap();
                 script.forget_mistakes();
-                assert!(batch::open(&Dispatcher::new(&[cpu()]), Suite::default(), &mut set).unwrap().all_passed());
+                let each = data.iter_mut().map(Vec::as_mut_slice).enumerate();
+                let to_open = |(i, data): (usize, _)| Message::to_open(&keys[i % 7], b"ad", data);
+                batch::open(&Roster::new(&[cpu()]), suite, &mut each.map(to_open).collect::<Vec<_>>()).unwrap();
                 assert!(data.iter().zip(&plain).all(|(data, plain)| data[Suite::default().overhead()..] == *plain));
                 let told = told.load(Ordering::SeqCst);
                 assert!(
@@ -246,16 +247,16 @@ fn a_suite_that_the_device_lacks_is_no_fault() {
     let (_script, engine) = engine(How::Once, NEVER);
     let (dispatcher, told) = before_cpu(engine.clone(), true);
     let key = SecretKey::from_slice(&KEY).unwrap();
-    let seal = |dispatcher: &Dispatcher| {
-        let (header, keys) = new_header(Suite::Aes256Gcm, 20, &[Recipient::key(&key)]).unwrap();
+    let seal = |dispatcher: &Roster| {
+        let new = NewFile::new(Suite::Aes256Gcm, &[Recipient::key(&key)]).unwrap();
         let stored = Mutex::new(Vec::new());
         let sink = Sink::Stream(Box::new(Collect(&stored)));
-        file::seal(dispatcher, &header, &keys, Source::stream(&b"text"[..]), sink, &())?;
-        assert_eq!(opened(&Dispatcher::new(&[cpu()]), &stored.into_inner().unwrap())?, b"text");
+        new.seal(dispatcher, Source::stream(&b"text"[..]), sink, &())?;
+        assert_eq!(opened(&Roster::new(&[cpu()]), &stored.into_inner().unwrap())?, b"text");
         Ok::<(), Error>(())
     };
     seal(&dispatcher).unwrap();
     assert_eq!(told.load(Ordering::SeqCst), 0);
-    let alone = seal(&Dispatcher::new(&[engine])).unwrap_err();
+    let alone = seal(&Roster::new(&[engine])).unwrap_err();
     assert_eq!(alone.to_string(), "engine gpu failed: it has no AES-256-GCM (engine cpu has)");
 }

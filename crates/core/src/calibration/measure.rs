@@ -1,11 +1,15 @@
 //! Measuring an engine's curve through its dispatcher, in memory and within a given time.
 
 use super::{Curve, Point};
-use crate::chunk::{self, Levels};
-use crate::dispatcher::{Dispatcher, Extent, Share, Work};
-use crate::engine::{Bind, Buffer, Fault, Job, Op, Unit, Verdicts};
-use crate::header::FILE_CHUNK_LOG2;
-use crate::key::{ContentKeys, SecretKey};
+use crate::cpu::Levels;
+use crate::cpu::chunk::{self};
+use crate::error::Fault;
+use crate::format::header::FILE_CHUNK_LOG2;
+use crate::keys::key::{ContentKeys, SecretKey};
+use crate::op::Op;
+use crate::roster::Roster;
+use crate::schedule::{Extent, Share, Work};
+use crate::seam::{Bind, Buffer, Job, Unit, Verdicts};
 use crate::{Error, Result, Suite};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -23,7 +27,7 @@ const ROUNDS: usize = 4;
 /// The curve's start is what first runs took longer than later ones: an engine may make ready then what it keeps.
 ///
 /// What is sealed is compared with what the CPU's kernels of `levels` make of it; other bytes are a fault.
-pub fn measure(dispatcher: &Dispatcher, levels: Levels, budget: Duration) -> Result<Curve> {
+pub fn measure(dispatcher: &Roster, levels: Levels, budget: Duration) -> Result<Curve> {
     let end = Instant::now() + budget;
     let keys: Arc<[ContentKeys]> = [SecretKey::random()?.file_keys(Suite::default()).content].into();
     let mut measured: Vec<[Point; 2]> = Vec::new();
@@ -62,10 +66,10 @@ fn expected(measured: &[[Point; 2]], i: usize, bytes: u64) -> Duration {
 }
 
 /// Seals or opens so many bytes, in seconds.
-fn run(dispatcher: &Dispatcher, op: Op, bytes: u64, sample: &Arc<Sample>) -> Result<f64> {
+fn run(dispatcher: &Roster, op: Op, bytes: u64, sample: &Arc<Sample>) -> Result<f64> {
     let work = Measured { op, bytes, sample: sample.clone(), left: Mutex::new(bytes) };
     let started = Instant::now();
-    dispatcher.run(&work)?;
+    crate::schedule::run(dispatcher, &work)?;
     Ok(started.elapsed().max(Duration::from_nanos(1)).as_secs_f64())
 }
 

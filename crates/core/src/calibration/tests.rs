@@ -1,10 +1,12 @@
 //! The model by itself, on curves made up; [`measure`] on engines made up.
 
 use super::*;
-use crate::chunk::{self, Levels};
 use crate::cpu::CpuEngine;
-use crate::dispatcher::Dispatcher;
-use crate::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
+use crate::cpu::Levels;
+use crate::cpu::chunk::{self};
+use crate::error::Fault;
+use crate::roster::Roster;
+use crate::seam::{Buffer, Engine, EngineInfo, Job, Verdicts};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -218,7 +220,7 @@ impl MadeUp {
     }
 
     fn measure(self, budget: Duration) -> crate::Result<Curve> {
-        measure(&Dispatcher::new(&[Arc::new(self)]), Levels::detect(), budget)
+        measure(&Roster::new(&[Arc::new(self)]), Levels::detect(), budget)
     }
 }
 
@@ -269,7 +271,7 @@ fn a_slow_engine_is_measured_as_such() {
 #[test]
 fn the_cpu_is_measured() {
     for engine in [CpuEngine::serial(Levels::detect()), CpuEngine::parallel(3, Levels::detect())] {
-        let curve = measure(&Dispatcher::new(&[Arc::new(engine)]), Levels::detect(), Duration::from_secs(60)).unwrap();
+        let curve = measure(&Roster::new(&[Arc::new(engine)]), Levels::detect(), Duration::from_secs(60)).unwrap();
         for op in OPS {
             assert_eq!(curve.points(op).len(), 5, "there was time for all sizes");
             assert!(curve.speed(op) > 0.0);

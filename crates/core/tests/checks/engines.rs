@@ -3,9 +3,10 @@
 
 use super::common::{SIZES, painted};
 use super::engines;
+use phalanx_core::SecretKey;
 use phalanx_core::Suite;
+use phalanx_core::engine::ContentKeys;
 use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
-use phalanx_core::key::{ContentKeys, SecretKey};
 use phalanx_reference as reference;
 use std::ops::Range;
 
@@ -183,7 +184,7 @@ fn bytes_outside_of_units_stay() {
         let lengths = [1, 4096, 33, 70_000];
         let mut job = job(&*engine, Suite::default(), keys, &lengths, |i, _| chunk(i as u64, false));
         let before = job.buf.to_vec();
-        engine.run(&mut job).unwrap();
+        assert!(engine.run(&mut job).unwrap().all_passed());
         let inside = |at: usize| job.units.iter().any(|unit| unit.data.contains(&at));
         assert!((0..before.len()).all(|at| inside(at) || job.buf[at] == before[at]));
     }

@@ -1,9 +1,9 @@
 //! The coalescer: with results taken, given up before and after the work, engines that fail, and shut down with work queued.
 
 use crate::set::{AD, After, ByJobs, Set, cpu, fault, panics, wipe};
+use phalanx_core::Roster;
 use phalanx_core::Suite;
-use phalanx_core::coalescer::{Coalescer, Failure, Limits, Ticket};
-use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits, Ticket};
 use phalanx_core::engine::Op;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,6 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 use std::time::Duration;
+
+fn new(roster: Roster, op: Op, suite: Suite, limits: Limits) -> Coalescer {
+    match op {
+        Op::Seal => Coalescer::to_seal(roster, suite, limits).unwrap(),
+        Op::Open => Coalescer::to_open(roster, suite, limits).unwrap(),
+    }
+}
 
 /// Nothing begins before it is closed.
 const HELD: Limits =
@@ -36,14 +43,14 @@ fn take(tickets: Vec<Ticket>) {
 fn check(
     what: &str,
     limits: Limits,
-    dispatcher: impl Fn() -> Dispatcher + Sync,
+    dispatcher: impl Fn() -> Roster + Sync,
     work: impl Fn(Op, Coalescer, &Set) + Sync,
 ) {
     let both = |op| [Suite::Aes256CtrSha3, Suite::Aes256Gcm].map(|suite| (op, suite));
     for (op, suite) in [Op::Seal, Op::Open].into_iter().flat_map(both) {
         let set = Set::new(op, suite);
         set.hunt(op).nothing_left(&format!("{what}, {op:?}, {}", suite.name()), || {
-            work(op, Coalescer::new(dispatcher(), op, suite, limits).unwrap(), &set);
+            work(op, new(dispatcher(), op, suite, limits), &set);
             set.wipe();
         });
     }

@@ -3,7 +3,7 @@
 //! The search must not find itself: it knows the complement of what it looks for, and leaves out the buffer that it reads
 //! into.
 
-use phalanx_core::key::SecretKey;
+use phalanx_core::SecretKey;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::hint::black_box;

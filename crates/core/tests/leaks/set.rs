@@ -2,12 +2,12 @@
 
 use crate::memory::{Hunt, key, secret, tidily, write};
 use crate::schedule::expand;
-use phalanx_core::chunk::Levels;
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::Roster;
+use phalanx_core::SecretKey;
+use phalanx_core::batch::{BehindRoom, Message};
+use phalanx_core::engine::CpuEngine;
+use phalanx_core::engine::Levels;
 use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Op, Verdicts};
-use phalanx_core::key::SecretKey;
-use phalanx_core::message::Message;
 use phalanx_core::{Suite, batch};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Set {
             let (keys, data) = (0..).zip(LENGTHS).map(of).unzip();
             let mut set = Self { suite, keys, data, first };
             if op == Op::Open {
-                batch::seal(&cpu(), suite, &mut set.messages()).unwrap();
+                batch::seal(&cpu(), suite, &mut set.messages(Op::Seal)).unwrap();
             }
             set
         })
@@ -80,15 +80,23 @@ impl Set {
         hunt
     }
 
-    pub fn messages(&mut self) -> Vec<Message<'_>> {
-        let message = |(key, data)| Message { key, ad: AD, data };
+    pub fn messages(&mut self, op: Op) -> Vec<Message<'_>> {
+        let suite = self.suite;
+        let message = |(key, data)| match op {
+            Op::Seal => Message::to_seal(key, AD, BehindRoom::new(suite, data).unwrap()),
+            Op::Open => Message::to_open(key, AD, data),
+        };
         self.keys.iter().map(|key| &**key).zip(self.data.iter_mut().map(Vec::as_mut_slice)).map(message).collect()
     }
 
     /// What is sealed or opened from anywhere, not in place.
-    pub fn inputs(&self, op: Op) -> Vec<batch::Input<'_>> {
+    pub fn inputs(&self, op: Op) -> Vec<batch::Copied<'_>> {
         let from = if op == Op::Seal { self.suite.overhead() } else { 0 };
-        self.keys.iter().zip(&self.data).map(|(key, data)| batch::Input { key, ad: AD, bytes: &data[from..] }).collect()
+        self.keys
+            .iter()
+            .zip(&self.data)
+            .map(|(key, data)| batch::Copied { key, ad: AD, bytes: &data[from..] })
+            .collect()
     }
 
     /// What the caller has to do.
@@ -104,8 +112,8 @@ pub fn wipe(bytes: &mut [u8]) {
 }
 
 /// The processor by three lanes.
-pub fn cpu() -> Dispatcher {
-    Dispatcher::new(&[Arc::new(CpuEngine::parallel(3, Levels::detect()))])
+pub fn cpu() -> Roster {
+    Roster::new(&[Arc::new(CpuEngine::parallel(3, Levels::detect()))])
 }
 
 /// An engine that copies messages into jobs, and fails in its own way behind so many of them.
@@ -116,9 +124,9 @@ pub struct ByJobs {
 }
 
 impl ByJobs {
-    pub fn dispatcher(jobs: usize, fail: fn() -> Fault) -> Dispatcher {
+    pub fn dispatcher(jobs: usize, fail: fn() -> Fault) -> Roster {
         let inner = CpuEngine::parallel(2, Levels::detect());
-        Dispatcher::new(&[Arc::new(Self { inner, left: AtomicUsize::new(jobs), fail })])
+        Roster::new(&[Arc::new(Self { inner, left: AtomicUsize::new(jobs), fail })])
     }
 }
 
@@ -149,8 +157,8 @@ pub fn panics() -> Fault {
 pub struct After<F>(CpuEngine, F);
 
 impl<F: Fn() + Send + Sync + 'static> After<F> {
-    pub fn dispatcher(work: F) -> Dispatcher {
-        Dispatcher::new(&[Arc::new(Self(CpuEngine::serial(Levels::detect()), work))])
+    pub fn dispatcher(work: F) -> Roster {
+        Roster::new(&[Arc::new(Self(CpuEngine::serial(Levels::detect()), work))])
     }
 }
 
@@ -164,8 +172,8 @@ impl<F: Fn() + Send + Sync> Engine for After<F> {
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
         self.0.run(job)
     }
-    fn messages(&self, op: Op, suite: Suite, set: &mut [Message<'_>], threads: usize) -> Result<Verdicts, Fault> {
-        let verdicts = self.0.messages(op, suite, set, threads);
+    fn messages(&self, op: Op, suite: Suite, set: &mut [Message<'_>]) -> Option<Result<Verdicts, Fault>> {
+        let verdicts = self.0.messages(op, suite, set);
         (self.1)();
         verdicts
     }

@@ -1,0 +1,233 @@
+//! What waits for the next batch, and who waits for room.
+
+use super::slot::{Slot, Ticket, Wiped, wake};
+use super::sync::{Condvar, Mutex, has_come, lock, wait, wait_until};
+use super::{Failure, Limits};
+use crate::batch::message::Message;
+use crate::keys::key::SecretKey;
+use crate::op::Op;
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+/// A message that is to be sealed or opened. Dropped without a result, it leaves one.
+pub(super) struct Item {
+    key: Arc<SecretKey>,
+    ad: Vec<u8>,
+    data: Wiped,
+    slot: Arc<Slot>,
+    arrived: Instant,
+}
+
+impl Item {
+    pub fn new(key: Arc<SecretKey>, ad: Vec<u8>, data: Wiped) -> (Self, Ticket) {
+        let slot = Arc::new(Slot::new());
+        let ticket = Ticket::new(slot.clone());
+        (Self { key, ad, data, slot, arrived: Instant::now() }, ticket)
+    }
+
+    pub fn message(&mut self, op: Op) -> Message<'_> {
+        Message { key: &self.key, ad: &self.ad, data: self.data.whole(), op }
+    }
+
+    /// Whether its ticket is still there.
+    pub fn is_wanted(&self) -> bool {
+        Arc::strong_count(&self.slot) > 1
+    }
+
+    /// Gives the result: what the message has become, or why not.
+    pub fn finish(mut self, failure: Option<Failure>) {
+        let data = mem::take(&mut self.data);
+        self.slot.finish(failure.map_or(Ok(data), Err));
+    }
+
+    /// What it counts in the queue. Those of no length take room, too.
+    fn len(&mut self) -> usize {
+        const LEAST: usize = 48;
+        (self.data.whole().len() + self.ad.len()).max(LEAST)
+    }
+}
+
+impl Drop for Item {
+    fn drop(&mut self) {
+        self.slot.finish(Err(Failure::Closed));
+    }
+}
+
+/// What waits, in the order in which it came.
+pub(super) struct Queue {
+    limits: Limits,
+    state: Mutex<State>,
+    /// The worker waits for it.
+    filled: Condvar,
+    /// Threads that submit wait for it.
+    drained: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    items: VecDeque<Item>,
+    /// The bytes of all items.
+    len: usize,
+    closed: bool,
+    /// Tasks that wait for room, each in a place of its own, and how much room.
+    wakers: BTreeMap<u64, (Waker, usize)>,
+    places: u64,
+}
+
+impl Queue {
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, state: Mutex::default(), filled: Condvar::new(), drained: Condvar::new() }
+    }
+
+    /// Takes the item if there is room, or gives it back.
+    pub fn push(&self, item: Item) -> Result<(), (Item, Failure)> {
+        self.admit(&mut lock(&self.state), item)
+    }
+
+    /// Takes the item when there is room.
+    pub fn push_when_there_is_room(&self, mut item: Item) -> Result<(), Failure> {
+        let mut state = lock(&self.state);
+        loop {
+            match self.admit(&mut state, item) {
+                Ok(()) => return Ok(()),
+                Err((again, Failure::Full)) => item = again,
+                Err((_, failure)) => return Err(failure),
+            }
+            state = wait(&self.drained, state);
+        }
+    }
+
+    /// Takes the item if there is room; gives it back if not, and wakes the task when there may be.
+    pub fn push_or_wake(&self, mut item: Item, place: &mut Option<u64>, waker: &Waker) -> Result<(), (Item, Failure)> {
+        let len = item.len();
+        let mut state = lock(&self.state);
+        let result = self.admit(&mut state, item);
+        // Whoever comes again keeps its place.
+        let before = place.take();
+        let old = before.and_then(|before| state.wakers.remove(&before));
+        if let Err((_, Failure::Full)) = result {
+            state.places += u64::from(before.is_none());
+            let at = before.unwrap_or(state.places);
+            *place = Some(at);
+            state.wakers.insert(at, (waker.clone(), len));
+        }
+        // What a waker does when it is dropped is the caller's: not under the lock.
+        drop(state);
+        drop(old);
+        result
+    }
+
+    /// Gives up a place among the tasks that wait. If its turn had come, it is the next ones'.
+    pub fn forget(&self, place: u64) {
+        let mut state = lock(&self.state);
+        let old = state.wakers.remove(&place);
+        let next = if old.is_none() { self.next(&mut state) } else { Vec::new() };
+        drop(state);
+        drop(old);
+        next.into_iter().for_each(wake);
+    }
+
+    /// Takes out the tasks that there is room for, in their order; at the end all. To wake every task at each batch would
+    /// be quadratic in their number.
+    fn next(&self, state: &mut State) -> Vec<Waker> {
+        let mut room = self.limits.queue.saturating_sub(state.len);
+        let mut next = Vec::new();
+        while let Some(first) = state.wakers.first_entry() {
+            let len = first.get().1;
+            // As admit() has it: an empty queue takes one of any length.
+            if len > room && !state.closed && !(state.items.is_empty() && next.is_empty()) {
+                break;
+            }
+            room = room.saturating_sub(len);
+            next.push(first.remove().0);
+        }
+        next
+    }
+
+    fn admit(&self, state: &mut State, mut item: Item) -> Result<(), (Item, Failure)> {
+        let len = item.len();
+        if state.closed {
+            return Err((item, Failure::Closed));
+        }
+        if !state.items.is_empty() && state.len + len > self.limits.queue {
+            return Err((item, Failure::Full));
+        }
+        item.arrived = Instant::now();
+        state.items.push_back(item);
+        let before = state.len;
+        state.len += len;
+        // The worker waits for the first one, and then for enough.
+        if state.items.len() == 1 || (before < self.enough() && self.enough() <= state.len) {
+            self.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    /// How many bytes no batch waits for more than.
+    fn enough(&self) -> usize {
+        self.limits.enough.min(self.limits.bytes)
+    }
+
+    /// Waits for the next batch, one message at least; `None` at the end.
+    pub fn take(&self) -> Option<Vec<Item>> {
+        let mut state = lock(&self.state);
+        loop {
+            let Some(first) = state.items.front() else {
+                if state.closed {
+                    return None;
+                }
+                state = wait(&self.filled, state);
+                continue;
+            };
+            // None for a delay that never ends.
+            let time = first.arrived.checked_add(self.limits.delay);
+            if state.closed || state.len >= self.enough() || time.is_some_and(has_come) {
+                break;
+            }
+            state = match time {
+                Some(time) => wait_until(&self.filled, &self.state, state, time),
+                None => wait(&self.filled, state),
+            };
+        }
+        let mut batch = Vec::new();
+        let mut room = self.limits.bytes;
+        while let Some(next) = state.items.front_mut() {
+            let len = next.len();
+            if len > room && !batch.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(len);
+            state.len -= len;
+            batch.extend(state.items.pop_front());
+        }
+        let next = self.next(&mut state);
+        drop(state);
+        self.there_is_room(next);
+        Some(batch)
+    }
+
+    /// Takes nothing more, and lets nobody wait for room.
+    pub fn close(&self) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        let next = self.next(&mut state);
+        drop(state);
+        self.filled.notify_all();
+        self.there_is_room(next);
+    }
+
+    /// Drops all that waits: nobody works on it any more.
+    pub fn clear(&self) {
+        let items = mem::take(&mut lock(&self.state).items);
+        // Outside of the lock: their tickets' tasks may come back at once.
+        drop(items);
+    }
+
+    fn there_is_room(&self, next: Vec<Waker>) {
+        self.drained.notify_all();
+        next.into_iter().for_each(wake);
+    }
+}

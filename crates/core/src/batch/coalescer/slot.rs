@@ -1,0 +1,152 @@
+//! A message's result, and who waits for it.
+
+use super::Failure;
+use super::sync::{Condvar, Mutex, lock, wait};
+use crate::secret::wipe;
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// Bytes that are wiped on drop: a sealed message as it is stored, or an opened one's plaintext.
+#[derive(Default)]
+pub struct Wiped {
+    bytes: Vec<u8>,
+    /// Where what counts begins.
+    start: usize,
+}
+
+impl Wiped {
+    pub(super) fn new(bytes: Vec<u8>, start: usize) -> Self {
+        Self { bytes, start }
+    }
+
+    /// All bytes, those before what counts too.
+    pub(super) fn whole(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// Takes the bytes over: from here on nobody wipes them.
+    pub fn into_vec(mut self) -> Vec<u8> {
+        let mut bytes = mem::take(&mut self.bytes);
+        bytes.copy_within(self.start.., 0);
+        let len = bytes.len() - self.start;
+        // Behind its length nobody could wipe what was there.
+        wipe(&mut bytes[len..]);
+        bytes.truncate(len);
+        bytes
+    }
+}
+
+impl Deref for Wiped {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        wipe(&mut self.bytes);
+    }
+}
+
+impl fmt::Debug for Wiped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Wiped({} bytes)", self.len())
+    }
+}
+
+/// Where a result is left for its ticket.
+pub(super) struct Slot {
+    state: Mutex<State>,
+    done: Condvar,
+}
+
+enum State {
+    Waiting(Option<Waker>),
+    Done(Result<Wiped, Failure>),
+    Given,
+}
+
+impl Slot {
+    pub fn new() -> Self {
+        Self { state: Mutex::new(State::Waiting(None)), done: Condvar::new() }
+    }
+
+    /// Leaves the result, unless there is one.
+    pub fn finish(&self, result: Result<Wiped, Failure>) {
+        let mut state = lock(&self.state);
+        let State::Waiting(waker) = &mut *state else { return };
+        let waker = waker.take();
+        *state = State::Done(result);
+        drop(state);
+        self.done.notify_all();
+        if let Some(waker) = waker {
+            wake(waker);
+        }
+    }
+}
+
+/// Wakes a task. Its code is the caller's: a panic there is none of the other tickets'.
+pub(super) fn wake(waker: Waker) {
+    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+}
+
+/// The right to a message's result: wait for it, or await it. Dropped, it gives the message up.
+pub struct Ticket {
+    slot: Arc<Slot>,
+}
+
+impl Ticket {
+    pub(super) fn new(slot: Arc<Slot>) -> Self {
+        Self { slot }
+    }
+
+    /// Waits for the message to be sealed, or to be opened.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub fn wait(self) -> Result<Wiped, Failure> {
+        let mut state = lock(&self.slot.state);
+        loop {
+            match mem::replace(&mut *state, State::Given) {
+                State::Done(result) => return result,
+                State::Waiting(waker) => *state = State::Waiting(waker),
+                State::Given => unreachable!("a ticket gives its result once"),
+            }
+            state = wait(&self.slot.done, state);
+        }
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<Wiped, Failure>;
+
+    /// # Panics
+    /// If it was polled to its end before.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = lock(&self.slot.state);
+        match mem::replace(&mut *state, State::Given) {
+            State::Done(result) => Poll::Ready(result),
+            State::Waiting(before) => {
+                *state = State::Waiting(Some(context.waker().clone()));
+                // What a waker does when it is dropped is the caller's: not under the lock.
+                drop(state);
+                drop(before);
+                Poll::Pending
+            }
+            State::Given => panic!("a ticket gives its result once"),
+        }
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ticket(…)")
+    }
+}

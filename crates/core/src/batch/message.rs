@@ -1,0 +1,86 @@
+//! Messages, one short plaintext each under its user's key: `docs/format.md`, section 7.
+//!
+//! [`crate::batch`] seals and opens whole sets of them.
+
+use crate::Suite;
+use crate::keys::key::{ContentKeys, SecretKey};
+use crate::op::Op;
+use phalanx_kernels::keccak;
+use std::{fmt, ptr};
+
+/// A message in the caller's memory, to be sealed or opened where it lies. The suite is the same for all of a set.
+pub struct Message<'a> {
+    /// Where messages that follow each other name the same key, in the same place, it is derived from once.
+    pub(crate) key: &'a SecretKey,
+    pub(crate) ad: &'a [u8],
+    /// Nonce, tag and ciphertext, as they are stored. Before sealing and after opening: room, and then the plaintext.
+    pub(crate) data: &'a mut [u8],
+    /// What it is made for.
+    pub(crate) op: Op,
+}
+
+impl<'a> Message<'a> {
+    /// A plaintext to be sealed under its user's key. The associated data, which may be empty, are authenticated, but not
+    /// stored.
+    pub fn to_seal(key: &'a SecretKey, ad: &'a [u8], plaintext: BehindRoom<'a>) -> Self {
+        Self { key, ad, data: plaintext.0, op: Op::Seal }
+    }
+
+    /// A stored message to be opened. Its plaintext will lie behind [`Suite::overhead`] bytes that mean nothing.
+    pub fn to_open(key: &'a SecretKey, ad: &'a [u8], stored: &'a mut [u8]) -> Self {
+        Self { key, ad, data: stored, op: Op::Open }
+    }
+}
+
+/// A plaintext that lies behind [`Suite::overhead`] bytes of room, into which sealing writes nonce and tag.
+#[derive(Debug)]
+pub struct BehindRoom<'a>(&'a mut [u8]);
+
+impl<'a> BehindRoom<'a> {
+    /// Takes the whole buffer: its first [`Suite::overhead`] bytes are room, whose content will be lost. `None` where it is
+    /// shorter than that.
+    pub fn new(suite: Suite, buffer: &'a mut [u8]) -> Option<Self> {
+        (buffer.len() >= suite.overhead()).then_some(Self(buffer))
+    }
+}
+
+impl Message<'_> {
+    /// About how much work it is, in bytes: the keys and the tag of a short one are more of it than its content.
+    pub(crate) fn cost(&self) -> usize {
+        const KEYS_AND_TAG: usize = 1024;
+        self.data.len() + self.ad.len() + KEYS_AND_TAG
+    }
+}
+
+impl fmt::Debug for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Message({} bytes)", self.data.len())
+    }
+}
+
+/// How many messages at the front are no more work than `cost` bytes; one at least.
+pub(crate) fn front(messages: &[Message<'_>], cost: usize) -> usize {
+    let mut sum = 0;
+    let within = |message: &&Message| {
+        sum += message.cost();
+        sum <= cost
+    };
+    messages.iter().take_while(within).count().max(1)
+}
+
+/// The keys of the messages, and which of them each message has.
+pub(crate) fn derive<'a>(
+    level: keccak::Level,
+    suite: Suite,
+    messages: &[Message<'a>],
+) -> (Vec<usize>, Vec<ContentKeys>) {
+    let mut keys: Vec<&'a SecretKey> = Vec::with_capacity(messages.len());
+    let which = |message: &Message<'a>| {
+        if keys.last().is_none_or(|last| !ptr::eq(*last, message.key)) {
+            keys.push(message.key);
+        }
+        keys.len() - 1
+    };
+    let which = messages.iter().map(which).collect();
+    (which, ContentKeys::of_messages(level, suite, keys.into_iter()))
+}

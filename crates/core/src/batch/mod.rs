@@ -1,0 +1,165 @@
+//! Many users' messages in one call, each under its own key: `docs/format.md`, section 7.
+//!
+//! A service seals what it has at hand, and stores each record as it then lies in memory:
+//!
+//! ```
+//! use phalanx_core::batch::{self, BehindRoom, Message};
+//! use phalanx_core::{Error, Result, Roster, SecretKey, Suite};
+//! # fn main() -> Result<()> {
+//! let (roster, suite) = (Roster::cpu(), Suite::default());
+//! let keys = [SecretKey::random()?, SecretKey::random()?];
+//!
+//! let mut records = ["Ada's record", "Grace's record"].map(|text| batch::with_room(suite, text.as_bytes()));
+//! let to_seal = |(key, record)| Message::to_seal(key, b"v1", BehindRoom::new(suite, record).expect("made with room"));
+//! batch::seal(&roster, suite, &mut keys.iter().zip(&mut records).map(to_seal).collect::<Vec<_>>())?;
+//!
+//! records[1][60] ^= 1; // somebody alters Grace's, and with it nothing else
+//! let to_open = |(key, record)| Message::to_open(key, b"v1", record);
+//! let opened = batch::open(
+//!     &roster,
+//!     suite,
+//!     &mut keys.iter().zip(records.iter_mut().map(Vec::as_mut_slice)).map(to_open).collect::<Vec<_>>(),
+//! );
+//! assert!(matches!(opened, Err(Error::NotAuthentic { failed }) if failed == [1]));
+//! assert_eq!(records[0][suite.overhead()..], *b"Ada's record");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The messages lie anywhere; [`seal_into`] and [`open_into`] copy them into one buffer. The work is shared among the
+//! workers of a roster; keys, digests and tags of different messages are computed side by side, so that short ones cost what
+//! their bytes cost and little more. The cost is linear in messages and bytes.
+
+pub mod coalescer;
+pub(crate) mod jobs;
+pub(crate) mod message;
+mod share;
+
+pub use message::{BehindRoom, Message};
+
+use crate::keys::key::SecretKey;
+use crate::op::Op;
+use crate::roster::Roster;
+use crate::seam::Verdicts;
+use crate::secret::wipe;
+use crate::{Error, Result, Suite};
+use share::share;
+use std::ops::Range;
+
+/// A plaintext behind the room that sealing needs for nonce and tag.
+pub fn with_room(suite: Suite, plaintext: &[u8]) -> Vec<u8> {
+    let mut data = Vec::with_capacity(suite.overhead() + plaintext.len());
+    data.resize(suite.overhead(), 0);
+    data.extend_from_slice(plaintext);
+    data
+}
+
+/// Seals all messages where they lie, under new random nonces.
+///
+/// # Errors
+/// If a message has no room for nonce and tag, or is too long for its suite; if no engine has the suite; if engines or the
+/// system's random generator failed. Every message's plaintext is then as it was.
+pub fn seal(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<()> {
+    share(roster, Op::Seal, suite, messages, &|_, group| draw_nonces(suite, group)).map(drop)
+}
+
+/// Opens all messages where they lie.
+///
+/// # Errors
+/// [`Error::NotAuthentic`] names the messages that are not authentic: these are wiped, and all others are opened. If no
+/// engine has the suite, or engines failed, every message is as it was, but for those already found not to be authentic.
+pub fn open(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<()> {
+    let failed = open_all(roster, suite, messages)?;
+    if failed.is_empty() { Ok(()) } else { Err(Error::NotAuthentic { failed }) }
+}
+
+/// The same, but gives those that are not authentic.
+pub(crate) fn open_all(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<Vec<usize>> {
+    Ok(share(roster, Op::Open, suite, messages, &|_, _| Ok(()))?.failed().to_vec())
+}
+
+/// A message to be copied from where it lies.
+#[derive(Clone, Copy)]
+pub struct Copied<'a> {
+    /// The user's key.
+    pub key: &'a SecretKey,
+    /// The associated data.
+    pub ad: &'a [u8],
+    /// The plaintext to seal, or the stored message to open.
+    pub bytes: &'a [u8],
+}
+
+/// [`seal`] from anywhere into one buffer: the messages lie there one behind another, each as it is stored, in the ranges
+/// that are returned. The buffer has room for all plaintexts and [`Suite::overhead`] for each.
+///
+/// # Errors
+/// Those of [`seal`], or if the buffer is too short. The buffer is then wiped.
+pub fn seal_into(roster: &Roster, suite: Suite, inputs: &[Copied<'_>], out: &mut [u8]) -> Result<Vec<Range<usize>>> {
+    let (_, places) = copied(roster, Op::Seal, suite, inputs, out)?;
+    Ok(places)
+}
+
+/// Opens messages from anywhere into one buffer, which is as long as all of them: each plaintext lies in its range of those
+/// that are returned. A message that is not authentic has none, and its place is wiped.
+///
+/// # Errors
+/// If no engine has the suite, if engines failed, or if the buffer is too short. The buffer is then wiped.
+pub fn open_into(
+    roster: &Roster,
+    suite: Suite,
+    inputs: &[Copied<'_>],
+    out: &mut [u8],
+) -> Result<Vec<Option<Range<usize>>>> {
+    let (verdicts, places) = copied(roster, Op::Open, suite, inputs, out)?;
+    let plaintext = |place: Range<usize>| place.start + suite.overhead()..place.end;
+    let mut opened: Vec<_> = places.into_iter().map(|place| Some(plaintext(place))).collect();
+    verdicts.failed().iter().for_each(|&i| opened[i] = None);
+    Ok(opened)
+}
+
+/// Copies each input to its place just before the worker that takes it works on it. Gives the places of the whole messages.
+fn copied(
+    roster: &Roster,
+    op: Op,
+    suite: Suite,
+    inputs: &[Copied<'_>],
+    out: &mut [u8],
+) -> Result<(Verdicts, Vec<Range<usize>>)> {
+    let room = if op == Op::Seal { suite.overhead() } else { 0 };
+    let mut places = Vec::with_capacity(inputs.len());
+    let mut messages = Vec::with_capacity(inputs.len());
+    let (mut at, mut rest) = (0, &mut *out);
+    for (index, Copied { key, ad, bytes }) in inputs.iter().enumerate() {
+        let len = room + bytes.len();
+        let Some((data, behind)) = rest.split_at_mut_checked(len) else {
+            return Err(Error::Message { index, reason: "the output buffer ends before it" });
+        };
+        messages.push(Message { key, ad, data, op });
+        places.push(at..at + len);
+        (at, rest) = (at + len, behind);
+    }
+    let result = share(roster, op, suite, &mut messages, &|first, group| {
+        for (message, input) in group.iter_mut().zip(&inputs[first..]) {
+            message.data[room..].copy_from_slice(input.bytes);
+        }
+        if op == Op::Seal { draw_nonces(suite, group) } else { Ok(()) }
+    });
+    match result {
+        Ok(verdicts) => Ok((verdicts, places)),
+        Err(error) => {
+            wipe(out);
+            Err(error)
+        }
+    }
+}
+
+/// New nonces for all messages, by one call of the system's generator.
+fn draw_nonces(suite: Suite, messages: &mut [Message<'_>]) -> Result<()> {
+    let len = suite.nonce_len();
+    let mut random = vec![0; messages.len() * len];
+    getrandom::fill(&mut random).map_err(Error::Random)?;
+    for (message, nonce) in messages.iter_mut().zip(random.chunks(len)) {
+        message.data[..len].copy_from_slice(nonce);
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! Sharing a batch of messages among the workers of a roster, all or nothing.
+//!
+//! Each worker takes from what is left, large parts first and smaller ones towards the end, so that all end together. What
+//! an engine could not do another one does; if none could, what was done is undone.
+
+use crate::batch::jobs::by_jobs;
+use crate::batch::message::{Message, front};
+use crate::cpu::{Levels, messages};
+use crate::op::Op;
+use crate::roster::{Member, Roster};
+use crate::seam::Verdicts;
+use crate::secret::wiped;
+use crate::{Error, Result, Suite};
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard};
+use std::{iter, panic, thread};
+
+/// As much work as pays for starting a thread, as [`Message::cost`] counts it.
+const WORTH_A_THREAD: usize = 128 << 10;
+/// The least that a worker takes at once: enough for the kernels to work side by side.
+const LEAST: usize = 64 << 10;
+
+/// What a worker does to messages, the first of which has the given number, before its engine gets them.
+pub(crate) type Prepare<'a> = dyn Fn(usize, &mut [Message<'_>]) -> Result<()> + Sync + 'a;
+
+/// Seals or opens all messages where they lie, and wipes those that failed. On an error all others are as they were.
+pub(crate) fn share(
+    roster: &Roster,
+    op: Op,
+    suite: Suite,
+    messages: &mut [Message<'_>],
+    prepare: &Prepare<'_>,
+) -> Result<Verdicts> {
+    let workers = roster.workers(suite)?;
+    let mut unfit = Vec::new();
+    for (index, message) in messages.iter_mut().enumerate() {
+        if let Some(reason) = misfit(op, suite, message) {
+            if op == Op::Seal || message.op != op {
+                return Err(Error::Message { index, reason });
+            }
+            message.data.fill(0);
+            unfit.push(index);
+        }
+    }
+
+    let useful = (cost(messages) / WORTH_A_THREAD).clamp(1, workers.len());
+    let parts = divide(messages, &unfit);
+    let cost = parts.iter().map(|part| self::cost(part.messages)).sum();
+    let state = State { parts, cost, done: Vec::new(), failed: unfit, error: None };
+    let run = Run { roster, op, suite, prepare, workers: workers.len(), state: Mutex::new(state) };
+    // The calling thread is a worker too: a small batch starts no thread.
+    let able: Vec<_> = thread::scope(|scope| {
+        let run = &run;
+        let start = |member| thread::Builder::new().spawn_scoped(scope, move || (member, run.worker(member)));
+        // Where the system gives no more threads, those that there are do the work.
+        let others: Vec<_> = workers[1..useful].iter().map_while(|member| start(*member).ok()).collect();
+        let mine = (workers[0], run.worker(workers[0]));
+        let others = others.into_iter().map(|worker| worker.join().unwrap_or_else(|cause| panic::resume_unwind(cause)));
+        iter::once(mine).chain(others).collect()
+    });
+    // What a worker gave back after the others had ended.
+    for (member, able) in able {
+        if able {
+            run.worker(member);
+        }
+    }
+
+    let mut state = run.state.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    state.failed.sort_unstable();
+    if state.parts.is_empty() {
+        return Ok(Verdicts::from_failed(state.failed));
+    }
+    let State { done, failed, error, .. } = state;
+    undo(op, suite, messages, done, &failed);
+    Err(error.expect("something was left because of it"))
+}
+
+/// Why the message cannot be one of the suite.
+fn misfit(op: Op, suite: Suite, message: &Message) -> Option<&'static str> {
+    if message.op != op {
+        return Some(if op == Op::Seal { "it is one to be opened" } else { "it is one to be sealed" });
+    }
+    let Some(len) = message.data.len().checked_sub(suite.overhead()) else {
+        return Some("it has no room for nonce and tag");
+    };
+    (len > suite.longest_message()).then_some("it is too long for its suite")
+}
+
+fn cost(messages: &[Message]) -> usize {
+    messages.iter().map(Message::cost).sum()
+}
+
+/// Messages that lie behind one another, the first of them with its number.
+struct Part<'q, 'm> {
+    first: usize,
+    messages: &'q mut [Message<'m>],
+}
+
+/// The parts between the messages that are to be left alone, in descending order.
+fn divide<'q, 'm>(messages: &'q mut [Message<'m>], unfit: &[usize]) -> Vec<Part<'q, 'm>> {
+    let mut parts = Vec::new();
+    let (mut first, mut rest) = (0, messages);
+    for &end in unfit.iter().chain(&[first + rest.len()]) {
+        let (part, behind) = rest.split_at_mut(end - first);
+        if !part.is_empty() {
+            parts.push(Part { first, messages: part });
+        }
+        rest = behind.split_at_mut(behind.len().min(1)).1;
+        first = end + 1;
+    }
+    parts.reverse();
+    parts
+}
+
+struct Run<'r, 'q, 'm> {
+    roster: &'r Roster,
+    op: Op,
+    suite: Suite,
+    prepare: &'r Prepare<'r>,
+    workers: usize,
+    state: Mutex<State<'q, 'm>>,
+}
+
+struct State<'q, 'm> {
+    /// What is left, and what workers gave back; the next is the last.
+    parts: Vec<Part<'q, 'm>>,
+    /// About how much work is left.
+    cost: usize,
+    done: Vec<Range<usize>>,
+    failed: Vec<usize>,
+    /// Why the last worker that gave something back did.
+    error: Option<Error>,
+}
+
+impl<'q, 'm> Run<'_, 'q, 'm> {
+    /// Works until nothing is left. Returns whether the engine, or one that took over, is able to.
+    fn worker(&self, member: &Member) -> bool {
+        while let Some(part) = self.take(member.engine.info().preferred_job) {
+            if !self.part(member, part) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn take(&self, most: usize) -> Option<Part<'q, 'm>> {
+        let mut state = self.lock();
+        let Part { first, messages } = state.parts.pop()?;
+        let share = (state.cost / (4 * self.workers)).clamp(LEAST, most.max(LEAST));
+        let end = front(messages, share);
+        let (messages, rest) = messages.split_at_mut(end);
+        if !rest.is_empty() {
+            state.parts.push(Part { first: first + end, messages: rest });
+        }
+        state.cost -= cost(messages);
+        Some(Part { first, messages })
+    }
+
+    /// Seals or opens a part, or gives it back. Returns whether an engine could.
+    fn part(&self, member: &Member, part: Part<'q, 'm>) -> bool {
+        let Part { first, messages } = part;
+        let prepared = (self.prepare)(first, messages);
+        let run = prepared.and_then(|()| {
+            let (verdicts, _) = self.roster.by_turns(member, self.suite, |engine| {
+                let here = engine.messages(self.op, self.suite, messages);
+                here.unwrap_or_else(|| by_jobs(engine, self.op, self.suite, messages))
+            })?;
+            Ok(verdicts)
+        });
+        if let Ok(verdicts) = &run {
+            verdicts.failed().iter().for_each(|&i| messages[i].data.fill(0));
+        }
+        let mut state = self.lock();
+        match run {
+            Ok(verdicts) => {
+                state.done.push(first..first + messages.len());
+                state.failed.extend(verdicts.failed().iter().map(|i| first + i));
+                true
+            }
+            Err(error) => {
+                state.cost += cost(messages);
+                state.parts.push(Part { first, messages });
+                state.error = Some(error);
+                false
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<'q, 'm>> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Opens what was sealed, or seals again, under the nonces that they have, what was opened.
+fn undo(op: Op, suite: Suite, messages: &mut [Message<'_>], done: Vec<Range<usize>>, failed: &[usize]) {
+    let back = if op == Op::Seal { Op::Open } else { Op::Seal };
+    for i in done.into_iter().flatten().filter(|i| failed.binary_search(i).is_err()) {
+        let failed = wiped(|| messages::run(Levels::detect(), back, suite, &mut messages[i..=i]));
+        assert!(failed.is_empty(), "an engine's message is not authentic");
+    }
+}

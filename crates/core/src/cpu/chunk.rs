@@ -1,0 +1,113 @@
+//! Sealing and opening chunks and messages on the CPU: what lies where, and what goes to the kernels together.
+
+use crate::Suite;
+use crate::cpu::ctr_sha3::{self, Expanded, Head};
+use crate::cpu::gcm;
+use crate::cpu::levels::Levels;
+use crate::cpu::pieces::{Bound, Piece};
+use crate::keys::key::ContentKeys;
+use crate::op::Op;
+use crate::seam::{Bind, Job, SLICE, Unit};
+use phalanx_kernels::keccak;
+use phalanx_kernels::keccak::DIGEST;
+use subtle::ConstantTimeEq;
+
+/// As many units as are tagged side by side.
+const GROUP_UNITS: usize = 64;
+/// As many slices as a group holds, unless one unit alone has more: bounds the room for digests.
+const GROUP_SLICES: usize = 2048;
+
+/// Seals or opens all units of a job in place. Returns the units that failed.
+pub fn run(levels: Levels, job: &mut Job) -> Vec<usize> {
+    let mut failed = Vec::new();
+    let mut pieces = pieces(job.suite, &mut job.buf, &mut job.units);
+    let keys = Keys::new(job.suite, &job.keys);
+    let mut first = 0;
+    while first < pieces.len() {
+        let end = group_end(&pieces, first);
+        keys.run(levels, job.op, &mut pieces[first..end], |i| failed.push(first + i));
+        first = end;
+    }
+    failed
+}
+
+/// What is left to do of a job of suites 1 to 3 where the engine hashes the slices itself: `digests` has those of all
+/// units' slices, of the ciphertext, in their order. Sealing sets the tags. Opening returns the units that are not
+/// authentic, and decrypts nothing.
+///
+/// # Panics
+/// If there are more digests than slices, or fewer.
+pub fn tag(level: keccak::Level, job: &mut Job, digests: &[[u8; DIGEST]]) -> Vec<usize> {
+    if job.units.is_empty() {
+        return Vec::new();
+    }
+    let Job { buf, units, keys, .. } = &*job;
+    let head = |unit: &Unit| Head {
+        mac: keys[unit.key as usize].mac(),
+        nonce: unit.nonce,
+        bound: match &unit.bind {
+            Bind::Chunk { index, last } => Bound::Chunk { index: *index, last: *last },
+            Bind::Message { ad } => Bound::Message { ad: &buf[ad.clone()] },
+        },
+        len: unit.data.len(),
+    };
+    let mut tags = vec![[0; 32]; units.len()];
+    ctr_sha3::tags(level, &units.iter().map(head).collect::<Vec<_>>(), digests, |i, tag| tags[i] = *tag);
+    let units = job.units.iter_mut().zip(&tags);
+    if job.op == Op::Seal {
+        units.for_each(|(unit, tag)| unit.tag = *tag);
+        return Vec::new();
+    }
+    let authentic: Vec<bool> = units.map(|(unit, tag)| unit.tag.ct_eq(&tag[..]).into()).collect();
+    (0..authentic.len()).filter(|i| !authentic[*i]).collect()
+}
+
+/// The units' parts of the buffer.
+fn pieces<'a>(suite: Suite, mut buf: &'a mut [u8], units: &'a mut [Unit]) -> Vec<Piece<'a>> {
+    let mut at = 0;
+    let mut piece = |unit: &'a mut Unit| {
+        let (before, rest) = std::mem::take(&mut buf).split_at_mut(unit.data.start - at);
+        let (data, rest) = rest.split_at_mut(unit.data.len());
+        let bound = match &unit.bind {
+            Bind::Chunk { index, last } => Bound::Chunk { index: *index, last: *last },
+            Bind::Message { ad } => Bound::Message { ad: &before[ad.start - at..ad.end - at] },
+        };
+        (buf, at) = (rest, unit.data.end);
+        Piece { key: unit.key as usize, nonce: unit.nonce, bound, data, tag: &mut unit.tag[..suite.tag_len()] }
+    };
+    units.iter_mut().map(&mut piece).collect()
+}
+
+fn group_end(pieces: &[Piece<'_>], first: usize) -> usize {
+    let mut slices = 0;
+    let fits = |piece: &&Piece| {
+        slices += piece.data.len().div_ceil(SLICE);
+        slices <= GROUP_SLICES
+    };
+    first + pieces[first..].iter().take(GROUP_UNITS).take_while(fits).count().max(1)
+}
+
+/// Keys, expanded as far as pays for all pieces at once.
+pub(crate) enum Keys<'a> {
+    CtrSha3(Vec<Expanded<'a>>),
+    Gcm(&'a [ContentKeys]),
+}
+
+impl<'a> Keys<'a> {
+    pub fn new(suite: Suite, keys: &'a [ContentKeys]) -> Self {
+        match suite {
+            Suite::Aes256Gcm => Keys::Gcm(keys),
+            _ => Keys::CtrSha3(keys.iter().map(Expanded::new).collect()),
+        }
+    }
+
+    /// Seals or opens the pieces in place. Calls `fail` with those that are not authentic, in ascending order: they hold
+    /// ciphertext or nothing.
+    pub fn run(&self, levels: Levels, op: Op, pieces: &mut [Piece<'_>], fail: impl FnMut(usize)) {
+        match (self, pieces) {
+            (_, []) => {}
+            (Keys::Gcm(keys), pieces) => gcm::run(op, keys, pieces, fail),
+            (Keys::CtrSha3(keys), pieces) => ctr_sha3::run(levels, op, keys, pieces, fail),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Suites 1 to 3 on the CPU, AES-CTR and SHA-3: `docs/format.md`, sections 3 and 7.
+//!
+//! Slices of all chunks or messages pass through the kernels side by side, so that short ones keep the lanes as busy as
+//! long ones. A slice is encrypted just before a lane takes it, and hashed while it is in the first-level cache.
+
+use crate::cpu::levels::Levels;
+use crate::cpu::pieces::{Bound, Piece};
+use crate::keys::key::ContentKeys;
+use crate::op::Op;
+use crate::seam::{Nonce, SLICE, Tag};
+use crate::secret::wipe;
+use phalanx_kernels::aes::{self, BLOCK, counter_after};
+use phalanx_kernels::keccak::{self, DIGEST, Label, RATE};
+use std::ops::Range;
+use std::sync::LazyLock;
+use subtle::ConstantTimeEq;
+
+/// What is encrypted at once, in bytes: half of the smallest first-level cache.
+const WINDOW: usize = 4 * SLICE;
+
+/// A key's expanded form.
+pub(crate) struct Expanded<'a> {
+    schedule: aes::Key,
+    mac: &'a [u8; 32],
+}
+
+impl<'a> Expanded<'a> {
+    pub fn new(keys: &'a ContentKeys) -> Self {
+        Self { schedule: aes::Key::new(keys.encrypt()), mac: keys.mac() }
+    }
+}
+
+/// What the KMACs of chunks, or of messages, have in common.
+fn label(bound: Bound<'_>) -> &'static Label {
+    static CHUNK: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 chunk"));
+    static MESSAGE: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 message"));
+    match bound {
+        Bound::Chunk { .. } => &CHUNK,
+        Bound::Message { .. } => &MESSAGE,
+    }
+}
+
+/// What a tag authenticates, but for the digests of the slices.
+#[derive(Clone, Copy)]
+pub(crate) struct Head<'a> {
+    pub mac: &'a [u8; 32],
+    pub nonce: Nonce,
+    pub bound: Bound<'a>,
+    /// The length of the data.
+    pub len: usize,
+}
+
+impl<'a> Head<'a> {
+    fn of(keys: &[Expanded<'a>], piece: &Piece<'a>) -> Self {
+        Self { mac: keys[piece.key].mac, nonce: piece.nonce, bound: piece.bound, len: piece.data.len() }
+    }
+
+    /// What a message's associated data give to hash.
+    fn associated_data(&self) -> Option<&'a [u8]> {
+        associated_data(self.bound)
+    }
+
+    fn slices(&self) -> usize {
+        self.len.div_ceil(SLICE)
+    }
+}
+
+/// The tags that belong to all slices' digests, which were computed elsewhere. Calls `each` with every one, in any order.
+pub(crate) fn tags(level: keccak::Level, heads: &[Head<'_>], digests: &[[u8; DIGEST]], each: impl FnMut(usize, &Tag)) {
+    let mut scratch = Scratch::new(heads.iter().copied());
+    assert_eq!(digests.len(), heads.iter().map(Head::slices).sum(), "a digest for each slice");
+    let (mut of_ads, mut digests) = (Vec::<usize>::new(), digests.iter());
+    let mut places = scratch.places.iter();
+    for head in heads {
+        of_ads.extend(head.associated_data().and_then(|_| places.next()).copied());
+        for (place, digest) in places.by_ref().zip(digests.by_ref()).take(head.slices()) {
+            scratch.bytes[*place..][..DIGEST].copy_from_slice(digest);
+        }
+    }
+    let ads = heads.iter().filter_map(Head::associated_data);
+    keccak::sha3_256_each(level, ads, |i, digest| scratch.bytes[of_ads[i]..][..DIGEST].copy_from_slice(digest));
+    scratch.tags(level, heads[0].bound, each);
+}
+
+/// Seals or opens all pieces in place, side by side. Calls `fail` with those that are not authentic, in ascending order.
+pub(crate) fn run(levels: Levels, op: Op, keys: &[Expanded], pieces: &mut [Piece<'_>], fail: impl FnMut(usize)) {
+    let mut scratch = Scratch::new(pieces.iter().map(|piece| Head::of(keys, piece)));
+    scratch.digest(levels, op, keys, pieces);
+    scratch.finish(levels, op, pieces, fail, |piece| {
+        aes::ctr_xor(levels.aes, &keys[piece.key].schedule, &piece.nonce, piece.data);
+    });
+}
+
+/// What a message's associated data give to hash.
+fn associated_data(bound: Bound<'_>) -> Option<&[u8]> {
+    match bound {
+        Bound::Message { ad } if !ad.is_empty() => Some(ad),
+        _ => None,
+    }
+}
+
+/// The slices of `data`, which are encrypted before they are given where there is a key for it.
+fn slices<'a>(
+    levels: Levels,
+    key: Option<&'a aes::Key>,
+    counter: &Nonce,
+    data: &'a mut [u8],
+) -> impl Iterator<Item = &'a [u8]> {
+    let counter = *counter;
+    data.chunks_mut(WINDOW).enumerate().flat_map(move |(i, window)| {
+        if let Some(key) = key {
+            aes::ctr_xor(levels.aes, key, &counter_after(&counter, (i * WINDOW / BLOCK) as u64), window);
+        }
+        let window: &'a [u8] = window;
+        window.chunks(SLICE)
+    })
+}
+
+/// What the tags authenticate, one behind another: each begins with its key's block. Wiped on drop.
+struct Scratch {
+    bytes: Vec<u8>,
+    /// Where each piece's lies.
+    messages: Vec<Range<usize>>,
+    /// Where the digests belong, in the order of what is hashed.
+    places: Vec<usize>,
+}
+
+impl Scratch {
+    /// All but the digests.
+    fn new<'a>(heads: impl ExactSizeIterator<Item = Head<'a>> + Clone) -> Self {
+        /// The longest that stands before the slices' digests: key, nonce, and the digest of associated data.
+        const PREFIX: usize = RATE + size_of::<Nonce>() + DIGEST;
+        let (count, digests) = (heads.len(), heads.clone().map(|head| head.slices()).sum::<usize>());
+        let mut scratch = Self {
+            // Enough, so that it does not move and leave keys behind.
+            bytes: Vec::with_capacity(count * PREFIX + digests * DIGEST),
+            messages: Vec::with_capacity(count),
+            places: Vec::with_capacity(count + digests),
+        };
+        for head in heads {
+            let start = scratch.bytes.len();
+            scratch.bytes.resize(start + RATE, 0);
+            keccak::key_block(head.mac, scratch.bytes.last_chunk_mut().expect("a block"));
+            scratch.bytes.extend_from_slice(&head.nonce);
+            match head.bound {
+                Bound::Chunk { index, last } => {
+                    scratch.bytes.extend_from_slice(&index.to_le_bytes());
+                    scratch.bytes.push(u8::from(last));
+                }
+                Bound::Message { ad: [] } => scratch.bytes.extend_from_slice(&EMPTY),
+                Bound::Message { .. } => scratch.leave_room(1),
+            }
+            scratch.leave_room(head.slices());
+            scratch.messages.push(start..scratch.bytes.len());
+        }
+        scratch
+    }
+
+    fn leave_room(&mut self, digests: usize) {
+        let start = self.bytes.len();
+        self.bytes.resize(start + digests * DIGEST, 0);
+        self.places.extend((start..self.bytes.len()).step_by(DIGEST));
+    }
+
+    /// Fills in the digests of associated data and slices. In sealing the slices are encrypted first.
+    fn digest(&mut self, levels: Levels, op: Op, keys: &[Expanded], pieces: &mut [Piece<'_>]) {
+        let inputs = pieces.iter_mut().flat_map(|piece| {
+            let ad = associated_data(piece.bound);
+            let key = (op == Op::Seal).then_some(&keys[piece.key].schedule);
+            ad.into_iter().chain(slices(levels, key, &piece.nonce, piece.data))
+        });
+        keccak::sha3_256_each(levels.keccak, inputs, |i, digest| {
+            self.bytes[self.places[i]..][..DIGEST].copy_from_slice(digest);
+        });
+    }
+
+    /// Computes the tags, all of them of chunks or all of messages, as one of them is.
+    fn tags(&self, level: keccak::Level, bound: Bound<'_>, each: impl FnMut(usize, &Tag)) {
+        let label = label(bound);
+        let inputs = self.messages.iter().map(|message| (label.unkeyed(), &self.bytes[message.clone()]));
+        keccak::kmac256_each(level, inputs, each);
+    }
+
+    /// Computes the tags. In opening compares them, and decrypts what is authentic.
+    fn finish(
+        &self,
+        levels: Levels,
+        op: Op,
+        pieces: &mut [Piece<'_>],
+        mut fail: impl FnMut(usize),
+        decrypt: impl Fn(&mut Piece<'_>),
+    ) {
+        let mut passed = vec![true; pieces.len()];
+        self.tags(levels.keccak, pieces[0].bound, |i, tag| match op {
+            Op::Seal => pieces[i].tag.copy_from_slice(tag),
+            Op::Open => passed[i] = pieces[i].tag[..].ct_eq(tag).into(),
+        });
+        if op == Op::Open {
+            for (i, piece) in pieces.iter_mut().enumerate() {
+                if passed[i] { decrypt(piece) } else { fail(i) }
+            }
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        wipe(&mut self.bytes);
+    }
+}
+
+/// SHA3-256 of nothing (FIPS 202): most messages have no associated data.
+const EMPTY: [u8; DIGEST] = [
+    0xa7, 0xff, 0xc6, 0xf8, 0xbf, 0x1e, 0xd7, 0x66, 0x51, 0xc1, 0x47, 0x56, 0xa0, 0x61, 0xd6, 0x62, 0xf5, 0x80, 0xff,
+    0x4d, 0xe4, 0x3b, 0x49, 0xfa, 0x82, 0xd8, 0x0a, 0x4b, 0x80, 0xf8, 0x43, 0x4a,
+];

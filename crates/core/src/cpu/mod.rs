@@ -1,0 +1,74 @@
+//! The CPU engines: `serial` is one worker, `cpu` one worker for each thread.
+
+pub(crate) mod chunk;
+mod ctr_sha3;
+mod gcm;
+mod levels;
+pub(crate) mod messages;
+mod pieces;
+
+pub use levels::Levels;
+
+use crate::Suite;
+use crate::batch::message::Message;
+use crate::error::Fault;
+use crate::op::Op;
+use crate::seam::{Buffer, Engine, EngineInfo, Job, Verdicts};
+
+/// Short enough that two jobs a core stay in its cache, and that workers which write to one file do not wait long for each other.
+const PREFERRED_JOB: usize = 2 << 20;
+/// What all workers together should not take more of, in bytes: with many, jobs are shorter.
+const ALL_JOBS: usize = 256 << 20;
+
+/// Runs jobs on the thread that calls it.
+pub struct CpuEngine {
+    info: EngineInfo,
+    levels: Levels,
+}
+
+impl CpuEngine {
+    /// The `serial` engine: one worker.
+    pub fn serial(levels: Levels) -> Self {
+        Self::new("serial", 1, levels)
+    }
+
+    /// The `cpu` engine: `threads` workers.
+    pub fn parallel(threads: usize, levels: Levels) -> Self {
+        Self::new("cpu", threads.max(1), levels)
+    }
+
+    fn new(name: &str, workers: usize, levels: Levels) -> Self {
+        let info = EngineInfo {
+            name: name.into(),
+            detail: format!(
+                "{workers} thread{}, AES {}, SHA-3 {}",
+                if workers == 1 { "" } else { "s" },
+                levels.aes,
+                levels.keccak
+            ),
+            suites: Suite::ALL,
+            workers,
+            preferred_job: PREFERRED_JOB.min(ALL_JOBS / workers),
+            largest_job: usize::MAX,
+        };
+        Self { info, levels }
+    }
+}
+
+impl Engine for CpuEngine {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
+        Buffer::try_paged(len).map_err(|e| Fault { engine: self.info.name.clone(), reason: e.to_string() })
+    }
+
+    fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
+        Ok(Verdicts::from_failed(chunk::run(self.levels, job)))
+    }
+
+    fn messages(&self, op: Op, suite: Suite, messages: &mut [Message<'_>]) -> Option<Result<Verdicts, Fault>> {
+        Some(Ok(Verdicts::from_failed(messages::run(self.levels, op, suite, messages))))
+    }
+}

@@ -1,0 +1,186 @@
+//! Inputs: regular files that are read, and perhaps deleted afterwards.
+//!
+//! A file is opened within its folder, which stays open: what happens to paths meanwhile leads nowhere else. Nothing is
+//! ever waited for.
+
+use crate::file::output::rename_new;
+use crate::file::temporary::{step, unused_name};
+use crate::{Error, Result};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A regular file that has been opened for reading.
+#[derive(Debug)]
+pub struct InputFile {
+    file: File,
+    /// As it was when it was opened.
+    stamp: Stamp,
+    /// Its folder and its name there; `None` where the path has no last name, or ends in a slash.
+    entry: Option<(Arc<File>, OsString)>,
+}
+
+impl InputFile {
+    /// Opens a regular file. A symbolic link is followed; folders, pipes, sockets and devices are refused.
+    pub fn open(path: &Path) -> Result<Self> {
+        match path.file_name() {
+            Some(name) if !path.as_os_str().as_bytes().ends_with(b"/") => {
+                let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                Self::open_entry(Arc::new(search(parent)?), name, OFlags::empty())
+            }
+            _ => Self::new(fs::open(path, FLAGS, Mode::empty()).map_err(read_error)?.into(), None),
+        }
+    }
+
+    /// Opens a regular file in an opened folder. A symbolic link is not followed.
+    pub fn open_in(dir: Arc<File>, name: &OsStr) -> Result<Self> {
+        Self::open_entry(dir, name, OFlags::NOFOLLOW)
+    }
+
+    fn open_entry(dir: Arc<File>, name: &OsStr, more: OFlags) -> Result<Self> {
+        let file = fs::openat(&dir, name, FLAGS | more, Mode::empty()).map_err(read_error)?;
+        Self::new(file.into(), Some((dir, name.to_owned())))
+    }
+
+    fn new(file: File, entry: Option<(Arc<File>, OsString)>) -> Result<Self> {
+        let stat = fs::fstat(&file).map_err(read_error)?;
+        let refuse = |kind: io::ErrorKind, why: &str| Err(Error::Read(io::Error::new(kind, why)));
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(Self { file, stamp: Stamp::new(&stat), entry }),
+            FileType::Directory => refuse(io::ErrorKind::IsADirectory, "it is a folder"),
+            _ => refuse(io::ErrorKind::InvalidInput, "not a regular file (use - to read from a pipe)"),
+        }
+    }
+
+    /// The file, to read from.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// What the file was like when it was opened.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// What deletes the file later, when it is not open any more.
+    pub fn removal(&self) -> Option<Removal> {
+        let (dir, name) = self.entry.clone()?;
+        Some(Removal { dir, name, stamp: self.stamp, target: None })
+    }
+}
+
+// Without NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// Opens a folder only to reach what is in it, for which it need not be readable.
+fn search(path: &Path) -> Result<File> {
+    fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map(File::from)
+        .map_err(read_error)
+}
+
+/// What tells a file from others, and whether it has been written to: device, inode, length, and the times of its
+/// last changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    id: (u64, u64),
+    len: i64,
+    modified: (i64, u64),
+    changed: (i64, u64),
+}
+
+impl Stamp {
+    /// The stamp of a file with these properties.
+    pub fn new(stat: &Stat) -> Self {
+        Self {
+            id: (stat.st_dev, stat.st_ino),
+            len: stat.st_size,
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+
+    /// The stamp of an opened file.
+    pub fn of(file: &File) -> io::Result<Self> {
+        Ok(Self::new(&fs::fstat(file)?))
+    }
+
+    /// Device and inode.
+    pub fn id(&self) -> (u64, u64) {
+        self.id
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len as u64
+    }
+
+    /// Whether the length is 0.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether `now` differs at most as a renamed file does: a new name, or none, changes the time of the last change.
+    pub(crate) fn is_renamed(&self, now: &Self) -> bool {
+        *self == Self { changed: self.changed, ..*now }
+    }
+}
+
+/// A file or a symbolic link that is to be deleted, if its name still stands for what it was.
+#[derive(Debug)]
+pub struct Removal {
+    dir: Arc<File>,
+    name: OsString,
+    stamp: Stamp,
+    /// Where it leads, for a link.
+    target: Option<CString>,
+}
+
+impl Removal {
+    /// A link that leads to `target`, as it is now.
+    pub fn link(dir: Arc<File>, name: &OsStr, stat: &Stat, target: CString) -> Self {
+        Self { dir, name: name.to_owned(), stamp: Stamp::new(stat), target: Some(target) }
+    }
+
+    /// Deletes it.
+    ///
+    /// It is compared, renamed aside, compared again, and deleted then: what took its name, or was written to it, in
+    /// between is put back. A change that restores the time of modification between the two comparisons cannot be seen,
+    /// nor can writes through a mapping to a file system that keeps no times for these (tmpfs).
+    pub fn run(self) -> Result<()> {
+        let _step = step();
+        let stat = |name: &OsStr| fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error);
+        if Stamp::new(&stat(&self.name)?) != self.stamp {
+            return Err(Error::Changed);
+        }
+        let aside = unused_name("removed")?;
+        let (name, aside) = (&*self.name, OsStr::new(&aside));
+        // Nobody else has this name. In steps, as some file systems rename without replacing, a new file could come between.
+        fs::renameat(&self.dir, name, &self.dir, aside).map_err(|e| Error::Write(e.into()))?;
+        let removed = match stat(aside) {
+            Ok(now) if self.stamp.is_renamed(&Stamp::new(&now)) && self.leads_as_before(aside) => {
+                fs::unlinkat(&self.dir, aside, AtFlags::empty()).map_err(|e| Error::Write(e.into()))
+            }
+            Ok(_) => Err(Error::Changed),
+            Err(error) => Err(error),
+        };
+        removed.map_err(|error| match rename_new(&self.dir, aside, name) {
+            Ok(()) => error,
+            Err(_) => Error::Aside(aside.to_string_lossy().into_owned()),
+        })
+    }
+
+    fn leads_as_before(&self, name: &OsStr) -> bool {
+        let Some(target) = &self.target else { return true };
+        fs::readlinkat(&self.dir, name, Vec::new()).is_ok_and(|now| now == *target)
+    }
+}
+
+fn read_error(e: Errno) -> Error {
+    Error::Read(e.into())
+}

@@ -1,0 +1,18 @@
+//! Files: protecting and unprotecting them, and how programs read, write and delete them without losing any.
+
+mod disk;
+pub(crate) mod input;
+pub(crate) mod metadata;
+pub(crate) mod output;
+mod pipeline;
+pub(crate) mod protected;
+pub(crate) mod salvage;
+pub(crate) mod source;
+mod stream;
+pub(crate) mod temporary;
+
+pub use crate::io::read_full;
+pub use input::{InputFile, Removal, Stamp};
+pub use metadata::Carry;
+pub use output::{Committed, Existing, Made, Output, Sync, check_close, sync_folder};
+pub use temporary::{is_temporary, remove_unfinished, remove_unfinished_at_once, unused_name};

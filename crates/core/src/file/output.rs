@@ -1,0 +1,278 @@
+//! Files that appear whole under their name, or not at all: written under a temporary name, they take their own by one
+//! rename.
+
+use crate::file::metadata::{Carry, set_mode};
+use crate::file::temporary::{Temporary, is_named, step};
+use crate::{Error, Result};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// A file in the making, for its owner alone. Dropped without [`Output::commit`], it leaves nothing behind.
+#[derive(Debug)]
+pub struct Output {
+    temporary: Temporary,
+    name: OsString,
+}
+
+/// What is to become of a file that stands under the name already.
+#[derive(Clone, Copy, Debug)]
+pub enum Existing<'a> {
+    /// It stays, and the new one fails.
+    Keep,
+    /// The new one takes its place, unless it is an output of the same run.
+    Replace(&'a Made),
+}
+
+/// The files, links and folders that a run has made. None of them may replace another: on a file system that does not
+/// tell `A` from `a`, two inputs can lead to one output.
+#[derive(Debug, Default)]
+pub struct Made(Mutex<HashSet<(u64, u64)>>);
+
+impl Made {
+    /// Adds a folder or link by its device and inode; says whether it is new.
+    pub fn insert(&self, id: (u64, u64)) -> bool {
+        self.lock().insert(id)
+    }
+
+    /// Whether the run has made it.
+    pub fn contains(&self, id: (u64, u64)) -> bool {
+        self.lock().contains(&id)
+    }
+
+    /// Renames what has the id `id`, and may replace what the run has not made.
+    pub fn replace(&self, id: (u64, u64), dir: &File, from: &OsStr, to: &OsStr) -> Result<()> {
+        let mut made = self.lock();
+        match fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if made.contains(&(stat.st_dev, stat.st_ino)) => return Err(Error::OwnOutput),
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(write_error(e)),
+        }
+        fs::renameat(dir, from, dir, to).map_err(write_error)?;
+        made.insert(id);
+        Ok(())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<(u64, u64)>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// How sure it is to be that outputs are on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// That is left to the system.
+    No,
+    /// They are, as far as their file systems tell: many at once, where a file system reports errors of many.
+    Yes,
+    /// They are: each one is asked for.
+    Each,
+}
+
+impl Output {
+    /// Begins a file that will be named `path`.
+    ///
+    /// The folder is opened once: what happens to its path afterwards does not move the output elsewhere.
+    pub fn create(path: &Path, existing: Existing) -> Result<Self> {
+        let no_name = || Error::Write(io::Error::new(io::ErrorKind::InvalidInput, "not a file's name"));
+        let name = path.file_name().ok_or_else(no_name)?;
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        Self::create_in(Arc::new(File::from(dir.map_err(write_error)?)), name, existing)
+    }
+
+    /// Begins a file that will be named `name` in an opened folder.
+    pub fn create_in(dir: Arc<File>, name: &OsStr, existing: Existing) -> Result<Self> {
+        check_target(&dir, name, existing)?;
+        Ok(Self { temporary: Temporary::create(dir, name)?, name: name.to_owned() })
+    }
+
+    /// The file, to write to.
+    pub fn file(&self) -> &File {
+        &self.temporary.file
+    }
+
+    /// Takes over what another file has besides its bytes.
+    pub fn carry(&self, from: &File, carry: Carry) -> Result<()> {
+        carry.file(from, self.file())
+    }
+
+    /// Sets the permissions.
+    pub fn set_mode(&self, mode: u32) -> Result<()> {
+        set_mode(self.file(), mode)
+    }
+
+    /// Gives the file its name. With `sync`, its content is on the disk before and its name after.
+    pub fn commit(self, existing: Existing, sync: bool) -> Result<Committed> {
+        let sync = if sync { Sync::Each } else { Sync::No };
+        Self::commit_all(vec![self], existing, sync).pop().expect("as many as were given")
+    }
+
+    /// Gives many files their names, as [`Output::commit`] does. Says in their order what became of them.
+    pub fn commit_all(outputs: Vec<Self>, existing: Existing, sync: Sync) -> Vec<Result<Committed>> {
+        let bulk = if sync == Sync::No { Ok(HashSet::new()) } else { sync_file_systems(&outputs) };
+        let each = |output: &Self| match (sync, &bulk) {
+            (Sync::No, _) => Ok(()),
+            (_, Err(e)) => Err(write_error(*e)),
+            (Sync::Yes, Ok(synced)) if synced.contains(&device(output.file())?) => Ok(()),
+            _ => output.file().sync_all().map_err(Error::Write),
+        };
+        let done: Vec<_> = outputs
+            .into_iter()
+            .map(|output| {
+                each(&output).and_then(|()| check_close(output.file())).and_then(|()| output.take_name(existing))
+            })
+            .collect();
+        if sync == Sync::No { done } else { sync_names(done, sync) }
+    }
+
+    fn take_name(self, existing: Existing) -> Result<Committed> {
+        let Self { temporary, name } = self;
+        {
+            let _step = step();
+            if !temporary.is_named()? {
+                let taken = io::Error::new(io::ErrorKind::ResourceBusy, "another run removed the temporary file");
+                return Err(Error::Write(taken));
+            }
+            let from = OsStr::new(&temporary.name);
+            match existing {
+                Existing::Replace(made) => made.replace(id(&temporary.file)?, &temporary.dir, from, &name)?,
+                Existing::Keep => rename_new(&temporary.dir, from, &name)
+                    .map_err(|e| if e == Errno::EXIST { Error::Exists } else { write_error(e) })?,
+            }
+            temporary.forget();
+        }
+        Ok(Committed { temporary, name })
+    }
+}
+
+/// A file that has its name.
+#[derive(Debug)]
+pub struct Committed {
+    temporary: Temporary,
+    name: OsString,
+}
+
+impl Committed {
+    /// Whether the name still leads to this very file.
+    pub fn is_in_place(&self) -> Result<bool> {
+        is_named(&self.temporary.file, &self.temporary.dir, &self.name)
+    }
+}
+
+/// Renames within a folder, and replaces nothing.
+pub(crate) fn rename_new(dir: &File, from: &OsStr, to: &OsStr) -> rustix::io::Result<()> {
+    /// Held by whoever can only look before.
+    static LOOKING: Mutex<()> = Mutex::new(());
+    match fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
+        // A file system without this flag: a hard link does not replace anything either.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match fs::linkat(dir, from, dir, to, AtFlags::empty()) {
+            Ok(()) => fs::unlinkat(dir, from, AtFlags::empty()),
+            // Nor has it hard links: a look before is all that can be had.
+            Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => {
+                let _alone = LOOKING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                match fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(_) => Err(Errno::EXIST),
+                    Err(Errno::NOENT) => fs::renameat(dir, from, dir, to),
+                    Err(e) => Err(e),
+                }
+            }
+            failed => failed,
+        },
+        done => done,
+    }
+}
+
+/// Syncs those file systems of the outputs whose `syncfs` reports lost writes (from Linux 5.8 on); gives their devices.
+/// Overlays and what runs in user space keep them to themselves.
+fn sync_file_systems(outputs: &[Output]) -> rustix::io::Result<HashSet<u64>> {
+    let (mut seen, mut synced) = (HashSet::new(), HashSet::new());
+    for output in outputs {
+        let device = fs::fstat(output.file())?.st_dev;
+        if seen.insert(device) && outputs.len() > 1 && reports_lost_writes(output.file())? {
+            fs::syncfs(output.file())?;
+            synced.insert(device);
+        }
+    }
+    Ok(synced)
+}
+
+fn reports_lost_writes(file: &File) -> rustix::io::Result<bool> {
+    const EXT: u64 = 0xef53;
+    const XFS: u64 = 0x5846_5342;
+    const BTRFS: u64 = 0x9123_683e;
+    Ok([EXT, XFS, BTRFS].contains(&(fs::fstatfs(file)?.f_type as u64)))
+}
+
+/// Syncs the folders of new names. Where that fails, the files have their names all the same, and the error says so.
+fn sync_names(mut done: Vec<Result<Committed>>, sync: Sync) -> Vec<Result<Committed>> {
+    let mut answers = HashMap::new();
+    for result in &mut done {
+        if let Ok(committed) = result
+            && let Err(e) = sync_once(&committed.temporary.dir, sync, &mut answers)
+        {
+            *result = Err(Error::Unsynced(e.into()));
+        }
+    }
+    done
+}
+
+/// Syncs a folder, or its whole file system, unless that has been done: then it gives the same answer.
+fn sync_once(
+    dir: &File,
+    sync: Sync,
+    answers: &mut HashMap<(u64, Option<u64>), rustix::io::Result<()>>,
+) -> rustix::io::Result<()> {
+    let (stat, bulk) = (fs::fstat(dir)?, sync == Sync::Yes && reports_lost_writes(dir)?);
+    let key = (stat.st_dev, (!bulk).then_some(stat.st_ino));
+    *answers.entry(key).or_insert_with(|| if bulk { fs::syncfs(dir) } else { sync_folder(dir) })
+}
+
+/// Syncs a folder, where its file system can.
+pub fn sync_folder(dir: &File) -> rustix::io::Result<()> {
+    match fs::fsync(dir) {
+        Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+        done => done,
+    }
+}
+
+/// Some file systems report lost writes only when a file is closed: a copy of the descriptor is.
+pub fn check_close(file: &File) -> Result<()> {
+    let copy = file.try_clone().map_err(Error::Write)?;
+    nix::unistd::close(copy).map_err(|e| Error::Write(e.into()))
+}
+
+/// Refuses targets that may not be replaced: all that exist, or else all that are no files (folders, devices, pipes).
+fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
+    let kind = |flags| match fs::statat(dir, name, flags) {
+        Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(e) => Err(write_error(e)),
+    };
+    let itself = kind(AtFlags::SYMLINK_NOFOLLOW)?;
+    let refuse = |why| Err(Error::Write(io::Error::new(io::ErrorKind::InvalidInput, why)));
+    match if itself == Some(FileType::Symlink) { kind(AtFlags::empty()).unwrap_or(None) } else { itself } {
+        Some(FileType::Directory) => refuse("it is a folder"),
+        Some(kind) if kind != FileType::RegularFile => refuse("it is not a regular file (use - for standard output)"),
+        _ if itself.is_some() && matches!(existing, Existing::Keep) => Err(Error::Exists),
+        _ => Ok(()),
+    }
+}
+
+fn id(file: &File) -> Result<(u64, u64)> {
+    let stat = fs::fstat(file).map_err(write_error)?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+fn device(file: &File) -> Result<u64> {
+    Ok(id(file)?.0)
+}
+
+fn write_error(e: Errno) -> Error {
+    Error::Write(e.into())
+}

@@ -1,0 +1,404 @@
+//! The file pipeline: sealing and opening files and pipes, in parallel and in bounded memory.
+//!
+//! The worker that takes a range of a file reads it, runs it and writes it itself. Where one end is a pipe, its bytes are
+//! taken, or given, in order under a lock; the work between goes on in parallel all the same.
+
+use crate::file::disk::Disk;
+use crate::file::input::Stamp;
+use crate::file::salvage;
+use crate::file::source::{Progress, Sink, Source};
+use crate::file::stream::Stream;
+use crate::format::header::Header;
+use crate::format::layout::Layout;
+use crate::io::read_full;
+use crate::keys::key::{ContentKeys, FileKeys};
+use crate::op::Op;
+use crate::roster::Roster;
+use crate::schedule;
+use crate::schedule::{Extent, Share, Work};
+use crate::seam::{Bind, Buffer, Job, Unit, Verdicts};
+use crate::{Error, Result, Suite};
+use rustix::io::preadv;
+use std::fs::File;
+use std::io::{self, IoSliceMut, Write};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// Protects `source`: writes `header` and then the sealed chunks to `sink`. Returns the plaintext's length in bytes.
+pub(crate) fn seal(
+    roster: &Roster,
+    header: &Header,
+    keys: &FileKeys,
+    source: Source<'_>,
+    sink: Sink<'_>,
+    progress: &dyn Progress,
+) -> Result<u64> {
+    let file = if let Source::File(file, stamp) = source { Some((file, stamp)) } else { None };
+    let input = Input::new(source, |len| header.layout_for_plaintext(len))?;
+    let len = transfer(roster, Op::Seal, header, keys, input, sink, progress)?;
+    // What changed meanwhile would be protected half old and half new, or without its end.
+    let is_unchanged = |(file, before): (&File, Stamp)| Ok(before.is_renamed(&Stamp::of(file)?));
+    if file.map_or(Ok(true), is_unchanged).map_err(Error::Read)? { Ok(len) } else { Err(Error::Changed) }
+}
+
+/// Unprotects `source`, from which `header` was read and opened: writes the plaintext to `sink`, each chunk after its
+/// tag is checked. Returns the plaintext's length in bytes.
+pub(crate) fn open(
+    roster: &Roster,
+    header: &Header,
+    keys: &FileKeys,
+    source: Source<'_>,
+    sink: Sink<'_>,
+    progress: &dyn Progress,
+) -> Result<u64> {
+    let file = if let Source::File(file, _) = source { Some(file) } else { None };
+    let opened = Input::new(source, |len| header.layout_for_file(len))
+        .and_then(|input| transfer(roster, Op::Open, header, keys, input, sink, progress));
+    opened.map_err(|error| match file {
+        Some(file) => salvage::explain(error, header, keys, file),
+        None => error,
+    })
+}
+
+fn transfer<'a>(
+    roster: &Roster,
+    op: Op,
+    header: &'a Header,
+    keys: &FileKeys,
+    input: Input<'a>,
+    sink: Sink<'a>,
+    progress: &'a dyn Progress,
+) -> Result<u64> {
+    let disk = |file, synced| {
+        let len = input.layout().map(|layout| if op == Op::Seal { layout.file_len() } else { layout.plaintext_len() });
+        Disk::new(file, len, op == Op::Seal, synced)
+    };
+    let output = match sink {
+        Sink::File(file) => Output::Disk(disk(file, false)?),
+        Sink::Synced(file) => Output::Disk(disk(file, true)?),
+        Sink::Stream(writer) => {
+            Output::Stream(Mutex::new(StreamOut { writer, next: 0, aborted: false }), Condvar::new())
+        }
+        Sink::Nothing => Output::Nothing,
+    };
+    let work = Transfer {
+        op,
+        header,
+        suite: header.suite(),
+        keys: Arc::new([keys.content.clone()]),
+        input,
+        output,
+        done: AtomicU64::new(0),
+        progress,
+    };
+    schedule::run(roster, &work)?;
+    let len = work.done.into_inner();
+    match work.output {
+        Output::Disk(disk) if op == Op::Open => disk.finish(len)?,
+        Output::Disk(_) | Output::Nothing => {}
+        Output::Stream(out, _) => lock(&out).writer.flush().map_err(Error::Write)?,
+    }
+    Ok(len)
+}
+
+/// One file on its way.
+struct Transfer<'a> {
+    op: Op,
+    header: &'a Header,
+    suite: Suite,
+    keys: Arc<[ContentKeys]>,
+    input: Input<'a>,
+    output: Output<'a>,
+    done: AtomicU64,
+    progress: &'a dyn Progress,
+}
+
+enum Input<'a> {
+    /// `next` is the first chunk that no worker has taken.
+    File { file: &'a File, layout: Layout, next: AtomicU64 },
+    /// `short_len` is the length, if the stream is short.
+    Stream { stream: Mutex<StreamIn<'a>>, short_len: Option<u64> },
+}
+
+impl<'a> Input<'a> {
+    /// `layout` gives the layout that belongs to a file's length.
+    fn new(source: Source<'a>, layout: impl FnOnce(u64) -> Result<Layout>) -> Result<Self> {
+        match source {
+            Source::File(file, stamp) => {
+                Ok(Input::File { file, layout: layout(stamp.len())?, next: AtomicU64::new(0) })
+            }
+            Source::Stream(mut reader) => {
+                let short_len = reader.short_len()?;
+                Ok(Input::Stream { short_len, stream: Mutex::new(StreamIn { reader, next: 0, ended: false }) })
+            }
+        }
+    }
+
+    fn layout(&self) -> Option<&Layout> {
+        if let Input::File { layout, .. } = self { Some(layout) } else { None }
+    }
+}
+
+struct StreamIn<'a> {
+    reader: Stream<'a>,
+    /// The number of the next chunk.
+    next: u64,
+    ended: bool,
+}
+
+enum Output<'a> {
+    Disk(Disk<'a>),
+    Stream(Mutex<StreamOut<'a>>, Condvar),
+    Nothing,
+}
+
+struct StreamOut<'a> {
+    writer: Box<dyn Write + Send + 'a>,
+    /// The number of the chunk whose turn it is.
+    next: u64,
+    aborted: bool,
+}
+
+impl Work for Transfer<'_> {
+    type Error = Error;
+
+    fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    fn extent(&self) -> Extent {
+        let len = match &self.input {
+            Input::File { layout, .. } => Some(layout.plaintext_len()),
+            Input::Stream { short_len, .. } => *short_len,
+        };
+        Extent { len, granule: self.chunk_len() }
+    }
+
+    fn room(&self, len: usize) -> usize {
+        let chunks = len.div_ceil(self.chunk_len()).max(1);
+        self.header_room() + len + chunks * (self.stride() - self.chunk_len())
+    }
+
+    fn job(&self, buf: Buffer) -> Job {
+        Job::new(self.op, self.suite, self.keys.clone(), buf)
+    }
+
+    fn fill(&self, job: &mut Job, share: Share) -> Result<bool> {
+        job.units.clear();
+        match &self.input {
+            Input::File { file, layout, next } => self.fill_from_file(job, file, layout, next, share)?,
+            Input::Stream { stream, .. } => self.fill_from_stream(job, &mut lock(stream))?,
+        }
+        if self.op == Op::Seal {
+            for unit in &mut job.units {
+                getrandom::fill(&mut unit.nonce[..self.suite.nonce_len()]).map_err(Error::Random)?;
+            }
+        }
+        Ok(!job.units.is_empty())
+    }
+
+    fn finish(&self, job: &mut Job, verdicts: &Verdicts) -> Result<()> {
+        if let Some(&failed) = verdicts.failed().first() {
+            return Err(altered(&job.units[failed]));
+        }
+        let (first, _) = chunk(&job.units[0]);
+        let chunks = first..first + job.units.len() as u64;
+        let len: usize = job.units.iter().map(|unit| unit.data.len()).sum();
+        let (bytes, offset) = match self.op {
+            Op::Seal => self.stored(job, first),
+            Op::Open => self.plaintext(job, first),
+        };
+        match &self.output {
+            Output::Disk(disk) if self.op == Op::Seal => disk.write(bytes, offset).map_err(Error::Write)?,
+            Output::Disk(disk) => disk.write_sparse(bytes, offset).map_err(Error::Write)?,
+            Output::Stream(out, turn) => write_in_turn(out, turn, bytes, chunks)?,
+            Output::Nothing => {}
+        }
+        self.done.fetch_add(len as u64, Ordering::Relaxed);
+        self.progress.advance(len as u64);
+        Ok(())
+    }
+
+    fn abort(&self) {
+        if let Output::Stream(out, turn) = &self.output {
+            lock(out).aborted = true;
+            turn.notify_all();
+        }
+    }
+}
+
+impl Transfer<'_> {
+    fn chunk_len(&self) -> usize {
+        1 << self.header.chunk_log2()
+    }
+
+    /// What a whole chunk takes in the job's buffer. What is to be sealed lies there with room for its nonces and tags,
+    /// as it will be stored; what is to be opened lies there as one piece of plaintext.
+    fn stride(&self) -> usize {
+        self.chunk_len() + if self.op == Op::Seal { self.suite.overhead() } else { 0 }
+    }
+
+    /// The room for the header in the job's buffer, so that it is written with the first chunk.
+    fn header_room(&self) -> usize {
+        if self.op == Op::Seal { self.header.bytes().len() } else { 0 }
+    }
+
+    /// How many chunks the job's buffer holds.
+    fn capacity(&self, job: &Job) -> usize {
+        ((job.buf.len() - self.header_room()) / self.stride()).max(1)
+    }
+
+    /// The next unit of a job, for a chunk of `len` bytes.
+    fn unit(&self, job: &Job, index: u64, last: bool, len: usize) -> Unit {
+        let end_of_record = self.header_room() + (job.units.len() + 1) * self.stride();
+        let start = end_of_record - self.chunk_len();
+        Unit { key: 0, nonce: [0; 16], bind: Bind::Chunk { index, last }, data: start..start + len, tag: [0; 32] }
+    }
+
+    /// The bytes of a sealed job as they are stored, and where.
+    fn stored<'j>(&self, job: &'j mut Job, first: u64) -> (&'j [u8], u64) {
+        let (nonce_len, tag_len) = (self.suite.nonce_len(), self.suite.tag_len());
+        for unit in &job.units {
+            let (nonce, tag) = job.buf[unit.data.start - nonce_len - tag_len..unit.data.start].split_at_mut(nonce_len);
+            nonce.copy_from_slice(&unit.nonce[..nonce_len]);
+            tag.copy_from_slice(&unit.tag[..tag_len]);
+        }
+        let header = self.header.bytes();
+        let end = job.units.last().map_or(0, |unit| unit.data.end);
+        if first == 0 {
+            job.buf[..header.len()].copy_from_slice(header);
+            return (&job.buf[..end], 0);
+        }
+        let record = (self.chunk_len() + self.suite.overhead()) as u64;
+        (&job.buf[header.len()..end], header.len() as u64 + first * record)
+    }
+
+    /// The bytes of an opened job, and where they go.
+    fn plaintext<'j>(&self, job: &'j Job, first: u64) -> (&'j [u8], u64) {
+        (&job.buf[..job.units.last().map_or(0, |unit| unit.data.end)], first * self.chunk_len() as u64)
+    }
+
+    fn fill_from_file(
+        &self,
+        job: &mut Job,
+        file: &File,
+        layout: &Layout,
+        next: &AtomicU64,
+        share: Share,
+    ) -> Result<()> {
+        let capacity = self.capacity(job) as u64;
+        let end = |first: u64| first + share.of(layout.chunks() - first).min(capacity).min(layout.chunks() - first);
+        let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |first| Some(end(first)));
+        let first = taken.unwrap_or_else(|first| first);
+        for index in first..end(first) {
+            let unit = self.unit(job, index, layout.is_last(index), layout.data_len(index));
+            job.units.push(unit);
+        }
+        if job.units.is_empty() {
+            return Ok(());
+        }
+        let offset = if self.op == Op::Seal { layout.plaintext_offset(first) } else { layout.file_offset(first) };
+        let read = self.read_units(job, file, offset);
+        read.map_err(|e| if e.kind() == io::ErrorKind::UnexpectedEof { Error::Changed } else { Error::Read(e) })
+    }
+
+    fn fill_from_stream(&self, job: &mut Job, stream: &mut StreamIn) -> Result<()> {
+        while job.units.len() < self.capacity(job) && !stream.ended {
+            let index = stream.next;
+            if self.op == Op::Seal && index >= self.suite.max_chunks() {
+                return Err(Error::Read(io::ErrorKind::FileTooLarge.into()));
+            }
+            let mut unit = self.unit(job, index, false, self.chunk_len());
+            // A short stream has a buffer of its own length.
+            unit.data.end = unit.data.end.min(job.buf.len());
+            if self.op == Op::Open {
+                for part in [&mut unit.nonce[..self.suite.nonce_len()], &mut unit.tag[..self.suite.tag_len()]] {
+                    if read_full(&mut stream.reader, part)? < part.len() {
+                        return Err(Error::Truncated("it ends within a chunk"));
+                    }
+                }
+            }
+            let len = read_full(&mut stream.reader, &mut job.buf[unit.data.clone()])?;
+            if len == 0 && index > 0 {
+                return Err(Error::Truncated("its last chunk is not whole"));
+            }
+            stream.ended = len < self.chunk_len() || stream.reader.ends_here()?;
+            stream.next += 1;
+            unit.data.end = unit.data.start + len;
+            unit.bind = Bind::Chunk { index, last: stream.ended };
+            job.units.push(unit);
+        }
+        Ok(())
+    }
+
+    /// Reads the job's chunks from `offset` on: plaintext to be sealed, or records to be opened.
+    fn read_units(&self, job: &mut Job, file: &File, mut offset: u64) -> io::Result<()> {
+        let mut rest = &mut job.buf[..];
+        let mut at = 0;
+        for batch in job.units.chunks_mut(BATCH) {
+            let mut parts: [IoSliceMut; 3 * BATCH] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
+            for (parts, unit) in parts.chunks_exact_mut(3).zip(batch) {
+                let (head, tail) = std::mem::take(&mut rest).split_at_mut(unit.data.end - at);
+                if self.op == Op::Open {
+                    parts[0] = IoSliceMut::new(&mut unit.nonce[..self.suite.nonce_len()]);
+                    parts[1] = IoSliceMut::new(&mut unit.tag[..self.suite.tag_len()]);
+                }
+                parts[2] = IoSliceMut::new(&mut head[unit.data.start - at..]);
+                (rest, at) = (tail, unit.data.end);
+            }
+            offset = read_parts(file, &mut parts, offset)?;
+        }
+        Ok(())
+    }
+}
+
+/// As many chunks as one vectored call reads.
+const BATCH: usize = 32;
+
+/// Fills all parts from `offset` on; returns the offset behind them.
+fn read_parts(file: &File, mut parts: &mut [IoSliceMut], mut offset: u64) -> io::Result<u64> {
+    // Empty parts alone would look like the end of the file.
+    while parts.iter().any(|part| !part.is_empty()) {
+        match preadv(file, parts, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => {
+                offset += n as u64;
+                IoSliceMut::advance_slices(&mut parts, n);
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(offset)
+}
+
+/// Writes the bytes of these chunks when all before them have been written.
+fn write_in_turn(out: &Mutex<StreamOut>, turn: &Condvar, bytes: &[u8], chunks: Range<u64>) -> Result<()> {
+    let waiting = |out: &mut StreamOut| out.next != chunks.start && !out.aborted;
+    let mut out = turn.wait_while(lock(out), waiting).unwrap_or_else(|poisoned| poisoned.into_inner());
+    if out.aborted {
+        return Err(Error::Cancelled);
+    }
+    out.writer.write_all(bytes).map_err(Error::Write)?;
+    out.next = chunks.end;
+    turn.notify_all();
+    Ok(())
+}
+
+fn chunk(unit: &Unit) -> (u64, bool) {
+    match unit.bind {
+        Bind::Chunk { index, last } => (index, last),
+        Bind::Message { .. } => unreachable!("files consist of chunks"),
+    }
+}
+
+fn altered(unit: &Unit) -> Error {
+    let (chunk, last) = chunk(unit);
+    Error::Altered { chunk, last }
+}
+
+/// Locks, also after a worker has panicked: its run ends anyway.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

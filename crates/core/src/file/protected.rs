@@ -1,0 +1,124 @@
+//! Protecting a file for its recipients, and opening one: each is one value, used once.
+
+use crate::file::pipeline;
+use crate::file::salvage::{self, Salvage};
+use crate::file::source::{Progress, Sink, Source};
+use crate::format::header::Header;
+use crate::keys::access::{KeySource, Opener, Recipient, new_header};
+use crate::keys::key::FileKeys;
+use crate::roster::Roster;
+use crate::seam::Engine;
+use crate::{Error, Result, Suite};
+use std::fmt;
+use std::fs::File;
+use std::io;
+
+/// A file that is about to be protected: its new file key, and the header that gives it to the recipients. Sealing takes
+/// it, so no key is ever used for two files.
+pub struct NewFile {
+    header: Header,
+    keys: FileKeys,
+}
+
+impl NewFile {
+    /// Draws a file key for these recipients, 1 to 64 and no more than 4 passwords among them.
+    ///
+    /// # Errors
+    /// If there are too few or too many recipients, or if the system's random generator failed.
+    pub fn new(suite: Suite, recipients: &[Recipient]) -> Result<Self> {
+        Self::with_chunk_size(suite, ChunkSize::default(), recipients)
+    }
+
+    /// The same, with another size of chunks.
+    ///
+    /// # Errors
+    /// Those of [`NewFile::new`].
+    pub fn with_chunk_size(suite: Suite, chunk_size: ChunkSize, recipients: &[Recipient]) -> Result<Self> {
+        let (header, keys) = new_header(suite, chunk_size.0, recipients)?;
+        Ok(Self { header, keys })
+    }
+
+    /// Protects `source`: writes the header and the sealed chunks to `sink`. Returns the plaintext's length in bytes.
+    ///
+    /// # Errors
+    /// If reading, an engine or writing failed, if the input changed meanwhile, or if it is too long for its suite. What
+    /// `sink` holds is then no protected file.
+    pub fn seal(self, roster: &Roster, source: Source<'_>, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
+        pipeline::seal(roster, &self.header, &self.keys, source, sink, progress)
+    }
+}
+
+impl fmt::Debug for NewFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NewFile({})", self.header.suite().name())
+    }
+}
+
+/// How many bytes of plaintext a chunk holds: a power of two from 4 KiB to 16 MiB, and 1 MiB by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkSize(u8);
+
+impl ChunkSize {
+    /// A size in bytes; `None` where the format has no chunks of that size.
+    pub fn new(bytes: u64) -> Option<Self> {
+        let log2 = u8::try_from(bytes.checked_ilog2()?).ok()?;
+        (bytes.is_power_of_two() && (12..=24).contains(&log2)).then_some(Self(log2))
+    }
+}
+
+impl Default for ChunkSize {
+    fn default() -> Self {
+        Self(20)
+    }
+}
+
+/// A protected file that a key at hand opens. Its header is authentic; its chunks are checked when they are opened.
+pub struct ProtectedFile<'a> {
+    source: Source<'a>,
+    header: Header,
+    keys: FileKeys,
+}
+
+impl<'a> ProtectedFile<'a> {
+    /// Reads the header, and finds a key that opens it.
+    ///
+    /// # Errors
+    /// If reading failed, if it is no Phalanx file or a malformed one, or if no key at hand opens it.
+    pub fn open(mut source: Source<'a>, keys: &Opener<impl KeySource>) -> Result<Self> {
+        let header = source.header()?;
+        let keys = keys.open(&header)?;
+        Ok(Self { source, header, keys })
+    }
+
+    /// The file's suite.
+    pub fn suite(&self) -> Suite {
+        self.header.suite()
+    }
+
+    /// Writes the plaintext to `sink`, each chunk after its tag is checked. Returns its length in bytes. With
+    /// [`Sink::Nothing`] the chunks are checked only.
+    ///
+    /// # Errors
+    /// If a chunk is not authentic, if the file is truncated or goes on after its end, or if reading, an engine or writing
+    /// failed. What `sink` holds is then not the plaintext.
+    pub fn unprotect(self, roster: &Roster, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
+        pipeline::open(roster, &self.header, &self.keys, self.source, sink, progress)
+    }
+
+    /// Writes all authentic chunks at their places in the empty file `sink`; zeros stand for the others.
+    ///
+    /// # Errors
+    /// If no chunk is authentic, if the source is not a regular file, or if reading, the engine or writing failed.
+    pub fn salvage(self, engine: &dyn Engine, sink: &File, progress: &dyn Progress) -> Result<Salvage> {
+        let Source::File(file, _) = self.source else {
+            return Err(Error::Read(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
+        };
+        salvage::salvage(engine, &self.header, &self.keys, file, sink, progress)
+    }
+}
+
+impl fmt::Debug for ProtectedFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProtectedFile({})", self.suite().name())
+    }
+}

@@ -1,0 +1,163 @@
+//! Saving what is intact of a damaged file, chunk by chunk.
+
+use crate::cpu::CpuEngine;
+use crate::cpu::Levels;
+use crate::file::disk::write_sparse;
+use crate::file::source::Progress;
+use crate::format::header::Header;
+use crate::keys::key::FileKeys;
+use crate::op::Op;
+use crate::seam::{Bind, Engine, Job, Unit};
+use crate::{Error, Result};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// What [`ProtectedFile::salvage`](crate::ProtectedFile::salvage) found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Salvage {
+    /// Bytes of plaintext that are authentic.
+    pub saved: u64,
+    /// Ranges of the plaintext that are lost, in order; zeros stand in their place.
+    pub lost: Vec<Range<u64>>,
+    /// Whether the file's true end was found, and nothing behind it.
+    pub whole_length: bool,
+}
+
+impl Salvage {
+    /// Whether nothing is wrong with the file.
+    pub fn is_intact(&self) -> bool {
+        self.lost.is_empty() && self.whole_length
+    }
+}
+
+/// Writes all authentic chunks of `source`, of which `header` was read and opened, at their places in the empty file `sink`.
+///
+/// Chunks keep their places whatever happened to others, so bytes that were inserted or taken out spoil all behind them.
+/// Fails where not one chunk is authentic.
+pub(crate) fn salvage(
+    engine: &dyn Engine,
+    header: &Header,
+    keys: &FileKeys,
+    source: &File,
+    sink: &File,
+    progress: &dyn Progress,
+) -> Result<Salvage> {
+    let chunk_len = 1u64 << header.chunk_log2();
+    let overhead = header.suite().overhead() as u64;
+    let header_len = header.bytes().len() as u64;
+    let body = source.metadata().map_err(Error::Read)?.len().saturating_sub(header_len);
+    let records = body.div_ceil(chunk_len + overhead);
+    let buffer = engine.buffer(chunk_len as usize)?;
+    let mut job = Job::new(Op::Open, header.suite(), [keys.content.clone()].into(), buffer);
+    let mut found = Salvage::default();
+    let mut any = false;
+
+    for index in 0..records {
+        let at = index * (chunk_len + overhead);
+        // Less than nonce and tag: the file was cut here, and there is nothing to save.
+        let Some(len) = (body - at).min(chunk_len + overhead).checked_sub(overhead) else { break };
+        let mut opens = |last| open_chunk(engine, &mut job, source, header_len + at, index, len as usize, last);
+        // Which chunk is the last is plain only if nothing was cut off or added: the other way is tried too.
+        let at_end = index + 1 == records;
+        let last = if opens(at_end)? { Some(at_end) } else { opens(!at_end)?.then_some(!at_end) };
+        let offset = index * chunk_len;
+        match last {
+            Some(last) => {
+                any = true;
+                found.saved += len;
+                found.whole_length = last && at_end;
+                write_sparse(sink, &job.buf[..len as usize], offset).map_err(Error::Write)?;
+            }
+            None => found.lose(offset..offset + len),
+        }
+        sink.set_len(offset + len).map_err(Error::Write)?;
+        progress.advance(len);
+    }
+    if any { Ok(found) } else { Err(Error::Altered { chunk: 0, last: records <= 1 }) }
+}
+
+/// Why a file, of which `header` was read and opened, does not open, more exactly than `error` says it: whether its end
+/// came too early or too late, or else which chunk is the first that is damaged.
+pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &File) -> Error {
+    /// As many chunks before one that was found damaged are looked at.
+    const BACK: u64 = 64;
+    if !matches!(error, Error::Altered { .. } | Error::Truncated(_)) {
+        return error;
+    }
+    let look = || -> Result<Option<Error>> {
+        let chunk_len = 1u64 << header.chunk_log2();
+        let overhead = header.suite().overhead() as u64;
+        let header_len = header.bytes().len() as u64;
+        let body = source.metadata().map_err(Error::Read)?.len().saturating_sub(header_len);
+        let records = body.div_ceil(chunk_len + overhead);
+        let engine = CpuEngine::serial(Levels::detect());
+        let mut job =
+            Job::new(Op::Open, header.suite(), [keys.content.clone()].into(), engine.buffer(chunk_len as usize)?);
+        let mut opens = |index: u64, last| {
+            let at = index * (chunk_len + overhead);
+            match (body - at).min(chunk_len + overhead).checked_sub(overhead) {
+                Some(len) => open_chunk(&engine, &mut job, source, header_len + at, index, len as usize, last),
+                None => Ok(false),
+            }
+        };
+        let (newest, is_altered) = match error {
+            Error::Altered { chunk, .. } => (chunk, true),
+            // The last whole record.
+            _ => match (body / (chunk_len + overhead)).checked_sub(1) {
+                Some(newest) => (newest, false),
+                None => return Ok(None),
+            },
+        };
+        let mut damaged = None;
+        for index in (newest.saturating_sub(BACK)..=newest).rev() {
+            let at_end = index + 1 == records;
+            if opens(index, !at_end)? {
+                return Ok(Some(match at_end {
+                    true => Error::Truncated("chunks are missing at its end"),
+                    false => Error::Extended("it goes on after its last chunk"),
+                }));
+            }
+            if !is_altered || opens(index, at_end)? {
+                break;
+            }
+            damaged = Some(Error::Altered { chunk: index, last: at_end });
+        }
+        Ok(damaged)
+    };
+    // What cannot be looked at again is told as it was found.
+    look().ok().flatten().unwrap_or(error)
+}
+
+impl Salvage {
+    fn lose(&mut self, range: Range<u64>) {
+        self.whole_length = false;
+        match self.lost.last_mut() {
+            Some(before) if before.end == range.start => before.end = range.end,
+            _ => self.lost.push(range),
+        }
+    }
+}
+
+/// Reads the chunk that begins at `offset` of the file into the job, and opens it.
+fn open_chunk(
+    engine: &dyn Engine,
+    job: &mut Job,
+    source: &File,
+    offset: u64,
+    index: u64,
+    len: usize,
+    last: bool,
+) -> Result<bool> {
+    let mut unit = Unit { key: 0, nonce: [0; 16], bind: Bind::Chunk { index, last }, data: 0..len, tag: [0; 32] };
+    let (nonce, tag) = (&mut unit.nonce[..job.suite.nonce_len()], &mut unit.tag[..job.suite.tag_len()]);
+    let (tag_at, data_at) = (offset + nonce.len() as u64, offset + (nonce.len() + tag.len()) as u64);
+    let read = source
+        .read_exact_at(nonce, offset)
+        .and_then(|()| source.read_exact_at(tag, tag_at))
+        .and_then(|()| source.read_exact_at(&mut job.buf[..len], data_at));
+    read.map_err(|e| if e.kind() == io::ErrorKind::UnexpectedEof { Error::Changed } else { Error::Read(e) })?;
+    job.units = vec![unit];
+    Ok(engine.run(job)?.all_passed())
+}

@@ -1,0 +1,80 @@
+//! What goes in, what comes out, and who is told how far the work has come.
+
+use crate::file::input::Stamp;
+use crate::file::stream::Stream;
+use crate::format::header::Header;
+use crate::{Error, Result};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+
+/// Where the bytes come from.
+pub enum Source<'a> {
+    /// A regular file, as it was when its protection began: any worker reads anywhere.
+    File(&'a File, Stamp),
+    /// Anything else, read in order.
+    Stream(Stream<'a>),
+}
+
+impl<'a> Source<'a> {
+    /// An opened file of any kind. What does not tell its length (pipes, devices, many files under /proc) is a stream.
+    pub fn new(file: &'a File) -> Result<Self> {
+        let meta = file.metadata().map_err(Error::Read)?;
+        if meta.is_file() && meta.len() > 0 { Self::file(file) } else { Ok(Source::stream(file)) }
+    }
+
+    /// A regular file, which may be empty.
+    pub fn file(file: &'a File) -> Result<Self> {
+        Ok(Source::File(file, Stamp::of(file).map_err(Error::Read)?))
+    }
+
+    /// A stream.
+    pub fn stream(input: impl Read + Send + 'a) -> Self {
+        Source::Stream(Stream::new(input))
+    }
+
+    /// Reads the header that a protected source begins with.
+    pub fn header(&mut self) -> Result<Header> {
+        match self {
+            Source::File(file, _) => Header::read(&mut BufReader::with_capacity(4096, FromStart { file, offset: 0 })),
+            Source::Stream(stream) => Header::read(stream),
+        }
+    }
+}
+
+/// Reads a file from its beginning, wherever its cursor is.
+struct FromStart<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = self.file.read_at(buf, self.offset)?;
+        self.offset += len as u64;
+        Ok(len)
+    }
+}
+
+/// Where the bytes go.
+pub enum Sink<'a> {
+    /// An empty regular file: any worker writes anywhere.
+    File(&'a File),
+    /// The same, but it will be synced: the bytes go to the disk at once, so that it works while the cores do.
+    Synced(&'a File),
+    /// Anything else, written in order.
+    Stream(Box<dyn Write + Send + 'a>),
+    /// Nowhere: the bytes are only checked.
+    Nothing,
+}
+
+/// Who is told how far the work has come, in bytes of plaintext. Called from all workers.
+pub trait Progress: Sync {
+    /// So many bytes more are done.
+    fn advance(&self, bytes: u64);
+}
+
+/// Nobody is told.
+impl Progress for () {
+    fn advance(&self, _: u64) {}
+}

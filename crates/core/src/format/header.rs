@@ -1,0 +1,162 @@
+//! The header: `docs/format.md`, section 2.1, read strictly and written.
+
+use crate::format::layout::Layout;
+use crate::format::slot::{self, Slot};
+use crate::io::read_full;
+use crate::keys::key::FileKeys;
+use crate::{Error, Result, Suite};
+use std::io::{self, Read};
+use subtle::ConstantTimeEq;
+
+const MAGIC: &[u8; 7] = b"PHALANX";
+const VERSION: u8 = 1;
+/// Everything before the slots.
+const FIXED: usize = 18;
+const TAG: usize = 32;
+/// The shortest header: one slot without a body.
+const MIN_LEN: usize = FIXED + slot::PREFIX + TAG;
+const MAX_LEN: usize = 65536;
+const MAX_SLOTS: usize = 64;
+const MAX_PASSWORD_SLOTS: usize = 4;
+
+/// The chunk length that files are written with: 1 MiB, as a power of two.
+pub const FILE_CHUNK_LOG2: u8 = 20;
+
+/// A header as it stands in a file. That its tag is right shows only when a slot has been opened.
+#[derive(Clone, Debug)]
+pub struct Header {
+    bytes: Vec<u8>,
+    suite: Suite,
+    chunk_log2: u8,
+    slots: Vec<Slot>,
+}
+
+impl Header {
+    /// Writes a header and its tag.
+    ///
+    /// Fails where the format does not allow so many slots.
+    ///
+    /// # Panics
+    /// If `chunk_log2` is not in 12 … 24.
+    pub fn new(suite: Suite, chunk_log2: u8, slots: Vec<Slot>, keys: &FileKeys) -> Result<Self> {
+        assert!((12..=24).contains(&chunk_log2));
+        if !(1..=MAX_SLOTS).contains(&slots.len()) {
+            return Err(Error::KeyCount(slots.len()));
+        }
+        if too_many_passwords(&slots) {
+            return Err(Error::TooManyPasswords);
+        }
+        let mut bytes = Vec::with_capacity(1024);
+        bytes.extend_from_slice(MAGIC);
+        bytes.push(VERSION);
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.push(suite.id());
+        bytes.push(chunk_log2);
+        bytes.extend_from_slice(&[0; 2]);
+        bytes.extend_from_slice(&(slots.len() as u16).to_le_bytes());
+        slots.iter().for_each(|slot| slot.write(&mut bytes));
+        let len = bytes.len() + TAG;
+        if len > MAX_LEN {
+            return Err(Error::HeaderLen(len));
+        }
+        bytes[8..12].copy_from_slice(&(len as u32).to_le_bytes());
+        let tag = keys.header_tag(&bytes);
+        bytes.extend_from_slice(&tag);
+        Ok(Self { bytes, suite, chunk_log2, slots })
+    }
+
+    /// Reads the header that `input` begins with, and not a byte more.
+    ///
+    /// Nothing is believed before it is checked: at most 64 KiB are read, and the checks are those of the format's section 5, steps 1 to 3.
+    pub fn read(input: &mut impl Read) -> Result<Self> {
+        let mut bytes = vec![0; 8];
+        match read_full(input, &mut bytes)? {
+            8 if bytes[..7] == *MAGIC => {}
+            _ => return Err(Error::NotPhalanx),
+        }
+        if bytes[7] != VERSION {
+            return Err(Error::Version(bytes[7]));
+        }
+        bytes.resize(12, 0);
+        if read_full(input, &mut bytes[8..])? < 4 {
+            return Err(CUT);
+        }
+        let len = u32::from_le_bytes(bytes[8..12].try_into().expect("four bytes")) as usize;
+        if !(MIN_LEN..=MAX_LEN).contains(&len) {
+            return Err(Error::Header("its length is out of range"));
+        }
+        bytes.resize(len, 0);
+        if read_full(input, &mut bytes[12..])? < len - 12 {
+            return Err(CUT);
+        }
+        Self::parse(bytes)
+    }
+
+    /// Checks a header whose magic, version and length are known to be right.
+    fn parse(bytes: Vec<u8>) -> Result<Self> {
+        let suite = Suite::from_id(bytes[12]).ok_or(Error::Header("unknown suite"))?;
+        let chunk_log2 = bytes[13];
+        if !(12..=24).contains(&chunk_log2) {
+            return Err(Error::Header("chunk size out of range"));
+        }
+        if bytes[14..16] != [0, 0] {
+            return Err(Error::Header("unknown flags"));
+        }
+        let slot_count = usize::from(u16::from_le_bytes([bytes[16], bytes[17]]));
+        if !(1..=MAX_SLOTS).contains(&slot_count) {
+            return Err(Error::Header("number of slots out of range"));
+        }
+        let mut rest = &bytes[FIXED..bytes.len() - TAG];
+        let slots = (0..slot_count).map(|_| Slot::parse(&mut rest)).collect::<Result<Vec<_>>>()?;
+        if !rest.is_empty() {
+            return Err(Error::Header("bytes behind the last slot"));
+        }
+        if too_many_passwords(&slots) {
+            return Err(Error::Header("more than 4 password slots"));
+        }
+        Ok(Self { bytes, suite, chunk_log2, slots })
+    }
+
+    /// Whether the tag is that of the file key behind `keys`.
+    pub fn is_authentic(&self, keys: &FileKeys) -> bool {
+        let (body, tag) = self.bytes.split_at(self.bytes.len() - TAG);
+        keys.header_tag(body).ct_eq(tag).into()
+    }
+
+    /// The whole header as it is stored.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The suite.
+    pub fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    /// The chunk length, as a power of two.
+    pub fn chunk_log2(&self) -> u8 {
+        self.chunk_log2
+    }
+
+    /// The layout of a file with this header and a plaintext of so many bytes.
+    pub fn layout_for_plaintext(&self, len: u64) -> Result<Layout> {
+        let layout = Layout::for_plaintext(self.bytes.len(), self.suite, self.chunk_log2, len);
+        layout.ok_or_else(|| Error::Read(io::ErrorKind::FileTooLarge.into()))
+    }
+
+    /// The layout of a file with this header that is so many bytes long.
+    pub fn layout_for_file(&self, len: u64) -> Result<Layout> {
+        Layout::for_file(self.bytes.len(), self.suite, self.chunk_log2, len)
+    }
+
+    /// The slots in their order.
+    pub fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+}
+
+fn too_many_passwords(slots: &[Slot]) -> bool {
+    slots.iter().filter(|slot| matches!(slot, Slot::Password { .. })).count() > MAX_PASSWORD_SLOTS
+}
+
+const CUT: Error = Error::Header("it is cut short");

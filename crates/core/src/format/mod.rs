@@ -1,0 +1,11 @@
+//! What lies where in a protected file: `docs/format.md`. Reading and writing headers, and arithmetic.
+
+pub(crate) mod header;
+pub(crate) mod layout;
+pub(crate) mod slot;
+pub(crate) mod suite;
+
+pub use crate::keys::key::{FileKeys, Kdf, WRAPPED, WrappingKey};
+pub use header::Header;
+pub use layout::Layout;
+pub use slot::Slot;

@@ -1,0 +1,112 @@
+//! Slots, the ways into a file, as they are stored: `docs/format.md`, section 4.
+
+use crate::keys::id::KeyId;
+use crate::keys::key::{Kdf, WRAPPED};
+use crate::{Error, Result};
+
+/// Type and length before each body.
+pub(crate) const PREFIX: usize = 3;
+
+/// One way into a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// Type 0: room without a meaning.
+    Padding(Vec<u8>),
+    /// Type 1: the file key under a password.
+    Password {
+        /// How the password becomes a key.
+        kdf: Kdf,
+        /// The wrapped file key.
+        wrapped: [u8; WRAPPED],
+    },
+    /// Type 2: the file key under a named key.
+    Key {
+        /// The named key's id.
+        id: KeyId,
+        /// The wrapped file key.
+        wrapped: [u8; WRAPPED],
+    },
+    /// A type that this program does not know, kept as it is.
+    Unknown {
+        /// The type's number.
+        kind: u8,
+        /// The body.
+        body: Vec<u8>,
+    },
+}
+
+impl Slot {
+    /// Takes one slot off the front of `rest`.
+    pub(crate) fn parse(rest: &mut &[u8]) -> Result<Self> {
+        const OVER: Error = Error::Header("a slot runs over the end");
+        let (prefix, behind) = rest.split_first_chunk::<PREFIX>().ok_or(OVER)?;
+        let len = usize::from(u16::from_le_bytes([prefix[1], prefix[2]]));
+        let (body, behind) = behind.split_at_checked(len).ok_or(OVER)?;
+        *rest = behind;
+        match prefix[0] {
+            0 => Ok(Slot::Padding(body.to_vec())),
+            1 => Self::parse_password(body),
+            2 => Self::parse_key(body).ok_or(Error::Header("a key slot of the wrong length")),
+            kind => Ok(Slot::Unknown { kind, body: body.to_vec() }),
+        }
+    }
+
+    fn parse_password(body: &[u8]) -> Result<Self> {
+        let fields = || {
+            let (salt, rest) = body.split_first_chunk::<16>()?;
+            let (memory, rest) = rest.split_first_chunk::<4>()?;
+            let (passes, rest) = rest.split_first_chunk::<4>()?;
+            let (lanes, wrapped) = rest.split_first()?;
+            let kdf = Kdf {
+                salt: *salt,
+                memory_kib: u32::from_le_bytes(*memory),
+                passes: u32::from_le_bytes(*passes),
+                lanes: *lanes,
+            };
+            Some(Slot::Password { kdf, wrapped: wrapped.try_into().ok()? })
+        };
+        match fields() {
+            Some(Slot::Password { kdf, .. }) if !kdf.is_lawful() => {
+                Err(Error::Header("a password slot with impossible parameters"))
+            }
+            Some(slot) => Ok(slot),
+            None => Err(Error::Header("a password slot of the wrong length")),
+        }
+    }
+
+    fn parse_key(body: &[u8]) -> Option<Self> {
+        let (id, wrapped) = body.split_first_chunk::<16>()?;
+        Some(Slot::Key { id: KeyId(*id), wrapped: wrapped.try_into().ok()? })
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[self.kind(), 0, 0]);
+        match self {
+            Slot::Padding(body) | Slot::Unknown { body, .. } => out.extend_from_slice(body),
+            Slot::Password { kdf, wrapped } => {
+                out.extend_from_slice(&kdf.salt);
+                out.extend_from_slice(&kdf.memory_kib.to_le_bytes());
+                out.extend_from_slice(&kdf.passes.to_le_bytes());
+                out.push(kdf.lanes);
+                out.extend_from_slice(wrapped);
+            }
+            Slot::Key { id, wrapped } => {
+                out.extend_from_slice(&id.0);
+                out.extend_from_slice(wrapped);
+            }
+        }
+        let len = u16::try_from(out.len() - start - PREFIX).expect("a header is shorter than a slot may be");
+        out[start + 1..start + PREFIX].copy_from_slice(&len.to_le_bytes());
+    }
+
+    /// The slot's type, as a number.
+    pub fn kind(&self) -> u8 {
+        match self {
+            Slot::Padding(_) => 0,
+            Slot::Password { .. } => 1,
+            Slot::Key { .. } => 2,
+            Slot::Unknown { kind, .. } => *kind,
+        }
+    }
+}

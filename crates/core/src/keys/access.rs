@@ -1,0 +1,174 @@
+//! Giving access to a file, and gaining it: headers made for recipients, and opened by the keys at hand.
+
+use crate::format::header::Header;
+use crate::format::slot::Slot;
+use crate::keys::id::KeyId;
+use crate::keys::key::{FileKeys, Kdf, Password, SecretKey, WRAPPED, WrappingKey};
+use crate::{Error, Result, Suite};
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+/// What a file is protected for: each becomes a slot. Made once, for any number of files.
+#[derive(Clone, Debug)]
+pub enum Recipient {
+    /// Whoever knows a password.
+    Password {
+        /// Its parameters and salt.
+        kdf: Kdf,
+        /// What Argon2 made of it.
+        kek: WrappingKey,
+    },
+    /// Whoever holds a named key.
+    Key {
+        /// Its id.
+        id: KeyId,
+        /// Its key-encrypting key.
+        kek: WrappingKey,
+    },
+}
+
+impl Recipient {
+    /// A password, under a new salt: runs Argon2.
+    pub fn password(password: &Password) -> Result<Self> {
+        let kdf = Kdf::recommended()?;
+        Ok(Recipient::Password { kdf, kek: password.wrapping_key(&kdf)? })
+    }
+
+    /// A named key.
+    pub fn key(key: &SecretKey) -> Self {
+        Recipient::Key { id: key.id(), kek: key.wrapping_key() }
+    }
+
+    fn slot(&self, file_key: &SecretKey) -> Slot {
+        match self {
+            Recipient::Password { kdf, kek } => Slot::Password { kdf: *kdf, wrapped: kek.wrap(file_key) },
+            Recipient::Key { id, kek } => Slot::Key { id: *id, wrapped: kek.wrap(file_key) },
+        }
+    }
+}
+
+/// Draws a new file key and writes the header that gives it to the recipients.
+pub fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Result<(Header, FileKeys)> {
+    let file_key = SecretKey::random()?;
+    let keys = file_key.file_keys(suite);
+    let slots = recipients.iter().map(|r| r.slot(&file_key)).collect();
+    Ok((Header::new(suite, chunk_log2, slots, &keys)?, keys))
+}
+
+/// Where the keys at hand come from. Asked only for what a file can use, and perhaps for the same again: it then
+/// answers the same.
+pub trait KeySource {
+    /// The named key with this id, if it is at hand.
+    ///
+    /// [`Error::KeysRefused`] says that a key may be the one and is not used: the file's other ways in are then tried.
+    fn key(&self, id: &KeyId) -> Result<Option<SecretKey>>;
+    /// The password, if there is one; a command asks its user here.
+    fn password(&self) -> Result<Option<Password>>;
+}
+
+/// How much key derivation a reader does for one file.
+#[derive(Clone, Copy, Debug)]
+pub struct KdfLimit {
+    /// The largest memory of one password slot, in KiB.
+    pub memory_kib: u32,
+    /// The largest sum of memory × passes over all password slots, in KiB.
+    pub work: u64,
+}
+
+impl Default for KdfLimit {
+    /// 1 GiB, and 1 GiB × 16.
+    fn default() -> Self {
+        Self { memory_kib: 1 << 20, work: 16 << 20 }
+    }
+}
+
+/// Opens headers with the keys at hand. One Argon2 serves all files with the same password and salt.
+pub struct Opener<S> {
+    source: S,
+    limit: KdfLimit,
+    // Boxed, since a map that grows would leave copies behind.
+    derived: Mutex<HashMap<Kdf, Box<WrappingKey>>>,
+}
+
+impl<S: KeySource> Opener<S> {
+    /// Opens with the keys of `source`.
+    pub fn new(source: S, limit: KdfLimit) -> Self {
+        Self { source, limit, derived: Mutex::default() }
+    }
+
+    /// The keys of the file that `header` stands before; the header's tag has then been checked.
+    ///
+    /// Key slots are tried first, since they cost nothing, then password slots.
+    pub fn open(&self, header: &Header) -> Result<FileKeys> {
+        let (mut ids, mut tried, mut refused) = (Vec::new(), false, Vec::new());
+        for slot in header.slots() {
+            let Slot::Key { id, wrapped } = slot else { continue };
+            match self.source.key(id) {
+                Ok(Some(key)) => {
+                    tried = true;
+                    if let Some(keys) = unlock(header, &key.wrapping_key(), wrapped) {
+                        return Ok(keys);
+                    }
+                }
+                Ok(None) => ids.push(*id),
+                Err(Error::KeysRefused { refused: those, .. }) => {
+                    ids.push(*id);
+                    refused.extend(those);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        let passwords: Vec<_> = header.slots().iter().filter_map(password_slot).collect();
+        if !passwords.is_empty()
+            && let Some(password) = self.source.password()?
+        {
+            tried = true;
+            self.check_limit(passwords.iter().map(|(kdf, _)| *kdf))?;
+            for (kdf, wrapped) in &passwords {
+                if let Some(keys) = unlock(header, &self.derive(&password, kdf)?, wrapped) {
+                    return Ok(keys);
+                }
+            }
+        }
+        if !refused.is_empty() {
+            refused.sort();
+            refused.dedup();
+            return Err(Error::KeysRefused { keys: ids, password: !passwords.is_empty(), tried, refused });
+        }
+        Err(if tried { Error::WrongKey } else { Error::NoKey { keys: ids, password: !passwords.is_empty() } })
+    }
+
+    fn check_limit<'a>(&self, kdfs: impl Iterator<Item = &'a Kdf> + Clone) -> Result<()> {
+        if kdfs.clone().any(|kdf| kdf.memory_kib > self.limit.memory_kib) {
+            return Err(Error::KdfLimit("too much memory"));
+        }
+        if kdfs.map(Kdf::work).fold(0, u64::saturating_add) > self.limit.work {
+            return Err(Error::KdfLimit("too much memory × passes"));
+        }
+        Ok(())
+    }
+
+    fn derive(&self, password: &Password, kdf: &Kdf) -> Result<WrappingKey> {
+        // The lock is held while Argon2 runs: whoever needs the same key waits for it instead of deriving it again.
+        let mut derived = self.derived.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(kek) = derived.get(kdf) {
+            return Ok(*kek.clone());
+        }
+        let kek = Box::new(password.wrapping_key(kdf)?);
+        derived.insert(*kdf, kek.clone());
+        Ok(*kek)
+    }
+}
+
+fn password_slot(slot: &Slot) -> Option<(&Kdf, &[u8; WRAPPED])> {
+    match slot {
+        Slot::Password { kdf, wrapped } => Some((kdf, wrapped)),
+        _ => None,
+    }
+}
+
+/// Unwraps the file key and checks the header's tag with what comes of it.
+fn unlock(header: &Header, kek: &WrappingKey, wrapped: &[u8; WRAPPED]) -> Option<FileKeys> {
+    let keys = kek.unwrap(wrapped)?.file_keys(header.suite());
+    header.is_authentic(&keys).then_some(keys)
+}

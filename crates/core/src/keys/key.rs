@@ -1,0 +1,265 @@
+//! Secrets and what is derived from them: `docs/format.md`, sections 3 and 4. All are wiped on drop, none shows in Debug.
+
+use crate::keys::id::KeyId;
+use crate::secret::wipe;
+use crate::{Error, Result, Suite};
+use aes_kw::{KeyInit, KwAes256};
+use phalanx_kernels::keccak::{self, Kmac256, Label, RATE};
+use std::sync::LazyLock;
+use std::{fmt, iter};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+/// The length of a wrapped 32-byte key (RFC 3394).
+pub const WRAPPED: usize = 40;
+
+/// 32 secret bytes: a named key, a file key, or a key-encrypting key.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct SecretKey([u8; 32]);
+
+impl SecretKey {
+    /// A new random key.
+    pub fn random() -> Result<Self> {
+        let mut key = Self([0; 32]);
+        getrandom::fill(&mut key.0).map_err(Error::Random)?;
+        Ok(key)
+    }
+
+    /// The key of exactly 32 bytes, or `None`.
+    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+        Some(Self(bytes.try_into().ok()?))
+    }
+
+    /// The key's bytes: for storing it, and for nothing else.
+    pub fn expose(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Whether both are the same.
+    pub fn matches(&self, other: &Self) -> bool {
+        subtle::ConstantTimeEq::ct_eq(&self.0[..], &other.0[..]).into()
+    }
+
+    /// The key's public name in slots and messages.
+    pub fn id(&self) -> KeyId {
+        let mut id = [0; 16];
+        let full = Kmac256::new(&self.0, b"phalanx v1 key id").tag(b"");
+        id.copy_from_slice(&full[..16]);
+        KeyId(id)
+    }
+
+    /// The key-encrypting key of a slot whose secret this is.
+    pub fn wrapping_key(&self) -> WrappingKey {
+        let mut kek = Zeroizing::new([0; 32]);
+        Kmac256::new(&self.0, b"phalanx v1 key wrap").derive(b"", &mut *kek);
+        WrappingKey(Self(*kek))
+    }
+
+    /// The keys of a file whose file key this is.
+    pub fn file_keys(&self, suite: Suite) -> FileKeys {
+        static LABEL: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 file keys"));
+        static HEADER: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 header"));
+        // A clone: what is moved out of a Vec stays in its memory too, where nobody wipes it.
+        let content = ContentKeys::derive(keccak::Level::Portable, suite, &LABEL, iter::once(self))[0].clone();
+        FileKeys { header: HEADER.key(&content.mac), content }
+    }
+
+    /// The keys of the messages whose user's key this is.
+    pub fn message_keys(&self, suite: Suite) -> ContentKeys {
+        ContentKeys::of_messages(keccak::Level::Portable, suite, iter::once(self))[0].clone()
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretKey(…)")
+    }
+}
+
+/// A key-encrypting key: wraps and unwraps file keys (AES-256 key wrap, RFC 3394).
+#[derive(Clone, Debug)]
+pub struct WrappingKey(SecretKey);
+
+impl WrappingKey {
+    /// Wraps a file key.
+    pub fn wrap(&self, file_key: &SecretKey) -> [u8; WRAPPED] {
+        let mut wrapped = [0; WRAPPED];
+        self.cipher().wrap_key(&file_key.0, &mut wrapped).expect("32 bytes wrap into 40");
+        wrapped
+    }
+
+    /// Unwraps a file key; `None` where its integrity check fails.
+    pub fn unwrap(&self, wrapped: &[u8; WRAPPED]) -> Option<SecretKey> {
+        let mut key = SecretKey([0; 32]);
+        self.cipher().unwrap_key(wrapped, &mut key.0).ok()?;
+        Some(key)
+    }
+
+    fn cipher(&self) -> KwAes256 {
+        KwAes256::new((&self.0.0).into())
+    }
+}
+
+/// What a file key gives: the keys of its chunks, and the key of its header's tag.
+#[derive(Clone, Debug)]
+pub struct FileKeys {
+    /// The keys of the chunks.
+    pub content: ContentKeys,
+    header: Kmac256,
+}
+
+impl FileKeys {
+    /// The tag of a header, given all its bytes before the tag.
+    pub fn header_tag(&self, header: &[u8]) -> [u8; 32] {
+        self.header.tag(header)
+    }
+}
+
+/// The keys of one file's chunks or of one user's messages, as the format derives them: an engine expands them as it needs them.
+#[derive(Clone)]
+pub struct ContentKeys {
+    suite: Suite,
+    encrypt: [u8; 32],
+    mac: [u8; 32],
+}
+
+impl ContentKeys {
+    /// [`SecretKey::message_keys`] of many users, derived side by side.
+    pub(crate) fn of_messages<'a>(
+        level: keccak::Level,
+        suite: Suite,
+        users: impl ExactSizeIterator<Item = &'a SecretKey>,
+    ) -> Vec<Self> {
+        static LABEL: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 message keys"));
+        Self::derive(level, suite, &LABEL, users)
+    }
+
+    /// K_encrypt ‖ K_mac of each secret.
+    fn derive<'a>(
+        level: keccak::Level,
+        suite: Suite,
+        label: &Label,
+        secrets: impl ExactSizeIterator<Item = &'a SecretKey>,
+    ) -> Vec<Self> {
+        /// The secret's block, and the suite.
+        const INPUT: usize = RATE + 1;
+        let mut keys = vec![Self { suite, encrypt: [0; 32], mac: [0; 32] }; secrets.len()];
+        let mut inputs = vec![suite.id(); secrets.len() * INPUT];
+        for (input, secret) in inputs.chunks_mut(INPUT).zip(secrets) {
+            keccak::key_block(&secret.0, input.first_chunk_mut().expect("longer than a block"));
+        }
+        let each = inputs.chunks(INPUT).map(|input| (label.unkeyed(), input));
+        // The length enters the computation.
+        match suite.key_len() {
+            32 => keccak::kmac256_each(level, each, |i, both: &[u8; 64]| keys[i].fill(both)),
+            24 => keccak::kmac256_each(level, each, |i, both: &[u8; 56]| keys[i].fill(both)),
+            _ => keccak::kmac256_each(level, each, |i, both: &[u8; 48]| keys[i].fill(both)),
+        }
+        wipe(&mut inputs);
+        keys
+    }
+
+    /// Takes over K_encrypt ‖ K_mac.
+    fn fill(&mut self, both: &[u8]) {
+        let (encrypt, mac) = both.split_at(self.suite.key_len());
+        self.encrypt[..encrypt.len()].copy_from_slice(encrypt);
+        self.mac.copy_from_slice(mac);
+    }
+
+    /// K_encrypt: as many bytes as the suite's AES key has.
+    pub fn encrypt(&self) -> &[u8] {
+        &self.encrypt[..self.suite.key_len()]
+    }
+
+    /// K_mac. The chunks and messages of suite 4 do not use it.
+    pub fn mac(&self) -> &[u8; 32] {
+        &self.mac
+    }
+}
+
+impl Drop for ContentKeys {
+    fn drop(&mut self) {
+        wipe(&mut self.encrypt);
+        wipe(&mut self.mac);
+    }
+}
+
+impl fmt::Debug for ContentKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ContentKeys({}, …)", self.suite.name())
+    }
+}
+
+/// A password: any bytes.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct Password(Vec<u8>);
+
+impl Password {
+    /// Takes the password's bytes as they are.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// Whether there is not a single byte.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether both are the same.
+    pub fn matches(&self, other: &Self) -> bool {
+        subtle::ConstantTimeEq::ct_eq(&self.0[..], &other.0[..]).into()
+    }
+
+    /// The key-encrypting key of a password slot: Argon2id (RFC 9106), then KMAC256.
+    pub fn wrapping_key(&self, kdf: &Kdf) -> Result<WrappingKey> {
+        let refused = |_| Error::Header("Argon2 parameters out of range");
+        let params = argon2::Params::new(kdf.memory_kib, kdf.passes, kdf.lanes.into(), Some(32)).map_err(refused)?;
+        let mut memory: Vec<argon2::Block> = Vec::new();
+        let short = |_| Error::KdfMemory(kdf.memory_kib);
+        memory.try_reserve_exact(params.block_count()).map_err(short)?;
+        memory.resize(params.block_count(), argon2::Block::new());
+        let mut secret = SecretKey([0; 32]);
+        let argon2 = argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, params);
+        let done = argon2.hash_password_into_with_memory(&self.0, &kdf.salt, &mut secret.0, &mut memory);
+        memory.iter_mut().for_each(Zeroize::zeroize);
+        done.map_err(refused)?;
+        Ok(secret.wrapping_key())
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(…)")
+    }
+}
+
+/// Argon2id's parameters in a password slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Kdf {
+    /// Random, one for each password or run.
+    pub salt: [u8; 16],
+    /// Memory in KiB.
+    pub memory_kib: u32,
+    /// Passes over the memory.
+    pub passes: u32,
+    /// Argon2's parallelism.
+    pub lanes: u8,
+}
+
+impl Kdf {
+    /// What writers use: 64 MiB, 3 passes, 4 lanes, a new salt.
+    pub fn recommended() -> Result<Self> {
+        let mut salt = [0; 16];
+        getrandom::fill(&mut salt).map_err(Error::Random)?;
+        Ok(Self { salt, memory_kib: 64 * 1024, passes: 3, lanes: 4 })
+    }
+
+    /// The work in KiB × passes.
+    pub fn work(&self) -> u64 {
+        u64::from(self.memory_kib) * u64::from(self.passes)
+    }
+
+    /// The rules that no reader may relax.
+    pub fn is_lawful(&self) -> bool {
+        self.passes > 0 && self.lanes > 0 && self.memory_kib >= 8 * u32::from(self.lanes)
+    }
+}

@@ -1,0 +1,133 @@
+//! The engines that do the work, and which of them takes over from one that fails: such an engine is not asked again.
+
+use crate::Suite;
+use crate::cpu::{CpuEngine, Levels};
+use crate::error::Fault;
+use crate::seam::Engine;
+use crate::secret::wiped;
+use std::sync::{Arc, OnceLock};
+use std::{fmt, iter, ptr};
+
+/// Who is told of an engine's fault, once an engine, when another one takes over.
+pub type OnFault = dyn Fn(&Fault) + Send + Sync;
+
+/// One or more engines, and who takes over where one fails.
+pub struct Roster {
+    engines: Vec<Member>,
+    on_fault: Box<OnFault>,
+}
+
+/// An engine of a roster.
+pub(crate) struct Member {
+    pub engine: Arc<dyn Engine>,
+    /// Whether it works only where no other engine can.
+    is_fallback: bool,
+    /// Why another engine has taken over.
+    fault: OnceLock<Fault>,
+}
+
+impl Member {
+    fn new(engine: Arc<dyn Engine>, is_fallback: bool) -> Self {
+        assert!(engine.info().workers > 0);
+        Self { engine, is_fallback, fault: OnceLock::new() }
+    }
+
+    fn has(&self, suite: Suite) -> bool {
+        self.engine.info().suites.contains(&suite)
+    }
+
+    fn can(&self, suite: Suite) -> bool {
+        self.fault.get().is_none() && self.has(suite)
+    }
+
+    /// What a worker of the engine is worth beside others.
+    pub fn weight(&self) -> u64 {
+        let info = self.engine.info();
+        info.preferred_job.min(info.largest_job).max(1) as u64
+    }
+}
+
+impl Roster {
+    /// All cores of this machine, by its fastest kernels.
+    pub fn cpu() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        Self::new(&[Arc::new(CpuEngine::parallel(threads, Levels::detect()))])
+    }
+
+    /// All workers of the engines. Where an engine fails, the others go on.
+    ///
+    /// # Panics
+    /// If there is no engine, or one without a worker.
+    pub fn new(engines: &[Arc<dyn Engine>]) -> Self {
+        assert!(!engines.is_empty());
+        let engines = engines.iter().map(|engine| Member::new(engine.clone(), false)).collect();
+        Self { engines, on_fault: Box::new(|_| {}) }
+    }
+
+    /// Has an engine take over where none of the others can.
+    pub fn with_fallback(mut self, engine: Arc<dyn Engine>) -> Self {
+        self.engines.push(Member::new(engine, true));
+        self
+    }
+
+    /// Tells of each engine that failed, once, when another one takes over. Where none is left, the run fails instead.
+    pub fn on_fault(mut self, tell: impl Fn(&Fault) + Send + Sync + 'static) -> Self {
+        self.on_fault = Box::new(tell);
+        self
+    }
+
+    /// One entry a worker of the engines that can run the suite; of the fallback, where there is none.
+    pub(crate) fn workers(&self, suite: Suite) -> Result<Vec<&Member>, Fault> {
+        let of = |fallback: bool| {
+            let able = self.engines.iter().filter(move |m| m.is_fallback == fallback && m.can(suite));
+            able.flat_map(|m| iter::repeat_n(m, m.engine.info().workers)).collect::<Vec<_>>()
+        };
+        let workers = Some(of(false)).filter(|workers| !workers.is_empty()).unwrap_or_else(|| of(true));
+        if workers.is_empty() { Err(self.none_can(suite)) } else { Ok(workers) }
+    }
+
+    /// Why no engine can run the suite.
+    fn none_can(&self, suite: Suite) -> Fault {
+        if let Some(fault) = self.engines.iter().filter(|m| m.has(suite)).find_map(|m| m.fault.get()) {
+            return fault.clone();
+        }
+        let names: Vec<&str> = self.engines.iter().map(|m| m.engine.info().name.as_str()).collect();
+        Fault { engine: names.join(" and "), reason: format!("it has no {}", suite.name()) }
+    }
+
+    /// The engine that takes over from one that failed, which is not asked again; the fault, where there is none.
+    fn successor(&self, failed: &Member, suite: Suite, fault: Fault) -> Result<&Member, Fault> {
+        let able = |m: &&Member| m.can(suite) && !ptr::eq(*m, failed);
+        let Some(next) = self.engines.iter().find(able) else { return Err(fault) };
+        if failed.fault.set(fault.clone()).is_ok() {
+            (self.on_fault)(&fault);
+        }
+        Ok(next)
+    }
+
+    /// What `run` makes of the engine, or of its successors. Gives the one that did it, too.
+    pub(crate) fn by_turns<'m, T>(
+        &'m self,
+        mut member: &'m Member,
+        suite: Suite,
+        mut run: impl FnMut(&dyn Engine) -> Result<T, Fault>,
+    ) -> Result<(T, &'m Member), Fault> {
+        loop {
+            let done = match member.fault.get() {
+                Some(fault) => Err(fault.clone()),
+                None => wiped(|| run(&*member.engine)),
+            };
+            match done {
+                Ok(done) => return Ok((done, member)),
+                Err(fault) => member = self.successor(member, suite, fault)?,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Roster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.engines.iter().map(|m| &m.engine.info().name);
+        f.debug_list().entries(names).finish()
+    }
+}

@@ -1,0 +1,231 @@
+//! How a piece of work is cut into jobs, and these into shares of the workers.
+//!
+//! Each worker takes a job, runs it and finishes it itself: nothing is handed over between threads. Workers of a faster
+//! engine come back sooner and so take more, and all take less towards the end, so that they end together. A worker whose
+//! engine fails keeps the job that it has filled, and runs it and all that follow by another engine, where one can.
+
+use crate::Suite;
+use crate::error::Fault;
+use crate::roster::{Member, Roster};
+use crate::seam::{Buffer, Job, Verdicts};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{ptr, thread};
+
+/// A piece of work that consists of jobs, called from all workers at once.
+pub trait Work: Sync {
+    /// Why it failed.
+    type Error: From<Fault> + Send;
+
+    /// The suite of its jobs.
+    fn suite(&self) -> Suite;
+
+    /// How much there is to do.
+    fn extent(&self) -> Extent;
+
+    /// The length of the buffer that a job for `len` bytes of the work takes.
+    fn room(&self, len: usize) -> usize;
+
+    /// An empty job around a buffer of an engine's, for a worker to fill again and again.
+    fn job(&self, buf: Buffer) -> Job;
+
+    /// Takes the next part of the work into a job, no more than the worker's share of what is left. Returns whether there
+    /// was one.
+    fn fill(&self, job: &mut Job, share: Share) -> Result<bool, Self::Error>;
+
+    /// Takes over what an engine made of the job.
+    fn finish(&self, job: &mut Job, verdicts: &Verdicts) -> Result<(), Self::Error>;
+
+    /// Lets no call wait any longer: some worker has failed.
+    fn abort(&self);
+}
+
+/// How much work there is, and how finely it can be cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// All of it in bytes, if that is known.
+    pub len: Option<u64>,
+    /// What jobs are whole multiples of, in bytes.
+    pub granule: usize,
+}
+
+impl Extent {
+    /// All of it, in whole multiples.
+    fn granules(self) -> Option<u64> {
+        self.len.map(|len| len.div_ceil(self.granule as u64).max(1))
+    }
+
+    /// The length of the jobs of a worker whose engine takes no more than `most` bytes at once.
+    fn job_len(self, share: Share, most: usize) -> usize {
+        let most = (most / self.granule).max(1) as u64;
+        let Some(len) = self.len else { return most as usize * self.granule };
+        let each = share.of(self.granules().unwrap_or(1)).min(most);
+        (each * self.granule as u64).min(len.max(1)) as usize
+    }
+}
+
+/// How much of what is left a worker takes at once: less than falls to it, so that none waits long for the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// What the worker's engine is best at, in bytes.
+    mine: u64,
+    /// The same of all workers together.
+    all: u64,
+}
+
+impl Share {
+    /// How many of `left` parts: half of what falls to the worker, and one at least.
+    pub fn of(self, left: u64) -> u64 {
+        let part = u128::from(left) * u128::from(self.mine) / (2 * u128::from(self.all));
+        u64::try_from(part).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// Runs the work to its end, or to its first failure.
+pub fn run<W: Work>(roster: &Roster, work: &W) -> Result<(), W::Error> {
+    let workers = roster.workers(work.suite())?;
+    let all = workers.iter().map(|member| member.weight()).sum();
+    let run = Run { roster, work, all, stop: AtomicBool::new(false), failure: Mutex::new(None) };
+    // The calling thread is a worker too: a single job starts no thread.
+    let (mine, others) = workers[..run.useful(&workers)].split_first().expect("there are workers");
+    thread::scope(|scope| {
+        for member in others {
+            // Where the system gives no more threads, those that there are do the work.
+            if thread::Builder::new().spawn_scoped(scope, || run.worker(member)).is_err() {
+                break;
+            }
+        }
+        run.worker(mine);
+    });
+    match run.failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// What the workers of one run share.
+struct Run<'a, W: Work> {
+    roster: &'a Roster,
+    work: &'a W,
+    /// What all workers are worth.
+    all: u64,
+    stop: AtomicBool,
+    failure: Mutex<Option<W::Error>>,
+}
+
+impl<'a, W: Work> Run<'a, W> {
+    fn share(&self, member: &Member) -> Share {
+        Share { mine: member.weight(), all: self.all }
+    }
+
+    /// The length of a worker's jobs.
+    fn job_len(&self, member: &Member) -> usize {
+        let most = usize::try_from(member.weight()).unwrap_or(usize::MAX);
+        self.work.extent().job_len(self.share(member), most)
+    }
+
+    /// How many workers have something to do, the first ones.
+    fn useful(&self, workers: &[&Member]) -> usize {
+        let extent = self.work.extent();
+        let Some(mut left) = extent.granules() else { return workers.len() };
+        let busy = workers.iter().take_while(|member| {
+            let before = left;
+            left = left.saturating_sub((self.job_len(member) / extent.granule).max(1) as u64);
+            before > 0
+        });
+        busy.count()
+    }
+
+    fn worker(&self, member: &'a Member) {
+        let _abort = AbortOnPanic(self);
+        if let Err(error) = self.jobs(member) {
+            let mut failure = self.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            // The first failure is the cause; the others' are its effects.
+            failure.get_or_insert(error);
+            drop(failure);
+            self.abort();
+        }
+    }
+
+    /// The worker's jobs, by its engine or by those that take over.
+    fn jobs(&self, mut member: &'a Member) -> Result<(), W::Error> {
+        let suite = self.work.suite();
+        let roster = self.roster;
+        'buffer: while !self.stop.load(Ordering::Relaxed) {
+            let room = self.work.room(self.job_len(member));
+            let (buf, able) = roster.by_turns(member, suite, |engine| engine.buffer(room))?;
+            member = able;
+            let mut job = self.work.job(buf);
+            while !self.stop.load(Ordering::Relaxed) {
+                if !self.work.fill(&mut job, self.share(member))? {
+                    return Ok(());
+                }
+                let (verdicts, able) = roster.by_turns(member, suite, |engine| engine.run(&mut job))?;
+                job.wipe(&verdicts);
+                self.work.finish(&mut job, &verdicts)?;
+                if !ptr::eq(member, able) {
+                    // From here on jobs and buffers are as the other engine likes them.
+                    member = able;
+                    continue 'buffer;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn abort(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.work.abort();
+    }
+}
+
+/// Keeps the other workers from waiting for one that panicked; the scope passes the panic on.
+struct AbortOnPanic<'a, 'b, W: Work>(&'a Run<'b, W>);
+
+impl<W: Work> Drop for AbortOnPanic<'_, '_, W> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Extent, Share};
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn work_is_shared_among_workers() {
+        let len = |len: usize, workers: u64| {
+            Extent { len: Some(len as u64), granule: MIB }.job_len(Share { mine: 8, all: 8 * workers }, 8 * MIB)
+        };
+        assert_eq!(len(0, 2), 1);
+        assert_eq!(len(1000, 2), 1000);
+        assert_eq!(len(MIB, 16), MIB);
+        assert_eq!(len(2 * MIB, 2), MIB);
+        assert_eq!(len(8 * MIB, 2), 2 * MIB);
+        assert_eq!(len(1024 * MIB, 2), 8 * MIB);
+        assert_eq!(len(1024 * MIB, 1), 8 * MIB);
+        assert_eq!(len(3 * MIB + 5, 16), MIB);
+        let unknown = |granule| Extent { len: None, granule }.job_len(Share { mine: 1, all: 2 }, 8 * MIB);
+        assert_eq!(unknown(MIB), 8 * MIB);
+        assert_eq!(unknown(16 * MIB), 16 * MIB);
+    }
+
+    #[test]
+    fn shares_are_as_engines_like_them_and_shrink() {
+        let (large, small) = (Share { mine: 16, all: 24 }, Share { mine: 2, all: 24 });
+        assert_eq!((large.of(240), small.of(240)), (80, 10));
+        assert_eq!((large.of(2), small.of(2), small.of(0)), (1, 1, 1));
+        assert_eq!(Share { mine: u64::MAX, all: u64::MAX }.of(u64::MAX), u64::MAX / 2);
+        // However much there is, the last job is one part, and few more jobs are run than there would be of equal ones.
+        let (mut left, mut jobs) = (1000, 0);
+        while left > 0 {
+            left -= Share { mine: 1, all: 4 }.of(left).min(8);
+            jobs += 1;
+        }
+        assert!(jobs < 1000 / 8 + 40, "{jobs}");
+    }
+}

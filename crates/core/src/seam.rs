@@ -1,0 +1,230 @@
+//! The one seam: jobs, and the engines that run them.
+//!
+//! A job is a buffer cut into units, each with its own key, nonce and binding. An engine seals or opens all units of a
+//! job in place. It draws no randomness and does no input or output, so every engine gives identical bytes.
+
+use crate::batch::message::Message;
+use crate::error::Fault;
+use crate::keys::key::ContentKeys;
+use crate::op::Op;
+use crate::secret::wipe;
+use crate::{Error, Suite};
+use std::any::Any;
+use std::fmt;
+use std::ops::{Deref, DerefMut, Range};
+use std::sync::Arc;
+
+/// The unit of parallel work in bytes: what one SIMD lane, or one GPU block, hashes.
+pub const SLICE: usize = 4096;
+
+/// A nonce; a suite uses as many bytes of it as it stores.
+pub type Nonce = [u8; 16];
+
+/// A tag; a suite uses as many bytes of it as it stores.
+pub type Tag = [u8; 32];
+
+/// What a unit's tag binds besides nonce and ciphertext.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bind {
+    /// A chunk of a file, at its place.
+    Chunk {
+        /// The chunk's number, from 0.
+        index: u64,
+        /// Whether it is the file's last.
+        last: bool,
+    },
+    /// A message.
+    Message {
+        /// Its associated data, in the job's buffer: before its own bytes, and behind those of the unit before.
+        ad: Range<usize>,
+    },
+}
+
+/// A part of a job with a nonce and a tag of its own.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// Which of the job's keys.
+    pub key: u32,
+    /// The nonce: given, for both operations.
+    pub nonce: Nonce,
+    /// What the tag binds.
+    pub bind: Bind,
+    /// The unit's bytes in the job's buffer.
+    pub data: Range<usize>,
+    /// The tag: an output of sealing, an input of opening.
+    pub tag: Tag,
+}
+
+/// Work for an engine: units of one buffer. Their ranges do not overlap, and lie in ascending order.
+pub struct Job {
+    /// What to do.
+    pub op: Op,
+    /// The suite of all units.
+    pub suite: Suite,
+    /// The keys that units name by their index. Those of chunks and of messages do not mix in one job.
+    pub keys: Arc<[ContentKeys]>,
+    /// The bytes.
+    pub buf: Buffer,
+    /// The units.
+    pub units: Vec<Unit>,
+}
+
+impl Job {
+    /// An empty job around a buffer.
+    pub fn new(op: Op, suite: Suite, keys: Arc<[ContentKeys]>, buf: Buffer) -> Self {
+        Self { op, suite, keys, buf, units: Vec::new() }
+    }
+
+    /// Overwrites the units that failed with zeros.
+    pub(crate) fn wipe(&mut self, verdicts: &Verdicts) {
+        for &i in verdicts.failed() {
+            self.buf[self.units[i].data.clone()].fill(0);
+        }
+    }
+}
+
+/// Which units of an opened job are not authentic. Sealing fails none.
+#[must_use = "what is not authentic must not be used"]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdicts {
+    failed: Vec<usize>,
+}
+
+impl Verdicts {
+    /// The given units failed, in ascending order.
+    pub fn from_failed(failed: Vec<usize>) -> Self {
+        Self { failed }
+    }
+
+    /// The units that failed, in ascending order.
+    pub fn failed(&self) -> &[usize] {
+        &self.failed
+    }
+
+    /// Whether no unit failed.
+    pub fn all_passed(&self) -> bool {
+        self.failed.is_empty()
+    }
+}
+
+/// What an engine is and wants.
+#[derive(Clone, Debug)]
+pub struct EngineInfo {
+    /// The name that commands and reports use.
+    pub name: String,
+    /// What it runs on and by which kernels, in words.
+    pub detail: String,
+    /// The suites that it can run.
+    pub suites: &'static [Suite],
+    /// How many jobs it runs at the same time: CPU threads, or GPU streams.
+    pub workers: usize,
+    /// The job length at which it is at its best, in bytes.
+    pub preferred_job: usize,
+    /// The longest job that it takes, in bytes.
+    pub largest_job: usize,
+}
+
+/// Where the work runs: seals and opens jobs in place. `run` is called from as many threads as it has workers, or from more
+/// where it takes over for an engine that failed.
+pub trait Engine: Send + Sync {
+    /// What the engine is.
+    fn info(&self) -> &EngineInfo;
+
+    /// A buffer of `len` bytes as the engine likes it best.
+    fn buffer(&self, len: usize) -> Result<Buffer, Fault>;
+
+    /// Runs a job. After sealing, every unit holds ciphertext and its tag; after opening, plaintext, but for the units
+    /// that the verdicts name, whose bytes are then of no use and are wiped by the dispatcher.
+    /// On a fault the input is as it was. The buffer may be of any engine's making.
+    fn run(&self, job: &mut Job) -> Result<Verdicts, Fault>;
+
+    /// Seals or opens messages in the caller's memory, with the nonces that they have; none is shorter than nonce and tag.
+    /// Verdicts and faults are as with [`Engine::run`], but the caller wipes what failed.
+    ///
+    /// `None`, the default, means that the engine runs jobs only: the messages are then copied into jobs. An engine that
+    /// works on ordinary memory spares the copies.
+    fn messages(&self, op: Op, suite: Suite, messages: &mut [Message<'_>]) -> Option<Result<Verdicts, Fault>> {
+        let _ = (op, suite, messages);
+        None
+    }
+}
+
+/// Memory that an engine made for jobs.
+pub trait Memory: Any + Send {
+    /// The whole of it.
+    fn bytes(&self) -> &[u8];
+    /// The whole of it, to write to.
+    fn bytes_mut(&mut self) -> &mut [u8];
+}
+
+/// A job's bytes: aligned or pinned as its engine made them, wiped on drop.
+pub struct Buffer(Box<dyn Memory>);
+
+impl Buffer {
+    /// Takes memory that an engine made.
+    pub fn new(memory: impl Memory + 'static) -> Self {
+        Self(Box::new(memory))
+    }
+
+    /// `len` zero bytes of ordinary memory, aligned to a page.
+    ///
+    /// # Panics
+    /// If there is not so much memory.
+    pub fn paged(len: usize) -> Self {
+        Self::try_paged(len).expect("there is enough memory")
+    }
+
+    /// `len` zero bytes of ordinary memory, aligned to a page, if there are so many.
+    pub fn try_paged(len: usize) -> Result<Self, Error> {
+        const PAGE: usize = 4096;
+        let mut storage = Vec::new();
+        storage.try_reserve_exact(len + PAGE - 1).map_err(|_| Error::Memory(format!("{len} bytes are needed")))?;
+        storage.resize(len + PAGE - 1, 0);
+        let start = storage.as_ptr().align_offset(PAGE);
+        Ok(Self::new(Paged { storage, used: start..start + len }))
+    }
+
+    /// The memory, if it is of this kind: for the engine that made it.
+    pub fn memory_mut<M: Memory>(&mut self) -> Option<&mut M> {
+        (&mut *self.0 as &mut dyn Any).downcast_mut()
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        wipe(self.0.bytes_mut());
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len())
+    }
+}
+
+struct Paged {
+    storage: Vec<u8>,
+    used: Range<usize>,
+}
+
+impl Memory for Paged {
+    fn bytes(&self) -> &[u8] {
+        &self.storage[self.used.clone()]
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.storage[self.used.clone()]
+    }
+}

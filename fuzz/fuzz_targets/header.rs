@@ -2,9 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use phalanx_core::header::Header;
-use phalanx_core::key::{FileKeys, SecretKey};
-use phalanx_core::slot::Slot;
+use phalanx_core::format::Header;
+use phalanx_core::format::FileKeys;
+use phalanx_core::SecretKey;
+use phalanx_core::format::Slot;
 use phalanx_core::{Error, Suite};
 use phalanx_fuzz::{Steer, hash};
 use phalanx_reference as reference;

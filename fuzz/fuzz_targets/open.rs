@@ -2,13 +2,15 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use phalanx_core::access::{KeySource, Opener};
-use phalanx_core::chunk::{self, Levels};
-use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::{KeySource, Opener};
+use phalanx_core::chunk::{self};
+use phalanx_core::engine::Levels;
+use phalanx_core::Roster;
 use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
-use phalanx_core::file::{self, Sink, Source};
-use phalanx_core::header::Header;
-use phalanx_core::key::{KeyId, Password, SecretKey};
+use phalanx_core::file::{self};
+use phalanx_core::{Sink, Source};
+use phalanx_core::format::Header;
+use phalanx_core::{KeyId, Password, SecretKey};
 use phalanx_core::{Error, Suite};
 use phalanx_fuzz::alter::{alter, chunk_len, way};
 use phalanx_fuzz::made::{File, LIMIT, Made, PASSWORDS, USER_KEYS, Way, shape};
@@ -316,7 +318,7 @@ impl Run {
         }
     }
 
-    fn dispatcher(&self) -> Dispatcher {
+    fn dispatcher(&self) -> Roster {
         let info = EngineInfo {
             name: String::new(),
             detail: String::new(),
@@ -326,7 +328,7 @@ impl Run {
             largest_job: usize::MAX,
             divides: false,
         };
-        Dispatcher::new(&[Arc::new(Cpu { info, levels: self.levels })])
+        Roster::new(&[Arc::new(Cpu { info, levels: self.levels })])
     }
 
     fn sink<'a>(&self, plaintext: &'a mut Vec<u8>) -> Sink<'a> {

@@ -2,7 +2,7 @@
 
 use crate::made::{Chunk, KDFS, LIMIT, Made, Way, shape};
 use phalanx_core::Error;
-use phalanx_core::key::KeyId;
+use phalanx_core::KeyId;
 use phalanx_reference as reference;
 use std::rc::Rc;
 

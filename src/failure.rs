@@ -194,7 +194,12 @@ fn ending_signals() -> impl Iterator<Item = i32> {
     } else {
         &[]
     };
-    let real_time = if cfg!(target_os = "linux") { 34..65 } else { 0..0 };
+    let real_time = match () {
+        // The first ones are the C library's own.
+        () if cfg!(target_env = "musl") => 35..65,
+        () if cfg!(target_os = "linux") => 34..65,
+        () => 0..0,
+    };
     named.into_iter().chain(numbered.iter().copied()).chain(real_time)
 }
 

@@ -25,6 +25,8 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLO
 pub struct Tree {
     /// The root's path, for messages.
     pub input: PathBuf,
+    /// Its device and inode, once it is open.
+    pub input_id: OnceLock<(u64, u64)>,
     /// The mirror's path, for messages; `None` where there is no mirror.
     pub output: Option<PathBuf>,
     /// Whether what stands in the way is replaced.
@@ -116,6 +118,7 @@ impl Folder {
         // Named on the command line, the input may be a link.
         let input = fs::open(&tree.input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?;
         let input_id = id(&input).map_err(at_input)?;
+        tree.input_id.get_or_init(|| input_id);
         let (mut output, mut output_parent, mut output_id) = (None, None, None);
         if let Some(path) = &tree.output {
             let at_output = |e: Errno| Failure::at(path, Error::Write(e.into()));
@@ -225,15 +228,16 @@ impl Folder {
 
     /// Whether a file in it is to be deleted: all are, but for those that hold keys and passwords.
     pub fn deletes(&self, file: (u64, u64), name: &OsStr) -> bool {
-        let (tree, in_use) = (&self.tree, self.tree.keys.is_in_use(file));
-        if in_use {
+        let tree = &self.tree;
+        if tree.keys.is_in_use(file) {
             tree.key_inside.get_or_init(|| self.path(name));
         }
-        if tree.remove && (in_use || self.keyring) {
+        let holds_key = self.keyring || tree.keys.holds(file);
+        if tree.remove && holds_key {
             self.stays();
             complain(format!("warning: {}: not deleted, since it holds a key or password", shown(&self.path(name))));
         }
-        tree.remove && !in_use && !self.keyring
+        tree.remove && !holds_key
     }
 
     /// Both ends, if they are open.
@@ -333,6 +337,9 @@ impl Folder {
         if let Err(e) = done {
             self.stays();
             tree.tally.fail(&Failure::at(&self.mirrored(nameless), e));
+        } else if tree.remove && self.keyring {
+            // Its links may be what leads to the keys.
+            self.stays();
         } else if tree.remove {
             for Link { name, made, removal } in std::mem::take(&mut *lock(&self.links)) {
                 let in_place = link_id(output, &name).is_ok_and(|now| now == made);
@@ -410,7 +417,7 @@ fn make(tree: &Tree, parent: &File, name: &OsStr) -> Result<File> {
         made => made.map(|()| true).map_err(write_error)?,
     };
     let opened = fs::openat(parent, name, FOLDER, Mode::empty()).and_then(|folder| Ok((id(&folder)?, folder)));
-    let (id, folder) = opened.map_err(|e| {
+    let (made, folder) = opened.map_err(|e| {
         if is_new {
             let _ = fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
         }
@@ -419,7 +426,10 @@ fn make(tree: &Tree, parent: &File, name: &OsStr) -> Result<File> {
             e => write_error(e),
         }
     })?;
-    if !tree.made.insert(id) {
+    if tree.input_id.get() == Some(&made) {
+        return Err(Error::Write(std::io::Error::other("it is the input itself: the input is within the output")));
+    }
+    if !tree.made.insert(made) {
         return Err(Error::OwnOutput);
     }
     Ok(folder.into())

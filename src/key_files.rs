@@ -15,6 +15,8 @@ type Id = (u64, u64);
 pub struct KeyFiles {
     /// The folder of the keyring.
     keyring: Option<Id>,
+    /// The files that its names lead to.
+    kept: HashSet<Id>,
     /// The files of the keys and passwords that this command uses.
     in_use: HashSet<Id>,
 }
@@ -26,12 +28,22 @@ impl KeyFiles {
         let dir = keyring.as_ref().map(|ring| ring.dir());
         let named = args.keys.iter().filter_map(|name| Some(dir?.join(format!("{name}.key"))));
         let given = args.key_files.iter().chain(&args.password_file).cloned();
-        Self { keyring: dir.and_then(id), in_use: named.chain(given).filter_map(|path| id(&path)).collect() }
+        let entries = dir.and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+        Self {
+            keyring: dir.and_then(id),
+            kept: entries.filter_map(|entry| id(&entry.path())).collect(),
+            in_use: named.chain(given).filter_map(|path| id(&path)).collect(),
+        }
     }
 
     /// Whether a folder is the keyring's.
     pub fn is_keyring(&self, folder: Id) -> bool {
         self.keyring == Some(folder)
+    }
+
+    /// Whether a file holds a key of the keyring, or a key or password that this command uses.
+    pub fn holds(&self, file: Id) -> bool {
+        self.kept.contains(&file) || self.is_in_use(file)
     }
 
     /// Whether a file holds a key or a password that this command uses.

@@ -124,7 +124,7 @@ impl<A: Action> Transfer<A> {
 
     /// Whether the input is to be deleted: not what it is protected with.
     fn deletes(&self, place: &Place, input: &Input) -> bool {
-        let holds_key = input.stamp().is_some_and(|stamp| self.keys.is_in_use(stamp.id()));
+        let holds_key = input.stamp().is_some_and(|stamp| self.keys.holds(stamp.id()));
         let path = shown(place.input.path());
         if holds_key && self.destination.remove {
             complain(format!("warning: {path}: not deleted, since it holds a key or password"));

@@ -34,6 +34,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
     let destination = &transfer.destination;
     let tree = Arc::new(Tree {
         input: input.to_owned(),
+        input_id: OnceLock::new(),
         output: output.map(Path::to_owned),
         force: destination.force,
         remove: destination.remove,

@@ -104,7 +104,7 @@ pub fn seal(
     let input = Input::new(source, |len| header.layout_for_plaintext(len))?;
     let len = transfer(dispatcher, Op::Seal, header, keys, input, sink, progress)?;
     // What changed meanwhile would be protected half old and half new, or without its end.
-    let is_unchanged = |(file, before): (&File, Stamp)| Ok(Stamp::of(file)? == before);
+    let is_unchanged = |(file, before): (&File, Stamp)| Ok(before.is_renamed(&Stamp::of(file)?));
     if file.map_or(Ok(true), is_unchanged).map_err(Error::Read)? { Ok(len) } else { Err(Error::Changed) }
 }
 

@@ -124,8 +124,8 @@ impl Stamp {
         self.len == 0
     }
 
-    /// Whether `now` differs at most as a renamed file does: a new name changes the time of the last change.
-    fn is_renamed(&self, now: &Self) -> bool {
+    /// Whether `now` differs at most as a renamed file does: a new name, or none, changes the time of the last change.
+    pub(crate) fn is_renamed(&self, now: &Self) -> bool {
         *self == Self { changed: self.changed, ..*now }
     }
 }
@@ -159,7 +159,8 @@ impl Removal {
         }
         let aside = unused_name("removed")?;
         let (name, aside) = (&*self.name, OsStr::new(&aside));
-        rename_new(&self.dir, name, aside).map_err(|e| Error::Write(e.into()))?;
+        // Nobody else has this name. In steps, as some file systems rename without replacing, a new file could come between.
+        fs::renameat(&self.dir, name, &self.dir, aside).map_err(|e| Error::Write(e.into()))?;
         let removed = match stat(aside) {
             Ok(now) if self.stamp.is_renamed(&Stamp::new(&now)) && self.leads_as_before(aside) => {
                 fs::unlinkat(&self.dir, aside, AtFlags::empty()).map_err(|e| Error::Write(e.into()))

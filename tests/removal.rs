@@ -129,7 +129,7 @@ fn what_is_saved_meanwhile_stays() {
     let args = ["protect", "f", "-k", "k", "--remove", "--force"];
     let ready = || fs::metadata(s.path("f.phx")).is_ok_and(|meta| meta.modified().unwrap() == modified(&s, "f"));
     fs::remove_file(s.path("f.phx")).unwrap();
-    let told = meanwhile(&s, &format!("renameat2:{SECOND}"), &args, ready, save).unwrap().fails(4);
+    let told = meanwhile(&s, &format!("renameat,renameat2:{SECOND}"), &args, ready, save).unwrap().fails(4);
     assert!(told.contains("f: the input changed"), "{told}");
     assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
 }
@@ -219,6 +219,39 @@ fn an_output_within_its_input_is_found_behind_a_mount_too() {
 }
 
 #[test]
+fn an_input_within_its_output_is_not_overwritten() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    fs::create_dir_all(s.path("a/b/b")).unwrap();
+    s.write("a/b/b/f", "1");
+    s.write("a/b/f.phx", "2");
+    let told = s.run(&["protect", "-R", "a/b", "-o", "a", "-k", "k", "--force", "--no-sync"]).fails_with_lines(4);
+    assert!(told.contains("a/b: ") && told.contains("within the output"), "{told}");
+    assert_eq!((s.read("a/b/b/f"), s.read("a/b/f.phx")), (b"1".to_vec(), b"2".to_vec()));
+}
+
+#[test]
+fn what_is_saved_meanwhile_stays_on_simple_file_systems_too() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    s.write("f", "old");
+    let save = || {
+        s.write("new", "new");
+        fs::rename(s.path("new"), s.path("f")).unwrap();
+    };
+    // Without renaming that replaces nothing, what is like it takes two steps.
+    let calls = "trace=renameat2,linkat,unlinkat";
+    let options = ["-e", calls, "-e", "inject=renameat2:error=EINVAL", "-e", &format!("inject=unlinkat:{SECOND}")];
+    let Some(mut command) = s.traced(&options, &["protect", "f", "-k", "k", "--remove"]) else { return };
+    let child = command.spawn().unwrap();
+    wait_for(|| s.exists("f.phx"));
+    wait_for(|| !s.exists("f"));
+    save();
+    Ended(child.wait_with_output().unwrap()).ok();
+    assert_eq!(s.read("f"), b"new");
+}
+
+#[test]
 fn the_key_does_not_protect_itself_to_death() {
     let s = Sandbox::new();
     fs::create_dir(s.path("home")).unwrap();
@@ -247,6 +280,13 @@ fn the_key_does_not_protect_itself_to_death() {
     run(&["unprotect", "-R", "out", "-k", "k", "-o", "back"]).ok();
     assert_eq!(s.read("back/d/f"), b"x");
     assert_eq!(s.read("back/keyring/k.key"), s.read("home/keyring/k.key"));
+    // Where the keyring's names are links, these stay, and so do the keys that they lead to.
+    fs::rename(s.path("home/keyring/other.key"), s.path("home/far.key")).unwrap();
+    symlink("../far.key", s.path("home/keyring/other.key")).unwrap();
+    let ended = run(&["protect", "-R", "home", "-k", "k", "-o", "out2", "--remove"]);
+    assert!(ended.error().contains("warning: home/far.key: not deleted"), "{}", ended.error());
+    ended.ok();
+    run(&["key", "show", "other"]).ok();
     // By itself, too.
     let ended = run(&["protect", "home/keyring/k.key", "-k", "k", "-o", "key.phx", "--remove"]);
     assert!(ended.error().contains("not deleted") && ended.error().contains("protected with itself"));

@@ -14,7 +14,7 @@ use crate::paths::{self, Destination, End, Outputs};
 use crate::progress::is_terminal;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_core::Suite;
-use phalanx_core::metadata::Carry;
+use phalanx_core::file::Carry;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 

@@ -166,13 +166,10 @@ impl Knowledge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_core::access::{self, Recipient};
     use phalanx_core::calibration::{Curve, Point};
-    use phalanx_core::chunk::{self, Levels};
-    use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
-    use phalanx_core::file::{self, Sink, Source};
-    use phalanx_core::header::FILE_CHUNK_LOG2;
-    use phalanx_core::key::SecretKey;
+    use phalanx_core::chunk::{self};
+    use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Levels, Verdicts};
+    use phalanx_core::{Recipient, SecretKey, Sink, Source};
     use std::io::{self, Write};
     use std::sync::atomic::AtomicUsize;
 
@@ -237,14 +234,14 @@ mod tests {
     fn a_device_that_fails_is_left_alone() {
         let plain: Vec<u8> = (0..=250).cycle().take((9 << 20) + 5).collect();
         let recipient = Recipient::key(&SecretKey::random().unwrap());
-        let (header, keys) = access::new_header(Suite::default(), FILE_CHUNK_LOG2, &[recipient]).unwrap();
+        let new = NewFile::new(Suite::default(), &[recipient]).unwrap();
         for (good, kind) in (0..5).flat_map(|good| [(good, Kind::Gpu), (good, Kind::Hybrid)]) {
             let auto = auto(good, kind);
             let crew = |op| auto.crew(op, Suite::default(), Some(plain.len() as u64));
             assert!(crew(Op::Seal).description.starts_with(&format!("engine {kind} (")));
             let sealed = Shared::default();
             let sink = Sink::Stream(Box::new(sealed.clone()));
-            file::seal(&crew(Op::Seal).dispatcher, &header, &keys, Source::stream(&plain[..]), sink, &()).unwrap();
+            new.seal(&crew(Op::Seal).dispatcher, Source::stream(&plain[..]), sink, &()).unwrap();
             if kind == Kind::Gpu {
                 assert!(crew(Op::Open).description.starts_with("engine cpu ("), "after {good} calls");
             }
@@ -252,7 +249,7 @@ mod tests {
             let mut source = Source::stream(&sealed[..]);
             let header = source.header().unwrap();
             let sink = Sink::Stream(Box::new(opened.clone()));
-            file::open(&crew(Op::Open).dispatcher, &header, &keys, source, sink, &()).unwrap();
+            protected.unprotect(&crew(Op::Open).dispatcher, sink, &()).unwrap();
             assert!(*opened.0.lock().unwrap() == plain);
         }
     }

@@ -1,9 +1,8 @@
 //! Measuring the engines, for `--engine auto`.
 
 use crate::lanes::Ready;
-use phalanx_core::Result;
 use phalanx_core::calibration::{Calibration, Curve, Kind, measure};
-use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::{Result, Roster};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -34,7 +33,7 @@ fn curve(ready: &Ready, kind: Kind, time: Duration) -> Result<Curve> {
     // Where one of two engines fails, the other would be measured alone.
     let fault = Arc::new(OnceLock::new());
     let failed = fault.clone();
-    let dispatcher = Dispatcher::new(&members).on_fault(move |fault| drop(failed.set(fault.clone())));
+    let dispatcher = Roster::new(&members).on_fault(move |fault| drop(failed.set(fault.clone())));
     let curve = measure(&dispatcher, ready.levels, time)?;
     match fault.get() {
         Some(fault) => Err(fault.clone().into()),

@@ -3,10 +3,9 @@
 use crate::failure::{Failure, Outcome, shown};
 use crate::paths::{Destination, End, Place, umask};
 use crate::stdio;
-use phalanx_core::Error;
-use phalanx_core::file::{Sink, Source};
-use phalanx_core::input::{InputFile, Removal, Stamp};
-use phalanx_core::output::{self, Made, Output};
+use phalanx_core::file::{InputFile, Made, Output, Removal, Stamp};
+use phalanx_core::output::{self};
+use phalanx_core::{Error, Sink, Source};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

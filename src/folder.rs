@@ -7,9 +7,7 @@
 use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::key_files::KeyFiles;
 use crate::tally::Tally;
-use phalanx_core::input::Removal;
-use phalanx_core::metadata::Carry;
-use phalanx_core::output::{Made, sync_folder, unused_name};
+use phalanx_core::file::{Carry, Made, Removal, sync_folder, unused_name};
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;

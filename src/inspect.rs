@@ -6,10 +6,8 @@ use crate::failure::{self, Failure, Outcome, say, shown};
 use crate::paths::End;
 use crate::progress::{count, size};
 use crate::secrets;
-use phalanx_core::header::Header;
-use phalanx_core::keyring::Keyring;
-use phalanx_core::layout::Layout;
-use phalanx_core::slot::Slot;
+use phalanx_core::Keyring;
+use phalanx_core::format::{Header, Layout, Slot};
 use serde::Serialize;
 use std::path::PathBuf;
 

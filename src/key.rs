@@ -3,11 +3,8 @@
 use crate::args::{Key, Verbosity};
 use crate::failure::{self, Code, Failure, Outcome, say};
 use crate::key_copies::{self, KeyCopy};
-use crate::paths;
-use crate::secrets;
-use phalanx_core::Error;
-use phalanx_core::key::SecretKey;
-use phalanx_core::keyring::Keyring;
+use crate::{paths, secrets};
+use phalanx_core::{Error, Keyring, SecretKey};
 use std::io::{self, IsTerminal, Write};
 
 pub fn run(command: Key, verbosity: Verbosity) -> Outcome {

@@ -6,14 +6,10 @@ use crate::lanes::Lanes;
 use crate::paths::is_dash;
 use crate::secrets::{self, damaged};
 use crate::stdio;
-use phalanx_core::access::{self, Recipient};
 use phalanx_core::engine::Op;
-use phalanx_core::file::{self, Sink, Source};
-use phalanx_core::header::{FILE_CHUNK_LOG2, read_full};
-use phalanx_core::key::{Password, SecretKey};
-use phalanx_core::keyring::Keyring;
-use phalanx_core::output::{self, Existing, Made, Output};
-use phalanx_core::{Error, Suite, key_text};
+use phalanx_core::file::{Existing, Made, Output, read_full};
+use phalanx_core::output::{self};
+use phalanx_core::{Error, Keyring, Password, Recipient, SecretKey, Sink, Source, Suite, key_text};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
@@ -100,12 +96,12 @@ pub fn list(keyring: &Keyring) -> Outcome<Secret> {
 /// The list as a Phalanx file.
 pub fn protect(list: &[u8], password: &Password, verbosity: Verbosity) -> Outcome<Vec<u8>> {
     let suite = Suite::Aes256CtrSha3;
-    let (header, keys) = access::new_header(suite, FILE_CHUNK_LOG2, &[Recipient::password(password)?])?;
+    let new = NewFile::new(suite, &[Recipient::password(password)?])?;
     let lanes = one_thread(verbosity)?;
     let mut protected = Vec::new();
     let sink = Sink::Stream(Box::new(&mut protected));
     let dispatcher = &lanes.crew(Op::Seal, suite, None).dispatcher;
-    file::seal(dispatcher, &header, &keys, Source::stream(list), sink, &())?;
+    new.seal(dispatcher, Source::stream(list), sink, &())?;
     Ok(protected)
 }
 
@@ -146,7 +142,7 @@ pub fn read_all(
     // The plaintext is shorter than its file.
     let mut list = Zeroizing::new(vec![0; bytes.len()]);
     let sink = Sink::Stream(Box::new(&mut list[..]));
-    let len = file::open(dispatcher, &header, &keys, source, sink, &()).map_err(at_path)?;
+    let len = protected.unprotect(dispatcher, sink, &()).map_err(at_path)?;
     parse(path, &list[..len as usize])
 }
 

@@ -4,12 +4,9 @@ use crate::args::{EngineArgs, EngineName, Verbosity};
 use crate::auto::Auto;
 use crate::failure::{Code, Failure, Outcome, complain};
 use crate::gpu;
-use phalanx_core::Suite;
 use phalanx_core::calibration::Kind;
-use phalanx_core::chunk::Levels;
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::Dispatcher;
-use phalanx_core::engine::{Engine, Fault, Op};
+use phalanx_core::engine::{CpuEngine, Engine, Fault, Levels, Op};
+use phalanx_core::{Roster, Suite};
 use phalanx_gpu::{Device, GpuEngine};
 use phalanx_kernels::{aes, keccak};
 use std::sync::Arc;
@@ -33,7 +30,7 @@ enum Pick {
 
 /// Engines at work together.
 pub struct Crew {
-    pub dispatcher: Dispatcher,
+    pub dispatcher: Roster,
     /// In words, for `--verbose`.
     pub description: String,
 }
@@ -41,7 +38,7 @@ pub struct Crew {
 impl Crew {
     /// Where one fails and another goes on, a line tells of it.
     fn new(kind: Kind, engines: &[Arc<dyn Engine>]) -> Self {
-        let dispatcher = Dispatcher::new(engines).on_fault(warn);
+        let dispatcher = Roster::new(engines).on_fault(warn);
         Self { dispatcher, description: format!("engine {kind} ({})", detail(engines)) }
     }
 }

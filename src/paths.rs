@@ -1,8 +1,7 @@
 //! Which file goes where: decided by the command line alone, never by what happens to exist.
 
 use crate::failure::{self, Code, Failure, Outcome, shown};
-use phalanx_core::metadata::Carry;
-use phalanx_core::output::{Existing, Made};
+use phalanx_core::file::{Carry, Existing, Made};
 use phalanx_core::{Error, header, input::InputFile};
 use rustix::fs::Mode;
 use rustix::process;

@@ -2,7 +2,7 @@
 
 use crate::args::Verbosity;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use phalanx_core::file::Progress;
+use phalanx_core::Progress;
 use std::env;
 use std::fmt::Write;
 use std::io::{self, IsTerminal};

@@ -9,9 +9,8 @@ use crate::progress::Meter;
 use crate::secrets::Recipients;
 use crate::transfer::{Action, Transfer};
 use phalanx_core::engine::Op;
-use phalanx_core::file;
-use phalanx_core::header::{FILE_CHUNK_LOG2, Header};
-use phalanx_core::{Error, Result, Suite, access};
+use phalanx_core::format::Header;
+use phalanx_core::{Error, Result, Suite, access, file};
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
@@ -50,10 +49,10 @@ impl Action for Protect {
     }
 
     fn transfer<'l>(&self, lanes: &'l Lanes, input: &Input, target: &Target, meter: &Meter) -> Result<(u64, &'l Crew)> {
-        let (header, keys) = access::new_header(self.suite, FILE_CHUNK_LOG2, self.recipients.found())?;
+        let new = NewFile::new(self.suite, self.recipients.found())?;
         let crew = lanes.crew(Op::Seal, self.suite, input.known_len());
         meter.begin();
-        Ok((file::seal(&crew.dispatcher, &header, &keys, input.source()?, target.sink(), meter)?, crew))
+        Ok((new.seal(&crew.dispatcher, input.source()?, target.sink(), meter)?, crew))
     }
 
     fn warns_of_keys(&self) -> bool {

@@ -7,11 +7,10 @@ use crate::lanes;
 use crate::paths::{Place, unprotected_name};
 use crate::progress::{Meter, count};
 use crate::secrets::AtHand;
-use phalanx_core::access::Opener;
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::file::Sink;
-use phalanx_core::output::Made;
-use phalanx_core::salvage::{Salvage, salvage};
+use phalanx_core::engine::CpuEngine;
+use phalanx_core::file::Made;
+use phalanx_core::salvage::salvage;
+use phalanx_core::{Opener, Salvage, Sink};
 
 pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, verbosity: Verbosity) -> Outcome {
     let (places, named) = plan.destination.places(&plan.paths, unprotected_name)?;

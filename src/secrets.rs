@@ -5,11 +5,11 @@ use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::paths::is_dash;
 use crate::stdio;
 use etcetera::BaseStrategy;
-use phalanx_core::access::{KdfLimit, KeySource, Opener, Recipient};
-use phalanx_core::header::read_full;
-use phalanx_core::key::{KeyId, Password, SecretKey};
-use phalanx_core::keyring::{self, Keyring};
-use phalanx_core::{Error, Result, private};
+use phalanx_core::file::read_full;
+use phalanx_core::keyring::{self};
+use phalanx_core::{
+    Error, KdfLimit, KeyId, KeySource, Keyring, Opener, Password, Recipient, Result, SecretKey, private,
+};
 use std::collections::BTreeSet;
 use std::env;
 use std::fmt::Display;

@@ -8,7 +8,7 @@ use crate::lanes::{Crew, Lanes};
 use crate::paths::{self, Destination, End, Place};
 use crate::progress::{Meter, arrow, is_terminal};
 use crate::tree;
-use phalanx_core::output::Made;
+use phalanx_core::file::Made;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

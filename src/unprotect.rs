@@ -8,10 +8,8 @@ use crate::paths::unprotected_name;
 use crate::progress::Meter;
 use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Transfer};
-use phalanx_core::Result;
-use phalanx_core::access::Opener;
 use phalanx_core::engine::Op;
-use phalanx_core::file;
+use phalanx_core::{Opener, Result, file};
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
@@ -48,9 +46,8 @@ pub fn open<'l>(
     meter: &Meter,
 ) -> Result<(u64, &'l Crew)> {
     let mut source = input.source()?;
-    let header = source.header()?;
-    let keys = opener.open(&header)?;
+    let protected = ProtectedFile::open(source, &opener)?;
     let crew = lanes.crew(Op::Open, header.suite(), input.known_len());
     meter.begin();
-    Ok((file::open(&crew.dispatcher, &header, &keys, source, target.sink(), meter)?, crew))
+    Ok((protected.unprotect(&crew.dispatcher, target.sink(), meter)?, crew))
 }

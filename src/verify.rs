@@ -9,9 +9,8 @@ use crate::progress::{Meter, count};
 use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Transfer};
 use crate::{tree, unprotect};
-use phalanx_core::Result;
-use phalanx_core::access::Opener;
-use phalanx_core::metadata::Carry;
+use phalanx_core::file::Carry;
+use phalanx_core::{Opener, Result};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 

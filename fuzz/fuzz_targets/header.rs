@@ -2,11 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use phalanx_core::format::Header;
-use phalanx_core::format::FileKeys;
-use phalanx_core::SecretKey;
-use phalanx_core::format::Slot;
-use phalanx_core::{Error, Suite};
+use phalanx_core::format::{FileKeys, Header, Slot};
+use phalanx_core::{Error, SecretKey, Suite};
 use phalanx_fuzz::{Steer, hash};
 use phalanx_reference as reference;
 use std::alloc::{GlobalAlloc, Layout, System};

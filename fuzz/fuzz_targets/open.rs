@@ -2,16 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use phalanx_core::{KeySource, Opener};
+use phalanx_core::{Error, KeyId, KeySource, Opener, Password, Roster, SecretKey, Sink, Source, Suite};
 use phalanx_core::chunk::{self};
-use phalanx_core::engine::Levels;
-use phalanx_core::Roster;
-use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
+use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Levels, Verdicts};
 use phalanx_core::file::{self};
-use phalanx_core::{Sink, Source};
 use phalanx_core::format::Header;
-use phalanx_core::{KeyId, Password, SecretKey};
-use phalanx_core::{Error, Suite};
 use phalanx_fuzz::alter::{alter, chunk_len, way};
 use phalanx_fuzz::made::{File, LIMIT, Made, PASSWORDS, USER_KEYS, Way, shape};
 use phalanx_fuzz::model::{Expected, Hand, Outcome, expect, is_beyond};

@@ -1,8 +1,7 @@
 //! What must come of a file: by the format's section 5, and by knowing every slot and chunk that was ever made.
 
 use crate::made::{Chunk, KDFS, LIMIT, Made, Way, shape};
-use phalanx_core::Error;
-use phalanx_core::KeyId;
+use phalanx_core::{Error, KeyId};
 use phalanx_reference as reference;
 use std::rc::Rc;
 

@@ -8,14 +8,8 @@ use crate::run::{Rows, Setup, Step, processors};
 use crate::scratch::{self, Random, Scratch};
 use crate::sefps::layout;
 use crate::{Error, Result};
-use phalanx_core::Suite;
-use phalanx_core::access::{Recipient, new_header};
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::Dispatcher;
-use phalanx_core::engine::Engine;
-use phalanx_core::file::{self, Sink, Source};
-use phalanx_core::header::FILE_CHUNK_LOG2;
-use phalanx_core::key::SecretKey;
+use phalanx_core::engine::{CpuEngine, Engine};
+use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Sink, Source, Suite};
 use phalanx_kernels::aes;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -202,16 +196,16 @@ fn protect(setup: &Setup, threads: usize, from: &Path, to: &Path) -> Result<()> 
     let input = File::open(from).map_err(Error::at(from))?;
     let output = File::create(to).map_err(Error::at(to))?;
     let key = SecretKey::from_slice(&[7; 32]).expect("32 bytes");
-    let (header, keys) = new_header(Suite::Aes256CtrSha3, FILE_CHUNK_LOG2, &[Recipient::key(&key)])?;
+    let new = NewFile::new(Suite::Aes256CtrSha3, &[Recipient::key(&key)])?;
     let source = Source::new(&input)?;
-    file::seal(&Dispatcher::new(&[engine]), &header, &keys, source, Sink::File(&output), &())?;
+    new.seal(&Roster::new(&[engine]), source, Sink::File(&output), &())?;
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_core::chunk::Levels;
+    use phalanx_core::engine::Levels;
     use std::fs;
 
     #[test]

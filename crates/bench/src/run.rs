@@ -8,7 +8,7 @@ use crate::head::Head;
 use crate::row::Row;
 use crate::scratch::Scratch;
 use crate::{Error, Result, hpc, keys, peers, report, sefps, users};
-use phalanx_core::chunk::Levels;
+use phalanx_core::engine::Levels;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;

@@ -2,14 +2,8 @@
 //! Phalanx's format refuses the same attacks.
 
 use phalanx_bench::sefps::layout::{self, Kernels, Refused};
-use phalanx_core::access::{KeySource, Opener, Recipient, new_header};
-use phalanx_core::chunk::Levels;
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::Dispatcher;
-use phalanx_core::engine::Engine;
-use phalanx_core::file::{self, Sink, Source};
-use phalanx_core::key::{KeyId, Password, SecretKey};
-use phalanx_core::{Error, Suite};
+use phalanx_core::engine::{CpuEngine, Engine, Levels};
+use phalanx_core::{Error, KeyId, KeySource, Opener, Password, Recipient, Roster, SecretKey, Sink, Source, Suite};
 use phalanx_kernels::aes::{Key, Level, ctr_xor};
 use std::io::{Seek, Write};
 use std::sync::Arc;
@@ -92,16 +86,16 @@ impl KeySource for Holder {
     }
 }
 
-fn dispatcher() -> Dispatcher {
+fn dispatcher() -> Roster {
     let engine: Arc<dyn Engine> = Arc::new(CpuEngine::serial(Levels::detect()));
-    Dispatcher::new(&[engine])
+    Roster::new(&[engine])
 }
 
 fn protect(key: &SecretKey, suite: Suite, plain: &[u8]) -> Vec<u8> {
-    let (header, keys) = new_header(suite, 20, &[Recipient::key(key)]).unwrap();
+    let new = NewFile::new(suite, &[Recipient::key(key)]).unwrap();
     let mut stored = Vec::new();
     let sink = Sink::Stream(Box::new(&mut stored));
-    file::seal(&dispatcher(), &header, &keys, Source::stream(plain), sink, &()).unwrap();
+    new.seal(&dispatcher(), Source::stream(plain), sink, &()).unwrap();
     stored
 }
 
@@ -114,7 +108,7 @@ fn unprotect(key: &SecretKey, stored: &[u8]) -> phalanx_core::Result<Vec<u8>> {
     let keys = Opener::new(Holder(key.clone()), Default::default()).open(&header)?;
     let mut plain = Vec::new();
     let sink = Sink::Stream(Box::new(&mut plain));
-    file::open(&dispatcher(), &header, &keys, source, sink, &())?;
+    protected.unprotect(&dispatcher(), sink, &())?;
     Ok(plain)
 }
 

@@ -5,7 +5,7 @@ use phalanx_bench::head::Head;
 use phalanx_bench::row::Row;
 use phalanx_bench::run::{CSV, JSON, Line, Record, Step, read, run_steps};
 use phalanx_bench::{Setup, merged, report};
-use phalanx_core::chunk::Levels;
+use phalanx_core::engine::Levels;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@ use phalanx_bench::head::Head;
 use phalanx_bench::row::{Bar, Over, Row};
 use phalanx_bench::run::{CSV, JSON, Record, Step, read, run_steps};
 use phalanx_bench::{Error, Result, Setup, Watch, paper, report};
-use phalanx_core::chunk::Levels;
+use phalanx_core::engine::Levels;
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::path::Path;

@@ -3,14 +3,9 @@
 mod common;
 
 use common::{engines, unhex};
-use phalanx_core::Roster;
-use phalanx_core::SecretKey;
-use phalanx_core::batch::Message;
-use phalanx_core::batch::{self, BehindRoom, Copied};
-use phalanx_core::engine::CpuEngine;
-use phalanx_core::engine::Levels;
-use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Op, Verdicts};
-use phalanx_core::{Error, Suite};
+use phalanx_core::batch::{self, BehindRoom, Copied, Message};
+use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Op, Verdicts};
+use phalanx_core::{Error, Roster, SecretKey, Suite};
 use phalanx_reference as reference;
 use serde_json::Value;
 use std::fs;

@@ -3,14 +3,10 @@
 mod common;
 
 use common::engines;
-use phalanx_core::Roster;
-use phalanx_core::SecretKey;
 use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits};
 use phalanx_core::batch::{BehindRoom, Message};
-use phalanx_core::engine::CpuEngine;
-use phalanx_core::engine::Levels;
-use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Op, Verdicts};
-use phalanx_core::{Suite, batch};
+use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Op, Verdicts};
+use phalanx_core::{Roster, SecretKey, Suite, batch};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};

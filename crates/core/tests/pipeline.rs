@@ -3,11 +3,10 @@
 mod common;
 
 use common::{AtHand, SIZES, engines, painted};
-use phalanx_core::Roster;
-use phalanx_core::SecretKey;
-use phalanx_core::{ChunkSize, KdfLimit, NewFile, Opener, ProtectedFile, Recipient};
-use phalanx_core::{Error, Result, Suite};
-use phalanx_core::{Progress, Sink, Source};
+use phalanx_core::{
+    ChunkSize, Error, KdfLimit, NewFile, Opener, Progress, ProtectedFile, Recipient, Result, Roster, SecretKey, Sink,
+    Source, Suite,
+};
 use phalanx_reference as reference;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

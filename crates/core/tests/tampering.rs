@@ -5,15 +5,11 @@
 mod common;
 
 use common::{AtHand, painted};
-use phalanx_core::Class;
-use phalanx_core::Roster;
-use phalanx_core::Salvage;
-use phalanx_core::SecretKey;
-use phalanx_core::engine::CpuEngine;
-use phalanx_core::engine::Levels;
-use phalanx_core::{ChunkSize, KdfLimit, NewFile, Opener, ProtectedFile, Recipient};
-use phalanx_core::{Error, Result, Suite};
-use phalanx_core::{Sink, Source};
+use phalanx_core::engine::{CpuEngine, Levels};
+use phalanx_core::{
+    ChunkSize, Class, Error, KdfLimit, NewFile, Opener, ProtectedFile, Recipient, Result, Roster, Salvage, SecretKey,
+    Sink, Source, Suite,
+};
 use std::fs;
 use std::io::{self, Write};
 use std::ops::Range;

@@ -3,13 +3,10 @@
 mod common;
 
 use common::{AtHand, engines, unhex};
-use phalanx_core::Roster;
 use phalanx_core::engine::{Bind, Job, Op, Unit};
-use phalanx_core::{Class, Error};
-use phalanx_core::{KdfLimit, Opener, ProtectedFile};
-use phalanx_core::{Password, SecretKey};
-use phalanx_core::{Result, Suite};
-use phalanx_core::{Sink, Source};
+use phalanx_core::{
+    Class, Error, KdfLimit, Opener, Password, ProtectedFile, Result, Roster, SecretKey, Sink, Source, Suite,
+};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{Seek, Write};

@@ -4,9 +4,8 @@
 mod common;
 
 use common::plain_c::compile;
-use phalanx_core::SecretKey;
-use phalanx_core::Suite;
 use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
+use phalanx_core::{SecretKey, Suite};
 use phalanx_gpu::{AesLaunch, Api, Device, DeviceInfo, Direction, GpuEngine, Module, Reason, Variant};
 use phalanx_kernels::keccak;
 use std::process::Command;

@@ -6,13 +6,9 @@ mod common;
 mod devices;
 
 use common::painted;
-use phalanx_core::Roster;
-use phalanx_core::SecretKey;
 use phalanx_core::batch::{BehindRoom, Message};
-use phalanx_core::engine::CpuEngine;
-use phalanx_core::engine::Levels;
-use phalanx_core::engine::{Bind, Buffer, Engine, Job, Op, Unit};
-use phalanx_core::{Error, Suite, batch};
+use phalanx_core::engine::{Bind, Buffer, CpuEngine, Engine, Job, Levels, Op, Unit};
+use phalanx_core::{Error, Roster, SecretKey, Suite, batch};
 use phalanx_gpu::{Device, GpuEngine};
 use phalanx_kernels::keccak;
 use std::sync::Arc;

@@ -8,15 +8,12 @@ mod devices;
 
 use common::{AtHand, painted};
 use devices::faulty::{How, NEVER, Script};
-use phalanx_core::Roster;
-use phalanx_core::SecretKey;
 use phalanx_core::batch::{BehindRoom, Message};
-use phalanx_core::engine::CpuEngine;
-use phalanx_core::engine::Levels;
-use phalanx_core::engine::{Bind, Buffer, Engine, Job, Op, Unit};
-use phalanx_core::{ChunkSize, Error, NewFile, ProtectedFile, Suite, batch};
-use phalanx_core::{KdfLimit, Opener, Recipient};
-use phalanx_core::{Sink, Source};
+use phalanx_core::engine::{Bind, Buffer, CpuEngine, Engine, Job, Levels, Op, Unit};
+use phalanx_core::{
+    ChunkSize, Error, KdfLimit, NewFile, Opener, ProtectedFile, Recipient, Roster, SecretKey, Sink, Source, Suite,
+    batch,
+};
 use phalanx_gpu::GpuEngine;
 use phalanx_kernels::keccak;
 use std::io::{self, Write};

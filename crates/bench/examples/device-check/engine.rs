@@ -1,8 +1,7 @@
 //! The engine host to host, beside pinned copies alone by as many threads: the part of them that it reaches.
 
-use phalanx_core::Suite;
 use phalanx_core::engine::{Bind, Engine, Fault, Job, Op, Unit};
-use phalanx_core::key::SecretKey;
+use phalanx_core::{SecretKey, Suite};
 use phalanx_gpu::{Device, GpuEngine};
 use phalanx_kernels::keccak;
 use std::sync::Barrier;
@@ -21,17 +20,17 @@ pub struct HostToHost {
 impl HostToHost {
     pub fn new(device: &Device, bytes: usize) -> Self {
         let engine = GpuEngine::new(device.clone(), keccak::Level::detect());
-        let rounds = (bytes / (engine.info().lanes * engine.info().preferred_job)).max(2);
+        let rounds = (bytes / (engine.info().workers * engine.info().preferred_job)).max(2);
         Self { engine, rounds }
     }
 
     pub fn bytes(&self) -> usize {
-        self.rounds * self.engine.info().lanes * self.engine.info().preferred_job
+        self.rounds * self.engine.info().workers * self.engine.info().preferred_job
     }
 
     pub fn case(&self) -> String {
         let info = self.engine.info();
-        format!("{} lanes, {} jobs each of {} bytes", info.lanes, self.rounds, info.preferred_job)
+        format!("{} workers, {} jobs each of {} bytes", info.workers, self.rounds, info.preferred_job)
     }
 
     /// All lanes at once: each runs its own job again and again, these operations in turn.
@@ -68,7 +67,7 @@ impl HostToHost {
         lane: impl Fn() -> Result<T, Fault> + Sync,
         round: impl Fn(&mut T) -> Result<(), Fault> + Sync,
     ) -> Result<Duration, Fault> {
-        let lanes = self.engine.info().lanes;
+        let lanes = self.engine.info().workers;
         let start = Barrier::new(lanes + 1);
         thread::scope(|scope| {
             let work = || {

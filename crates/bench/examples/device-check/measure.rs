@@ -6,8 +6,7 @@ use phalanx_bench::Setup;
 use phalanx_bench::head::Head;
 use phalanx_bench::row::Row;
 use phalanx_bench::run::Line;
-use phalanx_core::chunk::Levels;
-use phalanx_core::engine::{Fault, Op};
+use phalanx_core::engine::{Fault, Levels, Op};
 use phalanx_gpu::{
     AesLaunch, Device, DeviceInfo, Direction, KeyDigest, Kind, Reason, Result, Slice, Span, Stream, TagInput, Variant,
 };

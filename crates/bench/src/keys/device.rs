@@ -13,7 +13,7 @@ use crate::scratch::Random;
 use crate::sefps::layout::{BlockCipher, Kernels};
 use crate::{Error, Result};
 use md5::{Digest, Md5};
-use phalanx_core::key::SecretKey;
+use phalanx_core::SecretKey;
 use phalanx_gpu::{
     AesLaunch, Buffer, Device, Direction, KeyDigest, Label, Pinned, RawKeys, RoundKeys, Stream, Variant,
 };

@@ -3,9 +3,8 @@
 use super::key;
 use crate::scratch::Random;
 use crate::{Error, Result};
-use phalanx_core::Suite;
 use phalanx_core::engine::{Bind, Engine, Job, Op, Tag, Unit};
-use phalanx_core::key::SecretKey;
+use phalanx_core::{SecretKey, Suite};
 use std::sync::Arc;
 use std::thread;
 
@@ -20,7 +19,7 @@ pub struct Sealing {
 impl Sealing {
     pub fn new(engine: Arc<dyn Engine>, bytes: usize) -> Result<Self> {
         let chunks = bytes.div_ceil(CHUNK);
-        let each = chunks.div_ceil(engine.info().lanes).max(1);
+        let each = chunks.div_ceil(engine.info().workers).max(1);
         let keys = key(0);
         let keys = SecretKey::from_slice(&keys).expect("32 bytes").file_keys(Suite::Aes256CtrSha3).content;
         let keys: Arc<[_]> = [keys].into();

@@ -2,12 +2,11 @@
 
 use super::programs::format;
 use super::{CPU, Case, EXPERIMENT, SERIAL};
-use crate::measure;
 use crate::row::Row;
 use crate::run::{Rows, Setup};
-use crate::{Error, Result};
-use phalanx_core::engine::SLICE;
-use phalanx_core::{Suite, chunk::Levels};
+use crate::{Error, Result, measure};
+use phalanx_core::Suite;
+use phalanx_core::engine::{Levels, SLICE};
 use phalanx_kernels::{aes, keccak};
 use std::fs;
 use std::path::Path;

@@ -9,14 +9,10 @@ use crate::run::Setup;
 use crate::scratch::Random;
 use crate::ttable::TTable;
 use crate::{Error, Result};
-use phalanx_core::Suite;
-use phalanx_core::access::{KeySource, Opener, Recipient, new_header};
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::Dispatcher;
-use phalanx_core::engine::{Engine, Fault};
-use phalanx_core::file::{self, Sink, Source};
-use phalanx_core::header::FILE_CHUNK_LOG2;
-use phalanx_core::key::{KeyId, Password, SecretKey};
+use phalanx_core::engine::{CpuEngine, Engine, Fault};
+use phalanx_core::{
+    KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Roster, SecretKey, Sink, Source, Suite,
+};
 use phalanx_gpu::{AesLaunch, Variant as Cipher};
 use std::fs::{self, File};
 use std::io::Read;
@@ -38,7 +34,7 @@ pub enum Program {
     /// SEFPS with its AES on a device, alone or beside the CPU.
     Device(Box<Ecb>),
     /// Phalanx's format.
-    Format { suite: Suite, dispatcher: Dispatcher, key: SecretKey, fault: Arc<OnceLock<Fault>> },
+    Format { suite: Suite, dispatcher: Roster, key: SecretKey, fault: Arc<OnceLock<Fault>> },
 }
 
 /// What is measured on a file of so many bytes.
@@ -82,7 +78,7 @@ pub fn variants(setup: &Setup, bytes: u64) -> Vec<Variant> {
             let program = engines.map(|engines| {
                 let fault = Arc::new(OnceLock::new());
                 let told = fault.clone();
-                let dispatcher = Dispatcher::new(&engines).on_fault(move |fault| drop(told.set(fault.clone())));
+                let dispatcher = Roster::new(&engines).on_fault(move |fault| drop(told.set(fault.clone())));
                 Program::Format { suite, dispatcher, key: SecretKey::from_slice(&key).expect("32 bytes"), fault }
             });
             variants.push(Variant { scheme: format(suite), engine: name, threads, program });
@@ -191,7 +187,7 @@ fn in_layout(
 }
 
 fn format_run(
-    dispatcher: &Dispatcher,
+    dispatcher: &Roster,
     suite: Suite,
     key: &SecretKey,
     is_protected: bool,
@@ -200,14 +196,13 @@ fn format_run(
 ) -> Result<()> {
     let input = File::open(from).map_err(Error::at(from))?;
     let output = File::create(to).map_err(Error::at(to))?;
-    let mut source = Source::new(&input)?;
+    let source = Source::new(&input)?;
     if is_protected {
-        let (header, keys) = new_header(suite, FILE_CHUNK_LOG2, &[Recipient::key(key)])?;
-        file::seal(dispatcher, &header, &keys, source, Sink::File(&output), &())?;
+        let new = NewFile::new(suite, &[Recipient::key(key)])?;
+        new.seal(dispatcher, source, Sink::File(&output), &())?;
     } else {
-        let header = source.header()?;
         let opener = Opener::new(OneKey(key), Default::default());
-        file::open(dispatcher, &header, &opener.open(&header)?, source, Sink::File(&output), &())?;
+        ProtectedFile::open(source, &opener)?.unprotect(dispatcher, Sink::File(&output), &())?;
     }
     Ok(())
 }

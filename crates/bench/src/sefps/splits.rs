@@ -8,11 +8,10 @@ use crate::measure::try_rounds;
 use crate::row::Row;
 use crate::run::{Rows, Setup};
 use crate::{Error, Result};
-use phalanx_core::Suite;
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::{Dispatcher, Extent, Share, Work};
-use phalanx_core::engine::{Bind, Buffer, Engine, Fault, Job, Op, Tag, Unit, Verdicts};
-use phalanx_core::key::{ContentKeys, SecretKey};
+use phalanx_core::engine::{
+    self, Bind, Buffer, ContentKeys, CpuEngine, Engine, Extent, Fault, Job, Op, Share, Tag, Unit, Verdicts, Work,
+};
+use phalanx_core::{Roster, SecretKey, Suite};
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -27,9 +26,9 @@ const CHUNK: usize = 1 << 20;
 /// How the work is divided.
 enum Split {
     /// All lanes take from one queue.
-    Queue(Dispatcher),
+    Queue(Roster),
     /// The device has this part of the chunks, and the CPU the others.
-    Fixed { part: f64, device: Dispatcher, cpu: Dispatcher },
+    Fixed { part: f64, device: Roster, cpu: Roster },
 }
 
 /// Seals a file's chunks in memory in each way. The CPU's bytes are what the others' must be.
@@ -96,19 +95,19 @@ fn split(
 ) -> Result<Split, String> {
     let cpu = |threads| -> Arc<dyn Engine> { Arc::new(CpuEngine::parallel(threads, setup.levels)) };
     if engine == CPU {
-        return Ok(Split::Queue(Dispatcher::new(&[cpu(setup.threads)])));
+        return Ok(Split::Queue(Roster::new(&[cpu(setup.threads)])));
     }
     let device = device::engine(setup, bytes)?;
     if engine == GPU {
-        return Ok(Split::Queue(Dispatcher::new(&[device])));
+        return Ok(Split::Queue(Roster::new(&[device])));
     }
     if is_fixed {
         let ratio = eq_1(setup)?;
         let (part, cpu) = (ratio / (ratio + 1.0), cpu(setup.threads - 1));
-        return Ok(Split::Fixed { part, device: Dispatcher::new(&[device]), cpu: Dispatcher::new(&[cpu]) });
+        return Ok(Split::Fixed { part, device: Roster::new(&[device]), cpu: Roster::new(&[cpu]) });
     }
     let failed = failed.clone();
-    let both = Dispatcher::new(&[cpu(setup.threads), device]);
+    let both = Roster::new(&[cpu(setup.threads), device]);
     Ok(Split::Queue(both.on_fault(move |fault| *lock(&failed) = Some(fault.clone()))))
 }
 
@@ -123,12 +122,12 @@ impl Split {
             InMemory { plain, chunks: &chunks, keys: keys.clone(), count, left: Mutex::new(range) }
         };
         match self {
-            Split::Queue(dispatcher) => dispatcher.run(&work(0..chunks.len()))?,
+            Split::Queue(dispatcher) => engine::run(dispatcher, &work(0..chunks.len()))?,
             Split::Fixed { part, device, cpu } => {
                 let first = ((chunks.len() as f64 * part).round() as usize).min(chunks.len());
-                let run = |dispatcher: &Dispatcher, range: Range<usize>| match range.is_empty() {
+                let run = |dispatcher: &Roster, range: Range<usize>| match range.is_empty() {
                     true => Ok(()),
-                    false => dispatcher.run(&work(range)),
+                    false => engine::run(dispatcher, &work(range)),
                 };
                 thread::scope(|scope| {
                     let others = scope.spawn(|| run(cpu, first..chunks.len()));
@@ -210,7 +209,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_core::chunk::Levels;
+    use phalanx_core::engine::Levels;
     use phalanx_gpu::GpuEngine;
 
     /// By the CPU alone and by every split with a device, the same bytes and tags.
@@ -220,15 +219,14 @@ mod tests {
         let cpu = || -> Arc<dyn Engine> { Arc::new(CpuEngine::parallel(2, levels)) };
         let plain: Vec<u8> = (0..=250).cycle().take(5 * CHUNK + 4097).collect();
         let mut wanted = vec![0; plain.len()];
-        let tags = Split::Queue(Dispatcher::new(&[cpu()])).seal(&plain, &mut wanted).unwrap();
+        let tags = Split::Queue(Roster::new(&[cpu()])).seal(&plain, &mut wanted).unwrap();
         assert!(wanted != plain && tags.len() == 6 && tags[0] != tags[1]);
-        let fixed =
-            |part, device| Split::Fixed { part, device: Dispatcher::new(&[device]), cpu: Dispatcher::new(&[cpu()]) };
+        let fixed = |part, device| Split::Fixed { part, device: Roster::new(&[device]), cpu: Roster::new(&[cpu()]) };
         let mut splits = vec![fixed(0.0, cpu()), fixed(0.5, cpu()), fixed(1.0, cpu())];
         if let Some(device) = crate::device::tests::device() {
             let engine: Arc<dyn Engine> = Arc::new(GpuEngine::new(device, levels.keccak));
-            splits.push(Split::Queue(Dispatcher::new(std::slice::from_ref(&engine))));
-            splits.push(Split::Queue(Dispatcher::new(&[cpu(), engine.clone()])));
+            splits.push(Split::Queue(Roster::new(std::slice::from_ref(&engine))));
+            splits.push(Split::Queue(Roster::new(&[cpu(), engine.clone()])));
             splits.push(fixed(0.7, engine));
         }
         for (i, split) in splits.iter().enumerate() {

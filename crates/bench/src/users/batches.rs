@@ -8,10 +8,8 @@ use crate::measure::{Times, try_rounds};
 use crate::row::Row;
 use crate::run::{Rows, Setup};
 use crate::{Error, Result};
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::Dispatcher;
-use phalanx_core::engine::{Engine, Fault};
-use phalanx_core::{Suite, batch};
+use phalanx_core::engine::{CpuEngine, Engine, Fault, Op};
+use phalanx_core::{Roster, Suite, batch};
 use std::sync::{Arc, OnceLock};
 
 /// What batches are measured on.
@@ -59,26 +57,27 @@ pub fn one_count(
 fn times(place: &Place<'_>, engines: &[Arc<dyn Engine>], data: &mut Data) -> Result<Times> {
     let fault = Arc::new(OnceLock::<Fault>::new());
     let told = fault.clone();
-    let crew = Dispatcher::new(engines).on_fault(move |fault| drop(told.set(fault.clone())));
+    let crew = Roster::new(engines).on_fault(move |fault| drop(told.set(fault.clone())));
     check(&crew, place.suite, data, place.setup)?;
-    let times = try_rounds(place.rounds, || batch::seal(&crew, place.suite, &mut data.messages()))?;
+    let times = try_rounds(place.rounds, || batch::seal(&crew, place.suite, &mut data.messages(Op::Seal)))?;
     // Where the CPU took over from the device, it is not both that were measured.
     fault.get().map_or(Ok(times), |fault| Err(Error::Core(fault.clone().into())))
 }
 
 /// Seals the data as they were at first. The CPU must open them to the same.
-fn check(crew: &Dispatcher, suite: Suite, data: &mut Data, setup: &Setup) -> Result<()> {
+fn check(crew: &Roster, suite: Suite, data: &mut Data, setup: &Setup) -> Result<()> {
     data.paint();
-    batch::seal(crew, suite, &mut data.messages())?;
+    batch::seal(crew, suite, &mut data.messages(Op::Seal))?;
     opens(&dispatcher(setup.threads, setup.levels), suite, data)
 }
 
-fn opens(cpu: &Dispatcher, suite: Suite, data: &mut Data) -> Result<()> {
-    let verdicts = batch::open(cpu, suite, &mut data.messages())?;
-    match verdicts.failed().first() {
-        Some(user) => Err(Error::Program(format!("{}: the CPU cannot open what user {user} has", suite.name()))),
-        None if !data.is_painted() => Err(Error::Program(format!("{}: the CPU opens other bytes", suite.name()))),
-        None => Ok(()),
+fn opens(cpu: &Roster, suite: Suite, data: &mut Data) -> Result<()> {
+    match batch::open(cpu, suite, &mut data.messages(Op::Open)) {
+        Err(phalanx_core::Error::NotAuthentic { failed }) => {
+            Err(Error::Program(format!("{}: the CPU cannot open what user {} has", suite.name(), failed[0])))
+        }
+        Ok(()) if !data.is_painted() => Err(Error::Program(format!("{}: the CPU opens other bytes", suite.name()))),
+        done => Ok(done?),
     }
 }
 
@@ -86,8 +85,7 @@ fn opens(cpu: &Dispatcher, suite: Suite, data: &mut Data) -> Result<()> {
 mod tests {
     use super::*;
     use crate::device::Found;
-    use phalanx_core::chunk::Levels;
-    use phalanx_core::engine::{Buffer, EngineInfo, Job, Verdicts};
+    use phalanx_core::engine::{Buffer, EngineInfo, Job, Levels, Verdicts};
     use phalanx_gpu::Kind;
 
     const SUITE: Suite = Suite::Aes256CtrSha3;
@@ -102,7 +100,7 @@ mod tests {
             if alter_before {
                 alter(&mut data);
             }
-            batch::seal(&cpu, SUITE, &mut data.messages()).unwrap();
+            batch::seal(&cpu, SUITE, &mut data.messages(Op::Seal)).unwrap();
             if alter_after {
                 alter(&mut data);
             }

@@ -7,12 +7,9 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::digest;
 use phalanx_core::bare::{Cpu, Scheme, Task};
-use phalanx_core::chunk::Levels;
-use phalanx_core::cpu::CpuEngine;
-use phalanx_core::dispatcher::Dispatcher;
-use phalanx_core::key::SecretKey;
-use phalanx_core::message::Message;
-use phalanx_core::{Suite, batch};
+use phalanx_core::batch::{BehindRoom, Message};
+use phalanx_core::engine::{CpuEngine, Levels, Op};
+use phalanx_core::{Roster, SecretKey, Suite, batch};
 use std::hint::black_box;
 use std::slice;
 use std::sync::{Arc, Mutex};
@@ -97,8 +94,13 @@ impl Data {
     }
 
     /// For the library's batch call.
-    pub fn messages(&mut self) -> Vec<Message<'_>> {
-        self.parts().into_iter().map(|(key, data)| Message { key, ad: b"", data }).collect()
+    pub fn messages(&mut self, op: Op) -> Vec<Message<'_>> {
+        let suite = Suite::ALL.iter().copied().find(|suite| suite.overhead() == self.room).unwrap_or_default();
+        let message = |(key, data)| match op {
+            Op::Seal => Message::to_seal(key, b"", BehindRoom::new(suite, data).expect("each part begins with room")),
+            Op::Open => Message::to_open(key, b"", data),
+        };
+        self.parts().into_iter().map(message).collect()
     }
 }
 
@@ -140,14 +142,14 @@ impl<'a> Contestant<'a> {
     /// All messages sealed in one call.
     pub fn batch(suite: Suite, threads: usize, levels: Levels) -> Self {
         let cpu = dispatcher(threads, levels);
-        Self::new(BATCH, threads, move |data| Ok(batch::seal(&cpu, suite, &mut data.messages())?))
+        Self::new(BATCH, threads, move |data| Ok(batch::seal(&cpu, suite, &mut data.messages(Op::Seal))?))
     }
 
     /// The same call for one message at a time, by one thread.
     pub fn one_by_one(suite: Suite, levels: Levels) -> Self {
         let cpu = dispatcher(1, levels);
         Self::new(ONE_BY_ONE, 1, move |data| {
-            let mut messages = data.messages();
+            let mut messages = data.messages(Op::Seal);
             messages.iter_mut().try_for_each(|message| Ok(batch::seal(&cpu, suite, slice::from_mut(message))?))
         })
     }
@@ -229,8 +231,8 @@ pub fn take_turns(data: &mut Data, contestants: &mut [Contestant<'_>], rounds: u
 }
 
 /// The lanes of a `cpu` engine.
-pub fn dispatcher(threads: usize, levels: Levels) -> Dispatcher {
-    Dispatcher::new(&[Arc::new(CpuEngine::parallel(threads, levels))])
+pub fn dispatcher(threads: usize, levels: Levels) -> Roster {
+    Roster::new(&[Arc::new(CpuEngine::parallel(threads, levels))])
 }
 
 fn aws_ctr(key: &SecretKey, data: &mut [u8]) -> Result<()> {
@@ -292,7 +294,7 @@ mod tests {
                 let before = data.bytes.clone();
                 contestant.run(&mut data).unwrap();
                 assert!(data.bytes != before);
-                assert!(batch::open(&cpu, suite, &mut data.messages()).unwrap().all_passed());
+                assert!(batch::open(&cpu, suite, &mut data.messages(Op::Open)).is_ok());
                 assert!(data.is_painted());
                 *data.bytes.last_mut().unwrap() ^= 1;
                 assert!(!data.is_painted());

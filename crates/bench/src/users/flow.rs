@@ -9,10 +9,8 @@ use super::{EXPERIMENT, SEED};
 use crate::row::{Bar, Over, Row, median};
 use crate::run::{Rows, Setup, Step};
 use crate::{Error, Result, scratch};
-use phalanx_core::Suite;
-use phalanx_core::coalescer::{Coalescer, Failure, Limits, Ticket};
-use phalanx_core::engine::Op;
-use phalanx_core::key::SecretKey;
+use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits, Ticket};
+use phalanx_core::{SecretKey, Suite};
 use std::pin::Pin;
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
@@ -159,7 +157,7 @@ struct Run {
 /// Messages that arrive in such intervals.
 fn run(setup: &Setup, source: &Source, count: usize, intervals: impl Iterator<Item = Duration>) -> Result<Run> {
     let cpu = dispatcher(setup.threads, setup.levels);
-    let coalescer = Coalescer::new(cpu, Op::Seal, SUITE, Limits::default())
+    let coalescer = Coalescer::to_seal(cpu, SUITE, Limits::default())
         .map_err(|e| Error::Resources(format!("the system gives no thread: {e}")))?;
     let done: Arc<Vec<OnceLock<Instant>>> = Arc::new((0..count).map(|_| OnceLock::new()).collect());
     let started = Instant::now();
@@ -223,7 +221,7 @@ fn percentile(ascending: &[f64], percent: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_core::chunk::Levels;
+    use phalanx_core::engine::Levels;
 
     #[test]
     fn percentiles() {

@@ -1,9 +1,8 @@
 //! The model by itself, on curves made up; [`measure`] on engines made up.
 
 use super::*;
-use crate::cpu::CpuEngine;
-use crate::cpu::Levels;
 use crate::cpu::chunk::{self};
+use crate::cpu::{CpuEngine, Levels};
 use crate::error::Fault;
 use crate::roster::Roster;
 use crate::seam::{Buffer, Engine, EngineInfo, Job, Verdicts};

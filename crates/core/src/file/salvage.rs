@@ -1,7 +1,6 @@
 //! Saving what is intact of a damaged file, chunk by chunk.
 
-use crate::cpu::CpuEngine;
-use crate::cpu::Levels;
+use crate::cpu::{CpuEngine, Levels};
 use crate::file::disk::write_sparse;
 use crate::file::source::Progress;
 use crate::format::header::Header;

@@ -3,10 +3,8 @@
 
 use super::common::{SIZES, painted};
 use super::engines;
-use phalanx_core::SecretKey;
-use phalanx_core::Suite;
-use phalanx_core::engine::ContentKeys;
-use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
+use phalanx_core::engine::{Bind, ContentKeys, Engine, Job, Op, Unit};
+use phalanx_core::{SecretKey, Suite};
 use phalanx_reference as reference;
 use std::ops::Range;
 

@@ -1,11 +1,8 @@
 //! What the core's tests share.
 #![allow(dead_code)]
 
-use phalanx_core::KeySource;
-use phalanx_core::engine::CpuEngine;
-use phalanx_core::engine::Engine;
-use phalanx_core::engine::Levels;
-use phalanx_core::{KeyId, Password, SecretKey};
+use phalanx_core::engine::{CpuEngine, Engine, Levels};
+use phalanx_core::{KeyId, KeySource, Password, SecretKey};
 use phalanx_kernels::{aes, keccak};
 use std::sync::Arc;
 

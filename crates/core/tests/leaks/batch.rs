@@ -2,9 +2,8 @@
 
 use crate::common::engines;
 use crate::set::{After, ByJobs, Set, cpu, fault, panics, wipe};
-use phalanx_core::Roster;
 use phalanx_core::engine::Op;
-use phalanx_core::{Error, Result, Suite, batch};
+use phalanx_core::{Error, Result, Roster, Suite, batch};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The batch call, in place.

@@ -1,10 +1,9 @@
 //! The coalescer: with results taken, given up before and after the work, engines that fail, and shut down with work queued.
 
 use crate::set::{AD, After, ByJobs, Set, cpu, fault, panics, wipe};
-use phalanx_core::Roster;
-use phalanx_core::Suite;
 use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits, Ticket};
 use phalanx_core::engine::Op;
+use phalanx_core::{Roster, Suite};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};

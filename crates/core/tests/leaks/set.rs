@@ -2,13 +2,9 @@
 
 use crate::memory::{Hunt, key, secret, tidily, write};
 use crate::schedule::expand;
-use phalanx_core::Roster;
-use phalanx_core::SecretKey;
 use phalanx_core::batch::{BehindRoom, Message};
-use phalanx_core::engine::CpuEngine;
-use phalanx_core::engine::Levels;
-use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Op, Verdicts};
-use phalanx_core::{Suite, batch};
+use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Op, Verdicts};
+use phalanx_core::{Roster, SecretKey, Suite, batch};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

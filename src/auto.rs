@@ -7,12 +7,13 @@
 use crate::args::Verbosity;
 use crate::calibrate;
 use crate::failure::complain;
-use crate::gpu::Survey;
+use crate::hardening;
 use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
 use crate::lanes::{Crew, Ready};
 use phalanx_core::Suite;
 use phalanx_core::calibration::{Calibration, Kind};
 use phalanx_core::engine::Op;
+use phalanx_gpu::Survey;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -123,6 +124,7 @@ impl Knowledge {
         let known = self.kept.take();
         // Where nothing can be kept nothing is measured: the next run would have to do it again.
         let place = if known.is_none() { Some(Place::prepare(&now).ok()?) } else { None };
+        hardening::make_room_for_drivers();
         let survey = Survey::new(false);
         let Some((device, opening)) = survey.found else {
             let failed = survey.devices.iter().find_map(|(info, state)| Some((&info.name, state.failure()?)));

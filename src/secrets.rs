@@ -50,18 +50,6 @@ pub fn damaged(path: &Path, why: &str) -> Failure {
     Failure::new(Code::InputOutput, format!("{}: {why}", shown(path)))
 }
 
-/// An AES key of 16, 24 or 32 raw bytes, as the layouts of papers take it.
-pub fn read_aes_key_file(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
-    let at_path = |e| Failure::at(path, e);
-    let mut key = Zeroizing::new(vec![0; 33]);
-    let len = read_full(&mut open_private(path).map_err(at_path)?, &mut key).map_err(at_path)?;
-    key.truncate(len);
-    if !matches!(len, 16 | 24 | 32) {
-        return Err(damaged(path, "an AES key has exactly 16, 24 or 32 raw bytes"));
-    }
-    Ok(key)
-}
-
 /// Opens what holds a secret: a file, or a pipe such as a shell's `<(…)`, or standard input.
 pub fn open(path: &Path) -> Result<File> {
     if is_dash(path) { stdio::input() } else { File::open(path) }.map_err(Error::Read)

@@ -1,6 +1,6 @@
 //! `phalanx unprotect`
 
-use crate::args::{Format, UnprotectPlan, Verbosity};
+use crate::args::{UnprotectPlan, Verbosity};
 use crate::ends::{Input, Target};
 use crate::failure::Outcome;
 use crate::lanes::{Crew, Lanes};
@@ -15,9 +15,6 @@ use phalanx_core::file;
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
-    if plan.format == Format::Sefps {
-        return crate::sefps::unprotect(plan, verbosity);
-    }
     let action = Unprotect { opener: secrets::opener(&plan.keys)? };
     if plan.salvage {
         return crate::salvage::run(&plan, &action.opener, verbosity);

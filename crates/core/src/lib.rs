@@ -8,7 +8,6 @@
 #![deny(missing_docs)]
 
 pub mod access;
-pub mod bare;
 pub mod batch;
 pub mod calibration;
 pub mod chunk;
@@ -27,6 +26,7 @@ pub mod key;
 pub mod key_text;
 pub mod keyring;
 pub mod layout;
+pub mod levels;
 pub mod message;
 pub mod metadata;
 pub mod output;

@@ -9,7 +9,7 @@ mod usage;
 pub use examples::{Example, of as examples};
 pub use usage::{command, help, parse};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::paths::{self, Destination, End, Outputs};
 use crate::progress::is_terminal;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -69,9 +69,6 @@ pub enum Command {
     Key(Key),
     /// Show engines and devices, their speeds and what auto chooses
     Engines(Engines),
-    /// Run the papers' experiments, or compare with other programs
-    #[command(subcommand)]
-    Bench(Bench),
     /// Print a completion script for a shell
     Completions {
         /// bash, zsh, fish, elvish or powershell
@@ -105,10 +102,6 @@ pub struct Protect {
     /// The first three are used in counter mode and authenticated by SHA-3.
     #[arg(long, value_enum, value_name = "CIPHER", hide_possible_values = true)]
     cipher: Option<Cipher>,
-    /// phalanx (default), or sefps for study only
-    #[arg(long, value_enum, default_value_t = Format::Phalanx, value_name = "FORMAT")]
-    #[arg(hide_possible_values = true, hide_default_value = true)]
-    format: Format,
     #[command(flatten)]
     destination: DestinationArgs,
     #[command(flatten)]
@@ -133,10 +126,6 @@ pub struct Unprotect {
     /// authenticated what this option restores: whoever can write to the protected file decides on it.
     #[arg(long)]
     preserve: bool,
-    /// phalanx (default), or sefps for study only
-    #[arg(long, value_enum, default_value_t = Format::Phalanx, value_name = "FORMAT")]
-    #[arg(hide_possible_values = true, hide_default_value = true)]
-    format: Format,
     #[command(flatten)]
     destination: DestinationArgs,
     #[command(flatten)]
@@ -242,16 +231,6 @@ pub enum EngineName {
     Gpu,
     /// CPU and GPU together; if there is no GPU, or it fails, the CPU alone, with a warning
     Hybrid,
-}
-
-/// The format of protected files.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Phalanx's own
-    Phalanx,
-    /// The layout that the SEFPS paper prints. It does not protect: use it for study only. --key-file is the AES key
-    /// itself, of 16, 24 or 32 bytes
-    Sefps,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -361,57 +340,12 @@ pub struct Engines {
     pub calibrate: bool,
 }
 
-#[derive(Subcommand)]
-pub enum Bench {
-    /// P1: files in SEFPS's layout and in Phalanx's format
-    Sefps(BenchRun),
-    /// P2: the data of many users, each under its own key
-    Users(BenchRun),
-    /// P3: files encrypted by 1 to 16 threads
-    Hpc(BenchRun),
-    /// P5: keys that are found by their digests
-    Keys(BenchRun),
-    /// Whole commands, compared with cp, age, openssl and others
-    Peers(BenchRun),
-    /// Run all of these experiments
-    All(BenchRun),
-    /// Write a run's report again, with rows of other machines
-    Report {
-        /// The run's folder
-        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
-        folder: PathBuf,
-        /// Add rows of another machine (may be repeated)
-        ///
-        /// FILE is the rows.jsonl of a run there, or of crates/gpu/scripts/device-check. The rows get a part of their own in
-        /// the report, now and whenever it is written again.
-        #[arg(long, value_name = "FILE")]
-        merge: Vec<PathBuf>,
-    },
-}
-
-#[derive(Args)]
-#[group(skip)]
-pub struct BenchRun {
-    /// Run fewer cases; about a minute each
-    #[arg(long)]
-    pub quick: bool,
-    /// The run's folder
-    ///
-    /// It is made if it does not exist. While the experiments run it also holds the files that they use.
-    #[arg(long, value_name = "DIR", default_value = "phalanx-bench", value_hint = ValueHint::DirPath)]
-    pub out: PathBuf,
-    /// Continue the folder's run; keep what it has
-    #[arg(long)]
-    pub resume: bool,
-}
-
 /// What `protect` is to do.
 pub struct ProtectPlan {
     pub paths: Vec<PathBuf>,
     pub destination: Destination,
     pub keys: ProtectKeys,
     pub suite: Suite,
-    pub format: Format,
     pub engine: EngineArgs,
 }
 
@@ -419,15 +353,8 @@ impl Protect {
     pub fn validate(self) -> Outcome<ProtectPlan> {
         let destination = self.destination.validate(&self.paths, Carry::All)?;
         self.keys.keys.validate(&self.paths)?;
-        if self.format == Format::Sefps {
-            self.keys.keys.validate_for_sefps()?;
-            if self.keys.password || self.cipher.is_some() {
-                return Err(Failure::usage("--format sefps takes neither --password nor --cipher: its key file tells"));
-            }
-        }
-        let (keys, suite, format, engine) =
-            (self.keys, self.cipher.unwrap_or(Cipher::Aes256).into(), self.format, self.engine);
-        Ok(ProtectPlan { paths: self.paths, destination, keys, suite, format, engine })
+        let (keys, suite, engine) = (self.keys, self.cipher.unwrap_or(Cipher::Aes256).into(), self.engine);
+        Ok(ProtectPlan { paths: self.paths, destination, keys, suite, engine })
     }
 }
 
@@ -437,7 +364,6 @@ pub struct UnprotectPlan {
     pub destination: Destination,
     pub keys: KeyArgs,
     pub engine: EngineArgs,
-    pub format: Format,
     pub salvage: bool,
 }
 
@@ -447,14 +373,8 @@ impl Unprotect {
         let carry = if self.preserve { Carry::All } else { Carry::New { umask: paths::umask() } };
         let destination = self.destination.validate(&self.paths, carry)?;
         self.keys.validate(&self.paths)?;
-        if self.format == Format::Sefps {
-            self.keys.validate_for_sefps()?;
-            if self.salvage {
-                return Err(Failure::usage("--salvage goes with Phalanx's own format only"));
-            }
-        }
-        let (keys, engine, format, salvage) = (self.keys, self.engine, self.format, self.salvage);
-        Ok(UnprotectPlan { paths: self.paths, destination, keys, engine, format, salvage })
+        let (keys, engine, salvage) = (self.keys, self.engine, self.salvage);
+        Ok(UnprotectPlan { paths: self.paths, destination, keys, engine, salvage })
     }
 }
 
@@ -468,15 +388,6 @@ impl Verify {
 impl KeyArgs {
     fn validate(&self, paths: &[PathBuf]) -> Outcome {
         paths::one_stdin(paths.iter().chain(&self.key_files).chain(&self.password_file))
-    }
-
-    /// That layout has no place for a salt, nor for more than one key.
-    fn validate_for_sefps(&self) -> Outcome {
-        if self.key_files.len() != 1 || !self.keys.is_empty() || self.password_file.is_some() {
-            let line = "--format sefps needs exactly one --key-file, and takes no password and no named key";
-            return Err(Failure::usage(line));
-        }
-        Ok(())
     }
 }
 

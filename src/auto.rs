@@ -7,12 +7,13 @@
 use crate::args::Verbosity;
 use crate::calibrate;
 use crate::failure::complain;
-use crate::gpu::Survey;
+use crate::hardening;
 use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
 use crate::lanes::{Crew, Ready};
 use phalanx_core::Suite;
 use phalanx_core::calibration::{Calibration, Kind};
 use phalanx_core::engine::Op;
+use phalanx_gpu::Survey;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -123,6 +124,7 @@ impl Knowledge {
         let known = self.kept.take();
         // Where nothing can be kept nothing is measured: the next run would have to do it again.
         let place = if known.is_none() { Some(Place::prepare(&now).ok()?) } else { None };
+        hardening::make_room_for_drivers();
         let survey = Survey::new(false);
         let Some((device, opening)) = survey.found else {
             let failed = survey.devices.iter().find_map(|(info, state)| Some((&info.name, state.failure()?)));
@@ -167,9 +169,9 @@ impl Knowledge {
 mod tests {
     use super::*;
     use phalanx_core::calibration::{Curve, Point};
-    use phalanx_core::chunk::{self};
+    use phalanx_core::engine::CpuEngine;
     use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Levels, Verdicts};
-    use phalanx_core::{Recipient, SecretKey, Sink, Source};
+    use phalanx_core::{KdfLimit, NewFile, Opener, ProtectedFile, Recipient, SecretKey, Sink, Source};
     use std::io::{self, Write};
     use std::sync::atomic::AtomicUsize;
 
@@ -197,7 +199,7 @@ mod tests {
         }
 
         fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
-            self.call().map(|()| Verdicts::from_failed(chunk::run(Levels::detect(), job)))
+            self.call().and_then(|()| CpuEngine::serial(Levels::detect()).run(job))
         }
     }
 
@@ -233,12 +235,13 @@ mod tests {
     #[test]
     fn a_device_that_fails_is_left_alone() {
         let plain: Vec<u8> = (0..=250).cycle().take((9 << 20) + 5).collect();
-        let recipient = Recipient::key(&SecretKey::random().unwrap());
-        let new = NewFile::new(Suite::default(), &[recipient]).unwrap();
+        let key = SecretKey::random().unwrap();
+        let opener = Opener::new(key.clone(), KdfLimit::default());
         for (good, kind) in (0..5).flat_map(|good| [(good, Kind::Gpu), (good, Kind::Hybrid)]) {
             let auto = auto(good, kind);
             let crew = |op| auto.crew(op, Suite::default(), Some(plain.len() as u64));
             assert!(crew(Op::Seal).description.starts_with(&format!("engine {kind} (")));
+            let new = NewFile::new(Suite::default(), &[Recipient::key(&key)]).unwrap();
             let sealed = Shared::default();
             let sink = Sink::Stream(Box::new(sealed.clone()));
             new.seal(&crew(Op::Seal).dispatcher, Source::stream(&plain[..]), sink, &()).unwrap();
@@ -246,8 +249,7 @@ mod tests {
                 assert!(crew(Op::Open).description.starts_with("engine cpu ("), "after {good} calls");
             }
             let (sealed, opened) = (std::mem::take(&mut *sealed.0.lock().unwrap()), Shared::default());
-            let mut source = Source::stream(&sealed[..]);
-            let header = source.header().unwrap();
+            let protected = ProtectedFile::open(Source::stream(&sealed[..]), &opener).unwrap();
             let sink = Sink::Stream(Box::new(opened.clone()));
             protected.unprotect(&crew(Op::Open).dispatcher, sink, &()).unwrap();
             assert!(*opened.0.lock().unwrap() == plain);

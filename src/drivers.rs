@@ -30,9 +30,7 @@ impl Default for Places<'_> {
 
 /// What changes the devices that there are, whatever drivers are installed.
 const VARIABLES: [&str; 5] =
-    ["CUDA_VISIBLE_DEVICES", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", CPU_VARIABLE];
-/// Admits an OpenCL device that is the CPU itself.
-pub const CPU_VARIABLE: &str = "PHALANX_OPENCL_CPU";
+    ["CUDA_VISIBLE_DEVICES", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", phalanx_gpu::CPU_VARIABLE];
 
 /// The traces of drivers, one line each: none where there can be no GPU. Another driver, or another version, has others.
 pub fn traces() -> Vec<String> {

@@ -3,8 +3,8 @@
 use crate::failure::{Failure, Outcome, shown};
 use crate::paths::{Destination, End, Place, umask};
 use crate::stdio;
+use phalanx_core::file;
 use phalanx_core::file::{InputFile, Made, Output, Removal, Stamp};
-use phalanx_core::output::{self};
 use phalanx_core::{Error, Sink, Source};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -123,7 +123,7 @@ impl Target {
         let at_output = |e| Failure::at(place.output.path(), e);
         let output = match self {
             Target::File(output, _) => output,
-            Target::Stream(file) => return output::check_close(&file).map_err(at_output),
+            Target::Stream(file) => return file::check_close(&file).map_err(at_output),
             Target::Nothing => return Ok(()),
         };
         match input {

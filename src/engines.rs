@@ -3,14 +3,14 @@
 use crate::args::{EngineArgs, EngineName, Engines};
 use crate::calibrate;
 use crate::failure::{Outcome, say};
-use crate::gpu::{State, Survey};
+use crate::hardening;
 use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
 use crate::lanes::{self, Ready};
 use crate::progress::{rate, size};
 use phalanx_core::Suite;
 use phalanx_core::calibration::{Calibration, Kind};
 use phalanx_core::engine::Op;
-use phalanx_gpu::DeviceInfo;
+use phalanx_gpu::{DeviceInfo, State, Survey};
 use serde::Serialize;
 
 /// The sizes that `auto` is explained with.
@@ -20,6 +20,7 @@ pub fn run(args: &Engines) -> Outcome {
     let threads = lanes::threads(&EngineArgs { engine: EngineName::Auto, threads: None });
     let mut ready = Ready::new(lanes::levels()?, threads);
     let now = Circumstances::new(ready.levels, threads);
+    hardening::make_room_for_drivers();
     let mut survey = Survey::new(true);
     let mut device = None;
     if let Some((found, opening)) = survey.found.take() {

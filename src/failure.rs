@@ -2,7 +2,8 @@
 
 use crate::hardening::status_mask;
 use crate::{last_resort, stdio};
-use phalanx_core::{Class, Error, output};
+use phalanx_core::file;
+use phalanx_core::{Class, Error};
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
 };
@@ -211,7 +212,7 @@ pub fn clean_up_on_signals() -> Outcome {
     let mut signals = Signals::new(ending_signals().filter(|signal| !is_ignored(*signal))).map_err(failed)?;
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
-            let _none_begins = (output::remove_unfinished(), phalanx_bench::scratch::remove_unfinished());
+            let _none_begins = file::remove_unfinished();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
             // Those that it does not know end the process all the same, with the code that a shell would show.
             signal_hook::low_level::exit(128 + signal);

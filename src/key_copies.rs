@@ -7,9 +7,11 @@ use crate::paths::is_dash;
 use crate::secrets::{self, damaged};
 use crate::stdio;
 use phalanx_core::engine::Op;
-use phalanx_core::file::{Existing, Made, Output, read_full};
-use phalanx_core::output::{self};
-use phalanx_core::{Error, Keyring, Password, Recipient, SecretKey, Sink, Source, Suite, key_text};
+use phalanx_core::file::{self, Existing, Made, Output, read_full};
+use phalanx_core::format::Header;
+use phalanx_core::{
+    Error, Keyring, NewFile, Password, ProtectedFile, Recipient, SecretKey, Sink, Source, Suite, key_text,
+};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
@@ -48,7 +50,7 @@ impl KeyCopy {
         match self {
             KeyCopy::Stdout(mut stdout) => {
                 stdout.write_all(bytes).map_err(Error::Write)?;
-                Ok(output::check_close(&stdout)?)
+                Ok(file::check_close(&stdout)?)
             }
             KeyCopy::File(output, path, force) => {
                 let at_path = |e| Failure::at(&path, e);
@@ -127,18 +129,14 @@ pub fn read_all(
 ) -> Outcome<Vec<(String, SecretKey)>> {
     let at_path = |e| Failure::at(path, e);
     let bytes = read_file(path, LONGEST_PROTECTED)?;
-    let mut source = Source::stream(&bytes[..]);
-    let header = match source.header() {
-        Err(Error::NotPhalanx) => {
-            warn_of_readers(path);
-            return parse(path, &bytes);
-        }
-        header => header.map_err(at_path)?,
-    };
+    if let Err(Error::NotPhalanx) = Header::read(&mut &bytes[..]) {
+        warn_of_readers(path);
+        return parse(path, &bytes);
+    }
     let opener = secrets::opener(&KeyArgs { password_file, keys: Vec::new(), key_files: Vec::new() })?;
-    let keys = opener.open(&header).map_err(at_path)?;
+    let protected = ProtectedFile::open(Source::stream(&bytes[..]), &opener).map_err(at_path)?;
     let lanes = one_thread(verbosity)?;
-    let dispatcher = &lanes.crew(Op::Open, header.suite(), None).dispatcher;
+    let dispatcher = &lanes.crew(Op::Open, protected.suite(), None).dispatcher;
     // The plaintext is shorter than its file.
     let mut list = Zeroizing::new(vec![0; bytes.len()]);
     let sink = Sink::Stream(Box::new(&mut list[..]));

@@ -3,12 +3,11 @@
 use crate::args::{EngineArgs, EngineName, Verbosity};
 use crate::auto::Auto;
 use crate::failure::{Code, Failure, Outcome, complain};
-use crate::gpu;
+use crate::hardening;
 use phalanx_core::calibration::Kind;
 use phalanx_core::engine::{CpuEngine, Engine, Fault, Levels, Op};
 use phalanx_core::{Roster, Suite};
 use phalanx_gpu::{Device, GpuEngine};
-use phalanx_kernels::{aes, keccak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -67,10 +66,10 @@ impl Lanes {
             EngineName::Cpu => (Kind::Cpu, ready.serial.clone(), threads),
             EngineName::Gpu => {
                 let failed = |why| Failure::new(Code::Other, format!("engine gpu: {why} (--engine cpu works)"));
-                let gpu = ready.open(gpu::find().map_err(failed)?, Duration::ZERO);
-                (Kind::Gpu, gpu.clone(), gpu.info().lanes)
+                let gpu = ready.open(find_gpu().map_err(failed)?, Duration::ZERO);
+                (Kind::Gpu, gpu.clone(), gpu.info().workers)
             }
-            EngineName::Hybrid => match gpu::find() {
+            EngineName::Hybrid => match find_gpu() {
                 Ok(device) => {
                     ready.open(device, Duration::ZERO);
                     (Kind::Hybrid, ready.serial.clone(), threads)
@@ -151,7 +150,7 @@ impl Ready {
 
     /// How many jobs they run at the same time.
     pub fn lanes(&self, kind: Kind) -> Option<usize> {
-        Some(self.members(kind)?.iter().map(|engine| engine.info().lanes).sum())
+        Some(self.members(kind)?.iter().map(|engine| engine.info().workers).sum())
     }
 
     /// They as a crew.
@@ -171,19 +170,17 @@ impl Ready {
     }
 }
 
+/// The first device that works; if none does, why, in one line.
+fn find_gpu() -> Result<Device, String> {
+    hardening::make_room_for_drivers();
+    phalanx_gpu::find()
+}
+
 /// The kernels to use: the fastest of this machine, unless the variable PHALANX_KERNELS names others, for tests and bug
-/// reports: `AES,KECCAK`, where either may be empty.
+/// reports.
 pub fn levels() -> Outcome<Levels> {
-    let fastest = Levels::detect();
-    let wanted = std::env::var("PHALANX_KERNELS").unwrap_or_default();
-    let (aes, keccak) = wanted.split_once(',').unwrap_or((&wanted, ""));
-    let refuse = |name| Failure::usage(format!("PHALANX_KERNELS: this machine has no kernel named {name}"));
-    let pick_aes = |name: &str| name.parse().ok().filter(|level: &aes::Level| level.is_available());
-    let pick_keccak = |name: &str| name.parse().ok().filter(|level: &keccak::Level| level.is_available());
-    Ok(Levels {
-        aes: if aes.is_empty() { fastest.aes } else { pick_aes(aes).ok_or_else(|| refuse(aes))? },
-        keccak: if keccak.is_empty() { fastest.keccak } else { pick_keccak(keccak).ok_or_else(|| refuse(keccak))? },
-    })
+    let names = std::env::var("PHALANX_KERNELS").unwrap_or_default();
+    names.parse().map_err(|e| Failure::usage(format!("PHALANX_KERNELS: {e}")))
 }
 
 /// The CPU threads to use.

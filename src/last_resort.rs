@@ -1,6 +1,6 @@
 //! What is left to do where the process ends without unwinding: no temporary file stays, and one line says why.
 
-use phalanx_core::output;
+use phalanx_core::file;
 use rustix::stdio;
 use signal_hook::consts::SIGABRT;
 use signal_hook::low_level;
@@ -52,7 +52,7 @@ fn checked(memory: *mut u8, size: usize) -> *mut u8 {
 
 /// Ends the process, which cannot go on.
 pub fn out_of_memory() -> ! {
-    output::remove_unfinished_at_once();
+    file::remove_unfinished_at_once();
     let _ = rustix::io::write(stdio::stderr(), b"phalanx: not enough memory\n");
     low_level::exit(1)
 }
@@ -68,7 +68,7 @@ pub fn panic_is_told() {
 /// Cleans up before the process aborts, which it does where a panic cannot unwind.
 pub fn clean_up_on_abort() -> io::Result<()> {
     let clean_up = || {
-        output::remove_unfinished_at_once();
+        file::remove_unfinished_at_once();
         if TOLD.load(Ordering::Relaxed) {
             low_level::exit(1);
         }

@@ -4,7 +4,6 @@
 mod args;
 mod argv;
 mod auto;
-mod bench;
 mod calibrate;
 mod completions;
 mod drivers;
@@ -12,7 +11,6 @@ mod ends;
 mod engines;
 mod failure;
 mod folder;
-mod gpu;
 mod hardening;
 mod inspect;
 mod kept;
@@ -28,7 +26,6 @@ mod protect;
 mod salvage;
 mod scan;
 mod secrets;
-mod sefps;
 mod stdio;
 mod tally;
 mod transfer;
@@ -62,7 +59,6 @@ fn run() -> Outcome {
         Command::Inspect(inspect) => inspect::run(&inspect),
         Command::Key(key) => key::run(key, args.verbosity),
         Command::Engines(engines) => engines::run(&engines),
-        Command::Bench(bench) => bench::run(bench, args.verbosity),
         Command::Completions { shell } => completions::print(shell),
         Command::Man { folder } => manual::man(&folder),
         Command::Help { command } => args::help(&command),

@@ -1,8 +1,10 @@
 //! Which file goes where: decided by the command line alone, never by what happens to exist.
 
 use crate::failure::{self, Code, Failure, Outcome, shown};
+use phalanx_core::Error;
+use phalanx_core::file::InputFile;
 use phalanx_core::file::{Carry, Existing, Made};
-use phalanx_core::{Error, header, input::InputFile};
+use phalanx_core::format::Header;
 use rustix::fs::Mode;
 use rustix::process;
 use std::collections::HashSet;
@@ -146,7 +148,7 @@ impl Destination {
 fn nameless(input: &End) -> Failure {
     if let End::Path(path) = input
         && let Ok(file) = InputFile::open(path)
-        && matches!(header::Header::read(&mut file.file()), Err(Error::NotPhalanx))
+        && matches!(Header::read(&mut file.file()), Err(Error::NotPhalanx))
     {
         return Failure::at(path, Error::NotPhalanx);
     }

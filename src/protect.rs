@@ -1,6 +1,6 @@
 //! `phalanx protect`
 
-use crate::args::{Format, ProtectPlan, Verbosity};
+use crate::args::{ProtectPlan, Verbosity};
 use crate::ends::{Input, Target};
 use crate::failure::Outcome;
 use crate::lanes::{Crew, Lanes};
@@ -10,14 +10,11 @@ use crate::secrets::Recipients;
 use crate::transfer::{Action, Transfer};
 use phalanx_core::engine::Op;
 use phalanx_core::format::Header;
-use phalanx_core::{Error, Result, Suite, access, file};
+use phalanx_core::{Error, NewFile, Result, Suite};
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     paths::refuse_terminal(&plan.destination, &plan.paths)?;
-    if plan.format == Format::Sefps {
-        return crate::sefps::protect(plan, verbosity);
-    }
     let keys = plan.keys.keys.clone();
     let action = Protect { recipients: Recipients::new(plan.keys), suite: plan.suite };
     Transfer::new(action, plan.destination, &keys, &plan.engine, verbosity)?.run(&plan.paths)

@@ -9,8 +9,7 @@ use crate::progress::{Meter, count};
 use crate::secrets::AtHand;
 use phalanx_core::engine::CpuEngine;
 use phalanx_core::file::Made;
-use phalanx_core::salvage::salvage;
-use phalanx_core::{Opener, Salvage, Sink};
+use phalanx_core::{Opener, ProtectedFile, Salvage, Sink};
 
 pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, verbosity: Verbosity) -> Outcome {
     let (places, named) = plan.destination.places(&plan.paths, unprotected_name)?;
@@ -38,13 +37,12 @@ fn one(
 ) -> Outcome<Salvage> {
     let input = Input::open(&place.input)?;
     let at_place = |e| blame(place, e);
-    let header = input.source().and_then(|mut source| source.header()).map_err(at_place)?;
     let target = Target::create(place, &input, &plan.destination, made)?;
-    let keys = opener.open(&header).map_err(at_place)?;
+    let protected = input.source().and_then(|source| ProtectedFile::open(source, opener)).map_err(at_place)?;
     let meter = Meter::file(shown(place.input.path()), input.len(), verbosity);
     let (Sink::File(sink) | Sink::Synced(sink)) = target.sink() else { unreachable!("the output is a file") };
     let engine = CpuEngine::serial(lanes::levels()?);
-    let found = salvage(&engine, &header, &keys, input.file(), sink, &meter);
+    let found = protected.salvage(&engine, sink, &meter);
     meter.finish();
     let found = found.map_err(at_place)?;
     // A damaged input is never removed: it may be all that is left to try on.

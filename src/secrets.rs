@@ -5,11 +5,8 @@ use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::paths::is_dash;
 use crate::stdio;
 use etcetera::BaseStrategy;
-use phalanx_core::file::read_full;
-use phalanx_core::keyring::{self};
-use phalanx_core::{
-    Error, KdfLimit, KeyId, KeySource, Keyring, Opener, Password, Recipient, Result, SecretKey, private,
-};
+use phalanx_core::file::{self, read_full};
+use phalanx_core::{Error, KdfLimit, KeyId, KeySource, Keyring, Opener, Password, Recipient, Result, SecretKey};
 use std::collections::BTreeSet;
 use std::env;
 use std::fmt::Display;
@@ -41,25 +38,13 @@ pub fn keyring() -> Outcome<Keyring> {
 
 /// A key of exactly 32 raw bytes.
 fn read_key_file(path: &Path) -> Outcome<SecretKey> {
-    let key = open_private(path).and_then(|mut file| keyring::read_key(&mut file)).map_err(|e| Failure::at(path, e))?;
+    let key = open_private(path).and_then(|mut file| SecretKey::read(&mut file)).map_err(|e| Failure::at(path, e))?;
     key.ok_or_else(|| damaged(path, "a key file has exactly 32 raw bytes"))
 }
 
 /// A file that does not hold what it should.
 pub fn damaged(path: &Path, why: &str) -> Failure {
     Failure::new(Code::InputOutput, format!("{}: {why}", shown(path)))
-}
-
-/// An AES key of 16, 24 or 32 raw bytes, as the layouts of papers take it.
-pub fn read_aes_key_file(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
-    let at_path = |e| Failure::at(path, e);
-    let mut key = Zeroizing::new(vec![0; 33]);
-    let len = read_full(&mut open_private(path).map_err(at_path)?, &mut key).map_err(at_path)?;
-    key.truncate(len);
-    if !matches!(len, 16 | 24 | 32) {
-        return Err(damaged(path, "an AES key has exactly 16, 24 or 32 raw bytes"));
-    }
-    Ok(key)
 }
 
 /// Opens what holds a secret: a file, or a pipe such as a shell's `<(…)`, or standard input.
@@ -72,7 +57,7 @@ fn open_private(path: &Path) -> Result<File> {
     let file = open(path)?;
     let meta = file.metadata().map_err(Error::Read)?;
     if meta.is_file() && !is_dash(path) {
-        private::check_file("it", &meta, path)?;
+        file::check_private("it", &meta, path)?;
     }
     Ok(file)
 }

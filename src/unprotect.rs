@@ -1,6 +1,6 @@
 //! `phalanx unprotect`
 
-use crate::args::{Format, UnprotectPlan, Verbosity};
+use crate::args::{UnprotectPlan, Verbosity};
 use crate::ends::{Input, Target};
 use crate::failure::Outcome;
 use crate::lanes::{Crew, Lanes};
@@ -9,13 +9,10 @@ use crate::progress::Meter;
 use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Transfer};
 use phalanx_core::engine::Op;
-use phalanx_core::{Opener, Result, file};
+use phalanx_core::{Opener, ProtectedFile, Result};
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
-    if plan.format == Format::Sefps {
-        return crate::sefps::unprotect(plan, verbosity);
-    }
     let action = Unprotect { opener: secrets::opener(&plan.keys)? };
     if plan.salvage {
         return crate::salvage::run(&plan, &action.opener, verbosity);
@@ -45,9 +42,8 @@ pub fn open<'l>(
     target: &Target,
     meter: &Meter,
 ) -> Result<(u64, &'l Crew)> {
-    let mut source = input.source()?;
-    let protected = ProtectedFile::open(source, &opener)?;
-    let crew = lanes.crew(Op::Open, header.suite(), input.known_len());
+    let protected = ProtectedFile::open(input.source()?, opener)?;
+    let crew = lanes.crew(Op::Open, protected.suite(), input.known_len());
     meter.begin();
     Ok((protected.unprotect(&crew.dispatcher, target.sink(), meter)?, crew))
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::folder::{Folder, Handles};
-use phalanx_core::{Error, Result, output};
+use phalanx_core::{Error, Result, file};
 use rustix::fs::{self, AtFlags, Dir, FileType};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -85,7 +85,7 @@ impl Walk {
             };
             let (folder, level) = (folder.clone(), self.levels.len() - 1);
             let met = match kind {
-                FileType::RegularFile if !output::is_temporary(&name) => match output_name(&name) {
+                FileType::RegularFile if !file::is_temporary(&name) => match output_name(&name) {
                     Some(output_name) => {
                         self.pass(level);
                         self.held.fetch_add(1, Ordering::Relaxed);

@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use phalanx_core::{Suite, layout::Layout};
+use phalanx_core::Suite;
+use phalanx_core::format::Layout;
 use phalanx_fuzz::{Steer, made::shape};
 
 fuzz_target!(|data: &[u8]| {

@@ -2,11 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use phalanx_core::{Error, KeyId, KeySource, Opener, Password, Roster, SecretKey, Sink, Source, Suite};
-use phalanx_core::chunk::{self};
-use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Levels, Verdicts};
-use phalanx_core::file::{self};
+use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Verdicts};
 use phalanx_core::format::Header;
+use phalanx_core::{
+    ChunkSize, Error, KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Roster, SecretKey, Sink,
+    Source, Suite,
+};
 use phalanx_fuzz::alter::{alter, chunk_len, way};
 use phalanx_fuzz::made::{File, LIMIT, Made, PASSWORDS, USER_KEYS, Way, shape};
 use phalanx_fuzz::model::{Expected, Hand, Outcome, expect, is_beyond};
@@ -74,7 +75,10 @@ impl World {
                 return;
             }
             // A stream shows a bad chunk before it shows its end, and says in other words where it ends.
-            (Err(Error::Truncated(_) | Error::Extended(_)), Err(Error::Truncated(_) | Error::Extended(_) | Error::Altered { .. })) => {}
+            (
+                Err(Error::Truncated(_) | Error::Extended(_)),
+                Err(Error::Truncated(_) | Error::Extended(_) | Error::Altered { .. }),
+            ) => {}
             (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string()),
             _ => panic!("{found:?} as a file, {streamed:?} as a stream"),
         }
@@ -144,11 +148,11 @@ impl World {
     /// What the core seals, it opens, and so does the reference.
     fn seal(&mut self, steer: &mut Steer, run: &Run, hash: u64) {
         let suite = 1 + steer.byte() % Suite::ALL.len() as u8;
-        let ways = [way(steer), Way::Key(0)];
         let plaintext: Vec<u8> = (0..plaintext_len(steer, hash)).map(|i| (i % 251) as u8).collect();
-        let header = File::new(&mut self.made, 0, suite, &ways, 0, 0);
-        let header = Header::read(&mut &header.bytes[..]).expect("a sound header");
-        let keys = self.made.file_keys(0, suite);
+        let key = SecretKey::from_slice(&USER_KEYS[0]).expect("32 bytes");
+        let chunk_size = ChunkSize::new(4096).expect("one of the format's");
+        let new = NewFile::with_chunk_size(Suite::ALL[usize::from(suite) - 1], chunk_size, &[Recipient::key(&key)])
+            .expect("one recipient");
         let dispatcher = run.dispatcher();
 
         let mut sealed = Vec::new();
@@ -158,7 +162,7 @@ impl World {
             if run.to_file { Source::file(&self.input).unwrap() } else { Source::stream(run.pieces(&plaintext)) };
         let to_file = run.interrupts;
         let sink = if to_file { Sink::File(&self.output) } else { Sink::Stream(Box::new(&mut sealed)) };
-        let len = file::seal(&dispatcher, &header, keys, source, sink, &());
+        let len = new.seal(&dispatcher, source, sink, &());
         if to_file {
             sealed = contents(&self.output);
         }
@@ -168,6 +172,7 @@ impl World {
         }
         assert_eq!(len.expect("sealed"), plaintext.len() as u64);
         let chunks = plaintext.len().div_ceil(4096).max(1);
+        let header = Header::read(&mut &sealed[..]).expect("a sound header");
         assert_eq!(sealed.len(), header.bytes().len() + plaintext.len() + shape(suite).overhead() * chunks);
 
         let hand = Hand { keys: [true; 2], password: false };
@@ -203,10 +208,8 @@ impl World {
         (found, plaintext)
     }
 
-    fn open(&self, mut source: Source, sink: Sink, hand: Hand, run: &Run) -> Result<u64, Error> {
-        let header = source.header()?;
-        let keys = self.openers[number(hand)].open(&header)?;
-        file::open(&run.dispatcher(), &header, &keys, source, sink, &())
+    fn open(&self, source: Source, sink: Sink, hand: Hand, run: &Run) -> Result<u64, Error> {
+        ProtectedFile::open(source, &self.openers[number(hand)])?.unprotect(&run.dispatcher(), sink, &())
     }
 
     fn count(&mut self, hand: Hand) {
@@ -318,10 +321,9 @@ impl Run {
             name: String::new(),
             detail: String::new(),
             suites: Suite::ALL,
-            lanes: self.lanes,
+            workers: self.lanes,
             preferred_job: self.preferred,
             largest_job: usize::MAX,
-            divides: false,
         };
         Roster::new(&[Arc::new(Cpu { info, levels: self.levels })])
     }
@@ -351,7 +353,7 @@ impl Engine for Cpu {
     }
 
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
-        Ok(Verdicts::from_failed(chunk::run(self.levels, job)))
+        CpuEngine::serial(self.levels).run(job)
     }
 }
 

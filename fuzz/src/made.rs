@@ -1,7 +1,7 @@
 //! Files that the reference made, in parts that are kept: its AES is slow, so each slot and each chunk is made once.
 
-use phalanx_core::{KdfLimit, SecretKey, Suite};
 use phalanx_core::format::{FileKeys, Kdf};
+use phalanx_core::{KdfLimit, SecretKey, Suite};
 use phalanx_reference::{self as reference, Cost, Keys};
 use std::collections::HashMap;
 use std::rc::Rc;

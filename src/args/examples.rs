@@ -61,38 +61,6 @@ pub fn of(path: &str) -> [Example; 2] {
             ("phalanx engines", "shows what this machine has, and how fast it is"),
             ("phalanx engines --calibrate", "measures the speeds again"),
         ],
-        "bench" => [
-            ("phalanx bench sefps --quick --out results", "runs one experiment, in about a minute"),
-            ("phalanx bench all --out results --resume", "runs all that the folder does not have yet"),
-        ],
-        "bench report" => [
-            ("phalanx bench report results", "writes results/report.md again"),
-            ("phalanx bench report results --merge other/rows.jsonl", "adds what another machine measured"),
-        ],
-        "bench sefps" => [
-            ("phalanx bench sefps --quick --out results", "runs it in about a minute"),
-            ("phalanx bench sefps --out results --resume", "continues a run that was cut short"),
-        ],
-        "bench users" => [
-            ("phalanx bench users --quick --out results", "runs it in about a minute"),
-            ("phalanx bench users --out results --resume", "continues a run that was cut short"),
-        ],
-        "bench hpc" => [
-            ("phalanx bench hpc --quick --out results", "runs it in about a minute"),
-            ("phalanx bench hpc --out results --resume", "continues a run that was cut short"),
-        ],
-        "bench keys" => [
-            ("phalanx bench keys --quick --out results", "runs it in about a minute"),
-            ("phalanx bench keys --out results --resume", "continues a run that was cut short"),
-        ],
-        "bench peers" => [
-            ("phalanx bench peers --quick --out results", "runs it in about a minute"),
-            ("phalanx bench peers --out results --resume", "continues a run that was cut short"),
-        ],
-        "bench all" => [
-            ("phalanx bench all --quick --out results", "runs each experiment in about a minute"),
-            ("phalanx bench all --out results --resume", "continues a run that was cut short"),
-        ],
         "completions" => [
             ("phalanx completions bash >~/.local/share/bash-completion/completions/phalanx", "for bash"),
             ("phalanx completions fish >~/.config/fish/completions/phalanx.fish", "for fish"),

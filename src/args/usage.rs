@@ -56,6 +56,9 @@ fn end<T>(error: clap::Error, args: &[OsString]) -> Outcome<T> {
 
 /// What is wrong, in one sentence, and where to read more.
 fn line(error: &clap::Error, args: &[OsString]) -> String {
+    if text(error, ContextKind::InvalidSubcommand) == "bench" {
+        return "the experiments are a program of their own: cargo run --release -p phalanx-bench -- --help".into();
+    }
     format!("{} ({} --help)", sentence(error, args), path(args))
 }
 

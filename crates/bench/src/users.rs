@@ -1,6 +1,7 @@
 //! P2: the data of 5 to 10,000 users, each under a key of its own, by the paper's schemes and by sealing in batches; what
 //! the project asks of batches; and messages that arrive one by one.
 
+pub mod bare;
 mod bars;
 mod batches;
 mod data;
@@ -15,9 +16,9 @@ use crate::paper::{Printed, p2};
 use crate::row::{Over, Row};
 use crate::run::{Rows, Setup, Step, processors};
 use crate::{Result, scratch};
+use bare::{Cpu, Kind};
 use data::{Contestant, Data, take_turns};
 use phalanx_core::Suite;
-use phalanx_core::bare::{Cpu, Kind};
 use workload::Shape;
 
 const EXPERIMENT: &str = "users";

@@ -3,7 +3,10 @@
 
 use phalanx_bench::sefps::layout::{self, Kernels, Refused};
 use phalanx_core::engine::{CpuEngine, Engine, Levels};
-use phalanx_core::{Error, KeyId, KeySource, Opener, Password, Recipient, Roster, SecretKey, Sink, Source, Suite};
+use phalanx_core::{
+    Error, KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Roster, SecretKey, Sink, Source,
+    Suite,
+};
 use phalanx_kernels::aes::{Key, Level, ctr_xor};
 use std::io::{Seek, Write};
 use std::sync::Arc;
@@ -103,9 +106,8 @@ fn unprotect(key: &SecretKey, stored: &[u8]) -> phalanx_core::Result<Vec<u8>> {
     let mut input = tempfile::tempfile().unwrap();
     input.write_all(stored).unwrap();
     input.rewind().unwrap();
-    let mut source = Source::new(&input).unwrap();
-    let header = source.header()?;
-    let keys = Opener::new(Holder(key.clone()), Default::default()).open(&header)?;
+    let opener = Opener::new(Holder(key.clone()), Default::default());
+    let protected = ProtectedFile::open(Source::new(&input).unwrap(), &opener)?;
     let mut plain = Vec::new();
     let sink = Sink::Stream(Box::new(&mut plain));
     protected.unprotect(&dispatcher(), sink, &())?;

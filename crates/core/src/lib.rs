@@ -16,7 +16,6 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-pub mod bare;
 pub mod batch;
 pub mod calibration;
 mod cpu;
@@ -29,12 +28,11 @@ mod roster;
 mod schedule;
 mod seam;
 mod secret;
-mod threads;
 
 /// For authors of engines, and of work for them: the one seam.
 pub mod engine {
     pub use crate::cpu::chunk::tag;
-    pub use crate::cpu::{CpuEngine, Levels};
+    pub use crate::cpu::{CpuEngine, Levels, NoSuchKernel};
     pub use crate::error::Fault;
     pub use crate::keys::key::ContentKeys;
     pub use crate::op::Op;

@@ -250,7 +250,7 @@ fn zeros_become_holes_and_come_back() {
     for tail in [0, 1] {
         plain.resize((20 << 20) + tail, 0);
         let stored = seal(&dispatcher, Suite::default(), 20, &plain, ENDS[0]);
-        let mut source = Source::stream(&stored[..]);
+        let source = Source::stream(&stored[..]);
         let protected = ProtectedFile::open(source, &opener()).unwrap();
         let output = tempfile::NamedTempFile::new().unwrap();
         protected.unprotect(&dispatcher, Sink::File(output.as_file()), &()).unwrap();

@@ -1,4 +1,11 @@
-//! Launches of AES: one run of data under one key, spans with keys of their own, users whose keys the device expands.
+//! Launches of AES: one run of data under one key, spans with keys of their own; for papers also ECB, and users whose keys
+//! the device expands.
+
+#[cfg(feature = "papers")]
+mod papers;
+
+#[cfg(feature = "papers")]
+pub use papers::Users;
 
 use crate::device::{ALIGN, Buffer, Stream};
 use crate::driver::{Argument, Launch};
@@ -19,23 +26,37 @@ pub enum Variant {
     #[default]
     Bitsliced,
     /// Lookups in T0, one copy for each memory bank; its words are turned by byte permutation.
+    #[cfg(feature = "papers")]
     Table1,
     /// Lookups in four tables, eight copies.
+    #[cfg(feature = "papers")]
     Table4,
     /// Lookups in four tables, one copy for each memory bank: 128 KiB of local memory.
+    #[cfg(feature = "papers")]
     Table4Wide,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Variant; 4] = [Variant::Bitsliced, Variant::Table1, Variant::Table4, Variant::Table4Wide];
+    pub const ALL: [Variant; if cfg!(feature = "papers") { 4 } else { 1 }] = [
+        Variant::Bitsliced,
+        #[cfg(feature = "papers")]
+        Variant::Table1,
+        #[cfg(feature = "papers")]
+        Variant::Table4,
+        #[cfg(feature = "papers")]
+        Variant::Table4Wide,
+    ];
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Variant::Bitsliced => "bitsliced",
+            #[cfg(feature = "papers")]
             Variant::Table1 => "table1",
+            #[cfg(feature = "papers")]
             Variant::Table4 => "table4",
+            #[cfg(feature = "papers")]
             Variant::Table4Wide => "table4-wide",
         }
     }
@@ -44,8 +65,11 @@ impl Variant {
     pub fn module(self) -> Module {
         match self {
             Variant::Bitsliced => Module::AesBitslice,
+            #[cfg(feature = "papers")]
             Variant::Table1 => Module::AesTable1,
+            #[cfg(feature = "papers")]
             Variant::Table4 => Module::AesTable4,
+            #[cfg(feature = "papers")]
             Variant::Table4Wide => Module::AesTable4Wide,
         }
     }
@@ -79,7 +103,9 @@ impl AesLaunch {
     pub fn new(variant: Variant) -> Self {
         match variant {
             Variant::Bitsliced => Self { variant, threads: 128, granularity: 32 },
+            #[cfg(feature = "papers")]
             Variant::Table1 | Variant::Table4 => Self { variant, threads: 256, granularity: 16 },
+            #[cfg(feature = "papers")]
             Variant::Table4Wide => Self { variant, threads: 1024, granularity: 16 },
         }
     }
@@ -132,6 +158,7 @@ pub enum Direction {
     /// Encryption; CTR uses it both ways.
     Encrypt,
     /// Decryption.
+    #[cfg(feature = "papers")]
     Decrypt,
 }
 
@@ -170,15 +197,6 @@ pub struct Spans {
     keys: u32,
 }
 
-/// Users on a device: a span each, their keys as they are, and room for the round keys that the device makes of them.
-#[derive(Debug)]
-pub struct Users {
-    spans: Spans,
-    raw: Buffer,
-    round_keys: Buffer,
-    key_words: u32,
-}
-
 impl Stream {
     /// Brings keys to the device: at least one, all of 16, of 24 or of 32 bytes.
     pub fn round_keys(&mut self, keys: &[&[u8]], direction: Direction) -> Result<RoundKeys> {
@@ -195,7 +213,12 @@ impl Stream {
         let len = self.key_len(keys)?;
         let mut words = Zeroizing::new(Vec::with_capacity(keys.len() * KEY_WORDS));
         for key in keys {
-            words.extend_from_slice(&*Zeroizing::new(schedule::expand(key, direction == Direction::Decrypt)));
+            let round_keys = Zeroizing::new(match direction {
+                Direction::Encrypt => schedule::expand(key),
+                #[cfg(feature = "papers")]
+                Direction::Decrypt => schedule::expand_inverse(key),
+            });
+            words.extend_from_slice(&*round_keys);
         }
         let buffer = self.buffer_of_words(&words, old.map(|old| old.buffer))?;
         Ok(RoundKeys { buffer, direction, rounds: len as u32 / 4 + 6, count: keys.len() as u32 })
@@ -248,34 +271,6 @@ impl Stream {
         Ok(Spans { buffer, count: spans.len() as u32, blocks, end, keys })
     }
 
-    /// Brings users to the device: a span each, and the keys that the spans name.
-    pub fn users(&mut self, spans: &[Span], keys: &[&[u8]]) -> Result<Users> {
-        self.users_again(spans, keys, None)
-    }
-
-    /// The same in the memory of others, where there is room.
-    pub fn users_again(&mut self, spans: &[Span], keys: &[&[u8]], old: Option<Users>) -> Result<Users> {
-        let len = self.key_len(keys)?;
-        let mut raw = Zeroizing::new(vec![0u8; keys.len() * 32]);
-        for (to, key) in raw.chunks_mut(32).zip(keys) {
-            to[..len].copy_from_slice(key);
-        }
-        let (old_spans, old_raw, old_round_keys) = match old {
-            Some(old) => (Some(old.spans), Some(old.raw), Some(old.round_keys)),
-            None => (None, None, None),
-        };
-        let spans = self.spans_again(spans, old_spans)?;
-        if spans.keys as usize > keys.len() {
-            return self.device().refuse("a user's key is not there");
-        }
-        let room = spans.count as usize * KEY_WORDS * 4;
-        let round_keys = match old_round_keys.filter(|old| old.len() >= room) {
-            Some(old) => old,
-            None => self.buffer(room)?,
-        };
-        Ok(Users { spans, raw: self.buffer_again(&raw, old_raw)?, round_keys, key_words: len as u32 / 4 })
-    }
-
     /// AES-CTR of a range of the data, which begins at a multiple of 16: `counter` is its first block's.
     ///
     /// P2's GNC is this, once for each user.
@@ -295,7 +290,7 @@ impl Stream {
         let (cut, groups) = launch.cut(u64::from(blocks) + u64::from(tail != 0));
         let mut numbers = vec![at, blocks, tail, key, keys.rounds, cut];
         numbers.extend(counter.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word)));
-        let memory = [data.argument(), keys.buffer.argument(), self.table(false)?];
+        let memory = [data.argument(), keys.buffer.argument(), self.table(launch, &keys.buffer, false)?];
         // SAFETY: the kernel writes `blocks` blocks and `tail` bytes of data from `at` on, which check_range found there,
         // and reads the round keys of `key`, which are there, and T0.
         unsafe { self.aes(launch, "aes_ctr", groups, &memory, &numbers) }
@@ -330,47 +325,29 @@ impl Stream {
         } else {
             spans.count.into()
         };
-        let memory = [data.argument(), keys.buffer.argument(), self.table(false)?, spans.buffer.argument()];
+        let memory = [
+            data.argument(),
+            keys.buffer.argument(),
+            self.table(launch, &keys.buffer, false)?,
+            spans.buffer.argument(),
+        ];
         let numbers = [spans.count, keys.rounds, stride_log, parts as u32];
         // SAFETY: the kernel writes the spans, which end within data, and reads the spans, their keys and T0.
         unsafe { self.aes(launch, "aes_ctr_spans", groups, &memory, &numbers) }
     }
 
-    /// AES-CTR of users, a group each, whose keys the device expands: P2's GCNS.
-    pub fn aes_ctr_users(&mut self, launch: &AesLaunch, users: &mut Users, data: &mut Buffer) -> Result<()> {
-        launch.check(self)?;
-        self.check(&users.raw, 0..0)?;
-        self.check(data, 0..users.spans.end)?;
-        let round_keys = users.round_keys.argument();
-        let memory =
-            [data.argument(), round_keys, self.table(false)?, users.raw.argument(), users.spans.buffer.argument()];
-        // SAFETY: the kernel writes the users' spans, which end within data, and their round keys, for which there is
-        // room, and reads the spans, the keys that they name, and T0.
-        unsafe { self.aes(launch, "aes_ctr_users", users.spans.count.into(), &memory, &[users.key_words]) }
-    }
-
-    /// AES-ECB of a range of the data, whole blocks from a multiple of 16 on: P1's layout. The keys say which way.
-    pub fn aes_ecb(
-        &mut self,
-        launch: &AesLaunch,
-        keys: &RoundKeys,
-        key: u32,
-        data: &mut Buffer,
-        range: Range<usize>,
-    ) -> Result<()> {
-        launch.check(self)?;
-        self.check_keys(keys, key, keys.direction)?;
-        if !range.len().is_multiple_of(ALIGN) {
-            return self.device().refuse("AES-ECB takes whole blocks");
+    /// What stands for the tables of a launch: T0 or its inverse for kernels with tables. The others do not read it, and
+    /// get their keys once more.
+    #[cfg_attr(
+        not(feature = "papers"),
+        expect(unused_variables, clippy::unnecessary_wraps, clippy::needless_pass_by_ref_mut)
+    )]
+    fn table(&mut self, launch: &AesLaunch, keys: &Buffer, inverse: bool) -> Result<Argument> {
+        #[cfg(feature = "papers")]
+        if !launch.bitsliced() {
+            return self.tables(inverse);
         }
-        let (at, blocks) = self.blocks(data, &range)?;
-        let (cut, groups) = launch.cut(blocks.into());
-        let inverse = keys.direction == Direction::Decrypt;
-        let memory = [data.argument(), keys.buffer.argument(), self.table(inverse)?];
-        let entry = if inverse { "aes_ecb_decrypt" } else { "aes_ecb_encrypt" };
-        // SAFETY: the kernel writes `blocks` blocks of data from `at` on, which check_range found there, and reads the
-        // round keys of `key`, which are there, and the table.
-        unsafe { self.aes(launch, entry, groups, &memory, &[at, blocks, key, keys.rounds, cut]) }
+        Ok(keys.argument())
     }
 
     fn check_keys(&self, keys: &RoundKeys, key: u32, direction: Direction) -> Result<()> {

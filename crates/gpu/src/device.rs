@@ -4,7 +4,9 @@ use crate::cipher::AesLaunch;
 use crate::driver::{Api, Argument, DeviceInfo, Driver, Launch, MemoryId, PinnedId, StreamId};
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
-use crate::{cuda, opencl, schedule, selftest};
+#[cfg(feature = "papers")]
+use crate::schedule;
+use crate::{cuda, opencl, selftest};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
@@ -233,12 +235,20 @@ pub struct Stream {
     /// Whether this is the self-test's, which runs kernels that have not passed it yet.
     testing: bool,
     /// T0 and its inverse, once a kernel needed them.
+    #[cfg(feature = "papers")]
     tables: Option<[Buffer; 2]>,
 }
 
 impl Stream {
     fn new(device: &Device, testing: bool) -> Result<Self> {
-        Ok(Self { device: device.clone(), id: device.ask(|driver, _| driver.stream())?, testing, tables: None })
+        let id = device.ask(|driver, _| driver.stream())?;
+        Ok(Self {
+            device: device.clone(),
+            id,
+            testing,
+            #[cfg(feature = "papers")]
+            tables: None,
+        })
     }
 
     /// Whose stream this is.
@@ -396,7 +406,8 @@ impl Stream {
     }
 
     /// T0 on the device, or its inverse.
-    pub(crate) fn table(&mut self, inverse: bool) -> Result<Argument> {
+    #[cfg(feature = "papers")]
+    pub(crate) fn tables(&mut self, inverse: bool) -> Result<Argument> {
         if self.tables.is_none() {
             let [forward, back] = schedule::tables();
             self.tables = Some([self.buffer_of_words(&forward, None)?, self.buffer_of_words(&back, None)?]);

@@ -1,4 +1,4 @@
-//! Launches of SHA3-256, KMAC256 and MD5: an input a thread.
+//! Launches of SHA3-256 and KMAC256: an input a thread; for papers also digests of keys.
 
 use crate::device::{ALIGN, Buffer, Stream};
 use crate::driver::{Argument, Launch};
@@ -85,6 +85,7 @@ pub struct Tags {
 }
 
 /// By what P5 finds a key.
+#[cfg(feature = "papers")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyDigest {
     /// KMAC256(key, "", 256, label): 32 bytes a key.
@@ -93,6 +94,7 @@ pub enum KeyDigest {
     Md5,
 }
 
+#[cfg(feature = "papers")]
 impl KeyDigest {
     /// Its length in bytes.
     pub fn digest_len(self) -> usize {
@@ -208,6 +210,7 @@ impl Stream {
     }
 
     /// The digest of each key, one behind the other into `out`. MD5 takes keys of at most 55 bytes; it has no label.
+    #[cfg(feature = "papers")]
     pub fn key_digests(
         &mut self,
         threads: u32,

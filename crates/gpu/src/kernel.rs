@@ -6,10 +6,13 @@ pub enum Module {
     /// AES in bit planes, without tables.
     AesBitslice,
     /// AES with T0 alone, in 32 copies.
+    #[cfg(feature = "papers")]
     AesTable1,
     /// AES with four tables, in 8 copies.
+    #[cfg(feature = "papers")]
     AesTable4,
     /// AES with four tables, in 32 copies.
+    #[cfg(feature = "papers")]
     AesTable4Wide,
     /// SHA3-256, KMAC256 and MD5.
     Hash,
@@ -17,15 +20,26 @@ pub enum Module {
 
 impl Module {
     /// All of them.
-    pub const ALL: [Module; 5] =
-        [Module::AesBitslice, Module::AesTable1, Module::AesTable4, Module::AesTable4Wide, Module::Hash];
+    pub const ALL: [Module; if cfg!(feature = "papers") { 5 } else { 2 }] = [
+        Module::AesBitslice,
+        #[cfg(feature = "papers")]
+        Module::AesTable1,
+        #[cfg(feature = "papers")]
+        Module::AesTable4,
+        #[cfg(feature = "papers")]
+        Module::AesTable4Wide,
+        Module::Hash,
+    ];
 
     /// The name of its PTX file.
     pub fn name(self) -> &'static str {
         match self {
             Module::AesBitslice => "aes_bitslice",
+            #[cfg(feature = "papers")]
             Module::AesTable1 => "aes_table1",
+            #[cfg(feature = "papers")]
             Module::AesTable4 => "aes_table4",
+            #[cfg(feature = "papers")]
             Module::AesTable4Wide => "aes_table4_wide",
             Module::Hash => "hash",
         }
@@ -34,8 +48,11 @@ impl Module {
     /// The number of tables and the binary logarithm of that of their copies; (0, 0) without tables.
     pub(crate) fn tables(self) -> (u32, u32) {
         match self {
+            #[cfg(feature = "papers")]
             Module::AesTable1 => (1, 5),
+            #[cfg(feature = "papers")]
             Module::AesTable4 => (4, 3),
+            #[cfg(feature = "papers")]
             Module::AesTable4Wide => (4, 5),
             Module::AesBitslice | Module::Hash => (0, 0),
         }
@@ -49,13 +66,14 @@ impl Module {
 
     /// The whole source: plain C, CUDA C and OpenCL C at once.
     pub fn source(self) -> String {
-        let (tables, copies_log) = self.tables();
         let platform = include_str!("../kernels/platform.h");
         let aes = include_str!("../kernels/aes.h");
         match self {
             Module::AesBitslice => [platform, aes, include_str!("../kernels/aes_bitslice.c")].concat(),
             Module::Hash => [platform, include_str!("../kernels/hash.c")].concat(),
+            #[cfg(feature = "papers")]
             _ => {
+                let (tables, copies_log) = self.tables();
                 let parameters = format!("#define TABLES {tables}\n#define COPIES_LOG {copies_log}\n");
                 [platform, aes, &parameters, include_str!("../kernels/aes_table.c")].concat()
             }
@@ -66,8 +84,11 @@ impl Module {
     pub fn ptx(self) -> &'static str {
         match self {
             Module::AesBitslice => include_str!("../ptx/aes_bitslice.ptx"),
+            #[cfg(feature = "papers")]
             Module::AesTable1 => include_str!("../ptx/aes_table1.ptx"),
+            #[cfg(feature = "papers")]
             Module::AesTable4 => include_str!("../ptx/aes_table4.ptx"),
+            #[cfg(feature = "papers")]
             Module::AesTable4Wide => include_str!("../ptx/aes_table4_wide.ptx"),
             Module::Hash => include_str!("../ptx/hash.ptx"),
         }

@@ -22,14 +22,20 @@ mod pinned;
 mod plan;
 mod schedule;
 mod selftest;
+mod survey;
 
-pub use cipher::{AesLaunch, Direction, MAX_SPAN, RoundKeys, Span, Spans, Users, Variant};
+#[cfg(feature = "papers")]
+pub use cipher::Users;
+pub use cipher::{AesLaunch, Direction, MAX_SPAN, RoundKeys, Span, Spans, Variant};
 pub use device::{Buffer, Device, Pinned, Stream};
 pub use driver::{Api, DeviceInfo, Kind};
 pub use engine::GpuEngine;
 pub use error::{Error, Reason, Result};
-pub use hash::{KeyDigest, Label, RawKeys, Slice, Slices, TagInput, Tags};
+#[cfg(feature = "papers")]
+pub use hash::KeyDigest;
+pub use hash::{Label, RawKeys, Slice, Slices, TagInput, Tags};
 pub use kernel::{Kernel, Module};
+pub use survey::{CPU_VARIABLE, State, Survey, find};
 
 /// The devices of this machine, CUDA's first, and why an interface that was asked has none, one line each.
 ///

@@ -7,6 +7,7 @@ use zeroize::Zeroize;
 pub(crate) const KEY_WORDS: usize = 60;
 
 /// The words of T0 = (2s, s, s, 3s) of all s = SubBytes(x), and of its inverse (14s, 9s, 13s, 11s), little-endian.
+#[cfg(feature = "papers")]
 pub(crate) fn tables() -> [[u32; 256]; 2] {
     let mut tables = [[0; 256]; 2];
     for x in 0..256u32 {
@@ -23,9 +24,8 @@ pub(crate) fn tables() -> [[u32; 256]; 2] {
     tables
 }
 
-/// Round keys of a key of 16, 24 or 32 bytes; those of the equivalent inverse cipher (section 5.3.5) for decryption.
-/// Words behind the last round key are zero.
-pub(crate) fn expand(key: &[u8], inverse: bool) -> [u32; KEY_WORDS] {
+/// Round keys of a key of 16, 24 or 32 bytes. Words behind the last round key are zero.
+pub(crate) fn expand(key: &[u8]) -> [u32; KEY_WORDS] {
     let words = key.len() / 4;
     let rounds = words + 6;
     let mut w = [0u32; KEY_WORDS];
@@ -43,28 +43,33 @@ pub(crate) fn expand(key: &[u8], inverse: bool) -> [u32; KEY_WORDS] {
         }
         w[i] = w[i - words] ^ t;
     }
-    if inverse {
-        let mut turned = [0u32; KEY_WORDS];
-        for round in 0..=rounds {
-            let from = &w[4 * (rounds - round)..][..4];
-            let to = &mut turned[4 * round..][..4];
-            to.copy_from_slice(from);
-            if round != 0 && round != rounds {
-                let mut block = Block::default();
-                for (bytes, word) in block.as_chunks_mut::<4>().0.iter_mut().zip(&*to) {
-                    *bytes = word.to_le_bytes();
-                }
-                hazmat::inv_mix_columns(&mut block);
-                for (word, bytes) in to.iter_mut().zip(block.as_chunks::<4>().0) {
-                    *word = u32::from_le_bytes(*bytes);
-                }
-                block.as_mut_slice().zeroize();
-            }
-        }
-        w.zeroize();
-        w = turned;
-    }
     w
+}
+
+/// Those of the equivalent inverse cipher (section 5.3.5), for decryption.
+#[cfg(feature = "papers")]
+pub(crate) fn expand_inverse(key: &[u8]) -> [u32; KEY_WORDS] {
+    let mut w = expand(key);
+    let rounds = key.len() / 4 + 6;
+    let mut turned = [0u32; KEY_WORDS];
+    for round in 0..=rounds {
+        let from = &w[4 * (rounds - round)..][..4];
+        let to = &mut turned[4 * round..][..4];
+        to.copy_from_slice(from);
+        if round != 0 && round != rounds {
+            let mut block = Block::default();
+            for (bytes, word) in block.as_chunks_mut::<4>().0.iter_mut().zip(&*to) {
+                *bytes = word.to_le_bytes();
+            }
+            hazmat::inv_mix_columns(&mut block);
+            for (word, bytes) in to.iter_mut().zip(block.as_chunks::<4>().0) {
+                *word = u32::from_le_bytes(*bytes);
+            }
+            block.as_mut_slice().zeroize();
+        }
+    }
+    w.zeroize();
+    turned
 }
 
 /// SubWord: in a block of four equal columns ShiftRows changes nothing, so one round under a zero key followed by
@@ -80,10 +85,12 @@ fn sub_word(word: u32) -> [u8; 4] {
 }
 
 /// MixColumns is its own inverse's cube.
+#[cfg(feature = "papers")]
 fn mix_columns(block: &mut Block) {
     (0..3).for_each(|_| hazmat::inv_mix_columns(block));
 }
 
+#[cfg(feature = "papers")]
 fn first_word(block: &Block) -> u32 {
     u32::from_le_bytes([block[0], block[1], block[2], block[3]])
 }

@@ -92,7 +92,7 @@ fn many_threads_at_once() {
                 scope.spawn(|| {
                     for _ in 0..3 {
                         let mut job = chunks(Suite::default(), &[100_000, 5000], 0, Buffer::paged);
-                        engine.run(&mut job).unwrap();
+                        drop(engine.run(&mut job).unwrap());
                         assert!(job.buf[..] == want);
                     }
                 });
@@ -154,11 +154,11 @@ fn buffers_are_wiped_before_they_are_lent_again() {
         }
         // Also what a job left in the half that it turned away from.
         let mut job = chunks(Suite::default(), &[2 << 20], 0, |len| engine.buffer(len).unwrap());
-        engine.run(&mut job).unwrap();
+        drop(engine.run(&mut job).unwrap());
         drop(job);
         let mut job = chunks(Suite::default(), &[16], 0, |_| engine.buffer(3 << 20).unwrap());
         job.buf.fill(0);
-        engine.run(&mut job).unwrap();
+        drop(engine.run(&mut job).unwrap());
         assert!(job.buf[100..].iter().all(|byte| *byte == 0));
     }
 }

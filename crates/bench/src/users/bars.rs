@@ -1,5 +1,6 @@
 //! What the project asks of batches, each figure beside its named peers in the same run.
 
+use super::bare::{Cpu, Kind};
 use super::data::{AWS_CTR, AWS_CTR_SHA3, AWS_GCM, BATCH, Contestant, Data, ONE_BY_ONE, XOR_PASS, take_turns};
 use super::workload::{self, Shape};
 use super::{EXPERIMENT, SEED, case};
@@ -7,7 +8,6 @@ use crate::row::{Bar, Row, median};
 use crate::run::{Rows, Setup, Step};
 use crate::{Error, Result, scratch};
 use phalanx_core::Suite;
-use phalanx_core::bare::{Cpu, Kind};
 
 const BARE: &str = "bare AES-256-CTR";
 const CCS: &str = "CCS";

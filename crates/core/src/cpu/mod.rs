@@ -7,7 +7,7 @@ mod levels;
 pub(crate) mod messages;
 mod pieces;
 
-pub use levels::Levels;
+pub use levels::{Levels, NoSuchKernel};
 
 use crate::Suite;
 use crate::batch::message::Message;

@@ -12,6 +12,7 @@ mod stream;
 pub(crate) mod temporary;
 
 pub use crate::io::read_full;
+pub use crate::keys::private::check_file as check_private;
 pub use input::{InputFile, Removal, Stamp};
 pub use metadata::Carry;
 pub use output::{Committed, Existing, Made, Output, Sync, check_close, sync_folder};

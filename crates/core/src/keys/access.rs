@@ -66,6 +66,28 @@ pub trait KeySource {
     fn password(&self) -> Result<Option<Password>>;
 }
 
+/// One key is at hand.
+impl KeySource for SecretKey {
+    fn key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
+        Ok((self.id() == *id).then(|| self.clone()))
+    }
+
+    fn password(&self) -> Result<Option<Password>> {
+        Ok(None)
+    }
+}
+
+/// One password is at hand.
+impl KeySource for Password {
+    fn key(&self, _: &KeyId) -> Result<Option<SecretKey>> {
+        Ok(None)
+    }
+
+    fn password(&self) -> Result<Option<Password>> {
+        Ok(Some(self.clone()))
+    }
+}
+
 /// How much key derivation a reader does for one file.
 #[derive(Clone, Copy, Debug)]
 pub struct KdfLimit {

@@ -29,6 +29,16 @@ impl SecretKey {
         Some(Self(bytes.try_into().ok()?))
     }
 
+    /// Reads a key of exactly 32 raw bytes; `None` where the input has another length.
+    ///
+    /// # Errors
+    /// If reading failed.
+    pub fn read(input: &mut impl std::io::Read) -> Result<Option<Self>> {
+        let mut bytes = Zeroizing::new([0; 33]);
+        let len = crate::io::read_full(input, &mut *bytes)?;
+        Ok(Self::from_slice(&bytes[..len]))
+    }
+
     /// The key's bytes: for storing it, and for nothing else.
     pub fn expose(&self) -> &[u8; 32] {
         &self.0

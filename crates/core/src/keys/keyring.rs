@@ -12,11 +12,10 @@ use rustix::fs::{self, AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zeroize::Zeroizing;
 
 const EXTENSION: &str = ".key";
 
@@ -160,17 +159,10 @@ impl Keyring {
         if !meta.is_file() {
             return Err(no_file().into());
         }
-        let key = read_key(&mut file).map_err(|e| if let Error::Read(e) = e { failed(e) } else { e })?;
+        let key = SecretKey::read(&mut file).map_err(|e| if let Error::Read(e) = e { failed(e) } else { e })?;
         let key = key.ok_or_else(|| Error::KeyDamaged(name.into()))?;
         Ok((key, private::check_file(&what, &meta, &path)))
     }
-}
-
-/// Reads a key of exactly 32 raw bytes; `None` where the input has another length.
-pub fn read_key(input: &mut impl Read) -> Result<Option<SecretKey>> {
-    let mut bytes = Zeroizing::new([0; 33]);
-    let n = crate::io::read_full(input, &mut *bytes)?;
-    Ok(SecretKey::from_slice(&bytes[..n]))
 }
 
 /// The error, with its path: callers know only a key's name.

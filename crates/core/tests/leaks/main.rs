@@ -1,12 +1,10 @@
-//! What the batch call, the coalescer and the bare schemes leave behind in memory, once all is dropped and the caller has
+//! What the batch call and the coalescer leave behind in memory, once all is dropped and the caller has
 //! wiped its own: of plaintexts, keystream, users' keys, derived keys and round keys not one block of 16 bytes. (Of what is
 //! longer than 4 KiB every sixteenth block is looked for from there on.) Freed memory and the stacks of threads, those of
 //! threads that have ended too, are searched as well.
 //!
 //! Registers are not searched, and what lies in memory in another form, as the words of bitsliced AES, is not found.
 
-#[cfg(target_os = "linux")]
-mod bare;
 #[cfg(target_os = "linux")]
 mod batch;
 #[cfg(target_os = "linux")]
@@ -39,6 +37,5 @@ fn nothing_secret_stays_in_memory() {
         coalescer::results_that_nobody_takes();
         coalescer::engines_that_fail();
         coalescer::shut_down_with_work_queued();
-        bare::every_scheme_by_every_kernel();
     }
 }

@@ -128,6 +128,7 @@ impl<const ROUNDS: usize> Stream<'_, ROUNDS> {
 }
 
 /// ECB over whole blocks, `key` being the schedule of the direction.
+#[cfg(feature = "papers")]
 #[target_feature(enable = "aes,ssse3")]
 pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
     match key.rounds {
@@ -137,6 +138,7 @@ pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
     }
 }
 
+#[cfg(feature = "papers")]
 #[target_feature(enable = "aes,ssse3")]
 fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
     let (batches, blocks) = data.as_chunks_mut::<FLIGHT>();
@@ -152,6 +154,7 @@ fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[
     }
 }
 
+#[cfg(feature = "papers")]
 #[inline]
 #[target_feature(enable = "aes,ssse3")]
 fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(key: &Key, data: &mut [[u8; BLOCK]; N]) {

@@ -70,6 +70,7 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
 }
 
 /// ECB over whole blocks, `key` being the schedule of the direction.
+#[cfg(feature = "papers")]
 #[target_feature(enable = "neon,aes")]
 pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
     match key.rounds {
@@ -79,6 +80,7 @@ pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
     }
 }
 
+#[cfg(feature = "papers")]
 #[target_feature(enable = "neon,aes")]
 fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
     let keys = registers::<ROUNDS>(key);
@@ -91,6 +93,7 @@ fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[
     }
 }
 
+#[cfg(feature = "papers")]
 #[inline]
 #[target_feature(enable = "neon,aes")]
 fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(

@@ -1,5 +1,5 @@
-//! AES-128, AES-192 and AES-256 (FIPS 197) in counter mode (SP 800-38A, section 6.5), and in ECB mode (section 6.1)
-//! for the reproduction of papers.
+//! AES-128, AES-192 and AES-256 (FIPS 197) in counter mode (SP 800-38A, section 6.5); with the feature `papers` also in
+//! ECB mode (section 6.1).
 
 /// Does `$step` for the rounds 1, 2 … `$rounds` − 1, all written out: the compiler may leave a loop a loop, and then
 /// the round keys that it picks from in memory, on the stack.
@@ -26,6 +26,7 @@ macro_rules! inner_rounds {
 mod aesni;
 #[cfg(target_arch = "aarch64")]
 mod armv8;
+#[cfg(feature = "papers")]
 mod ecb;
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -33,6 +34,7 @@ mod vaes256;
 #[cfg(target_arch = "x86_64")]
 mod vaes512;
 
+#[cfg(feature = "papers")]
 pub use ecb::{DecryptKey, ecb_decrypt, ecb_encrypt};
 
 use crate::UnknownLevel;

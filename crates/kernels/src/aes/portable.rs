@@ -2,7 +2,9 @@
 
 use super::{BLOCK, Key};
 use aes::hazmat;
-use ctr::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, consts::U16};
+#[cfg(feature = "papers")]
+use ctr::cipher::{Array, BlockCipherDecrypt};
+use ctr::cipher::{BlockCipherEncrypt, BlockSizeUser, consts::U16};
 use ctr::cipher::{InnerIvInit, KeyInit, StreamCipher, StreamCipherCoreWrapper};
 use zeroize::Zeroize;
 
@@ -57,6 +59,7 @@ where
     StreamCipherCoreWrapper::from_core(core).apply_keystream(data);
 }
 
+#[cfg(feature = "papers")]
 pub(super) fn ecb_encrypt(key: &Key, data: &mut [[u8; BLOCK]]) {
     let data = Array::cast_slice_from_core_mut(data);
     match key.rounds {
@@ -67,6 +70,7 @@ pub(super) fn ecb_encrypt(key: &Key, data: &mut [[u8; BLOCK]]) {
 }
 
 /// `key` is that of encryption.
+#[cfg(feature = "papers")]
 pub(super) fn ecb_decrypt(key: &Key, data: &mut [[u8; BLOCK]]) {
     let data = Array::cast_slice_from_core_mut(data);
     match key.rounds {
@@ -81,6 +85,7 @@ fn cipher<C: KeyInit>(key: &Key) -> C {
 }
 
 /// InvMixColumns (FIPS 197, section 5.3.3) of a round key.
+#[cfg(feature = "papers")]
 pub(super) fn inv_mix_columns(round_key: &[u8; BLOCK]) -> [u8; BLOCK] {
     let mut block = hazmat::Block::from(*round_key);
     hazmat::inv_mix_columns(&mut block);

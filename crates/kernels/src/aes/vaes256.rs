@@ -87,6 +87,7 @@ impl<const ROUNDS: usize> Stream<'_, ROUNDS> {
 }
 
 /// ECB over whole blocks, `key` being the schedule of the direction.
+#[cfg(feature = "papers")]
 #[target_feature(enable = "avx2,vaes")]
 pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
     match key.rounds {
@@ -96,6 +97,7 @@ pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
     }
 }
 
+#[cfg(feature = "papers")]
 #[target_feature(enable = "avx2,vaes")]
 fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
     let (registers, tail) = data.as_flattened_mut().as_chunks_mut::<WIDTH>();
@@ -118,6 +120,7 @@ fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[
     }
 }
 
+#[cfg(feature = "papers")]
 #[inline]
 #[target_feature(enable = "avx2,vaes")]
 fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(key: &Key, data: &mut [[u8; WIDTH]; N]) {

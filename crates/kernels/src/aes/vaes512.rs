@@ -124,6 +124,7 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
 }
 
 /// ECB over whole blocks, `key` being the schedule of the direction.
+#[cfg(feature = "papers")]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
     match key.rounds {
@@ -133,6 +134,7 @@ pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
     }
 }
 
+#[cfg(feature = "papers")]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
     let keys = wide_keys::<ROUNDS>(key);
@@ -158,6 +160,7 @@ fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[
     }
 }
 
+#[cfg(feature = "papers")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
@@ -176,6 +179,7 @@ fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
 }
 
 /// Encrypts or decrypts 4 × N blocks, all of them abreast.
+#[cfg(feature = "papers")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 fn ecb_crypt<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(

@@ -1,11 +1,12 @@
 //! The GPUs of this machine: which there are, which may be used, and the first one that works.
 
-use crate::drivers::CPU_VARIABLE;
-use crate::hardening;
-use phalanx_gpu::{Api, Device, DeviceInfo, Kind};
+use crate::{Api, Device, DeviceInfo, Kind};
 use std::env;
 use std::fmt;
 use std::time::{Duration, Instant};
+
+/// Admits an OpenCL device that is the CPU itself, if it is 1: for tests of the engine without a GPU.
+pub const CPU_VARIABLE: &str = "PHALANX_OPENCL_CPU";
 
 /// What became of a device.
 pub enum State {
@@ -40,6 +41,7 @@ impl fmt::Display for State {
 /// All devices.
 #[derive(Default)]
 pub struct Survey {
+    /// Each device that was looked at, and what became of it.
     pub devices: Vec<(DeviceInfo, State)>,
     /// Why an interface has none, one line each.
     pub absent: Vec<String>,
@@ -50,9 +52,8 @@ pub struct Survey {
 impl Survey {
     /// Looks for devices and opens them in order, until one works, or, where `all` are wanted, each of them.
     pub fn new(all: bool) -> Self {
-        hardening::make_room_for_drivers();
         let started = Instant::now();
-        let (devices, absent) = phalanx_gpu::devices();
+        let (devices, absent) = crate::devices();
         let mut survey = Self { absent: absent.iter().map(ToString::to_string).collect(), ..Self::default() };
         for info in devices {
             if survey.found.is_some() && !all {
@@ -95,7 +96,7 @@ impl Survey {
 /// Why a device is not to be used.
 fn unfit(info: &DeviceInfo) -> Option<String> {
     let is_cpu = info.api == Api::OpenCl && info.kind == Kind::Cpu;
-    // For tests of the engine without a GPU. The CPU's own engine is faster there.
+    // The CPU's own engine is faster there.
     let is_admitted = || env::var_os(CPU_VARIABLE).is_some_and(|value| value == "1");
     match info.kind {
         Kind::Gpu => None,

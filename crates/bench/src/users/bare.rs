@@ -1,14 +1,12 @@
 //! AES in counter mode over many users' data and nothing else: no authentication, no derived keys, no stored nonces.
 //!
-//! It is what the paper on parallel AES for massive users measures ("P2" in the benches), in its schemes. Who wants data
-//! protected uses [`crate::batch`].
+//! It is what the paper on parallel AES for massive users (P2) measures, in its schemes. **It is for measuring, not for
+//! protecting data**: that is what [`phalanx_core::batch`] is for. Nothing is wiped here.
 
-use crate::seam::{Nonce, SLICE};
-use crate::threads::{from, on_threads};
-use crate::{Error, Result, secret};
+use phalanx_core::engine::{Nonce, SLICE};
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
 use std::sync::{Barrier, Mutex, OnceLock, mpsc};
-use std::{fmt, mem, ptr, slice, thread};
+use std::{fmt, iter, mem, ptr, slice, thread};
 
 /// One user's data.
 pub struct Task<'a> {
@@ -43,19 +41,7 @@ impl fmt::Debug for Task<'_> {
     }
 }
 
-/// A way of dividing the users' data among the threads of a processor. All give the same bytes.
-pub trait Scheme: Sync {
-    /// The name in tables: the paper's.
-    fn name(&self) -> &str;
-
-    /// Encrypts or decrypts all tasks.
-    ///
-    /// # Errors
-    /// If a key has another length than AES's.
-    fn run(&self, tasks: &mut [Task<'_>]) -> Result<()>;
-}
-
-/// The schemes that run on CPUs.
+/// The ways of dividing the users' data among the threads of a processor. All give the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Coalesced and sliced: slices of 4 KiB are what threads take, whoever's they are.
@@ -79,8 +65,9 @@ pub struct Cpu {
     pub level: aes::Level,
 }
 
-impl Scheme for Cpu {
-    fn name(&self) -> &str {
+impl Cpu {
+    /// The name in tables: the paper's.
+    pub fn name(&self) -> &'static str {
         match self.kind {
             Kind::Ccs => "CCS",
             Kind::Ccns => "CCNS",
@@ -89,10 +76,11 @@ impl Scheme for Cpu {
         }
     }
 
-    fn run(&self, tasks: &mut [Task<'_>]) -> Result<()> {
-        if let Some(i) = tasks.iter().position(|task| ![16, 24, 32].contains(&task.key.len())) {
-            return Err(Error::Message { index: i, reason: "an AES key has 16, 24 or 32 bytes" });
-        }
+    /// Encrypts or decrypts all tasks.
+    ///
+    /// # Panics
+    /// If a key has another length than AES's.
+    pub fn run(&self, tasks: &mut [Task<'_>]) {
         match self.kind {
             Kind::Ccs => {
                 let threads = self.useful(tasks);
@@ -105,13 +93,10 @@ impl Scheme for Cpu {
                 on_threads(threads, || self.each(from(&users).map(Task::reborrow)));
             }
             Kind::Cnc => self.one_by_one(tasks),
-            Kind::Sr => secret::wiped(|| self.each(tasks.iter_mut().map(Task::reborrow))),
+            Kind::Sr => self.each(tasks.iter_mut().map(Task::reborrow)),
         }
-        Ok(())
     }
-}
 
-impl Cpu {
     /// How many threads have so much to do that starting them pays.
     fn useful(&self, tasks: &[Task<'_>]) -> usize {
         let len: usize = tasks.iter().map(|task| task.data.len()).sum();
@@ -144,7 +129,7 @@ impl Cpu {
             // The parts are made when it is known how many threads there are.
             let start = || {
                 let (give, parts) = mpsc::channel();
-                let run = move || parts.recv().map_or((), |parts| secret::wiped(|| in_turn(parts)));
+                let run = move || parts.recv().map_or((), in_turn);
                 thread::Builder::new().spawn_scoped(scope, run).ok().map(|_| give)
             };
             let others: Vec<_> = (1..self.threads).map_while(|_| start()).collect();
@@ -160,7 +145,7 @@ impl Cpu {
             for (give, parts) in others.iter().zip(parts) {
                 give.send(parts).expect("the thread waits for its parts");
             }
-            secret::wiped(|| in_turn(mine));
+            in_turn(mine);
         });
     }
 }
@@ -192,4 +177,22 @@ impl<'a> Iterator for Runs<'a, '_> {
         }
         (!run.is_empty()).then_some(run)
     }
+}
+
+/// Does the work on so many threads, of which the calling one is one. Where the system gives no more of them, those that
+/// there are do it.
+fn on_threads(threads: usize, work: impl Fn() + Sync) {
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            if thread::Builder::new().spawn_scoped(scope, &work).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+}
+
+/// What threads take from one source, one after another.
+fn from<T>(source: &Mutex<impl Iterator<Item = T>>) -> impl Iterator<Item = T> {
+    iter::from_fn(|| source.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next())
 }

@@ -1,0 +1,37 @@
+//! What the command line of `phalanx-bench` does.
+
+mod args;
+mod experiments;
+mod failure;
+mod sefps_file;
+
+use args::Command;
+use failure::{Code, Failure, Outcome};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::thread;
+
+/// Runs the command line of this process.
+pub fn run() -> Outcome {
+    let args = args::parse()?;
+    clean_up_on_signals()?;
+    match args.command {
+        Command::Run(experiment) => experiments::run(experiment, args.verbosity),
+        Command::Report { folder, merge } => experiments::report(&folder, &merge, args.verbosity),
+        Command::SefpsFile(command) => sefps_file::run(command),
+    }
+}
+
+/// On Ctrl-C and the like: removes what is not complete, then ends as the signal asks.
+fn clean_up_on_signals() -> Outcome {
+    let failed = |e| Failure::new(Code::Other, format!("cannot catch signals: {e}"));
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]).map_err(failed)?;
+    let wait = move || {
+        if let Some(signal) = signals.forever().next() {
+            let _none_begins = (phalanx_core::file::remove_unfinished(), phalanx_bench::scratch::remove_unfinished());
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(wait).map_err(failed)?;
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! The command line of `phalanx-bench`.
+
+use super::failure::{Code, Failure, Outcome};
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand, ValueHint};
+use phalanx_bench::Experiment;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// The papers' experiments on this machine, and comparisons with other programs.
+#[derive(Parser)]
+#[command(name = "phalanx-bench", version, max_term_width = 80, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Sub,
+    #[command(flatten)]
+    verbosity: Verbosity,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  phalanx-bench sefps --quick --out results
+      runs one experiment, in about a minute
+  phalanx-bench all --out results --resume
+      runs all that the folder does not have yet
+  phalanx-bench report results --merge other/rows.jsonl
+      adds what another machine measured";
+
+#[derive(Args, Clone, Copy)]
+pub struct Verbosity {
+    /// Print only errors; show no progress bar
+    #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 900)]
+    pub quiet: bool,
+    /// Print each row as it is measured
+    #[arg(short, long, global = true, display_order = 901)]
+    pub verbose: bool,
+}
+
+#[derive(Subcommand)]
+enum Sub {
+    /// P1: files in SEFPS's layout and in Phalanx's format
+    Sefps(Run),
+    /// P2: the data of many users, each under its own key
+    Users(Run),
+    /// P3: files encrypted by 1 to 16 threads
+    Hpc(Run),
+    /// P5: keys that are found by their digests
+    Keys(Run),
+    /// Whole commands, compared with cp, age, openssl and others
+    Peers(PeersRun),
+    /// Run all of these experiments
+    All(PeersRun),
+    /// Write a run's report again, with rows of other machines
+    Report {
+        /// The run's folder
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+        folder: PathBuf,
+        /// Add rows of another machine (may be repeated)
+        ///
+        /// FILE is the rows.jsonl of a run there, or of crates/gpu/scripts/device-check. The rows get a part of their own in
+        /// the report, now and whenever it is written again.
+        #[arg(long, value_name = "FILE")]
+        merge: Vec<PathBuf>,
+    },
+    /// Write and read SEFPS's layout, for study only
+    ///
+    /// The layout does not protect: equal blocks show in it, and it can be forged.
+    #[command(subcommand)]
+    SefpsFile(SefpsFile),
+}
+
+#[derive(Args)]
+#[group(skip)]
+struct Run {
+    /// Run fewer cases; about a minute each
+    #[arg(long)]
+    quick: bool,
+    /// The run's folder
+    ///
+    /// It is made if it does not exist. While the experiments run it also holds the files that they use.
+    #[arg(long, value_name = "DIR", default_value = "phalanx-bench", value_hint = ValueHint::DirPath)]
+    out: PathBuf,
+    /// Continue the folder's run; keep what it has
+    #[arg(long)]
+    resume: bool,
+}
+
+#[derive(Args)]
+#[group(skip)]
+struct PeersRun {
+    #[command(flatten)]
+    run: Run,
+    /// The phalanx to measure (default: the one beside this program)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    phalanx: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub enum SefpsFile {
+    /// Write a file in the layout
+    Protect(SefpsEnds),
+    /// Get the file back
+    Unprotect(SefpsEnds),
+}
+
+#[derive(Args)]
+pub struct SefpsEnds {
+    /// The AES key itself: a file of 16, 24 or 32 bytes
+    #[arg(long, value_name = "KEY")]
+    pub key_file: PathBuf,
+    /// Number of threads (default: one per core)
+    #[arg(short, long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Overwrite an existing output
+    #[arg(short, long)]
+    pub force: bool,
+    /// The file to read; - is standard input
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+    /// The file to write; - is standard output
+    #[arg(value_name = "OUT")]
+    pub output: PathBuf,
+}
+
+/// A command line that has been understood.
+pub struct Parsed {
+    pub command: Command,
+    pub verbosity: Verbosity,
+}
+
+pub enum Command {
+    Run(Experiments),
+    Report { folder: PathBuf, merge: Vec<PathBuf> },
+    SefpsFile(SefpsFile),
+}
+
+/// Which experiments to run, and how.
+pub struct Experiments {
+    pub experiments: Vec<Experiment>,
+    pub quick: bool,
+    pub out: PathBuf,
+    pub resume: bool,
+    pub phalanx: Option<PathBuf>,
+}
+
+impl Command {
+    fn run(experiments: &[Experiment], run: Run, phalanx: Option<PathBuf>) -> Command {
+        let Run { quick, out, resume } = run;
+        Command::Run(Experiments { experiments: experiments.into(), quick, out, resume, phalanx })
+    }
+}
+
+/// Parses the command line. Help and version are printed here, and end the program. What is wrong becomes one line.
+pub fn parse() -> Outcome<Parsed> {
+    let cli = Cli::try_parse().or_else(refuse)?;
+    let command = match cli.command {
+        Sub::Sefps(run) => Command::run(&[Experiment::Sefps], run, None),
+        Sub::Users(run) => Command::run(&[Experiment::Users], run, None),
+        Sub::Hpc(run) => Command::run(&[Experiment::Hpc], run, None),
+        Sub::Keys(run) => Command::run(&[Experiment::Keys], run, None),
+        Sub::Peers(PeersRun { run, phalanx }) => Command::run(&[Experiment::Peers], run, phalanx),
+        Sub::All(PeersRun { run, phalanx }) => Command::run(Experiment::ALL, run, phalanx),
+        Sub::Report { folder, merge } => Command::Report { folder, merge },
+        Sub::SefpsFile(command) => Command::SefpsFile(command),
+    };
+    Ok(Parsed { command, verbosity: cli.verbosity })
+}
+
+fn refuse<T>(error: clap::Error) -> Outcome<T> {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            Err(Failure::new(Code::Usage, "no command given (phalanx-bench --help)"))
+        }
+        _ => Err(Failure::new(Code::Usage, sentence(&error))),
+    }
+}
+
+/// The first paragraph of clap's message, as one sentence.
+fn sentence(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = first.trim_start_matches("error: ").split_whitespace().collect();
+    format!("{} (phalanx-bench --help)", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_wrong_is_one_sentence() {
+        let wrong = |line: &str| sentence(&Cli::try_parse_from(line.split(' ')).map(|_| ()).unwrap_err());
+        let cases = [
+            ("phalanx-bench keys --bogus", "unexpected argument '--bogus' found (phalanx-bench --help)"),
+            (
+                "phalanx-bench report",
+                "the following required arguments were not provided: <DIR> (phalanx-bench --help)",
+            ),
+            ("phalanx-bench bogus", "unrecognized subcommand 'bogus' (phalanx-bench --help)"),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(wrong(line), expected);
+        }
+    }
+}

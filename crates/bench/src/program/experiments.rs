@@ -1,0 +1,126 @@
+//! The experiments: from the command line to a run and its report.
+
+use super::args::{Experiments, Verbosity};
+use super::failure::{Code, Failure, Outcome, complain, say};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use phalanx_bench::row::Row;
+use phalanx_bench::{Error, Experiment, Setup, Watch, merged};
+use phalanx_core::engine::Levels;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, thread};
+
+/// Runs experiments, and writes their report.
+pub fn run(args: Experiments, verbosity: Verbosity) -> Outcome {
+    let setup = setup(&args)?;
+    let meter = Meter::new(verbosity);
+    let done = phalanx_bench::run(&args.experiments, &setup, &meter);
+    meter.bar.finish_and_clear();
+    done?;
+    told(&setup.out, verbosity)
+}
+
+/// Writes the report of a run again, with rows of other machines.
+pub fn report(folder: &Path, merge: &[PathBuf], verbosity: Verbosity) -> Outcome {
+    merge.iter().try_for_each(|file| merged::add(folder, file))?;
+    phalanx_bench::report::write(folder)?;
+    told(folder, verbosity)
+}
+
+fn setup(args: &Experiments) -> Outcome<Setup> {
+    let program = match args.experiments.contains(&Experiment::Peers) {
+        true => phalanx(args.phalanx.as_deref())?,
+        false => PathBuf::new(),
+    };
+    // Whole commands run in other folders.
+    let out = std::path::absolute(&args.out).map_err(|e| Error::Path(args.out.clone(), e))?;
+    Ok(Setup {
+        out,
+        quick: args.quick,
+        resume: args.resume,
+        levels: levels()?,
+        threads: all_cores(),
+        device: phalanx_gpu::find(),
+        program,
+    })
+}
+
+/// The program `phalanx` to measure: the one that is named, or else the one beside this program.
+fn phalanx(named: Option<&Path>) -> Outcome<PathBuf> {
+    let beside = || Some(env::current_exe().ok()?.with_file_name("phalanx"));
+    let path = named.map(Path::to_owned).or_else(beside).unwrap_or_else(|| "phalanx".into());
+    if path.is_file() {
+        return std::path::absolute(&path).map_err(|e| Error::Path(path, e).into());
+    }
+    let how = "there is no such program: build it by `cargo build --release -p phalanx`, or name one by --phalanx";
+    Err(Failure::at(&path, Code::InputOutput, how))
+}
+
+/// The kernels to use: the fastest of this machine, unless the variable PHALANX_KERNELS names others.
+pub fn levels() -> Outcome<Levels> {
+    let names = env::var("PHALANX_KERNELS").unwrap_or_default();
+    names.parse().map_err(|e| Failure::new(Code::Usage, format!("PHALANX_KERNELS: {e}")))
+}
+
+/// One thread a core.
+pub fn all_cores() -> usize {
+    thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+fn told(folder: &Path, verbosity: Verbosity) -> Outcome {
+    if verbosity.quiet {
+        return Ok(());
+    }
+    say(format!("the report is in {}", folder.join(phalanx_bench::report::FILE).display()))
+}
+
+/// A bar with the time left; each row as a line with `--verbose`.
+struct Meter {
+    bar: ProgressBar,
+    verbose: bool,
+}
+
+impl Meter {
+    fn new(verbosity: Verbosity) -> Self {
+        // Draws nothing where stderr is not a terminal.
+        let target = if verbosity.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        let style =
+            ProgressStyle::with_template("{msg} {wide_bar} {percent}%, {eta} left").expect("a constant template");
+        bar.set_style(style.progress_chars("=> "));
+        Self { bar, verbose: verbosity.verbose }
+    }
+}
+
+impl Watch for Meter {
+    fn begin(&self, whole: u64, done: u64) {
+        self.bar.set_length(whole);
+        self.bar.set_position(done);
+        // What an earlier run did says nothing about the speed of this one.
+        self.bar.reset_eta();
+        self.bar.enable_steady_tick(Duration::from_secs(1));
+    }
+
+    fn step(&self, name: &str) {
+        self.bar.set_message(name.to_owned());
+    }
+
+    fn row(&self, row: &Row) {
+        if self.verbose {
+            let Row { case, operation, measure, scheme, engine, threads, .. } = row;
+            let threads = format!("{threads} thread{}", if *threads == 1 { "" } else { "s" });
+            let figure = match (row.median_s, row.speedup, &row.note) {
+                (Some(median), ..) => format!("{:.3?}", Duration::from_secs_f64(median)),
+                (None, Some(ratio), _) => format!("{ratio:.2}"),
+                (None, None, note) => note.clone().unwrap_or_default(),
+            };
+            self.bar.suspend(|| {
+                complain(format!("{case}, {operation}, {measure}: {scheme}, {engine}, {threads}: {figure}"))
+            });
+        }
+    }
+
+    fn done(&self, weight: u64) {
+        self.bar.inc(weight);
+    }
+}

@@ -1,0 +1,89 @@
+//! What the papers' experiments launch besides: AES-ECB, and AES-CTR of users whose keys the device expands.
+
+use super::{AesLaunch, Direction, RoundKeys, Span, Spans};
+use crate::device::{ALIGN, Buffer, Stream};
+use crate::error::Result;
+use crate::schedule::KEY_WORDS;
+use std::ops::Range;
+use zeroize::Zeroizing;
+
+/// Users on a device: a span each, their keys as they are, and room for the round keys that the device makes of them.
+#[derive(Debug)]
+pub struct Users {
+    spans: Spans,
+    raw: Buffer,
+    round_keys: Buffer,
+    key_words: u32,
+}
+
+impl Stream {
+    /// Brings users to the device: a span each, and the keys that the spans name.
+    pub fn users(&mut self, spans: &[Span], keys: &[&[u8]]) -> Result<Users> {
+        self.users_again(spans, keys, None)
+    }
+
+    /// The same in the memory of others, where there is room.
+    pub fn users_again(&mut self, spans: &[Span], keys: &[&[u8]], old: Option<Users>) -> Result<Users> {
+        let len = self.key_len(keys)?;
+        let mut raw = Zeroizing::new(vec![0u8; keys.len() * 32]);
+        for (to, key) in raw.chunks_mut(32).zip(keys) {
+            to[..len].copy_from_slice(key);
+        }
+        let (old_spans, old_raw, old_round_keys) = match old {
+            Some(old) => (Some(old.spans), Some(old.raw), Some(old.round_keys)),
+            None => (None, None, None),
+        };
+        let spans = self.spans_again(spans, old_spans)?;
+        if spans.keys as usize > keys.len() {
+            return self.device().refuse("a user's key is not there");
+        }
+        let room = spans.count as usize * KEY_WORDS * 4;
+        let round_keys = match old_round_keys.filter(|old| old.len() >= room) {
+            Some(old) => old,
+            None => self.buffer(room)?,
+        };
+        Ok(Users { spans, raw: self.buffer_again(&raw, old_raw)?, round_keys, key_words: len as u32 / 4 })
+    }
+
+    /// AES-CTR of users, a group each, whose keys the device expands: P2's GCNS.
+    pub fn aes_ctr_users(&mut self, launch: &AesLaunch, users: &mut Users, data: &mut Buffer) -> Result<()> {
+        launch.check(self)?;
+        self.check(&users.raw, 0..0)?;
+        self.check(data, 0..users.spans.end)?;
+        let round_keys = users.round_keys.argument();
+        let memory = [
+            data.argument(),
+            round_keys,
+            self.table(launch, &users.raw, false)?,
+            users.raw.argument(),
+            users.spans.buffer.argument(),
+        ];
+        // SAFETY: the kernel writes the users' spans, which end within data, and their round keys, for which there is
+        // room, and reads the spans, the keys that they name, and T0.
+        unsafe { self.aes(launch, "aes_ctr_users", users.spans.count.into(), &memory, &[users.key_words]) }
+    }
+
+    /// AES-ECB of a range of the data, whole blocks from a multiple of 16 on: P1's layout. The keys say which way.
+    pub fn aes_ecb(
+        &mut self,
+        launch: &AesLaunch,
+        keys: &RoundKeys,
+        key: u32,
+        data: &mut Buffer,
+        range: Range<usize>,
+    ) -> Result<()> {
+        launch.check(self)?;
+        self.check_keys(keys, key, keys.direction)?;
+        if !range.len().is_multiple_of(ALIGN) {
+            return self.device().refuse("AES-ECB takes whole blocks");
+        }
+        let (at, blocks) = self.blocks(data, &range)?;
+        let (cut, groups) = launch.cut(blocks.into());
+        let inverse = keys.direction == Direction::Decrypt;
+        let memory = [data.argument(), keys.buffer.argument(), self.table(launch, &keys.buffer, inverse)?];
+        let entry = if inverse { "aes_ecb_decrypt" } else { "aes_ecb_encrypt" };
+        // SAFETY: the kernel writes `blocks` blocks of data from `at` on, which check_range found there, and reads the
+        // round keys of `key`, which are there, and the table.
+        unsafe { self.aes(launch, entry, groups, &memory, &[at, blocks, key, keys.rounds, cut]) }
+    }
+}

@@ -23,6 +23,9 @@ pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
         if is_option {
             after_password = asks_for_password(bytes)?;
             paths_only = bytes == b"--";
+            if bytes.splitn(2, |b| *b == b'=').nth(1).is_some_and(is_key_text) {
+                return Err(Failure::usage(KEY));
+            }
             continue;
         }
         // A path that is there is a path, whatever it stands behind.

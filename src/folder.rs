@@ -7,7 +7,7 @@
 use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::key_files::KeyFiles;
 use crate::tally::Tally;
-use phalanx_core::file::{Carry, Made, Removal, sync_folder, unused_name};
+use phalanx_core::file::{Carry, Made, Removal, sync_folder};
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+
+/// For folders that need not be readable.
+const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// How a tree is mirrored, and what its threads share.
 pub struct Tree {
@@ -279,22 +282,7 @@ impl Folder {
         let stat = fs::statat(&handles.input, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error)?;
         let target = fs::readlinkat(&handles.input, name, Vec::new()).map_err(read_error)?;
         let Some(output) = &handles.output else { return Ok(()) };
-        match fs::symlinkat(&target, output, name) {
-            Err(Errno::EXIST) if self.tree.force => {
-                let new = unused_name("link")?;
-                fs::symlinkat(&target, output, &*new).map_err(write_error)?;
-                let replaced = link_id(output, OsStr::new(&new))
-                    .and_then(|id| self.tree.made.replace(id, output, OsStr::new(&new), name));
-                if replaced.is_err() {
-                    let _ = fs::unlinkat(output, &*new, AtFlags::empty());
-                }
-                replaced?;
-            }
-            Err(Errno::EXIST) => return Err(Error::Exists),
-            made => made.map_err(write_error)?,
-        }
-        let made = link_id(output, name)?;
-        self.tree.made.insert(made);
+        let made = self.tree.made.symlink(&target, output, name, self.tree.force)?;
         let removal = Removal::link(handles.input.clone(), name, &stat, target);
         lock(&self.links).push(Link { name: name.to_owned(), made, removal });
         Ok(())
@@ -410,6 +398,7 @@ impl Drop for Folder {
 /// Makes a folder of a mirror, or takes the one that is there, but none that this run has made already.
 fn make(tree: &Tree, parent: &File, name: &OsStr) -> Result<File> {
     let is_new = match fs::mkdirat(parent, name, Mode::RWXU) {
+        Err(Errno::EXIST) if tree.force && tree.made.is_alias(parent, name)? => return Err(Error::OwnOutput),
         Err(Errno::EXIST) if tree.force => false,
         Err(Errno::EXIST) => return Err(Error::Exists),
         made => made.map(|()| true).map_err(write_error)?,
@@ -424,6 +413,10 @@ fn make(tree: &Tree, parent: &File, name: &OsStr) -> Result<File> {
             e => write_error(e),
         }
     })?;
+    if is_new && !is_ours(parent, &folder).map_err(write_error)? {
+        return Err(Error::Write(std::io::Error::other("somebody put another folder in its place")));
+    }
+    tree.made.is_alias(parent, name)?;
     if tree.input_id.get() == Some(&made) {
         return Err(Error::Write(std::io::Error::other("it is the input itself: the input is within the output")));
     }
@@ -431,6 +424,17 @@ fn make(tree: &Tree, parent: &File, name: &OsStr) -> Result<File> {
         return Err(Error::OwnOutput);
     }
     Ok(folder.into())
+}
+
+/// Whether a folder that was made just now is the one that was opened: where others may rename it, it must be this user's,
+/// and closed to them. (Where a file system has no permissions, all folders look the same.)
+fn is_ours(parent: &File, folder: &impl std::os::fd::AsFd) -> rustix::io::Result<bool> {
+    const OTHERS_WRITE: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    let (parent, stat) = (fs::fstat(parent)?, fs::fstat(folder)?);
+    let may_rename = parent.st_mode & OTHERS_WRITE != 0 && parent.st_mode & STICKY == 0;
+    let is_closed = stat.st_mode & 0o077 == 0 || stat.st_mode & 0o777 == parent.st_mode & 0o777;
+    Ok(!may_rename || stat.st_uid == rustix::process::geteuid().as_raw() && is_closed)
 }
 
 /// The folder that a path's last name is in, and the name; the path itself and `.` where there is no last name.
@@ -453,13 +457,13 @@ fn fs_path(path: &Path) -> Option<(File, OsString)> {
 
 /// Whether a folder is the one with the id `outer`, or somewhere in it.
 fn is_within(inner: &File, outer: (u64, u64)) -> rustix::io::Result<bool> {
-    let mut folder = fs::openat(inner, ".", FOLDER, Mode::empty())?;
+    let mut folder = fs::openat(inner, ".", SEARCHED, Mode::empty())?;
     loop {
         let here = id(&folder)?;
         if here == outer {
             return Ok(true);
         }
-        folder = fs::openat(&folder, "..", FOLDER, Mode::empty())?;
+        folder = fs::openat(&folder, "..", SEARCHED, Mode::empty())?;
         if id(&folder)? == here {
             return Ok(false);
         }

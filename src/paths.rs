@@ -101,7 +101,7 @@ impl Destination {
         if self.remove && (to_stdout || from_stdin) {
             return Err(Failure::usage("--remove goes with files only, not with -"));
         }
-        if let Some(link) = paths.iter().find(|path| path.is_symlink()).filter(|_| self.remove) {
+        if let Some(link) = paths.iter().find(|path| is_link(path)).filter(|_| self.remove) {
             return Err(Failure::usage(format!("{}: it is a link: --remove would leave its file", shown(link))));
         }
         Ok(())
@@ -204,6 +204,11 @@ pub fn refuse_terminal(destination: &Destination, paths: &[PathBuf]) -> Outcome 
         return Err(Failure::usage("protected bytes are not for a terminal: name an --output, or - to insist"));
     }
     Ok(())
+}
+
+/// Whether a path's last name is a link, also with a slash behind it.
+fn is_link(path: &Path) -> bool {
+    path.components().as_path().is_symlink()
 }
 
 /// The length of a regular file; of anything else nothing is known before it is opened.

@@ -49,7 +49,9 @@ impl Action for Protect {
         let new = NewFile::new(self.suite, self.recipients.found())?;
         let crew = lanes.crew(Op::Seal, self.suite, input.known_len());
         meter.begin();
-        Ok((new.seal(&crew.dispatcher, input.source()?, target.sink(), meter)?, crew))
+        let len = new.seal(&crew.dispatcher, input.source()?, target.sink(), meter)?;
+        // A file that was empty was read as a stream.
+        if input.has_changed().map_err(Error::Read)? { Err(Error::Changed) } else { Ok((len, crew)) }
     }
 
     fn warns_of_keys(&self) -> bool {

@@ -138,7 +138,7 @@ impl<A: Action> Crew<'_, A> {
 
     /// Does something; where too many files are open, closes those that wait in this thread, and then waits for others.
     fn patiently<T>(&self, group: &mut Vec<Written>, act: impl Fn() -> Result<T>) -> Result<T> {
-        const TIMES: u32 = 3000;
+        const TIMES: u32 = 500;
         for _ in 0..TIMES {
             match act() {
                 Err(e) if is_too_many(&e) => self.let_go(group),

@@ -45,7 +45,7 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
         }
         checked.map(drop)
     });
-    if !verbosity.quiet && (args.recursive || args.paths.len() > 1) {
+    if !verbosity.quiet && files + failed > 0 && (args.recursive || args.paths.len() > 1) {
         let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
         say(format!("{}, {}: whole and authentic{failures}", count(files, "file"), count(bytes, "byte")))?;
     }

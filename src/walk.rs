@@ -6,6 +6,7 @@ use phalanx_core::{Error, Result, file};
 use rustix::fs::{self, AtFlags, Dir, FileType};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -79,7 +80,11 @@ impl Walk {
                 continue;
             };
             let Some(handles) = folder.handles() else {
-                // It could not be opened again, which has been told.
+                fail(
+                    folder,
+                    OsStr::new(""),
+                    Error::Read(io::Error::other("it could not be opened again: the rest is left out")),
+                );
                 self.levels.pop();
                 continue;
             };
@@ -98,7 +103,7 @@ impl Walk {
                     }
                 },
                 FileType::Directory => self.enter(&folder, &handles, &name),
-                FileType::Symlink => folder.link(&handles, &name),
+                FileType::Symlink if !file::is_temporary(&name) => folder.link(&handles, &name),
                 kind => {
                     folder.leave_out(&name, kind_name(kind));
                     Ok(())
@@ -115,10 +120,14 @@ impl Walk {
 
     /// Gives up what is next, for good.
     pub fn skip(&mut self, why: Error) {
-        if let Some((folder, entries)) = self.levels.last_mut()
-            && let Some((name, _)) = entries.next()
-        {
-            fail(folder, &name, why);
+        let Some((folder, entries)) = self.levels.last_mut() else { return };
+        match entries.next() {
+            Some((name, _)) => fail(folder, &name, why),
+            // Going up failed.
+            None => {
+                fail(folder, OsStr::new(""), why);
+                self.levels.pop();
+            }
         }
     }
 
@@ -195,7 +204,7 @@ fn entries(folder: &File) -> Result<Vec<(OsString, FileType)>> {
 
 fn kind_name(kind: FileType) -> &'static str {
     match kind {
-        FileType::RegularFile => "a temporary file of a run that was killed",
+        FileType::RegularFile => "left by a run that was killed",
         FileType::Fifo => "a pipe",
         FileType::Socket => "a socket",
         FileType::CharacterDevice | FileType::BlockDevice => "a device",

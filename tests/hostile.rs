@@ -142,6 +142,69 @@ fn the_root_of_a_mirror_is_not_followed() {
 }
 
 #[test]
+fn a_folder_that_somebody_else_puts_in_the_place_of_a_new_one_gets_nothing() {
+    if !rustix::process::getuid().is_root() {
+        return skip("root");
+    }
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    for folder in ["t", "shared", "mine"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    s.write("t/f", "secret");
+    s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+    fs::set_permissions(s.path("shared"), Permissions::from_mode(0o777)).unwrap();
+    std::os::unix::fs::chown(s.path("mine"), Some(65534), Some(65534)).unwrap();
+    let options = ["-e", "trace=mkdirat", "-e", "inject=mkdirat:delay_exit=1000000:when=1"];
+    let Some(mut command) = s.traced(&options, &["unprotect", "-R", "t.phx", "-o", "shared/out"]) else { return };
+    let child = command.spawn().unwrap();
+    wait_for(|| s.exists("shared/out"));
+    fs::rename(s.path("shared/out"), s.path("shared/stolen")).unwrap();
+    fs::rename(s.path("mine"), s.path("shared/out")).unwrap();
+    let told = Ended(child.wait_with_output().unwrap()).fails(4);
+    assert!(told.contains("somebody put another folder in its place"), "{told}");
+    assert!(fs::read_dir(s.path("shared/out")).unwrap().next().is_none());
+}
+
+#[test]
+fn folders_above_need_not_be_readable() {
+    if !rustix::process::getuid().is_root() || !has("setpriv") {
+        return skip("root");
+    }
+    let s = Sandbox::new();
+    fs::copy(env!("CARGO_BIN_EXE_phalanx"), s.path("phalanx")).unwrap();
+    fs::create_dir_all(s.path("home/user/t")).unwrap();
+    s.write("home/user/t/f", "x");
+    s.write("home/user/raw", [1; 32]);
+    for (path, mode) in [("", 0o711), ("home", 0o711), ("home/user", 0o700), ("home/user/raw", 0o600)] {
+        fs::set_permissions(s.path(path), Permissions::from_mode(mode)).unwrap();
+        if path.starts_with("home/user") {
+            std::os::unix::fs::chown(s.path(path), Some(65534), Some(65534)).unwrap();
+        }
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(s.path("phalanx"));
+    command.args(["protect", "-R", "t", "--key-file", "raw"]).current_dir(s.path("home/user"));
+    Ended(command.output().unwrap()).ok();
+    assert!(s.exists("home/user/t.phx/f.phx"));
+}
+
+#[test]
+fn an_empty_file_that_is_written_to_meanwhile_is_refused() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    s.write("e", "");
+    let options = ["-e", "trace=pwrite64", "-e", "inject=pwrite64:delay_enter=1000000:when=1"];
+    let Some(mut command) = s.traced(&options, &["protect", "e", "-k", "k"]) else { return };
+    let child = command.spawn().unwrap();
+    wait_for(|| !s.leftovers().is_empty());
+    sleep(Duration::from_millis(300));
+    s.write("e", "new");
+    assert!(Ended(child.wait_with_output().unwrap()).fails(4).contains("changed while it was read"));
+    assert_eq!(s.names(), ["e"]);
+}
+
+#[test]
 fn a_file_that_comes_from_a_pipe_is_its_owners_alone_until_it_is_whole() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
@@ -336,7 +399,7 @@ fn odd_names_are_names() {
     let left = Sandbox::temporary("f.phx");
     s.write(&format!("t/{left}"), "left");
     let ended = s.run(&["protect", "-R", "t", "-k", "k"]);
-    assert!(ended.error().contains(&format!("t/{left}: a temporary file of a run that was killed: left out")));
+    assert!(ended.error().contains(&format!("t/{left}: left by a run that was killed: left out")));
     ended.ok();
     let names: Vec<OsString> = fs::read_dir(s.path("t.phx")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, [".phalanx-notes.tmp.phx"]);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Ended, Sandbox, painted, skip, wait_for};
+use common::{Ended, Sandbox, has, painted, skip, wait_for};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
@@ -164,6 +164,52 @@ fn no_output_of_a_run_replaces_another() {
     assert!(told.contains("t.phx/a.phx: another output of this run"), "{told}");
     assert_eq!(s.read("t/a"), b"precious");
     assert_eq!(fs::read_link(s.path("t.phx/a.phx")).unwrap().to_str(), Some("far away"));
+}
+
+#[test]
+fn names_that_a_file_system_takes_for_the_same_do_not_become_one() {
+    if !has("mkfs.exfat") || !has("mount.exfat-fuse") {
+        return;
+    }
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    File::create(s.path("image")).unwrap().set_len(64 << 20).unwrap();
+    fs::create_dir(s.path("disk")).unwrap();
+    let run = |program: &str, args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(s.path("")).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    assert!(run("mkfs.exfat", &["image"]));
+    if !run("mount.exfat-fuse", &["-o", "loop", "image", "disk"]) && !run("mount.exfat-fuse", &["image", "disk"]) {
+        return skip("exfat");
+    }
+    let _mounted = Mounted(s.path("disk"));
+    for folder in ["src", "src/D", "src/d"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    for (name, content) in [("A", "1"), ("a", "2"), ("D/f", "3"), ("d/f", "4")] {
+        s.write(&format!("src/{name}"), content);
+    }
+    let to = ["--output-dir", "disk", "-k", "k", "--force", "--remove"];
+    let told = s.run(&[&["protect", "src/A", "src/a"], &to[..]].concat()).fails(4);
+    assert!(told.contains("another output of this run"), "{told}");
+    let told = s.run(&[&["protect", "-R", "src/D", "src/d"], &to[..]].concat()).fails_with_lines(4);
+    assert!(told.contains("another output of this run"), "{told}");
+    assert_eq!((s.read("src/a"), s.read("src/d/f")), (b"2".to_vec(), b"4".to_vec()));
+}
+
+#[test]
+fn all_names_of_a_file_are_deleted() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    fs::create_dir(s.path("t")).unwrap();
+    s.write("t/a", "x");
+    for name in ["t/b", "t/c"] {
+        fs::hard_link(s.path("t/a"), s.path(name)).unwrap();
+    }
+    s.run(&["protect", "-R", "t", "-k", "k", "--remove"]).ok();
+    assert_eq!(s.names(), ["t.phx"]);
 }
 
 #[test]

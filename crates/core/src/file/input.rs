@@ -8,12 +8,13 @@ use crate::file::temporary::{step, unused_name};
 use crate::{Error, Result};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 /// A regular file that has been opened for reading.
 #[derive(Debug)]
@@ -65,6 +66,14 @@ impl InputFile {
     /// What the file was like when it was opened.
     pub fn stamp(&self) -> Stamp {
         self.stamp
+    }
+
+    /// Whether the file has been written to since it was opened.
+    ///
+    /// # Errors
+    /// If it cannot be looked at.
+    pub fn has_changed(&self) -> io::Result<bool> {
+        Ok(!self.stamp.is_renamed(&Stamp::of(&self.file)?))
     }
 
     /// What deletes the file later, when it is not open any more.
@@ -155,7 +164,11 @@ impl Removal {
     pub fn run(self) -> Result<()> {
         let _step = step();
         let stat = |name: &OsStr| fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error);
-        if Stamp::new(&stat(&self.name)?) != self.stamp {
+        let before = stat(&self.name)?;
+        let now = Stamp::new(&before);
+        // Deleting another name of the same file changes the time of its last change.
+        let is_ours = now == self.stamp || unlinked().contains(&now.id) && self.stamp.is_renamed(&now);
+        if !is_ours {
             return Err(Error::Changed);
         }
         let aside = unused_name("removed")?;
@@ -169,6 +182,9 @@ impl Removal {
             Ok(_) => Err(Error::Changed),
             Err(error) => Err(error),
         };
+        if removed.is_ok() && before.st_nlink > 1 {
+            unlinked().insert(self.stamp.id);
+        }
         removed.map_err(|error| match rename_new(&self.dir, aside, name) {
             Ok(()) => error,
             Err(_) => Error::Aside(aside.to_string_lossy().into_owned()),
@@ -179,6 +195,12 @@ impl Removal {
         let Some(target) = &self.target else { return true };
         fs::readlinkat(&self.dir, name, Vec::new()).is_ok_and(|now| now == *target)
     }
+}
+
+/// The files of several names that this process has deleted one of.
+fn unlinked() -> MutexGuard<'static, HashSet<(u64, u64)>> {
+    static UNLINKED: LazyLock<Mutex<HashSet<(u64, u64)>>> = LazyLock::new(Mutex::default);
+    UNLINKED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn read_error(e: Errno) -> Error {

@@ -85,7 +85,7 @@ const ACLS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 
 /// Removes the lists that a file got from its folder, but for those that it is to take over: they would let others in
 /// whom the original keeps out.
-fn remove_acls(file: &File, except: &[u8]) {
+pub(crate) fn remove_acls(file: &File, except: &[u8]) {
     for acl in ACLS.iter().filter(|acl| !names(except).any(|name| name == acl.as_bytes())) {
         if fs::fgetxattr_query(file, *acl).is_ok() {
             let _ = fs::fremovexattr(file, *acl);

@@ -1,17 +1,18 @@
 //! Files that appear whole under their name, or not at all: written under a temporary name, they take their own by one
 //! rename.
 
-use crate::file::metadata::{Carry, set_mode};
-use crate::file::temporary::{Temporary, is_named, step};
+use crate::file::metadata::{Carry, remove_acls, set_mode};
+use crate::file::temporary::{Temporary, is_named, step, unused_name};
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A file in the making, for its owner alone. Dropped without [`Output::commit`], it leaves nothing behind.
 #[derive(Debug)]
@@ -32,35 +33,131 @@ pub enum Existing<'a> {
 /// The files, links and folders that a run has made. None of them may replace another: on a file system that does not
 /// tell `A` from `a`, two inputs can lead to one output.
 #[derive(Debug, Default)]
-pub struct Made(Mutex<HashSet<(u64, u64)>>);
+pub struct Made(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    ids: HashSet<(u64, u64)>,
+    /// The folders that the run has written to, and whether they take names in other letters for the same, once that is
+    /// known.
+    folders: HashMap<(u64, u64), Option<bool>>,
+}
 
 impl Made {
     /// Adds a folder or link by its device and inode; says whether it is new.
     pub fn insert(&self, id: (u64, u64)) -> bool {
-        self.lock().insert(id)
+        self.lock().ids.insert(id)
     }
 
     /// Whether the run has made it.
     pub fn contains(&self, id: (u64, u64)) -> bool {
-        self.lock().contains(&id)
+        self.lock().ids.contains(&id)
     }
 
     /// Renames what has the id `id`, and may replace what the run has not made.
+    ///
+    /// # Errors
+    /// [`Error::OwnOutput`] where the run has made what stands under the name, or if renaming failed.
     pub fn replace(&self, id: (u64, u64), dir: &File, from: &OsStr, to: &OsStr) -> Result<()> {
         let mut made = self.lock();
         match fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if made.contains(&(stat.st_dev, stat.st_ino)) => return Err(Error::OwnOutput),
+            Ok(stat) if made.ids.contains(&(stat.st_dev, stat.st_ino)) => return Err(Error::OwnOutput),
+            Ok(_) if made.is_alias(dir, to)? => return Err(Error::OwnOutput),
             Ok(_) | Err(Errno::NOENT) => {}
             Err(e) => return Err(write_error(e)),
         }
+        made.is_written(dir)?;
         fs::renameat(dir, from, dir, to).map_err(write_error)?;
-        made.insert(id);
+        made.ids.insert(id);
         Ok(())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<(u64, u64)>> {
+    /// Whether a name that stands in a folder is another name, by other letters, of what the run may have made there. From
+    /// now on the run has written to that folder.
+    ///
+    /// # Errors
+    /// If the folder cannot be looked at.
+    pub fn is_alias(&self, dir: &File, name: &OsStr) -> Result<bool> {
+        let mut made = self.lock();
+        let is_alias = made.is_alias(dir, name)?;
+        made.is_written(dir)?;
+        Ok(is_alias)
+    }
+
+    /// Makes a symbolic link, and gives its device and inode. An existing file or link stays or is replaced.
+    ///
+    /// # Errors
+    /// Those of [`Made::replace`], or if the link cannot be made.
+    pub fn symlink(&self, target: &CStr, dir: &File, name: &OsStr, force: bool) -> Result<(u64, u64)> {
+        let _step = step();
+        let id = |name: &OsStr| match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok((stat.st_dev, stat.st_ino)),
+            Err(e) => Err(write_error(e)),
+        };
+        match fs::symlinkat(target, dir, name) {
+            Err(Errno::EXIST) if force => {
+                let new = unused_name("link")?;
+                fs::symlinkat(target, dir, &*new).map_err(write_error)?;
+                let new = OsStr::new(&new);
+                let replaced = id(new).and_then(|id| self.replace(id, dir, new, name));
+                if replaced.is_err() {
+                    let _ = fs::unlinkat(dir, new, AtFlags::empty());
+                }
+                replaced?;
+            }
+            Err(Errno::EXIST) => return Err(Error::Exists),
+            made => made.map_err(write_error)?,
+        }
+        let made = id(name)?;
+        self.insert(made);
+        Ok(made)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+impl Inner {
+    fn is_written(&mut self, dir: &File) -> Result<()> {
+        self.folders.entry(id(dir)?).or_default();
+        Ok(())
+    }
+
+    /// Inodes do not tell: some file systems make up other ones for other letters.
+    fn is_alias(&mut self, dir: &File, name: &OsStr) -> Result<bool> {
+        let Some(folds) = self.folders.get_mut(&id(dir)?) else { return Ok(false) };
+        let folds = match *folds {
+            Some(folds) => folds,
+            None => {
+                let other = swap_case(name);
+                if other == name.as_bytes() {
+                    return Ok(false);
+                }
+                let other = OsStr::from_bytes(&other);
+                let answers = fs::statat(dir, other, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+                *folds.insert(answers && !lists(dir, other)?)
+            }
+        };
+        Ok(folds && !lists(dir, name)?)
+    }
+}
+
+/// Small letters for capital ones, and the other way round.
+fn swap_case(name: &OsStr) -> Vec<u8> {
+    let swap = |b: &u8| if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() };
+    name.as_bytes().iter().map(swap).collect()
+}
+
+/// Whether a folder has an entry of exactly this name.
+fn lists(dir: &File, name: &OsStr) -> Result<bool> {
+    let read = |e: Errno| Error::Read(e.into());
+    for entry in Dir::read_from(dir).map_err(read)? {
+        if entry.map_err(read)?.file_name().to_bytes() == name.as_bytes() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// How sure it is to be that outputs are on the disk.
@@ -102,8 +199,12 @@ impl Output {
         carry.file(from, self.file())
     }
 
-    /// Sets the permissions.
+    /// Sets the permissions; lists of access that the folder gave are removed.
+    ///
+    /// # Errors
+    /// If the file system has permissions and refuses these.
     pub fn set_mode(&self, mode: u32) -> Result<()> {
+        remove_acls(self.file(), &[]);
         set_mode(self.file(), mode)
     }
 

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, TryLockError};
 
 const PREFIX: &str = ".phalanx-";
@@ -43,13 +44,46 @@ pub fn remove_unfinished() -> impl Sized {
 /// The same where the process cannot go on, not even to allocate memory or to wait: a file that is about to take its
 /// name at this very moment may stay.
 pub fn remove_unfinished_at_once() {
-    let unfinished = match UNFINISHED.try_lock() {
-        Ok(unfinished) => unfinished,
-        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        Err(TryLockError::WouldBlock) => return,
-    };
-    for (dir, name) in &*unfinished {
-        let _ = fs::unlinkat(&**dir, &**name, AtFlags::empty());
+    const TRIES: u32 = 100_000;
+    ENDING.store(true, Ordering::SeqCst);
+    for _ in 0..TRIES {
+        let unfinished = match UNFINISHED.try_lock() {
+            Ok(unfinished) => unfinished,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                std::thread::yield_now();
+                continue;
+            }
+        };
+        for (dir, name) in &*unfinished {
+            let _ = fs::unlinkat(&**dir, &**name, AtFlags::empty());
+        }
+        return;
+    }
+}
+
+/// Set once the process ends at once: what is begun after that is removed by whoever began it.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Adds a file to the list. Memory is taken while the list is not locked: where there is none, the list is still needed.
+fn add(mut entry: (Arc<File>, String)) {
+    loop {
+        let mut list = unfinished();
+        if list.len() < list.capacity() {
+            list.push(entry);
+            return;
+        }
+        let more = 2 * list.capacity() + 16;
+        drop(list);
+        let mut larger = Vec::with_capacity(more);
+        let mut list = unfinished();
+        if list.len() < larger.capacity() {
+            larger.append(&mut list);
+            let smaller = std::mem::replace(&mut *list, larger);
+            drop(list);
+            drop(smaller);
+        }
+        entry = (entry.0, entry.1);
     }
 }
 
@@ -57,9 +91,13 @@ fn unfinished() -> MutexGuard<'static, Vec<(Arc<File>, String)>> {
     UNFINISHED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Whether a name is one that only a temporary file has.
+/// Whether a name is one that only a temporary file has, or an input that was about to be deleted.
 pub fn is_temporary(name: &OsStr) -> bool {
     let hex = |part: &[u8], len| part.len() == len && part.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let unused = |end: &[u8]| name.as_bytes().strip_prefix(PREFIX.as_bytes()).and_then(|n| n.strip_suffix(end));
+    if [&b".removed"[..], b".link"].into_iter().any(|end| unused(end).is_some_and(|core| hex(core, 32))) {
+        return true;
+    }
     let core = name.as_bytes().strip_prefix(PREFIX.as_bytes()).and_then(|n| n.strip_suffix(SUFFIX.as_bytes()));
     core.is_some_and(|core| {
         hex(core, 32) || core.get(32) == Some(&b'-') && hex(&core[..32], 32) && hex(&core[33..], 16)
@@ -123,7 +161,10 @@ impl Temporary {
         let entry = (dir.clone(), name.clone());
         let _step = step();
         let file = fs::openat(&dir, &*name, flags, Mode::RUSR | Mode::WUSR)?;
-        unfinished().push(entry);
+        add(entry);
+        if ENDING.load(Ordering::SeqCst) {
+            let _ = fs::unlinkat(&dir, &*name, AtFlags::empty());
+        }
         Ok(Self { dir, name, file: file.into() })
     }
 
@@ -217,7 +258,9 @@ mod tests {
             (format!(".phalanx-{hash}-0123456789abcde.tmp"), false),
             (format!(".phalanx-{}.tmp", &hash[1..]), false),
             (".phalanx-notes.tmp".into(), false),
-            (format!(".phalanx-{hash}.removed"), false),
+            (format!(".phalanx-{hash}.removed"), true),
+            (format!(".phalanx-{hash}.link"), true),
+            (format!(".phalanx-{hash}.other"), false),
         ] {
             assert_eq!(is_temporary(OsStr::new(&name)), is, "{name}");
         }

@@ -9,7 +9,6 @@
 
 pub mod access;
 pub mod batch;
-pub mod calibration;
 pub mod chunk;
 pub mod coalescer;
 pub mod cpu;

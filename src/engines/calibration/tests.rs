@@ -1,10 +1,11 @@
 //! The model by itself, on curves made up; [`measure`] on engines made up.
 
 use super::*;
-use crate::chunk::{self, Levels};
-use crate::cpu::CpuEngine;
-use crate::dispatcher::Dispatcher;
-use crate::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
+use crate::engines::measure::measure;
+use phalanx_core::chunk::{self, Levels};
+use phalanx_core::cpu::CpuEngine;
+use phalanx_core::dispatcher::Dispatcher;
+use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Verdicts};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -171,7 +172,7 @@ fn between_points_it_is_a_line() {
 }
 
 #[test]
-fn unlawful_numbers_are_refused() {
+fn invalid_numbers_are_refused() {
     let good = || vec![Point { bytes: 1, seconds: 1.0 }, Point { bytes: 2, seconds: 2.0 }];
     assert!(Curve::new(0.0, good(), good()).is_some());
     for start in [-1.0, f64::NAN, f64::INFINITY, 1e300] {
@@ -199,7 +200,7 @@ fn unlawful_numbers_are_refused() {
     assert!(Curve::new(86400.0, vec![point(1 << 50, 86400.0)], good()).is_some());
 }
 
-/// One lane that takes its time, and may give wrong bytes or none.
+/// One worker that takes its time, and may give wrong bytes or none.
 struct MadeUp {
     info: EngineInfo,
     wait: Duration,
@@ -217,7 +218,7 @@ impl MadeUp {
         Self { info, wait, wait_once: Duration::ZERO, faulty: None, wrong: false, calls: AtomicUsize::new(0) }
     }
 
-    fn measure(self, budget: Duration) -> crate::Result<Curve> {
+    fn measure(self, budget: Duration) -> phalanx_core::Result<Curve> {
         measure(&Dispatcher::new(&[Arc::new(self)]), Levels::detect(), budget)
     }
 }

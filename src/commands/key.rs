@@ -1,10 +1,11 @@
 //! `phalanx key`
 
-use crate::args::{Key, Verbosity};
+use super::key_copies::{self, KeyCopy};
+use crate::args::Key;
 use crate::failure::{self, Code, Failure, Outcome, say};
-use crate::key_copies::{self, KeyCopy};
 use crate::paths;
 use crate::secrets;
+use crate::verbosity::Verbosity;
 use phalanx_core::Error;
 use phalanx_core::key::SecretKey;
 use phalanx_core::keyring::Keyring;

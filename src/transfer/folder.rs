@@ -4,9 +4,9 @@
 //! else. A folder far above the work is closed, and opened again through its child, so that trees of any depth need few
 //! open files; nothing here recurses over depth.
 
+use super::tally::Tally;
 use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::key_files::KeyFiles;
-use crate::tally::Tally;
 use phalanx_core::input::Removal;
 use phalanx_core::metadata::Carry;
 use phalanx_core::output::{Made, sync_folder, unused_name};

@@ -5,7 +5,6 @@ use crate::engines::cache::{self, Circumstances, DeviceName, Kept, Place};
 use crate::engines::calibration::{Calibration, Kind};
 use crate::engines::{self, Ready, measure};
 use crate::failure::{Outcome, say};
-use crate::hardening;
 use crate::progress::{rate, size};
 use phalanx_core::Suite;
 use phalanx_core::engine::Op;
@@ -19,8 +18,7 @@ pub fn run(args: &Engines) -> Outcome {
     let threads = engines::threads(&EngineArgs { engine: EngineName::Auto, threads: None });
     let mut ready = Ready::new(engines::levels()?, threads);
     let now = Circumstances::new(ready.levels, threads);
-    hardening::make_room_for_drivers();
-    let mut survey = Survey::new(true);
+    let mut survey = engines::survey(true);
     let mut device = None;
     if let Some((found, opening)) = survey.found.take() {
         device = Some(DeviceName::of(found.info()));

@@ -7,13 +7,11 @@
 use super::cache::{self, Circumstances, DeviceName, Kept, Place};
 use super::calibration::{Calibration, Kind};
 use super::measure;
-use super::ready::{Crew, Ready};
+use super::ready::{Crew, Ready, survey};
 use crate::failure::complain;
-use crate::hardening;
 use crate::verbosity::Verbosity;
 use phalanx_core::Suite;
 use phalanx_core::engine::Op;
-use phalanx_gpu::Survey;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -124,8 +122,7 @@ impl Knowledge {
         let known = self.kept.take();
         // Where nothing can be kept nothing is measured: the next run would have to do it again.
         let place = if known.is_none() { Some(Place::prepare(&now).ok()?) } else { None };
-        hardening::make_room_for_drivers();
-        let survey = Survey::new(false);
+        let survey = survey(false);
         let Some((device, opening)) = survey.found else {
             let failed = survey.devices.iter().find_map(|(info, state)| Some((&info.name, state.failure()?)));
             match (failed, place) {

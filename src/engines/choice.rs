@@ -2,15 +2,14 @@
 
 use super::auto::Auto;
 use super::calibration::Kind;
-use super::ready::{Crew, Ready};
+use super::ready::{Crew, Ready, survey};
 use crate::args::{EngineArgs, EngineName};
 use crate::failure::{Code, Failure, Outcome, complain};
-use crate::hardening;
 use crate::verbosity::Verbosity;
 use phalanx_core::Suite;
 use phalanx_core::chunk::Levels;
 use phalanx_core::engine::{Engine, Op};
-use phalanx_gpu::Device;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -20,7 +19,7 @@ pub struct Engines {
     /// The threads that work on small files, one file each.
     pub threads: usize,
     /// For files of a folder that are too small for all engines together.
-    small: Arc<dyn Engine>,
+    small: (Kind, Arc<dyn Engine>),
     pick: Pick,
 }
 
@@ -34,28 +33,31 @@ impl Engines {
     pub fn new(args: &EngineArgs, verbosity: Verbosity) -> Outcome<Self> {
         let threads = threads(args);
         let mut ready = Ready::new(levels()?, threads);
-        let (kind, small, threads) = match args.engine {
+        let open = |ready: &mut Ready| survey(false).device().map(|device| drop(ready.open(device, Duration::ZERO)));
+        let kind = match args.engine {
             EngineName::Auto => {
-                let small = ready.serial.clone();
+                let small = (Kind::Serial, ready.serial.clone());
                 return Ok(Self { threads, small, pick: Pick::BySize(Box::new(Auto::new(ready, verbosity))) });
             }
-            EngineName::Serial => (Kind::Serial, ready.serial.clone(), 1),
-            EngineName::Cpu => (Kind::Cpu, ready.serial.clone(), threads),
+            EngineName::Serial => Kind::Serial,
+            EngineName::Cpu => Kind::Cpu,
             EngineName::Gpu => {
-                let failed = |why| Failure::new(Code::Other, format!("engine gpu: {why} (--engine cpu works)"));
-                let gpu = ready.open(find_gpu().map_err(failed)?, Duration::ZERO);
-                (Kind::Gpu, gpu.clone(), gpu.info().lanes)
+                let failed = |why: String| Failure::new(Code::Other, format!("engine gpu: {why} (--engine cpu works)"));
+                open(&mut ready).map_err(failed)?;
+                Kind::Gpu
             }
-            EngineName::Hybrid => match find_gpu() {
-                Ok(device) => {
-                    ready.open(device, Duration::ZERO);
-                    (Kind::Hybrid, ready.serial.clone(), threads)
-                }
+            EngineName::Hybrid => match open(&mut ready) {
+                Ok(()) => Kind::Hybrid,
                 Err(why) => {
                     complain(format!("warning: {why}: hybrid runs on the CPU alone"));
-                    (Kind::Cpu, ready.serial.clone(), threads)
+                    Kind::Cpu
                 }
             },
+        };
+        let (threads, small) = match (kind, &ready.gpu) {
+            (Kind::Serial, _) => (1, (kind, ready.serial.clone())),
+            (Kind::Gpu, Some(gpu)) => (gpu.info().lanes, (kind, gpu.clone())),
+            _ => (threads, (Kind::Serial, ready.serial.clone())),
         };
         let crew = ready.crew(kind).expect("a device was opened for those that need one");
         Ok(Self { threads, small, pick: Pick::Always(crew) })
@@ -63,8 +65,8 @@ impl Engines {
 
     /// One engine alone, for files that are too small for more.
     pub fn small(&self) -> Self {
-        let kind = if self.small.info().name == Kind::Gpu.name() { Kind::Gpu } else { Kind::Serial };
-        let pick = Pick::Always(Crew::new(kind, std::slice::from_ref(&self.small)));
+        let (kind, engine) = &self.small;
+        let pick = Pick::Always(Crew::new(*kind, std::slice::from_ref(engine)));
         Self { threads: 1, small: self.small.clone(), pick }
     }
 
@@ -84,12 +86,6 @@ impl Engines {
     }
 }
 
-/// The first device that works; if none does, why, in one line.
-fn find_gpu() -> Result<Device, String> {
-    hardening::make_room_for_drivers();
-    phalanx_gpu::find()
-}
-
 /// The kernels to use: the fastest of this machine, unless the variable PHALANX_KERNELS names others, for tests and bug
 /// reports.
 pub fn levels() -> Outcome<Levels> {
@@ -97,12 +93,10 @@ pub fn levels() -> Outcome<Levels> {
     names.parse().map_err(|e| Failure::usage(format!("PHALANX_KERNELS: {e}")))
 }
 
-/// The CPU threads to use.
+/// The CPU threads to use: one per core, unless the user says otherwise.
 pub fn threads(args: &EngineArgs) -> usize {
-    args.threads.map_or_else(all_cores, |n| n.get().min(1024))
-}
-
-/// One thread a core.
-pub fn all_cores() -> usize {
-    thread::available_parallelism().map_or(1, |n| n.get())
+    match args.threads {
+        Some(threads) => threads.get(),
+        None => thread::available_parallelism().map_or(1, NonZeroUsize::get),
+    }
 }

@@ -9,4 +9,4 @@ pub mod measure;
 mod ready;
 
 pub use choice::{Engines, levels, threads};
-pub use ready::{Crew, Ready};
+pub use ready::{Crew, Ready, survey};

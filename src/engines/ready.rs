@@ -2,14 +2,21 @@
 
 use super::calibration::Kind;
 use crate::failure::complain;
+use crate::hardening;
 use phalanx_core::chunk::Levels;
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::engine::{Engine, Fault};
-use phalanx_gpu::{Device, GpuEngine};
+use phalanx_gpu::{Device, GpuEngine, Survey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Looks for devices, as [`Survey::new`] does. Drivers are loaded only here, and need room.
+pub fn survey(all: bool) -> Survey {
+    hardening::make_room_for_drivers();
+    Survey::new(all)
+}
 
 /// Engines at work together.
 pub struct Crew {

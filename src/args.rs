@@ -11,7 +11,7 @@ pub use usage::{command, help, parse};
 
 use crate::failure::Outcome;
 use crate::paths::{self, Destination, End, Outputs};
-use crate::progress::is_terminal;
+use crate::verbosity::Verbosity;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_core::Suite;
 use phalanx_core::file::Carry;
@@ -29,23 +29,6 @@ pub struct Cli {
     pub command: Command,
     #[command(flatten)]
     pub verbosity: Verbosity,
-}
-
-#[derive(Args, Clone, Copy)]
-pub struct Verbosity {
-    /// Print only errors; show no progress bar
-    #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 900)]
-    pub quiet: bool,
-    /// Print what was done, how fast and by which engine
-    #[arg(short, long, global = true, display_order = 901)]
-    pub verbose: bool,
-}
-
-impl Verbosity {
-    /// Whether somebody is to see how far the work has come.
-    pub fn shows_progress(self) -> bool {
-        !self.quiet && is_terminal()
-    }
 }
 
 #[derive(Subcommand)]

@@ -2,8 +2,7 @@
 
 use crate::hardening::status_mask;
 use crate::{last_resort, stdio};
-use phalanx_core::file;
-use phalanx_core::{Class, Error};
+use phalanx_core::{Class, Error, file};
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
 };

@@ -3,38 +3,21 @@
 
 mod args;
 mod argv;
-mod auto;
-mod calibrate;
-mod completions;
-mod drivers;
-mod ends;
+mod commands;
 mod engines;
 mod failure;
-mod folder;
 mod hardening;
-mod inspect;
-mod kept;
-mod key;
-mod key_copies;
 mod key_files;
-mod lanes;
 mod last_resort;
-mod manual;
 mod paths;
 mod progress;
-mod protect;
-mod salvage;
-mod scan;
 mod secrets;
 mod stdio;
-mod tally;
 mod transfer;
-mod tree;
-mod unprotect;
-mod verify;
-mod walk;
+mod verbosity;
 
 use args::Command;
+use commands::{completions, inspect, key, man, protect, unprotect, verify};
 use failure::Outcome;
 use phalanx_core::Error;
 use std::process::ExitCode;
@@ -58,9 +41,9 @@ fn run() -> Outcome {
         Command::Verify(verify) => verify::run(verify.validate()?, args.verbosity),
         Command::Inspect(inspect) => inspect::run(&inspect),
         Command::Key(key) => key::run(key, args.verbosity),
-        Command::Engines(engines) => engines::run(&engines),
+        Command::Engines(engines) => commands::engines::run(&engines),
         Command::Completions { shell } => completions::print(shell),
-        Command::Man { folder } => manual::man(&folder),
+        Command::Man { folder } => man::write(&folder),
         Command::Help { command } => args::help(&command),
         Command::Version => failure::say(concat!("phalanx ", env!("CARGO_PKG_VERSION"))),
     }

@@ -2,8 +2,7 @@
 
 use crate::failure::{self, Code, Failure, Outcome, shown};
 use phalanx_core::Error;
-use phalanx_core::file::InputFile;
-use phalanx_core::file::{Carry, Existing, Made};
+use phalanx_core::file::{Carry, Existing, InputFile, Made};
 use phalanx_core::format::Header;
 use rustix::fs::Mode;
 use rustix::process;

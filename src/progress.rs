@@ -1,11 +1,10 @@
 //! The progress bar, and the words for what was done: sizes, times, rates, counts.
 
-use crate::args::Verbosity;
+use crate::verbosity::Verbosity;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use phalanx_core::Progress;
 use std::env;
 use std::fmt::Write;
-use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -239,15 +238,11 @@ fn arrow_in(variables: [Option<String>; 3]) -> &'static str {
     if codeset.eq_ignore_ascii_case("utf-8") || codeset.eq_ignore_ascii_case("utf8") { "→" } else { "->" }
 }
 
-/// Whether somebody watches: a line on what was done goes to a terminal only.
-pub fn is_terminal() -> bool {
-    io::stderr().is_terminal()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use indicatif::TermLike;
+    use std::io;
     use std::sync::Mutex;
 
     #[test]

@@ -17,7 +17,6 @@
 #![deny(missing_docs)]
 
 pub mod batch;
-pub mod calibration;
 mod cpu;
 mod error;
 pub mod file;

@@ -86,10 +86,12 @@ impl Survey {
         }
     }
 
-    /// Why no device was found, in one line.
-    fn reasons(&self) -> String {
-        let devices = self.devices.iter().map(|(info, state)| format!("{}: {}: {state}", info.api, info.name));
-        self.absent.iter().cloned().chain(devices).collect::<Vec<_>>().join("; ")
+    /// The device that was taken; if there is none, why, in one line.
+    pub fn device(self) -> Result<Device, String> {
+        let Self { devices, absent, found } = self;
+        let state = |(info, state): (DeviceInfo, State)| format!("{}: {}: {state}", info.api, info.name);
+        let reasons = || absent.into_iter().chain(devices.into_iter().map(state)).collect::<Vec<_>>().join("; ");
+        found.map(|(device, _)| device).ok_or_else(reasons)
     }
 }
 
@@ -108,7 +110,5 @@ fn unfit(info: &DeviceInfo) -> Option<String> {
 
 /// The first device that opens and passes its self-test; if none does, why, in one line.
 pub fn find() -> Result<Device, String> {
-    let mut survey = Survey::new(false);
-    let found = survey.found.take();
-    found.map(|(device, _)| device).ok_or_else(|| survey.reasons())
+    Survey::new(false).device()
 }

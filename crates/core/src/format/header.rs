@@ -19,9 +19,6 @@ const MAX_LEN: usize = 65536;
 const MAX_SLOTS: usize = 64;
 const MAX_PASSWORD_SLOTS: usize = 4;
 
-/// The chunk length that files are written with: 1 MiB, as a power of two.
-pub const FILE_CHUNK_LOG2: u8 = 20;
-
 /// A header as it stands in a file. That its tag is right shows only when a slot has been opened.
 #[derive(Clone, Debug)]
 pub struct Header {

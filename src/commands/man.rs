@@ -64,7 +64,7 @@ const EXIT_STATUS: [(&str, &str); 5] = [
 ];
 
 /// Writes one page for each command.
-pub fn man(folder: &Path) -> Outcome {
+pub fn write(folder: &Path) -> Outcome {
     let mut root = with_all_values(args::command());
     root.build();
     pages(&root, "", folder).map_err(|e| Failure::at(folder, Error::Write(e)))

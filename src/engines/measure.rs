@@ -1,22 +1,52 @@
-//! Measuring an engine's curve through its dispatcher, in memory and within a given time.
+//! Measuring how long engines take for how much data, in memory and within a given time.
 
-use super::{Curve, Point};
-use crate::cpu::Levels;
-use crate::cpu::chunk::{self};
-use crate::error::Fault;
-use crate::format::header::FILE_CHUNK_LOG2;
-use crate::keys::key::{ContentKeys, SecretKey};
-use crate::op::Op;
-use crate::roster::Roster;
-use crate::schedule::{Extent, Share, Work};
-use crate::seam::{Bind, Buffer, Job, Unit, Verdicts};
-use crate::{Error, Result, Suite};
-use std::sync::{Arc, Mutex};
+use super::calibration::{Calibration, Curve, Kind, Point};
+use super::ready::Ready;
+use phalanx_core::engine::{
+    self, Bind, Buffer, ContentKeys, CpuEngine, Engine, Extent, Fault, Job, Levels, Op, Share, Unit, Verdicts, Work,
+};
+use phalanx_core::{Error, Result, Roster, SecretKey, Suite};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
+
+/// How long it takes to open the device and to measure all engines: a second, but for what cannot be cut short.
+const TIME: Duration = Duration::from_millis(900);
+/// What measuring has at least, however long it took to open the device.
+const LEAST: Duration = Duration::from_millis(300);
+
+/// Measures all engines that are ready. Fails where one of them does.
+pub fn all(ready: &Ready) -> Result<Calibration> {
+    let end = Instant::now() + TIME.saturating_sub(ready.opening).max(LEAST);
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| ready.members(*kind).is_some()).collect();
+    let mut calibration = Calibration::default();
+    // Gpu comes before hybrid, and has then done for both what a device does once.
+    let mut start = ready.opening.as_secs_f64();
+    for (i, &kind) in kinds.iter().enumerate() {
+        let left = end.saturating_duration_since(Instant::now());
+        let curve = of_kind(ready, kind, left / (kinds.len() - i) as u32)?;
+        start += if kind == Kind::Gpu { curve.start() } else { 0.0 };
+        let start = if kind.needs_device() { start } else { 0.0 };
+        calibration.set(kind, curve.starting_in(start).expect("a start takes less than a day"));
+    }
+    Ok(calibration)
+}
+
+fn of_kind(ready: &Ready, kind: Kind, time: Duration) -> Result<Curve> {
+    let members = ready.members(kind).expect("only those that are ready are measured");
+    // Where one of two engines fails, the other would be measured alone.
+    let fault = Arc::new(OnceLock::new());
+    let failed = fault.clone();
+    let dispatcher = Roster::new(&members).on_fault(move |fault| drop(failed.set(fault.clone())));
+    let curve = measure(&dispatcher, ready.levels, time)?;
+    match fault.get() {
+        Some(fault) => Err(fault.clone().into()),
+        None => Ok(curve),
+    }
+}
 
 /// What is measured. Beyond the largest a curve is a straight line.
 const SIZES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 8 << 20, 64 << 20];
-const CHUNK: u64 = 1 << FILE_CHUNK_LOG2;
+const CHUNK: u64 = 1 << 20;
 /// The least of so many runs counts, where there is time for them.
 const ROUNDS: usize = 4;
 
@@ -69,7 +99,7 @@ fn expected(measured: &[[Point; 2]], i: usize, bytes: u64) -> Duration {
 fn run(dispatcher: &Roster, op: Op, bytes: u64, sample: &Arc<Sample>) -> Result<f64> {
     let work = Measured { op, bytes, sample: sample.clone(), left: Mutex::new(bytes) };
     let started = Instant::now();
-    crate::schedule::run(dispatcher, &work)?;
+    engine::run(dispatcher, &work)?;
     Ok(started.elapsed().max(Duration::from_nanos(1)).as_secs_f64())
 }
 
@@ -87,7 +117,8 @@ impl Sample {
         let mut job = Job::new(Op::Seal, Suite::default(), keys.clone(), Buffer::paged(len));
         job.units.push(Unit { key: 0, nonce: [1; 16], bind, data: 0..len, tag: [0; 32] });
         let plain = job.buf.to_vec();
-        chunk::run(levels, &mut job);
+        let sealed = CpuEngine::serial(levels).run(&mut job).expect("the CPU does not fail");
+        assert!(sealed.all_passed());
         Self { keys: keys.clone(), unit: job.units.remove(0), plain, sealed: job.buf.to_vec() }
     }
 }

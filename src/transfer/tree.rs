@@ -1,16 +1,16 @@
 //! `--recursive`: all files of a tree, in parallel.
 //!
-//! Each thread takes one file after another, so none is handed over between threads; a large file gets all lanes.
+//! Each thread takes one file after another, so none is handed over between threads; a large file gets all engines and threads.
 
-use crate::ends::{Input, Target};
+use super::action::{Action, Transfer};
+use super::ends::{Input, Target};
+use super::folder::{Folder, Handles, Tree};
+use super::scan;
+use super::tally::Tally;
+use super::walk::{Held, Next, Task, Walk, is_too_many};
+use crate::engines::Engines;
 use crate::failure::{Failure, Outcome, complain, shown};
-use crate::folder::{Folder, Handles, Tree};
-use crate::lanes::Lanes;
 use crate::progress::{Meter, arrow, count};
-use crate::scan;
-use crate::tally::Tally;
-use crate::transfer::{Action, Transfer};
-use crate::walk::{Held, Next, Task, Walk, is_too_many};
 use phalanx_core::file::{Committed, Output, Removal, Sync};
 use phalanx_core::{Error, Result};
 use rustix::process::{self, Resource};
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// Files from this length on are worked on by all lanes, one file at a time; smaller ones by one lane each.
+/// Files from this length on are worked on by all engines and threads, one file at a time; smaller ones by one thread each.
 const LARGE: u64 = 16 << 20;
 /// As many files, or as many bytes, as are synced together.
 const GROUP_FILES: usize = 256;
@@ -50,10 +50,10 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
     let meter = Meter::tree(shown(input), transfer.verbosity);
     let scanned = root.handles().expect("the root has just been opened").input.clone();
     let quarter = quarter_of_open_files();
-    let crew = Crew {
+    let workers = Workers {
         transfer,
-        small: transfer.lanes.small(),
-        group_files: (quarter / transfer.lanes.threads).clamp(1, GROUP_FILES),
+        small: transfer.engines.small(),
+        group_files: (quarter / transfer.engines.threads).clamp(1, GROUP_FILES),
         walk: Mutex::new(Walk::new(root, quarter)),
         tree,
         large: Mutex::new(()),
@@ -61,19 +61,19 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
     };
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let counts = || scan::run(&scanned, &|name| transfer.action.output_name(name).is_some(), &crew.meter, &over);
+        let counts = || scan::run(&scanned, &|name| transfer.action.output_name(name).is_some(), &workers.meter, &over);
         let _uncounted =
             transfer.verbosity.shows_progress().then(|| thread::Builder::new().spawn_scoped(scope, counts));
-        let others: Vec<_> = (1..transfer.lanes.threads)
+        let others: Vec<_> = (1..transfer.engines.threads)
             // Where the system gives no more threads, those that there are do the work.
-            .map_while(|_| thread::Builder::new().spawn_scoped(scope, || crew.work()).ok())
+            .map_while(|_| thread::Builder::new().spawn_scoped(scope, || workers.work()).ok())
             .collect();
-        crew.work();
+        workers.work();
         others.into_iter().for_each(|other| other.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause)));
         over.store(true, Ordering::Relaxed);
     });
-    crew.meter.finish();
-    crew.report();
+    workers.meter.finish();
+    workers.report();
     Ok(tally)
 }
 
@@ -85,10 +85,10 @@ fn quarter_of_open_files() -> usize {
     usize::try_from(open.saturating_sub(OTHERS) / 4).unwrap_or(usize::MAX).max(4)
 }
 
-struct Crew<'a, A> {
+struct Workers<'a, A> {
     transfer: &'a Transfer<A>,
     /// For files that are not large.
-    small: Lanes,
+    small: Engines,
     group_files: usize,
     walk: Mutex<Walk>,
     tree: Arc<Tree>,
@@ -97,7 +97,7 @@ struct Crew<'a, A> {
     meter: Meter,
 }
 
-impl<A: Action> Crew<'_, A> {
+impl<A: Action> Workers<'_, A> {
     /// What each thread does: one file after another, until none is left.
     fn work(&self) {
         let mut group = Vec::new();
@@ -178,7 +178,7 @@ impl<A: Action> Crew<'_, A> {
             // It takes a while: nobody is to wait for what this thread holds.
             self.commit(group);
             let _alone = lock(&self.large);
-            action.transfer(&self.transfer.lanes, &input, &target, &self.meter)
+            action.transfer(&self.transfer.engines, &input, &target, &self.meter)
         } else {
             action.transfer(&self.small, &input, &target, &self.meter)
         };

@@ -1,14 +1,12 @@
 //! `phalanx engines`: what this machine has, how fast it is, and what `--engine auto` makes of it.
 
 use crate::args::{EngineArgs, EngineName, Engines};
-use crate::calibrate;
+use crate::engines::cache::{self, Circumstances, DeviceName, Kept, Place};
+use crate::engines::calibration::{Calibration, Kind};
+use crate::engines::{self, Ready, measure};
 use crate::failure::{Outcome, say};
-use crate::hardening;
-use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
-use crate::lanes::{self, Ready};
 use crate::progress::{rate, size};
 use phalanx_core::Suite;
-use phalanx_core::calibration::{Calibration, Kind};
 use phalanx_core::engine::Op;
 use phalanx_gpu::{DeviceInfo, State, Survey};
 use serde::Serialize;
@@ -17,20 +15,19 @@ use serde::Serialize;
 const EXAMPLES: [(&str, u64); 3] = [("4 kB", 4_000), ("1 MB", 1_000_000), ("1 GB", 1_000_000_000)];
 
 pub fn run(args: &Engines) -> Outcome {
-    let threads = lanes::threads(&EngineArgs { engine: EngineName::Auto, threads: None });
-    let mut ready = Ready::new(lanes::levels()?, threads);
+    let threads = engines::threads(&EngineArgs { engine: EngineName::Auto, threads: None });
+    let mut ready = Ready::new(engines::levels()?, threads);
     let now = Circumstances::new(ready.levels, threads);
-    hardening::make_room_for_drivers();
-    let mut survey = Survey::new(true);
+    let mut survey = engines::survey(true);
     let mut device = None;
     if let Some((found, opening)) = survey.found.take() {
         device = Some(DeviceName::of(found.info()));
         ready.open(found, opening);
     }
     let is_whole = |kept: &Kept| kept.device == device && kept.calibration.curve(Kind::Cpu).is_some();
-    let calibration = match kept::read(&now).filter(|kept| !args.calibrate && is_whole(kept)) {
+    let calibration = match cache::read(&now).filter(|kept| !args.calibrate && is_whole(kept)) {
         Some(kept) => kept.calibration,
-        None => measure(&mut ready, device, &mut survey, &now, args.calibrate)?,
+        None => measure_and_keep(&mut ready, device, &mut survey, &now, args.calibrate)?,
     };
     let report = Report::new(&ready, &survey, &calibration);
     if args.json {
@@ -41,7 +38,7 @@ pub fn run(args: &Engines) -> Outcome {
 
 /// Measures what is ready, and keeps it: that it can be kept is what `--calibrate` is about, and else no matter. A device
 /// that fails meanwhile is not ready any more.
-fn measure(
+fn measure_and_keep(
     ready: &mut Ready,
     mut device: Option<DeviceName>,
     survey: &mut Survey,
@@ -50,11 +47,11 @@ fn measure(
 ) -> Outcome<Calibration> {
     let place = Place::prepare(now);
     let place = if must_keep { Some(place?) } else { place.ok() };
-    let mut measured = calibrate::run(ready);
+    let mut measured = measure::all(ready);
     if let (Err(error), true) = (&measured, ready.gpu.is_some()) {
         survey.fail(error.to_string());
         (ready.gpu, device) = (None, None);
-        measured = calibrate::run(ready);
+        measured = measure::all(ready);
     }
     let kept = Kept { calibration: measured?, device };
     match place.map(|place| place.keep(&kept, now)) {

@@ -1,13 +1,13 @@
 //! `phalanx unprotect`
 
-use crate::args::{UnprotectPlan, Verbosity};
-use crate::ends::{Input, Target};
+use crate::args::UnprotectPlan;
+use crate::engines::{Crew, Engines};
 use crate::failure::Outcome;
-use crate::lanes::{Crew, Lanes};
 use crate::paths::unprotected_name;
 use crate::progress::Meter;
 use crate::secrets::{self, AtHand};
-use crate::transfer::{Action, Transfer};
+use crate::transfer::{self, Action, Input, Target, Transfer};
+use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::{Opener, ProtectedFile, Result};
 use std::ffi::{OsStr, OsString};
@@ -15,9 +15,9 @@ use std::ffi::{OsStr, OsString};
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     let action = Unprotect { opener: secrets::opener(&plan.keys)? };
     if plan.salvage {
-        return crate::salvage::run(&plan, &action.opener, verbosity);
+        return super::salvage::run(&plan, &action.opener, verbosity);
     }
-    Transfer::new(action, plan.destination, &plan.keys, &plan.engine, verbosity)?.run(&plan.paths)
+    transfer::run(&Transfer::new(action, plan.destination, &plan.keys, &plan.engine, verbosity)?, &plan.paths)
 }
 
 struct Unprotect {
@@ -29,21 +29,27 @@ impl Action for Unprotect {
         unprotected_name(name)
     }
 
-    fn transfer<'l>(&self, lanes: &'l Lanes, input: &Input, target: &Target, meter: &Meter) -> Result<(u64, &'l Crew)> {
-        open(&self.opener, lanes, input, target, meter)
+    fn transfer<'l>(
+        &self,
+        engines: &'l Engines,
+        input: &Input,
+        target: &Target,
+        meter: &Meter,
+    ) -> Result<(u64, &'l Crew)> {
+        open(&self.opener, engines, input, target, meter)
     }
 }
 
 /// Opens a protected file; its user may be asked for a password.
 pub fn open<'l>(
     opener: &Opener<AtHand>,
-    lanes: &'l Lanes,
+    engines: &'l Engines,
     input: &Input,
     target: &Target,
     meter: &Meter,
 ) -> Result<(u64, &'l Crew)> {
     let protected = ProtectedFile::open(input.source()?, opener)?;
-    let crew = lanes.crew(Op::Open, protected.suite(), input.known_len());
+    let crew = engines.crew(Op::Open, protected.suite(), input.known_len());
     meter.begin();
     Ok((protected.unprotect(&crew.dispatcher, target.sink(), meter)?, crew))
 }

@@ -1,12 +1,13 @@
 //! `phalanx unprotect --salvage`: what is intact of damaged files, and which ranges are not.
 
-use crate::args::{UnprotectPlan, Verbosity};
-use crate::ends::{Input, Target, blame};
+use crate::args::UnprotectPlan;
+use crate::engines;
 use crate::failure::{self, Code, Failure, Outcome, say, shown};
-use crate::lanes;
 use crate::paths::{Place, unprotected_name};
 use crate::progress::{Meter, count};
 use crate::secrets::AtHand;
+use crate::transfer::{Input, Target, blame};
+use crate::verbosity::Verbosity;
 use phalanx_core::engine::CpuEngine;
 use phalanx_core::file::Made;
 use phalanx_core::{Opener, ProtectedFile, Salvage, Sink};
@@ -41,7 +42,7 @@ fn one(
     let protected = input.source().and_then(|source| ProtectedFile::open(source, opener)).map_err(at_place)?;
     let meter = Meter::file(shown(place.input.path()), input.len(), verbosity);
     let (Sink::File(sink) | Sink::Synced(sink)) = target.sink() else { unreachable!("the output is a file") };
-    let engine = CpuEngine::serial(lanes::levels()?);
+    let engine = CpuEngine::serial(engines::levels()?);
     let found = protected.salvage(&engine, sink, &meter);
     meter.finish();
     let found = found.map_err(at_place)?;

@@ -1,8 +1,9 @@
 //! `phalanx key`
 
-use crate::args::{Key, Verbosity};
+use super::key_copies::{self, KeyCopy};
+use crate::args::Key;
 use crate::failure::{self, Code, Failure, Outcome, say};
-use crate::key_copies::{self, KeyCopy};
+use crate::verbosity::Verbosity;
 use crate::{paths, secrets};
 use phalanx_core::{Error, Keyring, SecretKey};
 use std::io::{self, IsTerminal, Write};

@@ -1,11 +1,9 @@
 //! The model by itself, on curves made up; [`measure`] on engines made up.
 
 use super::*;
-use crate::cpu::chunk::{self};
-use crate::cpu::{CpuEngine, Levels};
-use crate::error::Fault;
-use crate::roster::Roster;
-use crate::seam::{Buffer, Engine, EngineInfo, Job, Verdicts};
+use crate::engines::measure::measure;
+use phalanx_core::Roster;
+use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Verdicts};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -172,7 +170,7 @@ fn between_points_it_is_a_line() {
 }
 
 #[test]
-fn unlawful_numbers_are_refused() {
+fn invalid_numbers_are_refused() {
     let good = || vec![Point { bytes: 1, seconds: 1.0 }, Point { bytes: 2, seconds: 2.0 }];
     assert!(Curve::new(0.0, good(), good()).is_some());
     for start in [-1.0, f64::NAN, f64::INFINITY, 1e300] {
@@ -200,7 +198,7 @@ fn unlawful_numbers_are_refused() {
     assert!(Curve::new(86400.0, vec![point(1 << 50, 86400.0)], good()).is_some());
 }
 
-/// One lane that takes its time, and may give wrong bytes or none.
+/// One worker that takes its time, and may give wrong bytes or none.
 struct MadeUp {
     info: EngineInfo,
     wait: Duration,
@@ -218,7 +216,7 @@ impl MadeUp {
         Self { info, wait, wait_once: Duration::ZERO, faulty: None, wrong: false, calls: AtomicUsize::new(0) }
     }
 
-    fn measure(self, budget: Duration) -> crate::Result<Curve> {
+    fn measure(self, budget: Duration) -> phalanx_core::Result<Curve> {
         measure(&Roster::new(&[Arc::new(self)]), Levels::detect(), budget)
     }
 }
@@ -241,11 +239,11 @@ impl Engine for MadeUp {
             return Err(Fault { engine: self.info.name.clone(), reason: "made to fail".into() });
         }
         std::thread::sleep(self.wait);
-        let failed = chunk::run(Levels::detect(), job);
+        let verdicts = CpuEngine::serial(Levels::detect()).run(job)?;
         if self.wrong {
             job.units[0].tag[31] ^= 1;
         }
-        Ok(Verdicts::from_failed(failed))
+        Ok(verdicts)
     }
 }
 

@@ -1,10 +1,10 @@
 //! What was measured of the engines, kept in the user's cache folder until the machine changes.
 
-use crate::drivers;
+use super::calibration::{Calibration, Curve, Kind, Point};
+use super::drivers;
 use crate::failure::{Failure, Outcome};
 use etcetera::BaseStrategy;
 use phalanx_core::Error;
-use phalanx_core::calibration::{Calibration, Curve, Kind, Point};
 use phalanx_core::engine::{Levels, Op};
 use phalanx_core::file::{Existing, InputFile, Made, Output};
 use phalanx_gpu::DeviceInfo;

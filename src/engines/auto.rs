@@ -4,16 +4,14 @@
 //! there on what was kept is read; and only where measuring takes little beside the work is a device looked for and
 //! measured.
 
-use crate::args::Verbosity;
-use crate::calibrate;
+use super::cache::{self, Circumstances, DeviceName, Kept, Place};
+use super::calibration::{Calibration, Kind};
+use super::measure;
+use super::ready::{Crew, Ready, survey};
 use crate::failure::complain;
-use crate::hardening;
-use crate::kept::{self, Circumstances, DeviceName, Kept, Place};
-use crate::lanes::{Crew, Ready};
+use crate::verbosity::Verbosity;
 use phalanx_core::Suite;
-use phalanx_core::calibration::{Calibration, Kind};
 use phalanx_core::engine::Op;
-use phalanx_gpu::Survey;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -90,7 +88,7 @@ impl Auto {
             return None;
         }
         let mut knowledge = self.knowledge.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // Another lane may have asked meanwhile.
+        // Another thread may have asked meanwhile.
         if self.device.get().is_none() && knowledge.is_worth_opening(op, suite, all) {
             let _ = self.device.set(knowledge.open());
         }
@@ -110,7 +108,7 @@ impl Knowledge {
     /// Whether a device should be opened for so many bytes, by what was kept; or, with nothing kept, to measure it.
     fn is_worth_opening(&mut self, op: Op, suite: Suite, bytes: u64) -> bool {
         let now = self.now.get_or_insert_with(|| Circumstances::new(self.ready.levels, self.ready.threads));
-        self.kept = self.kept.take().or_else(|| kept::read(now));
+        self.kept = self.kept.take().or_else(|| cache::read(now));
         match &self.kept {
             Some(kept) => kept.calibration.choose(op, suite, Some(bytes), false).needs_device(),
             None => bytes >= WORTH_MEASURING && now.has_drivers(),
@@ -124,8 +122,7 @@ impl Knowledge {
         let known = self.kept.take();
         // Where nothing can be kept nothing is measured: the next run would have to do it again.
         let place = if known.is_none() { Some(Place::prepare(&now).ok()?) } else { None };
-        hardening::make_room_for_drivers();
-        let survey = Survey::new(false);
+        let survey = survey(false);
         let Some((device, opening)) = survey.found else {
             let failed = survey.devices.iter().find_map(|(info, state)| Some((&info.name, state.failure()?)));
             match (failed, place) {
@@ -149,7 +146,7 @@ impl Knowledge {
         if self.verbosity.verbose {
             complain(format!("measuring the CPU and {}, once: up to a second", device.name));
         }
-        match calibrate::run(&self.ready) {
+        match measure::all(&self.ready) {
             Ok(calibration) => {
                 let kept = Kept { calibration, device: Some(device) };
                 if let Some(place) = place.or_else(|| Place::prepare(now).ok()) {
@@ -167,10 +164,9 @@ impl Knowledge {
 
 #[cfg(test)]
 mod tests {
+    use super::super::calibration::{Curve, Point};
     use super::*;
-    use phalanx_core::calibration::{Curve, Point};
-    use phalanx_core::engine::CpuEngine;
-    use phalanx_core::engine::{Buffer, Engine, EngineInfo, Fault, Job, Levels, Verdicts};
+    use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Verdicts};
     use phalanx_core::{KdfLimit, NewFile, Opener, ProtectedFile, Recipient, SecretKey, Sink, Source};
     use std::io::{self, Write};
     use std::sync::atomic::AtomicUsize;

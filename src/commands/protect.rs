@@ -1,13 +1,13 @@
 //! `phalanx protect`
 
-use crate::args::{ProtectPlan, Verbosity};
-use crate::ends::{Input, Target};
+use crate::args::ProtectPlan;
+use crate::engines::{Crew, Engines};
 use crate::failure::Outcome;
-use crate::lanes::{Crew, Lanes};
 use crate::paths::{self, End, unprotected_name};
 use crate::progress::Meter;
 use crate::secrets::Recipients;
-use crate::transfer::{Action, Transfer};
+use crate::transfer::{self, Action, Input, Target, Transfer};
+use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::format::Header;
 use phalanx_core::{Error, NewFile, Result, Suite};
@@ -17,7 +17,7 @@ pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     paths::refuse_terminal(&plan.destination, &plan.paths)?;
     let keys = plan.keys.keys.clone();
     let action = Protect { recipients: Recipients::new(plan.keys), suite: plan.suite };
-    Transfer::new(action, plan.destination, &keys, &plan.engine, verbosity)?.run(&plan.paths)
+    transfer::run(&Transfer::new(action, plan.destination, &keys, &plan.engine, verbosity)?, &plan.paths)
 }
 
 struct Protect {
@@ -45,9 +45,15 @@ impl Action for Protect {
         Ok(())
     }
 
-    fn transfer<'l>(&self, lanes: &'l Lanes, input: &Input, target: &Target, meter: &Meter) -> Result<(u64, &'l Crew)> {
+    fn transfer<'l>(
+        &self,
+        engines: &'l Engines,
+        input: &Input,
+        target: &Target,
+        meter: &Meter,
+    ) -> Result<(u64, &'l Crew)> {
         let new = NewFile::new(self.suite, self.recipients.found())?;
-        let crew = lanes.crew(Op::Seal, self.suite, input.known_len());
+        let crew = engines.crew(Op::Seal, self.suite, input.known_len());
         meter.begin();
         let len = new.seal(&crew.dispatcher, input.source()?, target.sink(), meter)?;
         // A file that was empty was read as a stream.

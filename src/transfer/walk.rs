@@ -1,7 +1,7 @@
 //! Walking a tree, and making the folders and links of its mirror, for `--recursive`.
 
+use super::folder::{Folder, Handles};
 use crate::failure::Failure;
-use crate::folder::{Folder, Handles};
 use phalanx_core::{Error, Result, file};
 use rustix::fs::{self, AtFlags, Dir, FileType};
 use std::ffi::{OsStr, OsString};

@@ -1,16 +1,14 @@
 //! Which engine is fastest for how much data: a model made of measured times, without any input or output.
 //!
 //! For each engine a [`Curve`] says how long it takes for how many bytes, in each direction. [`Calibration::choose`] reads
-//! the curves; [`measure`] makes them.
+//! the curves; [`measure`](super::measure) makes them.
 
-mod measure;
-
-pub use measure::measure;
-
-use crate::Suite;
-use crate::format::header::FILE_CHUNK_LOG2;
-use crate::op::Op;
+use phalanx_core::Suite;
+use phalanx_core::engine::Op;
 use std::fmt;
+
+/// What one chunk of a file holds, in bytes.
+const ONE_CHUNK: u64 = 1 << 20;
 
 /// An engine that can be chosen. The earlier ones are simpler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,22 +75,22 @@ impl Curve {
     pub const MOST_SECONDS: f64 = 86400.0;
 
     /// A curve of measured points, in ascending order of their bytes, of an engine that takes `start` seconds before its
-    /// first job in a process. None where a number is not lawful, whoever wrote it.
+    /// first job in a process. None where a number is not valid, whoever wrote it.
     pub fn new(start: f64, seal: Vec<Point>, open: Vec<Point>) -> Option<Self> {
-        let lawful = |points: &[Point]| {
+        let valid = |points: &[Point]| {
             let ascending = points.is_sorted_by(|a, b| a.bytes < b.bytes);
             let all = points.iter().all(|p| {
                 (1..=Self::MOST_BYTES).contains(&p.bytes) && p.seconds > 0.0 && p.seconds <= Self::MOST_SECONDS
             });
             ascending && all && (1..=Self::MOST_POINTS).contains(&points.len())
         };
-        if !(0.0..=Self::MOST_SECONDS).contains(&start) || !lawful(&seal) || !lawful(&open) {
+        if !(0.0..=Self::MOST_SECONDS).contains(&start) || !valid(&seal) || !valid(&open) {
             return None;
         }
         Some(Self { start, seal: rising(seal), open: rising(open) })
     }
 
-    /// The same, but with so many seconds before the first job. None where that is no lawful number.
+    /// The same, but with so many seconds before the first job. None where that is no valid number.
     pub fn starting_in(self, start: f64) -> Option<Self> {
         Self::new(start, self.seal, self.open)
     }
@@ -209,7 +207,7 @@ impl Calibration {
 
     /// The CPU's engine: one chunk is work for one thread, more are for all.
     fn unmeasured(bytes: u64) -> Kind {
-        if bytes <= 1 << FILE_CHUNK_LOG2 { Kind::Serial } else { Kind::Cpu }
+        if bytes <= ONE_CHUNK { Kind::Serial } else { Kind::Cpu }
     }
 
     /// Where [`Calibration::choose`] changes its mind, from no byte on, in ascending order.

@@ -3,9 +3,8 @@
 use crate::failure::{Failure, Outcome, shown};
 use crate::paths::{Destination, End, Place, umask};
 use crate::stdio;
-use phalanx_core::file;
 use phalanx_core::file::{InputFile, Made, Output, Removal, Stamp};
-use phalanx_core::{Error, Sink, Source};
+use phalanx_core::{Error, Sink, Source, file};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;

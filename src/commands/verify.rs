@@ -1,14 +1,14 @@
 //! `phalanx verify`
 
-use crate::args::{Verbosity, Verify};
-use crate::ends::{Input, Target, blame};
+use super::unprotect;
+use crate::args::Verify;
+use crate::engines::{Crew, Engines};
 use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
-use crate::lanes::{Crew, Lanes};
 use crate::paths::{Destination, End, Outputs, Place, file_len, unprotected_name};
 use crate::progress::{Meter, count};
 use crate::secrets::{self, AtHand};
-use crate::transfer::{Action, Transfer};
-use crate::{tree, unprotect};
+use crate::transfer::{Action, Input, Target, Transfer, blame, tree};
+use crate::verbosity::Verbosity;
 use phalanx_core::file::Carry;
 use phalanx_core::{Opener, Result};
 use std::ffi::{OsStr, OsString};
@@ -25,7 +25,7 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
         carry: Carry::All,
     };
     let transfer = Transfer::new(action, nowhere, &args.keys, &args.engine, verbosity)?;
-    transfer.lanes.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());
+    transfer.engines.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());
     let (mut files, mut bytes, mut failed) = (0, 0, 0);
     let done = failure::each(&args.paths, |path| {
         if args.recursive && path.is_dir() {
@@ -56,7 +56,7 @@ fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
     let place = Place { input: End::from(path.to_owned()), output: End::Standard };
     let input = Input::open(&place.input)?;
     let meter = Meter::file(shown(path), input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.lanes, &input, &Target::Nothing, &meter);
+    let done = transfer.action.transfer(&transfer.engines, &input, &Target::Nothing, &meter);
     meter.finish();
     let (bytes, crew) = done.map_err(|e| blame(&place, e))?;
     transfer.action.checked(path, bytes)?;
@@ -76,8 +76,14 @@ impl Action for Check {
         unprotected_name(name)
     }
 
-    fn transfer<'l>(&self, lanes: &'l Lanes, input: &Input, target: &Target, meter: &Meter) -> Result<(u64, &'l Crew)> {
-        unprotect::open(&self.opener, lanes, input, target, meter)
+    fn transfer<'l>(
+        &self,
+        engines: &'l Engines,
+        input: &Input,
+        target: &Target,
+        meter: &Meter,
+    ) -> Result<(u64, &'l Crew)> {
+        unprotect::open(&self.opener, engines, input, target, meter)
     }
 
     fn checked(&self, path: &Path, bytes: u64) -> Outcome {

@@ -1,11 +1,11 @@
 //! `phalanx inspect`: what the header says, which nobody has vouched for before the file is opened.
 
 use crate::args::Inspect;
-use crate::ends::Input;
 use crate::failure::{self, Failure, Outcome, say, shown};
 use crate::paths::End;
 use crate::progress::{count, size};
 use crate::secrets;
+use crate::transfer::Input;
 use phalanx_core::Keyring;
 use phalanx_core::format::{Header, Layout, Slot};
 use serde::Serialize;

@@ -1,11 +1,12 @@
 //! Copies of keys outside the keyring: raw bytes, text, and all keys in one file, which a password may protect.
 
-use crate::args::{EngineArgs, EngineName, KeyArgs, Verbosity};
+use crate::args::{EngineArgs, EngineName, KeyArgs};
+use crate::engines::Engines;
 use crate::failure::{self, Code, Failure, Outcome, complain, shown};
-use crate::lanes::Lanes;
 use crate::paths::is_dash;
 use crate::secrets::{self, damaged};
 use crate::stdio;
+use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::file::{self, Existing, Made, Output, read_full};
 use phalanx_core::format::Header;
@@ -99,10 +100,10 @@ pub fn list(keyring: &Keyring) -> Outcome<Secret> {
 pub fn protect(list: &[u8], password: &Password, verbosity: Verbosity) -> Outcome<Vec<u8>> {
     let suite = Suite::Aes256CtrSha3;
     let new = NewFile::new(suite, &[Recipient::password(password)?])?;
-    let lanes = one_thread(verbosity)?;
+    let engines = one_thread(verbosity)?;
     let mut protected = Vec::new();
     let sink = Sink::Stream(Box::new(&mut protected));
-    let dispatcher = &lanes.crew(Op::Seal, suite, None).dispatcher;
+    let dispatcher = &engines.crew(Op::Seal, suite, None).dispatcher;
     new.seal(dispatcher, Source::stream(list), sink, &())?;
     Ok(protected)
 }
@@ -135,8 +136,8 @@ pub fn read_all(
     }
     let opener = secrets::opener(&KeyArgs { password_file, keys: Vec::new(), key_files: Vec::new() })?;
     let protected = ProtectedFile::open(Source::stream(&bytes[..]), &opener).map_err(at_path)?;
-    let lanes = one_thread(verbosity)?;
-    let dispatcher = &lanes.crew(Op::Open, protected.suite(), None).dispatcher;
+    let engines = one_thread(verbosity)?;
+    let dispatcher = &engines.crew(Op::Open, protected.suite(), None).dispatcher;
     // The plaintext is shorter than its file.
     let mut list = Zeroizing::new(vec![0; bytes.len()]);
     let sink = Sink::Stream(Box::new(&mut list[..]));
@@ -183,6 +184,6 @@ fn warn_of_readers(path: &Path) {
     }
 }
 
-fn one_thread(verbosity: Verbosity) -> Outcome<Lanes> {
-    Lanes::new(&EngineArgs { engine: EngineName::Serial, threads: None }, verbosity)
+fn one_thread(verbosity: Verbosity) -> Outcome<Engines> {
+    Engines::new(&EngineArgs { engine: EngineName::Serial, threads: None }, verbosity)
 }

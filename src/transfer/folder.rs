@@ -4,9 +4,9 @@
 //! else. A folder far above the work is closed, and opened again through its child, so that trees of any depth need few
 //! open files; nothing here recurses over depth.
 
+use super::tally::Tally;
 use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::key_files::KeyFiles;
-use crate::tally::Tally;
 use phalanx_core::file::{Carry, Made, Removal, sync_folder};
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, Mode, OFlags};

@@ -1,0 +1,12 @@
+//! Which engines do the work of a command: those that the user names, or those that are fastest by what was measured.
+
+mod auto;
+pub mod cache;
+pub mod calibration;
+mod choice;
+mod drivers;
+pub mod measure;
+mod ready;
+
+pub use choice::{Engines, levels, threads};
+pub use ready::{Crew, Ready, survey};

@@ -1,0 +1,86 @@
+//! What is done to files, and all that it needs: whole trees and single files stand on this.
+
+use super::ends::{Input, Target};
+use crate::args::{EngineArgs, KeyArgs};
+use crate::engines::{Crew, Engines};
+use crate::failure::{Code, Failure, Outcome};
+use crate::key_files::KeyFiles;
+use crate::paths::{Destination, End};
+use crate::progress::Meter;
+use crate::verbosity::Verbosity;
+use phalanx_core::file::Made;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// What is done to the bytes.
+pub trait Action: Sync {
+    /// The name of the output that belongs to an input of this name; `None` where the input is not to be worked on.
+    fn output_name(&self, name: &OsStr) -> Option<OsString>;
+
+    /// Finds out what is needed from the user: called once, before the first file.
+    fn prepare(&self) -> Outcome {
+        Ok(())
+    }
+
+    /// Whether an input that was named on the command line is to be worked on.
+    fn accept(&self, _end: &End, _input: &Input) -> phalanx_core::Result<()> {
+        Ok(())
+    }
+
+    /// Moves the bytes. Returns how many, of plaintext, and who did it. The meter is told when the work begins.
+    fn transfer<'l>(
+        &self,
+        engines: &'l Engines,
+        input: &Input,
+        target: &Target,
+        meter: &Meter,
+    ) -> phalanx_core::Result<(u64, &'l Crew)>;
+
+    /// A file of a tree without a mirror has been checked.
+    fn checked(&self, _path: &Path, _bytes: u64) -> Outcome {
+        Ok(())
+    }
+
+    /// Whether to warn that the keys which are used lie in the tree that is worked on.
+    fn warns_of_keys(&self) -> bool {
+        false
+    }
+}
+
+/// An action on all of a command's paths.
+pub struct Transfer<A> {
+    pub action: A,
+    pub engines: Engines,
+    pub destination: Destination,
+    pub verbosity: Verbosity,
+    /// What this run has made.
+    pub made: Arc<Made>,
+    pub keys: Arc<KeyFiles>,
+    prepared: OnceLock<Result<(), Code>>,
+}
+
+impl<A: Action> Transfer<A> {
+    pub fn new(
+        action: A,
+        destination: Destination,
+        keys: &KeyArgs,
+        engine: &EngineArgs,
+        verbosity: Verbosity,
+    ) -> Outcome<Self> {
+        let engines = Engines::new(engine, verbosity)?;
+        let (made, keys) = (Arc::default(), Arc::new(KeyFiles::new(keys)));
+        Ok(Self { action, engines, destination, verbosity, made, keys, prepared: OnceLock::new() })
+    }
+
+    /// Finds out what is needed from the user, once there is something to do. What failed is told the first time.
+    pub fn prepare(&self) -> Outcome {
+        let ask = || {
+            self.action.prepare().map_err(|failure| {
+                failure.report();
+                failure.code()
+            })
+        };
+        self.prepared.get_or_init(ask).map_err(Failure::told)
+    }
+}

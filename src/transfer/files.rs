@@ -1,0 +1,61 @@
+//! An action on all of a command's paths, one after another.
+
+use super::action::{Action, Transfer};
+use super::ends::{Input, Target, blame};
+use super::tree;
+use crate::failure::{self, Code, Failure, Outcome, complain, shown};
+use crate::paths::{self, End, Place};
+use crate::progress::{Meter, arrow};
+use crate::verbosity::is_terminal;
+use std::path::PathBuf;
+
+/// Does it for each path. A failure does not stop the others.
+pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf]) -> Outcome {
+    let (places, named) = transfer.destination.places(paths, |name| transfer.action.output_name(name))?;
+    transfer.engines.expect(places.iter().filter_map(|place| paths::file_len(place.input.path())).sum());
+    let done = failure::each(&places, |place| match (&place.input, &place.output) {
+        (End::Path(input), output) if input.is_dir() => {
+            if !transfer.destination.recursive {
+                let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(input));
+                return Err(Failure::new(Code::InputOutput, line));
+            }
+            tree::run(transfer, input, Some(output.path()))?.outcome()
+        }
+        _ => file(transfer, place),
+    });
+    failure::worse(named, done)
+}
+
+fn file<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
+    let input = Input::open(&place.input)?;
+    let at_input = |e| Failure::at(place.input.path(), e);
+    transfer.action.accept(&place.input, &input).map_err(at_input)?;
+    let target = Target::create(place, &input, &transfer.destination, &transfer.made)?;
+    transfer.prepare()?;
+    let meter = Meter::file(shown(place.input.path()), input.len(), transfer.verbosity);
+    let done = transfer.action.transfer(&transfer.engines, &input, &target, &meter);
+    meter.finish();
+    let (bytes, crew) = done.map_err(|e| blame(place, e))?;
+    let removal = if deletes(transfer, place, &input) { input.removal() } else { None };
+    target.commit(place, &input, &transfer.destination, &transfer.made, removal)?;
+    let (from, to) = (shown(place.input.path()), shown(place.output.path()));
+    if transfer.verbosity.verbose {
+        complain(format!("{from} {} {to}: {}, {}", arrow(), meter.summary(bytes), crew.description));
+    } else if !transfer.verbosity.quiet && is_terminal() && !place.output.is_standard() {
+        complain(format!("{from} {} {to}: {}", arrow(), meter.brief(bytes)));
+    }
+    Ok(())
+}
+
+/// Whether the input is to be deleted: not what it is protected with.
+fn deletes<A: Action>(transfer: &Transfer<A>, place: &Place, input: &Input) -> bool {
+    let holds_key = input.stamp().is_some_and(|stamp| transfer.keys.holds(stamp.id()));
+    let path = shown(place.input.path());
+    if holds_key && transfer.destination.remove {
+        complain(format!("warning: {path}: not deleted, since it holds a key or password"));
+    }
+    if holds_key && transfer.action.warns_of_keys() {
+        complain(format!("warning: {path} is protected with itself: keep a copy of it elsewhere"));
+    }
+    transfer.destination.remove && !holds_key
+}

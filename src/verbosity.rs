@@ -1,0 +1,26 @@
+//! How much the command says while it works.
+
+use clap::Args;
+use std::io::{self, IsTerminal};
+
+#[derive(Args, Clone, Copy)]
+pub struct Verbosity {
+    /// Print only errors; show no progress bar
+    #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 900)]
+    pub quiet: bool,
+    /// Print what was done, how fast and by which engine
+    #[arg(short, long, global = true, display_order = 901)]
+    pub verbose: bool,
+}
+
+impl Verbosity {
+    /// Whether somebody is to see how far the work has come.
+    pub fn shows_progress(self) -> bool {
+        !self.quiet && is_terminal()
+    }
+}
+
+/// Whether somebody watches: a line on what was done goes to a terminal only.
+pub fn is_terminal() -> bool {
+    io::stderr().is_terminal()
+}

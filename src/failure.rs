@@ -102,6 +102,7 @@ impl From<Error> for Failure {
 fn sentence(error: &Error) -> String {
     match error {
         Error::Exists => format!("{error} (--force replaces it)"),
+        Error::Fault(fault) if fault.reason.starts_with("it has no ") => format!("{error} (engine cpu has)"),
         Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
         Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
         Error::Truncated(_) | Error::Extended(_) => format!("{error} (unprotect --salvage saves what is there)"),

@@ -53,3 +53,7 @@ pub use keys::key::{Password, SecretKey};
 pub use keys::keyring::Keyring;
 pub use keys::text as key_text;
 pub use roster::Roster;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -10,16 +10,19 @@
 //! let keys = [SecretKey::random()?, SecretKey::random()?];
 //!
 //! let mut records = ["Ada's record", "Grace's record"].map(|text| batch::with_room(suite, text.as_bytes()));
-//! let to_seal = |(key, record)| Message::to_seal(key, b"v1", BehindRoom::new(suite, record).expect("made with room"));
-//! batch::seal(&roster, suite, &mut keys.iter().zip(&mut records).map(to_seal).collect::<Vec<_>>())?;
+//! let mut set = Vec::new();
+//! for (key, record) in keys.iter().zip(&mut records) {
+//!     let plaintext = BehindRoom::new(suite, record).expect("it was made with room");
+//!     set.push(Message::to_seal(key, b"v1", plaintext));
+//! }
+//! batch::seal(&roster, suite, &mut set)?;
 //!
 //! records[1][60] ^= 1; // somebody alters Grace's, and with it nothing else
-//! let to_open = |(key, record)| Message::to_open(key, b"v1", record);
-//! let opened = batch::open(
-//!     &roster,
-//!     suite,
-//!     &mut keys.iter().zip(records.iter_mut().map(Vec::as_mut_slice)).map(to_open).collect::<Vec<_>>(),
-//! );
+//! let mut set = Vec::new();
+//! for (key, record) in keys.iter().zip(&mut records) {
+//!     set.push(Message::to_open(key, b"v1", record));
+//! }
+//! let opened = batch::open(&roster, suite, &mut set);
 //! assert!(matches!(opened, Err(Error::NotAuthentic { failed }) if failed == [1]));
 //! assert_eq!(records[0][suite.overhead()..], *b"Ada's record");
 //! # Ok(())

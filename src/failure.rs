@@ -102,6 +102,8 @@ impl From<Error> for Failure {
 fn sentence(error: &Error) -> String {
     match error {
         Error::Exists => format!("{error} (--force replaces it)"),
+        Error::Read(e) if e.to_string() == "not a regular file" => format!("{error} (use - to read from a pipe)"),
+        Error::Write(e) if e.to_string() == "not a regular file" => format!("{error} (use - for standard output)"),
         Error::Fault(fault) if fault.reason.starts_with("it has no ") => format!("{error} (engine cpu has)"),
         Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
         Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),

@@ -54,7 +54,7 @@ impl InputFile {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Self { file, stamp: Stamp::new(&stat), entry }),
             FileType::Directory => refuse(io::ErrorKind::IsADirectory, "it is a folder"),
-            _ => refuse(io::ErrorKind::InvalidInput, "not a regular file (use - to read from a pipe)"),
+            _ => refuse(io::ErrorKind::InvalidInput, "not a regular file"),
         }
     }
 

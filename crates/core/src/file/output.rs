@@ -359,7 +359,7 @@ fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
     let refuse = |why| Err(Error::Write(io::Error::new(io::ErrorKind::InvalidInput, why)));
     match if itself == Some(FileType::Symlink) { kind(AtFlags::empty()).unwrap_or(None) } else { itself } {
         Some(FileType::Directory) => refuse("it is a folder"),
-        Some(kind) if kind != FileType::RegularFile => refuse("it is not a regular file (use - for standard output)"),
+        Some(kind) if kind != FileType::RegularFile => refuse("not a regular file"),
         _ if itself.is_some() && matches!(existing, Existing::Keep) => Err(Error::Exists),
         _ => Ok(()),
     }

@@ -26,7 +26,7 @@ fn engines_are_measured_and_kept() {
     for (i, name) in ["serial", "cpu"].iter().enumerate() {
         let engine = &first["engines"][i];
         assert_eq!(engine["name"], *name);
-        assert!(engine["lanes"].as_u64().unwrap() > 0 && engine["detail"].as_str().unwrap().contains("AES"));
+        assert!(engine["workers"].as_u64().unwrap() > 0 && engine["detail"].as_str().unwrap().contains("AES"));
         assert_eq!(engine["start_seconds"], 0.0);
         for direction in ["seal", "open"] {
             assert!(engine["speeds_gb_per_s"][direction].as_f64().unwrap() > 0.0);

@@ -153,7 +153,7 @@ impl World {
         let chunk_size = ChunkSize::new(4096).expect("one of the format's");
         let new = NewFile::with_chunk_size(Suite::ALL[usize::from(suite) - 1], chunk_size, &[Recipient::key(&key)])
             .expect("one recipient");
-        let dispatcher = run.dispatcher();
+        let roster = run.roster();
 
         let mut sealed = Vec::new();
         fill(&self.input, &plaintext);
@@ -162,7 +162,7 @@ impl World {
             if run.to_file { Source::file(&self.input).unwrap() } else { Source::stream(run.pieces(&plaintext)) };
         let to_file = run.interrupts;
         let sink = if to_file { Sink::File(&self.output) } else { Sink::Stream(Box::new(&mut sealed)) };
-        let len = new.seal(&dispatcher, source, sink, &());
+        let len = new.seal(&roster, source, sink, &());
         if to_file {
             sealed = contents(&self.output);
         }
@@ -209,7 +209,7 @@ impl World {
     }
 
     fn open(&self, source: Source, sink: Sink, hand: Hand, run: &Run) -> Result<u64, Error> {
-        ProtectedFile::open(source, &self.openers[number(hand)])?.unprotect(&run.dispatcher(), sink, &())
+        ProtectedFile::open(source, &self.openers[number(hand)])?.unprotect(&run.roster(), sink, &())
     }
 
     fn count(&mut self, hand: Hand) {
@@ -316,7 +316,7 @@ impl Run {
         }
     }
 
-    fn dispatcher(&self) -> Roster {
+    fn roster(&self) -> Roster {
         let info = EngineInfo {
             name: String::new(),
             detail: String::new(),

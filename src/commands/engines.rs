@@ -75,7 +75,7 @@ struct Report {
 struct Engine {
     name: &'static str,
     detail: String,
-    lanes: usize,
+    workers: usize,
     /// In GB/s (10^9 bytes a second) of plaintext, suite 1, in memory.
     speeds_gb_per_s: Ways<f64>,
     /// What opening its device takes in a new process.
@@ -148,7 +148,7 @@ impl Report {
             Some(Engine {
                 name: kind.name(),
                 detail: ready.detail(kind)?,
-                lanes: ready.lanes(kind)?,
+                workers: ready.workers(kind)?,
                 speeds_gb_per_s: Ways::of(|op| curve.speed(op) / 1e9),
                 start_seconds: curve.start(),
                 passes: simpler.map(passes).collect(),

@@ -103,8 +103,8 @@ pub fn protect(list: &[u8], password: &Password, verbosity: Verbosity) -> Outcom
     let engines = one_thread(verbosity)?;
     let mut protected = Vec::new();
     let sink = Sink::Stream(Box::new(&mut protected));
-    let dispatcher = &engines.crew(Op::Seal, suite, None).dispatcher;
-    new.seal(dispatcher, Source::stream(list), sink, &())?;
+    let roster = &engines.crew(Op::Seal, suite, None).roster;
+    new.seal(roster, Source::stream(list), sink, &())?;
     Ok(protected)
 }
 
@@ -137,11 +137,11 @@ pub fn read_all(
     let opener = secrets::opener(&KeyArgs { password_file, keys: Vec::new(), key_files: Vec::new() })?;
     let protected = ProtectedFile::open(Source::stream(&bytes[..]), &opener).map_err(at_path)?;
     let engines = one_thread(verbosity)?;
-    let dispatcher = &engines.crew(Op::Open, protected.suite(), None).dispatcher;
+    let roster = &engines.crew(Op::Open, protected.suite(), None).roster;
     // The plaintext is shorter than its file.
     let mut list = Zeroizing::new(vec![0; bytes.len()]);
     let sink = Sink::Stream(Box::new(&mut list[..]));
-    let len = protected.unprotect(dispatcher, sink, &()).map_err(at_path)?;
+    let len = protected.unprotect(roster, sink, &()).map_err(at_path)?;
     parse(path, &list[..len as usize])
 }
 

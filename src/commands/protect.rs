@@ -55,7 +55,7 @@ impl Action for Protect {
         let new = NewFile::new(self.suite, self.recipients.found())?;
         let crew = engines.crew(Op::Seal, self.suite, input.known_len());
         meter.begin();
-        let len = new.seal(&crew.dispatcher, input.source()?, target.sink(), meter)?;
+        let len = new.seal(&crew.roster, input.source()?, target.sink(), meter)?;
         // A file that was empty was read as a stream.
         if input.has_changed().map_err(Error::Read)? { Err(Error::Changed) } else { Ok((len, crew)) }
     }

@@ -51,5 +51,5 @@ pub fn open<'l>(
     let protected = ProtectedFile::open(input.source()?, opener)?;
     let crew = engines.crew(Op::Open, protected.suite(), input.known_len());
     meter.begin();
-    Ok((protected.unprotect(&crew.dispatcher, target.sink(), meter)?, crew))
+    Ok((protected.unprotect(&crew.roster, target.sink(), meter)?, crew))
 }

@@ -240,14 +240,14 @@ mod tests {
             let new = NewFile::new(Suite::default(), &[Recipient::key(&key)]).unwrap();
             let sealed = Shared::default();
             let sink = Sink::Stream(Box::new(sealed.clone()));
-            new.seal(&crew(Op::Seal).dispatcher, Source::stream(&plain[..]), sink, &()).unwrap();
+            new.seal(&crew(Op::Seal).roster, Source::stream(&plain[..]), sink, &()).unwrap();
             if kind == Kind::Gpu {
                 assert!(crew(Op::Open).description.starts_with("engine cpu ("), "after {good} calls");
             }
             let (sealed, opened) = (std::mem::take(&mut *sealed.0.lock().unwrap()), Shared::default());
             let protected = ProtectedFile::open(Source::stream(&sealed[..]), &opener).unwrap();
             let sink = Sink::Stream(Box::new(opened.clone()));
-            protected.unprotect(&crew(Op::Open).dispatcher, sink, &()).unwrap();
+            protected.unprotect(&crew(Op::Open).roster, sink, &()).unwrap();
             assert!(*opened.0.lock().unwrap() == plain);
         }
     }

@@ -36,8 +36,8 @@ fn of_kind(ready: &Ready, kind: Kind, time: Duration) -> Result<Curve> {
     // Where one of two engines fails, the other would be measured alone.
     let fault = Arc::new(OnceLock::new());
     let failed = fault.clone();
-    let dispatcher = Roster::new(&members).on_fault(move |fault| drop(failed.set(fault.clone())));
-    let curve = measure(&dispatcher, ready.levels, time)?;
+    let roster = Roster::new(&members).on_fault(move |fault| drop(failed.set(fault.clone())));
+    let curve = measure(&roster, ready.levels, time)?;
     match fault.get() {
         Some(fault) => Err(fault.clone().into()),
         None => Ok(curve),
@@ -57,7 +57,7 @@ const ROUNDS: usize = 4;
 /// The curve's start is what first runs took longer than later ones: an engine may make ready then what it keeps.
 ///
 /// What is sealed is compared with what the CPU's kernels of `levels` make of it; other bytes are a fault.
-pub fn measure(dispatcher: &Roster, levels: Levels, budget: Duration) -> Result<Curve> {
+pub fn measure(roster: &Roster, levels: Levels, budget: Duration) -> Result<Curve> {
     let end = Instant::now() + budget;
     let keys: Arc<[ContentKeys]> = [SecretKey::random()?.file_keys(Suite::default()).content].into();
     let mut measured: Vec<[Point; 2]> = Vec::new();
@@ -71,7 +71,7 @@ pub fn measure(dispatcher: &Roster, levels: Levels, budget: Duration) -> Result<
             let sample = Arc::new(Sample::new(levels, &keys, bytes.min(CHUNK) as usize));
             let mut points = [Point { bytes, seconds: f64::INFINITY }; 2];
             for (op, point) in [Op::Seal, Op::Open].into_iter().zip(&mut points) {
-                point.seconds = run(dispatcher, op, bytes, &sample)?;
+                point.seconds = run(roster, op, bytes, &sample)?;
             }
             match measured.get_mut(i) {
                 None => {
@@ -96,10 +96,10 @@ fn expected(measured: &[[Point; 2]], i: usize, bytes: u64) -> Duration {
 }
 
 /// Seals or opens so many bytes, in seconds.
-fn run(dispatcher: &Roster, op: Op, bytes: u64, sample: &Arc<Sample>) -> Result<f64> {
+fn run(roster: &Roster, op: Op, bytes: u64, sample: &Arc<Sample>) -> Result<f64> {
     let work = Measured { op, bytes, sample: sample.clone(), left: Mutex::new(bytes) };
     let started = Instant::now();
-    engine::run(dispatcher, &work)?;
+    engine::run(roster, &work)?;
     Ok(started.elapsed().max(Duration::from_nanos(1)).as_secs_f64())
 }
 

@@ -18,7 +18,7 @@ pub fn survey(all: bool) -> Survey {
 
 /// Engines at work together.
 pub struct Crew {
-    pub dispatcher: Roster,
+    pub roster: Roster,
     /// In words, for `--verbose`.
     pub description: String,
 }
@@ -26,8 +26,8 @@ pub struct Crew {
 impl Crew {
     /// Where one fails and another goes on, a line tells of it.
     pub fn new(kind: Kind, engines: &[Arc<dyn Engine>]) -> Self {
-        let dispatcher = Roster::new(engines).on_fault(warn);
-        Self { dispatcher, description: format!("engine {kind} ({})", detail(engines)) }
+        let roster = Roster::new(engines).on_fault(warn);
+        Self { roster, description: format!("engine {kind} ({})", detail(engines)) }
     }
 }
 
@@ -83,7 +83,7 @@ impl Ready {
     }
 
     /// How many jobs they run at the same time.
-    pub fn lanes(&self, kind: Kind) -> Option<usize> {
+    pub fn workers(&self, kind: Kind) -> Option<usize> {
         Some(self.members(kind)?.iter().map(|engine| engine.info().workers).sum())
     }
 
@@ -94,12 +94,12 @@ impl Ready {
 
     /// The same, but the CPU takes over where they fail, and `broken` is then set. A line tells of it, the first time.
     pub fn crew_with_fallback(&self, kind: Kind, broken: Arc<AtomicBool>) -> Option<Crew> {
-        let Crew { dispatcher, description } = self.crew(kind)?;
-        let dispatcher = dispatcher.with_fallback(self.cpu.clone()).on_fault(move |fault| {
+        let Crew { roster, description } = self.crew(kind)?;
+        let roster = roster.with_fallback(self.cpu.clone()).on_fault(move |fault| {
             if !broken.swap(true, Ordering::Relaxed) {
                 warn(fault);
             }
         });
-        Some(Crew { dispatcher, description })
+        Some(Crew { roster, description })
     }
 }

@@ -431,10 +431,16 @@ fn make(tree: &Tree, parent: &File, name: &OsStr) -> Result<File> {
 fn is_ours(parent: &File, folder: &impl std::os::fd::AsFd) -> rustix::io::Result<bool> {
     const OTHERS_WRITE: u32 = 0o022;
     const STICKY: u32 = 0o1000;
-    let (parent, stat) = (fs::fstat(parent)?, fs::fstat(folder)?);
-    let may_rename = parent.st_mode & OTHERS_WRITE != 0 && parent.st_mode & STICKY == 0;
-    let is_closed = stat.st_mode & 0o077 == 0 || stat.st_mode & 0o777 == parent.st_mode & 0o777;
-    Ok(!may_rename || stat.st_uid == rustix::process::geteuid().as_raw() && is_closed)
+    /// FAT, exFAT, NTFS, FUSE, SMB.
+    const WITHOUT_PERMISSIONS: [u64; 6] = [0x4d44, 0x2011_bab0, 0x7366_746e, 0x6573_5546, 0xff53_4d42, 0xfe53_4d42];
+    let user = rustix::process::geteuid().as_raw();
+    let (above, stat) = (fs::fstat(parent)?, fs::fstat(folder)?);
+    let others_rename = above.st_uid != user || above.st_mode & OTHERS_WRITE != 0 && above.st_mode & STICKY == 0;
+    let looks_like_all = || {
+        let kind = fs::fstatfs(parent).map(|stat| stat.f_type as u64);
+        stat.st_mode & 0o777 == above.st_mode & 0o777 && kind.is_ok_and(|kind| WITHOUT_PERMISSIONS.contains(&kind))
+    };
+    Ok(!others_rename || stat.st_uid == user && (stat.st_mode & 0o077 == 0 || looks_like_all()))
 }
 
 /// The folder that a path's last name is in, and the name; the path itself and `.` where there is no last name.

@@ -204,7 +204,7 @@ fn entries(folder: &File) -> Result<Vec<(OsString, FileType)>> {
 
 fn kind_name(kind: FileType) -> &'static str {
     match kind {
-        FileType::RegularFile => "left by a run that was killed",
+        FileType::RegularFile | FileType::Symlink => "left by a run that was killed",
         FileType::Fifo => "a pipe",
         FileType::Socket => "a socket",
         FileType::CharacterDevice | FileType::BlockDevice => "a device",

@@ -89,7 +89,7 @@ impl KeySource for Holder {
     }
 }
 
-fn dispatcher() -> Roster {
+fn roster() -> Roster {
     let engine: Arc<dyn Engine> = Arc::new(CpuEngine::serial(Levels::detect()));
     Roster::new(&[engine])
 }
@@ -98,7 +98,7 @@ fn protect(key: &SecretKey, suite: Suite, plain: &[u8]) -> Vec<u8> {
     let new = NewFile::new(suite, &[Recipient::key(key)]).unwrap();
     let mut stored = Vec::new();
     let sink = Sink::Stream(Box::new(&mut stored));
-    new.seal(&dispatcher(), Source::stream(plain), sink, &()).unwrap();
+    new.seal(&roster(), Source::stream(plain), sink, &()).unwrap();
     stored
 }
 
@@ -110,7 +110,7 @@ fn unprotect(key: &SecretKey, stored: &[u8]) -> phalanx_core::Result<Vec<u8>> {
     let protected = ProtectedFile::open(Source::new(&input).unwrap(), &opener)?;
     let mut plain = Vec::new();
     let sink = Sink::Stream(Box::new(&mut plain));
-    protected.unprotect(&dispatcher(), sink, &())?;
+    protected.unprotect(&roster(), sink, &())?;
     Ok(plain)
 }
 

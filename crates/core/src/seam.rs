@@ -134,7 +134,7 @@ pub trait Engine: Send + Sync {
     fn buffer(&self, len: usize) -> Result<Buffer, Fault>;
 
     /// Runs a job. After sealing, every unit holds ciphertext and its tag; after opening, plaintext, but for the units
-    /// that the verdicts name, whose bytes are then of no use and are wiped by the dispatcher.
+    /// that the verdicts name, whose bytes are then of no use and are wiped by the roster.
     /// On a fault the input is as it was. The buffer may be of any engine's making.
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault>;
 

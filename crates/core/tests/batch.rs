@@ -116,17 +116,17 @@ impl Engine for Faulty {
 #[test]
 fn every_engine_gives_the_messages_of_the_reference() {
     for engine in all_engines() {
-        let dispatcher = Roster::new(std::slice::from_ref(&engine));
+        let roster = Roster::new(std::slice::from_ref(&engine));
         for (seed, &suite) in Suite::ALL.iter().enumerate() {
             let (keys, records) = records(seed as u64, 80);
             let mut stored: Vec<_> = records.iter().map(|r| batch::with_room(suite, &r.text)).collect();
-            batch::seal(&dispatcher, suite, &mut to_seal(suite, &keys, &records, &mut stored)).unwrap();
+            batch::seal(&roster, suite, &mut to_seal(suite, &keys, &records, &mut stored)).unwrap();
             for (i, (record, stored)) in records.iter().zip(&stored).enumerate() {
                 let (key, nonce) = (keys[record.user].expose(), &stored[..suite.nonce_len()]);
                 let expected = reference::seal_message(key, suite.id(), &record.ad, nonce, &record.text);
                 assert!(*stored == expected, "{}, {}: {i}", engine.info().detail, suite.name());
             }
-            batch::open(&dispatcher, suite, &mut to_open(&keys, &records, &mut stored)).unwrap();
+            batch::open(&roster, suite, &mut to_open(&keys, &records, &mut stored)).unwrap();
             assert!(records.iter().zip(&stored).all(|(record, stored)| stored[suite.overhead()..] == record.text));
         }
     }
@@ -140,7 +140,7 @@ fn every_vector_ends_as_it_says() {
     assert!(all.len() >= VECTORS, "only {} vectors", all.len());
     let field = |vector: &Value, name: &str| vector[name].as_str().map(unhex).unwrap_or_default();
     for engine in all_engines() {
-        let dispatcher = Roster::new(std::slice::from_ref(&engine));
+        let roster = Roster::new(std::slice::from_ref(&engine));
         for &suite in Suite::ALL {
             let of_suite: Vec<&Value> = all.iter().filter(|vector| vector["suite"] == suite.id()).collect();
             let keys: Vec<_> = of_suite.iter().map(|v| SecretKey::from_slice(&field(v, "key")).unwrap()).collect();
@@ -148,7 +148,7 @@ fn every_vector_ends_as_it_says() {
             let mut stored: Vec<_> = of_suite.iter().map(|v| field(v, "message")).collect();
             let each = keys.iter().zip(&ads).zip(&mut stored);
             let mut set: Vec<_> = each.map(|((key, ad), data)| Message::to_open(key, ad, data)).collect();
-            let verdicts = failed(batch::open(&dispatcher, suite, &mut set));
+            let verdicts = failed(batch::open(&roster, suite, &mut set));
             for (i, vector) in of_suite.iter().enumerate() {
                 let (what, failed) = (&vector["comment"], verdicts.contains(&i));
                 match vector["expect"].as_str().unwrap() {
@@ -168,11 +168,11 @@ const VECTORS: usize = 111;
 
 #[test]
 fn one_altered_message_harms_no_other() {
-    let dispatcher = Roster::new(&engines());
+    let roster = Roster::new(&engines());
     for &suite in Suite::ALL {
         let (keys, records) = records(7, 300);
         let mut sealed: Vec<_> = records.iter().map(|r| batch::with_room(suite, &r.text)).collect();
-        batch::seal(&dispatcher, suite, &mut to_seal(suite, &keys, &records, &mut sealed)).unwrap();
+        batch::seal(&roster, suite, &mut to_seal(suite, &keys, &records, &mut sealed)).unwrap();
         let (nonce, tag) = (0, suite.nonce_len());
         let mut stored = sealed.clone();
         let mut expected = Vec::new();
@@ -187,7 +187,7 @@ fn one_altered_message_harms_no_other() {
         expected.extend([0, 150, 299]);
         expected.sort_unstable();
         expected.dedup();
-        let verdicts = failed(batch::open(&dispatcher, suite, &mut to_open(&keys, &records, &mut stored)));
+        let verdicts = failed(batch::open(&roster, suite, &mut to_open(&keys, &records, &mut stored)));
         assert_eq!(verdicts, expected);
         for (i, (record, stored)) in records.iter().zip(&stored).enumerate() {
             if expected.contains(&i) {
@@ -201,15 +201,15 @@ fn one_altered_message_harms_no_other() {
 
 #[test]
 fn keys_and_associated_data_are_bound() {
-    let dispatcher = Roster::new(&engines()[..1]);
+    let roster = Roster::new(&engines()[..1]);
     for &suite in Suite::ALL {
         let (keys, mut records) = records(8, 40);
         let mut stored: Vec<_> = records.iter().map(|r| batch::with_room(suite, &r.text)).collect();
-        batch::seal(&dispatcher, suite, &mut to_seal(suite, &keys, &records, &mut stored)).unwrap();
+        batch::seal(&roster, suite, &mut to_seal(suite, &keys, &records, &mut stored)).unwrap();
         records[3].ad.push(0);
         records[10].user += 1;
         records.swap(20, 30);
-        let verdicts = failed(batch::open(&dispatcher, suite, &mut to_open(&keys, &records, &mut stored)));
+        let verdicts = failed(batch::open(&roster, suite, &mut to_open(&keys, &records, &mut stored)));
         assert_eq!(verdicts, [3, 10, 20, 30]);
     }
 }
@@ -219,7 +219,7 @@ fn one_giant_among_small_ones_and_one_key_for_all() {
     let one_lane = Roster::new(&engines()[..1]);
     let keys = [SecretKey::from_slice(&[3; 32]).unwrap()];
     for engines in [vec![engines().pop().unwrap()], engines()] {
-        let dispatcher = Roster::new(&engines);
+        let roster = Roster::new(&engines);
         for &suite in Suite::ALL {
             // The giant is the first, the last, or between; its length is that of no whole slice or thread's part.
             for place in [0, 1000, 2000] {
@@ -230,7 +230,7 @@ fn one_giant_among_small_ones_and_one_key_for_all() {
                 };
                 let records: Vec<_> = (0..=2000).map(&mut record).collect();
                 let mut stored: Vec<_> = records.iter().map(|r| batch::with_room(suite, &r.text)).collect();
-                batch::seal(&dispatcher, suite, &mut to_seal(suite, &keys, &records, &mut stored)).unwrap();
+                batch::seal(&roster, suite, &mut to_seal(suite, &keys, &records, &mut stored)).unwrap();
                 // Opened by one thread, sealed by one, opened by several: altered in its last byte, and not.
                 let mut copy = stored.clone();
                 let opened = failed(batch::open(&one_lane, suite, &mut to_open(&keys, &records, &mut copy)));
@@ -240,7 +240,7 @@ fn one_giant_among_small_ones_and_one_key_for_all() {
                 copy[small][0] ^= 1;
                 *stored[place].last_mut().unwrap() ^= 1;
                 for (stored, lost) in [(&mut copy, small), (&mut stored, place)] {
-                    let opened = failed(batch::open(&dispatcher, suite, &mut to_open(&keys, &records, stored)));
+                    let opened = failed(batch::open(&roster, suite, &mut to_open(&keys, &records, stored)));
                     assert_eq!(opened, [lost]);
                     assert!(stored[lost].iter().all(|byte| *byte == 0));
                     let is_open = |i: &usize| stored[*i][suite.overhead()..] == records[*i].text;
@@ -255,19 +255,19 @@ fn one_giant_among_small_ones_and_one_key_for_all() {
 #[test]
 fn long_associated_data_of_little_text() {
     let keys = [SecretKey::from_slice(&[3; 32]).unwrap()];
-    let dispatcher = Roster::new(&[engines().pop().unwrap()]);
+    let roster = Roster::new(&[engines().pop().unwrap()]);
     for &suite in Suite::ALL {
         for len in [0, 1, 5000, 3 << 20] {
             let mut random = Random(len as u64);
             let records = [Record { user: 0, ad: random.bytes(3 << 20), text: random.bytes(len) }];
             let mut stored = vec![batch::with_room(suite, &records[0].text)];
-            batch::seal(&dispatcher, suite, &mut to_seal(suite, &keys, &records, &mut stored)).unwrap();
+            batch::seal(&roster, suite, &mut to_seal(suite, &keys, &records, &mut stored)).unwrap();
             let one_lane = Roster::new(&engines()[..1]);
             let mut copy = stored.clone();
             batch::open(&one_lane, suite, &mut to_open(&keys, &records, &mut copy)).unwrap();
             assert!(copy[0][suite.overhead()..] == records[0].text);
             stored[0][suite.nonce_len()] ^= 1;
-            let opened = failed(batch::open(&dispatcher, suite, &mut to_open(&keys, &records, &mut stored)));
+            let opened = failed(batch::open(&roster, suite, &mut to_open(&keys, &records, &mut stored)));
             assert_eq!(opened, [0]);
         }
     }
@@ -276,29 +276,29 @@ fn long_associated_data_of_little_text() {
 #[test]
 fn a_million_users() {
     const USERS: usize = 1_000_000;
-    let dispatcher = Roster::new(&engines()[engines().len() - 1..]);
+    let roster = Roster::new(&engines()[engines().len() - 1..]);
     let suite = Suite::default();
     let key = |i: usize| SecretKey::from_slice(&[&i.to_le_bytes()[..], &[9; 24]].concat()).unwrap();
     let keys: Vec<_> = (0..USERS).map(key).collect();
     let inputs: Vec<_> = keys.iter().map(|key| Copied { key, ad: b"", bytes: &key.expose()[..8] }).collect();
     let mut sealed = vec![0; USERS * (suite.overhead() + 8)];
-    let places = batch::seal_into(&dispatcher, suite, &inputs, &mut sealed).unwrap();
+    let places = batch::seal_into(&roster, suite, &inputs, &mut sealed).unwrap();
     let stored: Vec<_> =
         keys.iter().zip(&places).map(|(key, place)| Copied { key, ad: b"", bytes: &sealed[place.clone()] }).collect();
     let mut opened = vec![0; sealed.len()];
-    let places = batch::open_into(&dispatcher, suite, &stored, &mut opened).unwrap();
+    let places = batch::open_into(&roster, suite, &stored, &mut opened).unwrap();
     assert!(keys.iter().zip(places).all(|(key, place)| opened[place.unwrap()] == key.expose()[..8]));
 }
 
 #[test]
 fn into_one_buffer() {
-    let dispatcher = Roster::new(&engines());
+    let roster = Roster::new(&engines());
     for &suite in Suite::ALL {
         let (keys, records) = records(11, 100);
         let inputs: Vec<_> = records.iter().map(|r| Copied { key: &keys[r.user], ad: &r.ad, bytes: &r.text }).collect();
         let len: usize = records.iter().map(|r| r.text.len() + suite.overhead()).sum();
         let mut out = vec![0x55; len + 3];
-        let places = batch::seal_into(&dispatcher, suite, &inputs, &mut out).unwrap();
+        let places = batch::seal_into(&roster, suite, &inputs, &mut out).unwrap();
         assert_eq!((places[0].start, places[99].end, &out[len..]), (0, len, &[0x55; 3][..]));
         let stored: Vec<_> =
             inputs.iter().zip(&places).map(|(input, place)| Copied { bytes: &out[place.clone()], ..*input }).collect();
@@ -307,11 +307,11 @@ fn into_one_buffer() {
             assert!(opened.unwrap() == record.text);
         }
         let mut back = vec![0x55; len];
-        let places = batch::open_into(&dispatcher, suite, &stored, &mut back).unwrap();
+        let places = batch::open_into(&roster, suite, &stored, &mut back).unwrap();
         let places: Vec<_> = places.into_iter().map(Option::unwrap).collect();
         assert!(records.iter().zip(places).all(|(record, place)| back[place] == record.text));
 
-        let error = batch::seal_into(&dispatcher, suite, &inputs, &mut back[..len - 1]).unwrap_err();
+        let error = batch::seal_into(&roster, suite, &inputs, &mut back[..len - 1]).unwrap_err();
         assert!(matches!(error, Error::Message { index: 99, .. }), "{error}");
     }
 }
@@ -319,18 +319,18 @@ fn into_one_buffer() {
 #[test]
 fn what_cannot_be_is_refused() {
     let key = SecretKey::random().unwrap();
-    let dispatcher = Roster::new(&engines()[..1]);
+    let roster = Roster::new(&engines()[..1]);
     for &suite in Suite::ALL {
         let (mut room, mut none) = (batch::with_room(suite, b"text"), vec![1; suite.overhead() - 1]);
         // What has no room cannot even be given, and what is to be opened is not sealed by mistake.
         assert!(BehindRoom::new(suite, &mut none).is_none());
         let first = Message::to_seal(&key, b"", BehindRoom::new(suite, &mut room).unwrap());
         let mut set = [first, Message::to_open(&key, b"", &mut none)];
-        let error = batch::seal(&dispatcher, suite, &mut set).unwrap_err();
+        let error = batch::seal(&roster, suite, &mut set).unwrap_err();
         assert_eq!(error.to_string(), "message 1: it is one to be opened");
         assert_eq!(room, batch::with_room(suite, b"text"));
-        batch::seal(&dispatcher, suite, &mut []).unwrap();
-        batch::open(&dispatcher, suite, &mut []).unwrap();
+        batch::seal(&roster, suite, &mut []).unwrap();
+        batch::open(&roster, suite, &mut []).unwrap();
     }
     assert_eq!(format!("{:?}", Message::to_open(&key, b"secret", &mut [7; 50])), "Message(50 bytes)");
 }
@@ -339,12 +339,12 @@ fn what_cannot_be_is_refused() {
 fn another_engine_does_what_one_could_not() {
     let cpu = || CpuEngine::parallel(1, Levels::detect());
     for jobs in [0, 1, 3] {
-        let dispatcher = Roster::new(&[Arc::new(Faulty::after(jobs, cpu())), Arc::new(cpu())]);
+        let roster = Roster::new(&[Arc::new(Faulty::after(jobs, cpu())), Arc::new(cpu())]);
         for &suite in Suite::ALL {
             let (keys, records) = records(12, 500);
             let mut stored: Vec<_> = records.iter().map(|r| batch::with_room(suite, &r.text)).collect();
-            batch::seal(&dispatcher, suite, &mut to_seal(suite, &keys, &records, &mut stored)).unwrap();
-            let opened = failed(batch::open(&dispatcher, suite, &mut to_open(&keys, &records, &mut stored)));
+            batch::seal(&roster, suite, &mut to_seal(suite, &keys, &records, &mut stored)).unwrap();
+            let opened = failed(batch::open(&roster, suite, &mut to_open(&keys, &records, &mut stored)));
             assert!(opened.is_empty());
             assert!(records.iter().zip(&stored).all(|(record, stored)| stored[suite.overhead()..] == record.text));
         }

@@ -87,34 +87,34 @@ fn opener() -> Opener<AtHand> {
     Opener::new(AtHand { keys, password: None }, KdfLimit::default())
 }
 
-fn seal(dispatcher: &Roster, suite: Suite, log2: u8, plain: &[u8], ends: (End, End)) -> Vec<u8> {
+fn seal(roster: &Roster, suite: Suite, log2: u8, plain: &[u8], ends: (End, End)) -> Vec<u8> {
     through(plain, ends, |source, sink| {
         let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
         let new = NewFile::with_chunk_size(suite, ChunkSize::new(1 << log2).unwrap(), &recipients)?;
         let count = Count::default();
-        assert_eq!(new.seal(dispatcher, source, sink, &count)?, plain.len() as u64);
+        assert_eq!(new.seal(roster, source, sink, &count)?, plain.len() as u64);
         assert_eq!(count.0.into_inner(), plain.len() as u64);
         Ok(())
     })
     .unwrap()
 }
 
-fn open(dispatcher: &Roster, stored: &[u8], ends: (End, End)) -> Result<Vec<u8>> {
+fn open(roster: &Roster, stored: &[u8], ends: (End, End)) -> Result<Vec<u8>> {
     through(stored, ends, |source, sink| {
         let protected = ProtectedFile::open(source, &opener())?;
-        protected.unprotect(dispatcher, sink, &()).map(drop)
+        protected.unprotect(roster, sink, &()).map(drop)
     })
 }
 
 #[test]
 fn every_size_goes_through_every_engine_and_opens_by_the_reference() {
     for engine in engines() {
-        let dispatcher = Roster::new(&[engine]);
+        let roster = Roster::new(&[engine]);
         for (i, &size) in SIZES.iter().chain(&[3 << 20, (5 << 20) + 4097]).enumerate() {
             let plain = painted(size);
             let suite = Suite::ALL[i % Suite::ALL.len()];
-            let stored = seal(&dispatcher, suite, 20, &plain, ENDS[i % 4]);
-            assert!(open(&dispatcher, &stored, ENDS[(i + 1) % 4]).unwrap() == plain, "{size}");
+            let stored = seal(&roster, suite, 20, &plain, ENDS[i % 4]);
+            assert!(open(&roster, &stored, ENDS[(i + 1) % 4]).unwrap() == plain, "{size}");
             if size <= 100_000 {
                 assert!(reference::open_file(&stored, &[], &[KEY]).unwrap() == plain, "{size}");
             }
@@ -126,17 +126,17 @@ fn every_size_goes_through_every_engine_and_opens_by_the_reference() {
 fn every_pair_of_ends_with_small_chunks() {
     for engine in engines() {
         let lanes = engine.info().workers;
-        let dispatcher = Roster::new(&[engine]);
+        let roster = Roster::new(&[engine]);
         for (ends, suite) in ENDS.into_iter().flat_map(|ends| SUITES.map(|suite| (ends, suite))) {
             // 300 chunks: more than one vectored call moves, several jobs for each lane.
             for size in [0, 1, 4096, 4097, 300 * 4096, 300 * 4096 + 1] {
                 let plain = painted(size);
-                let stored = seal(&dispatcher, suite, 12, &plain, ends);
+                let stored = seal(&roster, suite, 12, &plain, ends);
                 if size <= 4097 {
                     assert!(reference::open_file(&stored, &[], &[KEY]).unwrap() == plain, "{ends:?} {size} {lanes}");
                 }
                 for back in ENDS {
-                    assert!(open(&dispatcher, &stored, back).unwrap() == plain, "{ends:?} {back:?} {size} {lanes}");
+                    assert!(open(&roster, &stored, back).unwrap() == plain, "{ends:?} {back:?} {size} {lanes}");
                 }
             }
         }
@@ -145,16 +145,16 @@ fn every_pair_of_ends_with_small_chunks() {
 
 #[test]
 fn several_engines_share_one_piece_of_work() {
-    let dispatcher = Roster::new(&engines());
+    let roster = Roster::new(&engines());
     let plain = painted(40 << 20);
-    let stored = seal(&dispatcher, Suite::default(), 20, &plain, (End::File, End::Stream));
-    assert!(open(&dispatcher, &stored, (End::Stream, End::File)).unwrap() == plain);
+    let stored = seal(&roster, Suite::default(), 20, &plain, (End::File, End::Stream));
+    assert!(open(&roster, &stored, (End::Stream, End::File)).unwrap() == plain);
 }
 
 #[test]
 fn no_two_runs_give_the_same_bytes() {
-    let dispatcher = Roster::new(&engines()[..1]);
-    let seal = || seal(&dispatcher, Suite::default(), 20, b"the same", ENDS[0]);
+    let roster = Roster::new(&engines()[..1]);
+    let seal = || seal(&roster, Suite::default(), 20, b"the same", ENDS[0]);
     let (a, b) = (seal(), seal());
     assert_ne!(a[a.len() - 56..], b[b.len() - 56..]);
 }
@@ -172,12 +172,12 @@ fn a_failing_sink_ends_the_run() {
         }
     }
     for engine in engines() {
-        let dispatcher = Roster::new(&[engine]);
+        let roster = Roster::new(&[engine]);
         let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
         let new = NewFile::new(Suite::default(), &recipients).unwrap();
         let plain = painted(30 << 20);
         let sink = Sink::Stream(Box::new(Full(9 << 20)));
-        let error = new.seal(&dispatcher, Source::stream(&plain[..]), sink, &()).unwrap_err();
+        let error = new.seal(&roster, Source::stream(&plain[..]), sink, &()).unwrap_err();
         assert!(matches!(error, Error::Write(_)), "{error}");
     }
 }
@@ -190,14 +190,14 @@ fn a_file_that_shrinks_or_grows_is_refused() {
             self.0.set_len(self.1).unwrap();
         }
     }
-    let dispatcher = Roster::new(&engines()[..1]);
+    let roster = Roster::new(&engines()[..1]);
     let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
     for len in [1 << 20, 40 << 20] {
         let new = NewFile::new(Suite::default(), &recipients).unwrap();
         let file = tempfile::tempfile().unwrap();
         file.set_len(30 << 20).unwrap();
         let (source, progress) = (Source::new(&file).unwrap(), Truncate(&file, len));
-        let error = new.seal(&dispatcher, source, Sink::Nothing, &progress).unwrap_err();
+        let error = new.seal(&roster, source, Sink::Nothing, &progress).unwrap_err();
         assert!(matches!(error, Error::Changed), "{error}");
     }
 }
@@ -213,12 +213,12 @@ fn the_first_end_of_a_stream_is_its_end() {
             Ok(piece.len())
         }
     }
-    let dispatcher = Roster::new(&engines()[..1]);
+    let roster = Roster::new(&engines()[..1]);
     let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
     let new = NewFile::new(Suite::default(), &recipients).unwrap();
     let stored = Mutex::new(Vec::new());
     let source = Source::stream(Resumes(vec![b"more", b"", b"some"]));
-    new.seal(&dispatcher, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
+    new.seal(&roster, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
     assert_eq!(reference::open_file(&stored.into_inner().unwrap(), &[], &[KEY]).unwrap(), b"some");
 }
 
@@ -231,29 +231,29 @@ fn a_file_written_to_meanwhile_is_refused() {
             self.0.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(1)).unwrap();
         }
     }
-    let dispatcher = Roster::new(&engines()[..1]);
+    let roster = Roster::new(&engines()[..1]);
     let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
     let new = NewFile::new(Suite::default(), &recipients).unwrap();
     let file = tempfile::tempfile().unwrap();
     file.set_len(1000).unwrap();
     let (source, progress) = (Source::new(&file).unwrap(), Overwrite(&file));
-    let error = new.seal(&dispatcher, source, Sink::Nothing, &progress).unwrap_err();
+    let error = new.seal(&roster, source, Sink::Nothing, &progress).unwrap_err();
     assert!(matches!(error, Error::Changed), "{error}");
 }
 
 #[test]
 fn zeros_become_holes_and_come_back() {
     use std::os::unix::fs::MetadataExt;
-    let dispatcher = Roster::new(&engines()[..1]);
+    let roster = Roster::new(&engines()[..1]);
     let mut plain = vec![0; 20 << 20];
     plain[5 << 20..(5 << 20) + 100].copy_from_slice(&painted(100));
     for tail in [0, 1] {
         plain.resize((20 << 20) + tail, 0);
-        let stored = seal(&dispatcher, Suite::default(), 20, &plain, ENDS[0]);
+        let stored = seal(&roster, Suite::default(), 20, &plain, ENDS[0]);
         let source = Source::stream(&stored[..]);
         let protected = ProtectedFile::open(source, &opener()).unwrap();
         let output = tempfile::NamedTempFile::new().unwrap();
-        protected.unprotect(&dispatcher, Sink::File(output.as_file()), &()).unwrap();
+        protected.unprotect(&roster, Sink::File(output.as_file()), &()).unwrap();
         assert!(fs::read(output.path()).unwrap() == plain);
         let allocated = output.as_file().metadata().unwrap().blocks() * 512;
         assert!(allocated < 1 << 20, "{allocated} bytes allocated");
@@ -280,7 +280,7 @@ fn a_file_that_loses_its_name_is_still_read_to_its_end() {
     let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
     let new = NewFile::new(Suite::default(), &recipients).unwrap();
     let stored = Mutex::new(Vec::new());
-    let dispatcher = Roster::new(&engines()[..1]);
-    new.seal(&dispatcher, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
-    assert!(open(&dispatcher, &stored.into_inner().unwrap(), ENDS[0]).unwrap() == plain);
+    let roster = Roster::new(&engines()[..1]);
+    new.seal(&roster, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
+    assert!(open(&roster, &stored.into_inner().unwrap(), ENDS[0]).unwrap() == plain);
 }

@@ -25,7 +25,7 @@ fn key() -> SecretKey {
     SecretKey::from_slice(&KEY).unwrap()
 }
 
-fn dispatcher() -> Roster {
+fn roster() -> Roster {
     Roster::new(&[Arc::new(CpuEngine::serial(Levels::detect()))])
 }
 
@@ -34,7 +34,7 @@ fn protected(suite: Suite, plain: &[u8]) -> Vec<u8> {
     let new = NewFile::with_chunk_size(suite, ChunkSize::new(1 << 12).unwrap(), &[Recipient::key(&key())]).unwrap();
     let stored = Mutex::new(Vec::new());
     let sink = Sink::Stream(Box::new(Collect(&stored)));
-    new.seal(&dispatcher(), Source::stream(plain), sink, &()).unwrap();
+    new.seal(&roster(), Source::stream(plain), sink, &()).unwrap();
     stored.into_inner().unwrap()
 }
 
@@ -57,7 +57,7 @@ fn open(stored: &[u8]) -> (Result<u64>, Vec<u8>) {
         let source = Source::stream(stored);
         let opener = Opener::new(AtHand { keys: vec![key()], password: None }, KdfLimit::default());
         let protected = ProtectedFile::open(source, &opener)?;
-        protected.unprotect(&dispatcher(), Sink::Stream(Box::new(Collect(&released))), &())
+        protected.unprotect(&roster(), Sink::Stream(Box::new(Collect(&released))), &())
     };
     let result = run();
     (result, released.into_inner().unwrap())

@@ -53,9 +53,9 @@ fn open(scenario: &Value, source: Source) -> Result<Vec<u8>> {
         password: field(scenario, "password").map(Password::new),
     };
     let protected = ProtectedFile::open(source, &Opener::new(at_hand, KdfLimit::default()))?;
-    let dispatcher = Roster::new(&engines()[..1]);
+    let roster = Roster::new(&engines()[..1]);
     let output = tempfile::NamedTempFile::new().unwrap();
-    protected.unprotect(&dispatcher, Sink::File(output.as_file()), &())?;
+    protected.unprotect(&roster, Sink::File(output.as_file()), &())?;
     Ok(fs::read(output.path()).unwrap())
 }
 

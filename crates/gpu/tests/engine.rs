@@ -80,7 +80,7 @@ fn jobs_of_any_length_in_any_buffer() {
     }
 }
 
-/// More threads than lanes wait for each other.
+/// More threads than workers wait for each other.
 #[test]
 fn many_threads_at_once() {
     for engine in engines() {
@@ -104,25 +104,25 @@ fn many_threads_at_once() {
 /// A batch on a device, and on a device and the CPU together, opens on the CPU, and the other way round.
 #[test]
 fn batches_of_messages() {
-    let mut dispatchers = vec![Roster::new(&[cpu()])];
+    let mut rosters = vec![Roster::new(&[cpu()])];
     for engine in engines() {
-        dispatchers.push(Roster::new(&[engine.clone(), cpu()]));
-        dispatchers.push(Roster::new(&[engine]));
+        rosters.push(Roster::new(&[engine.clone(), cpu()]));
+        rosters.push(Roster::new(&[engine]));
     }
     let keys: Vec<SecretKey> = (0..40).map(|i| SecretKey::from_slice(&[i; 32]).unwrap()).collect();
     let lengths = (0..150).map(|i| [0, 1, 16, 4095, 4096, 4097, 40_000, 300][i % 8] + i);
     let plain: Vec<Vec<u8>> = lengths.chain([3 << 20]).map(painted).collect();
-    for (from, to) in (0..dispatchers.len()).flat_map(|i| [(i, 0), (0, i)]) {
+    for (from, to) in (0..rosters.len()).flat_map(|i| [(i, 0), (0, i)]) {
         for suite in [Suite::Aes256CtrSha3, Suite::Aes128CtrSha3] {
             let mut data: Vec<Vec<u8>> = plain.iter().map(|text| batch::with_room(suite, text)).collect();
             let (key, ad) = (|i: usize| &keys[i % keys.len()], |i: usize| &[7; 200][..i % 200]);
             let to_seal = |(i, data)| Message::to_seal(key(i), ad(i), BehindRoom::new(suite, data).unwrap());
             let mut set: Vec<_> = data.iter_mut().map(Vec::as_mut_slice).enumerate().map(to_seal).collect();
-            batch::seal(&dispatchers[from], suite, &mut set).unwrap();
+            batch::seal(&rosters[from], suite, &mut set).unwrap();
             *data[33].last_mut().unwrap() ^= 1;
             let to_open = |(i, data)| Message::to_open(key(i), ad(i), data);
             let mut set: Vec<_> = data.iter_mut().map(Vec::as_mut_slice).enumerate().map(to_open).collect();
-            let opened = batch::open(&dispatchers[to], suite, &mut set);
+            let opened = batch::open(&rosters[to], suite, &mut set);
             assert!(matches!(opened, Err(Error::NotAuthentic { failed }) if failed == [33]));
             for (i, (data, plain)) in data.iter().zip(&plain).enumerate() {
                 assert!(i == 33 || data[suite.overhead()..] == *plain, "{from} {to} {i}");

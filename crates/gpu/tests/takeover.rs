@@ -37,10 +37,10 @@ fn cpu() -> Arc<dyn Engine> {
     Arc::new(CpuEngine::parallel(2, Levels::detect()))
 }
 
-/// The dispatcher with the engine first, and how many faults it told of.
+/// The roster with the engine first, and how many faults it told of.
 fn before_cpu(engine: Arc<dyn Engine>, as_fallback: bool) -> (Roster, Arc<AtomicUsize>) {
     let told = Arc::new(AtomicUsize::new(0));
-    let dispatcher = match as_fallback {
+    let roster = match as_fallback {
         true => Roster::new(&[engine]).with_fallback(cpu()),
         false => Roster::new(&[engine, cpu()]),
     };
@@ -50,7 +50,7 @@ fn before_cpu(engine: Arc<dyn Engine>, as_fallback: bool) -> (Roster, Arc<Atomic
         assert!(text.starts_with("engine gpu failed: faulty: ") && !text.contains('\n'), "{text}");
         count.fetch_add(1, Ordering::SeqCst);
     };
-    (dispatcher.on_fault(tell), told)
+    (roster.on_fault(tell), told)
 }
 
 /// Whether the last step was beyond the run's end, and so the test is at its end; and that nobody asked a device that was
@@ -140,25 +140,25 @@ impl Write for Collect<'_> {
 }
 
 /// Seals what the CPU then opens, and opens it too; pipes at both ends.
-fn round_trip(dispatcher: &Roster, plain: &[u8]) -> Result<(), Error> {
+fn round_trip(roster: &Roster, plain: &[u8]) -> Result<(), Error> {
     let key = SecretKey::from_slice(&KEY).unwrap();
     let new = NewFile::with_chunk_size(Suite::default(), ChunkSize::new(1 << 14).unwrap(), &[Recipient::key(&key)])?;
     let stored = Mutex::new(Vec::new());
     let sink = Sink::Stream(Box::new(Collect(&stored)));
-    new.seal(dispatcher, Source::stream(plain), sink, &())?;
+    new.seal(roster, Source::stream(plain), sink, &())?;
     let stored = stored.into_inner().unwrap();
     assert!(opened(&Roster::new(&[cpu()]), &stored)? == plain);
-    assert!(opened(dispatcher, &stored)? == plain);
+    assert!(opened(roster, &stored)? == plain);
     Ok(())
 }
 
-fn opened(dispatcher: &Roster, stored: &[u8]) -> Result<Vec<u8>, Error> {
+fn opened(roster: &Roster, stored: &[u8]) -> Result<Vec<u8>, Error> {
     let opened = Mutex::new(Vec::new());
     let keys = vec![SecretKey::from_slice(&KEY).unwrap()];
     let opener = Opener::new(AtHand { keys, password: None }, KdfLimit::default());
     let protected = ProtectedFile::open(Source::stream(stored), &opener)?;
     let sink = Sink::Stream(Box::new(Collect(&opened)));
-    protected.unprotect(dispatcher, sink, &())?;
+    protected.unprotect(roster, sink, &())?;
     Ok(opened.into_inner().unwrap())
 }
 
@@ -168,20 +168,20 @@ fn a_run_goes_on_with_the_cpu() {
     let plain = painted(150_000);
     for how in HOWS {
         for as_fallback in [true, false] {
-            // The steps are those of several lanes in an order that is not always the same.
+            // The steps are those of several workers in an order that is not always the same.
             for step in (0..10).chain((10..).step_by(11)) {
                 let (script, engine) = engine(how, step);
-                let (dispatcher, told) = before_cpu(engine.clone(), as_fallback);
-                round_trip(&dispatcher, &plain).unwrap();
+                let (roster, told) = before_cpu(engine.clone(), as_fallback);
+                round_trip(&roster, &plain).unwrap();
                 script.forget_mistakes();
                 // Once more, and the engine that failed is not asked again.
-                round_trip(&dispatcher, &plain[..100]).unwrap();
+                round_trip(&roster, &plain[..100]).unwrap();
                 let told = told.load(Ordering::SeqCst);
                 assert!(
                     told <= 1 && (told == 1 || !script.has_failed()),
                     "{how:?} {as_fallback} {step}: told {told} times"
                 );
-                drop((dispatcher, engine));
+                drop((roster, engine));
                 // Beside the CPU a device may come to few jobs, or to none.
                 if is_over(&script, step, if as_fallback { 30 } else { 0 }) {
                     break;
@@ -213,12 +213,12 @@ fn a_batch_goes_on_with_the_cpu() {
         for as_fallback in [true, false] {
             for step in (0..10).chain((10..).step_by(11)) {
                 let (script, engine) = engine(how, step);
-                let (dispatcher, told) = before_cpu(engine.clone(), as_fallback);
+                let (roster, told) = before_cpu(engine.clone(), as_fallback);
                 let mut data: Vec<Vec<u8>> = plain.iter().map(|p| batch::with_room(Suite::default(), p)).collect();
                 let suite = Suite::default();
                 let each = data.iter_mut().map(Vec::as_mut_slice).enumerate();
                 let to_seal = |(i, data)| Message::to_seal(&keys[i % 7], b"ad", BehindRoom::new(suite, data).unwrap());
-                batch::seal(&dispatcher, suite, &mut each.map(to_seal).collect::<Vec<_>>()).unwrap();
+                batch::seal(&roster, suite, &mut each.map(to_seal).collect::<Vec<_>>()).unwrap();
                 script.forget_mistakes();
                 let each = data.iter_mut().map(Vec::as_mut_slice).enumerate();
                 let to_open = |(i, data): (usize, _)| Message::to_open(&keys[i % 7], b"ad", data);
@@ -229,7 +229,7 @@ fn a_batch_goes_on_with_the_cpu() {
                     told <= 1 && (told == 1 || !script.has_failed()),
                     "{how:?} {as_fallback} {step}: told {told} times"
                 );
-                drop((dispatcher, engine));
+                drop((roster, engine));
                 if is_over(&script, step, if as_fallback { 10 } else { 0 }) {
                     break;
                 }
@@ -242,17 +242,17 @@ fn a_batch_goes_on_with_the_cpu() {
 #[test]
 fn a_suite_that_the_device_lacks_is_no_fault() {
     let (_script, engine) = engine(How::Once, NEVER);
-    let (dispatcher, told) = before_cpu(engine.clone(), true);
+    let (roster, told) = before_cpu(engine.clone(), true);
     let key = SecretKey::from_slice(&KEY).unwrap();
-    let seal = |dispatcher: &Roster| {
+    let seal = |roster: &Roster| {
         let new = NewFile::new(Suite::Aes256Gcm, &[Recipient::key(&key)]).unwrap();
         let stored = Mutex::new(Vec::new());
         let sink = Sink::Stream(Box::new(Collect(&stored)));
-        new.seal(dispatcher, Source::stream(&b"text"[..]), sink, &())?;
+        new.seal(roster, Source::stream(&b"text"[..]), sink, &())?;
         assert_eq!(opened(&Roster::new(&[cpu()]), &stored.into_inner().unwrap())?, b"text");
         Ok::<(), Error>(())
     };
-    seal(&dispatcher).unwrap();
+    seal(&roster).unwrap();
     assert_eq!(told.load(Ordering::SeqCst), 0);
     let alone = seal(&Roster::new(&[engine])).unwrap_err();
     assert_eq!(alone.to_string(), "engine gpu failed: it has no AES-256-GCM");

@@ -105,13 +105,13 @@ fn machines() -> impl Iterator<Item = Calibration> {
         let (cpu, gpu, both) = (serial * random(1.0, 16.0), random(0.05, 100.0) * GB, random(0.5, 1.0));
         let start = random(0.03, 2.0);
         // Up to a chunk one thread of the CPU does all of it.
-        let lanes = |points: &[Point]| {
+        let workers = |points: &[Point]| {
             let cpu =
                 |p: &Point| Point { seconds: if p.bytes <= 1 << 20 { p.seconds } else { p.bytes as f64 / cpu }, ..*p };
             points.iter().map(cpu).collect::<Vec<_>>()
         };
         let one = curve(0.0, 1e-6, serial);
-        let all = Curve::new(0.0, lanes(one.points(Op::Seal)), lanes(one.points(Op::Open))).unwrap();
+        let all = Curve::new(0.0, workers(one.points(Op::Seal)), workers(one.points(Op::Open))).unwrap();
         let mut machine = Calibration::default();
         machine.set(Kind::Gpu, curve(start, random(1e-5, 1e-2), gpu));
         machine.set(Kind::Hybrid, curve(start, random(1e-5, 1e-2), (cpu + gpu) * both));

@@ -34,7 +34,7 @@ pub enum Program {
     /// SEFPS with its AES on a device, alone or beside the CPU.
     Device(Box<Ecb>),
     /// Phalanx's format.
-    Format { suite: Suite, dispatcher: Roster, key: SecretKey, fault: Arc<OnceLock<Fault>> },
+    Format { suite: Suite, roster: Roster, key: SecretKey, fault: Arc<OnceLock<Fault>> },
 }
 
 /// What is measured on a file of so many bytes.
@@ -78,8 +78,8 @@ pub fn variants(setup: &Setup, bytes: u64) -> Vec<Variant> {
             let program = engines.map(|engines| {
                 let fault = Arc::new(OnceLock::new());
                 let told = fault.clone();
-                let dispatcher = Roster::new(&engines).on_fault(move |fault| drop(told.set(fault.clone())));
-                Program::Format { suite, dispatcher, key: SecretKey::from_slice(&key).expect("32 bytes"), fault }
+                let roster = Roster::new(&engines).on_fault(move |fault| drop(told.set(fault.clone())));
+                Program::Format { suite, roster, key: SecretKey::from_slice(&key).expect("32 bytes"), fault }
             });
             variants.push(Variant { scheme: format(suite), engine: name, threads, program });
         }
@@ -155,8 +155,8 @@ impl Program {
     fn run(&mut self, threads: usize, operation: &str, from: &Path, to: &Path) -> Result<Option<layout::Parts>> {
         let is_protected = operation == "protect";
         match self {
-            Program::Format { suite, dispatcher, key, fault } => {
-                format_run(dispatcher, *suite, key, is_protected, from, to)?;
+            Program::Format { suite, roster, key, fault } => {
+                format_run(roster, *suite, key, is_protected, from, to)?;
                 // Where the CPU took over, it is not the hybrid that was measured.
                 fault.get().map_or(Ok(None), |fault| Err(Error::Core(fault.clone().into())))
             }
@@ -187,7 +187,7 @@ fn in_layout(
 }
 
 fn format_run(
-    dispatcher: &Roster,
+    roster: &Roster,
     suite: Suite,
     key: &SecretKey,
     is_protected: bool,
@@ -199,10 +199,10 @@ fn format_run(
     let source = Source::new(&input)?;
     if is_protected {
         let new = NewFile::new(suite, &[Recipient::key(key)])?;
-        new.seal(dispatcher, source, Sink::File(&output), &())?;
+        new.seal(roster, source, Sink::File(&output), &())?;
     } else {
         let opener = Opener::new(OneKey(key), Default::default());
-        ProtectedFile::open(source, &opener)?.unprotect(dispatcher, Sink::File(&output), &())?;
+        ProtectedFile::open(source, &opener)?.unprotect(roster, Sink::File(&output), &())?;
     }
     Ok(())
 }

@@ -122,12 +122,12 @@ impl Split {
             InMemory { plain, chunks: &chunks, keys: keys.clone(), count, left: Mutex::new(range) }
         };
         match self {
-            Split::Queue(dispatcher) => engine::run(dispatcher, &work(0..chunks.len()))?,
+            Split::Queue(roster) => engine::run(roster, &work(0..chunks.len()))?,
             Split::Fixed { part, device, cpu } => {
                 let first = ((chunks.len() as f64 * part).round() as usize).min(chunks.len());
-                let run = |dispatcher: &Roster, range: Range<usize>| match range.is_empty() {
+                let run = |roster: &Roster, range: Range<usize>| match range.is_empty() {
                     true => Ok(()),
-                    false => engine::run(dispatcher, &work(range)),
+                    false => engine::run(roster, &work(range)),
                 };
                 thread::scope(|scope| {
                     let others = scope.spawn(|| run(cpu, first..chunks.len()));

@@ -2,7 +2,7 @@
 //!
 //! Times are from the caller's memory and back into it: what the call does by way of pinned memory is part of them.
 
-use super::data::{Data, dispatcher};
+use super::data::{Data, roster};
 use crate::device::write;
 use crate::measure::{Times, try_rounds};
 use crate::row::Row;
@@ -68,7 +68,7 @@ fn times(place: &Place<'_>, engines: &[Arc<dyn Engine>], data: &mut Data) -> Res
 fn check(crew: &Roster, suite: Suite, data: &mut Data, setup: &Setup) -> Result<()> {
     data.paint();
     batch::seal(crew, suite, &mut data.messages(Op::Seal))?;
-    opens(&dispatcher(setup.threads, setup.levels), suite, data)
+    opens(&roster(setup.threads, setup.levels), suite, data)
 }
 
 fn opens(cpu: &Roster, suite: Suite, data: &mut Data) -> Result<()> {
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_is_altered_or_another_text_is_found() {
-        let cpu = dispatcher(2, Levels::detect());
+        let cpu = roster(2, Levels::detect());
         let mut data = Data::new(vec![100_003, 0, 5000], SUITE.overhead());
         let mut sealed = |alter_before: bool, alter_after: bool| {
             data.paint();

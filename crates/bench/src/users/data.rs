@@ -144,13 +144,13 @@ impl<'a> Contestant<'a> {
 
     /// All messages sealed in one call.
     pub fn batch(suite: Suite, threads: usize, levels: Levels) -> Self {
-        let cpu = dispatcher(threads, levels);
+        let cpu = roster(threads, levels);
         Self::new(BATCH, threads, move |data| Ok(batch::seal(&cpu, suite, &mut data.messages(Op::Seal))?))
     }
 
     /// The same call for one message at a time, by one thread.
     pub fn one_by_one(suite: Suite, levels: Levels) -> Self {
-        let cpu = dispatcher(1, levels);
+        let cpu = roster(1, levels);
         Self::new(ONE_BY_ONE, 1, move |data| {
             let mut messages = data.messages(Op::Seal);
             messages.iter_mut().try_for_each(|message| Ok(batch::seal(&cpu, suite, slice::from_mut(message))?))
@@ -234,7 +234,7 @@ pub fn take_turns(data: &mut Data, contestants: &mut [Contestant<'_>], rounds: u
 }
 
 /// The lanes of a `cpu` engine.
-pub fn dispatcher(threads: usize, levels: Levels) -> Roster {
+pub fn roster(threads: usize, levels: Levels) -> Roster {
     Roster::new(&[Arc::new(CpuEngine::parallel(threads, levels))])
 }
 
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_is_sealed_opens() {
-        let cpu = dispatcher(2, Levels::detect());
+        let cpu = roster(2, Levels::detect());
         for suite in [Suite::Aes256CtrSha3, Suite::Aes256Gcm] {
             let levels = Levels::detect();
             for mut contestant in [Contestant::batch(suite, 2, levels), Contestant::one_by_one(suite, levels)] {

@@ -3,7 +3,7 @@
 //! A latency runs from the moment in which the message was due to arrive, whatever kept the submitter from submitting it
 //! then, to the one in which the task that awaits its result is woken.
 
-use super::data::{BATCH, Contestant, Data, dispatcher, take_turns};
+use super::data::{BATCH, Contestant, Data, roster, take_turns};
 use super::workload::{self, Random, Shape};
 use super::{EXPERIMENT, SEED};
 use crate::row::{Bar, Over, Row, median};
@@ -156,7 +156,7 @@ struct Run {
 
 /// Messages that arrive in such intervals.
 fn run(setup: &Setup, source: &Source, count: usize, intervals: impl Iterator<Item = Duration>) -> Result<Run> {
-    let cpu = dispatcher(setup.threads, setup.levels);
+    let cpu = roster(setup.threads, setup.levels);
     let coalescer = Coalescer::to_seal(cpu, SUITE, Limits::default())
         .map_err(|e| Error::Resources(format!("the system gives no thread: {e}")))?;
     let done: Arc<Vec<OnceLock<Instant>>> = Arc::new((0..count).map(|_| OnceLock::new()).collect());

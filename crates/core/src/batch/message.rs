@@ -17,30 +17,36 @@ pub struct Message<'a> {
     pub(crate) data: &'a mut [u8],
     /// What it is made for.
     pub(crate) op: Op,
+    /// The length of the room before a plaintext.
+    pub(crate) room: usize,
 }
 
 impl<'a> Message<'a> {
     /// A plaintext to be sealed under its user's key. The associated data, which may be empty, are authenticated, but not
     /// stored.
     pub fn to_seal(key: &'a SecretKey, ad: &'a [u8], plaintext: BehindRoom<'a>) -> Self {
-        Self { key, ad, data: plaintext.0, op: Op::Seal }
+        Self { key, ad, data: plaintext.buffer, op: Op::Seal, room: plaintext.room }
     }
 
     /// A stored message to be opened. Its plaintext will lie behind [`Suite::overhead`] bytes that mean nothing.
     pub fn to_open(key: &'a SecretKey, ad: &'a [u8], stored: &'a mut [u8]) -> Self {
-        Self { key, ad, data: stored, op: Op::Open }
+        Self { key, ad, data: stored, op: Op::Open, room: 0 }
     }
 }
 
 /// A plaintext that lies behind [`Suite::overhead`] bytes of room, into which sealing writes nonce and tag.
 #[derive(Debug)]
-pub struct BehindRoom<'a>(&'a mut [u8]);
+pub struct BehindRoom<'a> {
+    buffer: &'a mut [u8],
+    room: usize,
+}
 
 impl<'a> BehindRoom<'a> {
     /// Takes the whole buffer: its first [`Suite::overhead`] bytes are room, whose content will be lost. `None` where it is
     /// shorter than that.
     pub fn new(suite: Suite, buffer: &'a mut [u8]) -> Option<Self> {
-        (buffer.len() >= suite.overhead()).then_some(Self(buffer))
+        let room = suite.overhead();
+        (buffer.len() >= room).then_some(Self { buffer, room })
     }
 }
 

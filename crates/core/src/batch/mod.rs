@@ -137,7 +137,7 @@ fn copied(
         let Some((data, behind)) = rest.split_at_mut_checked(len) else {
             return Err(Error::Message { index, reason: "the output buffer ends before it" });
         };
-        messages.push(Message { key, ad, data, op });
+        messages.push(Message { key, ad, data, op, room });
         places.push(at..at + len);
         (at, rest) = (at + len, behind);
     }

@@ -80,6 +80,9 @@ fn misfit(op: Op, suite: Suite, message: &Message) -> Option<&'static str> {
     if message.op != op {
         return Some(if op == Op::Seal { "it is one to be opened" } else { "it is one to be sealed" });
     }
+    if op == Op::Seal && message.room != suite.overhead() {
+        return Some("its room is that of another suite");
+    }
     let Some(len) = message.data.len().checked_sub(suite.overhead()) else {
         return Some("it has no room for nonce and tag");
     };

@@ -1,4 +1,4 @@
-//! Writing to a new file from many lanes, each at its own offset.
+//! Writing to a new file from many workers, each at its own offset.
 //!
 //! What was measured for each step stands in `docs/performance.md`.
 

@@ -7,6 +7,7 @@ use crate::format::header::Header;
 use crate::keys::key::FileKeys;
 use crate::op::Op;
 use crate::seam::{Bind, Engine, Job, Unit};
+use crate::secret::wiped;
 use crate::{Error, Result};
 use std::fs::File;
 use std::io;
@@ -158,5 +159,5 @@ fn open_chunk(
         .and_then(|()| source.read_exact_at(&mut job.buf[..len], data_at));
     read.map_err(|e| if e.kind() == io::ErrorKind::UnexpectedEof { Error::Changed } else { Error::Read(e) })?;
     job.units = vec![unit];
-    Ok(engine.run(job)?.all_passed())
+    Ok(wiped(|| engine.run(job))?.all_passed())
 }

@@ -7,11 +7,11 @@ use phalanx_core::{Error, Result, Roster, Suite, batch};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The batch call, in place.
-fn call(dispatcher: &Roster, op: Op, set: &mut Set) -> Result<()> {
+fn call(roster: &Roster, op: Op, set: &mut Set) -> Result<()> {
     let suite = set.suite;
     match op {
-        Op::Seal => batch::seal(dispatcher, suite, &mut set.messages(op)),
-        Op::Open => batch::open(dispatcher, suite, &mut set.messages(op)),
+        Op::Seal => batch::seal(roster, suite, &mut set.messages(op)),
+        Op::Open => batch::open(roster, suite, &mut set.messages(op)),
     }
 }
 
@@ -27,21 +27,21 @@ fn check(what: &str, work: impl Fn(Op, Set) + Sync) {
 
 pub fn by_every_engine() {
     let all = engines().into_iter().map(|engine| (engine.info().detail.clone(), Roster::new(&[engine])));
-    for (engine, dispatcher) in all.chain([("by jobs".into(), ByJobs::dispatcher(usize::MAX, fault))]) {
+    for (engine, roster) in all.chain([("by jobs".into(), ByJobs::roster(usize::MAX, fault))]) {
         check(&engine, |op, mut set| {
-            call(&dispatcher, op, &mut set).unwrap();
+            call(&roster, op, &mut set).unwrap();
             set.wipe();
         });
     }
 }
 
 pub fn what_is_not_authentic() {
-    for (engine, dispatcher) in [("in place", cpu()), ("by jobs", ByJobs::dispatcher(usize::MAX, fault))] {
+    for (engine, roster) in [("in place", cpu()), ("by jobs", ByJobs::roster(usize::MAX, fault))] {
         check(engine, |op, mut set| {
             if op == Op::Open {
                 set.data.iter_mut().for_each(|data| data[0] ^= 1);
                 // Nobody wipes them: there must be nothing to wipe.
-                let opened = call(&dispatcher, op, &mut set);
+                let opened = call(&roster, op, &mut set);
                 let all = set.data.len();
                 assert!(matches!(opened, Err(Error::NotAuthentic { failed }) if failed.len() == all));
             } else {
@@ -64,7 +64,7 @@ pub fn into_one_buffer() {
             }
         }
         // An engine that fails midway: nothing of what was done is there.
-        let faulty = ByJobs::dispatcher(2, fault);
+        let faulty = ByJobs::roster(2, fault);
         match op {
             Op::Seal => drop(batch::seal_into(&faulty, set.suite, &inputs, &mut out).unwrap_err()),
             Op::Open => drop(batch::open_into(&faulty, set.suite, &inputs, &mut out).unwrap_err()),
@@ -76,17 +76,17 @@ pub fn into_one_buffer() {
 
 pub fn engines_that_fail_midway() {
     check("a fault", |op, mut set| {
-        call(&ByJobs::dispatcher(2, fault), op, &mut set).unwrap_err();
+        call(&ByJobs::roster(2, fault), op, &mut set).unwrap_err();
         set.wipe();
     });
     check("a panic by jobs", |op, mut set| {
-        let dispatcher = ByJobs::dispatcher(2, panics);
-        catch_unwind(AssertUnwindSafe(|| call(&dispatcher, op, &mut set))).unwrap_err();
+        let roster = ByJobs::roster(2, panics);
+        catch_unwind(AssertUnwindSafe(|| call(&roster, op, &mut set))).unwrap_err();
         set.wipe();
     });
     check("a panic in place", |op, mut set| {
-        let dispatcher = After::dispatcher(|| drop(panics()));
-        catch_unwind(AssertUnwindSafe(|| call(&dispatcher, op, &mut set))).unwrap_err();
+        let roster = After::roster(|| drop(panics()));
+        catch_unwind(AssertUnwindSafe(|| call(&roster, op, &mut set))).unwrap_err();
         set.wipe();
     });
 }

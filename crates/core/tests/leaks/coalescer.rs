@@ -39,24 +39,19 @@ fn take(tickets: Vec<Ticket>) {
 
 /// Does the work with a coalescer in both operations, by SHA-3 and by AES-GCM: nothing of the set may be left.
 #[track_caller]
-fn check(
-    what: &str,
-    limits: Limits,
-    dispatcher: impl Fn() -> Roster + Sync,
-    work: impl Fn(Op, Coalescer, &Set) + Sync,
-) {
+fn check(what: &str, limits: Limits, roster: impl Fn() -> Roster + Sync, work: impl Fn(Op, Coalescer, &Set) + Sync) {
     let both = |op| [Suite::Aes256CtrSha3, Suite::Aes256Gcm].map(|suite| (op, suite));
     for (op, suite) in [Op::Seal, Op::Open].into_iter().flat_map(both) {
         let set = Set::new(op, suite);
         set.hunt(op).nothing_left(&format!("{what}, {op:?}, {}", suite.name()), || {
-            work(op, new(dispatcher(), op, suite, limits), &set);
+            work(op, new(roster(), op, suite, limits), &set);
             set.wipe();
         });
     }
 }
 
 pub fn results_that_are_taken() {
-    let by_jobs = || ByJobs::dispatcher(usize::MAX, fault);
+    let by_jobs = || ByJobs::roster(usize::MAX, fault);
     check("taken", Limits::default(), cpu, |op, coalescer, set| take(submit(&coalescer, op, set)));
     check("taken by jobs", Limits::default(), by_jobs, |op, coalescer, set| take(submit(&coalescer, op, set)));
 }
@@ -92,7 +87,7 @@ pub fn results_that_nobody_takes() {
     let held = || {
         first.store(true, Ordering::Relaxed);
         let (barrier, first) = (barrier.clone(), first.clone());
-        After::dispatcher(move || {
+        After::roster(move || {
             if first.swap(false, Ordering::Relaxed) {
                 barrier.wait();
                 barrier.wait();
@@ -117,9 +112,9 @@ pub fn engines_that_fail() {
         }
     };
     let failed = Failure::Failed("engine this failed: as the test wants it".into());
-    check("a fault", HELD, || ByJobs::dispatcher(2, fault), fails(failed));
-    check("a panic by jobs", HELD, || ByJobs::dispatcher(2, panics), fails(Failure::Panicked));
-    check("a panic in place", HELD, || After::dispatcher(|| drop(panics())), fails(Failure::Panicked));
+    check("a fault", HELD, || ByJobs::roster(2, fault), fails(failed));
+    check("a panic by jobs", HELD, || ByJobs::roster(2, panics), fails(Failure::Panicked));
+    check("a panic in place", HELD, || After::roster(|| drop(panics())), fails(Failure::Panicked));
 }
 
 pub fn shut_down_with_work_queued() {

@@ -120,7 +120,7 @@ pub struct ByJobs {
 }
 
 impl ByJobs {
-    pub fn dispatcher(jobs: usize, fail: fn() -> Fault) -> Roster {
+    pub fn roster(jobs: usize, fail: fn() -> Fault) -> Roster {
         let inner = CpuEngine::parallel(2, Levels::detect());
         Roster::new(&[Arc::new(Self { inner, left: AtomicUsize::new(jobs), fail })])
     }
@@ -153,7 +153,7 @@ pub fn panics() -> Fault {
 pub struct After<F>(CpuEngine, F);
 
 impl<F: Fn() + Send + Sync + 'static> After<F> {
-    pub fn dispatcher(work: F) -> Roster {
+    pub fn roster(work: F) -> Roster {
         Roster::new(&[Arc::new(Self(CpuEngine::serial(Levels::detect()), work))])
     }
 }

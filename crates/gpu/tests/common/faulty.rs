@@ -60,7 +60,7 @@ impl Script {
         self.fails.load(Ordering::SeqCst) > NEVER
     }
 
-    /// While several lanes ran, one of them could call before it learned of what another's call ended in.
+    /// While several workers ran, one of them could call before it learned of what another's call ended in.
     pub fn forget_mistakes(&self) {
         self.mistakes.store(0, Ordering::SeqCst);
     }

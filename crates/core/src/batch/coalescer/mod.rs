@@ -210,7 +210,7 @@ fn run(roster: &Roster, op: Op, suite: Suite, mut items: Vec<Item>) {
     // Whoever dropped the ticket wants nothing any more.
     items.retain(Item::is_wanted);
     let batch = AssertUnwindSafe(|| {
-        let mut messages: Vec<Message> = items.iter_mut().map(|item| item.message(op)).collect();
+        let mut messages: Vec<Message> = items.iter_mut().map(|item| item.message(op, suite)).collect();
         match op {
             Op::Seal => batch::seal(roster, suite, &mut messages).map(|()| Vec::new()),
             Op::Open => batch::open_all(roster, suite, &mut messages),

@@ -3,6 +3,7 @@
 use super::slot::{Slot, Ticket, Wiped, wake};
 use super::sync::{Condvar, Mutex, has_come, lock, wait, wait_until};
 use super::{Failure, Limits};
+use crate::Suite;
 use crate::batch::message::Message;
 use crate::keys::key::SecretKey;
 use crate::op::Op;
@@ -28,8 +29,9 @@ impl Item {
         (Self { key, ad, data, slot, arrived: Instant::now() }, ticket)
     }
 
-    pub fn message(&mut self, op: Op) -> Message<'_> {
-        Message { key: &self.key, ad: &self.ad, data: self.data.whole(), op }
+    pub fn message(&mut self, op: Op, suite: Suite) -> Message<'_> {
+        let room = suite.overhead();
+        Message { key: &self.key, ad: &self.ad, data: self.data.whole(), op, room }
     }
 
     /// Whether its ticket is still there.

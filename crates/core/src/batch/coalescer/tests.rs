@@ -35,8 +35,8 @@ fn is_sealed(stored: Result<super::Wiped, Failure>, text: &[u8]) {
     let mut data = stored.unwrap().into_vec();
     let (key, ad) = (&*key(), &[][..]);
     let mut set = [crate::batch::Message::to_open(key, ad, &mut data)];
-    let dispatcher = Roster::new(&[Arc::new(CpuEngine::serial(Levels::detect()))]);
-    crate::batch::open(&dispatcher, SUITE, &mut set).unwrap();
+    let roster = Roster::new(&[Arc::new(CpuEngine::serial(Levels::detect()))]);
+    crate::batch::open(&roster, SUITE, &mut set).unwrap();
     assert_eq!(&data[SUITE.overhead()..], text);
 }
 

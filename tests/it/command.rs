@@ -1,8 +1,6 @@
 //! The command line itself: usage, keys, reports, and what must never show.
 
-mod common;
-
-use common::{Sandbox, has, painted};
+use crate::common::{Ended, Sandbox, has, painted};
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -132,7 +130,7 @@ fn every_kernel_of_this_machine_gives_the_same() {
     for aes in ["portable", "aes-ni", "vaes-256", "vaes-512", "armv8"] {
         for keccak in ["portable", "avx2", "avx512", "armv8"] {
             let mut command = s.command(&["verify", "-v", "f.phx"]);
-            let ended = common::Ended(command.env("PHALANX_KERNELS", format!("{aes},{keccak}")).output().unwrap());
+            let ended = Ended(command.env("PHALANX_KERNELS", format!("{aes},{keccak}")).output().unwrap());
             if ended.0.status.code() == Some(2) {
                 assert!(ended.fails(2).contains("no kernel named"));
                 continue;
@@ -145,7 +143,7 @@ fn every_kernel_of_this_machine_gives_the_same() {
     }
     assert!(tried > 0);
     let mut command = s.command(&["verify", "f.phx"]);
-    common::Ended(command.env("PHALANX_KERNELS", "abacus").output().unwrap()).fails(2);
+    Ended(command.env("PHALANX_KERNELS", "abacus").output().unwrap()).fails(2);
 }
 
 #[test]
@@ -156,7 +154,7 @@ fn nothing_secret_shows() {
     s.secret("password", planted);
     s.secret("raw", &planted.repeat(2).as_bytes()[..32]);
     let mut all = Vec::new();
-    let mut keep = |ended: common::Ended| {
+    let mut keep = |ended: Ended| {
         all.extend_from_slice(&ended.0.stdout);
         all.extend_from_slice(&ended.0.stderr);
     };

@@ -1,8 +1,6 @@
 //! Runs that are cut short, at any point and by anything, lose nothing and leave nothing half done.
 
-mod common;
-
-use common::{Ended, Sandbox, has, painted, skip, wait_for};
+use crate::common::{Ended, Sandbox, has, painted, skip, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};

@@ -1,8 +1,6 @@
 //! `phalanx engines` and `--engine auto`, by the command.
 
-mod common;
-
-use common::{Ended, Sandbox, painted};
+use crate::common::{Ended, Sandbox, painted};
 use serde_json::Value;
 use std::fs;
 

@@ -1,8 +1,6 @@
 //! Protecting and getting back real files by the command.
 
-mod common;
-
-use common::{Sandbox, painted};
+use crate::common::{Sandbox, painted};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::Command;

@@ -1,8 +1,6 @@
 //! The engines `gpu` and `hybrid` by the command, on an OpenCL device that is the CPU.
 
-mod common;
-
-use common::{Ended, Sandbox, painted};
+use crate::common::{Ended, Sandbox, painted};
 use std::process::Command;
 
 /// Whether there is such a device. Says so where there is none; fails where PHALANX_REQUIRE names it.

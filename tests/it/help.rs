@@ -1,8 +1,6 @@
 //! What the program tells of itself: help, man pages and completions, and what it says when it is not understood.
 
-mod common;
-
-use common::{Sandbox, has};
+use crate::common::{Sandbox, has};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! Keys and passwords of the command: what is refused, what is told, and copies that bring keys back.
 
-mod common;
-
-use common::{Ended, Sandbox, has};
+use crate::common::{Ended, Sandbox, has};
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, chown};

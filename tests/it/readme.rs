@@ -1,13 +1,11 @@
 //! What README.md tells people to type runs as it is printed.
 
-mod common;
-
-use common::Sandbox;
+use crate::common::{Sandbox, has};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const README: &str = include_str!("../README.md");
+const README: &str = include_str!("../../README.md");
 const CARGO: &str = "cargo run --release --";
 
 /// The blocks of shell lines, in order.
@@ -47,7 +45,7 @@ fn the_setup_commands_are_one_line_each() {
 
 #[test]
 fn the_main_job_returns_the_file_and_says_how_fast_also_when_repeated() {
-    if !common::has("bash") {
+    if !has("bash") {
         return;
     }
     let ([job, _], _) = parts();
@@ -55,7 +53,7 @@ fn the_main_job_returns_the_file_and_says_how_fast_also_when_repeated() {
     let s = Sandbox::new();
     // What of a clone it uses.
     fs::create_dir(s.path("docs")).unwrap();
-    let text = include_bytes!("../docs/format.md");
+    let text = include_bytes!("../../docs/format.md");
     s.write("docs/format.md", text);
     for _ in 0..2 {
         let ended = shell(&s, &job.replace(CARGO, "phalanx")).env("LC_ALL", "C").output().unwrap();
@@ -74,7 +72,7 @@ fn the_main_job_returns_the_file_and_says_how_fast_also_when_repeated() {
 
 #[test]
 fn every_line_of_every_block_runs_in_order() {
-    if !["bash", "tar", "seq", "dd", "diff", "cmp"].into_iter().all(common::has) {
+    if !["bash", "tar", "seq", "dd", "diff", "cmp"].into_iter().all(has) {
         return;
     }
     let s = Sandbox::new();

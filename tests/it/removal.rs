@@ -1,8 +1,6 @@
 //! `--remove` deletes an input only when its output is proven to stand on the disk, and nothing else ever.
 
-mod common;
-
-use common::{Ended, Sandbox, painted, skip, wait_for};
+use crate::common::{Ended, Sandbox, painted, skip, wait_for};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};

@@ -1,8 +1,6 @@
 //! Whole folders, and saving what is left of damaged files, by the command.
 
-mod common;
-
-use common::{Sandbox, has, painted};
+use crate::common::{Sandbox, has, painted};
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -95,7 +95,7 @@ fn figures_have_no_other_fields() {
 
 #[test]
 fn there_are_as_many_values_as_the_readme_counts() {
-    let readme = include_str!("../papers/README.md");
+    let readme = include_str!("../../papers/README.md");
     for paper in papers() {
         let line =
             readme.lines().find(|line| line.starts_with(&format!("| `{}-", paper.paper.to_lowercase()))).unwrap();

@@ -1,8 +1,6 @@
 //! The bare schemes give the bytes of the `ctr` and `aes` crates, however the data are divided.
 
-mod common;
-
-use common::painted;
+use crate::common::painted;
 use ctr::cipher::{KeyIvInit, StreamCipher};
 use phalanx_core::bare::{Cpu, Kind, Scheme, Task};
 use phalanx_kernels::aes::Level;

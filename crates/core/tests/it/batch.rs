@@ -1,8 +1,6 @@
 //! Many users' messages in one call: against the reference, against the vectors, and when things go wrong.
 
-mod common;
-
-use common::{engines, unhex};
+use crate::common::{engines, unhex};
 use phalanx_core::batch::{self, Input};
 use phalanx_core::chunk::Levels;
 use phalanx_core::cpu::CpuEngine;

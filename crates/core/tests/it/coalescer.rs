@@ -1,8 +1,6 @@
 //! The coalescer in real time: its bounds, its push-back, and engines that fail.
 
-mod common;
-
-use common::engines;
+use crate::common::engines;
 use phalanx_core::chunk::Levels;
 use phalanx_core::coalescer::{Coalescer, Failure, Limits};
 use phalanx_core::cpu::CpuEngine;

@@ -1,8 +1,6 @@
 //! The CPU's engines against the reference.
 
-mod common;
+use crate::common::{self, engines};
 
-use common::engines;
-
-#[path = "checks/engines.rs"]
+#[path = "../checks/engines.rs"]
 mod checks;

@@ -1,8 +1,6 @@
 //! The file pipeline: every kind of source and sink, every engine, every size, against the reference.
 
-mod common;
-
-use common::{AtHand, SIZES, engines, painted};
+use crate::common::{AtHand, SIZES, engines, painted};
 use phalanx_core::access::{KdfLimit, Opener, Recipient, new_header};
 use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::file::{self, Progress, Sink, Source};

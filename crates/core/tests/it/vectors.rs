@@ -1,8 +1,6 @@
 //! The format's vectors, run against the library: every file of the folder, read from a file and from a stream.
 
-mod common;
-
-use common::{AtHand, engines, unhex};
+use crate::common::{AtHand, engines, unhex};
 use phalanx_core::access::{KdfLimit, Opener};
 use phalanx_core::dispatcher::Dispatcher;
 use phalanx_core::engine::{Bind, Job, Op, Unit};

@@ -1,9 +1,7 @@
 //! The calls of NVIDIA's driver, checked on any machine against a stand-in for it: their order, what they hand over, and
 //! what becomes of their errors. It says nothing about a GPU.
 
-mod common;
-
-use common::plain_c::compile;
+use crate::devices::{paint, plain_c::compile};
 use phalanx_core::Suite;
 use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
 use phalanx_core::key::SecretKey;
@@ -18,12 +16,12 @@ fn calls_are_what_the_driver_asks_for() {
     let folder = tempfile::tempdir().unwrap();
     for module in Module::ALL {
         let file = |suffix: &str| folder.path().join(format!("{}.{suffix}", module.name()));
-        compile(&(module.source() + include_str!("common/plain.c")), &file("so"));
+        compile(&(module.source() + include_str!("../common/plain.c")), &file("so"));
         std::fs::write(file("ptx"), module.ptx()).unwrap();
     }
-    compile(include_str!("common/stand_in.c"), &folder.path().join("libcuda.so"));
+    compile(include_str!("../common/stand_in.c"), &folder.path().join("libcuda.so"));
     let run = Command::new(std::env::current_exe().unwrap())
-        .args(["inside", "--exact", "--ignored", "--nocapture"])
+        .args(["cuda_calls::inside", "--exact", "--ignored", "--nocapture"])
         .envs([("LD_LIBRARY_PATH", folder.path()), ("STAND_IN", folder.path())])
         .output()
         .unwrap();
@@ -84,7 +82,7 @@ fn inside() {
 /// The engine's own calls: copies that are started, and waited for by asking.
 fn engine(device: Device) {
     let engine = GpuEngine::new(device, keccak::Level::detect());
-    let plain: Vec<u8> = common::paint(3 << 20);
+    let plain: Vec<u8> = paint(3 << 20);
     for len in [5000, plain.len()] {
         let mut job = job(&engine, &plain[..len]);
         assert!(engine.run(&mut job).unwrap().all_passed());
@@ -109,7 +107,7 @@ fn job(engine: &GpuEngine, plain: &[u8]) -> Job {
 fn hang(device: Device) {
     device.set_time_limit(Duration::from_millis(50));
     let engine = GpuEngine::new(device.clone(), keccak::Level::detect());
-    let plain = common::paint(2 << 20);
+    let plain = paint(2 << 20);
     let mut job = job(&engine, &plain);
     let mut other = engine.buffer(2 << 20).unwrap();
     let mut stream = device.stream().unwrap();

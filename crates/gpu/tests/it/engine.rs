@@ -1,11 +1,7 @@
 //! The engine on every device that there is, against the reference: the core's own checks, and what only devices have.
 
-#[path = "../../core/tests/common/mod.rs"]
-mod common;
-#[path = "common/mod.rs"]
-mod devices;
-
-use common::painted;
+use crate::common::{self, painted};
+use crate::devices;
 use phalanx_core::chunk::Levels;
 use phalanx_core::cpu::CpuEngine;
 use phalanx_core::dispatcher::Dispatcher;
@@ -17,7 +13,7 @@ use phalanx_gpu::{Device, GpuEngine};
 use phalanx_kernels::keccak;
 use std::sync::Arc;
 
-#[path = "../../core/tests/checks/engines.rs"]
+#[path = "../../../core/tests/checks/engines.rs"]
 mod checks;
 
 fn devices() -> Vec<Device> {

@@ -1,8 +1,6 @@
 //! A device that fails, or gives wrong bytes, at every step: one line each, no panic, no memory left behind.
 
-mod common;
-
-use common::faulty::{How, NEVER, Script};
+use crate::devices::faulty::{How, NEVER, Script};
 use phalanx_gpu::{AesLaunch, Device, Direction, Result, Variant};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,18 +1,16 @@
 //! Every kernel, at all sizes around its edges and in both directions, against the reference: as plain C, through
 //! OpenCL (PoCL runs the very same kernels on the CPU) and through CUDA.
 
-mod common;
-
-use common::{bytes, paint};
+use crate::devices::{bytes, paint};
 use phalanx_gpu::{AesLaunch, Device, Direction, KeyDigest, Slice, Span, TagInput, Variant};
 use phalanx_kernels::aes::{Key, Level, ctr_xor};
 use phalanx_kernels::keccak::{self, Kmac256};
 
 macro_rules! on_all_devices {
     ($($test:ident)*) => {
-        mod plain_c { $(#[test] fn $test() { super::common::plain_c().iter().for_each(super::$test); })* }
-        mod opencl { $(#[test] fn $test() { super::common::opencl().iter().for_each(super::$test); })* }
-        mod cuda { $(#[test] fn $test() { super::common::cuda().iter().for_each(super::$test); })* }
+        mod plain_c { $(#[test] fn $test() { crate::devices::plain_c().iter().for_each(super::$test); })* }
+        mod opencl { $(#[test] fn $test() { crate::devices::opencl().iter().for_each(super::$test); })* }
+        mod cuda { $(#[test] fn $test() { crate::devices::cuda().iter().for_each(super::$test); })* }
     };
 }
 

@@ -1,8 +1,6 @@
 //! Every level of AES-CTR that this machine has, against the `aes` and `ctr` crates.
 
-mod common;
-
-use common::{Random, paint};
+use crate::common::{Random, paint};
 use ctr::cipher::{KeyIvInit, StreamCipher};
 use phalanx_kernels::aes::{BLOCK, Key, Level, counter_after, ctr_xor};
 

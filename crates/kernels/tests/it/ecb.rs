@@ -1,9 +1,7 @@
 //! Every level of AES-ECB that this machine has, against the `aes` crate.
 
-mod common;
-
+use crate::common::{Random, paint};
 use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
-use common::{Random, paint};
 use phalanx_kernels::aes::{BLOCK, DecryptKey, Key, Level, ecb_decrypt, ecb_encrypt};
 
 const KEYS: [usize; 3] = [16, 24, 32];

@@ -1,8 +1,6 @@
 //! Every level of SHA3-256 and KMAC256 that this machine has, against the `sha3` and `tiny-keccak` crates.
 
-mod common;
-
-use common::{Random, paint};
+use crate::common::{Random, paint};
 use phalanx_kernels::keccak::{
     DIGEST, Kmac256, Label, Level, MAX_LANES, RATE, key_block, kmac256_each, kmac256_many, sha3_256, sha3_256_each,
     sha3_256_many,

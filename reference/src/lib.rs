@@ -1,4 +1,4 @@
-//! The Phalanx format, version 1, written from `docs/format.md` alone: slow, table-free and meant to be read.
+//! The Phalanx format, version 1, written from `docs/format.md` alone: slow and meant to be read.
 //!
 //! It exists to compare other implementations with, and to make and check the files in `vectors/`. **Nobody ships it**: it is not
 //! constant-time, it wipes no secrets, it draws no randomness (every nonce, salt and key is an argument), and it works on whole
@@ -770,11 +770,11 @@ impl Aes {
             let mut word = words[i - 1];
             if i % nk == 0 {
                 word.rotate_left(1); // ROTWORD()
-                word = word.map(sub_byte);
+                word = word.map(|byte| SBOX[usize::from(byte)]);
                 word[0] ^= rcon;
                 rcon = times(rcon, 2);
             } else if nk > 6 && i % nk == 4 {
-                word = word.map(sub_byte);
+                word = word.map(|byte| SBOX[usize::from(byte)]);
             }
             words.push(std::array::from_fn(|byte| words[i - nk][byte] ^ word[byte]));
         }
@@ -787,18 +787,18 @@ impl Aes {
         let (last, middle) = rest.split_last().unwrap();
         let mut state = add_round_key(block, first);
         for key in middle {
-            state = add_round_key(mix_columns(shift_rows(state.map(sub_byte))), key);
+            state = add_round_key(mix_columns(shift_rows(state.map(|byte| SBOX[usize::from(byte)]))), key);
         }
-        add_round_key(shift_rows(state.map(sub_byte)), last)
+        add_round_key(shift_rows(state.map(|byte| SBOX[usize::from(byte)])), last)
     }
 
     /// INVCIPHER() (FIPS 197 §5.3).
     pub fn decrypt(&self, block: [u8; 16]) -> [u8; 16] {
         let (first, rest) = self.round_keys.split_first().unwrap();
         let (last, middle) = rest.split_last().unwrap();
-        let mut state = inv_shift_rows(add_round_key(block, last)).map(inv_sub_byte);
+        let mut state = inv_shift_rows(add_round_key(block, last)).map(|byte| INV_SBOX[usize::from(byte)]);
         for key in middle.iter().rev() {
-            state = inv_shift_rows(inv_mix_columns(add_round_key(state, key))).map(inv_sub_byte);
+            state = inv_shift_rows(inv_mix_columns(add_round_key(state, key))).map(|byte| INV_SBOX[usize::from(byte)]);
         }
         add_round_key(state, first)
     }
@@ -837,29 +837,54 @@ fn multiply_columns(state: [u8; 16], row: [u8; 4]) -> [u8; 16] {
     })
 }
 
+/// SBOX() (FIPS 197 §5.1.1) of every byte. The compiler computes it from the definition below: one byte after another, the
+/// tests that compare with this crate would take minutes.
+static SBOX: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = sub_byte(byte as u8);
+        byte += 1;
+    }
+    table
+};
+
+/// INVSBOX() (FIPS 197 §5.3.2) of every byte, likewise.
+static INV_SBOX: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = inv_sub_byte(byte as u8);
+        byte += 1;
+    }
+    table
+};
+
 /// SBOX() (FIPS 197 §5.1.1): the inverse in GF(2^8), then the affine transformation.
-fn sub_byte(byte: u8) -> u8 {
+const fn sub_byte(byte: u8) -> u8 {
     let b = inverse(byte);
     b ^ b.rotate_left(1) ^ b.rotate_left(2) ^ b.rotate_left(3) ^ b.rotate_left(4) ^ 0x63
 }
 
 /// INVSBOX() (FIPS 197 §5.3.2): the inverse of the affine transformation, then the inverse in GF(2^8).
-fn inv_sub_byte(byte: u8) -> u8 {
+const fn inv_sub_byte(byte: u8) -> u8 {
     inverse(byte.rotate_left(1) ^ byte.rotate_left(3) ^ byte.rotate_left(6) ^ 0x05)
 }
 
 /// The multiplicative inverse, and 0 of 0 (FIPS 197 §4.4): b^254 = b^2 · b^4 · … · b^128.
-fn inverse(b: u8) -> u8 {
+const fn inverse(b: u8) -> u8 {
     let (mut square, mut product) = (b, 1);
-    for _ in 0..7 {
+    let mut factors = 0;
+    while factors < 7 {
         square = times(square, square);
         product = times(product, square);
+        factors += 1;
     }
     product
 }
 
 /// The product in GF(2^8) modulo x^8 + x^4 + x^3 + x + 1 (FIPS 197 §4.2).
-fn times(mut a: u8, mut b: u8) -> u8 {
+const fn times(mut a: u8, mut b: u8) -> u8 {
     let mut product = 0;
     while a != 0 {
         if a & 1 == 1 {

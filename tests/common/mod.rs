@@ -1,5 +1,5 @@
 //! What the tests of the command share: a folder of its own for each test, and the program run in it.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::fs;
 use std::io::Write;

@@ -1,5 +1,5 @@
 //! What the core's tests share.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use phalanx_core::engine::{CpuEngine, Engine, Levels};
 use phalanx_core::{KeyId, KeySource, Password, SecretKey};
@@ -57,6 +57,15 @@ impl KeySource for AtHand {
     fn password(&self) -> phalanx_core::Result<Option<Password>> {
         Ok(self.password.clone())
     }
+}
+
+/// The step of a sweep: `all` where PHALANX_EXHAUSTIVE is set, otherwise `part`, said aloud.
+pub fn sweep_by(all: usize, part: usize) -> usize {
+    if std::env::var_os("PHALANX_EXHAUSTIVE").is_some() {
+        return all;
+    }
+    println!("skipped: exhaustive sweep (PHALANX_EXHAUSTIVE=1)");
+    part
 }
 
 pub fn unhex(hex: &str) -> Vec<u8> {

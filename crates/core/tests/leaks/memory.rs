@@ -116,8 +116,10 @@ impl Hunt {
         const FILTER: u32 = 20;
         const PAGE: usize = 4096;
         let bit = |low: u64| (low.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FILTER)) as usize;
-        let mut filter = vec![false; 1 << FILTER];
-        self.windows.keys().for_each(|window| filter[bit(*window as u64)] = true);
+        // A bit for each, so that it stays in the cache.
+        let mut filter = vec![0u64; 1 << (FILTER - 6)];
+        self.windows.keys().map(|window| bit(*window as u64)).for_each(|bit| filter[bit / 64] |= 1 << (bit % 64));
+        let may_be = |low: u64| filter[bit(low) / 64] >> (bit(low) % 64) & 1 == 1;
 
         let mut buffer = vec![0; 256 * PAGE];
         let own = buffer.as_ptr_range();
@@ -149,7 +151,7 @@ impl Hunt {
                     let (first, rest) = bytes[page.clone()].split_first_chunk().expect("half a window");
                     let mut low = !u64::from_le_bytes(*first);
                     for (i, next) in rest[..rest.len() - 7].iter().enumerate() {
-                        if filter[bit(low)]
+                        if may_be(low)
                             && let Some(window) = bytes[page.start + i..].first_chunk()
                             && let Some(of) = self.windows.get(&!u128::from_le_bytes(*window))
                         {

@@ -1,0 +1,249 @@
+//! `phalanx-bench` on the command line: short runs of all experiments, and one that is killed and gone on with.
+
+use crate::common::{Ended, Sandbox, has_phalanx};
+use phalanx_bench::row::Row;
+use phalanx_bench::run::read;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+#[test]
+fn wrong_usage() {
+    let s = Sandbox::new();
+    s.run(&["-q"]).fails(2);
+    s.run(&["bogus"]).fails(2);
+    s.run(&["keys", "--bogus"]).fails(2);
+    s.run(&["keys", "extra"]).fails(2);
+    s.run(&["report"]).fails(2);
+    s.run(&["report", "missing"]).fails(4);
+    s.write("file", "x");
+    s.run(&["keys", "--quick", "--out", "file"]).fails(4);
+    assert_eq!(s.names(), ["file"]);
+    assert!(s.run(&["--help"]).text().contains("sefps-file"));
+}
+
+#[test]
+fn a_missing_phalanx_is_told_with_the_way_to_build_it() {
+    let s = Sandbox::new();
+    for experiment in ["peers", "all"] {
+        let line = s.run(&[experiment, "--quick", "--phalanx", "missing"]).fails(4);
+        assert!(line.contains("missing: ") && line.contains("cargo build --release -p phalanx"), "{line}");
+    }
+    s.run(&["sefps", "--phalanx", "missing"]).fails(2);
+    assert!(s.names().is_empty());
+}
+
+/// The command as on a machine that has no device.
+fn without_device(mut command: Command) -> Command {
+    command.env("CUDA_VISIBLE_DEVICES", "").env("OCL_ICD_VENDORS", "/none").env_remove("PHALANX_OPENCL_CPU");
+    command
+}
+
+/// Whether a note says that there was none, and why.
+fn no_device(note: &str) -> bool {
+    note.starts_with("not run: no device (") && note.len() > 30
+}
+
+/// Starts a run, and waits until `enough` says that it has come far enough.
+fn start(s: &Sandbox, args: &[&str], enough: impl Fn() -> bool) -> Child {
+    let child = without_device(s.command(args)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    while !enough() {
+        assert!(started.elapsed() < Duration::from_secs(60), "the run does not come along");
+        sleep(Duration::from_millis(1));
+    }
+    child
+}
+
+fn rows(s: &Sandbox, out: &str) -> Vec<Row> {
+    read(&s.path(out)).map_or(Vec::new(), |(_, rows)| rows)
+}
+
+#[test]
+fn a_killed_run_keeps_its_rows_and_goes_on() {
+    let s = Sandbox::new();
+    let mut child = start(&s, &["sefps", "--quick", "--out", "run"], || rows(&s, "run").len() > 60);
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(9), "it was done before it could be killed");
+    let kept = rows(&s, "run");
+    assert!(s.run(&["sefps", "--quick", "--out", "run"]).fails(4).contains("--resume"));
+    assert!(rows(&s, "run") == kept);
+    let goes_on = ["sefps", "--quick", "--out", "run", "--resume"];
+    Ended(without_device(s.command(&goes_on)).output().unwrap()).ok();
+    let all = rows(&s, "run");
+    assert!(all[..kept.len()] == kept);
+    // For each of 5 files: 6 programs in the layout, both ways, with 3 times each; 4 in the format; 6 times of its
+    // parts; 4 of it in memory; and what was not run: 4 programs in the layout with 2 times each, 4 in the format. And
+    // once the ratio of Eq. 1.
+    assert_eq!(all.len(), 5 * (6 * 2 * 3 + 4 * 2 + 6 + 4 + 4 * 2 * 2 + 4 * 2) + 1);
+    for (i, row) in all.iter().enumerate() {
+        assert!(all[..i].iter().all(|other| other.key() != row.key()), "twice: {:?}", row.key());
+    }
+    assert!(s.exists("run/report.md") && !s.exists("run/scratch"));
+}
+
+#[test]
+fn an_interrupted_run_leaves_its_rows_and_no_files() {
+    let s = Sandbox::new();
+    let mut child = start(&s, &["hpc", "--quick", "--out", "run"], || s.exists("run/scratch/plain"));
+    // SIGINT may be ignored by whoever started the tests.
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(15), "{status}");
+    assert!(!rows(&s, "run").is_empty());
+    assert!(!s.exists("run/scratch"));
+}
+
+#[test]
+fn every_experiment_has_a_short_run() {
+    let s = Sandbox::new();
+    let mut figures = Vec::new();
+    for (experiment, names) in [
+        ("sefps", &["sefps-protect-total.svg", "sefps-unprotect-AES.svg"][..]),
+        ("users", &["users-regular.svg", "users-irregular.svg"]),
+        ("hpc", &["hpc-107MBs.svg"]),
+        ("keys", &["keys-encrypt.svg", "keys-find.svg"]),
+        ("peers", &["peers.svg"]),
+    ] {
+        if experiment == "peers" && !has_phalanx() {
+            continue;
+        }
+        let started = Instant::now();
+        let mut command = without_device(s.command(&[experiment, "--quick", "--out", experiment]));
+        let told = Ended(command.output().unwrap()).text();
+        println!("{experiment}: {:?}", started.elapsed());
+        assert!(told.contains("report.md"), "{told}");
+        figures.extend(names.iter().map(|name| format!("{experiment}/{name}")));
+        let rows = rows(&s, experiment);
+        // Each row has times, a ratio or mean of them, or a reason why there are none.
+        for row in &rows {
+            let why = row.note.as_ref().is_some_and(|note| note.starts_with("not run: "));
+            assert!(why || row.median_s.is_some() || row.speedup.is_some() || row.gb_per_s.is_some(), "{row:?}");
+            assert_eq!(row.experiment, experiment);
+        }
+        assert!(!s.path(experiment).join("scratch").exists());
+        let report = fs::read_to_string(s.path(experiment).join("report.md")).unwrap();
+        assert!(report.contains("| processor |") && report.contains("| quick"), "{report}");
+    }
+    for figure in figures {
+        assert!(fs::read_to_string(s.path(&figure)).unwrap().starts_with("<svg"), "{figure}");
+    }
+    let sefps = rows(&s, "sefps");
+    let has = |row: &Row, engine: &str| row.engine == engine && row.measure == "total" && row.case == "255 KB";
+    assert!(sefps.iter().any(|row| has(row, "serial") && row.printed.len() == 2 && row.median_s.is_some()));
+    assert!(sefps.iter().any(|row| has(row, "cpu") && row.amdahl.is_some_and(|bound| bound >= 1.0)));
+    assert!(sefps.iter().any(|row| has(row, "gpu") && row.note.as_deref().is_some_and(no_device)));
+    assert!(sefps.iter().any(|row| has(row, "hybrid") && row.note.as_deref().is_some_and(no_device)));
+    let users = rows(&s, "users");
+    for (scheme, is_run) in [("CCS", true), ("CCNS", true), ("CNC", true), ("SR", true), ("GCS", false), ("GNC", false)]
+    {
+        for shape in ["regular", "irregular"] {
+            let case = format!("200 users, {shape}");
+            let mut of =
+                users.iter().filter(|row| row.scheme == scheme && row.case == case && row.operation == "encrypt");
+            assert!(of.clone().count() >= 2 && of.all(|row| row.median_s.is_some() == is_run), "{scheme}, {shape}");
+            let case = format!("mean over the numbers of users, {shape}");
+            let mean =
+                users.iter().find(|row| row.scheme == scheme && row.case == case && row.measure == "AES-128-CTR");
+            // Both platforms' speeds; of GCS on regular data also both speedups.
+            let printed = if (scheme, shape) == ("GCS", "regular") { 4 } else { 2 };
+            assert!(
+                mean.is_some_and(|row| row.printed.len() == printed && row.gb_per_s.is_some() == is_run),
+                "{scheme}"
+            );
+        }
+    }
+    for engine in ["gpu", "hybrid"] {
+        let of = |row: &&Row| row.engine == engine && row.scheme == "batch" && row.measure == "AES-256-CTR + SHA-3";
+        // Of each shape each number of users, and the mean.
+        assert_eq!(users.iter().filter(of).count(), 2 * (3 + 1), "{engine}");
+        assert!(users.iter().filter(of).all(|row| row.note.as_deref().is_some_and(no_device)), "{engine}");
+    }
+    let report = fs::read_to_string(s.path("users/report.md")).unwrap();
+    assert!(report.contains("| *printed, platform 1: over 1 thread* |") && report.contains("| *54.9* |"), "{report}");
+    // Five ratios of batches on any machine, one that two cores are needed for, and one latency.
+    assert!(users.iter().filter(|row| row.bar.is_some()).count() >= 6);
+    let latency = |row: &&Row| row.measure.starts_with("latency");
+    assert_eq!(users.iter().filter(latency).filter(|row| row.median_s.is_some_and(|s| s > 0.0)).count(), 9);
+    if !s.exists("peers") {
+        return;
+    }
+    let peers = rows(&s, "peers");
+    let memory = peers.iter().find(|row| row.measure == "peak memory" && row.median_s.is_some()).unwrap();
+    assert!(memory.peak_kib.is_some_and(|kib| kib > 1000), "{memory:?}");
+    assert!(peers.iter().any(|row| row.over.as_deref() == Some("cp") && row.bar.is_some()));
+}
+
+/// On an OpenCL device that is the CPU.
+#[test]
+fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
+    let s = Sandbox::new();
+    for experiment in ["keys", "sefps", "users"] {
+        let mut command = s.command(&[experiment, "--quick", "--out", experiment]);
+        Ended(command.env("PHALANX_OPENCL_CPU", "1").env("CUDA_VISIBLE_DEVICES", "").output().unwrap()).ok();
+        let (heads, _) = read(&s.path(experiment)).unwrap();
+        if heads[0].device.is_none() {
+            println!("skipped: no OpenCL device");
+            let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
+            assert!(
+                !required.split(',').any(|r| r == "opencl"),
+                "PHALANX_REQUIRE names opencl: there is no such device"
+            );
+            return;
+        }
+        let report = fs::read_to_string(s.path(experiment).join("report.md")).unwrap();
+        assert!(report.contains("| device | ") && report.contains("through OpenCL"), "{report}");
+        assert!(!report.contains("no device ("), "{report}");
+    }
+    let timed = |experiment: &str, case: &str, engine: &str, scheme: &str, measure: &str| {
+        let rows = rows(&s, experiment);
+        let is_it = |row: &&Row| {
+            row.case == case && row.engine == engine && row.scheme.starts_with(scheme) && row.measure == measure
+        };
+        let found: Vec<&Row> = rows.iter().filter(is_it).collect();
+        assert!(!found.is_empty(), "{experiment}, {case}, {engine}, {scheme}, {measure}");
+        assert!(found.iter().all(|row| row.median_s.is_some()), "{found:?}");
+    };
+    for shape in ["regular", "irregular"] {
+        for scheme in ["GCS", "GCNS", "GNC"] {
+            for measure in ["AES-128-CTR", "AES-256-CTR, kernel only"] {
+                timed("users", &format!("5 users, {shape}"), "gpu", scheme, measure);
+            }
+        }
+        for engine in ["gpu", "hybrid"] {
+            timed("users", &format!("5 users, {shape}"), engine, "batch", "AES-256-CTR + SHA-3");
+        }
+    }
+    for engine in ["gpu", "hybrid"] {
+        for scheme in ["MD5 and AES-128-ECB as printed", "MD5 and AES-128-ECB with Phalanx's kernels"] {
+            timed("keys", "1KB", engine, scheme, "key digest and encryption");
+            timed("keys", "1KB", engine, scheme, "key digest and encryption, kernel only");
+        }
+        for scheme in ["SEFPS as printed", "SEFPS with Phalanx's kernels", "Phalanx's format"] {
+            timed("sefps", "255 KB", engine, scheme, "total");
+        }
+        timed("sefps", "255 KB", engine, "SEFPS", "AES");
+    }
+    timed("keys", "1KB", "gpu", "KMAC256 and Phalanx's chunks", "key digest and encryption");
+    timed("keys", "1000 keys", "gpu", "KMAC256", "time");
+    timed("keys", "1000 keys", "gpu", "MD5", "time");
+    timed("sefps", "255 KB", "gpu", "Phalanx's format", "in memory");
+    timed("sefps", "255 KB", "hybrid", "Phalanx's format, AES-256-CTR + SHA-3, one queue", "in memory");
+    let sefps = rows(&s, "sefps");
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
+        timed("sefps", "255 KB", "hybrid", "Phalanx's format, AES-256-CTR + SHA-3, fixed ratio", "in memory");
+        assert!(sefps.iter().any(|row| row.measure == "ratio (Eq. 1)" && row.speedup.is_some_and(|ratio| ratio > 0.0)));
+        assert!(sefps.iter().any(|row| row.engine == "hybrid" && row.efficiency.is_some()));
+    }
+    s.run(&["report", "sefps", "--merge", "keys/rows.jsonl", "--merge", "users/rows.jsonl"]).ok();
+    let report = fs::read_to_string(s.path("sefps/report.md")).unwrap();
+    assert_eq!(report.matches("\n# On another machine: ").count(), 2, "{report}");
+    assert_eq!(rows(&s, "sefps"), sefps);
+    assert!(s.run(&["report", "sefps", "--merge", "sefps/rows.jsonl"]).fails(4).contains("very run"));
+    s.write("hostile", "\x1b[2J{\n");
+    assert!(s.run(&["report", "sefps", "--merge", "hostile"]).fails(4).contains("line 1"));
+    s.run(&["report", "sefps", "--merge", "missing"]).fails(4);
+}

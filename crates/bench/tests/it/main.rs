@@ -1,0 +1,13 @@
+//! The tests of the experiments, in one program: it is compiled and linked once.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bare;
+mod command;
+mod forgery;
+mod layout;
+mod merged;
+mod papers;
+mod runner;
+mod sefps_file;

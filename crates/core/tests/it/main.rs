@@ -1,0 +1,12 @@
+//! The tests of the core, in one program: it is compiled and linked once. `leaks` is another one, because it searches all
+//! memory of its process.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod batch;
+mod coalescer;
+mod engines;
+mod pipeline;
+mod tampering;
+mod vectors;

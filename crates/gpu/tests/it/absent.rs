@@ -1,0 +1,29 @@
+//! Without a driver there are no devices, one line a reason, and no panic.
+
+#[test]
+fn every_interface_has_devices_or_a_reason() {
+    let (devices, reasons) = phalanx_gpu::devices();
+    assert!(!devices.is_empty() || reasons.len() == 2);
+    for reason in reasons {
+        let text = reason.to_string();
+        println!("{text}");
+        assert!((text.starts_with("CUDA: ") || text.starts_with("OpenCL: ")) && !text.contains('\n'), "{text:?}");
+    }
+    for device in devices {
+        println!("{device:?}");
+        assert!(!device.name.is_empty() && device.memory > 0 && device.compute_units > 0, "{device:?}");
+    }
+}
+
+/// The loader of OpenCL is there, and no driver behind it.
+#[test]
+fn no_opencl_driver() {
+    let this = std::env::current_exe().unwrap();
+    let test = ["absent::every_interface_has_devices_or_a_reason", "--exact", "--nocapture"];
+    let run = std::process::Command::new(this).args(test).env("OCL_ICD_VENDORS", "/nonexistent").output().unwrap();
+    let output = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{output}");
+    let reasons = ["OpenCL: no driver offers a device\n", "OpenCL: its library is not installed\n"];
+    // A loader of another make may not heed the variable: then its devices are there.
+    assert!(reasons.iter().any(|reason| output.contains(reason)) || output.contains("api: OpenCl"), "{output}");
+}

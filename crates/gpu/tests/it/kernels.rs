@@ -1,0 +1,509 @@
+//! Every kernel, at all sizes around its edges and in both directions, against the reference: as plain C, through
+//! OpenCL (PoCL runs the very same kernels on the CPU) and through CUDA.
+
+use crate::devices::{bytes, paint};
+use phalanx_gpu::{AesLaunch, Device, Direction, KeyDigest, Slice, Span, TagInput, Variant};
+use phalanx_kernels::aes::{Key, Level, ctr_xor};
+use phalanx_kernels::keccak::{self, Kmac256};
+
+macro_rules! on_all_devices {
+    ($($test:ident)*) => {
+        mod plain_c { $(#[test] fn $test() { crate::devices::plain_c().iter().for_each(super::$test); })* }
+        mod opencl { $(#[test] fn $test() { crate::devices::opencl().iter().for_each(super::$test); })* }
+        mod cuda { $(#[test] fn $test() { crate::devices::cuda().iter().for_each(super::$test); })* }
+    };
+}
+
+on_all_devices! {
+    ctr_lengths ctr_counters ctr_launches ctr_spans ctr_spans_of_many_lengths ctr_users ecb p1_layout official_vectors
+    replaced sha3_slices kmac_tags key_digests timing ranges
+}
+
+const KEY_LENS: [usize; 3] = [16, 24, 32];
+/// What lies around the data, and must stay.
+const MARGIN: usize = 64;
+const CANARY: u8 = 0xc5;
+
+/// A launch of few threads, so that short data reach several groups.
+fn small(variant: Variant) -> AesLaunch {
+    let granularity = if variant == Variant::Bitsliced { 32 } else { 2 };
+    AesLaunch { variant, threads: 64, granularity }
+}
+
+/// The data with canaries on both sides.
+fn framed(data: &[u8]) -> Vec<u8> {
+    [&[CANARY; MARGIN], data, &[CANARY; MARGIN][..]].concat()
+}
+
+fn want_ctr(key: &[u8], counter: &[u8; 16], data: &[u8]) -> Vec<u8> {
+    // The CPU's kernels stand in for the reference where that is too slow; both have the same tests.
+    if data.len() <= 4096 {
+        return phalanx_reference::ctr(key, counter, data);
+    }
+    let mut want = data.to_vec();
+    ctr_xor(Level::detect(), &Key::new(key), counter, &mut want);
+    want
+}
+
+fn run_ctr(device: &Device, launch: &AesLaunch, key: &[u8], counter: &[u8; 16], data: &[u8]) -> Vec<u8> {
+    let mut stream = device.stream().unwrap();
+    let keys = stream.round_keys(&[&bytes::<32>(9)[..key.len()], key], Direction::Encrypt).unwrap();
+    let mut buffer = stream.buffer_of(&framed(data)).unwrap();
+    stream.aes_ctr(launch, &keys, 1, counter, &mut buffer, MARGIN..MARGIN + data.len()).unwrap();
+    let mut got = framed(data);
+    stream.download(&buffer, 0, &mut got).unwrap();
+    assert!(got[..MARGIN].iter().all(|b| *b == CANARY), "{launch:?} wrote before the data");
+    assert!(got[MARGIN + data.len()..].iter().all(|b| *b == CANARY), "{launch:?} wrote behind the data");
+    got[MARGIN..MARGIN + data.len()].to_vec()
+}
+
+fn ctr_lengths(device: &Device) {
+    // Around the block, the 32 blocks of a bitsliced thread, a group of two blocks a thread, and 1024 blocks.
+    let edges = [0, 1, 2, 31, 32, 33, 63, 64, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025, 2049];
+    for variant in Variant::ALL {
+        for key_len in KEY_LENS {
+            let (key, counter) = (bytes::<32>(1), bytes::<16>(2));
+            for blocks in edges {
+                for tail in [0, 1, 7, 15] {
+                    if key_len == 32 || tail % 7 == 0 && blocks < 300 {
+                        let plain = paint(blocks * 16 + tail);
+                        let got = run_ctr(device, &small(variant), &key[..key_len], &counter, &plain);
+                        let want = want_ctr(&key[..key_len], &counter, &plain);
+                        assert!(got == want, "{variant}, AES-{}, {} bytes", key_len * 8, plain.len());
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn ctr_counters(device: &Device) {
+    // Carries out of each byte that a tile, a word or the whole counter ends with, at several places.
+    let plain = paint(300 * 16 + 3);
+    let key = bytes::<32>(3);
+    for variant in Variant::ALL {
+        for limit in [1u128 << 8, 1 << 16, 1 << 32, 5 << 32, 1 << 64, 1 << 96, 0] {
+            for before in [0, 1, 2, 33, 255, 256, 257, 299] {
+                let counter = limit.wrapping_sub(before).to_be_bytes();
+                let got = run_ctr(device, &small(variant), &key, &counter, &plain);
+                assert!(got == want_ctr(&key, &counter, &plain), "{variant}, {before} before {limit:x}");
+            }
+        }
+    }
+}
+
+fn ctr_launches(device: &Device) {
+    // All granularities and block sizes of the experiments.
+    let plain = paint(40_000);
+    let (key, counter) = (bytes::<32>(4), bytes::<16>(5));
+    let want = want_ctr(&key, &counter, &plain);
+    for variant in Variant::ALL {
+        let granularities: &[u32] = if variant == Variant::Bitsliced { &[32] } else { &[1, 2, 16] };
+        for threads in [64, 128, 256, 512, 1024] {
+            for granularity in granularities {
+                let launch = AesLaunch { variant, threads, granularity: *granularity };
+                if threads <= device.max_threads(launch.kernel("aes_ctr")).unwrap() {
+                    assert!(run_ctr(device, &launch, &key, &counter, &plain) == want, "{launch:?}");
+                }
+            }
+        }
+        let default = AesLaunch::new(variant);
+        assert!(run_ctr(device, &default, &key, &counter, &plain) == want, "{default:?}");
+    }
+}
+
+/// Spans of those lengths one behind the other, each under a key of its own but for every third.
+fn spans_of(lens: &[usize]) -> (Vec<Span>, Vec<Vec<u8>>, Vec<u8>) {
+    let mut at = 16;
+    let mut spans = Vec::new();
+    for (i, len) in lens.iter().enumerate() {
+        spans.push(Span { at, len: *len, key: (i - i % 3 / 2) as u32, counter: bytes(200 - i as u8) });
+        at += len.next_multiple_of(16);
+    }
+    let keys = (0..lens.len().max(1)).map(|i| bytes::<32>(i as u8 * 2 + 1).to_vec()).collect();
+    (spans, keys, paint(at + MARGIN))
+}
+
+fn want_spans(spans: &[Span], keys: &[Vec<u8>], key_len: usize, plain: &[u8]) -> Vec<u8> {
+    let mut want = plain.to_vec();
+    for span in spans {
+        let range = span.at..span.at + span.len;
+        let sealed = want_ctr(&keys[span.key as usize][..key_len], &span.counter, &plain[range.clone()]);
+        want[range].copy_from_slice(&sealed);
+    }
+    want
+}
+
+fn check_spans(device: &Device, launch: &AesLaunch, key_len: usize, lens: &[usize]) {
+    let (spans, keys, plain) = spans_of(lens);
+    let mut stream = device.stream().unwrap();
+    let short: Vec<&[u8]> = keys.iter().map(|key| &key[..key_len]).collect();
+    let round_keys = stream.round_keys(&short, Direction::Encrypt).unwrap();
+    let uploaded = stream.spans(&spans).unwrap();
+    let mut data = stream.buffer_of(&plain).unwrap();
+    stream.aes_ctr_spans(launch, &round_keys, &uploaded, &mut data).unwrap();
+    let mut got = vec![0; plain.len()];
+    stream.download(&data, 0, &mut got).unwrap();
+    assert!(got == want_spans(&spans, &keys, key_len, &plain), "{launch:?}, AES-{}, {lens:?}", key_len * 8);
+}
+
+fn ctr_spans(device: &Device) {
+    // P2's GCS: slices of 4 KiB.
+    for variant in Variant::ALL {
+        for key_len in KEY_LENS {
+            let launch = AesLaunch { threads: 256, ..small(variant) };
+            check_spans(device, &launch, key_len, &[4096; 9]);
+        }
+    }
+}
+
+fn ctr_spans_of_many_lengths(device: &Device) {
+    for variant in Variant::ALL {
+        let launch = small(variant);
+        check_spans(device, &launch, 32, &[]);
+        check_spans(device, &launch, 32, &[0]);
+        check_spans(device, &launch, 32, &[1, 15, 16, 17, 0, 31 * 16, 32 * 16, 33 * 16 + 1]);
+        check_spans(device, &launch, 16, &[4095, 4096, 4097, 1024 * 16, 1024 * 16 + 1, 70_001, 5]);
+        check_spans(device, &launch, 24, &[16384 * 16, 16383 * 16 + 15, 3]);
+    }
+}
+
+fn ctr_users(device: &Device) {
+    // P2's GCNS: users of irregular lengths, also longer than a group takes at once; keys expanded on the device.
+    let lens = [35_000, 0, 1, 15, 16, 150_001, 4096, 16384 * 16 + 4097, 16384 * 16, 2 * 16384 * 16, 77];
+    let (spans, keys, plain) = spans_of(&lens);
+    for variant in Variant::ALL {
+        for key_len in KEY_LENS {
+            let mut stream = device.stream().unwrap();
+            let short: Vec<&[u8]> = keys.iter().map(|key| &key[..key_len]).collect();
+            let mut users = stream.users(&spans, &short).unwrap();
+            let mut data = stream.buffer_of(&plain).unwrap();
+            stream.aes_ctr_users(&small(variant), &mut users, &mut data).unwrap();
+            let mut got = vec![0; plain.len()];
+            stream.download(&data, 0, &mut got).unwrap();
+            assert!(got == want_spans(&spans, &keys, key_len, &plain), "{variant}, AES-{}", key_len * 8);
+        }
+    }
+}
+
+/// What is brought to the place of something else, be it shorter or longer, works as if it were there alone.
+fn replaced(device: &Device) {
+    let launch = small(Variant::Bitsliced);
+    let mut stream = device.stream().unwrap();
+    let label = stream.label("phalanx v1 key id").unwrap();
+    let (mut round_keys, mut on_device, mut users, mut raw) = (None, None, None, None);
+    for lens in [&[100, 0, 4097, 33, 5000][..], &[77], &[3, 9000, 16, 1, 5, 6, 7]] {
+        let (spans, keys, plain) = spans_of(lens);
+        for key_len in KEY_LENS {
+            let short: Vec<&[u8]> = keys.iter().map(|key| &key[..key_len]).collect();
+            let want = want_spans(&spans, &keys, key_len, &plain);
+            let mut got = vec![0; plain.len()];
+            let old = round_keys.take();
+            let round_keys = round_keys.insert(stream.round_keys_again(&short, Direction::Encrypt, old).unwrap());
+            let old = on_device.take();
+            let on_device = on_device.insert(stream.spans_again(&spans, old).unwrap());
+            let mut data = stream.buffer_of(&plain).unwrap();
+            stream.aes_ctr_spans(&launch, round_keys, on_device, &mut data).unwrap();
+            stream.download(&data, 0, &mut got).unwrap();
+            assert!(got == want, "{lens:?}, {key_len}: spans");
+            let old = users.take();
+            let users = users.insert(stream.users_again(&spans, &short, old).unwrap());
+            stream.upload(&mut data, 0, &plain).unwrap();
+            stream.aes_ctr_users(&launch, users, &mut data).unwrap();
+            stream.download(&data, 0, &mut got).unwrap();
+            assert!(got == want, "{lens:?}, {key_len}: users");
+            let old = raw.take();
+            let raw = raw.insert(stream.raw_keys_again(&short, old).unwrap());
+            let mut out = stream.buffer(short.len() * 16).unwrap();
+            stream.key_digests(64, KeyDigest::Md5, &label, raw, &mut out).unwrap();
+            let mut got = vec![0; short.len() * 16];
+            stream.download(&out, 0, &mut got).unwrap();
+            let want: Vec<u8> = short.iter().flat_map(<md5::Md5 as md5::Digest>::digest).collect();
+            assert!(got == want, "{lens:?}, {key_len}: raw keys");
+        }
+    }
+}
+
+fn run_ecb(device: &Device, launch: &AesLaunch, key: &[u8], direction: Direction, data: &[u8]) -> Vec<u8> {
+    let mut stream = device.stream().unwrap();
+    let keys = stream.round_keys(&[&bytes::<32>(8)[..key.len()], key], direction).unwrap();
+    let mut buffer = stream.buffer_of(&framed(data)).unwrap();
+    stream.aes_ecb(launch, &keys, 1, &mut buffer, MARGIN..MARGIN + data.len()).unwrap();
+    let mut got = framed(data);
+    stream.download(&buffer, 0, &mut got).unwrap();
+    assert!(got[..MARGIN].iter().chain(&got[MARGIN + data.len()..]).all(|b| *b == CANARY), "{launch:?} wrote beside");
+    got[MARGIN..MARGIN + data.len()].to_vec()
+}
+
+fn ecb(device: &Device) {
+    for variant in Variant::ALL {
+        for key_len in KEY_LENS {
+            let key = &bytes::<32>(6)[..key_len];
+            for blocks in [0, 1, 2, 31, 32, 33, 127, 128, 129, 1023, 1024, 1025] {
+                if key_len == 32 || blocks < 200 {
+                    let plain = paint(blocks * 16);
+                    let cipher = run_ecb(device, &small(variant), key, Direction::Encrypt, &plain);
+                    assert!(cipher == phalanx_reference::ecb_encrypt(key, &plain), "{variant}, {key_len}, {blocks}");
+                    let back = run_ecb(device, &small(variant), key, Direction::Decrypt, &cipher);
+                    assert!(back == plain, "{variant}, {key_len} bytes of key, {blocks} blocks: decryption");
+                    if blocks < 200 {
+                        let back = run_ecb(device, &small(variant), key, Direction::Decrypt, &plain);
+                        assert!(back == phalanx_reference::ecb_decrypt(key, &plain), "{variant}, {key_len}, {blocks}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// P1's layout: zeros and a count up to whole blocks and one, SHA3-256 of all that, AES-ECB over everything.
+fn p1_layout(device: &Device) {
+    for len in [0, 1, 15, 16, 17, 123, 5610] {
+        let mut plain = paint(len);
+        let padding = 16 - len % 16;
+        plain.resize(len + padding, 0);
+        plain.extend([padding as u8; 16]);
+        plain.extend(phalanx_reference::sha3_256(&plain.clone()));
+        assert_eq!(plain.len(), len + padding + 48);
+        let key = bytes::<16>(7);
+        for variant in Variant::ALL {
+            let cipher = run_ecb(device, &small(variant), &key, Direction::Encrypt, &plain);
+            assert!(cipher == phalanx_reference::ecb_encrypt(&key, &plain), "{variant}, {len} bytes");
+            let back = run_ecb(device, &small(variant), &key, Direction::Decrypt, &cipher);
+            let (content, digest) = back.split_at(back.len() - 32);
+            assert!(phalanx_reference::sha3_256(content) == digest && content[..len] == paint(len), "{variant}, {len}");
+        }
+    }
+}
+
+/// The tests of a file of `vectors/primitives`, which must be there and not be empty.
+fn vectors(file: &str) -> Vec<serde_json::Value> {
+    let path = format!("{}/../../vectors/primitives/{file}.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let tests = serde_json::from_str::<serde_json::Value>(&text).unwrap()["tests"].as_array().unwrap().clone();
+    assert!(!tests.is_empty(), "{path}");
+    tests
+}
+
+fn hex(test: &serde_json::Value, field: &str) -> Vec<u8> {
+    let digits = test[field].as_str().unwrap();
+    (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap()).collect()
+}
+
+fn official_vectors(device: &Device) {
+    for bits in [128, 192, 256] {
+        for test in vectors(&format!("aes-{bits}-ctr")) {
+            let (key, counter) = (hex(&test, "key"), hex(&test, "counter").try_into().unwrap());
+            for variant in Variant::ALL {
+                let got = run_ctr(device, &small(variant), &key, &counter, &hex(&test, "plaintext"));
+                assert!(got == hex(&test, "ciphertext"), "{} on {variant}", test["name"]);
+            }
+        }
+        // All blocks of all tests in one launch a variant and direction: a span of one block a test.
+        let tests = vectors(&format!("aes-{bits}-ecb"));
+        let keys: Vec<_> = tests.iter().map(|test| hex(test, "key")).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let mut stream = device.stream().unwrap();
+        for variant in Variant::ALL {
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                let (from, to) = match direction {
+                    Direction::Encrypt => ("plaintext", "ciphertext"),
+                    Direction::Decrypt => ("ciphertext", "plaintext"),
+                };
+                let round_keys = stream.round_keys(&keys, direction).unwrap();
+                let mut data = stream.buffer_of(&tests.iter().flat_map(|t| hex(t, from)).collect::<Vec<_>>()).unwrap();
+                let mut at = 0;
+                for (i, test) in tests.iter().enumerate() {
+                    let end = at + hex(test, from).len();
+                    stream.aes_ecb(&small(variant), &round_keys, i as u32, &mut data, at..end).unwrap();
+                    at = end;
+                }
+                let mut got = vec![0; at];
+                stream.download(&data, 0, &mut got).unwrap();
+                let want: Vec<u8> = tests.iter().flat_map(|test| hex(test, to)).collect();
+                assert!(got == want, "AES-{bits}-ECB {direction:?} on {variant}");
+            }
+        }
+    }
+    let tests = vectors("sha3-256");
+    let messages: Vec<_> = tests.iter().map(|test| hex(test, "message")).collect();
+    let lens: Vec<usize> = messages.iter().map(Vec::len).collect();
+    let digests = run_sha3(device, 64, &messages.iter().map(|m| &m[..]).collect::<Vec<_>>());
+    for ((test, len), got) in tests.iter().zip(lens).zip(digests.chunks(32)) {
+        assert_eq!(got, hex(test, "digest"), "{}, {len} bytes", test["name"]);
+    }
+}
+
+fn run_sha3(device: &Device, threads: u32, messages: &[&[u8]]) -> Vec<u8> {
+    let (mut data, mut slices) = (Vec::new(), Vec::new());
+    for message in messages {
+        slices.push(Slice { at: data.len(), len: message.len() });
+        data.extend_from_slice(message);
+        data.resize(data.len().next_multiple_of(16), CANARY);
+    }
+    let mut stream = device.stream().unwrap();
+    let data = stream.buffer_of(&data).unwrap();
+    let uploaded = stream.slices(&slices).unwrap();
+    let mut digests = stream.buffer(slices.len() * 32 + 32).unwrap();
+    stream.sha3_slices(threads, &uploaded, &data, &mut digests).unwrap();
+    let mut got = vec![0; slices.len() * 32 + 32];
+    stream.download(&digests, 0, &mut got).unwrap();
+    assert_eq!(got.split_off(slices.len() * 32), [0; 32], "wrote behind the digests");
+    got
+}
+
+fn sha3_slices(device: &Device) {
+    let text = paint(4096 + 300);
+    let edges = [0, 1, 7, 8, 9, 15, 16, 17, 128, 135, 136, 137, 143, 271, 272, 273, 4079, 4080, 4081, 4095, 4096, 4097];
+    for threads in [64, 128, 256] {
+        // Every length up to two blocks in one launch, and every edge.
+        let messages: Vec<&[u8]> = (0..300).chain(edges).map(|len| &text[len % 3..][..len]).collect();
+        let got = run_sha3(device, threads, &messages);
+        for (message, got) in messages.iter().zip(got.chunks(32)) {
+            assert_eq!(got, phalanx_reference::sha3_256(message), "{} bytes", message.len());
+        }
+    }
+    for count in [0, 1, 63, 64, 65, 200] {
+        let messages = vec![&text[5..5 + 4096]; count];
+        let got = run_sha3(device, 64, &messages);
+        let want = phalanx_reference::sha3_256(&text[5..5 + 4096]);
+        assert!(got.len() == count * 32 && got.chunks(32).all(|got| got == want), "{count} slices");
+    }
+}
+
+/// The tags of chunks, and of messages, as the format has them.
+fn kmac_tags(device: &Device) {
+    let digests = paint(300 * 32);
+    let keys = [bytes::<32>(1), bytes::<32>(2), bytes::<32>(3)];
+    // A chunk's prefix has 25 bytes, a message's 48; the tag's end falls on all places of a block.
+    let mut tags = Vec::new();
+    let prefix = paint(48);
+    for (i, prefix_len) in [0, 1, 25, 48].into_iter().enumerate() {
+        for count in (0..20).chain([255, 256, 257]) {
+            let first = count % 40;
+            tags.push(TagInput { key: (i % 3) as u32, prefix: &prefix[..prefix_len], digests: first..first + count });
+        }
+    }
+    for label in ["phalanx v1 chunk", "phalanx v1 message", "", &"x".repeat(122)] {
+        let mut stream = device.stream().unwrap();
+        let raw = stream.raw_keys(&keys.each_ref().map(|key| &key[..])).unwrap();
+        let on_device = stream.label(label).unwrap();
+        let data = stream.buffer_of(&digests).unwrap();
+        let uploaded = stream.tags(&tags).unwrap();
+        let mut out = stream.buffer(tags.len() * 32).unwrap();
+        stream.kmac_tags(64, &on_device, &raw, &uploaded, &data, &mut out).unwrap();
+        let mut got = vec![0; tags.len() * 32];
+        stream.download(&out, 0, &mut got).unwrap();
+        for (tag, got) in tags.iter().zip(got.chunks(32)) {
+            let range = tag.digests.start as usize * 32..tag.digests.end as usize * 32;
+            let message = [tag.prefix, &digests[range]].concat();
+            let key = &keys[tag.key as usize];
+            assert_eq!(got, phalanx_reference::kmac256(key, &message, 256, label), "{tag:?} under {label:?}");
+        }
+    }
+    // A whole chunk as the format says.
+    let (keys, nonce) = (phalanx_reference::file_keys(&bytes(4), 1), bytes::<16>(5));
+    let sealed = phalanx_reference::seal_chunk(&keys, 7, 1, &nonce, &paint(9000));
+    let ciphertext = &sealed[48..];
+    let slices: Vec<&[u8]> = ciphertext.chunks(4096).collect();
+    let mut stream = device.stream().unwrap();
+    let digests = stream.buffer_of(&run_sha3(device, 64, &slices)).unwrap();
+    let prefix = [&nonce[..], &7u64.to_le_bytes(), &[1]].concat();
+    let tags = stream.tags(&[TagInput { key: 0, prefix: &prefix, digests: 0..3 }]).unwrap();
+    let raw = stream.raw_keys(&[&keys.mac]).unwrap();
+    let label = stream.label("phalanx v1 chunk").unwrap();
+    let mut out = stream.buffer(32).unwrap();
+    stream.kmac_tags(64, &label, &raw, &tags, &digests, &mut out).unwrap();
+    let mut got = [0; 32];
+    stream.download(&out, 0, &mut got).unwrap();
+    assert_eq!(got, sealed[16..48]);
+}
+
+fn key_digests(device: &Device) {
+    use md5::Digest;
+    let mut stream = device.stream().unwrap();
+    let label = stream.label("phalanx v1 key id").unwrap();
+    for key_len in [1, 15, 16, 24, 31, 32, 33, 55, 56, 125] {
+        for count in [1, 2, 63, 64, 65, 130] {
+            let keys: Vec<Vec<u8>> = (0..count).map(|i| paint(key_len + i).split_off(i)).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+            let raw = stream.raw_keys(&keys).unwrap();
+            for digest in [KeyDigest::Kmac256, KeyDigest::Md5] {
+                let len = digest.digest_len();
+                let mut out = stream.buffer(count * len).unwrap();
+                let done = stream.key_digests(64, digest, &label, &raw, &mut out);
+                if digest == KeyDigest::Md5 && key_len > 55 {
+                    assert!(done.unwrap_err().to_string().contains("at most 55 bytes"));
+                    continue;
+                }
+                done.unwrap();
+                let mut got = vec![0; count * len];
+                stream.download(&out, 0, &mut got).unwrap();
+                for (key, got) in keys.iter().zip(got.chunks(len)) {
+                    let want = match digest {
+                        KeyDigest::Kmac256 => Kmac256::new(key, b"phalanx v1 key id").tag(b"").to_vec(),
+                        KeyDigest::Md5 => md5::Md5::digest(key).to_vec(),
+                    };
+                    assert_eq!(got, want, "{digest:?} of {key_len} bytes, {count} keys");
+                }
+            }
+        }
+    }
+    assert_eq!(keccak::DIGEST, KeyDigest::Kmac256.digest_len());
+}
+
+fn timing(device: &Device) {
+    let mut stream = device.stream().unwrap();
+    let keys = stream.round_keys(&[&[1; 32]], Direction::Encrypt).unwrap();
+    let mut data = stream.buffer(1 << 20).unwrap();
+    let launch = AesLaunch::new(Variant::Bitsliced);
+    let ((), time) = stream.timed(|s| s.aes_ctr(&launch, &keys, 0, &[0; 16], &mut data, 0..1 << 20)).unwrap();
+    // No device does a mebibyte within a tenth of a microsecond, or takes a minute.
+    assert!(time.as_nanos() > 100 && time.as_secs() < 60, "{time:?}");
+}
+
+/// What does not fit is refused before anything starts, in one line.
+fn ranges(device: &Device) {
+    let mut stream = device.stream().unwrap();
+    let keys = stream.round_keys(&[&[1; 32]], Direction::Encrypt).unwrap();
+    let mut data = stream.buffer(100).unwrap();
+    assert_eq!(data.len(), 112);
+    let launch = AesLaunch::new(Variant::Bitsliced);
+    let zero = [0; 16];
+    let mut refused = Vec::new();
+    let mut expect = |done: phalanx_gpu::Result<()>| refused.push(done.unwrap_err().to_string());
+    expect(stream.upload(&mut data, 100, &[0; 13]));
+    expect(stream.upload(&mut data, usize::MAX, &[0; 13]));
+    expect(stream.download(&data, 0, &mut [0; 113]));
+    expect(stream.aes_ctr(&launch, &keys, 0, &zero, &mut data, 0..113));
+    expect(stream.aes_ctr(&launch, &keys, 0, &zero, &mut data, 8..32));
+    expect(stream.aes_ctr(&launch, &keys, 1, &zero, &mut data, 0..16));
+    expect(stream.aes_ecb(&launch, &keys, 0, &mut data, 0..17));
+    expect(stream.aes_ctr(&AesLaunch { threads: 0, ..launch }, &keys, 0, &zero, &mut data, 0..16));
+    expect(stream.aes_ctr(&AesLaunch { threads: 1 << 20, ..launch }, &keys, 0, &zero, &mut data, 0..16));
+    expect(stream.aes_ctr(&AesLaunch { granularity: 1, ..launch }, &keys, 0, &zero, &mut data, 0..16));
+    let wide = AesLaunch { granularity: 65, ..AesLaunch::new(Variant::Table1) };
+    expect(stream.aes_ctr(&wide, &keys, 0, &zero, &mut data, 0..16));
+    expect(stream.round_keys(&[&[1; 32], &[1; 16]], Direction::Encrypt).map(|_| ()));
+    expect(stream.round_keys(&[], Direction::Encrypt).map(|_| ()));
+    let span = Span { at: 0, len: 113, key: 0, counter: zero };
+    let beyond = stream.spans(std::slice::from_ref(&span)).unwrap();
+    expect(stream.aes_ctr_spans(&launch, &keys, &beyond, &mut data));
+    let foreign = stream.spans(&[Span { len: 16, key: 1, ..span.clone() }]).unwrap();
+    expect(stream.aes_ctr_spans(&launch, &keys, &foreign, &mut data));
+    expect(stream.spans(&[Span { at: 8, ..span.clone() }]).map(|_| ()));
+    expect(stream.spans(&[span.clone(), Span { at: 112, ..span.clone() }]).map(|_| ()));
+    expect(stream.users(&[Span { key: 1, ..span }], &[&[1; 16]]).map(|_| ()));
+    let slices = stream.slices(&[Slice { at: 0, len: 113 }]).unwrap();
+    let mut digests = stream.buffer(32).unwrap();
+    expect(stream.sha3_slices(64, &slices, &data, &mut digests));
+    let slices = stream.slices(&[Slice { at: 0, len: 100 }; 2]).unwrap();
+    expect(stream.sha3_slices(64, &slices, &data, &mut digests));
+    expect(stream.buffer(usize::MAX / 2).map(|_| ()));
+    for text in refused {
+        assert!(!text.is_empty() && !text.contains('\n'), "{text:?}");
+    }
+    // And the device goes on.
+    stream.aes_ctr(&launch, &keys, 0, &zero, &mut data, 0..100).unwrap();
+    stream.finish().unwrap();
+}

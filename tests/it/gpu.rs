@@ -1,0 +1,144 @@
+//! The engines `gpu` and `hybrid` by the command, on an OpenCL device that is the CPU.
+
+use crate::common::{Ended, Sandbox, painted};
+use std::process::Command;
+
+/// Whether there is such a device. Says so where there is none; fails where PHALANX_REQUIRE names it.
+fn has_opencl(s: &Sandbox) -> bool {
+    let listed = on_opencl(s, &["engines"]).text();
+    let found = listed.lines().any(|line| line.starts_with("gpu") && line.contains("OpenCL") && !line.contains("none"));
+    if !found {
+        println!("skipped: no OpenCL device");
+        let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
+        assert!(
+            !required.split(',').any(|r| r == "opencl"),
+            "PHALANX_REQUIRE names opencl, and there is no such device"
+        );
+    }
+    found
+}
+
+fn with_opencl(mut command: Command) -> Command {
+    command.env("PHALANX_OPENCL_CPU", "1");
+    command
+}
+
+fn on_opencl(s: &Sandbox, args: &[&str]) -> Ended {
+    Ended(with_opencl(s.command(args)).output().unwrap())
+}
+
+#[test]
+fn what_one_engine_protects_every_other_opens() {
+    let s = Sandbox::new();
+    if !has_opencl(&s) {
+        return;
+    }
+    s.run(&["key", "new", "k"]).ok();
+    let engines = ["cpu", "gpu", "hybrid"];
+    for (i, len) in [0, 1, 4097, (3 << 20) + 5, 20 << 20].into_iter().enumerate() {
+        s.write("f", painted(len));
+        for (j, engine) in engines.iter().enumerate() {
+            let cipher = ["aes-256", "aes-192", "aes-128"][(i + j) % 3];
+            on_opencl(&s, &["protect", "f", "-k", "k", "-e", engine, "--cipher", cipher, "--force", "--no-sync"]).ok();
+            let back = engines[(i + j + 1) % 3];
+            on_opencl(&s, &["unprotect", "f.phx", "-o", "g", "-e", back, "--force", "--no-sync"]).ok();
+            assert!(s.read("g") == painted(len), "{engine} {back} {len}");
+            on_opencl(&s, &["verify", "f.phx", "-e", engines[(i + j + 2) % 3]]).ok();
+        }
+    }
+    // An altered byte is found by each, and nothing is left behind.
+    let mut bytes = s.read("f.phx");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    s.write("f.phx", bytes);
+    for engine in engines {
+        on_opencl(&s, &["verify", "f.phx", "-e", engine]).fails(3);
+        on_opencl(&s, &["unprotect", "f.phx", "-o", "h", "-e", engine]).fails(3);
+        assert!(!s.exists("h"));
+    }
+}
+
+#[test]
+fn folders_and_pipes() {
+    let s = Sandbox::new();
+    if !has_opencl(&s) {
+        return;
+    }
+    s.run(&["key", "new", "k"]).ok();
+    std::fs::create_dir(s.path("d")).unwrap();
+    for (name, len) in [("a", 0), ("b", 5000), ("c", 17 << 20)] {
+        s.write(&format!("d/{name}"), painted(len));
+    }
+    for engine in ["gpu", "hybrid"] {
+        on_opencl(&s, &["protect", "-R", "d", "-k", "k", "-e", engine, "-o", engine, "--no-sync"]).ok();
+        s.run(&["unprotect", "-R", engine, "-o", &format!("{engine}.back"), "--no-sync"]).ok();
+        for name in ["a", "b", "c"] {
+            assert!(s.read(&format!("d/{name}")) == s.read(&format!("{engine}.back/{name}")), "{engine} {name}");
+        }
+        let sealed = pipe(&s, &painted(5 << 20), &["protect", "-", "-k", "k", "-e", engine]);
+        assert!(pipe(&s, &sealed, &["unprotect", "-", "-e", engine]) == painted(5 << 20));
+    }
+}
+
+fn pipe(s: &Sandbox, input: &[u8], args: &[&str]) -> Vec<u8> {
+    use std::io::Write;
+    let mut command = with_opencl(s.command(args));
+    let mut child = command
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(stdin.write_all(input)));
+        Ended(child.wait_with_output().unwrap()).ok()
+    })
+}
+
+#[test]
+fn the_gpu_engine_says_what_it_is_and_what_it_lacks() {
+    let s = Sandbox::new();
+    if !has_opencl(&s) {
+        return;
+    }
+    s.run(&["key", "new", "k"]).ok();
+    s.write("f", painted(100));
+    let told = on_opencl(&s, &["protect", "f", "-k", "k", "-e", "gpu", "-v"]);
+    assert!(told.error().contains("engine gpu (") && told.error().contains("OpenCL"), "{}", told.error());
+    let line = on_opencl(&s, &["protect", "f", "-k", "k", "-e", "gpu", "--cipher", "aes-256-gcm", "-o", "g"]).fails(1);
+    assert!(line.contains("engine gpu failed: it has no AES-256-GCM"), "{line}");
+    assert!(!s.exists("g"));
+    // Together with the CPU there is one that has it.
+    on_opencl(&s, &["protect", "f", "-k", "k", "-e", "hybrid", "--cipher", "aes-256-gcm", "-o", "g"]).ok();
+    s.run(&["verify", "g"]).ok();
+}
+
+/// Drivers out of reach: an error under `gpu`, and one warning under `hybrid`, which goes on.
+#[test]
+fn without_a_device() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    s.write("f", painted(100));
+    let run = |args: &[&str]| {
+        let mut command = s.command(args);
+        command.env("OCL_ICD_VENDORS", "/nonexistent").env("CUDA_VISIBLE_DEVICES", "").env_remove("PHALANX_OPENCL_CPU");
+        Ended(command.output().unwrap())
+    };
+    let listed = run(&["engines"]).text();
+    if listed.lines().any(|line| line.starts_with("gpu") && !line.contains("none: ")) {
+        println!("skipped: this machine shows its GPU whatever the variables say");
+        return;
+    }
+    let line = run(&["protect", "f", "-k", "k", "-e", "gpu"]).fails(1);
+    assert!(line.contains("engine gpu: ") && line.contains("OpenCL: ") && line.contains("--engine cpu"), "{line}");
+    assert!(!s.exists("f.phx"));
+    let ended = run(&["protect", "f", "-k", "k", "-e", "hybrid"]);
+    assert!(ended.error().contains("hybrid runs on the CPU alone") && ended.error().lines().count() == 1);
+    ended.ok();
+    run(&["verify", "f.phx"]).ok();
+    // A device that is the CPU is not taken unless it is admitted.
+    let mut command = s.command(&["verify", "f.phx", "-e", "gpu"]);
+    let ended = Ended(command.env("CUDA_VISIBLE_DEVICES", "").env_remove("PHALANX_OPENCL_CPU").output().unwrap());
+    assert!(ended.error().contains("engine gpu: ") || ended.0.status.success(), "{}", ended.error());
+}

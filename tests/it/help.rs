@@ -1,0 +1,289 @@
+//! What the program tells of itself: help, man pages and completions, and what it says when it is not understood.
+
+use crate::common::{Sandbox, has};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Every command, as the list in the help of its parent names it.
+fn commands(s: &Sandbox) -> Vec<Vec<String>> {
+    let mut found = vec![Vec::new()];
+    let mut next = 0;
+    while let Some(path) = found.get(next).cloned() {
+        next += 1;
+        let help = help(s, &path, "--help");
+        let Some((_, list)) = help.split_once("\nCommands:\n") else { continue };
+        for line in list.lines().take_while(|line| !line.is_empty()) {
+            let name = line.split_whitespace().next().unwrap().to_owned();
+            found.push(path.iter().cloned().chain([name]).collect());
+        }
+    }
+    assert!(found.len() > 15, "{found:?}");
+    found
+}
+
+fn help(s: &Sandbox, path: &[String], switch: &str) -> String {
+    let args: Vec<&str> = path.iter().map(String::as_str).chain([switch]).collect();
+    s.run(&args).text()
+}
+
+#[test]
+fn help_of_every_command_fits_a_screen_and_ends_with_two_examples() {
+    let s = Sandbox::new();
+    for path in commands(&s) {
+        let text = help(&s, &path, "--help");
+        assert_eq!(text, help(&s, &path, "-h"), "{path:?}");
+        let lines: Vec<&str> = text.trim_end().lines().collect();
+        assert!(lines.len() <= 40, "{path:?}: {} lines", lines.len());
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{path:?}: {text}");
+        let [.., title, first, _, second, last] = &lines[..] else { panic!("{path:?}: {text}") };
+        assert_eq!(*title, "Examples:", "{path:?}: {text}");
+        let is_example = |line: &str| line.starts_with("  ") && !line.starts_with("   ");
+        assert!(is_example(first) && is_example(second) && !is_example(last), "{path:?}: {text}");
+        assert!(text.contains(&format!(
+            "Usage: {}",
+            ["phalanx".into()].iter().chain(&path).cloned().collect::<Vec<_>>().join(" ")
+        )));
+    }
+}
+
+#[test]
+fn no_command_prints_the_overview_and_exits_2() {
+    let s = Sandbox::new();
+    for (args, page) in [(&[][..], "--help"), (&["key"], "key --help")] {
+        let ended = s.run(args);
+        assert_eq!(ended.0.status.code(), Some(2));
+        assert_eq!(ended.error(), "");
+        let page = s.run(&page.split(' ').collect::<Vec<_>>()).text();
+        assert_eq!(String::from_utf8_lossy(&ended.0.stdout), page, "{args:?}");
+    }
+}
+
+#[test]
+fn help_and_version_are_commands_too() {
+    let s = Sandbox::new();
+    assert_eq!(s.run(&["help"]).text(), s.run(&["--help"]).text());
+    assert_eq!(s.run(&["help", "protect"]).text(), s.run(&["protect", "--help"]).text());
+    assert_eq!(s.run(&["help", "key", "export"]).text(), s.run(&["key", "export", "--help"]).text());
+    assert_eq!(
+        s.run(&["help", "protct"]).fails(2),
+        "phalanx: unknown command protct: did you mean protect? (phalanx --help)"
+    );
+    assert_eq!(s.run(&["version"]).text(), s.run(&["--version"]).text());
+    assert!(s.run(&["version"]).text().starts_with("phalanx "));
+}
+
+#[test]
+fn the_experiments_are_said_to_be_elsewhere() {
+    let s = Sandbox::new();
+    for args in
+        [&["bench"][..], &["bench", "sefps", "--quick", "--out", "results"], &["bench", "--help"], &["-q", "bench"]]
+    {
+        let line = s.run(args).fails(2);
+        assert!(line.contains("cargo run --release -p phalanx-bench -- "), "{args:?}: {line}");
+    }
+    assert!(!s.run(&["--help"]).text().contains("bench"));
+}
+
+/// What is said of each mistake is tested beside the code that says it.
+#[test]
+fn what_is_not_understood_is_one_sentence_with_one_hint() {
+    let s = Sandbox::new();
+    s.write("f", "x");
+    let wrong: &[&[&str]] = &[
+        &["protect"],
+        &["bogus"],
+        &["protect", "f", "--bogus"],
+        &["protect", "f", "--threads", "0"],
+        &["protect", "f", "--threads", "100000000000000000000"],
+        &["protect", "f", "--engine", "abacus"],
+        &["protect", "f", "--output"],
+        &["unprotect", "f.phx", "-q", "-v"],
+        &["key", "show", "a", "b"],
+    ];
+    for args in wrong {
+        let line = s.run(args).fails(2);
+        assert!(line.ends_with(" --help)") && line.matches("--help").count() == 1, "{line}");
+        assert!(!line.contains("non-zero") && !line.contains("tip:") && !line.contains('\''), "{line}");
+    }
+    let line = s.run(&["protect", "f", "--threads", "0"]).fails(2);
+    assert_eq!(line, "phalanx: --threads: a number from 1 to 1024, not 0 (phalanx protect --help)");
+}
+
+#[test]
+fn man_pages_have_all_that_help_leaves_out() {
+    let s = Sandbox::new();
+    fs::create_dir(s.path("man")).unwrap();
+    s.run(&["man", "man"]).ok();
+    s.run(&["man", "missing"]).fails(4);
+    let is_groff_here = has("groff");
+    for path in commands(&s) {
+        let name = ["phalanx".into()].iter().chain(&path).cloned().collect::<Vec<String>>().join("-");
+        // Roff writes a hyphen that is typed, and not broken at, as \-.
+        let page = String::from_utf8(s.read(&format!("man/{name}.1"))).unwrap().replace("\\-", "-");
+        for section in ["ENVIRONMENT", "FILES", "EXIT STATUS", "EXAMPLES"] {
+            assert!(page.contains(&format!(".SH {section}")) || page.contains(&format!(".SH \"{section}\"")), "{name}");
+        }
+        for variable in variables() {
+            assert!(page.contains(&variable), "{name} does not tell of {variable}");
+        }
+        let help = help(&s, &path, "--help");
+        for line in help.split_once("Examples:").unwrap().1.lines().filter(|line| line.starts_with("  p")) {
+            assert!(page.contains(line.trim()), "{name}: {line}");
+        }
+        if is_groff_here {
+            let path = s.path(&format!("man/{name}.1"));
+            let ended = Command::new("groff").args(["-man", "-Tutf8", "-ww"]).arg(path).output().unwrap();
+            assert!(ended.status.success() && ended.stderr.is_empty(), "{}", String::from_utf8_lossy(&ended.stderr));
+        }
+    }
+}
+
+/// The program's own variables, from its source.
+fn variables() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+                continue;
+            }
+            let text = fs::read_to_string(entry.path()).unwrap();
+            for part in text.split("\"PHALANX_").skip(1) {
+                found.insert(format!(
+                    "PHALANX_{}",
+                    part.split(|c: char| !c.is_ascii_uppercase() && c != '_').next().unwrap()
+                ));
+            }
+        }
+    }
+    assert!(found.contains("PHALANX_KEYRING") && found.len() >= 4, "{found:?}");
+    found
+}
+
+#[test]
+fn completions_know_every_command() {
+    let s = Sandbox::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(s.run(&["completions", shell]).text().contains("unprotect"), "{shell}");
+    }
+}
+
+/// The candidates for the last word, as bash would offer them.
+fn in_bash(s: &Sandbox, words: &[&str]) -> Vec<String> {
+    let script = r#"
+        source ./phalanx.bash || exit 1
+        [[ "$(complete -p phalanx)" =~ -F\ ([a-z_]+) ]] || exit 1
+        COMP_WORDS=("$@")
+        COMP_CWORD=$(($# - 1))
+        current="${COMP_WORDS[COMP_CWORD]}"
+        [[ "$current" == "=" ]] && current=""
+        "${BASH_REMATCH[1]}" phalanx "$current" "${COMP_WORDS[COMP_CWORD-1]}" 2>/dev/null
+        for candidate in "${COMPREPLY[@]}"; do printf '%s\n' "$candidate"; done
+    "#;
+    let args: Vec<&str> =
+        ["--norc", "-c", script, "bash", "phalanx"].into_iter().chain(words.iter().copied()).collect();
+    lines(s, "bash", &args)
+}
+
+/// What a shell prints that finds the program by its name, in order.
+fn lines(s: &Sandbox, shell: &str, args: &[&str]) -> Vec<String> {
+    let program = Path::new(env!("CARGO_BIN_EXE_phalanx"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = [program.parent().unwrap().to_owned()].into_iter().chain(std::env::split_paths(&path));
+    let mut command = Command::new(shell);
+    command.args(args).current_dir(s.path("")).env("HOME", s.path("")).env("PHALANX_KEYRING", s.path("keyring"));
+    let ended = command.env("PATH", std::env::join_paths(folders).unwrap()).output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let mut found: Vec<String> = String::from_utf8(ended.stdout).unwrap().lines().map(str::to_owned).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn bash_completes_files_and_names_of_keys() {
+    if !has("bash") {
+        return;
+    }
+    let s = Sandbox::new();
+    s.write("phalanx.bash", s.run(&["completions", "bash"]).ok());
+    fs::create_dir(s.path("photos")).unwrap();
+    s.write("photo album.tar", "x");
+    s.write("raw", [1; 32]);
+    for name in ["work", "wedding", "home"] {
+        s.run(&["key", "import", name, "raw"]).ok();
+    }
+    let keys: &[&str] = &["home", "wedding", "work"];
+    for words in
+        [&["protect", "f", "--key", ""][..], &["verify", "-k", ""], &["key", "show", ""], &["key", "rm", "-f", ""]]
+    {
+        assert_eq!(in_bash(&s, words), keys, "{words:?}");
+    }
+    assert_eq!(in_bash(&s, &["-v", "key", "export", "w"]), ["wedding", "work"]);
+    assert_eq!(in_bash(&s, &["unprotect", "--key", "=", "wo"]), ["work"]);
+    assert_eq!(in_bash(&s, &["unprotect", "--key", "="]), keys);
+    let files: &[&str] = &["photo album.tar", "photos"];
+    let of_files: &[&[&str]] = &[
+        &["protect", "ph"],
+        &["unprotect", "-R", "ph"],
+        &["verify", "raw", "ph"],
+        &["inspect", "ph"],
+        &["protect", "raw", "--output", "ph"],
+        &["protect", "raw", "-o", "ph"],
+        &["protect", "--password-file", "ph"],
+        &["protect", "--key-file", "=", "ph"],
+        &["key", "export", "work", "-o", "ph"],
+    ];
+    for words in of_files {
+        let found: Vec<String> = in_bash(&s, words).into_iter().filter(|name| name != "phalanx.bash").collect();
+        assert_eq!(found, files, "{words:?}");
+    }
+    assert_eq!(in_bash(&s, &["protect", "raw", "--output-dir", "ph"]), ["photos"]);
+    // All else is clap's.
+    assert_eq!(in_bash(&s, &["protect", "raw", "--engine", "s"]), ["serial"]);
+    assert_eq!(in_bash(&s, &["prot"]), ["protect"]);
+    assert_eq!(in_bash(&s, &["key", "sh"]), ["show"]);
+    assert_eq!(in_bash(&s, &["protect", "raw", "--rec"]), ["--recursive"]);
+    assert_eq!(in_bash(&s, &["completions", "z"]), ["zsh"]);
+    assert!(in_bash(&s, &["key", "new", ""]).iter().all(|name| !keys.contains(&&**name)));
+}
+
+#[test]
+fn zsh_and_fish_scripts_are_whole_and_ask_for_names_of_keys() {
+    let s = Sandbox::new();
+    for (shell, calls) in [("zsh", "_phalanx_key_names"), ("fish", "(phalanx key list --names 2>/dev/null)")] {
+        let script = s.run(&["completions", shell]).text();
+        let places = script.lines().filter(|line| line.contains(calls)).count();
+        assert!(places >= 4, "{shell}: {places}");
+        assert!(!script.contains(":_users") && !script.contains("complete_users"), "{shell} offers users");
+        if has(shell) {
+            let path = s.write("script", script);
+            let ended = Command::new(shell).arg("-n").arg(path).output().unwrap();
+            assert!(ended.status.success(), "{shell}: {}", String::from_utf8_lossy(&ended.stderr));
+        }
+    }
+}
+
+#[test]
+fn fish_completes_files_and_names_of_keys() {
+    if !has("fish") {
+        return;
+    }
+    let s = Sandbox::new();
+    s.write("phalanx.fish", s.run(&["completions", "fish"]).ok());
+    s.write("photos.tar", "x");
+    s.run(&["key", "new", "work"]).ok();
+    let offered = |line: &str| {
+        let script = format!("source ./phalanx.fish; complete -C '{line}'");
+        let lines = lines(&s, "fish", &["--no-config", "-c", &script]);
+        lines.iter().map(|line| line.split('\t').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for line in ["phalanx key show ", "phalanx protect f --key w", "phalanx key rm w", "phalanx verify -k "] {
+        assert_eq!(offered(line), ["work"], "{line}");
+    }
+    for line in ["phalanx protect pho", "phalanx verify f --password-file pho", "phalanx unprotect -o pho"] {
+        assert_eq!(offered(line), ["photos.tar"], "{line}");
+    }
+}

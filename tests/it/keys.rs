@@ -1,0 +1,495 @@
+//! Keys and passwords of the command: what is refused, what is told, and copies that bring keys back.
+
+use crate::common::{Ended, Sandbox, has};
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
+
+/// The key 00 01 … 1f, as `docs/design.md` has it.
+const TEXT: &str = "phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5DY-PWQAM-QBYAQ";
+
+fn key() -> [u8; 32] {
+    std::array::from_fn(|i| i as u8)
+}
+
+fn set_mode(s: &Sandbox, name: &str, mode: u32) {
+    fs::set_permissions(s.path(name), Permissions::from_mode(mode)).unwrap();
+}
+
+/// A file f.phx that the key “work” opens.
+fn protected() -> Sandbox {
+    let s = Sandbox::new();
+    s.write("f", "precious");
+    s.run(&["key", "new", "work"]).ok();
+    s.run(&["protect", "f", "-k", "work"]).ok();
+    s
+}
+
+/// Whether this is root, who can give files away.
+fn is_root() -> bool {
+    let is_root = rustix::process::getuid().is_root();
+    if !is_root {
+        let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
+        assert!(!required.split([',', ' ']).any(|r| r == "root"), "PHALANX_REQUIRE names root, and this is not");
+        println!("skipped: no root");
+    }
+    is_root
+}
+
+/// Runs the command, and fails instead of waiting for ever.
+fn run_without_hanging(s: &Sandbox, args: &[&str]) -> Ended {
+    let mut command = Command::new("timeout");
+    command.args(["60", env!("CARGO_BIN_EXE_phalanx")]).args(args).current_dir(s.path("")).stdin(Stdio::null());
+    command.env("PHALANX_KEYRING", s.path("keyring")).env_remove("PHALANX_PASSWORD");
+    Ended(command.output().unwrap())
+}
+
+#[test]
+fn a_keyring_that_others_may_write_to_is_refused() {
+    let s = protected();
+    for mode in [0o770, 0o720, 0o702, 0o777] {
+        set_mode(&s, "keyring", mode);
+        for args in [
+            &["key", "list"][..],
+            &["key", "show", "work"],
+            &["key", "new", "other"],
+            &["key", "rm", "work", "--force"],
+            &["protect", "f", "-k", "work", "-o", "g"],
+        ] {
+            let line = s.run(args).fails(4);
+            assert!(line.contains("refused because other users may write to it (chmod 700 "), "{line}");
+        }
+        let line = s.run(&["verify", "f.phx"]).fails(3);
+        assert!(line.contains("it needs key ") && line.contains("is refused because other users may write"), "{line}");
+    }
+    assert!(!s.exists("g"));
+    // Others may look: the keys are closed.
+    set_mode(&s, "keyring", 0o755);
+    s.run(&["verify", "f.phx"]).ok();
+}
+
+#[test]
+fn a_key_that_others_may_read_is_refused_and_told_where_it_is_needed() {
+    let s = protected();
+    for mode in [0o640, 0o604, 0o620, 0o666] {
+        set_mode(&s, "keyring/work.key", mode);
+        let line = s.run(&["protect", "f", "-k", "work", "-o", "g"]).fails(4);
+        assert!(line.contains("the key work is refused because it is open to other users (chmod 600 "), "{line}");
+        let line = s.run(&["unprotect", "f.phx", "-o", "g"]).fails(3);
+        assert!(line.contains("the key work is refused because it is open to other users (chmod 600 "), "{line}");
+    }
+    assert!(!s.exists("g"));
+    // Another key opens it, or another is needed: then a refused one is of no concern.
+    s.run(&["key", "new", "fine"]).ok();
+    s.run(&["protect", "f", "-k", "work", "-k", "fine", "-o", "both"]).fails(4);
+    set_mode(&s, "keyring/work.key", 0o600);
+    s.run(&["protect", "f", "-k", "work", "-k", "fine", "-o", "both"]).ok();
+    set_mode(&s, "keyring/work.key", 0o644);
+    let ended = s.run(&["verify", "both"]);
+    assert_eq!(ended.error(), "");
+    ended.ok();
+    s.run(&["protect", "f", "-k", "fine", "-o", "other"]).ok();
+    s.run(&["key", "rm", "fine", "--force"]).ok();
+    assert!(!s.run(&["verify", "other"]).fails(3).contains("refused"));
+    // A password opens it all the same.
+    set_mode(&s, "keyring/work.key", 0o600);
+    s.secret("password", "p");
+    s.run(&["protect", "f", "-k", "work", "--password-file", "password", "-o", "two"]).ok();
+    set_mode(&s, "keyring/work.key", 0o644);
+    s.run_with_password("p", &["verify", "two"]).ok();
+    let line = s.run_with_password("q", &["verify", "two"]).fails(3);
+    assert!(line.contains("wrong password; the key work is refused"), "{line}");
+    // Nobody is there to be asked for it.
+    if has("setsid") {
+        let mut command = Command::new("setsid");
+        command.args(["--wait", env!("CARGO_BIN_EXE_phalanx"), "verify", "two"]).current_dir(s.path(""));
+        let ended = command.env("PHALANX_KEYRING", s.path("keyring")).env_remove("PHALANX_PASSWORD").output().unwrap();
+        assert!(Ended(ended).fails(3).contains("or a password; the key work is refused"));
+    }
+}
+
+#[test]
+fn what_belongs_to_another_user_is_refused() {
+    if !is_root() {
+        return;
+    }
+    let s = protected();
+    s.secret("raw", [1; 32]);
+    s.secret("password", "p");
+    let give = |name: &str, uid| chown(s.path(name), Some(uid), None).unwrap();
+    for (name, args) in [
+        ("keyring", &["protect", "f", "-k", "work", "-o", "g"][..]),
+        ("keyring/work.key", &["protect", "f", "-k", "work", "-o", "g"]),
+        ("raw", &["protect", "f", "--key-file", "raw", "-o", "g"]),
+        ("password", &["protect", "f", "--password-file", "password", "-o", "g"]),
+    ] {
+        give(name, 65534);
+        let line = s.run(args).fails(4);
+        assert!(line.contains("refused because it belongs to another user (uid 65534, not 0)"), "{line}");
+        assert!(!s.exists("g"));
+        if name.starts_with("keyring") {
+            assert!(s.run(&["verify", "f.phx"]).fails(3).contains("belongs to another user"));
+        }
+        give(name, 0);
+    }
+    s.run(&["verify", "f.phx"]).ok();
+}
+
+#[test]
+fn key_and_password_files_that_are_open_to_others_are_refused() {
+    let s = protected();
+    s.secret("raw", [1; 32]);
+    s.secret("password", "p");
+    for (option, name) in [("--key-file", "raw"), ("--password-file", "password")] {
+        s.run(&["protect", "f", option, name, "-o", name.to_uppercase().as_str()]).ok();
+        for mode in [0o640, 0o604, 0o620, 0o602, 0o644] {
+            set_mode(&s, name, mode);
+            for args in [["protect", "f"], ["unprotect", &name.to_uppercase()], ["verify", &name.to_uppercase()]] {
+                let output = if args[0] == "verify" { &[][..] } else { &["-o", "g"] };
+                let line = s.run(&[&args[..], &[option, name], output].concat()).fails(4);
+                let expected = format!("{name}: it is refused because it is open to other users (chmod 600 {name})");
+                assert!(line.contains(&expected), "{line}");
+            }
+        }
+    }
+    assert!(!s.exists("g"));
+    // What is no file has no permissions that count.
+    s.run_with_input(&[1; 32], &["verify", "RAW", "--key-file", "-"]).ok();
+    s.run_with_input(&[1; 32], &["verify", "RAW", "--key-file", "/dev/stdin"]).ok();
+    s.run_with_input(b"p\n", &["verify", "PASSWORD", "--password-file", "-"]).ok();
+    if has("bash") {
+        for line in ["verify RAW --key-file <(cat raw)", "verify PASSWORD --password-file <(cat password)"] {
+            let mut bash = Command::new("bash");
+            bash.args(["-c", &format!("{} {line}", env!("CARGO_BIN_EXE_phalanx"))]).current_dir(s.path(""));
+            Ended(bash.stdin(Stdio::null()).output().unwrap()).ok();
+        }
+    }
+}
+
+#[test]
+fn what_is_no_file_in_the_keyring_stops_nobody() {
+    if !has("timeout") || !has("mkfifo") {
+        return;
+    }
+    let s = protected();
+    assert!(Command::new("mkfifo").args(["-m", "600"]).arg(s.path("keyring/a.key")).status().unwrap().success());
+    let _socket = UnixListener::bind(s.path("keyring/b.key")).unwrap();
+    fs::create_dir(s.path("keyring/c.key")).unwrap();
+    std::os::unix::fs::symlink("a.key", s.path("keyring/d.key")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", s.path("keyring/e.key")).unwrap();
+    run_without_hanging(&s, &["verify", "f.phx"]).ok();
+    run_without_hanging(&s, &["inspect", "f.phx"]).ok();
+    let lines = run_without_hanging(&s, &["key", "list"]).fails_with_lines(4);
+    assert_eq!(lines.matches("is refused because it is not a regular file").count(), 5, "{lines}");
+    for name in ["a", "b", "c", "d", "e"] {
+        let line = run_without_hanging(&s, &["protect", "f", "-k", name, "-o", "g"]).fails(4);
+        assert!(line.contains(&format!("the key {name} is refused because it is not a regular file")), "{line}");
+    }
+    fs::rename(s.path("keyring/work.key"), s.path("elsewhere")).unwrap();
+    let line = run_without_hanging(&s, &["verify", "f.phx"]).fails(3);
+    assert!(line.contains("the key a is refused because it is not a regular file"), "{line}");
+    // A link to a key is the user's own way of keeping it elsewhere.
+    std::os::unix::fs::symlink(s.path("elsewhere"), s.path("keyring/work.key")).unwrap();
+    run_without_hanging(&s, &["verify", "f.phx"]).ok();
+}
+
+#[test]
+fn a_password_in_the_environment_is_used_or_a_line_says_that_it_is_not() {
+    let s = protected();
+    s.secret("raw", [1; 32]);
+    let slots = |name: &str| s.run(&["inspect", "--json", name]).text().matches("\"type\":\"password\"").count();
+    for way in [["-k", "work"], ["--key-file", "raw"]] {
+        let ended = s.run_with_password("p", &["protect", "f", way[0], way[1], "-o", "g", "--force"]);
+        let told = ended.error();
+        let warning =
+            "phalanx: warning: PHALANX_PASSWORD is set but not used, since a key was given (--password adds it)";
+        assert_eq!(told.trim_end(), warning);
+        ended.ok();
+        assert_eq!(slots("g"), 0);
+        let ended = s.run_with_password("p", &["protect", "f", way[0], way[1], "--password", "-o", "g", "--force"]);
+        assert_eq!(ended.error(), "");
+        ended.ok();
+        assert_eq!(slots("g"), 1);
+        s.run_with_password("p", &["verify", "g"]).ok();
+    }
+    // Who opens a file with a key need not hear of it.
+    let ended = s.run_with_password("p", &["verify", "f.phx", "-k", "work"]);
+    assert_eq!(ended.error(), "");
+    ended.ok();
+}
+
+#[test]
+fn a_password_among_the_arguments_is_refused_and_not_repeated() {
+    let s = protected();
+    for args in [
+        &["protect", "--password", "hunter2"][..],
+        &["protect", "--password", "hunter2", "f"],
+        &["protect", "f", "-k", "work", "-p", "hunter2", "-o", "g"],
+        &["protect", "-fp", "hunter2", "f"],
+        &["protect", "--password=hunter2", "f"],
+        &["protect", "-phunter2", "f"],
+        &["unprotect", "--password", "hunter2", "f.phx"],
+        &["unprotect", "--password=hunter2", "f.phx"],
+        &["verify", "--password=hunter2", "f.phx"],
+        &["key", "export", "--all", "--password", "hunter2"],
+        &["key", "export", "--all", "--password=hunter2"],
+        &["--password=hunter2"],
+    ] {
+        let line = s.run(args).fails(2);
+        assert!(line.contains("a password does not belong in arguments"), "{args:?}: {line}");
+        assert!(!line.contains("hunter"), "{line}");
+    }
+    assert_eq!(s.names(), ["f", "f.phx"]);
+    // A path that exists is a path.
+    s.write("hunter2", "x");
+    s.run_with_password("p", &["protect", "--password", "hunter2"]).ok();
+    // The same goes for keys.
+    for args in [&["key", "import", TEXT][..], &["key", "import", "k", TEXT], &["key", "new", TEXT]] {
+        let line = s.run(args).fails(2);
+        assert!(line.contains("a key's text does not belong in arguments") && !line.contains("AAAQE"), "{line}");
+    }
+}
+
+#[test]
+fn deleting_a_key_looks_before_it_asks() {
+    let s = protected();
+    for args in [&["key", "rm", "gone"][..], &["key", "rm", "gone", "--force"]] {
+        assert!(s.run(args).fails(4).contains("no key named gone in the keyring"));
+    }
+    assert!(s.run(&["key", "rm", "work"]).fails(2).contains("--force"));
+    assert!(s.run_with_input(b"y\n", &["key", "rm", "work"]).fails(2).contains("--force"));
+    assert!(s.exists("keyring/work.key"));
+    if has("script") {
+        assert!(!at_terminal(&s, "key rm gone", "y\n").1.contains("[y/N]"));
+        let (code, shown) = at_terminal(&s, "key rm work", "n\n");
+        assert!(code == 2 && shown.contains("[y/N]") && s.exists("keyring/work.key"), "{code}: {shown}");
+        let (code, shown) = at_terminal(&s, "key rm work", "y\n");
+        assert!(code == 0 && !s.exists("keyring/work.key"), "{code}: {shown}");
+        s.run(&["key", "new", "work"]).ok();
+    }
+    s.run(&["key", "rm", "work", "--force"]).ok();
+    assert!(!s.exists("keyring/work.key"));
+}
+
+/// Runs the command at a terminal of its own, by the program script of util-linux.
+fn at_terminal(s: &Sandbox, args: &str, typed: &str) -> (i32, String) {
+    let line = format!("{} {args}", env!("CARGO_BIN_EXE_phalanx"));
+    let mut child = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(s.path(""))
+        .env("PHALANX_KEYRING", s.path("keyring"))
+        .env_remove("PHALANX_PASSWORD")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(typed.as_bytes()).unwrap();
+    let mut shown = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut shown).unwrap();
+    let code = child.wait().unwrap().code().unwrap();
+    drop(stdin);
+    (code, shown)
+}
+
+#[test]
+fn export_overwrites_where_it_is_told_to() {
+    let s = protected();
+    s.write("copy", "something else");
+    let line = s.run(&["key", "export", "work", "-o", "copy"]).fails(4);
+    assert!(line.contains("exists already"), "{line}");
+    assert_eq!(s.read("copy"), b"something else");
+    s.run(&["key", "export", "work", "-o", "copy", "--force"]).ok();
+    assert_eq!(s.read("copy"), s.read("keyring/work.key"));
+    assert_eq!(fs::metadata(s.path("copy")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(s.run(&["key", "export", "work", "-o", "-"]).ok(), s.read("keyring/work.key"));
+    assert!(!s.exists("-"));
+    s.run(&["key", "export", "work", "--password", "-o", "other"]).fails(2);
+    s.run(&["key", "export", "gone", "-o", "other"]).fails(4);
+    assert!(!s.exists("other"));
+    if has("script") {
+        assert_eq!(at_terminal(&s, "key export work", "").0, 2);
+        let (code, shown) = at_terminal(&s, "key export work --text", "");
+        assert!(code == 0 && shown.contains("phalanx-key-1-"), "{code}: {shown}");
+    }
+}
+
+#[test]
+fn a_key_goes_through_text_and_back() {
+    let s = Sandbox::new();
+    s.secret("raw", key());
+    s.run(&["key", "import", "k", "raw"]).ok();
+    assert_eq!(s.run(&["key", "export", "k", "--text"]).text(), format!("{TEXT}\n"));
+    s.run(&["key", "export", "k", "--text", "-o", "text"]).ok();
+    assert_eq!(s.read("text"), format!("{TEXT}\n").as_bytes());
+    assert_eq!(fs::metadata(s.path("text")).unwrap().permissions().mode() & 0o777, 0o600);
+    s.run(&["key", "import", "from-file", "text"]).ok();
+    let typed = [
+        ("plain", TEXT.to_owned()),
+        ("lower", TEXT.to_lowercase() + "\r\n"),
+        ("bare", TEXT.replace('-', "")),
+        ("spaces", format!("\n {} \n", TEXT.replace('-', " "))),
+        ("digits", TEXT[..14].to_owned() + &TEXT[14..].replace('O', "0").replace('I', "1").replace('B', "8")),
+    ];
+    for (name, text) in &typed {
+        s.run_with_input(text.as_bytes(), &["key", "import", name, "-"]).ok();
+    }
+    for name in typed.iter().map(|(name, _)| *name).chain(["from-file"]) {
+        assert_eq!(s.read(&format!("keyring/{name}.key")), key(), "{name}");
+    }
+
+    let mut exchanged = TEXT.as_bytes().to_vec();
+    exchanged.swap(18, 20);
+    let wrong = [
+        (
+            TEXT.replace("AAAQE", "AAAQF").into_bytes(),
+            "a character of the key's text is wrong: the checksum does not fit",
+        ),
+        (exchanged, "the checksum does not fit"),
+        (TEXT[..TEXT.len() - 1].into(), "has 59 characters"),
+        (TEXT.replace("AAAQE", "AAA9E").into_bytes(), "none of A to Z and 2 to 7"),
+        (TEXT.replace("key-1", "key-2").into_bytes(), "neither 32 raw bytes nor one key's text"),
+        (TEXT.repeat(100).into_bytes(), "too long"),
+        (b"".to_vec(), "neither"),
+    ];
+    for (text, why) in wrong {
+        let line = s.run_with_input(&text, &["key", "import", "wrong", "-"]).fails(4);
+        assert!(line.contains(why) && !line.contains("AYEAU"), "{line}");
+    }
+    assert!(!s.exists("keyring/wrong.key"));
+    s.run(&["key", "import", "k", "text"]).fails(4);
+    s.write("shared", TEXT);
+    set_mode(&s, "shared", 0o644);
+    assert!(s.run(&["key", "import", "shared", "shared"]).error().contains("other users may have read this key"));
+}
+
+#[test]
+fn all_keys_go_to_one_file_and_back() {
+    let s = Sandbox::new();
+    assert!(s.run(&["key", "export", "--all", "-o", "backup"]).fails(4).contains("no key"));
+    for name in ["b", "a", "c@lab.example"] {
+        s.run(&["key", "new", name]).ok();
+    }
+    let keys = || ["a", "b", "c@lab.example"].map(|name| s.read(&format!("keyring/{name}.key")));
+    let before = keys();
+    s.run(&["key", "export", "--all", "-o", "backup"]).ok();
+    assert_eq!(fs::metadata(s.path("backup")).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = String::from_utf8(s.read("backup")).unwrap();
+    assert_eq!(s.run(&["key", "export", "--all"]).text(), text);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() == 3 && lines[0].starts_with("a  phalanx-key-1-"), "{}", lines.len());
+    s.run(&["key", "export", "--all", "-o", "backup"]).fails(4);
+
+    // All are there: nothing is to be done. One is missing: it comes back.
+    assert_eq!(s.run(&["key", "import", "--all", "backup"]).text(), "");
+    s.run(&["key", "rm", "b", "--force"]).ok();
+    assert!(s.run(&["key", "import", "--all", "backup"]).text().ends_with("  b\n"));
+    assert_eq!(keys(), before);
+
+    // Another key of that name stays, and the others come all the same.
+    for name in ["a", "b"] {
+        s.run(&["key", "rm", name, "--force"]).ok();
+    }
+    s.run(&["key", "new", "a"]).ok();
+    let other = s.read("keyring/a.key");
+    assert!(s.run(&["key", "import", "--all", "backup"]).fails(4).contains("another key is named a already"));
+    assert_eq!(s.read("keyring/a.key"), other);
+    assert_eq!(keys()[1..], before[1..]);
+
+    // A file with a bad line is not what it was: nothing of it is taken.
+    fs::remove_dir_all(s.path("keyring")).unwrap();
+    let (name, key_text) = lines[1].split_once("  ").unwrap();
+    for (bad, why) in [
+        (format!("{}\n{name} {}x\n", lines[0], key_text), "line 2: the key's text has 61 characters"),
+        (format!("{}\n\n{key_text}\n", lines[0]), "line 3: it does not begin with a key's name"),
+        (format!("{}\nname\n", lines[0]), "line 2: not a key's text"),
+        (format!("{}\n../x {key_text}\n", lines[0]), "line 2: it does not begin with a key's name"),
+        ("\n".to_owned(), "it holds no key"),
+    ] {
+        let line = s.run_with_input(bad.as_bytes(), &["key", "import", "--all", "-"]).fails(4);
+        assert!(line.contains(why) && !line.contains(&key_text[14..19]), "{line}");
+        assert!(!s.exists("keyring"));
+    }
+    s.run(&["key", "import", "--all"]).fails(2);
+    s.run(&["key", "import", "--all", "name", "backup"]).fails(2);
+    s.run(&["key", "import", "name", "backup"]).fails(4);
+
+    // A key that cannot be read fails the whole copy.
+    s.run(&["key", "import", "--all", "backup"]).ok();
+    set_mode(&s, "keyring/b.key", 0o644);
+    assert!(s.run(&["key", "export", "--all", "-o", "half"]).fails(4).contains("the key b is refused"));
+    assert!(!s.exists("half"));
+}
+
+#[test]
+fn the_file_of_all_keys_may_be_protected_by_a_password() {
+    let s = Sandbox::new();
+    for name in ["a", "b"] {
+        s.run(&["key", "new", name]).ok();
+    }
+    let text = s.run(&["key", "export", "--all"]).ok();
+    s.secret("password", "correct horse\n");
+    s.run(&["key", "export", "--all", "--password-file", "password", "-o", "file.phx"]).ok();
+    s.run_with_password("correct horse", &["key", "export", "--all", "--password", "-o", "variable.phx"]).ok();
+    let piped = s.run(&["key", "export", "--all", "--password-file", "password"]).ok();
+    s.write("piped.phx", piped);
+    for name in ["file.phx", "variable.phx", "piped.phx"] {
+        // An ordinary protected file.
+        let back = s.run(&["unprotect", name, "--password-file", "password", "-o", "-"]).ok();
+        assert!(back == text && s.read(name).starts_with(b"PHALANX"));
+        fs::rename(s.path("keyring"), s.path(&format!("old-{name}"))).unwrap();
+        s.run(&["key", "import", "--all", name]).fails(3);
+        s.run_with_password("wrong", &["key", "import", "--all", name]).fails(3);
+        assert!(!s.exists("keyring"));
+        if name == "variable.phx" {
+            s.run_with_password("correct horse", &["key", "import", "--all", name]).ok();
+        } else {
+            s.run(&["key", "import", "--all", name, "--password-file", "password"]).ok();
+        }
+        assert_eq!(s.run(&["key", "export", "--all"]).ok(), text);
+    }
+    let mut damaged = s.read("file.phx");
+    *damaged.last_mut().unwrap() ^= 1;
+    s.run_with_input(&damaged, &["key", "import", "--all", "-", "--password-file", "password"]).fails(3);
+
+    // A password that is set and not used is told of.
+    let ended = s.run_with_password("p", &["key", "export", "--all", "-o", "plain"]);
+    assert!(ended.error().contains("warning: PHALANX_PASSWORD is set but not used"), "{}", ended.error());
+    ended.ok();
+    assert_eq!(s.read("plain"), text);
+    s.run_with_password("", &["key", "export", "--all", "--password", "-o", "empty"]).fails(2);
+    assert!(!s.exists("empty"));
+}
+
+#[test]
+fn exit_codes_of_keys_are_those_of_the_table() {
+    let s = protected();
+    for command in
+        [&["key", "show", "gone"][..], &["key", "export", "gone"], &["protect", "f", "-k", "gone", "-o", "g"]]
+    {
+        let line = s.run(command).fails(4);
+        assert!(line.contains("no key named gone in the keyring (phalanx key list shows them)"), "{line}");
+    }
+    for name in ["a/b", ".hidden", "new\nline", &"x".repeat(65)] {
+        for command in
+            [&["key", "new", "--", name][..], &["key", "show", name], &["protect", "f", "-o", "g", "-k", name]]
+        {
+            assert!(s.run(command).fails(2).contains("not a name for a key"));
+        }
+    }
+    for len in [0, 31, 33] {
+        s.secret("keyring/short.key", vec![1; len]);
+        assert!(s.run(&["key", "show", "short"]).fails(4).contains("the key short is damaged"));
+        s.secret("raw", vec![1; len]);
+        assert!(s.run(&["protect", "f", "--key-file", "raw", "-o", "g"]).fails(4).contains("exactly 32 raw bytes"));
+    }
+    let many: Vec<String> = (0..65).map(|i| format!("k{i}")).collect();
+    for (i, name) in many.iter().enumerate() {
+        s.secret(&format!("keyring/{name}.key"), [i as u8; 32]);
+    }
+    let args: Vec<&str> = many.iter().flat_map(|name| ["-k", name]).collect();
+    assert!(s.run(&[&["protect", "f", "-o", "g"], &args[..]].concat()).fails(2).contains("1 to 64 keys, not 65"));
+    assert!(!s.exists("g"));
+}

@@ -1,0 +1,18 @@
+//! The tests of the command, in one program: it is compiled and linked once.
+//!
+//! `cargo test --test it keys::` runs those of one module.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod command;
+mod cut_short;
+mod engines;
+mod files;
+mod gpu;
+mod help;
+mod hostile;
+mod keys;
+mod readme;
+mod removal;
+mod trees;

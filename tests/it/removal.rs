@@ -1,0 +1,365 @@
+//! `--remove` deletes an input only when its output is proven to stand on the disk, and nothing else ever.
+
+use crate::common::{Ended, Sandbox, has, painted, skip, wait_for};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Runs the command, in which a system call is made to wait for a second, and does something meanwhile.
+#[track_caller]
+fn meanwhile(s: &Sandbox, inject: &str, args: &[&str], ready: impl Fn() -> bool, act: impl FnOnce()) -> Option<Ended> {
+    let inject = format!("inject={inject}");
+    let calls = inject.split(['=', ':']).nth(1).unwrap();
+    let child = s.traced(&["-e", &format!("trace={calls}"), "-e", &inject], args)?.spawn().unwrap();
+    wait_for(ready);
+    sleep(Duration::from_millis(250));
+    act();
+    Some(Ended(child.wait_with_output().unwrap()))
+}
+
+const SECOND: &str = "delay_enter=1200000";
+
+#[test]
+fn an_output_that_never_reached_the_disk_keeps_its_input() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    fs::create_dir(s.path("t")).unwrap();
+    (0..5).for_each(|i| drop(s.write(&format!("t/{i}"), painted(5000))));
+    let args = ["protect", "-R", "t", "-k", "k", "--remove"];
+    // As on an overlay, whose `syncfs` says that all is well.
+    let Some(mut command) = s.traced(&["-e", "trace=fsync", "-e", "inject=fsync:error=EIO"], &args) else { return };
+    Ended(command.output().unwrap()).fails_with_lines(4);
+    for i in 0..5 {
+        assert_eq!(s.read(&format!("t/{i}")), painted(5000), "{i}");
+    }
+    s.run(&["protect", "-R", "t", "-k", "k", "--remove", "--force"]).ok();
+    assert_eq!(s.run(&["verify", "-R", "t.phx"]).text().lines().count(), 6);
+    assert!(!s.exists("t"));
+}
+
+#[test]
+fn an_error_at_closing_is_an_error() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    s.write("f", painted(5000));
+    let path = s.path(&Sandbox::temporary("f.phx")).display().to_string();
+    for args in [["protect", "f", "-k", "k", "--no-sync"], ["protect", "f", "-k", "k", "--remove"]] {
+        let options = ["-P", &path, "-e", "trace=close", "-e", "inject=close:error=EIO"];
+        let Some(mut command) = s.traced(&options, &args) else { return };
+        Ended(command.output().unwrap()).fails(4);
+        assert_eq!(s.names(), ["f"]);
+    }
+}
+
+#[test]
+fn a_folder_that_becomes_a_link_meanwhile_leads_to_no_other_file() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    for folder in ["d", "other"] {
+        fs::create_dir(s.path(folder)).unwrap();
+        s.write(&format!("{folder}/f"), folder);
+    }
+    let swap = || {
+        fs::rename(s.path("d"), s.path("moved")).unwrap();
+        symlink("other", s.path("d")).unwrap();
+    };
+    let args = ["protect", "d/f", "-k", "k", "--remove"];
+    let ended = meanwhile(&s, &format!("unlink,unlinkat:{SECOND}"), &args, || s.exists("d/f.phx"), swap);
+    let Some(ended) = ended else { return };
+    ended.ok();
+    assert_eq!(s.read("other/f"), b"other");
+    assert!(s.exists("moved/f.phx") && !s.exists("moved/f"));
+}
+
+#[test]
+fn a_file_that_replaces_a_link_meanwhile_stays() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    fs::create_dir(s.path("t")).unwrap();
+    symlink("nowhere", s.path("t/a")).unwrap();
+    s.write("t/z", "x");
+    let replace = || {
+        fs::remove_file(s.path("t/a")).unwrap();
+        s.write("t/a", "precious");
+    };
+    let args = ["protect", "-R", "t", "-k", "k", "--remove"];
+    let ready = || s.exists("t.phx/a");
+    let ended = meanwhile(&s, &format!("fsync,syncfs:{SECOND}:when=1"), &args, ready, replace);
+    let Some(ended) = ended else { return };
+    let told = ended.fails_with_lines(4);
+    assert!(told.contains("t/a: the input changed"), "{told}");
+    assert_eq!(s.read("t/a"), b"precious");
+}
+
+#[test]
+fn what_is_saved_meanwhile_stays() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    // An editor puts a new file in its place just before the old one is deleted.
+    s.write("f", "old");
+    let save = || {
+        s.write("new", "new");
+        fs::rename(s.path("new"), s.path("f")).unwrap();
+    };
+    let args = ["protect", "f", "-k", "k", "--remove"];
+    let ended = meanwhile(&s, &format!("unlink,unlinkat:{SECOND}"), &args, || s.exists("f.phx"), save);
+    let Some(ended) = ended else { return };
+    ended.ok();
+    assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
+
+    // Somebody writes to the file and restores its time while the output is synced.
+    s.write("f", "old");
+    let write = || {
+        let modified = fs::metadata(s.path("f")).unwrap().modified().unwrap();
+        s.write("f", "new");
+        File::options().write(true).open(s.path("f")).unwrap().set_modified(modified).unwrap();
+    };
+    let args = ["protect", "f", "-k", "k", "--remove", "--force"];
+    let ready = || s.exists(&Sandbox::temporary("f.phx"));
+    let told = meanwhile(&s, &format!("fsync:{SECOND}:when=1"), &args, ready, write).unwrap().fails(4);
+    assert!(told.contains("f: the input changed"), "{told}");
+    assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
+
+    // A rename-and-save between the comparison and the renaming aside: what was renamed is put back.
+    s.write("f", "old");
+    let args = ["protect", "f", "-k", "k", "--remove", "--force"];
+    let ready = || fs::metadata(s.path("f.phx")).is_ok_and(|meta| meta.modified().unwrap() == modified(&s, "f"));
+    fs::remove_file(s.path("f.phx")).unwrap();
+    let told = meanwhile(&s, &format!("renameat,renameat2:{SECOND}"), &args, ready, save).unwrap().fails(4);
+    assert!(told.contains("f: the input changed"), "{told}");
+    assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
+}
+
+fn modified(s: &Sandbox, name: &str) -> std::time::SystemTime {
+    fs::metadata(s.path(name)).unwrap().modified().unwrap()
+}
+
+#[test]
+fn an_output_that_was_replaced_meanwhile_keeps_its_input() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    s.write("f", "x");
+    s.write("other", "other");
+    let replace = || fs::rename(s.path("other"), s.path("f.phx")).unwrap();
+    let args = ["protect", "f", "-k", "k", "--remove"];
+    let ended = meanwhile(&s, &format!("fsync:{SECOND}:when=2"), &args, || s.exists("f.phx"), replace);
+    let Some(ended) = ended else { return };
+    let told = ended.fails(4);
+    assert!(told.contains("f.phx: its name leads to another file"), "{told}");
+    assert_eq!(s.read("f"), b"x");
+}
+
+#[test]
+fn no_output_of_a_run_replaces_another() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    fs::create_dir(s.path("t")).unwrap();
+    s.write("t/a", "precious");
+    symlink("far away", s.path("t/a.phx")).unwrap();
+    let told = s.run(&["protect", "-R", "t", "-k", "k", "--force", "--remove"]).fails_with_lines(4);
+    assert!(told.contains("t.phx/a.phx: another output of this run"), "{told}");
+    assert_eq!(s.read("t/a"), b"precious");
+    assert_eq!(fs::read_link(s.path("t.phx/a.phx")).unwrap().to_str(), Some("far away"));
+}
+
+#[test]
+fn names_that_a_file_system_takes_for_the_same_do_not_become_one() {
+    if !has("mkfs.exfat") || !has("mount.exfat-fuse") {
+        return;
+    }
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    File::create(s.path("image")).unwrap().set_len(64 << 20).unwrap();
+    fs::create_dir(s.path("disk")).unwrap();
+    let run = |program: &str, args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(s.path("")).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    assert!(run("mkfs.exfat", &["image"]));
+    if !run("mount.exfat-fuse", &["-o", "loop", "image", "disk"]) && !run("mount.exfat-fuse", &["image", "disk"]) {
+        return skip("exfat");
+    }
+    let _mounted = Mounted(s.path("disk"));
+    for folder in ["src", "src/D", "src/d"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    for (name, content) in [("A", "1"), ("a", "2"), ("D/f", "3"), ("d/f", "4")] {
+        s.write(&format!("src/{name}"), content);
+    }
+    let to = ["--output-dir", "disk", "-k", "k", "--force", "--remove"];
+    let told = s.run(&[&["protect", "src/A", "src/a"], &to[..]].concat()).fails(4);
+    assert!(told.contains("another output of this run"), "{told}");
+    let told = s.run(&[&["protect", "-R", "src/D", "src/d"], &to[..]].concat()).fails_with_lines(4);
+    assert!(told.contains("another output of this run"), "{told}");
+    assert_eq!((s.read("src/a"), s.read("src/d/f")), (b"2".to_vec(), b"4".to_vec()));
+}
+
+#[test]
+fn all_names_of_a_file_are_deleted() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    fs::create_dir(s.path("t")).unwrap();
+    s.write("t/a", "x");
+    for name in ["t/b", "t/c"] {
+        fs::hard_link(s.path("t/a"), s.path(name)).unwrap();
+    }
+    s.run(&["protect", "-R", "t", "-k", "k", "--remove"]).ok();
+    assert_eq!(s.names(), ["t.phx"]);
+}
+
+#[test]
+fn two_folders_do_not_become_one() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    // On a file system that does not tell A from a, both outputs are one folder; here by a mount.
+    for folder in ["A", "a", "out", "out/A.phx", "out/a.phx"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    s.write("A/f", "1");
+    s.write("a/f", "2");
+    let Some(_mounted) = bind(&s, "out/A.phx", "out/a.phx") else { return };
+    let args = ["protect", "-R", "A", "a", "--output-dir", "out", "-k", "k", "--force", "--remove"];
+    let told = s.run(&args).fails_with_lines(4);
+    assert!(told.contains("out/a.phx: another output of this run"), "{told}");
+    assert_eq!(s.read("a/f"), b"2");
+    s.run(&["unprotect", "out/A.phx/f.phx", "-o", "f"]).ok();
+    assert_eq!(s.read("f"), b"1");
+}
+
+/// Mounts a folder onto another one.
+fn bind(s: &Sandbox, from: &str, to: &str) -> Option<Mounted> {
+    let mut command = Command::new("mount");
+    command.arg("--bind").arg(s.path(from)).arg(s.path(to)).stderr(Stdio::null());
+    if !command.status().is_ok_and(|status| status.success()) {
+        skip("mount");
+        return None;
+    }
+    Some(Mounted(s.path(to)))
+}
+
+struct Mounted(std::path::PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn an_output_within_its_input_is_found_behind_a_mount_too() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    for folder in ["t", "t/sub", "elsewhere"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    s.write("t/sub/f", "x");
+    let Some(_mounted) = bind(&s, "t/sub", "elsewhere") else { return };
+    let told = s.run(&["protect", "-R", "t", "-o", "elsewhere/out", "-k", "k"]).fails_with_lines(4);
+    assert!(told.contains("t/sub/out: ") && told.contains("within the input"), "{told}");
+    assert!(!s.exists("t/sub/out/sub/out"));
+}
+
+#[test]
+fn an_input_within_its_output_is_not_overwritten() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    fs::create_dir_all(s.path("a/b/b")).unwrap();
+    s.write("a/b/b/f", "1");
+    s.write("a/b/f.phx", "2");
+    let told = s.run(&["protect", "-R", "a/b", "-o", "a", "-k", "k", "--force", "--no-sync"]).fails_with_lines(4);
+    assert!(told.contains("a/b: ") && told.contains("within the output"), "{told}");
+    assert_eq!((s.read("a/b/b/f"), s.read("a/b/f.phx")), (b"1".to_vec(), b"2".to_vec()));
+}
+
+#[test]
+fn what_is_saved_meanwhile_stays_on_simple_file_systems_too() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    s.write("f", "old");
+    let save = || {
+        s.write("new", "new");
+        fs::rename(s.path("new"), s.path("f")).unwrap();
+    };
+    // Without renaming that replaces nothing, what is like it takes two steps.
+    let calls = "trace=renameat2,linkat,unlinkat";
+    let options = ["-e", calls, "-e", "inject=renameat2:error=EINVAL", "-e", &format!("inject=unlinkat:{SECOND}")];
+    let Some(mut command) = s.traced(&options, &["protect", "f", "-k", "k", "--remove"]) else { return };
+    let child = command.spawn().unwrap();
+    wait_for(|| s.exists("f.phx"));
+    wait_for(|| !s.exists("f"));
+    save();
+    Ended(child.wait_with_output().unwrap()).ok();
+    assert_eq!(s.read("f"), b"new");
+}
+
+#[test]
+fn the_key_does_not_protect_itself_to_death() {
+    let s = Sandbox::new();
+    fs::create_dir(s.path("home")).unwrap();
+    fs::create_dir(s.path("home/d")).unwrap();
+    s.write("home/d/f", "x");
+    s.write("home/password", "p");
+    fs::set_permissions(s.path("home/password"), Permissions::from_mode(0o600)).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = s.command(args);
+        Ended(command.env("PHALANX_KEYRING", s.path("home/keyring")).output().unwrap())
+    };
+    run(&["key", "new", "k"]).ok();
+    run(&["key", "new", "other"]).ok();
+    let ended = run(&["protect", "-R", "home", "-k", "k", "--password-file", "home/password", "-o", "plain.phx"]);
+    assert!(ended.error().contains("warning: home holds what it is protected with"), "{}", ended.error());
+    ended.ok();
+    let args = ["protect", "-R", "home", "-k", "k", "--password-file", "home/password", "-o", "out", "--remove"];
+    let ended = run(&args);
+    let told = ended.error();
+    for kept in ["home/keyring/k.key", "home/keyring/other.key", "home/password"] {
+        assert!(told.contains(&format!("warning: {kept}: not deleted")) && s.exists(kept), "{told}");
+    }
+    assert!(told.contains("warning: home holds what it is protected with"), "{told}");
+    ended.ok();
+    assert!(!s.exists("home/d"), "the rest is gone");
+    run(&["unprotect", "-R", "out", "-k", "k", "-o", "back"]).ok();
+    assert_eq!(s.read("back/d/f"), b"x");
+    assert_eq!(s.read("back/keyring/k.key"), s.read("home/keyring/k.key"));
+    // Where the keyring's names are links, these stay, and so do the keys that they lead to.
+    fs::rename(s.path("home/keyring/other.key"), s.path("home/far.key")).unwrap();
+    symlink("../far.key", s.path("home/keyring/other.key")).unwrap();
+    let ended = run(&["protect", "-R", "home", "-k", "k", "-o", "out2", "--remove"]);
+    assert!(ended.error().contains("warning: home/far.key: not deleted"), "{}", ended.error());
+    ended.ok();
+    run(&["key", "show", "other"]).ok();
+    // By itself, too.
+    let ended = run(&["protect", "home/keyring/k.key", "-k", "k", "-o", "key.phx", "--remove"]);
+    assert!(ended.error().contains("not deleted") && ended.error().contains("protected with itself"));
+    ended.ok();
+    assert!(s.exists("home/keyring/k.key"));
+}
+
+#[test]
+fn what_cannot_be_deleted_is_a_failure() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    fs::create_dir(s.path("t")).unwrap();
+    symlink("nowhere", s.path("t/link")).unwrap();
+    let args = ["protect", "-R", "t", "-k", "k", "--remove"];
+    let Some(mut command) = s.traced(&["-e", "trace=unlinkat", "-e", "inject=unlinkat:error=EACCES"], &args) else {
+        return;
+    };
+    let told = Ended(command.output().unwrap()).fails_with_lines(4);
+    assert!(told.contains("t/link: cannot write"), "{told}");
+    assert!(fs::symlink_metadata(s.path("t/link")).unwrap().is_symlink(), "it is back under its name");
+    fs::remove_file(s.path("t/link")).unwrap();
+    let args = ["protect", "-R", "t", "-k", "k", "--remove", "--force"];
+    let mut command = s.traced(&["-e", "trace=unlinkat", "-e", "inject=unlinkat:error=EACCES"], &args).unwrap();
+    let told = Ended(command.output().unwrap()).fails_with_lines(4);
+    assert!(told.contains("t: not deleted"), "{told}");
+    // What comes into a folder meanwhile keeps it, and is told.
+    let ready = || s.exists("t.phx");
+    let args = ["protect", "-R", "t", "-k", "k", "--remove", "--force"];
+    let ended = meanwhile(&s, &format!("fsync:{SECOND}:when=1"), &args, ready, || drop(s.write("t/new", "x"))).unwrap();
+    let told = ended.fails_with_lines(4);
+    assert!(told.contains("t: not deleted: something new is in it"), "{told}");
+}

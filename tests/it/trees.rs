@@ -1,0 +1,214 @@
+//! Whole folders, and saving what is left of damaged files, by the command.
+
+use crate::common::{Sandbox, has, painted};
+use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+/// Everything that a mirror keeps, by relative path.
+fn listing(root: &Path) -> BTreeMap<String, (u32, SystemTime, Vec<u8>)> {
+    fn walk(root: &Path, at: &Path, all: &mut BTreeMap<String, (u32, SystemTime, Vec<u8>)>) {
+        let meta = fs::symlink_metadata(at).unwrap();
+        let name = at.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+        if meta.is_symlink() {
+            let target = fs::read_link(at).unwrap().to_string_lossy().into_owned();
+            all.insert(name, (0o777, SystemTime::UNIX_EPOCH, target.into_bytes()));
+        } else if meta.is_dir() {
+            all.insert(name, (meta.mode() & 0o777, meta.modified().unwrap(), Vec::new()));
+            fs::read_dir(at).unwrap().for_each(|entry| walk(root, &entry.unwrap().path(), all));
+        } else {
+            all.insert(name, (meta.mode() & 0o777, meta.modified().unwrap(), fs::read(at).unwrap()));
+        }
+    }
+    let mut all = BTreeMap::new();
+    walk(root, root, &mut all);
+    all
+}
+
+/// A folder with a bit of everything.
+fn planted(s: &Sandbox) -> BTreeMap<String, (u32, SystemTime, Vec<u8>)> {
+    for folder in ["tree", "tree/empty", "tree/a", "tree/a/b"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    for i in 0..300 {
+        s.write(&format!("tree/a/{i}"), painted(i * 37));
+    }
+    s.write("tree/a/b/large", painted((17 << 20) + 3));
+    s.write("tree/a/b/naïve name\n", "odd");
+    File::create(s.path("tree/sparse")).unwrap().set_len(30 << 20).unwrap();
+    symlink("a/b", s.path("tree/link")).unwrap();
+    symlink("/nowhere", s.path("tree/dangling")).unwrap();
+    fs::set_permissions(s.path("tree/a/7"), Permissions::from_mode(0o640)).unwrap();
+    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::open(s.path("tree/a/b/large")).unwrap().set_modified(then).unwrap();
+    fs::set_permissions(s.path("tree/empty"), Permissions::from_mode(0o555)).unwrap();
+    File::open(s.path("tree/a")).unwrap().set_modified(then).unwrap();
+    listing(&s.path("tree"))
+}
+
+#[test]
+fn a_folder_comes_back_as_it_was() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    let before = planted(&s);
+    assert!(s.run(&["protect", "tree", "-k", "k"]).fails(4).contains("--recursive"));
+    for engine in ["serial", "cpu"] {
+        let ended = s.run(&["protect", "--recursive", "tree", "-k", "k", "--force", "--engine", engine]);
+        assert!(ended.error().contains("303 files"), "a summary: {}", ended.error());
+        ended.ok();
+        assert_eq!(listing(&s.path("tree")), before, "the input stays");
+        let back = format!("back-{engine}");
+        s.run(&["unprotect", "--recursive", "tree.phx", "-o", &back, "--engine", engine]).ok();
+        assert!(listing(&s.path(&back)) == before);
+    }
+    // The same command writes to the same place, whatever exists: one folder is the output, the other takes it in.
+    fs::create_dir(s.path("shelf")).unwrap();
+    assert!(s.run(&["unprotect", "-R", "tree.phx", "-o", "shelf"]).fails(4).contains("exists already"));
+    s.run(&["unprotect", "-R", "tree.phx", "-o", "shelf", "--force"]).ok();
+    assert!(listing(&s.path("shelf")) == before);
+    s.run(&["unprotect", "-R", "tree.phx", "--output-dir", "shelf"]).ok();
+    assert!(listing(&s.path("shelf/tree")) == before);
+    assert!(s.run(&["unprotect", "-R", "tree.phx", "--output-dir", "missing"]).fails(4).contains("no such folder"));
+    s.run(&["unprotect", "-R", "tree.phx", "-o", "-"]).fails(2);
+    assert!(!s.exists("-") && !s.exists("missing"));
+    assert!(fs::metadata(s.path("back-cpu/sparse")).unwrap().blocks() < 2048, "holes stay holes");
+    assert!(s.run(&["protect", "-R", "tree", "-k", "k"]).fails(4).contains("exists already"));
+    assert!(s.run(&["protect", "-R", "tree", "-k", "k", "-o", "tree/a/inside"]).fails(2).contains("within"));
+    assert!(!s.exists("tree/a/inside"));
+}
+
+#[test]
+fn one_password_derivation_serves_the_whole_folder() {
+    let s = Sandbox::new();
+    fs::create_dir(s.path("t")).unwrap();
+    (0..40).for_each(|i| drop(s.write(&format!("t/{i}"), "x")));
+    s.run_with_password("p", &["protect", "-R", "t"]).ok();
+    let salt = |i: usize| s.read(&format!("t.phx/{i}.phx"))[21..37].to_vec();
+    assert!((1..40).all(|i| salt(i) == salt(0)), "one salt in one run");
+    s.run_with_password("p", &["unprotect", "-R", "t.phx", "-o", "u"]).ok();
+    assert_eq!(listing(&s.path("t")), listing(&s.path("u")));
+    let file_key_wrapped = |i: usize| s.read(&format!("t.phx/{i}.phx"))[46..86].to_vec();
+    assert_ne!(file_key_wrapped(0), file_key_wrapped(1), "but a file key each");
+}
+
+#[test]
+fn one_failure_does_not_stop_the_rest() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    fs::create_dir(s.path("t")).unwrap();
+    (0..20).for_each(|i| drop(s.write(&format!("t/{i}"), painted(5000))));
+    if has("mkfifo") {
+        assert!(Command::new("mkfifo").arg(s.path("t/pipe")).status().unwrap().success());
+        let ended = s.run(&["protect", "-R", "t", "-k", "k"]);
+        assert!(ended.error().contains("t/pipe: a pipe: left out"), "{}", ended.error());
+        assert!(ended.error().contains("20 files") && ended.error().contains("; 1 left out"), "{}", ended.error());
+        ended.ok();
+        fs::remove_file(s.path("t/pipe")).unwrap();
+    } else {
+        s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+    }
+    let mut stored = s.read("t.phx/7.phx");
+    let told = s.run(&["verify", "-R", "t.phx"]).text();
+    assert!(told.lines().count() == 21 && told.ends_with("20 files, 100000 bytes: whole and authentic\n"), "{told}");
+    *stored.last_mut().unwrap() ^= 1;
+    s.write("t.phx/7.phx", stored);
+    assert!(s.run(&["verify", "-R", "t.phx"]).fails(3).contains("t.phx/7.phx"));
+    s.write("t.phx/stray", "not ours");
+    let ended = s.run(&["unprotect", "-R", "t.phx", "-o", "u"]);
+    assert_eq!(ended.0.status.code(), Some(3));
+    assert!(ended.error().contains("7.phx") && ended.error().contains("stray") && ended.error().contains("2 failed"));
+    assert_eq!(listing(&s.path("u")).len(), 20, "the folder and 19 files");
+}
+
+#[test]
+fn remove_takes_the_whole_folder_away_and_no_more() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    let before = planted(&s);
+    fs::set_permissions(s.path("tree/empty"), Permissions::from_mode(0o755)).unwrap();
+    s.run(&["protect", "-R", "tree", "-k", "k", "--remove"]).ok();
+    assert_eq!(s.names(), ["tree.phx"]);
+    s.write("tree.phx/stray", "not ours");
+    s.run(&["unprotect", "-R", "tree.phx", "--remove"]).fails_with_lines(3);
+    assert_eq!(listing(&s.path("tree")).len(), before.len());
+    let left: Vec<_> = listing(&s.path("tree.phx")).into_keys().collect();
+    assert_eq!(left, ["", "stray"]);
+}
+
+#[test]
+fn links_in_the_mirror_are_not_followed() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    fs::create_dir(s.path("t")).unwrap();
+    fs::create_dir(s.path("t/d")).unwrap();
+    fs::create_dir(s.path("elsewhere")).unwrap();
+    s.write("t/d/f", "x");
+    fs::create_dir(s.path("t.phx")).unwrap();
+    symlink("../elsewhere", s.path("t.phx/d")).unwrap();
+    let ended = s.run(&["protect", "-R", "t", "-k", "k", "--force"]);
+    assert_eq!(ended.0.status.code(), Some(4));
+    assert!(fs::read_dir(s.path("elsewhere")).unwrap().next().is_none());
+    assert!(fs::symlink_metadata(s.path("t.phx/d")).unwrap().is_symlink());
+}
+
+#[test]
+fn salvage_lists_what_is_lost_and_still_fails() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    let plain = painted((5 << 20) + 100);
+    s.write("f", &plain);
+    s.run(&["protect", "f", "-k", "k", "-o", "g.phx"]).ok();
+    s.run(&["unprotect", "--salvage", "g.phx"]).ok();
+    assert!(s.read("g") == plain);
+    let mut stored = s.read("g.phx");
+    for chunk in [1, 2, 4] {
+        stored[500 + chunk * ((1 << 20) + 48)] ^= 1;
+    }
+    s.write("g.phx", &stored);
+    s.run(&["unprotect", "g.phx", "--force"]).fails(3);
+    assert!(s.read("g") == plain, "what stood there stays");
+    let ended = s.run(&["unprotect", "--salvage", "g.phx", "--force", "--remove"]);
+    let listed = String::from_utf8_lossy(&ended.0.stdout).into_owned();
+    assert_eq!(listed, "g.phx: lost 1048576-3145728\ng.phx: lost 4194304-5242880\n");
+    assert!(ended.fails(3).contains("3145728 bytes lost"));
+    assert!(s.exists("g.phx"), "a damaged input is not removed");
+    let saved = s.read("g");
+    assert!(saved[..1 << 20] == plain[..1 << 20] && saved[1 << 20..3 << 20].iter().all(|b| *b == 0));
+    assert!(saved.len() == plain.len() && saved[5 << 20..] == plain[5 << 20..]);
+    s.write("cut.phx", &stored[..2_000_000]);
+    assert!(s.run(&["unprotect", "--salvage", "cut.phx"]).fails(3).contains("cut off"));
+    s.run(&["unprotect", "--salvage", "-", "-o", "x"]).fails(2);
+}
+
+#[test]
+fn outputs_that_collide_are_refused_before_anything_happens() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    for folder in ["a", "b", "out"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    s.write("a/x", "1");
+    s.write("b/x", "2");
+    s.run(&["protect", "a/x", "b/x", "--output-dir", "out", "-k", "k", "--force", "--remove"]).fails(2);
+    s.write("w", "1");
+    s.write("w.phx", "2");
+    s.run(&["protect", "w", "./w.phx", "-k", "k", "--force", "--remove"]).fails(2);
+    s.run(&["protect", "w", "out/../w", "-k", "k", "--force"]).fails(2);
+    assert_eq!((s.read("a/x"), s.read("b/x"), s.read("w.phx")), (b"1".to_vec(), b"2".to_vec(), b"2".to_vec()));
+    symlink("w", s.path("link")).unwrap();
+    s.run(&["protect", "link", "-k", "k", "--remove"]).fails(2);
+    s.run(&["protect", "w", "-o", "missing/", "-k", "k"]).fails(2);
+    assert!(!s.exists("missing") && !s.exists("link.phx"));
+}
+
+#[test]
+fn an_altered_file_outranks_a_missing_one() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    s.write("bad.phx", "not ours");
+    s.run(&["verify", "bad.phx", "missing.phx"]).fails_with_lines(3);
+    s.run(&["verify", "missing.phx", "bad.phx"]).fails_with_lines(3);
+}

@@ -299,6 +299,10 @@ fn memory_that_cannot_be_had_is_an_error() {
             continue;
         }
         assert!(!s.exists("f.phx"), "{kib}");
+        // The C library may end the process by itself.
+        if ended.error().contains("Fatal glibc error") {
+            continue;
+        }
         // With less than the loader needs, no program begins.
         if ended.0.status.code().is_none_or(|code| code == 127) {
             assert!(kib < 20_000, "{kib}: {:?} {}", ended.0.status, ended.error());

@@ -19,7 +19,7 @@ const BYTES: usize = 32 + CHECK;
 const CHARS: usize = 60;
 /// Characters between two hyphens.
 const GROUP: usize = 5;
-/// The length of a text as [`write`] gives it.
+/// The length of a text as [`write()`] gives it.
 pub const LEN: usize = PREFIX.len() + CHARS + CHARS / GROUP - 1;
 /// The longest text that is read: room for more separators than anybody types.
 pub const LONGEST: usize = 1024;

@@ -7,6 +7,8 @@ use signal_hook::low_level;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// The system's allocator. Where it has not even a little memory left, the process ends, for nobody checks small
 /// allocations; a large one fails instead, and whoever asked for it returns an error.
@@ -52,6 +54,11 @@ fn checked(memory: *mut u8, size: usize) -> *mut u8 {
 
 /// Ends the process, which cannot go on.
 pub fn out_of_memory() -> ! {
+    static ENDING: AtomicBool = AtomicBool::new(false);
+    while ENDING.swap(true, Ordering::Relaxed) {
+        // Another thread ends the process at this moment.
+        thread::sleep(Duration::from_secs(1));
+    }
     file::remove_unfinished_at_once();
     let _ = rustix::io::write(stdio::stderr(), b"phalanx: not enough memory\n");
     low_level::exit(1)

@@ -124,6 +124,8 @@ pub struct AtHand {
     given: Vec<SecretKey>,
     /// Searched where no key is given.
     keyring: Option<Keyring>,
+    /// What was found there: each key is looked up once in a run.
+    found: Mutex<Vec<SecretKey>>,
     given_password: Option<Password>,
     /// Whether the variable, or the user, may be asked for a password.
     ask: bool,
@@ -138,6 +140,7 @@ pub fn opener(args: &KeyArgs) -> Outcome<Opener<AtHand>> {
     let none_given = given.is_empty();
     let at_hand = AtHand {
         keyring: if none_given { keyring().ok() } else { None },
+        found: Mutex::default(),
         ask: none_given && args.password_file.is_none(),
         given_password: args.password_file.as_deref().map(read_password_file).transpose()?,
         given,
@@ -149,13 +152,17 @@ pub fn opener(args: &KeyArgs) -> Outcome<Opener<AtHand>> {
 
 impl KeySource for AtHand {
     fn key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
-        if let Some(key) = self.given.iter().find(|key| key.id() == *id) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = self.given.iter().chain(&*found).find(|key| key.id() == *id) {
             return Ok(Some(key.clone()));
         }
         let Some(keyring) = &self.keyring else { return Ok(None) };
         let mut refused = Vec::new();
         match keyring.find(id, |e| refused.push(e.to_string())) {
-            Ok(Some((_, key))) => return Ok(Some(key)),
+            Ok(Some((_, key))) => {
+                found.push(key.clone());
+                return Ok(Some(key));
+            }
             Ok(None) if refused.is_empty() => return Ok(None),
             Ok(None) => {}
             // A keyring that is refused whole, or cannot be read: a password may open the file all the same.

@@ -2,64 +2,14 @@
 
 use crate::head::cpu_mhz;
 use crate::measure::Times;
+use crate::record::Rows;
 use crate::row::{Over, Row};
-use crate::run::{Rows, Setup};
 use crate::sefps::equations;
+use crate::setup::{Found, Setup};
 use crate::{Error, Result};
 use phalanx_core::engine::Engine;
 use phalanx_gpu::{Device, DeviceInfo, GpuEngine, Kind};
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// The device, or in one line why there is none.
-pub type Found = std::result::Result<Device, String>;
-
-/// What a run tells of its device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DeviceHead {
-    /// Its name.
-    pub name: String,
-    /// `GPU`, `CPU` or `other`.
-    pub kind: String,
-    /// The interface that leads to it.
-    pub api: String,
-    /// Its driver's name and version.
-    pub driver: String,
-    /// Its memory in bytes.
-    pub memory: u64,
-    /// Its multiprocessors.
-    pub multiprocessors: u32,
-    /// The threads that a multiprocessor runs in step; 0 where the driver does not tell.
-    pub warp: u32,
-    /// Its clock in MHz; 0 where the driver does not tell.
-    pub clock_mhz: u32,
-}
-
-impl DeviceHead {
-    /// Of a device.
-    pub fn of(info: &DeviceInfo) -> Self {
-        Self {
-            name: info.name.clone(),
-            kind: info.kind.to_string(),
-            api: info.api.to_string(),
-            driver: info.driver.clone(),
-            memory: info.memory,
-            multiprocessors: info.compute_units,
-            warp: info.warp,
-            clock_mhz: info.clock_mhz,
-        }
-    }
-
-    /// In words.
-    pub fn line(&self) -> String {
-        let Self { name, kind, api, driver, multiprocessors, clock_mhz, .. } = self;
-        let memory = self.memory as f64 / 1e9;
-        format!(
-            "{name}, {kind}, through {api} ({driver}), {multiprocessors} multiprocessors, {clock_mhz} MHz, {memory:.1} GB"
-        )
-    }
-}
 
 /// P1's Eq. 1 for this device and so many CPU cores: what the device computes over what the cores compute that do not
 /// serve it.

@@ -1,7 +1,7 @@
 //! What a run was made with: date, versions, machine.
 
-use crate::device::DeviceHead;
-use crate::run::Setup;
+use crate::setup::Setup;
+use phalanx_gpu::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::thread;
@@ -137,5 +137,52 @@ fn file_system(setup: &Setup) -> String {
         0x794c_7630 => "overlayfs".into(),
         0x6969 => "nfs".into(),
         magic => format!("a file system of type {magic:#x}"),
+    }
+}
+
+/// What a run tells of its device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceHead {
+    /// Its name.
+    pub name: String,
+    /// `GPU`, `CPU` or `other`.
+    pub kind: String,
+    /// The interface that leads to it.
+    pub api: String,
+    /// Its driver's name and version.
+    pub driver: String,
+    /// Its memory in bytes.
+    pub memory: u64,
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+    /// The threads that a multiprocessor runs in step; 0 where the driver does not tell.
+    pub warp: u32,
+    /// Its clock in MHz; 0 where the driver does not tell.
+    pub clock_mhz: u32,
+}
+
+impl DeviceHead {
+    /// Of a device.
+    pub fn of(info: &DeviceInfo) -> Self {
+        Self {
+            name: info.name.clone(),
+            kind: info.kind.to_string(),
+            api: info.api.to_string(),
+            driver: info.driver.clone(),
+            memory: info.memory,
+            multiprocessors: info.compute_units,
+            warp: info.warp,
+            clock_mhz: info.clock_mhz,
+        }
+    }
+
+    /// In words.
+    pub fn line(&self) -> String {
+        let Self { name, kind, api, driver, multiprocessors, clock_mhz, .. } = self;
+        let memory = self.memory as f64 / 1e9;
+        format!(
+            "{name}, {kind}, through {api} ({driver}), {multiprocessors} multiprocessors, {clock_mhz} MHz, {memory:.1} GB"
+        )
     }
 }

@@ -3,10 +3,11 @@
 
 use crate::measure::time;
 use crate::paper::{Printed, p3};
+use crate::record::{Rows, Step};
 use crate::row::{Over, Row};
-use crate::run::{Rows, Setup, Step, processors};
 use crate::scratch::{self, Random, Scratch};
 use crate::sefps::layout;
+use crate::setup::{Setup, processors};
 use crate::{Error, Result};
 use phalanx_core::engine::{CpuEngine, Engine};
 use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Sink, Source, Suite};

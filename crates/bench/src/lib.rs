@@ -14,13 +14,17 @@ pub mod measure;
 pub mod merged;
 pub mod paper;
 pub mod peers;
+pub mod record;
 pub mod report;
 pub mod row;
 pub mod run;
 pub mod scratch;
 pub mod sefps;
+pub mod setup;
 pub mod ttable;
 pub mod users;
 
 pub use error::{Error, Result};
-pub use run::{Experiment, Setup, Watch, run};
+pub use record::Watch;
+pub use run::{Experiment, run};
+pub use setup::Setup;

@@ -5,9 +5,9 @@
 //! believed: what is too long, odd or contradicts itself is refused with one line.
 
 use crate::head::Head;
-use crate::row::{Row, median};
-use crate::run::{self, Line};
-use crate::{Error, Result, report};
+use crate::record::{self, Line};
+use crate::row::{EXPERIMENTS, Row, median};
+use crate::{Error, Result};
 use phalanx_kernels::keccak::sha3_256;
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -38,7 +38,7 @@ pub struct Part {
 
 /// Takes over a file of rows into a run's folder. The same file twice is there once.
 pub fn add(out: &Path, from: &Path) -> Result<()> {
-    let (own, _) = run::read(out)?;
+    let (own, _) = record::read(out)?;
     let (name, text, parts) = read(from)?;
     if parts.iter().flat_map(|part| &part.heads).any(|head| own.contains(head)) {
         return Err(Error::Folder(from.to_owned(), "these rows are of the very run that they are to join".into()));
@@ -137,7 +137,7 @@ fn check_head(head: &Head) -> Result<(), &'static str> {
 
 fn check_row(row: &Row) -> Result<(), &'static str> {
     let Row { experiment, case, operation, measure, scheme, engine, over, bar, printed, note, .. } = row;
-    if !report::EXPERIMENTS.contains(&experiment.as_str()) {
+    if !EXPERIMENTS.contains(&experiment.as_str()) {
         return Err("a row of an experiment that is not known");
     }
     let printed_texts = printed

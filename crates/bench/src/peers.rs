@@ -5,9 +5,10 @@ mod programs;
 pub use programs::versions;
 
 use crate::measure::time;
+use crate::record::{Rows, Step};
 use crate::row::{Bar, Row, median};
-use crate::run::{Rows, Setup, Step};
 use crate::scratch::{self, Random, Scratch};
+use crate::setup::Setup;
 use crate::{Error, Result};
 use programs::{Phalanx, Program, Work};
 use std::cell::Cell;

@@ -10,7 +10,7 @@ mod users;
 
 use crate::head::Head;
 use crate::row::Row;
-use crate::{Error, Result, merged, run};
+use crate::{Error, Result, merged, record, row};
 use figure::Figure;
 use std::fmt::Write;
 use std::fs;
@@ -19,22 +19,19 @@ use std::path::Path;
 /// The report's name in the run's folder.
 pub const FILE: &str = "report.md";
 
-/// What rows can be of.
-pub const EXPERIMENTS: [&str; 6] = ["sefps", "users", "hpc", "keys", "peers", "gpu"];
-
 /// Reads the rows of a run's folder, and writes the report and its figures beside them. What was merged into the folder
 /// follows, each machine under its own name.
 pub fn write(out: &Path) -> Result<()> {
-    let (heads, rows) = run::read(out)?;
+    let (heads, rows) = record::read(out)?;
     let mut text = String::from("# Measured, beside what the papers print\n\n");
     text += &machine(&heads);
     let _ = writeln!(
         text,
         "\nEach figure is a median; all raw times are in [{}]({}) and [{}]({}). GB and MB are powers of 10.",
-        run::CSV,
-        run::CSV,
-        run::JSON,
-        run::JSON
+        record::CSV,
+        record::CSV,
+        record::JSON,
+        record::JSON
     );
     text += &experiments(out, &rows, "")?;
     for part in merged::all(out)? {
@@ -60,7 +57,7 @@ fn machine(heads: &[Head]) -> String {
 /// All experiments' sections; `prefix` stands before the names of their figures' files.
 fn experiments(out: &Path, rows: &[Row], prefix: &str) -> Result<String> {
     let mut text = String::new();
-    for name in EXPERIMENTS {
+    for name in row::EXPERIMENTS {
         let rows: Vec<Row> = rows.iter().filter(|row| row.experiment == name).cloned().collect();
         if rows.is_empty() {
             continue;

@@ -3,6 +3,9 @@
 use crate::paper::Printed;
 use serde::{Deserialize, Serialize};
 
+/// What rows can be of.
+pub const EXPERIMENTS: [&str; 6] = ["sefps", "users", "hpc", "keys", "peers", "gpu"];
+
 /// One measured figure, or why there is none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

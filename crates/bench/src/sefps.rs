@@ -11,9 +11,10 @@ pub mod splits;
 
 use crate::device::ratio;
 use crate::paper::{Printed, p1};
+use crate::record::{Rows, Step};
 use crate::row::{Over, Row};
-use crate::run::{Rows, Setup, Step, processors};
 use crate::scratch::{self, Scratch};
+use crate::setup::{Setup, processors};
 use crate::{Error, Result};
 use programs::{Run, Variant, variants};
 use std::collections::HashMap;

@@ -13,8 +13,9 @@ pub mod workload;
 
 use crate::device::{engine, for_bytes, kernel_only};
 use crate::paper::{Printed, p2};
+use crate::record::{Rows, Step};
 use crate::row::{Over, Row};
-use crate::run::{Rows, Setup, Step, processors};
+use crate::setup::{Setup, processors};
 use crate::{Result, scratch};
 use bare::{Cpu, Kind};
 use data::{Contestant, Data, take_turns};

@@ -1,12 +1,10 @@
 //! Devices, their streams and their memory, behind a safe interface.
 
-use crate::cipher::AesLaunch;
-use crate::driver::{Api, Argument, DeviceInfo, Driver, Launch, MemoryId, PinnedId, StreamId};
+use crate::driver::{Argument, DeviceInfo, Driver, Launch, MemoryId, PinnedId, StreamId};
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
 #[cfg(feature = "papers")]
 use crate::schedule;
-use crate::{cuda, opencl, selftest};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
@@ -24,8 +22,12 @@ pub struct Device {
     pub(crate) shared: Arc<Shared>,
 }
 
+/// Puts a module to known answers.
+pub(crate) type SelfTest = fn(&mut Stream, Module) -> Result<()>;
+
 pub(crate) struct Shared {
     driver: ManuallyDrop<Box<dyn Driver>>,
+    self_test: SelfTest,
     /// What the self-test of each module found.
     tested: [OnceLock<Result<()>>; Module::ALL.len()],
     /// How long work may take, in milliseconds.
@@ -47,27 +49,16 @@ impl Drop for Shared {
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 impl Device {
-    /// Opens a device of [`crate::devices`] and puts it to the self-test of its default kernels.
-    pub fn open(info: &DeviceInfo) -> Result<Self> {
-        match info.api {
-            Api::Cuda => Self::with_driver(Box::new(cuda::Cuda::open(info)?)),
-            Api::OpenCl => Self::with_driver(Box::new(opencl::OpenCl::open(info)?)),
-            Api::Other => Err(info.error(Reason::Refused("there is no driver of this kind to open".into()))),
-        }
-    }
-
-    /// Opens a device by a driver that the caller brought, with the same self-test.
-    pub fn with_driver(driver: Box<dyn Driver>) -> Result<Self> {
+    /// A device whose modules are put to this self-test before their first data.
+    pub(crate) fn untested(driver: Box<dyn Driver>, self_test: SelfTest) -> Self {
         let shared = Shared {
             driver: ManuallyDrop::new(driver),
+            self_test,
             tested: Default::default(),
             limit: AtomicU64::new(TIME_LIMIT.as_millis() as u64),
             dead: OnceLock::new(),
         };
-        let device = Self { shared: Arc::new(shared) };
-        device.test(AesLaunch::default().variant.module())?;
-        device.test(Module::Hash)?;
-        Ok(device)
+        Self { shared: Arc::new(shared) }
     }
 
     /// What the device is.
@@ -89,7 +80,7 @@ impl Device {
     /// Loads a module and puts it to its self-test, once. Launches do so by themselves before their first data.
     pub fn test(&self, module: Module) -> Result<()> {
         let place = Module::ALL.iter().position(|m| *m == module).expect("ALL has all modules");
-        self.shared.tested[place].get_or_init(|| selftest::run(&mut Stream::new(self, true)?, module)).clone()
+        self.shared.tested[place].get_or_init(|| (self.shared.self_test)(&mut Stream::new(self, true)?, module)).clone()
     }
 
     /// The most threads that a group of this kernel can have here.

@@ -3,16 +3,37 @@
 #[cfg(feature = "papers")]
 use crate::cipher::RoundKeys;
 use crate::cipher::{AesLaunch, Direction, Span, Variant};
-use crate::device::Stream;
+use crate::device::{Device, Stream};
+use crate::driver::{Api, DeviceInfo, Driver};
 use crate::error::{Reason, Result};
 #[cfg(feature = "papers")]
 use crate::hash::{KeyDigest, Label, RawKeys};
 use crate::hash::{Slice, TagInput};
 use crate::kernel::Module;
+use crate::{cuda, opencl};
 use phalanx_kernels::aes::{self, ctr_xor};
 use phalanx_kernels::keccak::{self, Kmac256};
 
-pub(crate) fn run(stream: &mut Stream, module: Module) -> Result<()> {
+impl Device {
+    /// Opens a device of [`crate::devices`] and puts it to the self-test of its default kernels.
+    pub fn open(info: &DeviceInfo) -> Result<Self> {
+        match info.api {
+            Api::Cuda => Self::with_driver(Box::new(cuda::Cuda::open(info)?)),
+            Api::OpenCl => Self::with_driver(Box::new(opencl::OpenCl::open(info)?)),
+            Api::Other => Err(info.error(Reason::Refused("there is no driver of this kind to open".into()))),
+        }
+    }
+
+    /// Opens a device by a driver that the caller brought, with the same self-test.
+    pub fn with_driver(driver: Box<dyn Driver>) -> Result<Self> {
+        let device = Self::untested(driver, run);
+        device.test(AesLaunch::default().variant.module())?;
+        device.test(Module::Hash)?;
+        Ok(device)
+    }
+}
+
+fn run(stream: &mut Stream, module: Module) -> Result<()> {
     stream.device().ask(|driver, _| driver.load(module))?;
     match Variant::ALL.into_iter().find(|variant| variant.module() == module) {
         Some(variant) => cipher(stream, variant),

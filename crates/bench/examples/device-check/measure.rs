@@ -4,8 +4,8 @@ use crate::check::{block_sizes, granularities};
 use crate::engine::HostToHost;
 use phalanx_bench::Setup;
 use phalanx_bench::head::Head;
+use phalanx_bench::record::Line;
 use phalanx_bench::row::Row;
-use phalanx_bench::run::Line;
 use phalanx_core::engine::{Fault, Levels, Op};
 use phalanx_gpu::{
     AesLaunch, Device, DeviceInfo, Direction, KeyDigest, Kind, Reason, Result, Slice, Span, Stream, TagInput, Variant,

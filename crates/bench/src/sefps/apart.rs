@@ -2,8 +2,9 @@
 
 use super::programs::format;
 use super::{CPU, Case, EXPERIMENT, SERIAL};
+use crate::record::Rows;
 use crate::row::Row;
-use crate::run::{Rows, Setup};
+use crate::setup::Setup;
 use crate::{Error, Result, measure};
 use phalanx_core::Suite;
 use phalanx_core::engine::{Levels, SLICE};

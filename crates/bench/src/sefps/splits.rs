@@ -5,8 +5,9 @@ use super::programs::format;
 use super::{CPU, Case, EXPERIMENT, GPU, HYBRID, eq_1};
 use crate::device::{self, write};
 use crate::measure::try_rounds;
+use crate::record::Rows;
 use crate::row::Row;
-use crate::run::{Rows, Setup};
+use crate::setup::Setup;
 use crate::{Error, Result};
 use phalanx_core::engine::{
     self, Bind, Buffer, ContentKeys, CpuEngine, Engine, Extent, Fault, Job, Op, Share, Tag, Unit, Verdicts, Work,

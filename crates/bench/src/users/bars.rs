@@ -4,8 +4,9 @@ use super::bare::{Cpu, Kind};
 use super::data::{AWS_CTR, AWS_CTR_SHA3, AWS_GCM, BATCH, Contestant, Data, ONE_BY_ONE, XOR_PASS, take_turns};
 use super::workload::{self, Shape};
 use super::{EXPERIMENT, SEED, case};
+use crate::record::{Rows, Step};
 use crate::row::{Bar, Row, median};
-use crate::run::{Rows, Setup, Step};
+use crate::setup::Setup;
 use crate::{Error, Result, scratch};
 use phalanx_core::Suite;
 

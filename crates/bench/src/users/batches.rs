@@ -5,8 +5,9 @@
 use super::data::{Data, roster};
 use crate::device::write;
 use crate::measure::{Times, try_rounds};
+use crate::record::Rows;
 use crate::row::Row;
-use crate::run::{Rows, Setup};
+use crate::setup::Setup;
 use crate::{Error, Result};
 use phalanx_core::engine::{CpuEngine, Engine, Fault, Op};
 use phalanx_core::{Roster, Suite, batch};
@@ -84,7 +85,7 @@ fn opens(cpu: &Roster, suite: Suite, data: &mut Data) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Found;
+    use crate::setup::Found;
     use phalanx_core::engine::{Buffer, EngineInfo, Job, Levels, Verdicts};
     use phalanx_gpu::Kind;
 

@@ -6,8 +6,8 @@
 use super::data::{COUNTER, Data};
 use crate::device::{kernel_only, window, write};
 use crate::measure::{Times, told_rounds, try_rounds};
+use crate::record::Rows;
 use crate::row::Row;
-use crate::run::Rows;
 use crate::{Error, Result};
 use phalanx_core::engine::SLICE;
 use phalanx_gpu::{AesLaunch, Buffer, Device, Direction, Pinned, RoundKeys, Span, Spans, Stream, Users, Variant};

@@ -6,8 +6,9 @@
 use super::data::{BATCH, Contestant, Data, roster, take_turns};
 use super::workload::{self, Random, Shape};
 use super::{EXPERIMENT, SEED};
+use crate::record::{Rows, Step};
 use crate::row::{Bar, Over, Row, median};
-use crate::run::{Rows, Setup, Step};
+use crate::setup::Setup;
 use crate::{Error, Result, scratch};
 use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits, Ticket};
 use phalanx_core::{SecretKey, Suite};

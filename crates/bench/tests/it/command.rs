@@ -1,8 +1,8 @@
 //! `phalanx-bench` on the command line: short runs of all experiments, and one that is killed and gone on with.
 
 use crate::common::{Ended, Sandbox, has_phalanx};
+use phalanx_bench::record::read;
 use phalanx_bench::row::Row;
-use phalanx_bench::run::read;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

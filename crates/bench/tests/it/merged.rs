@@ -1,9 +1,9 @@
 //! Rows of other machines: they join a report under their own machine's name, and nothing hostile gets in with them.
 
-use phalanx_bench::device::DeviceHead;
+use phalanx_bench::head::DeviceHead;
 use phalanx_bench::head::Head;
+use phalanx_bench::record::{CSV, JSON, Line, Record, Step, read, run_steps};
 use phalanx_bench::row::Row;
-use phalanx_bench::run::{CSV, JSON, Line, Record, Step, read, run_steps};
 use phalanx_bench::{Setup, merged, report};
 use phalanx_core::engine::Levels;
 use std::fs;

@@ -1,8 +1,8 @@
 //! The runner: rows as they come, runs that were cut short, and the two files that must agree.
 
 use phalanx_bench::head::Head;
+use phalanx_bench::record::{CSV, JSON, Record, Step, read, run_steps};
 use phalanx_bench::row::{Bar, Over, Row};
-use phalanx_bench::run::{CSV, JSON, Record, Step, read, run_steps};
 use phalanx_bench::{Error, Result, Setup, Watch, paper, report};
 use phalanx_core::engine::Levels;
 use std::cell::{Cell, RefCell};

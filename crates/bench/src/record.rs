@@ -1,0 +1,232 @@
+//! The record of a run: steps one after another, rows written as they come, a run that was cut short gone on with.
+//!
+//! A run's folder holds `rows.jsonl`, in which each line is the head, a row, or the name of a step that is done;
+//! `rows.csv` with the same rows; and, from the end of a run on, the report.
+
+use crate::head::Head;
+use crate::row::Row;
+use crate::setup::Setup;
+use crate::{Error, Result};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Who is told how far a run has come. Weights are in some unit of expected time.
+pub trait Watch {
+    /// A run begins: its whole weight, and that of the steps done before.
+    fn begin(&self, whole: u64, done: u64);
+    /// A step begins.
+    fn step(&self, name: &str);
+    /// A row was written.
+    fn row(&self, row: &Row);
+    /// A step of this weight is done.
+    fn done(&self, weight: u64);
+}
+
+/// Nobody is told.
+impl Watch for () {
+    fn begin(&self, _: u64, _: u64) {}
+    fn step(&self, _: &str) {}
+    fn row(&self, _: &Row) {}
+    fn done(&self, _: u64) {}
+}
+
+/// A part of an experiment that is measured in one go.
+pub struct Step<'a> {
+    /// Its name, which no other step has.
+    pub name: String,
+    /// About how long it takes, beside the others.
+    pub weight: u64,
+    run: Measurement<'a>,
+}
+
+type Measurement<'a> = Box<dyn FnOnce(&mut Rows<'_>) -> Result<()> + 'a>;
+
+impl<'a> Step<'a> {
+    /// A step that `run` measures, handing over rows.
+    pub fn new(name: String, weight: u64, run: impl FnOnce(&mut Rows<'_>) -> Result<()> + 'a) -> Self {
+        Self { name, weight, run: Box::new(run) }
+    }
+}
+
+/// Runs the steps that are not done yet.
+pub fn run_steps(record: &mut Record, steps: Vec<Step<'_>>, watch: &dyn Watch) -> Result<()> {
+    let whole = steps.iter().map(|step| step.weight).sum();
+    let done = steps.iter().filter(|step| record.done.contains(&step.name)).map(|step| step.weight).sum();
+    watch.begin(whole, done);
+    for step in steps {
+        if record.done.contains(&step.name) {
+            continue;
+        }
+        watch.step(&step.name);
+        (step.run)(&mut Rows { record: &mut *record, watch })?;
+        record.append(&Line::Done(step.name.clone()))?;
+        record.done.insert(step.name);
+        watch.done(step.weight);
+    }
+    Ok(())
+}
+
+/// What a step sees of its run.
+pub struct Rows<'a> {
+    record: &'a mut Record,
+    watch: &'a dyn Watch,
+}
+
+impl Rows<'_> {
+    /// Writes a row, unless a run that was cut short within this step has written it already.
+    pub fn write(&mut self, row: Row) -> Result<()> {
+        self.record.write(row.clone())?;
+        self.watch.row(&row);
+        Ok(())
+    }
+
+    /// All rows so far.
+    pub fn all(&self) -> &[Row] {
+        &self.record.rows
+    }
+}
+
+/// A line of `rows.jsonl`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Line {
+    /// A run begins, or goes on.
+    Head(Box<Head>),
+    /// A figure.
+    Row(Box<Row>),
+    /// A step is done.
+    Done(String),
+}
+
+impl Line {
+    /// As it stands in the file.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("rows have no odd keys") + "\n"
+    }
+}
+
+/// A run's files.
+pub struct Record {
+    path: PathBuf,
+    json: File,
+    csv: csv::Writer<File>,
+    rows: Vec<Row>,
+    done: HashSet<String>,
+}
+
+impl Record {
+    /// Begins the files in a run's folder, or opens them again. They are locked: a folder is written by one run.
+    pub fn open(setup: &Setup, head: Head) -> Result<Self> {
+        let path = setup.out.join(JSON);
+        let failed = Error::at(&path);
+        let exists = path.exists();
+        if exists && !setup.resume {
+            return Err(Error::Exists(setup.out.clone()));
+        }
+        let json = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+        let mut json = json.map_err(failed)?;
+        if flock(&json, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(Error::Folder(setup.out.clone(), "another run is writing it".into()));
+        }
+        let kept = Kept::read(&path, &mut json)?;
+        if kept.heads.iter().any(|old| !old.fits(&head)) {
+            let line =
+                "its run was made with another commit, machine, device, kernel or size: --out names another folder";
+            return Err(Error::Folder(setup.out.clone(), line.into()));
+        }
+        // What a kill left half written goes away.
+        json.set_len(kept.len).map_err(failed)?;
+        json.seek(SeekFrom::Start(kept.len)).map_err(failed)?;
+        let heads: Vec<Head> = kept.heads.into_iter().chain([head.clone()]).collect();
+        let csv = new_csv(&setup.out.join(CSV), &heads, &kept.rows)?;
+        let mut record = Self { path: path.clone(), json, csv, rows: kept.rows, done: kept.done };
+        record.append(&Line::Head(Box::new(head)))?;
+        Ok(record)
+    }
+
+    fn write(&mut self, row: Row) -> Result<()> {
+        if self.rows.iter().any(|old| old.key() == row.key()) {
+            return Ok(());
+        }
+        self.append(&Line::Row(Box::new(row.clone())))?;
+        let written = self.csv.write_record(row.fields()).map_err(csv_error);
+        written.and_then(|()| self.csv.flush()).map_err(|e| Error::Path(self.path.with_file_name(CSV), e))?;
+        self.rows.push(row);
+        Ok(())
+    }
+
+    /// One call for a whole line, so that a kill leaves few of them half written.
+    fn append(&mut self, line: &Line) -> Result<()> {
+        self.json.write_all(line.json().as_bytes()).map_err(Error::at(&self.path))
+    }
+}
+
+/// The rows of a run's folder, and its heads: one for each time that it was begun or resumed.
+pub fn read(out: &Path) -> Result<(Vec<Head>, Vec<Row>)> {
+    let path = out.join(JSON);
+    let mut json = File::open(&path).map_err(Error::at(&path))?;
+    let kept = Kept::read(&path, &mut json)?;
+    if kept.heads.is_empty() {
+        return Err(Error::Folder(path, "it holds no run".into()));
+    }
+    Ok((kept.heads, kept.rows))
+}
+
+/// The name of the file of JSON lines.
+pub const JSON: &str = "rows.jsonl";
+/// The name of the CSV file.
+pub const CSV: &str = "rows.csv";
+
+/// What stands in `rows.jsonl`.
+struct Kept {
+    heads: Vec<Head>,
+    rows: Vec<Row>,
+    done: HashSet<String>,
+    /// Where the last whole line ends.
+    len: u64,
+}
+
+impl Kept {
+    fn read(path: &Path, json: &mut File) -> Result<Self> {
+        let mut text = String::new();
+        json.read_to_string(&mut text).map_err(Error::at(path))?;
+        let whole = text.rfind('\n').map_or(0, |at| at + 1);
+        let mut kept = Self { heads: Vec::new(), rows: Vec::new(), done: HashSet::new(), len: whole as u64 };
+        for (i, line) in text[..whole].lines().enumerate() {
+            match serde_json::from_str(line) {
+                Ok(Line::Head(head)) => kept.heads.push(*head),
+                Ok(Line::Row(row)) => kept.rows.push(*row),
+                Ok(Line::Done(step)) => drop(kept.done.insert(step)),
+                Err(e) => return Err(Error::Folder(path.to_owned(), format!("line {}: {e}", i + 1))),
+            }
+        }
+        Ok(kept)
+    }
+}
+
+/// The CSV file anew: the heads as comments, then the rows.
+fn new_csv(path: &Path, heads: &[Head], rows: &[Row]) -> Result<csv::Writer<File>> {
+    let failed = Error::at(path);
+    let mut file = File::create(path).map_err(failed)?;
+    for head in heads {
+        for (name, value) in head.lines() {
+            writeln!(file, "# {name}: {value}").map_err(failed)?;
+        }
+    }
+    let mut csv = csv::WriterBuilder::new().comment(Some(b'#')).from_writer(file);
+    let mut write = || {
+        csv.write_record(Row::COLUMNS)?;
+        rows.iter().try_for_each(|row| csv.write_record(row.fields()))?;
+        Ok(csv.flush()?)
+    };
+    write().map_err(|e| failed(csv_error(e)))?;
+    Ok(csv)
+}
+
+fn csv_error(e: csv::Error) -> std::io::Error {
+    std::io::Error::other(e)
+}

@@ -1,0 +1,31 @@
+//! What a run is made with.
+
+use phalanx_core::engine::Levels;
+use phalanx_gpu::Device;
+use std::path::PathBuf;
+
+/// What a run is made with.
+pub struct Setup {
+    /// The run's folder.
+    pub out: PathBuf,
+    /// Fewer and smaller cases.
+    pub quick: bool,
+    /// Go on with the folder's run.
+    pub resume: bool,
+    /// The kernels in use.
+    pub levels: Levels,
+    /// The threads of the `cpu` engine.
+    pub threads: usize,
+    /// The device that GPU parts are measured on.
+    pub device: Found,
+    /// The program `phalanx`, for what is measured as a whole command.
+    pub program: PathBuf,
+}
+
+/// The device, or in one line why there is none.
+pub type Found = std::result::Result<Device, String>;
+
+/// The processors that so many threads can use on this machine.
+pub fn processors(threads: usize) -> usize {
+    std::thread::available_parallelism().map_or(threads, |cores| threads.min(cores.get()))
+}

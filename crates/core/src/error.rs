@@ -185,6 +185,7 @@ pub enum Class {
 
 impl Error {
     /// The error's kind.
+    #[must_use]
     pub fn class(&self) -> Class {
         match self {
             Error::NotPhalanx

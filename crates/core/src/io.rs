@@ -4,6 +4,9 @@ use crate::{Error, Result};
 use std::io::{self, Read};
 
 /// Reads until `buf` is full or the input ends; says how much was read.
+///
+/// # Errors
+/// [`Error::Read`] if reading fails; an interrupted read is repeated.
 pub fn read_full(input: &mut impl Read, buf: &mut [u8]) -> Result<usize> {
     let mut n = 0;
     while n < buf.len() {

@@ -15,6 +15,7 @@
 //! roster, the CPU's seals them by chunks and the kernels. Nothing here knows of a GPU, of MPI or of FUSE.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+#![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
 
 pub mod batch;
 mod cpu;

@@ -49,6 +49,7 @@ impl Member {
 
 impl Roster {
     /// All cores of this machine, by its fastest kernels.
+    #[must_use]
     pub fn cpu() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
         Self::new(&[Arc::new(CpuEngine::parallel(threads, Levels::detect()))])

@@ -31,9 +31,15 @@ pub trait Work: Sync {
 
     /// Takes the next part of the work into a job, no more than the worker's share of what is left. Returns whether there
     /// was one.
+    ///
+    /// # Errors
+    /// What ends the whole work, such as a failed read.
     fn fill(&self, job: &mut Job, share: Share) -> Result<bool, Self::Error>;
 
     /// Takes over what an engine made of the job.
+    ///
+    /// # Errors
+    /// What ends the whole work, such as a failed write or a tag that is wrong.
     fn finish(&self, job: &mut Job, verdicts: &Verdicts) -> Result<(), Self::Error>;
 
     /// Lets no call wait any longer: some worker has failed.
@@ -75,6 +81,7 @@ pub struct Share {
 
 impl Share {
     /// How many of `left` parts: half of what falls to the worker, and one at least.
+    #[must_use]
     pub fn of(self, left: u64) -> u64 {
         let part = u128::from(left) * u128::from(self.mine) / (2 * u128::from(self.all));
         u64::try_from(part).unwrap_or(u64::MAX).max(1)
@@ -82,6 +89,9 @@ impl Share {
 }
 
 /// Runs the work to its end, or to its first failure.
+///
+/// # Errors
+/// The first failure of the work, or the fault of the last engine that could run it.
 pub fn run<W: Work>(roster: &Roster, work: &W) -> Result<(), W::Error> {
     let workers = roster.workers(work.suite())?;
     let all = workers.iter().map(|member| member.weight()).sum();

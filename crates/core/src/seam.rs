@@ -71,6 +71,7 @@ pub struct Job {
 
 impl Job {
     /// An empty job around a buffer.
+    #[must_use]
     pub fn new(op: Op, suite: Suite, keys: Arc<[ContentKeys]>, buf: Buffer) -> Self {
         Self { op, suite, keys, buf, units: Vec::new() }
     }
@@ -97,11 +98,13 @@ impl Verdicts {
     }
 
     /// The units that failed, in ascending order.
+    #[must_use]
     pub fn failed(&self) -> &[usize] {
         &self.failed
     }
 
     /// Whether no unit failed.
+    #[must_use]
     pub fn all_passed(&self) -> bool {
         self.failed.is_empty()
     }
@@ -131,11 +134,17 @@ pub trait Engine: Send + Sync {
     fn info(&self) -> &EngineInfo;
 
     /// A buffer of `len` bytes as the engine likes it best.
+    ///
+    /// # Errors
+    /// A fault if there is no memory.
     fn buffer(&self, len: usize) -> Result<Buffer, Fault>;
 
     /// Runs a job. After sealing, every unit holds ciphertext and its tag; after opening, plaintext, but for the units
     /// that the verdicts name, whose bytes are then of no use and are wiped by the roster.
     /// On a fault the input is as it was. The buffer may be of any engine's making.
+    ///
+    /// # Errors
+    /// A fault if the engine could not run the job. A tag that is wrong is a verdict and no fault.
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault>;
 
     /// Seals or opens messages in the caller's memory, with the nonces that they have; none is shorter than nonce and tag.
@@ -170,11 +179,15 @@ impl Buffer {
     ///
     /// # Panics
     /// If there is not so much memory.
+    #[must_use]
     pub fn paged(len: usize) -> Self {
         Self::try_paged(len).expect("there is enough memory")
     }
 
     /// `len` zero bytes of ordinary memory, aligned to a page, if there are so many.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is not so much memory.
     pub fn try_paged(len: usize) -> Result<Self, Error> {
         const PAGE: usize = 4096;
         let mut storage = Vec::new();

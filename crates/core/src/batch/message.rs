@@ -24,6 +24,7 @@ pub struct Message<'a> {
 impl<'a> Message<'a> {
     /// A plaintext to be sealed under its user's key. The associated data, which may be empty, are authenticated, but not
     /// stored.
+    #[must_use]
     pub fn to_seal(key: &'a SecretKey, ad: &'a [u8], plaintext: BehindRoom<'a>) -> Self {
         Self { key, ad, data: plaintext.buffer, op: Op::Seal, room: plaintext.room }
     }

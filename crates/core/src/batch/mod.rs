@@ -50,6 +50,7 @@ use share::share;
 use std::ops::Range;
 
 /// A plaintext behind the room that sealing needs for nonce and tag.
+#[must_use]
 pub fn with_room(suite: Suite, plaintext: &[u8]) -> Vec<u8> {
     let mut data = Vec::with_capacity(suite.overhead() + plaintext.len());
     data.resize(suite.overhead(), 0);

@@ -14,6 +14,7 @@ pub struct Levels {
 
 impl Levels {
     /// The fastest of this machine.
+    #[must_use]
     pub fn detect() -> Self {
         Self { aes: aes::Level::detect(), keccak: keccak::Level::detect() }
     }

@@ -28,11 +28,13 @@ pub struct CpuEngine {
 
 impl CpuEngine {
     /// The `serial` engine: one worker.
+    #[must_use]
     pub fn serial(levels: Levels) -> Self {
         Self::new("serial", 1, levels)
     }
 
     /// The `cpu` engine: `threads` workers.
+    #[must_use]
     pub fn parallel(threads: usize, levels: Levels) -> Self {
         Self::new("cpu", threads.max(1), levels)
     }

@@ -28,6 +28,9 @@ pub struct InputFile {
 
 impl InputFile {
     /// Opens a regular file. A symbolic link is followed; folders, pipes, sockets and devices are refused.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it cannot be opened, or is not a regular file.
     pub fn open(path: &Path) -> Result<Self> {
         match path.file_name() {
             Some(name) if !path.as_os_str().as_bytes().ends_with(b"/") => {
@@ -39,6 +42,9 @@ impl InputFile {
     }
 
     /// Opens a regular file in an opened folder. A symbolic link is not followed.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it cannot be opened, or is not a regular file.
     pub fn open_in(dir: Arc<File>, name: &OsStr) -> Result<Self> {
         Self::open_entry(dir, name, OFlags::NOFOLLOW)
     }
@@ -59,11 +65,13 @@ impl InputFile {
     }
 
     /// The file, to read from.
+    #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
 
     /// What the file was like when it was opened.
+    #[must_use]
     pub fn stamp(&self) -> Stamp {
         self.stamp
     }
@@ -77,6 +85,7 @@ impl InputFile {
     }
 
     /// What deletes the file later, when it is not open any more.
+    #[must_use]
     pub fn removal(&self) -> Option<Removal> {
         let (dir, name) = self.entry.clone()?;
         Some(Removal { dir, name, stamp: self.stamp, target: None })
@@ -105,6 +114,7 @@ pub struct Stamp {
 
 impl Stamp {
     /// The stamp of a file with these properties.
+    #[must_use]
     pub fn new(stat: &Stat) -> Self {
         Self {
             id: (stat.st_dev, stat.st_ino),
@@ -115,21 +125,27 @@ impl Stamp {
     }
 
     /// The stamp of an opened file.
+    ///
+    /// # Errors
+    /// If the file cannot be looked at.
     pub fn of(file: &File) -> io::Result<Self> {
         Ok(Self::new(&fs::fstat(file)?))
     }
 
     /// Device and inode.
+    #[must_use]
     pub fn id(&self) -> (u64, u64) {
         self.id
     }
 
     /// The length in bytes.
+    #[must_use]
     pub fn len(&self) -> u64 {
         self.len as u64
     }
 
     /// Whether the length is 0.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -152,6 +168,7 @@ pub struct Removal {
 
 impl Removal {
     /// A link that leads to `target`, as it is now.
+    #[must_use]
     pub fn link(dir: Arc<File>, name: &OsStr, stat: &Stat, target: CString) -> Self {
         Self { dir, name: name.to_owned(), stamp: Stamp::new(stat), target: Some(target) }
     }
@@ -161,6 +178,10 @@ impl Removal {
     /// It is compared, renamed aside, compared again, and deleted then: what took its name, or was written to it, in
     /// between is put back. A change that restores the time of modification between the two comparisons cannot be seen,
     /// nor can writes through a mapping to a file system that keeps no times for these (tmpfs).
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if it is not what it was: then it keeps its name, or has the name in [`Error::Aside`].
+    /// [`Error::Read`] or [`Error::Write`] if it cannot be looked at, renamed or deleted.
     pub fn run(self) -> Result<()> {
         let _step = step();
         let stat = |name: &OsStr| fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error);

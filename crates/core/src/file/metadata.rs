@@ -21,11 +21,19 @@ pub enum Carry {
 
 impl Carry {
     /// Takes over what a file has.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if `from` cannot be looked at, [`Error::Write`] if permissions or times cannot be set. What the file
+    /// system of `to` does not have is left out, and so are an owner or attributes that it refuses.
     pub fn file(self, from: &File, to: &File) -> Result<()> {
         self.run(from, to, 0o666)
     }
 
     /// Takes over what a folder has.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if `from` cannot be looked at, [`Error::Write`] if permissions or times cannot be set. What the file
+    /// system of `to` does not have is left out, and so are an owner or attributes that it refuses.
     pub fn folder(self, from: &File, to: &File) -> Result<()> {
         self.run(from, to, 0o777)
     }

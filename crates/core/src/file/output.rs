@@ -175,6 +175,9 @@ impl Output {
     /// Begins a file that will be named `path`.
     ///
     /// The folder is opened once: what happens to its path afterwards does not move the output elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if the name is in use and may not be replaced, [`Error::Write`] if no file can be created there.
     pub fn create(path: &Path, existing: Existing) -> Result<Self> {
         let no_name = || Error::Write(io::Error::new(io::ErrorKind::InvalidInput, "not a file's name"));
         let name = path.file_name().ok_or_else(no_name)?;
@@ -184,17 +187,24 @@ impl Output {
     }
 
     /// Begins a file that will be named `name` in an opened folder.
+    ///
+    /// # Errors
+    /// As for [`Output::create`].
     pub fn create_in(dir: Arc<File>, name: &OsStr, existing: Existing) -> Result<Self> {
         check_target(&dir, name, existing)?;
         Ok(Self { temporary: Temporary::create(dir, name)?, name: name.to_owned() })
     }
 
     /// The file, to write to.
+    #[must_use]
     pub fn file(&self) -> &File {
         &self.temporary.file
     }
 
     /// Takes over what another file has besides its bytes.
+    ///
+    /// # Errors
+    /// As for [`Carry::file`].
     pub fn carry(&self, from: &File, carry: Carry) -> Result<()> {
         carry.file(from, self.file())
     }
@@ -209,12 +219,17 @@ impl Output {
     }
 
     /// Gives the file its name. With `sync`, its content is on the disk before and its name after.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] or [`Error::OwnOutput`] if the name is in use by now and may not be replaced. [`Error::Unsynced`] if
+    /// the file has its name, but may not be on the disk. After any other error the file does not have the name.
     pub fn commit(self, existing: Existing, sync: bool) -> Result<Committed> {
         let sync = if sync { Sync::Each } else { Sync::No };
         Self::commit_all(vec![self], existing, sync).pop().expect("as many as were given")
     }
 
     /// Gives many files their names, as [`Output::commit`] does. Says in their order what became of them.
+    #[must_use]
     pub fn commit_all(outputs: Vec<Self>, existing: Existing, sync: Sync) -> Vec<Result<Committed>> {
         let bulk = if sync == Sync::No { Ok(HashSet::new()) } else { sync_file_systems(&outputs) };
         let each = |output: &Self| match (sync, &bulk) {
@@ -261,6 +276,9 @@ pub struct Committed {
 
 impl Committed {
     /// Whether the name still leads to this very file.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the name cannot be looked up.
     pub fn is_in_place(&self) -> Result<bool> {
         is_named(&self.temporary.file, &self.temporary.dir, &self.name)
     }
@@ -335,6 +353,9 @@ fn sync_once(
 }
 
 /// Syncs a folder, where its file system can.
+///
+/// # Errors
+/// If the file system reports that something was not written.
 pub fn sync_folder(dir: &File) -> rustix::io::Result<()> {
     match fs::fsync(dir) {
         Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
@@ -343,6 +364,9 @@ pub fn sync_folder(dir: &File) -> rustix::io::Result<()> {
 }
 
 /// Some file systems report lost writes only when a file is closed: a copy of the descriptor is.
+///
+/// # Errors
+/// [`Error::Write`] if the file system reports that something was not written.
 pub fn check_close(file: &File) -> Result<()> {
     let copy = file.try_clone().map_err(Error::Write)?;
     nix::unistd::close(copy).map_err(|e| Error::Write(e.into()))

@@ -60,6 +60,7 @@ pub struct ChunkSize(u8);
 
 impl ChunkSize {
     /// A size in bytes; `None` where the format has no chunks of that size.
+    #[must_use]
     pub fn new(bytes: u64) -> Option<Self> {
         let log2 = u8::try_from(bytes.checked_ilog2()?).ok()?;
         (bytes.is_power_of_two() && (12..=24).contains(&log2)).then_some(Self(log2))
@@ -91,6 +92,7 @@ impl<'a> ProtectedFile<'a> {
     }
 
     /// The file's suite.
+    #[must_use]
     pub fn suite(&self) -> Suite {
         self.header.suite()
     }

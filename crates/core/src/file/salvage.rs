@@ -27,6 +27,7 @@ pub struct Salvage {
 
 impl Salvage {
     /// Whether nothing is wrong with the file.
+    #[must_use]
     pub fn is_intact(&self) -> bool {
         self.lost.is_empty() && self.whole_length
     }

@@ -18,12 +18,18 @@ pub enum Source<'a> {
 
 impl<'a> Source<'a> {
     /// An opened file of any kind. What does not tell its length (pipes, devices, many files under /proc) is a stream.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the file cannot be looked at.
     pub fn new(file: &'a File) -> Result<Self> {
         let meta = file.metadata().map_err(Error::Read)?;
         if meta.is_file() && meta.len() > 0 { Self::file(file) } else { Ok(Source::stream(file)) }
     }
 
     /// A regular file, which may be empty.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the file cannot be looked at.
     pub fn file(file: &'a File) -> Result<Self> {
         Ok(Source::File(file, Stamp::of(file).map_err(Error::Read)?))
     }
@@ -34,6 +40,10 @@ impl<'a> Source<'a> {
     }
 
     /// Reads the header that a protected source begins with.
+    ///
+    /// # Errors
+    /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read, [`Error::Read`]
+    /// if reading fails.
     pub fn header(&mut self) -> Result<Header> {
         match self {
             Source::File(file, _) => Header::read(&mut BufReader::with_capacity(4096, FromStart { file, offset: 0 })),

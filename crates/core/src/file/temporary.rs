@@ -92,6 +92,7 @@ fn unfinished() -> MutexGuard<'static, Vec<(Arc<File>, String)>> {
 }
 
 /// Whether a name is one that only a temporary file has, or an input that was about to be deleted.
+#[must_use]
 pub fn is_temporary(name: &OsStr) -> bool {
     let hex = |part: &[u8], len| part.len() == len && part.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let unused = |end: &[u8]| name.as_bytes().strip_prefix(PREFIX.as_bytes()).and_then(|n| n.strip_suffix(end));
@@ -105,6 +106,9 @@ pub fn is_temporary(name: &OsStr) -> bool {
 }
 
 /// A name in nobody's use: `.phalanx-<random>.<end>`.
+///
+/// # Errors
+/// [`Error::Random`] if the system gives no random bytes.
 pub fn unused_name(end: &str) -> Result<String> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(Error::Random)?;

@@ -31,10 +31,11 @@ pub struct Header {
 impl Header {
     /// Writes a header and its tag.
     ///
-    /// Fails where the format does not allow so many slots.
-    ///
     /// # Panics
     /// If `chunk_log2` is not in 12 … 24.
+    ///
+    /// # Errors
+    /// [`Error::KeyCount`], [`Error::TooManyPasswords`] or [`Error::HeaderLen`] if the format does not allow such slots.
     pub fn new(suite: Suite, chunk_log2: u8, slots: Vec<Slot>, keys: &FileKeys) -> Result<Self> {
         assert!((12..=24).contains(&chunk_log2));
         if !(1..=MAX_SLOTS).contains(&slots.len()) {
@@ -65,6 +66,10 @@ impl Header {
     /// Reads the header that `input` begins with, and not a byte more.
     ///
     /// Nothing is believed before it is checked: at most 64 KiB are read, and the checks are those of the format's section 5, steps 1 to 3.
+    ///
+    /// # Errors
+    /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read, [`Error::Read`]
+    /// if reading fails.
     pub fn read(input: &mut impl Read) -> Result<Self> {
         let mut bytes = vec![0; 8];
         match read_full(input, &mut bytes)? {
@@ -115,38 +120,49 @@ impl Header {
     }
 
     /// Whether the tag is that of the file key behind `keys`.
+    #[must_use]
     pub fn is_authentic(&self, keys: &FileKeys) -> bool {
         let (body, tag) = self.bytes.split_at(self.bytes.len() - TAG);
         keys.header_tag(body).ct_eq(tag).into()
     }
 
     /// The whole header as it is stored.
+    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// The suite.
+    #[must_use]
     pub fn suite(&self) -> Suite {
         self.suite
     }
 
     /// The chunk length, as a power of two.
+    #[must_use]
     pub fn chunk_log2(&self) -> u8 {
         self.chunk_log2
     }
 
     /// The layout of a file with this header and a plaintext of so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the format allows no plaintext of that length.
     pub fn layout_for_plaintext(&self, len: u64) -> Result<Layout> {
         let layout = Layout::for_plaintext(self.bytes.len(), self.suite, self.chunk_log2, len);
         layout.ok_or_else(|| Error::Read(io::ErrorKind::FileTooLarge.into()))
     }
 
     /// The layout of a file with this header that is so many bytes long.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] or [`Error::Extended`] if no plaintext gives a file of that length.
     pub fn layout_for_file(&self, len: u64) -> Result<Layout> {
         Layout::for_file(self.bytes.len(), self.suite, self.chunk_log2, len)
     }
 
     /// The slots in their order.
+    #[must_use]
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }

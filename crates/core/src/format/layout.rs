@@ -17,6 +17,7 @@ pub struct Layout {
 impl Layout {
     /// The layout that a plaintext of `plaintext_len` bytes gets; `None` where the file would be longer than 2^63 − 1
     /// bytes, or than the suite allows.
+    #[must_use]
     pub fn for_plaintext(header_len: usize, suite: Suite, chunk_log2: u8, plaintext_len: u64) -> Option<Self> {
         let chunk_len = 1u64 << chunk_log2;
         let overhead = suite.overhead() as u64;
@@ -28,6 +29,9 @@ impl Layout {
     }
 
     /// The layout of a stored file of `file_len` bytes; an error where no plaintext gives a file of that length.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] or [`Error::Extended`] if no plaintext gives a file of that length.
     pub fn for_file(header_len: usize, suite: Suite, chunk_log2: u8, file_len: u64) -> Result<Self> {
         let overhead = suite.overhead() as u64;
         let record = (1u64 << chunk_log2) + overhead;
@@ -43,36 +47,43 @@ impl Layout {
     }
 
     /// The number of chunks, at least 1.
+    #[must_use]
     pub fn chunks(&self) -> u64 {
         self.chunks
     }
 
     /// The length of the plaintext in bytes.
+    #[must_use]
     pub fn plaintext_len(&self) -> u64 {
         self.plaintext_len
     }
 
     /// The length of the stored file in bytes.
+    #[must_use]
     pub fn file_len(&self) -> u64 {
         self.header_len + self.plaintext_len + self.chunks * self.overhead
     }
 
     /// Whether chunk `index` is the last.
+    #[must_use]
     pub fn is_last(&self, index: u64) -> bool {
         index + 1 == self.chunks
     }
 
     /// The length of chunk `index`'s plaintext.
+    #[must_use]
     pub fn data_len(&self, index: u64) -> usize {
         (self.plaintext_len - self.plaintext_offset(index)).min(self.chunk_len) as usize
     }
 
     /// Where chunk `index` begins in the plaintext.
+    #[must_use]
     pub fn plaintext_offset(&self, index: u64) -> u64 {
         index * self.chunk_len
     }
 
     /// Where chunk `index` begins in the stored file.
+    #[must_use]
     pub fn file_offset(&self, index: u64) -> u64 {
         self.header_len + index * (self.chunk_len + self.overhead)
     }

@@ -101,6 +101,7 @@ impl Slot {
     }
 
     /// The slot's type, as a number.
+    #[must_use]
     pub fn kind(&self) -> u8 {
         match self {
             Slot::Padding(_) => 0,

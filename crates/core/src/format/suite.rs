@@ -20,16 +20,19 @@ impl Suite {
     pub const ALL: &[Suite] = &[Suite::Aes256CtrSha3, Suite::Aes192CtrSha3, Suite::Aes128CtrSha3, Suite::Aes256Gcm];
 
     /// The suite of a header's byte.
+    #[must_use]
     pub fn from_id(id: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|s| s.id() == id)
     }
 
     /// The suite's byte in the header.
+    #[must_use]
     pub fn id(self) -> u8 {
         self as u8
     }
 
     /// The length of the AES key in bytes.
+    #[must_use]
     pub fn key_len(self) -> usize {
         match self {
             Suite::Aes256CtrSha3 | Suite::Aes256Gcm => 32,
@@ -39,31 +42,37 @@ impl Suite {
     }
 
     /// The length of a stored nonce in bytes.
+    #[must_use]
     pub fn nonce_len(self) -> usize {
         if self == Suite::Aes256Gcm { 12 } else { 16 }
     }
 
     /// The length of a stored tag in bytes.
+    #[must_use]
     pub fn tag_len(self) -> usize {
         if self == Suite::Aes256Gcm { 16 } else { 32 }
     }
 
     /// What a stored chunk or message is longer than its plaintext, in bytes.
+    #[must_use]
     pub fn overhead(self) -> usize {
         self.nonce_len() + self.tag_len()
     }
 
     /// The longest plaintext of a message in bytes: AES-GCM's (SP 800-38D, section 5.2.1.1), or what memory holds.
+    #[must_use]
     pub fn longest_message(self) -> usize {
         if self == Suite::Aes256Gcm { usize::try_from((1u64 << 36) - 32).unwrap_or(usize::MAX) } else { usize::MAX }
     }
 
     /// As many chunks as may be sealed under one file key: random nonces of 96 bits must not meet.
+    #[must_use]
     pub fn max_chunks(self) -> u64 {
         if self == Suite::Aes256Gcm { 1 << 32 } else { u64::MAX }
     }
 
     /// The suite's name in words.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Suite::Aes256CtrSha3 => "AES-256-CTR + SHA-3",

@@ -29,12 +29,16 @@ pub enum Recipient {
 
 impl Recipient {
     /// A password, under a new salt: runs Argon2.
+    ///
+    /// # Errors
+    /// [`Error::KdfMemory`] if Argon2 gets no memory, [`Error::Random`] if the system gives no random bytes.
     pub fn password(password: &Password) -> Result<Self> {
         let kdf = Kdf::recommended()?;
         Ok(Recipient::Password { kdf, kek: password.wrapping_key(&kdf)? })
     }
 
     /// A named key.
+    #[must_use]
     pub fn key(key: &SecretKey) -> Self {
         Recipient::Key { id: key.id(), kek: key.wrapping_key() }
     }
@@ -61,8 +65,14 @@ pub trait KeySource {
     /// The named key with this id, if it is at hand.
     ///
     /// [`Error::KeysRefused`] says that a key may be the one and is not used: the file's other ways in are then tried.
+    ///
+    /// # Errors
+    /// Any other error ends the search, and the file is not opened.
     fn key(&self, id: &KeyId) -> Result<Option<SecretKey>>;
     /// The password, if there is one; a command asks its user here.
+    ///
+    /// # Errors
+    /// If there is a password that cannot be had; the file is not opened then.
     fn password(&self) -> Result<Option<Password>>;
 }
 
@@ -121,6 +131,11 @@ impl<S: KeySource> Opener<S> {
     /// The keys of the file that `header` stands before; the header's tag has then been checked.
     ///
     /// Key slots are tried first, since they cost nothing, then password slots.
+    ///
+    /// # Errors
+    /// [`Error::NoKey`] if no key at hand is for the file, [`Error::WrongKey`] if one is and does not open it,
+    /// [`Error::KeysRefused`] if none opens it and some were refused. [`Error::KdfLimit`] or [`Error::KdfMemory`] if a password
+    /// cannot be tried. Also what the source of keys reports.
     pub fn open(&self, header: &Header) -> Result<FileKeys> {
         let (mut ids, mut tried, mut refused) = (Vec::new(), false, Vec::new());
         for slot in header.slots() {

@@ -18,6 +18,9 @@ pub struct SecretKey([u8; 32]);
 
 impl SecretKey {
     /// A new random key.
+    ///
+    /// # Errors
+    /// [`Error::Random`] if the system gives no random bytes.
     pub fn random() -> Result<Self> {
         let mut key = Self([0; 32]);
         getrandom::fill(&mut key.0).map_err(Error::Random)?;
@@ -25,6 +28,7 @@ impl SecretKey {
     }
 
     /// The key of exactly 32 bytes, or `None`.
+    #[must_use]
     pub fn from_slice(bytes: &[u8]) -> Option<Self> {
         Some(Self(bytes.try_into().ok()?))
     }
@@ -40,16 +44,19 @@ impl SecretKey {
     }
 
     /// The key's bytes: for storing it, and for nothing else.
+    #[must_use]
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
     }
 
     /// Whether both are the same.
+    #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         subtle::ConstantTimeEq::ct_eq(&self.0[..], &other.0[..]).into()
     }
 
     /// The key's public name in slots and messages.
+    #[must_use]
     pub fn id(&self) -> KeyId {
         let mut id = [0; 16];
         let full = Kmac256::new(&self.0, b"phalanx v1 key id").tag(b"");
@@ -58,6 +65,7 @@ impl SecretKey {
     }
 
     /// The key-encrypting key of a slot whose secret this is.
+    #[must_use]
     pub fn wrapping_key(&self) -> WrappingKey {
         let mut kek = Zeroizing::new([0; 32]);
         Kmac256::new(&self.0, b"phalanx v1 key wrap").derive(b"", &mut *kek);
@@ -74,6 +82,7 @@ impl SecretKey {
     }
 
     /// The keys of the messages whose user's key this is.
+    #[must_use]
     pub fn message_keys(&self, suite: Suite) -> ContentKeys {
         ContentKeys::of_messages(keccak::Level::Portable, suite, iter::once(self))[0].clone()
     }
@@ -91,6 +100,7 @@ pub struct WrappingKey(SecretKey);
 
 impl WrappingKey {
     /// Wraps a file key.
+    #[must_use]
     pub fn wrap(&self, file_key: &SecretKey) -> [u8; WRAPPED] {
         let mut wrapped = [0; WRAPPED];
         self.cipher().wrap_key(&file_key.0, &mut wrapped).expect("32 bytes wrap into 40");
@@ -98,6 +108,7 @@ impl WrappingKey {
     }
 
     /// Unwraps a file key; `None` where its integrity check fails.
+    #[must_use]
     pub fn unwrap(&self, wrapped: &[u8; WRAPPED]) -> Option<SecretKey> {
         let mut key = SecretKey([0; 32]);
         self.cipher().unwrap_key(wrapped, &mut key.0).ok()?;
@@ -119,6 +130,7 @@ pub struct FileKeys {
 
 impl FileKeys {
     /// The tag of a header, given all its bytes before the tag.
+    #[must_use]
     pub fn header_tag(&self, header: &[u8]) -> [u8; 32] {
         self.header.tag(header)
     }
@@ -176,11 +188,13 @@ impl ContentKeys {
     }
 
     /// K_encrypt: as many bytes as the suite's AES key has.
+    #[must_use]
     pub fn encrypt(&self) -> &[u8] {
         &self.encrypt[..self.suite.key_len()]
     }
 
     /// K_mac. The chunks and messages of suite 4 do not use it.
+    #[must_use]
     pub fn mac(&self) -> &[u8; 32] {
         &self.mac
     }
@@ -205,21 +219,27 @@ pub struct Password(Vec<u8>);
 
 impl Password {
     /// Takes the password's bytes as they are.
+    #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
     /// Whether there is not a single byte.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether both are the same.
+    #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         subtle::ConstantTimeEq::ct_eq(&self.0[..], &other.0[..]).into()
     }
 
     /// The key-encrypting key of a password slot: Argon2id (RFC 9106), then KMAC256.
+    ///
+    /// # Errors
+    /// [`Error::KdfMemory`] if there is not enough memory, [`Error::Header`] if Argon2 does not allow such parameters.
     pub fn wrapping_key(&self, kdf: &Kdf) -> Result<WrappingKey> {
         let refused = |_| Error::Header("Argon2 parameters out of range");
         let params = argon2::Params::new(kdf.memory_kib, kdf.passes, kdf.lanes.into(), Some(32)).map_err(refused)?;
@@ -257,6 +277,9 @@ pub struct Kdf {
 
 impl Kdf {
     /// What writers use: 64 MiB, 3 passes, 4 lanes, a new salt.
+    ///
+    /// # Errors
+    /// [`Error::Random`] if the system gives no random bytes.
     pub fn recommended() -> Result<Self> {
         let mut salt = [0; 16];
         getrandom::fill(&mut salt).map_err(Error::Random)?;
@@ -264,11 +287,13 @@ impl Kdf {
     }
 
     /// The work in KiB × passes.
+    #[must_use]
     pub fn work(&self) -> u64 {
         u64::from(self.memory_kib) * u64::from(self.passes)
     }
 
     /// The rules that no reader may relax.
+    #[must_use]
     pub fn is_lawful(&self) -> bool {
         self.passes > 0 && self.lanes > 0 && self.memory_kib >= 8 * u32::from(self.lanes)
     }

@@ -32,21 +32,30 @@ impl Keyring {
     }
 
     /// Whether a key may have this name.
+    #[must_use]
     pub fn is_name(name: &str) -> bool {
         is_name(name)
     }
 
     /// The folder.
+    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// The file of a key.
+    ///
+    /// # Errors
+    /// [`Error::KeyName`] if the name is not one for a key.
     pub fn path(&self, name: &str) -> Result<PathBuf> {
         Ok(self.dir.join(file_name(name)?))
     }
 
     /// Stores a key under a new name.
+    ///
+    /// # Errors
+    /// [`Error::KeyName`], [`Error::Exists`] if the name is in use, [`Error::Refused`] if others could change the keyring,
+    /// [`Error::Read`] or [`Error::Write`] if the key cannot be stored.
     pub fn store(&self, name: &str, key: &SecretKey) -> Result<()> {
         let file = file_name(name)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(|e| Error::Write(at(&self.dir, e)))?;
@@ -63,6 +72,10 @@ impl Keyring {
     }
 
     /// The key of a name.
+    ///
+    /// # Errors
+    /// [`Error::KeyName`], [`Error::NoSuchKey`], [`Error::Refused`] if others could read or change the key,
+    /// [`Error::KeyDamaged`], or [`Error::Read`].
     pub fn load(&self, name: &str) -> Result<SecretKey> {
         file_name(name)?;
         let dir = self.open()?.ok_or_else(|| Error::NoSuchKey(name.into()))?;
@@ -72,6 +85,9 @@ impl Keyring {
     }
 
     /// Whether there is something under the name, whatever it is.
+    ///
+    /// # Errors
+    /// [`Error::KeyName`], [`Error::Refused`] if others could change the keyring, or [`Error::Read`].
     pub fn has(&self, name: &str) -> Result<bool> {
         let file = file_name(name)?;
         let Some(dir) = self.open()? else { return Ok(false) };
@@ -83,6 +99,9 @@ impl Keyring {
     }
 
     /// All names in order.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if others could change the keyring, or [`Error::Read`].
     pub fn names(&self) -> Result<Vec<String>> {
         self.open()?.map_or(Ok(Vec::new()), |dir| self.names_in(&dir))
     }
@@ -91,6 +110,9 @@ impl Keyring {
     ///
     /// Keys that are refused or cannot be read are passed over, and told where they have this id or do not tell theirs.
     /// (A refused key is read for its id, and for nothing else.)
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if others could change the keyring, or [`Error::Read`].
     pub fn find(&self, id: &KeyId, mut unusable: impl FnMut(Error)) -> Result<Option<(String, SecretKey)>> {
         let Some(dir) = self.open()? else { return Ok(None) };
         for name in self.names_in(&dir)? {
@@ -108,6 +130,10 @@ impl Keyring {
     }
 
     /// Deletes a key.
+    ///
+    /// # Errors
+    /// [`Error::KeyName`], [`Error::NoSuchKey`], [`Error::Refused`] if others could change the keyring, [`Error::Read`], or
+    /// [`Error::Write`] if the key cannot be deleted.
     pub fn remove(&self, name: &str) -> Result<()> {
         let file = file_name(name)?;
         let dir = self.open()?.ok_or_else(|| Error::NoSuchKey(name.into()))?;

@@ -21,6 +21,9 @@ impl Refused {
 
 /// Refuses an opened file of secrets that is open to others, or not the user's. Asked of the open file, so that nobody
 /// can put another in its place; `path` is for the text.
+///
+/// # Errors
+/// A refusal, which says what is wrong and how to mend it.
 pub fn check_file(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refused> {
     check_owner(what, meta)?;
     if meta.mode() & 0o077 != 0 {

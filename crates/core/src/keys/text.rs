@@ -25,6 +25,7 @@ pub const LEN: usize = PREFIX.len() + CHARS + CHARS / GROUP - 1;
 pub const LONGEST: usize = 1024;
 
 /// The key as text of [`LEN`] characters, without a line's end.
+#[must_use]
 pub fn write(key: &SecretKey) -> Zeroizing<String> {
     let mut text = Zeroizing::new(String::with_capacity(LEN));
     let chars = encode(key);
@@ -40,6 +41,9 @@ pub fn write(key: &SecretKey) -> Zeroizing<String> {
 
 /// The key of a text. Capital and small letters are the same, hyphens and white space do not count, and 0, 1 and 8 stand
 /// for O, I and B, which they are mistaken for.
+///
+/// # Errors
+/// [`Unreadable`], which says what kind of mistake the text has.
 pub fn read(text: &[u8]) -> Result<SecretKey, Unreadable> {
     let mut bare = Zeroizing::new([0; BARE_PREFIX.len() + CHARS]);
     let mut len = 0;

@@ -64,6 +64,7 @@ impl Level {
     pub const ALL: &[Level] = &[Level::Portable, Level::AesNi, Level::Vaes256, Level::Vaes512, Level::Armv8];
 
     /// The fastest level of this machine.
+    #[must_use]
     pub fn detect() -> Self {
         Self::ALL.iter().copied().rfind(|l| l.is_available()).unwrap_or(Level::Portable)
     }
@@ -74,6 +75,7 @@ impl Level {
     }
 
     /// Whether this machine has the level.
+    #[must_use]
     pub fn is_available(self) -> bool {
         match self {
             Level::Portable => true,
@@ -95,6 +97,7 @@ impl Level {
     }
 
     /// The level's name in commands and reports.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Level::Portable => "portable",
@@ -170,6 +173,7 @@ impl fmt::Debug for Key {
 }
 
 /// The counter block that is `blocks` after `counter`: a big-endian addition modulo 2^128.
+#[must_use]
 pub fn counter_after(counter: &[u8; BLOCK], blocks: u64) -> [u8; BLOCK] {
     u128::from_be_bytes(*counter).wrapping_add(u128::from(blocks)).to_be_bytes()
 }

@@ -41,6 +41,7 @@ impl Level {
     pub const ALL: &[Level] = &[Level::Portable, Level::Avx2, Level::Avx512, Level::Armv8];
 
     /// The fastest level of this machine.
+    #[must_use]
     pub fn detect() -> Self {
         Self::ALL.iter().copied().rfind(|l| l.is_available()).unwrap_or(Level::Portable)
     }
@@ -51,6 +52,7 @@ impl Level {
     }
 
     /// Whether this machine has the level.
+    #[must_use]
     pub fn is_available(self) -> bool {
         match self {
             Level::Portable => true,
@@ -66,6 +68,7 @@ impl Level {
     }
 
     /// How many inputs the kernel takes side by side: callers do well to hand over a multiple of it.
+    #[must_use]
     pub fn lanes(self) -> usize {
         match self {
             Level::Portable => 1,
@@ -76,6 +79,7 @@ impl Level {
     }
 
     /// The level's name in commands and reports.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Level::Portable => "portable",
@@ -154,6 +158,7 @@ pub fn sha3_256_each<'a>(
 }
 
 /// SHA3-256 of one input.
+#[must_use]
 pub fn sha3_256(data: &[u8]) -> [u8; DIGEST] {
     let mut out = [[0; DIGEST]];
     sha3_256_many(Level::Portable, &[data], &mut out);
@@ -169,6 +174,7 @@ impl Label {
     ///
     /// # Panics
     /// If the customization string is longer than 122 bytes: it fills one block here.
+    #[must_use]
     pub fn new(customization: &[u8]) -> Self {
         let mut state = [0; 25];
         // bytepad(encode_string("KMAC") ‖ encode_string(S), 136)
@@ -183,6 +189,7 @@ impl Label {
     ///
     /// # Panics
     /// If the key is longer than 125 bytes.
+    #[must_use]
     pub fn key(&self, key: &[u8]) -> Kmac256 {
         let mut kmac = self.0.clone();
         // bytepad(encode_string(K), 136)
@@ -193,6 +200,7 @@ impl Label {
     }
 
     /// What [`kmac256_each`] takes where each message has a key of its own: it begins with the key's [`key_block`].
+    #[must_use]
     pub fn unkeyed(&self) -> &Kmac256 {
         &self.0
     }
@@ -218,11 +226,13 @@ impl Kmac256 {
     ///
     /// # Panics
     /// If the key is longer than 125 or the customization string longer than 122 bytes: each fills one block here.
+    #[must_use]
     pub fn new(key: &[u8], customization: &[u8]) -> Self {
         Label::new(customization).key(key)
     }
 
     /// The 32-byte tag of one message (L = 256 bits).
+    #[must_use]
     pub fn tag(&self, message: &[u8]) -> [u8; DIGEST] {
         let mut out = [[0; DIGEST]];
         kmac256_many(Level::Portable, &[(self, message)], &mut out);

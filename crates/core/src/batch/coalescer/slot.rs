@@ -31,6 +31,7 @@ impl Wiped {
     }
 
     /// Takes the bytes over: from here on nobody wipes them.
+    #[must_use]
     pub fn into_vec(mut self) -> Vec<u8> {
         let mut bytes = mem::take(&mut self.bytes);
         bytes.copy_within(self.start.., 0);

@@ -181,7 +181,7 @@ impl Stream {
         self.check(digests, 0..slices.count as usize * DIGEST)?;
         let memory = [data.argument(), slices.buffer.argument(), digests.argument()];
         // SAFETY: the kernel reads the slices, which end within data, and writes a digest for each, for which there is room.
-        unsafe { self.hash("sha3_slices", threads, slices.count, &memory, &[]) }
+        unsafe { self.hash(in_hash("sha3_slices"), threads, slices.count, &memory, &[]) }
     }
 
     /// The tags, 32 bytes each into `out`. The keys have 32 bytes.
@@ -206,7 +206,7 @@ impl Stream {
         let memory = buffers.map(Buffer::argument);
         // SAFETY: the kernel reads 25 lanes of the label, the tags, the keys and digests that they name, which are there,
         // and writes a tag for each, for which there is room.
-        unsafe { self.hash("kmac_tags", threads, tags.count, &memory, &[]) }
+        unsafe { self.hash(in_hash("kmac_tags"), threads, tags.count, &memory, &[]) }
     }
 
     /// The digest of each key, one behind the other into `out`. MD5 takes keys of at most 55 bytes; it has no label.
@@ -227,13 +227,21 @@ impl Stream {
                 let memory = [label.0.argument(), keys.buffer.argument(), out.argument()];
                 // SAFETY: the kernel reads 25 lanes of the label and all keys, and writes 32 bytes for each, for which
                 // there is room.
-                unsafe { self.hash("kmac_key_digests", threads, keys.count, &memory, &[keys.len]) }
+                unsafe { self.hash(in_hash("kmac_key_digests"), threads, keys.count, &memory, &[keys.len]) }
             }
             KeyDigest::Md5 if keys.len > 55 => self.device().refuse("MD5 of keys takes at most 55 bytes"),
             KeyDigest::Md5 => {
                 let memory = [keys.buffer.argument(), out.argument()];
                 // SAFETY: the kernel reads all keys, and writes 16 bytes for each, for which there is room.
-                unsafe { self.hash("md5_key_digests", threads, keys.count, &memory, &[keys.len]) }
+                unsafe {
+                    self.hash(
+                        Kernel { module: Module::Md5, entry: "md5_key_digests" },
+                        threads,
+                        keys.count,
+                        &memory,
+                        &[keys.len],
+                    )
+                }
             }
         }
     }
@@ -246,7 +254,7 @@ impl Stream {
     /// As for [`Stream::launch`]; `count` and then `more` are the numbers.
     unsafe fn hash(
         &mut self,
-        entry: &'static str,
+        kernel: Kernel,
         threads: u32,
         count: u32,
         memory: &[Argument],
@@ -254,9 +262,12 @@ impl Stream {
     ) -> Result<()> {
         let mut arguments = memory.to_vec();
         arguments.extend([count].iter().chain(more).map(|number| Argument::Number(*number)));
-        let kernel = Kernel { module: Module::Hash, entry };
         let groups = count.div_ceil(threads.max(1));
         // SAFETY: the caller's promise.
         unsafe { self.launch(&Launch { kernel, groups, threads, local: 0, arguments: &arguments }) }
     }
+}
+
+fn in_hash(entry: &'static str) -> Kernel {
+    Kernel { module: Module::Hash, entry }
 }

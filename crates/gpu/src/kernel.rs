@@ -14,13 +14,16 @@ pub enum Module {
     /// AES with four tables, in 32 copies.
     #[cfg(feature = "papers")]
     AesTable4Wide,
-    /// SHA3-256, KMAC256 and MD5.
+    /// SHA3-256 and KMAC256.
     Hash,
+    /// MD5.
+    #[cfg(feature = "papers")]
+    Md5,
 }
 
 impl Module {
     /// All of them.
-    pub const ALL: [Module; if cfg!(feature = "papers") { 5 } else { 2 }] = [
+    pub const ALL: [Module; if cfg!(feature = "papers") { 6 } else { 2 }] = [
         Module::AesBitslice,
         #[cfg(feature = "papers")]
         Module::AesTable1,
@@ -29,6 +32,8 @@ impl Module {
         #[cfg(feature = "papers")]
         Module::AesTable4Wide,
         Module::Hash,
+        #[cfg(feature = "papers")]
+        Module::Md5,
     ];
 
     /// The name of its PTX file.
@@ -42,6 +47,8 @@ impl Module {
             #[cfg(feature = "papers")]
             Module::AesTable4Wide => "aes_table4_wide",
             Module::Hash => "hash",
+            #[cfg(feature = "papers")]
+            Module::Md5 => "md5",
         }
     }
 
@@ -54,7 +61,7 @@ impl Module {
             Module::AesTable4 => (4, 3),
             #[cfg(feature = "papers")]
             Module::AesTable4Wide => (4, 5),
-            Module::AesBitslice | Module::Hash => (0, 0),
+            _ => (0, 0),
         }
     }
 
@@ -71,6 +78,8 @@ impl Module {
         match self {
             Module::AesBitslice => [platform, aes, include_str!("../kernels/aes_bitslice.c")].concat(),
             Module::Hash => [platform, include_str!("../kernels/hash.c")].concat(),
+            #[cfg(feature = "papers")]
+            Module::Md5 => [platform, include_str!("../kernels/md5.c")].concat(),
             #[cfg(feature = "papers")]
             _ => {
                 let (tables, copies_log) = self.tables();
@@ -91,6 +100,8 @@ impl Module {
             #[cfg(feature = "papers")]
             Module::AesTable4Wide => include_str!("../ptx/aes_table4_wide.ptx"),
             Module::Hash => include_str!("../ptx/hash.ptx"),
+            #[cfg(feature = "papers")]
+            Module::Md5 => include_str!("../ptx/md5.ptx"),
         }
     }
 }

@@ -40,7 +40,7 @@ int run(const char *entry, void **memory, const u32 *numbers, u32 groups, u32 th
     if (IS(aes_ecb_decrypt)) {
         EACH(UNITS, aes_ecb_decrypt(M(block_t, 0), M(u32, 1), M(u32, 2), N(0), N(1), N(2), N(3), N(4)))
     }
-#else
+#elif defined(RATE_LANES)
     if (IS(sha3_slices)) {
         EACH(UNITS, sha3_slices(M(u64, 0), M(slice_t, 1), M(u64, 2), N(0)))
     }
@@ -50,6 +50,7 @@ int run(const char *entry, void **memory, const u32 *numbers, u32 groups, u32 th
     if (IS(kmac_key_digests)) {
         EACH(UNITS, kmac_key_digests(M(u64, 0), M(u8, 1), M(u64, 2), N(0), N(1)))
     }
+#else
     if (IS(md5_key_digests)) {
         EACH(UNITS, md5_key_digests(M(u8, 0), M(u32, 1), N(0), N(1)))
     }

@@ -55,9 +55,7 @@ impl Action for Protect {
         let new = NewFile::new(self.suite, self.recipients.found())?;
         let crew = engines.crew(Op::Seal, self.suite, input.known_len());
         meter.begin();
-        let len = new.seal(&crew.roster, input.source()?, target.sink(), meter)?;
-        // A file that was empty was read as a stream.
-        if input.has_changed().map_err(Error::Read)? { Err(Error::Changed) } else { Ok((len, crew)) }
+        Ok((new.seal(&crew.roster, input.source()?, target.sink(), meter)?, crew))
     }
 
     fn warns_of_keys(&self) -> bool {

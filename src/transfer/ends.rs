@@ -7,7 +7,6 @@ use phalanx_core::file::{InputFile, Made, Output, Removal, Stamp};
 use phalanx_core::{Error, Sink, Source, file};
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
@@ -53,14 +52,6 @@ impl Input {
     /// What tells whether the file was written to; `None` for a stream.
     pub fn stamp(&self) -> Option<Stamp> {
         if let Input::File(input) = self { Some(input.stamp()) } else { None }
-    }
-
-    /// Whether a file has been written to since it was opened.
-    pub fn has_changed(&self) -> io::Result<bool> {
-        match self {
-            Input::Stream(_) => Ok(false),
-            Input::File(input) => input.has_changed(),
-        }
     }
 
     /// What deletes the input.

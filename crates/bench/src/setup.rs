@@ -25,7 +25,7 @@ pub struct Setup {
 /// The device, or in one line why there is none.
 pub type Found = std::result::Result<Device, String>;
 
-/// The processors that so many threads can use on this machine.
+/// The number of processors that `threads` threads can use on this machine.
 pub fn processors(threads: usize) -> usize {
     std::thread::available_parallelism().map_or(threads, |cores| threads.min(cores.get()))
 }

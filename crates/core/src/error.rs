@@ -105,10 +105,10 @@ pub enum Error {
         /// Which they are, and why: one text each.
         refused: Vec<String>,
     },
-    /// A file cannot have so many ways in.
+    /// A file cannot have this number of recipients.
     #[error("a file has 1 to 64 keys, not {0}")]
     KeyCount(usize),
-    /// A file cannot have so many passwords.
+    /// A file cannot have more passwords.
     #[error("a file has at most 4 passwords")]
     TooManyPasswords,
     /// The slots of a file are too long.

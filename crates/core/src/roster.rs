@@ -28,7 +28,6 @@ pub(crate) struct Member {
 
 impl Member {
     fn new(engine: Arc<dyn Engine>, is_fallback: bool) -> Self {
-        assert!(engine.info().workers > 0);
         Self { engine, is_fallback, fault: OnceLock::new() }
     }
 
@@ -55,12 +54,9 @@ impl Roster {
         Self::new(&[Arc::new(CpuEngine::parallel(threads, Levels::detect()))])
     }
 
-    /// All workers of the engines. Where an engine fails, the others go on.
-    ///
-    /// # Panics
-    /// If there is no engine, or one without a worker.
+    /// All workers of the engines. Where an engine fails, the others go on. Without an engine or a worker, each run fails.
+    #[must_use]
     pub fn new(engines: &[Arc<dyn Engine>]) -> Self {
-        assert!(!engines.is_empty());
         let engines = engines.iter().map(|engine| Member::new(engine.clone(), false)).collect();
         Self { engines, on_fault: Box::new(|_| {}) }
     }
@@ -91,6 +87,9 @@ impl Roster {
     fn none_can(&self, suite: Suite) -> Fault {
         if let Some(fault) = self.engines.iter().filter(|m| m.has(suite)).find_map(|m| m.fault.get()) {
             return fault.clone();
+        }
+        if self.engines.is_empty() {
+            return Fault { engine: "none".into(), reason: "there is no engine".into() };
         }
         let names: Vec<&str> = self.engines.iter().map(|m| m.engine.info().name.as_str()).collect();
         Fault { engine: names.join(" and "), reason: format!("it has no {}", suite.name()) }

@@ -179,7 +179,7 @@ impl<'a> Iterator for Runs<'a, '_> {
     }
 }
 
-/// Does the work on so many threads, of which the calling one is one. Where the system gives no more of them, those that
+/// Does the work on `threads` threads, one of which is the calling thread. Where the system gives no more of them, those that
 /// there are do it.
 fn on_threads(threads: usize, work: impl Fn() + Sync) {
     thread::scope(|scope| {

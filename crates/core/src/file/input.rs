@@ -76,14 +76,6 @@ impl InputFile {
         self.stamp
     }
 
-    /// Whether the file has been written to since it was opened.
-    ///
-    /// # Errors
-    /// If it cannot be looked at.
-    pub fn has_changed(&self) -> io::Result<bool> {
-        Ok(!self.stamp.is_renamed(&Stamp::of(&self.file)?))
-    }
-
     /// What deletes the file later, when it is not open any more.
     #[must_use]
     pub fn removal(&self) -> Option<Removal> {
@@ -150,8 +142,9 @@ impl Stamp {
         self.len == 0
     }
 
-    /// Whether `now` differs at most as a renamed file does: a new name, or none, changes the time of the last change.
-    pub(crate) fn is_renamed(&self, now: &Self) -> bool {
+    /// Whether it is the same file and was not written to. A new name, or none, changes the time of the last change too,
+    /// which is not compared.
+    pub(crate) fn has_same_content(&self, now: &Self) -> bool {
         *self == Self { changed: self.changed, ..*now }
     }
 }
@@ -188,7 +181,7 @@ impl Removal {
         let before = stat(&self.name)?;
         let now = Stamp::new(&before);
         // Deleting another name of the same file changes the time of its last change.
-        let is_ours = now == self.stamp || unlinked().contains(&now.id) && self.stamp.is_renamed(&now);
+        let is_ours = now == self.stamp || unlinked().contains(&now.id) && self.stamp.has_same_content(&now);
         if !is_ours {
             return Err(Error::Changed);
         }
@@ -197,7 +190,7 @@ impl Removal {
         // Nobody else has this name. In steps, as some file systems rename without replacing, a new file could come between.
         fs::renameat(&self.dir, name, &self.dir, aside).map_err(|e| Error::Write(e.into()))?;
         let removed = match stat(aside) {
-            Ok(now) if self.stamp.is_renamed(&Stamp::new(&now)) && self.leads_as_before(aside) => {
+            Ok(now) if self.stamp.has_same_content(&Stamp::new(&now)) && self.leads_as_before(aside) => {
                 fs::unlinkat(&self.dir, aside, AtFlags::empty()).map_err(|e| Error::Write(e.into()))
             }
             Ok(_) => Err(Error::Changed),

@@ -33,11 +33,14 @@ pub(crate) fn seal(
     sink: Sink<'_>,
     progress: &dyn Progress,
 ) -> Result<u64> {
-    let file = if let Source::File(file, stamp) = source { Some((file, stamp)) } else { None };
+    let file = match source {
+        Source::File(file, stamp) => Some((file, stamp)),
+        Source::Stream(_, file) => file,
+    };
     let input = Input::new(source, |len| header.layout_for_plaintext(len))?;
     let len = transfer(roster, Op::Seal, header, keys, input, sink, progress)?;
     // What changed meanwhile would be protected half old and half new, or without its end.
-    let is_unchanged = |(file, before): (&File, Stamp)| Ok(before.is_renamed(&Stamp::of(file)?));
+    let is_unchanged = |(file, before): (&File, Stamp)| Ok(before.has_same_content(&Stamp::of(file)?));
     if file.map_or(Ok(true), is_unchanged).map_err(Error::Read)? { Ok(len) } else { Err(Error::Changed) }
 }
 
@@ -127,7 +130,7 @@ impl<'a> Input<'a> {
             Source::File(file, stamp) => {
                 Ok(Input::File { file, layout: layout(stamp.len())?, next: AtomicU64::new(0) })
             }
-            Source::Stream(mut reader) => {
+            Source::Stream(mut reader, _) => {
                 let short_len = reader.short_len()?;
                 Ok(Input::Stream { short_len, stream: Mutex::new(StreamIn { reader, next: 0, ended: false }) })
             }

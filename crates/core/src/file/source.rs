@@ -12,8 +12,8 @@ use std::os::unix::fs::FileExt;
 pub enum Source<'a> {
     /// A regular file, as it was when its protection began: any worker reads anywhere.
     File(&'a File, Stamp),
-    /// Anything else, read in order.
-    Stream(Stream<'a>),
+    /// Anything else, read in order; with the file that it is read from where that was empty, and may be written to meanwhile.
+    Stream(Stream<'a>, Option<(&'a File, Stamp)>),
 }
 
 impl<'a> Source<'a> {
@@ -23,7 +23,11 @@ impl<'a> Source<'a> {
     /// [`Error::Read`] if the file cannot be looked at.
     pub fn new(file: &'a File) -> Result<Self> {
         let meta = file.metadata().map_err(Error::Read)?;
-        if meta.is_file() && meta.len() > 0 { Self::file(file) } else { Ok(Source::stream(file)) }
+        match (meta.is_file(), meta.len()) {
+            (true, 1..) => Self::file(file),
+            (true, 0) => Ok(Source::Stream(Stream::new(file), Some((file, Stamp::of(file).map_err(Error::Read)?)))),
+            (false, _) => Ok(Source::stream(file)),
+        }
     }
 
     /// A regular file, which may be empty.
@@ -36,7 +40,7 @@ impl<'a> Source<'a> {
 
     /// A stream.
     pub fn stream(input: impl Read + Send + 'a) -> Self {
-        Source::Stream(Stream::new(input))
+        Source::Stream(Stream::new(input), None)
     }
 
     /// Reads the header that a protected source begins with.
@@ -47,7 +51,7 @@ impl<'a> Source<'a> {
     pub fn header(&mut self) -> Result<Header> {
         match self {
             Source::File(file, _) => Header::read(&mut BufReader::with_capacity(4096, FromStart { file, offset: 0 })),
-            Source::Stream(stream) => Header::read(stream),
+            Source::Stream(stream, _) => Header::read(stream),
         }
     }
 }

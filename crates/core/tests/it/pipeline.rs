@@ -231,12 +231,22 @@ fn a_file_written_to_meanwhile_is_refused() {
     }
     let roster = Roster::new(&engines()[..1]);
     let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
+    for len in [0, 1000] {
+        let new = NewFile::new(Suite::default(), &recipients).unwrap();
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(len).unwrap();
+        let (source, progress) = (Source::new(&file).unwrap(), Overwrite(&file));
+        let error = new.seal(&roster, source, Sink::Nothing, &progress).unwrap_err();
+        assert!(matches!(error, Error::Changed), "{len}: {error}");
+    }
+}
+
+#[test]
+fn without_an_engine_every_run_fails() {
+    let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
     let new = NewFile::new(Suite::default(), &recipients).unwrap();
-    let file = tempfile::tempfile().unwrap();
-    file.set_len(1000).unwrap();
-    let (source, progress) = (Source::new(&file).unwrap(), Overwrite(&file));
-    let error = new.seal(&roster, source, Sink::Nothing, &progress).unwrap_err();
-    assert!(matches!(error, Error::Changed), "{error}");
+    let error = new.seal(&Roster::new(&[]), Source::stream(&b"text"[..]), Sink::Nothing, &()).unwrap_err();
+    assert_eq!(error.to_string(), "engine none failed: there is no engine");
 }
 
 #[test]

@@ -48,7 +48,7 @@ use sync::{Mutex, lock};
 /// When a batch begins, and when the queue is full. Bytes are those of messages as they are stored, and of associated data, 48 a message at least.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// A batch begins as soon as so many bytes wait: enough to keep some workers busy for longer than it takes to start them.
+    /// A batch begins as soon as this many bytes wait: enough to keep some workers busy for longer than it takes to start them.
     pub enough: usize,
     /// A batch has no more bytes than these, or one message. It begins as soon as so many wait, if that is less.
     pub bytes: usize,

@@ -114,7 +114,7 @@ struct Sample {
 impl Sample {
     fn new(levels: Levels, keys: &Arc<[ContentKeys]>, len: usize) -> Self {
         let bind = Bind::Chunk { index: 0, last: false };
-        let mut job = Job::new(Op::Seal, Suite::default(), keys.clone(), Buffer::paged(len));
+        let mut job = Job::of_chunks(Op::Seal, Suite::default(), CHUNK.ilog2() as u8, keys.clone(), Buffer::paged(len));
         job.units.push(Unit { key: 0, nonce: [1; 16], bind, data: 0..len, tag: [0; 32] });
         let plain = job.buf.to_vec();
         let sealed = CpuEngine::serial(levels).run(&mut job).expect("the CPU does not fail");
@@ -147,7 +147,7 @@ impl Work for Measured {
     }
 
     fn job(&self, buf: Buffer) -> Job {
-        Job::new(self.op, Suite::default(), self.sample.keys.clone(), buf)
+        Job::of_chunks(self.op, Suite::default(), CHUNK.ilog2() as u8, self.sample.keys.clone(), buf)
     }
 
     fn fill(&self, job: &mut Job, share: Share) -> Result<bool> {

@@ -14,8 +14,16 @@ use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
-/// The unit of parallel work in bytes: what one SIMD lane, or one GPU block, hashes.
+/// The length of a message's slices in bytes, and of the longest slices of chunks: [`slice_len`].
 pub const SLICE: usize = 4096;
+
+/// The length of the slices of a chunk of 2^`chunk_log2` bytes, in bytes: what one SIMD lane, or one GPU thread, hashes.
+///
+/// A full chunk has at least eight, so that a short chunk alone keeps eight lanes busy: `docs/format.md`, section 3.
+#[must_use]
+pub fn slice_len(chunk_log2: u8) -> usize {
+    1 << chunk_log2.saturating_sub(3).min(SLICE.ilog2() as u8)
+}
 
 /// A nonce; a suite uses as many bytes of it as it stores.
 pub type Nonce = [u8; 16];
@@ -61,6 +69,8 @@ pub struct Job {
     pub op: Op,
     /// The suite of all units.
     pub suite: Suite,
+    /// The length of the slices of all units in bytes: a multiple of 16, and at most [`SLICE`].
+    pub slice_len: usize,
     /// The keys that units name by their index. Those of chunks and of messages do not mix in one job.
     pub keys: Arc<[ContentKeys]>,
     /// The bytes.
@@ -70,10 +80,16 @@ pub struct Job {
 }
 
 impl Job {
-    /// An empty job around a buffer.
+    /// An empty job for chunks of up to 2^`chunk_log2` bytes, around a buffer.
     #[must_use]
-    pub fn new(op: Op, suite: Suite, keys: Arc<[ContentKeys]>, buf: Buffer) -> Self {
-        Self { op, suite, keys, buf, units: Vec::new() }
+    pub fn of_chunks(op: Op, suite: Suite, chunk_log2: u8, keys: Arc<[ContentKeys]>, buf: Buffer) -> Self {
+        Self { op, suite, slice_len: slice_len(chunk_log2), keys, buf, units: Vec::new() }
+    }
+
+    /// An empty job for messages, around a buffer.
+    #[must_use]
+    pub fn of_messages(op: Op, suite: Suite, keys: Arc<[ContentKeys]>, buf: Buffer) -> Self {
+        Self { op, suite, slice_len: SLICE, keys, buf, units: Vec::new() }
     }
 
     /// Overwrites the units that failed with zeros.

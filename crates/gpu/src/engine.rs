@@ -135,9 +135,10 @@ impl Engine for GpuEngine {
             return self.run_pinned(job).map_err(|error| self.fault(error));
         }
         let pair = self.pool.pair(job.buf.len()).map_err(|error| self.fault(error))?;
-        let mut copy = Job::new(job.op, job.suite, job.keys.clone(), engine::Buffer::new(pair));
-        copy.buf.copy_from_slice(&job.buf);
-        copy.units.clone_from(&job.units);
+        let mut buf = engine::Buffer::new(pair);
+        buf.copy_from_slice(&job.buf);
+        let (keys, units) = (job.keys.clone(), job.units.clone());
+        let mut copy = Job { buf, keys, units, ..*job };
         let verdicts = self.run_pinned(&mut copy).map_err(|error| self.fault(error))?;
         for unit in &copy.units {
             job.buf[unit.data.clone()].copy_from_slice(&copy.buf[unit.data.clone()]);
@@ -195,7 +196,7 @@ impl WorkStream {
 
     /// Seals or opens a job. Returns the units that are not authentic.
     fn run(&mut self, job: &mut Job, keccak: keccak::Level, limits: Limits) -> Result<Vec<usize>> {
-        let windows = plan::windows(&job.units, limits);
+        let windows = plan::windows(&job.units, job.slice_len, limits);
         if windows.is_empty() {
             return Ok(engine::tag(keccak, job, &[]));
         }

@@ -2,7 +2,7 @@
 
 use crate::cipher::Span;
 use crate::hash::Slice;
-use phalanx_core::engine::{SLICE, Unit};
+use phalanx_core::engine::Unit;
 use phalanx_kernels::aes::{BLOCK, counter_after};
 use std::ops::Range;
 
@@ -12,15 +12,16 @@ const GAP: usize = 4096;
 /// What a window holds at most.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// In bytes.
+    /// In bytes: a slice or more.
     pub len: usize,
-    /// In slices, whole or not.
+    /// In slices, whole or not: one or more.
     pub slices: usize,
 }
 
 /// Units, or parts of them, that are on the device together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Window {
+    slice_len: usize,
     parts: Vec<Part>,
     /// What is copied, in ascending order on both sides.
     pub copies: Vec<Copy>,
@@ -46,19 +47,19 @@ pub(crate) struct Copy {
     pub at: usize,
 }
 
-/// Cuts a job into windows. All but units without bytes are in them, in their order.
-pub(crate) fn windows(units: &[Unit], limits: Limits) -> Vec<Window> {
-    assert!(limits.len >= SLICE && limits.slices > 0);
-    let (mut windows, mut window) = (Vec::new(), Window::default());
+/// Cuts a job into windows. All units with bytes are in them, in their order.
+pub(crate) fn windows(units: &[Unit], slice_len: usize, limits: Limits) -> Vec<Window> {
+    assert!(limits.len >= slice_len && limits.slices > 0);
+    let (mut windows, mut window) = (Vec::new(), Window::new(slice_len));
     for (unit, Unit { data, .. }) in units.iter().enumerate() {
         let mut start = data.start;
         while start < data.end {
             let at = window.place(start);
-            let room = limits.len.saturating_sub(at).min((limits.slices - window.slices) * SLICE);
+            let room = limits.len.saturating_sub(at).min((limits.slices - window.slices) * slice_len);
             let whole = data.end - start;
-            let len = if whole <= room { whole } else { room / SLICE * SLICE };
+            let len = if whole <= room { whole } else { room / slice_len * slice_len };
             if len == 0 {
-                windows.push(std::mem::take(&mut window));
+                windows.push(std::mem::replace(&mut window, Window::new(slice_len)));
             } else {
                 window.push(Part { unit, bytes: start..start + len, at });
                 start += len;
@@ -72,6 +73,10 @@ pub(crate) fn windows(units: &[Unit], limits: Limits) -> Vec<Window> {
 }
 
 impl Window {
+    fn new(slice_len: usize) -> Self {
+        Self { slice_len, parts: Vec::new(), copies: Vec::new(), slices: 0 }
+    }
+
     /// Where the byte of the job would lie on the device: whole blocks from what lies before it, where that is near.
     fn place(&self, start: usize) -> usize {
         let Some(last) = self.copies.last() else { return 0 };
@@ -89,7 +94,7 @@ impl Window {
             Some(last) if last.at + (part.bytes.start - last.bytes.start) == part.at => last.bytes.end = part.bytes.end,
             _ => self.copies.push(Copy { bytes: part.bytes.clone(), at: part.at }),
         }
-        self.slices += part.bytes.len().div_ceil(SLICE);
+        self.slices += part.bytes.len().div_ceil(self.slice_len);
         self.parts.push(part);
     }
 
@@ -111,8 +116,8 @@ impl Window {
     /// What SHA-3 does of it.
     pub fn slices(&self) -> Vec<Slice> {
         let slices = |Part { bytes, at, .. }: &Part| {
-            let (len, at) = (bytes.len(), *at);
-            (0..len).step_by(SLICE).map(move |from| Slice { at: at + from, len: SLICE.min(len - from) })
+            let (len, at, slice_len) = (bytes.len(), *at, self.slice_len);
+            (0..len).step_by(slice_len).map(move |from| Slice { at: at + from, len: slice_len.min(len - from) })
         };
         self.parts.iter().flat_map(slices).collect()
     }
@@ -142,12 +147,18 @@ mod tests {
             &[3..200_000, 200_000..200_000],
         ];
         for ranges in cases {
-            for limits in
-                [(4096, 1), (8192, 3), (20_000, 2), (1 << 20, 4096)].map(|(len, slices)| Limits { len, slices })
-            {
+            for (len, slices, slice_len) in [
+                (4096, 1, 4096),
+                (8192, 3, 4096),
+                (20_000, 2, 4096),
+                (1 << 20, 4096, 4096),
+                (4096, 5, 512),
+                (9000, 99, 1024),
+            ] {
+                let limits = Limits { len, slices };
                 let units = units(ranges);
                 let (mut hashed, mut covered) = (Vec::new(), 0);
-                for window in windows(&units, limits) {
+                for window in windows(&units, slice_len, limits) {
                     assert!(window.end() <= limits.len.next_multiple_of(BLOCK) && window.slices <= limits.slices);
                     // Where each byte of the device's memory comes from.
                     let mut from = vec![None; window.end()];
@@ -171,7 +182,7 @@ mod tests {
                 assert_eq!(covered, ranges.iter().map(|range| range.len()).sum());
                 let slices = |range: &Range<usize>| {
                     let end = range.end;
-                    range.clone().step_by(SLICE).map(move |start| (start, SLICE.min(end - start)))
+                    range.clone().step_by(slice_len).map(move |start| (start, slice_len.min(end - start)))
                 };
                 assert_eq!(hashed, ranges.iter().flat_map(slices).collect::<Vec<_>>());
             }
@@ -182,7 +193,7 @@ mod tests {
     fn chunks_of_a_file_are_one_copy() {
         // As they lie in a job that is sealed: behind the header, with room for nonce and tag.
         let chunks: Vec<_> = (0..8).map(|i| 153 + 48 + i * 1072..153 + 48 + i * 1072 + 1024).collect();
-        let windows = windows(&units(&chunks), Limits { len: 1 << 20, slices: 100 });
+        let windows = windows(&units(&chunks), 4096, Limits { len: 1 << 20, slices: 100 });
         assert_eq!((windows.len(), windows[0].copies.len()), (1, 1));
         let left_out = windows[0].spans(&units(&chunks), &[0, 3], 1 << 20);
         assert_eq!(left_out.len(), 6);

@@ -89,7 +89,7 @@ impl HostToHost {
         let suite = Suite::default();
         let keys = SecretKey::from_slice(&[7; 32]).expect("32 bytes").file_keys(suite).content;
         let len = self.engine.info().preferred_job;
-        let mut job = Job::new(Op::Seal, suite, [keys].into(), self.engine.buffer(len)?);
+        let mut job = Job::of_chunks(Op::Seal, suite, CHUNK.ilog2() as u8, [keys].into(), self.engine.buffer(len)?);
         let unit = |i: usize| {
             let bind = Bind::Chunk { index: i as u64, last: false };
             let data = i * CHUNK..len.min((i + 1) * CHUNK);

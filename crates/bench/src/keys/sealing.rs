@@ -30,7 +30,7 @@ impl Sealing {
             for (i, chunk) in buffer.chunks_mut(CHUNK).enumerate() {
                 Random::new((first + i) as u64).fill(chunk);
             }
-            let mut job = Job::new(Op::Seal, Suite::Aes256CtrSha3, keys.clone(), buffer);
+            let mut job = Job::of_chunks(Op::Seal, Suite::Aes256CtrSha3, CHUNK.ilog2() as u8, keys.clone(), buffer);
             job.units = (0..end - start).step_by(CHUNK).map(|at| unit(first, at, end - start, chunks)).collect();
             jobs.push(job);
         }

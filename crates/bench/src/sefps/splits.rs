@@ -167,7 +167,7 @@ impl Work for InMemory<'_> {
     }
 
     fn job(&self, buf: Buffer) -> Job {
-        Job::new(Op::Seal, SUITE, self.keys.clone(), buf)
+        Job::of_chunks(Op::Seal, SUITE, CHUNK.ilog2() as u8, self.keys.clone(), buf)
     }
 
     fn fill(&self, job: &mut Job, share: Share) -> phalanx_core::Result<bool> {

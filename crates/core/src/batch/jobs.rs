@@ -49,7 +49,7 @@ fn job(engine: &dyn Engine, op: Op, suite: Suite, messages: &[Message<'_>]) -> R
     let start = |at: usize, message: &Message| (at + message.ad.len()).next_multiple_of(BLOCK);
     let len = messages.iter().fold(0, |at, m| start(at, m) + m.data.len() - suite.overhead());
     // Cloned, for turning the one into the other would leave the keys in memory that nobody wipes.
-    let mut job = Job::new(op, suite, keys.iter().cloned().collect(), engine.buffer(len)?);
+    let mut job = Job::of_messages(op, suite, keys.iter().cloned().collect(), engine.buffer(len)?);
     let mut at = 0;
     for (message, key) in messages.iter().zip(which) {
         let (head, data) = message.data.split_at(suite.overhead());

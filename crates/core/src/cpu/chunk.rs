@@ -7,7 +7,7 @@ use crate::cpu::levels::Levels;
 use crate::cpu::pieces::{Bound, Piece};
 use crate::keys::key::ContentKeys;
 use crate::op::Op;
-use crate::seam::{Bind, Job, SLICE, Unit};
+use crate::seam::{Bind, Job, Unit};
 use phalanx_kernels::keccak;
 use phalanx_kernels::keccak::DIGEST;
 use subtle::ConstantTimeEq;
@@ -21,10 +21,10 @@ const GROUP_SLICES: usize = 2048;
 pub fn run(levels: Levels, job: &mut Job) -> Vec<usize> {
     let mut failed = Vec::new();
     let mut pieces = pieces(job.suite, &mut job.buf, &mut job.units);
-    let keys = Keys::new(job.suite, &job.keys);
+    let keys = Keys::new(job.suite, job.slice_len, &job.keys);
     let mut first = 0;
     while first < pieces.len() {
-        let end = group_end(&pieces, first);
+        let end = group_end(&pieces, job.slice_len, first);
         keys.run(levels, job.op, &mut pieces[first..end], |i| failed.push(first + i));
         first = end;
     }
@@ -41,15 +41,15 @@ pub fn tag(level: keccak::Level, job: &mut Job, digests: &[[u8; DIGEST]]) -> Vec
     if job.units.is_empty() {
         return Vec::new();
     }
-    let Job { buf, units, keys, .. } = &*job;
+    let Job { buf, units, keys, slice_len, .. } = &*job;
     let head = |unit: &Unit| Head {
-        mac: keys[unit.key as usize].mac(),
+        keys: &keys[unit.key as usize],
         nonce: unit.nonce,
         bound: match &unit.bind {
             Bind::Chunk { index, last } => Bound::Chunk { index: *index, last: *last },
             Bind::Message { ad } => Bound::Message { ad: &buf[ad.clone()] },
         },
-        len: unit.data.len(),
+        slices: unit.data.len().div_ceil(*slice_len),
     };
     let mut tags = vec![[0; 32]; units.len()];
     ctr_sha3::tags(level, &units.iter().map(head).collect::<Vec<_>>(), digests, |i, tag| tags[i] = *tag);
@@ -78,10 +78,10 @@ fn pieces<'a>(suite: Suite, mut buf: &'a mut [u8], units: &'a mut [Unit]) -> Vec
     units.iter_mut().map(&mut piece).collect()
 }
 
-fn group_end(pieces: &[Piece<'_>], first: usize) -> usize {
+fn group_end(pieces: &[Piece<'_>], slice_len: usize, first: usize) -> usize {
     let mut slices = 0;
     let fits = |piece: &&Piece| {
-        slices += piece.data.len().div_ceil(SLICE);
+        slices += piece.data.len().div_ceil(slice_len);
         slices <= GROUP_SLICES
     };
     first + pieces[first..].iter().take(GROUP_UNITS).take_while(fits).count().max(1)
@@ -89,15 +89,15 @@ fn group_end(pieces: &[Piece<'_>], first: usize) -> usize {
 
 /// Keys, expanded as far as pays for all pieces at once.
 pub(crate) enum Keys<'a> {
-    CtrSha3(Vec<Expanded<'a>>),
+    CtrSha3 { keys: Vec<Expanded<'a>>, slice_len: usize },
     Gcm(&'a [ContentKeys]),
 }
 
 impl<'a> Keys<'a> {
-    pub fn new(suite: Suite, keys: &'a [ContentKeys]) -> Self {
+    pub fn new(suite: Suite, slice_len: usize, keys: &'a [ContentKeys]) -> Self {
         match suite {
             Suite::Aes256Gcm => Keys::Gcm(keys),
-            _ => Keys::CtrSha3(keys.iter().map(Expanded::new).collect()),
+            _ => Keys::CtrSha3 { keys: keys.iter().map(Expanded::new).collect(), slice_len },
         }
     }
 
@@ -107,7 +107,9 @@ impl<'a> Keys<'a> {
         match (self, pieces) {
             (_, []) => {}
             (Keys::Gcm(keys), pieces) => gcm::run(op, keys, pieces, fail),
-            (Keys::CtrSha3(keys), pieces) => ctr_sha3::run(levels, op, keys, pieces, fail),
+            (Keys::CtrSha3 { keys, slice_len }, pieces) => {
+                ctr_sha3::run(levels, op, keys, *slice_len, pieces, fail);
+            }
         }
     }
 }

@@ -10,7 +10,8 @@ use crate::op::Op;
 use crate::seam::{Nonce, SLICE, Tag};
 use crate::secret::wipe;
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
-use phalanx_kernels::keccak::{self, DIGEST, Label, RATE};
+use phalanx_kernels::keccak::{self, DIGEST, Kmac256, Label, RATE};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 use subtle::ConstantTimeEq;
@@ -18,15 +19,19 @@ use subtle::ConstantTimeEq;
 /// What is encrypted at once, in bytes: half of the smallest first-level cache.
 const WINDOW: usize = 4 * SLICE;
 
-/// A key's expanded form.
+/// Keys with the key schedule of AES.
 pub(crate) struct Expanded<'a> {
-    schedule: aes::Key,
-    mac: &'a [u8; 32],
+    schedule: Cow<'a, aes::Key>,
+    keys: &'a ContentKeys,
 }
 
 impl<'a> Expanded<'a> {
     pub fn new(keys: &'a ContentKeys) -> Self {
-        Self { schedule: aes::Key::new(keys.encrypt()), mac: keys.mac() }
+        let schedule = match keys.chunk_keys() {
+            Some(chunk_keys) => Cow::Borrowed(&chunk_keys.schedule),
+            None => Cow::Owned(aes::Key::new(keys.encrypt())),
+        };
+        Self { schedule, keys }
     }
 }
 
@@ -43,49 +48,61 @@ fn label(bound: Bound<'_>) -> &'static Label {
 /// What a tag authenticates, but for the digests of the slices.
 #[derive(Clone, Copy)]
 pub(crate) struct Head<'a> {
-    pub mac: &'a [u8; 32],
+    pub keys: &'a ContentKeys,
     pub nonce: Nonce,
     pub bound: Bound<'a>,
-    /// The length of the data.
-    pub len: usize,
+    /// The number of slices.
+    pub slices: usize,
 }
 
 impl<'a> Head<'a> {
-    fn of(keys: &[Expanded<'a>], piece: &Piece<'a>) -> Self {
-        Self { mac: keys[piece.key].mac, nonce: piece.nonce, bound: piece.bound, len: piece.data.len() }
+    fn of(keys: &[Expanded<'a>], slice_len: usize, piece: &Piece<'a>) -> Self {
+        let slices = piece.data.len().div_ceil(slice_len);
+        Self { keys: keys[piece.key].keys, nonce: piece.nonce, bound: piece.bound, slices }
+    }
+
+    /// The KMAC of the tag, if its key is absorbed already. Else the key's block comes first in what it authenticates.
+    fn keyed(&self) -> Option<&'a Kmac256> {
+        match self.bound {
+            Bound::Chunk { .. } => self.keys.chunk_keys().map(|keys| &keys.mac),
+            Bound::Message { .. } => None,
+        }
     }
 
     /// What a message's associated data give to hash.
     fn associated_data(&self) -> Option<&'a [u8]> {
         associated_data(self.bound)
     }
-
-    fn slices(&self) -> usize {
-        self.len.div_ceil(SLICE)
-    }
 }
 
 /// The tags that belong to all slices' digests, which were computed elsewhere. Calls `each` with every one, in any order.
 pub(crate) fn tags(level: keccak::Level, heads: &[Head<'_>], digests: &[[u8; DIGEST]], each: impl FnMut(usize, &Tag)) {
     let mut scratch = Scratch::new(heads.iter().copied());
-    assert_eq!(digests.len(), heads.iter().map(Head::slices).sum(), "a digest for each slice");
+    assert_eq!(digests.len(), heads.iter().map(|head| head.slices).sum(), "a digest for each slice");
     let (mut of_ads, mut digests) = (Vec::<usize>::new(), digests.iter());
     let mut places = scratch.places.iter();
     for head in heads {
         of_ads.extend(head.associated_data().and_then(|_| places.next()).copied());
-        for (place, digest) in places.by_ref().zip(digests.by_ref()).take(head.slices()) {
+        for (place, digest) in places.by_ref().zip(digests.by_ref()).take(head.slices) {
             scratch.bytes[*place..][..DIGEST].copy_from_slice(digest);
         }
     }
     let ads = heads.iter().filter_map(Head::associated_data);
     keccak::sha3_256_each(level, ads, |i, digest| scratch.bytes[of_ads[i]..][..DIGEST].copy_from_slice(digest));
-    scratch.tags(level, heads[0].bound, each);
+    scratch.tags(level, each);
 }
 
 /// Seals or opens all pieces in place, side by side. Calls `fail` with those that are not authentic, in ascending order.
-pub(crate) fn run(levels: Levels, op: Op, keys: &[Expanded], pieces: &mut [Piece<'_>], fail: impl FnMut(usize)) {
-    let mut scratch = Scratch::new(pieces.iter().map(|piece| Head::of(keys, piece)));
-    scratch.digest(levels, op, keys, pieces);
+pub(crate) fn run(
+    levels: Levels,
+    op: Op,
+    keys: &[Expanded],
+    slice_len: usize,
+    pieces: &mut [Piece<'_>],
+    fail: impl FnMut(usize),
+) {
+    let mut scratch = Scratch::new(pieces.iter().map(|piece| Head::of(keys, slice_len, piece)));
+    scratch.digest(levels, op, keys, slice_len, pieces);
     scratch.finish(levels, op, pieces, fail, |piece| {
         aes::ctr_xor(levels.aes, &keys[piece.key].schedule, &piece.nonce, piece.data);
     });
@@ -104,6 +121,7 @@ fn slices<'a>(
     levels: Levels,
     key: Option<&'a aes::Key>,
     counter: &Nonce,
+    slice_len: usize,
     data: &'a mut [u8],
 ) -> impl Iterator<Item = &'a [u8]> {
     let counter = *counter;
@@ -112,25 +130,25 @@ fn slices<'a>(
             aes::ctr_xor(levels.aes, key, &counter_after(&counter, (i * WINDOW / BLOCK) as u64), window);
         }
         let window: &'a [u8] = window;
-        window.chunks(SLICE)
+        window.chunks(slice_len)
     })
 }
 
-/// What the tags authenticate, one behind another: each begins with its key's block. Wiped on drop.
-struct Scratch {
+/// What the tags authenticate, one behind another. Wiped on drop.
+struct Scratch<'a> {
     bytes: Vec<u8>,
-    /// Where each piece's lies.
-    messages: Vec<Range<usize>>,
+    /// Where each piece's lies, and the KMAC that takes it.
+    messages: Vec<(&'a Kmac256, Range<usize>)>,
     /// Where the digests belong, in the order of what is hashed.
     places: Vec<usize>,
 }
 
-impl Scratch {
+impl<'a> Scratch<'a> {
     /// All but the digests.
-    fn new<'a>(heads: impl ExactSizeIterator<Item = Head<'a>> + Clone) -> Self {
+    fn new(heads: impl ExactSizeIterator<Item = Head<'a>> + Clone) -> Self {
         /// The longest that stands before the slices' digests: key, nonce, and the digest of associated data.
         const PREFIX: usize = RATE + size_of::<Nonce>() + DIGEST;
-        let (count, digests) = (heads.len(), heads.clone().map(|head| head.slices()).sum::<usize>());
+        let (count, digests) = (heads.len(), heads.clone().map(|head| head.slices).sum::<usize>());
         let mut scratch = Self {
             // Enough, so that it does not move and leave keys behind.
             bytes: Vec::with_capacity(count * PREFIX + digests * DIGEST),
@@ -139,8 +157,11 @@ impl Scratch {
         };
         for head in heads {
             let start = scratch.bytes.len();
-            scratch.bytes.resize(start + RATE, 0);
-            keccak::key_block(head.mac, scratch.bytes.last_chunk_mut().expect("a block"));
+            let kmac = head.keyed().unwrap_or_else(|| {
+                scratch.bytes.resize(start + RATE, 0);
+                keccak::key_block(head.keys.mac(), scratch.bytes.last_chunk_mut().expect("a block"));
+                label(head.bound).unkeyed()
+            });
             scratch.bytes.extend_from_slice(&head.nonce);
             match head.bound {
                 Bound::Chunk { index, last } => {
@@ -150,8 +171,8 @@ impl Scratch {
                 Bound::Message { ad: [] } => scratch.bytes.extend_from_slice(&EMPTY),
                 Bound::Message { .. } => scratch.leave_room(1),
             }
-            scratch.leave_room(head.slices());
-            scratch.messages.push(start..scratch.bytes.len());
+            scratch.leave_room(head.slices);
+            scratch.messages.push((kmac, start..scratch.bytes.len()));
         }
         scratch
     }
@@ -163,21 +184,20 @@ impl Scratch {
     }
 
     /// Fills in the digests of associated data and slices. In sealing the slices are encrypted first.
-    fn digest(&mut self, levels: Levels, op: Op, keys: &[Expanded], pieces: &mut [Piece<'_>]) {
+    fn digest(&mut self, levels: Levels, op: Op, keys: &[Expanded], slice_len: usize, pieces: &mut [Piece<'_>]) {
         let inputs = pieces.iter_mut().flat_map(|piece| {
             let ad = associated_data(piece.bound);
-            let key = (op == Op::Seal).then_some(&keys[piece.key].schedule);
-            ad.into_iter().chain(slices(levels, key, &piece.nonce, piece.data))
+            let key = (op == Op::Seal).then_some(&*keys[piece.key].schedule);
+            ad.into_iter().chain(slices(levels, key, &piece.nonce, slice_len, piece.data))
         });
         keccak::sha3_256_each(levels.keccak, inputs, |i, digest| {
             self.bytes[self.places[i]..][..DIGEST].copy_from_slice(digest);
         });
     }
 
-    /// Computes the tags, all of them of chunks or all of messages, as one of them is.
-    fn tags(&self, level: keccak::Level, bound: Bound<'_>, each: impl FnMut(usize, &Tag)) {
-        let label = label(bound);
-        let inputs = self.messages.iter().map(|message| (label.unkeyed(), &self.bytes[message.clone()]));
+    /// Computes the tags.
+    fn tags(&self, level: keccak::Level, each: impl FnMut(usize, &Tag)) {
+        let inputs = self.messages.iter().map(|(kmac, message)| (*kmac, &self.bytes[message.clone()]));
         keccak::kmac256_each(level, inputs, each);
     }
 
@@ -191,7 +211,7 @@ impl Scratch {
         decrypt: impl Fn(&mut Piece<'_>),
     ) {
         let mut passed = vec![true; pieces.len()];
-        self.tags(levels.keccak, pieces[0].bound, |i, tag| match op {
+        self.tags(levels.keccak, |i, tag| match op {
             Op::Seal => pieces[i].tag.copy_from_slice(tag),
             Op::Open => passed[i] = pieces[i].tag[..].ct_eq(tag).into(),
         });
@@ -203,7 +223,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         wipe(&mut self.bytes);
     }

@@ -6,6 +6,7 @@ use crate::cpu::chunk::Keys;
 use crate::cpu::levels::Levels;
 use crate::cpu::pieces::{Bound, Piece};
 use crate::op::Op;
+use crate::seam::SLICE;
 
 /// What the CPU does side by side, as `Message::cost` counts it: it stays in the second-level cache of a core.
 const GROUP: usize = 512 << 10;
@@ -31,7 +32,7 @@ pub(crate) fn run(levels: Levels, op: Op, suite: Suite, mut messages: &mut [Mess
             Piece { key, nonce, bound: Bound::Message { ad }, data, tag }
         };
         let mut pieces: Vec<_> = group.iter_mut().zip(users).map(piece).collect();
-        Keys::new(suite, &content).run(levels, op, &mut pieces, |i| failed.push(first + i));
+        Keys::new(suite, SLICE, &content).run(levels, op, &mut pieces, |i| failed.push(first + i));
         first += pieces.len();
         messages = rest;
     }

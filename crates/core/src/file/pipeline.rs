@@ -183,7 +183,7 @@ impl Work for Transfer<'_> {
     }
 
     fn job(&self, buf: Buffer) -> Job {
-        Job::new(self.op, self.suite, self.keys.clone(), buf)
+        Job::of_chunks(self.op, self.suite, self.header.chunk_log2(), self.keys.clone(), buf)
     }
 
     fn fill(&self, job: &mut Job, share: Share) -> Result<bool> {

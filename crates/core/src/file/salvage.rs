@@ -6,7 +6,7 @@ use crate::file::source::Progress;
 use crate::format::header::Header;
 use crate::keys::key::FileKeys;
 use crate::op::Op;
-use crate::seam::{Bind, Engine, Job, Unit};
+use crate::seam::{Bind, Buffer, Engine, Job, Unit};
 use crate::secret::wiped;
 use crate::{Error, Result};
 use std::fs::File;
@@ -51,7 +51,7 @@ pub(crate) fn salvage(
     let body = source.metadata().map_err(Error::Read)?.len().saturating_sub(header_len);
     let records = body.div_ceil(chunk_len + overhead);
     let buffer = engine.buffer(chunk_len as usize)?;
-    let mut job = Job::new(Op::Open, header.suite(), [keys.content.clone()].into(), buffer);
+    let mut job = job(header, keys, buffer);
     let mut found = Salvage::default();
     let mut any = false;
 
@@ -94,8 +94,7 @@ pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &F
         let body = source.metadata().map_err(Error::Read)?.len().saturating_sub(header_len);
         let records = body.div_ceil(chunk_len + overhead);
         let engine = CpuEngine::serial(Levels::detect());
-        let mut job =
-            Job::new(Op::Open, header.suite(), [keys.content.clone()].into(), engine.buffer(chunk_len as usize)?);
+        let mut job = job(header, keys, engine.buffer(chunk_len as usize)?);
         let mut opens = |index: u64, last| {
             let at = index * (chunk_len + overhead);
             match (body - at).min(chunk_len + overhead).checked_sub(overhead) {
@@ -139,6 +138,10 @@ impl Salvage {
             _ => self.lost.push(range),
         }
     }
+}
+
+fn job(header: &Header, keys: &FileKeys, buf: Buffer) -> Job {
+    Job::of_chunks(Op::Open, header.suite(), header.chunk_log2(), [keys.content.clone()].into(), buf)
 }
 
 /// Reads the chunk that begins at `offset` of the file into the job, and opens it.

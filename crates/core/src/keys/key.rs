@@ -4,8 +4,9 @@ use crate::keys::id::KeyId;
 use crate::secret::wipe;
 use crate::{Error, Result, Suite};
 use aes_kw::{KeyInit, KwAes256};
+use phalanx_kernels::aes;
 use phalanx_kernels::keccak::{self, Kmac256, Label, RATE};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::{fmt, iter};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -77,7 +78,8 @@ impl SecretKey {
         static LABEL: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 file keys"));
         static HEADER: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 header"));
         // A clone: what is moved out of a Vec stays in its memory too, where nobody wipes it.
-        let content = ContentKeys::derive(keccak::Level::Portable, suite, &LABEL, iter::once(self))[0].clone();
+        let mut content = ContentKeys::derive(keccak::Level::Portable, suite, &LABEL, iter::once(self))[0].clone();
+        content.expand();
         FileKeys { header: HEADER.key(&content.mac), content }
     }
 
@@ -142,6 +144,16 @@ pub struct ContentKeys {
     suite: Suite,
     encrypt: [u8; 32],
     mac: [u8; 32],
+    /// Those of a file have it.
+    expanded: Option<Arc<ChunkKeys>>,
+}
+
+/// What the chunks of a file in suites with SHA-3 have in common, made once for all of them.
+pub(crate) struct ChunkKeys {
+    /// The key schedule of K_encrypt.
+    pub schedule: aes::Key,
+    /// The KMAC256 of the chunks' tags, with K_mac absorbed.
+    pub mac: Kmac256,
 }
 
 impl ContentKeys {
@@ -164,7 +176,7 @@ impl ContentKeys {
     ) -> Vec<Self> {
         /// The secret's block, and the suite.
         const INPUT: usize = RATE + 1;
-        let mut keys = vec![Self { suite, encrypt: [0; 32], mac: [0; 32] }; secrets.len()];
+        let mut keys = vec![Self { suite, encrypt: [0; 32], mac: [0; 32], expanded: None }; secrets.len()];
         let mut inputs = vec![suite.id(); secrets.len() * INPUT];
         for (input, secret) in inputs.chunks_mut(INPUT).zip(secrets) {
             keccak::key_block(&secret.0, input.first_chunk_mut().expect("longer than a block"));
@@ -178,6 +190,20 @@ impl ContentKeys {
         }
         wipe(&mut inputs);
         keys
+    }
+
+    /// Prepares for many chunks.
+    fn expand(&mut self) {
+        static CHUNK: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 chunk"));
+        if self.suite != Suite::Aes256Gcm {
+            let keys = ChunkKeys { schedule: aes::Key::new(self.encrypt()), mac: CHUNK.key(&self.mac) };
+            self.expanded = Some(Arc::new(keys));
+        }
+    }
+
+    /// What the chunks of a file have in common, where these are the keys of a file.
+    pub(crate) fn chunk_keys(&self) -> Option<&ChunkKeys> {
+        self.expanded.as_deref()
     }
 
     /// Takes over K_encrypt ‖ K_mac.

@@ -94,7 +94,7 @@ fn engine(device: Device) {
 
 fn job(engine: &GpuEngine, plain: &[u8]) -> Job {
     let keys = SecretKey::from_slice(&[1; 32]).unwrap().file_keys(Suite::default()).content;
-    let mut job = Job::new(Op::Seal, Suite::default(), [keys].into(), engine.buffer(plain.len()).unwrap());
+    let mut job = Job::of_chunks(Op::Seal, Suite::default(), 20, [keys].into(), engine.buffer(plain.len()).unwrap());
     job.buf.copy_from_slice(plain);
     let bind = Bind::Chunk { index: 0, last: true };
     job.units.push(Unit { key: 0, nonce: [3; 16], bind, data: 0..plain.len(), tag: [0; 32] });

@@ -36,7 +36,7 @@ fn chunks(suite: Suite, lengths: &[usize], before: usize, buffer: impl FnOnce(us
         let bind = Bind::Chunk { index: i as u64, last: i + 1 == lengths.len() };
         units.push(Unit { key: 0, nonce: [i as u8 ^ 0xff; 16], bind, data, tag: [0; 32] });
     }
-    let mut job = Job::new(Op::Seal, suite, [keys].into(), buffer(at));
+    let mut job = Job::of_chunks(Op::Seal, suite, 20, [keys].into(), buffer(at));
     job.units = units;
     let bytes = painted(job.buf.len());
     job.buf.copy_from_slice(&bytes);

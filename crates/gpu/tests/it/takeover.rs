@@ -68,14 +68,15 @@ fn job(op: Op, engine: &dyn Engine, short: bool) -> Job {
     };
     let mut units: Vec<Unit> = ranges.into_iter().enumerate().map(unit).collect();
     let len = units[1].data.end + 77;
-    let mut sealed = Job::new(Op::Seal, suite, [keys.clone()].into(), Buffer::paged(len));
+    let mut sealed = Job::of_chunks(Op::Seal, suite, 20, [keys.clone()].into(), Buffer::paged(len));
     sealed.buf.copy_from_slice(&painted(len));
     if op == Op::Open {
         sealed.units = units;
         assert!(cpu().run(&mut sealed).unwrap().all_passed());
         units = sealed.units.clone();
     }
-    let mut job = Job::new(op, suite, [keys].into(), engine.buffer(len).unwrap_or_else(|_| Buffer::paged(len)));
+    let mut job =
+        Job::of_chunks(op, suite, 20, [keys].into(), engine.buffer(len).unwrap_or_else(|_| Buffer::paged(len)));
     job.buf.copy_from_slice(&sealed.buf);
     job.units = units;
     job

@@ -65,20 +65,37 @@ fn sha3(c: &mut Criterion) {
     let mut group = group(c, "sha3-256-slices");
     for (name, size) in SIZES {
         let data = vec![1; size];
-        let slices: Vec<&[u8]> = data.chunks(SLICE).collect();
-        let mut out = vec![[0; keccak::DIGEST]; slices.len()];
-        group.throughput(Throughput::Bytes(size as u64));
-        for level in keccak::Level::available() {
-            group.bench_function(BenchmarkId::new(level.name(), name), |b| {
-                b.iter(|| keccak::sha3_256_many(level, black_box(&slices), &mut out));
-            });
-        }
+        slices(&mut group, name, &data, keccak::sha3_256_many);
         // One stream, without the slices' ends: the best that these can do.
         group.bench_function(BenchmarkId::new("aws-lc-rs", name), |b| {
             b.iter(|| digest::digest(&digest::SHA3_256, black_box(&data)));
         });
         group.bench_function(BenchmarkId::new("sha3-crate", name), |b| {
             b.iter(|| sha3::Sha3_256::digest(black_box(&data)));
+        });
+    }
+}
+
+fn turboshake(c: &mut Criterion) {
+    let mut group = group(c, "turboshake256-slices");
+    for (name, size) in SIZES {
+        slices(&mut group, name, &vec![1; size], keccak::turboshake256_many::<0x50>);
+    }
+}
+
+/// The digests of the data's slices, on every level.
+fn slices(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    data: &[u8],
+    many: fn(keccak::Level, &[&[u8]], &mut [[u8; keccak::DIGEST]]),
+) {
+    let slices: Vec<&[u8]> = data.chunks(SLICE).collect();
+    let mut out = vec![[0; keccak::DIGEST]; slices.len()];
+    group.throughput(Throughput::Bytes(data.len() as u64));
+    for level in keccak::Level::available() {
+        group.bench_function(BenchmarkId::new(level.name(), name), |b| {
+            b.iter(|| many(level, black_box(&slices), &mut out));
         });
     }
 }
@@ -120,5 +137,5 @@ fn ragged(c: &mut Criterion) {
     }
 }
 
-criterion_group!(kernels, ctr, sha3, kmac, ragged);
+criterion_group!(kernels, ctr, sha3, turboshake, kmac, ragged);
 criterion_main!(kernels);

@@ -2,14 +2,14 @@
 
 use super::RATE;
 use super::lanes::States;
-use super::round::{IOTA, round};
+use super::round::{constants, round};
 use core::arch::aarch64::*;
 
 pub(super) const LANES: usize = 2;
 
 /// Absorbs into each state the first `blocks` blocks of its data.
 #[target_feature(enable = "neon,sha3")]
-pub(super) fn absorb(states: &mut States<LANES>, data: &[&[u8]; LANES], blocks: usize) {
+pub(super) fn absorb<const ROUNDS: usize>(states: &mut States<LANES>, data: &[&[u8]; LANES], blocks: usize) {
     let data = data.map(|d| &d.as_chunks::<RATE>().0[..blocks]);
     let mut a = [vdupq_n_u64(0); 25];
     for (register, row) in a.iter_mut().zip(&states.0) {
@@ -25,8 +25,8 @@ pub(super) fn absorb(states: &mut States<LANES>, data: &[&[u8]; LANES], blocks: 
         }
         let word = |bytes: &[u8]| vcreate_u64(u64::from_le_bytes(bytes.try_into().unwrap()));
         a[16] = veorq_u64(a[16], vcombine_u64(word(first.1), word(second.1)));
-        for constant in IOTA {
-            round!(a, constant);
+        for constant in const { constants::<ROUNDS>() } {
+            round!(a, *constant);
         }
     }
     for (register, row) in a.iter().zip(&mut states.0) {

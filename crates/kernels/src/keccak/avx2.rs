@@ -2,24 +2,24 @@
 
 use super::RATE;
 use super::lanes::States;
-use super::round::{IOTA, round};
+use super::round::{constants, round};
 use core::arch::x86_64::*;
 
 pub(super) const LANES: usize = 4;
 
 /// Absorbs into each state the first `blocks` blocks of its data.
 #[target_feature(enable = "avx2")]
-pub(super) fn absorb(states: &mut States<LANES>, data: &[&[u8]; LANES], blocks: usize) {
+pub(super) fn absorb<const ROUNDS: usize>(states: &mut States<LANES>, data: &[&[u8]; LANES], blocks: usize) {
     let data = data.map(|d| &d.as_chunks::<RATE>().0[..blocks]);
     for i in 0..blocks {
-        absorb_block(states, &data.map(|d| &d[i]));
+        absorb_block::<ROUNDS>(states, &data.map(|d| &d[i]));
     }
 }
 
 /// A function by itself, so that the state is in memory where the data come in: they need the registers too.
 #[inline(never)]
 #[target_feature(enable = "avx2")]
-fn absorb_block(states: &mut States<LANES>, block: &[&[u8; RATE]; LANES]) {
+fn absorb_block<const ROUNDS: usize>(states: &mut States<LANES>, block: &[&[u8; RATE]; LANES]) {
     let mut a = [_mm256_setzero_si256(); 25];
     for (a, row) in a.iter_mut().zip(&states.0) {
         // SAFETY: the row has the 32 bytes that are read.
@@ -33,7 +33,8 @@ fn absorb_block(states: &mut States<LANES>, block: &[&[u8; RATE]; LANES]) {
     // The last word, fetched with the one before it.
     a[16] = add(a[16], words(block, 15)[1]);
     // Two rounds a turn: with one, more would be moved about at its end.
-    for [even, odd] in IOTA.as_chunks::<2>().0 {
+    const { assert!(ROUNDS.is_multiple_of(2)) };
+    for [even, odd] in const { constants::<ROUNDS>() }.as_chunks::<2>().0 {
         round!(a, *even);
         round!(a, *odd);
     }

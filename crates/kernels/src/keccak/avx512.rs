@@ -2,19 +2,19 @@
 
 use super::RATE;
 use super::lanes::States;
-use super::round::{IOTA, round};
+use super::round::{constants, round};
 use core::arch::x86_64::*;
 
 pub(super) const LANES: usize = 8;
 
 /// Absorbs into each state the first `blocks` blocks of its data.
 #[target_feature(enable = "avx512f")]
-pub(super) fn absorb(states: &mut States<LANES>, data: &[&[u8]; LANES], blocks: usize) {
+pub(super) fn absorb<const ROUNDS: usize>(states: &mut States<LANES>, data: &[&[u8]; LANES], blocks: usize) {
     let data = data.map(|d| &d.as_chunks::<RATE>().0[..blocks]);
     for i in 0..blocks {
         let block = data.map(|d| &d[i]);
         fetch_ahead(&block);
-        absorb_block(states, &block);
+        absorb_block::<ROUNDS>(states, &block);
     }
 }
 
@@ -37,7 +37,7 @@ fn fetch_ahead(block: &[&[u8; RATE]; LANES]) {
 /// A function by itself, so that the state is in memory where the data come in: they need the registers too.
 #[inline(never)]
 #[target_feature(enable = "avx512f")]
-fn absorb_block(states: &mut States<LANES>, block: &[&[u8; RATE]; LANES]) {
+fn absorb_block<const ROUNDS: usize>(states: &mut States<LANES>, block: &[&[u8; RATE]; LANES]) {
     let mut a = [_mm512_setzero_si512(); 25];
     let [w0, w1, w2, w3] = words::<0>(block);
     let [w4, w5, w6, w7] = words::<4>(block);
@@ -53,7 +53,7 @@ fn absorb_block(states: &mut States<LANES>, block: &[&[u8; RATE]; LANES]) {
     for (a, word) in a.iter_mut().zip(data) {
         *a = add(*a, word);
     }
-    for constant in &IOTA {
+    for constant in const { constants::<ROUNDS>() } {
         round!(a, *constant);
     }
     for (a, row) in a.iter().zip(&mut states.0) {

@@ -7,7 +7,7 @@ use super::{Input, OUTPUT, RATE, State, portable};
 use core::{array, ptr};
 use zeroize::Zeroize;
 
-/// N states of Keccak-f\[1600\]: row i holds lane i of each.
+/// N states of Keccak-p\[1600\]: row i holds lane i of each.
 #[repr(C, align(64))]
 pub(super) struct States<const N: usize>(pub(super) [[u64; N]; 25]);
 
@@ -27,10 +27,10 @@ impl Sponge<'_> {
     const IDLE: Self = Sponge { index: None, message: &[], suffix: &[], padding: None };
 }
 
-/// Runs a sponge for each input, and gives the first 64 bytes of each, with its number.
+/// Runs a sponge over Keccak-p\[1600, ROUNDS\] for each input, and gives the first 64 bytes of each, with its number.
 ///
-/// `absorb(states, data, blocks)` absorbs into each state the first so many blocks of its data.
-pub(super) fn sponges<'a, const N: usize>(
+/// `absorb(states, data, blocks)` absorbs into each state the first `blocks` blocks of its data, by the same permutation.
+pub(super) fn sponges<'a, const ROUNDS: usize, const N: usize>(
     inputs: impl Iterator<Item = Input<'a>>,
     mut give: impl FnMut(usize, &[u8; OUTPUT]),
     absorb: impl Fn(&mut States<N>, &[&[u8]; N], usize),
@@ -58,7 +58,7 @@ pub(super) fn sponges<'a, const N: usize>(
         if let (1, Sponge { index: Some(index), message, suffix, padding: None }) = (busy, sponges[some]) {
             // The last one by itself goes faster in the processor's other registers.
             let mut state = states.get(some);
-            portable::sponge(Input { state: &state, message, suffix }, &mut out);
+            portable::sponge::<ROUNDS>(Input { state: &state, message, suffix }, &mut out);
             give(index, &out);
             state.zeroize();
             break;

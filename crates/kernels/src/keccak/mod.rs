@@ -1,4 +1,4 @@
-//! SHA3-256 (FIPS 202) and KMAC256 (SP 800-185) over many inputs at once.
+//! SHA3-256 (FIPS 202), KMAC256 (SP 800-185) and TurboSHAKE256 (RFC 9861) over many inputs at once.
 
 #[cfg(target_arch = "aarch64")]
 mod armv8;
@@ -16,7 +16,7 @@ use crate::UnknownLevel;
 use core::{fmt, str::FromStr};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// The rate of SHA3-256 and KMAC256 in bytes: what one permutation absorbs.
+/// The rate of SHA3-256, KMAC256 and TurboSHAKE256 in bytes: what one permutation absorbs.
 pub const RATE: usize = 136;
 
 /// The length of a digest and of a tag in bytes.
@@ -108,8 +108,14 @@ impl FromStr for Level {
 /// The largest [`Level::lanes`] of any level.
 pub const MAX_LANES: usize = 8;
 
-/// The state of Keccak-f\[1600\]: 25 lanes of 64 bits, lane (x, y) at x + 5y.
+/// The state of Keccak-p\[1600\]: 25 lanes of 64 bits, lane (x, y) at x + 5y.
 type State = [u64; 25];
+
+/// The rounds of Keccak-f\[1600\], the permutation of SHA3-256 and KMAC256.
+const KECCAK_F: usize = 24;
+
+/// The rounds of TurboSHAKE256's permutation: the last ones of Keccak-f\[1600\].
+const TURBO: usize = 12;
 
 /// What follows a SHA3-256 message in its last block: the domain bits 01 and the first bit of the padding.
 const SHA3_SUFFIX: &[u8] = &[0x06];
@@ -154,7 +160,38 @@ pub fn sha3_256_each<'a>(
     mut give: impl FnMut(usize, &[u8; DIGEST]),
 ) {
     let inputs = inputs.into_iter().map(|message| Input { state: &[0; 25], message, suffix: SHA3_SUFFIX });
-    sponges(level, inputs, |i, out| give(i, out.first_chunk().expect("32 of 64 bytes")));
+    sponges::<KECCAK_F>(level, inputs, |i, out| give(i, out.first_chunk().expect("32 of 64 bytes")));
+}
+
+/// `out[i]` = the first 32 bytes of TurboSHAKE256 of `inputs[i]` with the domain separation byte `D`. The inputs may have
+/// different lengths.
+///
+/// It does not compile unless 0x01 ≤ `D` ≤ 0x7F.
+///
+/// # Panics
+/// If `inputs` and `out` differ in length, or this machine does not have the level.
+pub fn turboshake256_many<const D: u8>(level: Level, inputs: &[&[u8]], out: &mut [[u8; DIGEST]]) {
+    assert_eq!(inputs.len(), out.len());
+    turboshake256_each::<D>(level, inputs.iter().copied(), |i, digest| out[i] = *digest);
+}
+
+/// Gives the first 32 bytes of TurboSHAKE256 of each input with its number, in the order in which they end. `D` is the
+/// domain separation byte of RFC 9861, section 2.1.
+///
+/// An input is taken when a lane is free for it, so that an iterator may prepare each just before it is hashed.
+/// It does not compile unless 0x01 ≤ `D` ≤ 0x7F.
+///
+/// # Panics
+/// If this machine does not have the level.
+pub fn turboshake256_each<'a, const D: u8>(
+    level: Level,
+    inputs: impl IntoIterator<Item = &'a [u8]>,
+    mut give: impl FnMut(usize, &[u8; DIGEST]),
+) {
+    // The byte has the first bit of the padding, too.
+    const { assert!(0x01 <= D && D <= 0x7f) };
+    let inputs = inputs.into_iter().map(|message| Input { state: &[0; 25], message, suffix: const { &[D] } });
+    sponges::<TURBO>(level, inputs, |i, out| give(i, out.first_chunk().expect("32 of 64 bytes")));
 }
 
 /// SHA3-256 of one input.
@@ -294,26 +331,36 @@ pub fn kmac256_each<'a, const LEN: usize>(
 ) {
     let suffix = const { &kmac_suffix::<LEN>() };
     let inputs = inputs.into_iter().map(|(key, message)| Input { state: &key.state, message, suffix });
-    sponges(level, inputs, |i, out| give(i, out.first_chunk().expect("kmac_suffix() checked the length")));
+    sponges::<KECCAK_F>(level, inputs, |i, out| give(i, out.first_chunk().expect("kmac_suffix() checked the length")));
 }
 
-/// Runs a sponge for each input, and gives the first 64 bytes of each, with its number.
-fn sponges<'a>(level: Level, inputs: impl Iterator<Item = Input<'a>>, mut give: impl FnMut(usize, &[u8; OUTPUT])) {
+/// Runs a sponge over Keccak-p\[1600, ROUNDS\] for each input, and gives the first 64 bytes of each, with its number.
+fn sponges<'a, const ROUNDS: usize>(
+    level: Level,
+    inputs: impl Iterator<Item = Input<'a>>,
+    mut give: impl FnMut(usize, &[u8; OUTPUT]),
+) {
     assert!(level.is_available(), "this machine does not have the Keccak level {level}");
     match level {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: is_available() found the instructions.
-        Level::Avx2 => lanes::sponges(inputs, give, |s, data, blocks| unsafe { avx2::absorb(s, data, blocks) }),
+        Level::Avx2 => lanes::sponges::<ROUNDS, _>(inputs, give, |s, data, blocks| unsafe {
+            avx2::absorb::<ROUNDS>(s, data, blocks)
+        }),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: is_available() found the instructions.
-        Level::Avx512 => lanes::sponges(inputs, give, |s, data, blocks| unsafe { avx512::absorb(s, data, blocks) }),
+        Level::Avx512 => lanes::sponges::<ROUNDS, _>(inputs, give, |s, data, blocks| unsafe {
+            avx512::absorb::<ROUNDS>(s, data, blocks)
+        }),
         #[cfg(target_arch = "aarch64")]
         // SAFETY: is_available() found the instructions.
-        Level::Armv8 => lanes::sponges(inputs, give, |s, data, blocks| unsafe { armv8::absorb(s, data, blocks) }),
+        Level::Armv8 => lanes::sponges::<ROUNDS, _>(inputs, give, |s, data, blocks| unsafe {
+            armv8::absorb::<ROUNDS>(s, data, blocks)
+        }),
         _ => {
             let mut out = [0; OUTPUT];
             for (i, input) in inputs.enumerate() {
-                portable::sponge(input, &mut out);
+                portable::sponge::<ROUNDS>(input, &mut out);
                 give(i, &out);
             }
             out.zeroize();
@@ -355,6 +402,6 @@ impl Block {
     }
 
     fn absorb_into(&self, state: &mut State) {
-        portable::absorb(state, &self.bytes);
+        portable::absorb::<KECCAK_F>(state, &self.bytes);
     }
 }

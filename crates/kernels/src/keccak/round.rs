@@ -1,7 +1,7 @@
-//! The round of Keccak-f\[1600\] (FIPS 202, section 3.2), written once for every kind of register.
+//! The round of Keccak-p\[1600\] (FIPS 202, section 3.2), written once for every kind of register.
 
-/// The constants that step ι XORs into lane (0, 0).
-pub(super) const IOTA: [u64; 24] = [
+/// The constants that step ι XORs into lane (0, 0) in the 24 rounds of Keccak-f\[1600\].
+const IOTA: [u64; 24] = [
     0x0000000000000001,
     0x0000000000008082,
     0x800000000000808a,
@@ -27,6 +27,11 @@ pub(super) const IOTA: [u64; 24] = [
     0x0000000080000001,
     0x8000000080008008,
 ];
+
+/// The constants of Keccak-p\[1600, ROUNDS\], which is the last `ROUNDS` rounds of Keccak-f\[1600\].
+pub(super) const fn constants<const ROUNDS: usize>() -> &'static [u64; ROUNDS] {
+    IOTA.last_chunk().expect("at most 24 rounds")
+}
 
 /// One round on the state `$a`, an array of 25 registers; `$constant` is the round's constant.
 ///

@@ -1,9 +1,9 @@
-//! Every level of SHA3-256 and KMAC256 that this machine has, against the `sha3` and `tiny-keccak` crates.
+//! Every level of SHA3-256, KMAC256 and TurboSHAKE256 that this machine has, against the `sha3` and `tiny-keccak` crates.
 
 use crate::common::{Random, paint};
 use phalanx_kernels::keccak::{
     DIGEST, Kmac256, Label, Level, MAX_LANES, RATE, key_block, kmac256_each, kmac256_many, sha3_256, sha3_256_each,
-    sha3_256_many,
+    sha3_256_many, turboshake256_each, turboshake256_many,
 };
 use sha3::Digest;
 use std::cell::Cell;
@@ -18,9 +18,31 @@ fn kmac_oracle(key: &[u8], customization: &[u8], message: &[u8], out: &mut [u8])
     tiny_keccak::Hasher::finalize(kmac, out);
 }
 
+/// TurboSHAKE256 after RFC 9861, section 2.2, over the permutation of `tiny-keccak`.
+fn turboshake_oracle(message: &[u8], domain: u8) -> [u8; DIGEST] {
+    let mut padded = [message, &[domain]].concat();
+    padded.resize(padded.len().next_multiple_of(RATE), 0);
+    *padded.last_mut().unwrap() ^= 0x80;
+    let mut state = [0; 25];
+    for block in padded.chunks(RATE) {
+        for (lane, bytes) in state.iter_mut().zip(block.as_chunks().0) {
+            *lane ^= u64::from_le_bytes(*bytes);
+        }
+        tiny_keccak::keccakp(&mut state);
+    }
+    let bytes: Vec<u8> = state.iter().flat_map(|lane| lane.to_le_bytes()).collect();
+    *bytes.first_chunk().unwrap()
+}
+
 fn sha3(level: Level, messages: &[&[u8]]) -> Vec<[u8; DIGEST]> {
     let mut out = vec![[0x5a; DIGEST]; messages.len()];
     sha3_256_many(level, messages, &mut out);
+    out
+}
+
+fn turboshake<const D: u8>(level: Level, messages: &[&[u8]]) -> Vec<[u8; DIGEST]> {
+    let mut out = vec![[0x5a; DIGEST]; messages.len()];
+    turboshake256_many::<D>(level, messages, &mut out);
     out
 }
 
@@ -30,15 +52,17 @@ fn kmac(level: Level, inputs: &[(&Kmac256, &[u8])]) -> Vec<[u8; DIGEST]> {
     out
 }
 
-/// Checks SHA3-256 and KMAC256 of these messages on every level, digest by digest.
+/// Checks SHA3-256, TurboSHAKE256 and KMAC256 of these messages on every level, digest by digest.
 fn check(messages: &[&[u8]], what: &str) {
     let keys: Vec<Kmac256> = (1..=3u8).map(|k| Kmac256::new(&[k; 32], b"a test")).collect();
     let digests: Vec<_> = messages.iter().map(|m| sha3_oracle(m)).collect();
+    let turbo_digests: Vec<_> = messages.iter().map(|m| turboshake_oracle(m, 0x50)).collect();
     // Some keys twice in a row, so that lanes share one and lanes do not.
     let inputs: Vec<_> = messages.iter().enumerate().map(|(i, m)| (&keys[i / 5 % 3], *m)).collect();
     let tags: Vec<_> = inputs.iter().map(|(key, m)| key.tag(m)).collect();
     for level in Level::available() {
         assert!(sha3(level, messages) == digests, "SHA3-256 on {level}: {what}");
+        assert!(turboshake::<0x50>(level, messages) == turbo_digests, "TurboSHAKE256 on {level}: {what}");
         assert!(kmac(level, &inputs) == tags, "KMAC256 on {level}: {what}");
     }
 }
@@ -49,6 +73,27 @@ fn sha3_of_one() {
     for len in 0..=3 * RATE + 1 {
         assert_eq!(sha3_256(&painted[..len]), sha3_oracle(&painted[..len]), "{len} bytes");
     }
+}
+
+/// Both ends of the range of domains, and such as share bits with the padding's.
+#[test]
+fn turboshake_of_all_domains() {
+    fn all_lengths<const D: u8>() {
+        let painted = paint(2 * RATE + 2);
+        for level in Level::available() {
+            for len in 0..=2 * RATE + 1 {
+                let message = &painted[..len];
+                let want = turboshake_oracle(message, D);
+                assert_eq!(turboshake::<D>(level, &[message; 3]), [want; 3], "{level}, D = {D:#x}, {len} bytes");
+            }
+        }
+    }
+    all_lengths::<0x01>();
+    all_lengths::<0x06>();
+    all_lengths::<0x1f>();
+    all_lengths::<0x40>();
+    all_lengths::<0x50>();
+    all_lengths::<0x7f>();
 }
 
 #[test]
@@ -114,19 +159,26 @@ fn kmac_of_many_keys() {
 /// An input is taken when a lane is free for it, not before.
 #[test]
 fn inputs_are_taken_as_they_are_needed() {
+    type Give<'a> = &'a mut dyn FnMut(usize, &[u8; DIGEST]);
     let painted = paint(50 * RATE);
-    for level in Level::available() {
+    let input = |i: usize| &painted[..i % 9 * RATE];
+    let check = |level: Level, oracle: fn(&[u8]) -> _, each: &dyn Fn(&mut dyn Iterator<Item = _>, Give)| {
         let (taken, given) = (Cell::new(0), Cell::new(0));
-        let inputs = (0..100).map(|i| {
+        let mut inputs = (0..100).map(|i| {
             assert!(taken.get() - given.get() < level.lanes(), "{level}");
             taken.set(taken.get() + 1);
-            &painted[..i % 9 * RATE]
+            input(i)
         });
-        sha3_256_each(level, inputs, |i, digest| {
-            assert_eq!(*digest, sha3_oracle(&painted[..i % 9 * RATE]), "{level}: {i}");
+        each(&mut inputs, &mut |i, digest| {
+            assert_eq!(*digest, oracle(input(i)), "{level}: {i}");
             given.set(given.get() + 1);
         });
         assert_eq!((taken.get(), given.get()), (100, 100));
+    };
+    for level in Level::available() {
+        check(level, sha3_oracle, &|inputs, give| sha3_256_each(level, inputs, give));
+        let oracle = |message: &[u8]| turboshake_oracle(message, 0x50);
+        check(level, oracle, &|inputs, give| turboshake256_each::<0x50>(level, inputs, give));
     }
 }
 
@@ -153,13 +205,15 @@ fn all_lengths_beside_each_other() {
 fn slices_with_a_short_last_one() {
     let painted = paint(17 * 4096 + 20);
     for count in 0..=2 * MAX_LANES + 1 {
-        for last in [0, 1, RATE - 1, RATE, 4095, 4096] {
-            let len = (count * 4096).saturating_sub(4096 - last);
-            // Behind a byte, so that nothing is aligned.
-            let messages: Vec<_> = painted[1..1 + len].chunks(4096).collect();
-            // All of them beside the ends of the lanes; elsewhere one, for the oracles' time.
-            if last == 1 || matches!(count, 1 | 4 | 5 | 8 | 9 | 16 | 17) && last != 0 {
-                check(&messages, &format!("{count} slices, the last of {last} bytes"));
+        for slice in [512, 4096] {
+            for last in [0, 1, RATE - 1, RATE, slice - 1, slice] {
+                let len = (count * slice).saturating_sub(slice - last);
+                // Behind a byte, so that nothing is aligned.
+                let messages: Vec<_> = painted[1..1 + len].chunks(slice).collect();
+                // All of them beside the ends of the lanes; elsewhere one, for the oracles' time.
+                if last == 1 || matches!(count, 1 | 4 | 5 | 8 | 9 | 16 | 17) && last != 0 {
+                    check(&messages, &format!("{count} slices of {slice} bytes, the last of {last}"));
+                }
             }
         }
     }
@@ -236,5 +290,6 @@ fn names() {
 fn a_missing_level_is_refused() {
     for level in Level::ALL.iter().copied().filter(|l| !l.is_available()) {
         std::panic::catch_unwind(|| sha3(level, &[b"x", b"y"])).unwrap_err();
+        std::panic::catch_unwind(|| turboshake::<0x50>(level, &[b"x", b"y"])).unwrap_err();
     }
 }

@@ -1,5 +1,6 @@
 //! Official vectors, `vectors/primitives`, on every level that this machine has.
 
+use crate::common::paint;
 use phalanx_kernels::{aes, keccak};
 use serde_json::Value;
 
@@ -81,6 +82,35 @@ fn sha3_256() {
             let mut out = [[0; keccak::DIGEST]; keccak::MAX_LANES];
             keccak::sha3_256_many(level, &[*message; keccak::MAX_LANES], &mut out);
             assert!(out.iter().all(|o| o[..] == want), "{} on {level}", test["name"]);
+        }
+    }
+}
+
+#[test]
+fn turboshake256() {
+    for test in tests("turboshake256", "TurboSHAKE256") {
+        let many: fn(keccak::Level, &[&[u8]], &mut [[u8; keccak::DIGEST]]) = match test["domain"].as_u64() {
+            Some(0x01) => keccak::turboshake256_many::<0x01>,
+            Some(0x06) => keccak::turboshake256_many::<0x06>,
+            Some(0x07) => keccak::turboshake256_many::<0x07>,
+            Some(0x0b) => keccak::turboshake256_many::<0x0b>,
+            Some(0x1f) => keccak::turboshake256_many::<0x1f>,
+            Some(0x30) => keccak::turboshake256_many::<0x30>,
+            Some(0x50) => keccak::turboshake256_many::<0x50>,
+            Some(0x7f) => keccak::turboshake256_many::<0x7f>,
+            _ => panic!("{}: an unknown domain", test["name"]),
+        };
+        let message = match test["pattern_len"].as_u64() {
+            Some(len) => paint(len as usize),
+            None => bytes(&test, "message"),
+        };
+        // The kernels give the first 32 of its 64 bytes.
+        let want = bytes(&test, "output");
+        assert_eq!(want.len(), 64);
+        for level in keccak::Level::available() {
+            let mut out = vec![[0; keccak::DIGEST]; level.lanes()];
+            many(level, &vec![&message[..]; level.lanes()], &mut out);
+            assert!(out.iter().all(|o| o[..] == want[..keccak::DIGEST]), "{} on {level}", test["name"]);
         }
     }
 }

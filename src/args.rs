@@ -80,7 +80,7 @@ pub struct Protect {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     keys: ProtectKeys,
-    /// aes-256 (default), aes-192, aes-128, aes-256-gcm
+    /// aes-256 (default), aes-192, aes-128, aes-256-turbo, aes-256-gcm
     ///
     /// The first three are used in counter mode and authenticated by SHA-3.
     #[arg(long, value_enum, value_name = "CIPHER", hide_possible_values = true)]
@@ -224,6 +224,9 @@ pub enum Cipher {
     Aes192,
     #[value(name = "aes-128")]
     Aes128,
+    /// As aes-256, and faster: digests by TurboSHAKE256, which has half the rounds of SHA-3
+    #[value(name = "aes-256-turbo")]
+    Aes256Turbo,
     /// Faster on CPUs, and runs only there; its tags have 128 bits and do not commit to the key
     #[value(name = "aes-256-gcm")]
     Aes256Gcm,
@@ -235,6 +238,7 @@ impl From<Cipher> for Suite {
             Cipher::Aes256 => Suite::Aes256CtrSha3,
             Cipher::Aes192 => Suite::Aes192CtrSha3,
             Cipher::Aes128 => Suite::Aes128CtrSha3,
+            Cipher::Aes256Turbo => Suite::Aes256CtrTurboShake,
             Cipher::Aes256Gcm => Suite::Aes256Gcm,
         }
     }

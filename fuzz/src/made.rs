@@ -123,16 +123,29 @@ impl Made {
         let plaintext: Vec<u8> =
             (0..id.len).map(|i| (i % 251) as u8 ^ (id.index.wrapping_mul(16) | id.variant)).collect();
         let keys = &self.keys(id.file_key, id.suite).0;
-        let record = reference::seal_chunk(keys, id.index.into(), id.last.into(), &id.nonce(), &plaintext);
+        let record = reference::seal_chunk(keys, LOG2, id.index.into(), id.last.into(), &id.nonce(), &plaintext);
         let chunk = Rc::new(Chunk { record, plaintext });
         self.chunks.insert(id, chunk.clone());
         chunk
     }
 
-    /// The chunk that a record is, if it is one that was made for this place: only such are authentic.
-    pub fn find(&self, file_key: usize, suite: u8, index: u64, last: bool, record: &[u8]) -> Option<&Rc<Chunk>> {
+    /// The chunk that a record is, if it is one that was made for this place: only such are authentic. `header` gives the
+    /// suite and the chunk size.
+    pub fn find(
+        &self,
+        file_key: usize,
+        header: &reference::Header,
+        index: u64,
+        last: bool,
+        record: &[u8],
+    ) -> Option<&Rc<Chunk>> {
         let id = ChunkId::of(record)?;
-        let place = (id.file_key, id.suite, u64::from(id.index), id.last) == (file_key, suite, index, last);
+        // In chunks of another size the slices have other digests, unless there is one slice at most.
+        let (made, asked) = (reference::slice_len(LOG2), reference::slice_len(header.chunk_log2));
+        let is_gcm = shape(header.suite).authentication == reference::Authentication::Gcm;
+        let same_slices = is_gcm || made == asked || usize::from(id.len) <= made.min(asked);
+        let place = (id.file_key, id.suite, u64::from(id.index), id.last) == (file_key, header.suite, index, last)
+            && same_slices;
         self.chunks.get(&id).filter(|chunk| place && chunk.record == record)
     }
 

@@ -83,7 +83,7 @@ pub fn expect(made: &mut Made, hand: Hand, bytes: &[u8]) -> Expected {
     let records: Vec<_> = body.chunks(head + chunk_len).collect();
     let short = records.last().is_none_or(|last| last.len() < head || (last.len() == head && records.len() > 1));
     let authentic = |(index, record): (usize, &&[u8])| {
-        made.find(file_key, header.suite, index as u64, index + 1 == records.len(), record).cloned()
+        made.find(file_key, &header, index as u64, index + 1 == records.len(), record).cloned()
     };
     let chunks: Vec<_> = records.iter().enumerate().map(authentic).collect();
     let sound = !short && chunks.iter().all(Option::is_some);

@@ -7,6 +7,7 @@ fn main() {
     file();
     password();
     gcm();
+    turboshake();
 }
 
 fn file() {
@@ -62,11 +63,14 @@ fn file() {
         println!("chunk {i}, at {at}, {} bytes of ciphertext", ciphertext.len());
         line(&format!("{at:4}  nonce"), &head[..16]);
         line(&format!("{:4}  tag", at + 16), &head[16..]);
-        line("      D_0", &reference::sha3_256(ciphertext));
+        let slices: Vec<_> = ciphertext.chunks(reference::slice_len(12)).map(reference::sha3_256).collect();
+        for (j, digest) in slices.iter().enumerate() {
+            line(&format!("      D_{j}"), digest);
+        }
         let mut bound = head[..16].to_vec();
         bound.extend((i as u64).to_le_bytes());
         bound.push(i as u8); // final: of these two chunks, the one with index 1 is the last
-        bound.extend(reference::sha3_256(ciphertext));
+        bound.extend(slices.concat());
         assert_eq!(reference::kmac256(&keys.mac, &bound, 256, "phalanx v1 chunk"), head[16..]);
         line("      nonce ‖ i ‖ final", &bound[..25]);
         if ciphertext.len() > 32 {
@@ -104,7 +108,7 @@ fn gcm() {
     let (nonce, aad, plaintext) = (count(0x50), [1, 0, 0, 0, 0, 0, 0, 0, 1], [0x50]);
     let (ciphertext, tag) = reference::gcm_encrypt(&keys.encrypt, &nonce, &aad, &plaintext);
     let chunk = [&nonce[..], &tag, &ciphertext].concat();
-    assert_eq!(reference::seal_chunk(&keys, 1, 1, &nonce, &plaintext), chunk);
+    assert_eq!(reference::seal_chunk(&keys, 12, 1, 1, &nonce, &plaintext), chunk);
     println!("\nThe same plaintext's chunk 1 of 2 in suite 4, under the same file_key:\n");
     println!("```");
     line("K_encrypt", &keys.encrypt);
@@ -115,6 +119,25 @@ fn gcm() {
     line("ciphertext", &ciphertext);
     line("tag", &tag);
     line("chunk", &chunk);
+    println!("```");
+}
+
+fn turboshake() {
+    let keys = reference::file_keys(&count(0x20), 5);
+    let (nonce, place, plaintext) = (count::<16>(0x50), [1, 0, 0, 0, 0, 0, 0, 0, 1], [0x50]);
+    let ciphertext = reference::ctr(&keys.encrypt, &nonce, &plaintext);
+    let digest = reference::turboshake256(&ciphertext, 0x50, 32);
+    let tag = reference::kmac256(&keys.mac, &[&nonce[..], &place, &digest].concat(), 256, "phalanx v1 chunk");
+    let chunk = [&nonce[..], &tag, &ciphertext].concat();
+    assert_eq!(reference::seal_chunk(&keys, 12, 1, 1, &nonce, &plaintext), chunk);
+    println!("\nThe same chunk in suite 5:\n");
+    println!("```");
+    line("K_encrypt", &keys.encrypt);
+    line("K_mac", &keys.mac);
+    line("nonce ‖ i ‖ final", &[&nonce[..], &place].concat());
+    line("ciphertext", &ciphertext);
+    line("D_0", &digest);
+    line("tag", &tag);
     println!("```");
 }
 

@@ -11,7 +11,7 @@ use crate::slot::Slot;
 pub struct Recipe {
     /// The file key (§3).
     pub file_key: [u8; 32],
-    /// 1 to 4 (§2.2).
+    /// 1 to 5 (§2.2).
     pub suite: u8,
     /// The binary logarithm of a chunk's length (§2.1).
     pub chunk_log2: u8,
@@ -31,7 +31,7 @@ pub fn seal_file(recipe: &Recipe, plaintext: &[u8]) -> Vec<u8> {
     let chunks = split(plaintext, 1 << recipe.chunk_log2);
     for (i, chunk) in chunks.iter().enumerate() {
         let last = i + 1 == chunks.len();
-        file.extend(seal_chunk(&keys, i as u64, u8::from(last), &recipe.nonces[i], chunk));
+        file.extend(seal_chunk(&keys, recipe.chunk_log2, i as u64, u8::from(last), &recipe.nonces[i], chunk));
     }
     file
 }
@@ -50,7 +50,7 @@ pub fn open_file(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Result<
     }
 
     // Step 6, chunks: nothing is returned before all tags have been checked.
-    let open = |(i, chunk): (usize, &&[u8])| open_chunk(&keys, i as u64, u8::from(i == last), chunk);
+    let open = |(i, chunk): (usize, &&[u8])| open_chunk(&keys, header.chunk_log2, i as u64, u8::from(i == last), chunk);
     let opened: Option<Vec<Vec<u8>>> = chunks.iter().enumerate().map(open).collect();
     opened.map(|plaintexts| plaintexts.concat()).ok_or(Error::Altered)
 }

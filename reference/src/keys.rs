@@ -16,19 +16,31 @@ pub struct Suite {
     pub nonce_len: usize,
     /// The length of a chunk's or message's tag.
     pub tag_len: usize,
-    /// Whether the suite is AES-GCM. Otherwise it is AES-CTR with SHA-3.
-    pub is_gcm: bool,
+    /// What authenticates.
+    pub authentication: Authentication,
+}
+
+/// What authenticates chunks and messages (§2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authentication {
+    /// KMAC256 of the slices' SHA3-256 digests. The cipher is AES-CTR.
+    Sha3,
+    /// KMAC256 of the slices' TurboSHAKE256 digests. The cipher is AES-CTR.
+    TurboShake,
+    /// AES-GCM itself.
+    Gcm,
 }
 
 impl Suite {
     /// The suite with this number (§2.2). `None` if it is unknown.
     pub fn of(suite: u8) -> Option<Self> {
-        let sha3 = |aes_key_len| Self { aes_key_len, nonce_len: 16, tag_len: 32, is_gcm: false };
+        let ctr = |aes_key_len, authentication| Self { aes_key_len, nonce_len: 16, tag_len: 32, authentication };
         match suite {
-            1 => Some(sha3(32)),
-            2 => Some(sha3(24)),
-            3 => Some(sha3(16)),
-            4 => Some(Self { aes_key_len: 32, nonce_len: 12, tag_len: 16, is_gcm: true }),
+            1 => Some(ctr(32, Authentication::Sha3)),
+            2 => Some(ctr(24, Authentication::Sha3)),
+            3 => Some(ctr(16, Authentication::Sha3)),
+            4 => Some(Self { aes_key_len: 32, nonce_len: 12, tag_len: 16, authentication: Authentication::Gcm }),
+            5 => Some(ctr(32, Authentication::TurboShake)),
             _ => None,
         }
     }

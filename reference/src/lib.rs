@@ -20,12 +20,12 @@ mod sha3;
 mod slot;
 
 pub use aes::Aes;
-pub use chunk::{open_chunk, open_message, seal_chunk, seal_message};
+pub use chunk::{open_chunk, open_message, seal_chunk, seal_message, slice_len};
 pub use file::{Recipe, open_file, seal_file};
 pub use header::{Header, open_header, read_header, seal_header};
-pub use keys::{Keys, Suite, file_keys, header_tag, message_keys};
+pub use keys::{Authentication, Keys, Suite, file_keys, header_tag, message_keys};
 pub use modes::{ctr, ecb_decrypt, ecb_encrypt, gcm_decrypt, gcm_encrypt, unwrap, wrap};
-pub use sha3::{cshake256, keccak_f, kmac256, sha3_256};
+pub use sha3::{cshake256, keccak_f, kmac256, sha3_256, turboshake256};
 pub use slot::{Cost, Slot, argon2id, key_id, key_kek, password_kek, write_slot};
 
 /// `"PHALANX"`, the first 7 bytes of every file (§2.1).
@@ -34,8 +34,6 @@ pub const MAGIC: [u8; 7] = *b"PHALANX";
 pub const VERSION: u8 = 1;
 /// The length of a header tag (§2.1).
 pub const TAG_LEN: usize = 32;
-/// The length of a slice (§1).
-pub const SLICE: usize = 4096;
 
 /// Why a file or message does not open, in the order of the checks of §5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! SHA3-256 and KECCAK (FIPS 202), and the functions derived from them (SP 800-185).
+//! SHA3-256 and KECCAK (FIPS 202), the functions derived from them (SP 800-185), and TurboSHAKE256 (RFC 9861).
 
 use crate::array;
 
@@ -17,11 +17,11 @@ pub fn kmac256(key: &[u8], message: &[u8], bits: usize, customization: &str) -> 
 /// cSHAKE256 (SP 800-185 §3.3), with the output length in bits, which must be whole bytes.
 pub fn cshake256(message: &[u8], bits: usize, name: &[u8], customization: &[u8]) -> Vec<u8> {
     if name.is_empty() && customization.is_empty() {
-        return sponge(message, 0b1_1111, bits / 8); // SHAKE256: the suffix bits 1111, then padding
+        return sponge(24, message, 0b1_1111, bits / 8); // SHAKE256: the suffix bits 1111, then padding
     }
     let mut input = bytepad(&[encode_string(name), encode_string(customization)].concat(), RATE);
     input.extend(message);
-    sponge(&input, 0b100, bits / 8) // the suffix bits 00, then padding
+    sponge(24, &input, 0b100, bits / 8) // the suffix bits 00, then padding
 }
 
 /// SP 800-185 §2.3.3.
@@ -57,12 +57,18 @@ fn digits(number: u64) -> Vec<u8> {
 
 /// SHA3-256 (FIPS 202 §6.1).
 pub fn sha3_256(message: &[u8]) -> [u8; 32] {
-    array(&sponge(message, 0b110, 32)) // the suffix bits 01, then padding
+    array(&sponge(24, message, 0b110, 32)) // the suffix bits 01, then padding
 }
 
-/// KECCAK[512] (FIPS 202 §4, §5.2) on whole bytes. `suffix` holds, lowest bit first, the bits that follow the message, then the first
+/// TurboSHAKE256 (RFC 9861 §2.2) with the domain separation byte `domain`, 0x01 to 0x7F, and the output length in bytes.
+pub fn turboshake256(message: &[u8], domain: u8, len: usize) -> Vec<u8> {
+    assert!((0x01..=0x7F).contains(&domain), "a domain separation byte");
+    sponge(12, message, domain, len) // the byte holds its bits and the first 1 of the padding
+}
+
+/// KECCAK[512] (FIPS 202 §4, §5.2) on whole bytes, with KECCAK-p\[1600, `rounds`\]. `suffix` holds, lowest bit first, the bits that follow the message, then the first
 /// 1 of pad10*1 (§5.1, B.2).
-fn sponge(message: &[u8], suffix: u8, out_len: usize) -> Vec<u8> {
+fn sponge(rounds: usize, message: &[u8], suffix: u8, out_len: usize) -> Vec<u8> {
     let mut padded = message.to_vec();
     padded.push(suffix);
     padded.resize(padded.len().next_multiple_of(RATE), 0);
@@ -73,7 +79,7 @@ fn sponge(message: &[u8], suffix: u8, out_len: usize) -> Vec<u8> {
         for (i, lane) in block.chunks(8).enumerate() {
             state[i % 5][i / 5] ^= u64::from_le_bytes(array(lane));
         }
-        state = keccak_f(state);
+        state = keccak_p(state, rounds);
     }
     let mut output = Vec::new();
     loop {
@@ -84,7 +90,7 @@ fn sponge(message: &[u8], suffix: u8, out_len: usize) -> Vec<u8> {
             output.truncate(out_len);
             return output;
         }
-        state = keccak_f(state);
+        state = keccak_p(state, rounds);
     }
 }
 
@@ -92,8 +98,13 @@ fn sponge(message: &[u8], suffix: u8, out_len: usize) -> Vec<u8> {
 type State = [[u64; 5]; 5];
 
 /// KECCAK-p\[1600, 24\] (FIPS 202 §3.3, §3.4).
-pub fn keccak_f(mut a: State) -> State {
-    for round in 0..24 {
+pub fn keccak_f(a: State) -> State {
+    keccak_p(a, 24)
+}
+
+/// KECCAK-p\[1600, `rounds`\] (FIPS 202 §3.3): the last rounds of the 24.
+fn keccak_p(mut a: State, rounds: usize) -> State {
+    for round in 24 - rounds..24 {
         a = iota(chi(pi(rho(theta(a)))), round);
     }
     a

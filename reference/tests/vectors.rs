@@ -80,7 +80,7 @@ fn run_primitive(algorithm: &str, test: &Value, label: &str) {
 
 #[test]
 fn format() {
-    for (name, file) in read_folder("format", 396) {
+    for (name, file) in read_folder("format", 517) {
         let password = bytes(&file, "password");
         let passwords: Vec<&[u8]> = password.iter().map(Vec::as_slice).collect();
         let keys: Vec<[u8; 32]> = bytes(&file, "key").map(|key| key.try_into().unwrap()).into_iter().collect();
@@ -119,7 +119,7 @@ fn check_facts(name: &str, file: &Value, data: &[u8]) {
 
 #[test]
 fn messages() {
-    for (name, file) in read_folder("messages", 111) {
+    for (name, file) in read_folder("messages", 153) {
         let key = bytes(&file, "key").unwrap().try_into().unwrap();
         let suite = file["suite"].as_u64().unwrap() as u8;
         let ad = bytes(&file, "ad").unwrap();

@@ -55,7 +55,7 @@ fn each_of_several_keys_opens_the_file() {
 fn the_cipher_is_the_one_asked_for() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
-    for (suite, cipher) in [(1, "aes-256"), (2, "aes-192"), (3, "aes-128"), (4, "aes-256-gcm")] {
+    for (suite, cipher) in [(1, "aes-256"), (2, "aes-192"), (3, "aes-128"), (4, "aes-256-gcm"), (5, "aes-256-turbo")] {
         s.write("f", painted(70_000));
         s.run(&["protect", "f", "-k", "k", "--cipher", cipher, "--force"]).ok();
         let json = s.run(&["inspect", "--json", "f.phx"]).text();

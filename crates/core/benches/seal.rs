@@ -32,8 +32,7 @@ const SIZES: [(&str, usize); 6] = [
 fn job(engine: &CpuEngine, size: usize) -> Job {
     let keys = SecretKey::from_slice(&[7; 32]).unwrap().file_keys(Suite::default()).content;
     let chunk_log2 = size.clamp(4 << 10, CHUNK).ilog2() as u8;
-    let mut job =
-        Job::of_chunks(Op::Seal, Suite::default(), chunk_log2, [keys].into(), engine.buffer(size).unwrap());
+    let mut job = Job::of_chunks(Op::Seal, Suite::default(), chunk_log2, [keys].into(), engine.buffer(size).unwrap());
     for (i, start) in (0..size).step_by(CHUNK).enumerate() {
         let bind = Bind::Chunk { index: i as u64, last: false };
         job.units.push(Unit { key: 0, nonce: [i as u8; 16], bind, data: start..size.min(start + CHUNK), tag: [0; 32] });

@@ -1,4 +1,4 @@
-//! The engine `gpu`: jobs of suites 1 to 3 on a device.
+//! The engine `gpu`: jobs of the CTR suites on a device.
 //!
 //! Each stream has memory of its own, so that the copies of one run beside the kernels of another. The device
 //! encrypts and hashes the slices; the tags, a hundredth of the work, are the CPU's, by the same code as its own engine's.

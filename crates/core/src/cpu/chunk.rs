@@ -1,7 +1,7 @@
 //! Sealing and opening chunks and messages on the CPU: what lies where, and what goes to the kernels together.
 
 use crate::Suite;
-use crate::cpu::ctr_sha3::{self, Expanded, Head};
+use crate::cpu::ctr_sha3::{self, Expanded, Head, Slicing};
 use crate::cpu::gcm;
 use crate::cpu::levels::Levels;
 use crate::cpu::pieces::{Bound, Piece};
@@ -31,7 +31,7 @@ pub fn run(levels: Levels, job: &mut Job) -> Vec<usize> {
     failed
 }
 
-/// What is left to do of a job of suites 1 to 3 where the engine hashes the slices itself: `digests` has those of all
+/// What is left to do of a job of a CTR suite where the engine hashes the slices itself: `digests` has those of all
 /// units' slices, of the ciphertext, in their order. Sealing sets the tags. Opening returns the units that are not
 /// authentic, and decrypts nothing.
 ///
@@ -89,7 +89,7 @@ fn group_end(pieces: &[Piece<'_>], slice_len: usize, first: usize) -> usize {
 
 /// Keys, expanded as far as pays for all pieces at once.
 pub(crate) enum Keys<'a> {
-    CtrSha3 { keys: Vec<Expanded<'a>>, slice_len: usize },
+    CtrSha3 { keys: Vec<Expanded<'a>>, slicing: Slicing },
     Gcm(&'a [ContentKeys]),
 }
 
@@ -97,7 +97,10 @@ impl<'a> Keys<'a> {
     pub fn new(suite: Suite, slice_len: usize, keys: &'a [ContentKeys]) -> Self {
         match suite {
             Suite::Aes256Gcm => Keys::Gcm(keys),
-            _ => Keys::CtrSha3 { keys: keys.iter().map(Expanded::new).collect(), slice_len },
+            _ => {
+                let keys = keys.iter().map(Expanded::new).collect();
+                Keys::CtrSha3 { keys, slicing: Slicing::new(suite, slice_len) }
+            }
         }
     }
 
@@ -107,8 +110,8 @@ impl<'a> Keys<'a> {
         match (self, pieces) {
             (_, []) => {}
             (Keys::Gcm(keys), pieces) => gcm::run(op, keys, pieces, fail),
-            (Keys::CtrSha3 { keys, slice_len }, pieces) => {
-                ctr_sha3::run(levels, op, keys, *slice_len, pieces, fail);
+            (Keys::CtrSha3 { keys, slicing }, pieces) => {
+                ctr_sha3::run(levels, op, keys, *slicing, pieces, fail);
             }
         }
     }

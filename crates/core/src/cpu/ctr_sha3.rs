@@ -1,8 +1,9 @@
-//! Suites 1 to 3 on the CPU, AES-CTR and SHA-3: `docs/format.md`, sections 3 and 7.
+//! The CTR suites on the CPU, AES-CTR and SHA-3 or TurboSHAKE: `docs/format.md`, sections 3 and 7.
 //!
 //! Slices of all chunks or messages pass through the kernels side by side, so that short ones keep the lanes as busy as
 //! long ones. A slice is encrypted just before a lane takes it, and hashed while it is in the first-level cache.
 
+use crate::Suite;
 use crate::cpu::levels::Levels;
 use crate::cpu::pieces::{Bound, Piece};
 use crate::keys::key::ContentKeys;
@@ -16,8 +17,31 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use subtle::ConstantTimeEq;
 
+/// The domain separation byte of the slices' TurboSHAKE256.
+const SLICE_DOMAIN: u8 = 0x50;
+
 /// What is encrypted at once, in bytes: half of the smallest first-level cache.
 const WINDOW: usize = 4 * SLICE;
+
+/// How ciphertext is cut into slices, and how these are hashed.
+#[derive(Clone, Copy)]
+pub(crate) struct Slicing {
+    /// The length of a slice in bytes.
+    pub len: usize,
+    /// Whether by TurboSHAKE256, and not by SHA3-256.
+    pub is_turbo: bool,
+}
+
+impl Slicing {
+    pub fn new(suite: Suite, len: usize) -> Self {
+        Self { len, is_turbo: suite == Suite::Aes256CtrTurboShake }
+    }
+
+    /// The number of slices of so many bytes.
+    pub fn count(self, bytes: usize) -> usize {
+        bytes.div_ceil(self.len)
+    }
+}
 
 /// Keys with the key schedule of AES.
 pub(crate) struct Expanded<'a> {
@@ -56,8 +80,8 @@ pub(crate) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    fn of(keys: &[Expanded<'a>], slice_len: usize, piece: &Piece<'a>) -> Self {
-        let slices = piece.data.len().div_ceil(slice_len);
+    fn of(keys: &[Expanded<'a>], slicing: Slicing, piece: &Piece<'a>) -> Self {
+        let slices = slicing.count(piece.data.len());
         Self { keys: keys[piece.key].keys, nonce: piece.nonce, bound: piece.bound, slices }
     }
 
@@ -68,27 +92,17 @@ impl<'a> Head<'a> {
             Bound::Message { .. } => None,
         }
     }
-
-    /// What a message's associated data give to hash.
-    fn associated_data(&self) -> Option<&'a [u8]> {
-        associated_data(self.bound)
-    }
 }
 
 /// The tags that belong to all slices' digests, which were computed elsewhere. Calls `each` with every one, in any order.
 pub(crate) fn tags(level: keccak::Level, heads: &[Head<'_>], digests: &[[u8; DIGEST]], each: impl FnMut(usize, &Tag)) {
     let mut scratch = Scratch::new(heads.iter().copied());
-    assert_eq!(digests.len(), heads.iter().map(|head| head.slices).sum(), "a digest for each slice");
-    let (mut of_ads, mut digests) = (Vec::<usize>::new(), digests.iter());
-    let mut places = scratch.places.iter();
-    for head in heads {
-        of_ads.extend(head.associated_data().and_then(|_| places.next()).copied());
-        for (place, digest) in places.by_ref().zip(digests.by_ref()).take(head.slices) {
-            scratch.bytes[*place..][..DIGEST].copy_from_slice(digest);
-        }
+    assert_eq!(digests.len(), scratch.slices.len(), "a digest for each slice");
+    for (place, digest) in scratch.slices.iter().zip(digests) {
+        scratch.bytes[*place..][..DIGEST].copy_from_slice(digest);
     }
-    let ads = heads.iter().filter_map(Head::associated_data);
-    keccak::sha3_256_each(level, ads, |i, digest| scratch.bytes[of_ads[i]..][..DIGEST].copy_from_slice(digest));
+    let ads = heads.iter().filter_map(|head| associated_data(head.bound));
+    keccak::sha3_256_each(level, ads, |i, digest| put(&mut scratch.bytes, scratch.ads[i], digest));
     scratch.tags(level, each);
 }
 
@@ -97,18 +111,18 @@ pub(crate) fn run(
     levels: Levels,
     op: Op,
     keys: &[Expanded],
-    slice_len: usize,
+    slicing: Slicing,
     pieces: &mut [Piece<'_>],
     fail: impl FnMut(usize),
 ) {
-    let mut scratch = Scratch::new(pieces.iter().map(|piece| Head::of(keys, slice_len, piece)));
-    scratch.digest(levels, op, keys, slice_len, pieces);
+    let mut scratch = Scratch::new(pieces.iter().map(|piece| Head::of(keys, slicing, piece)));
+    scratch.digest(levels, op, keys, slicing, pieces);
     scratch.finish(levels, op, pieces, fail, |piece| {
         aes::ctr_xor(levels.aes, &keys[piece.key].schedule, &piece.nonce, piece.data);
     });
 }
 
-/// What a message's associated data give to hash.
+/// The associated data that are to be hashed: those of a message that has any.
 fn associated_data(bound: Bound<'_>) -> Option<&[u8]> {
     match bound {
         Bound::Message { ad } if !ad.is_empty() => Some(ad),
@@ -139,8 +153,14 @@ struct Scratch<'a> {
     bytes: Vec<u8>,
     /// Where each piece's lies, and the KMAC that takes it.
     messages: Vec<(&'a Kmac256, Range<usize>)>,
-    /// Where the digests belong, in the order of what is hashed.
-    places: Vec<usize>,
+    /// Where the digests of associated data belong.
+    ads: Vec<usize>,
+    /// Where the digests of slices belong.
+    slices: Vec<usize>,
+}
+
+fn put(bytes: &mut [u8], place: usize, digest: &[u8; DIGEST]) {
+    bytes[place..][..DIGEST].copy_from_slice(digest);
 }
 
 impl<'a> Scratch<'a> {
@@ -153,7 +173,8 @@ impl<'a> Scratch<'a> {
             // Enough, so that it does not move and leave keys behind.
             bytes: Vec::with_capacity(count * PREFIX + digests * DIGEST),
             messages: Vec::with_capacity(count),
-            places: Vec::with_capacity(count + digests),
+            ads: Vec::new(),
+            slices: Vec::with_capacity(digests),
         };
         for head in heads {
             let start = scratch.bytes.len();
@@ -169,30 +190,39 @@ impl<'a> Scratch<'a> {
                     scratch.bytes.push(u8::from(last));
                 }
                 Bound::Message { ad: [] } => scratch.bytes.extend_from_slice(&EMPTY),
-                Bound::Message { .. } => scratch.leave_room(1),
+                Bound::Message { .. } => {
+                    scratch.ads.push(scratch.bytes.len());
+                    scratch.bytes.extend_from_slice(&[0; DIGEST]);
+                }
             }
-            scratch.leave_room(head.slices);
+            let end = scratch.bytes.len() + head.slices * DIGEST;
+            scratch.slices.extend((scratch.bytes.len()..end).step_by(DIGEST));
+            scratch.bytes.resize(end, 0);
             scratch.messages.push((kmac, start..scratch.bytes.len()));
         }
         scratch
     }
 
-    fn leave_room(&mut self, digests: usize) {
-        let start = self.bytes.len();
-        self.bytes.resize(start + digests * DIGEST, 0);
-        self.places.extend((start..self.bytes.len()).step_by(DIGEST));
-    }
-
     /// Fills in the digests of associated data and slices. In sealing the slices are encrypted first.
-    fn digest(&mut self, levels: Levels, op: Op, keys: &[Expanded], slice_len: usize, pieces: &mut [Piece<'_>]) {
-        let inputs = pieces.iter_mut().flat_map(|piece| {
-            let ad = associated_data(piece.bound);
+    fn digest(&mut self, levels: Levels, op: Op, keys: &[Expanded], slicing: Slicing, pieces: &mut [Piece<'_>]) {
+        let Self { bytes, ads: places, slices: slice_places, .. } = self;
+        let ads: Vec<_> = pieces.iter().filter_map(|piece| associated_data(piece.bound)).collect();
+        let slices = pieces.iter_mut().flat_map(|piece| {
             let key = (op == Op::Seal).then_some(&*keys[piece.key].schedule);
-            ad.into_iter().chain(slices(levels, key, &piece.nonce, slice_len, piece.data))
+            slices(levels, key, &piece.nonce, slicing.len, piece.data)
         });
-        keccak::sha3_256_each(levels.keccak, inputs, |i, digest| {
-            self.bytes[self.places[i]..][..DIGEST].copy_from_slice(digest);
-        });
+        if slicing.is_turbo {
+            keccak::sha3_256_each(levels.keccak, ads, |i, digest| put(bytes, places[i], digest));
+            keccak::turboshake256_each::<SLICE_DOMAIN>(levels.keccak, slices, |i, digest| {
+                put(bytes, slice_places[i], digest);
+            });
+        } else {
+            // Side by side, so that no lane waits.
+            let place = |i: usize| places.get(i).unwrap_or_else(|| &slice_places[i - places.len()]);
+            keccak::sha3_256_each(levels.keccak, ads.into_iter().chain(slices), |i, digest| {
+                put(bytes, *place(i), digest);
+            });
+        }
     }
 
     /// Computes the tags.

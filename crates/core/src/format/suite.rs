@@ -13,11 +13,19 @@ pub enum Suite {
     Aes128CtrSha3 = 3,
     /// AES-256-GCM: on CPUs only, for what is written once, with a tag of 128 bits that does not commit to the key.
     Aes256Gcm = 4,
+    /// AES-256-CTR + TurboSHAKE: as the default, with half the rounds of Keccak in the digests of slices.
+    Aes256CtrTurboShake = 5,
 }
 
 impl Suite {
     /// Every suite, in the order of its number.
-    pub const ALL: &[Suite] = &[Suite::Aes256CtrSha3, Suite::Aes192CtrSha3, Suite::Aes128CtrSha3, Suite::Aes256Gcm];
+    pub const ALL: &[Suite] = &[
+        Suite::Aes256CtrSha3,
+        Suite::Aes192CtrSha3,
+        Suite::Aes128CtrSha3,
+        Suite::Aes256Gcm,
+        Suite::Aes256CtrTurboShake,
+    ];
 
     /// The suite of a header's byte.
     #[must_use]
@@ -35,7 +43,7 @@ impl Suite {
     #[must_use]
     pub fn key_len(self) -> usize {
         match self {
-            Suite::Aes256CtrSha3 | Suite::Aes256Gcm => 32,
+            Suite::Aes256CtrSha3 | Suite::Aes256Gcm | Suite::Aes256CtrTurboShake => 32,
             Suite::Aes192CtrSha3 => 24,
             Suite::Aes128CtrSha3 => 16,
         }
@@ -79,6 +87,7 @@ impl Suite {
             Suite::Aes192CtrSha3 => "AES-192-CTR + SHA-3",
             Suite::Aes128CtrSha3 => "AES-128-CTR + SHA-3",
             Suite::Aes256Gcm => "AES-256-GCM",
+            Suite::Aes256CtrTurboShake => "AES-256-CTR + TurboSHAKE",
         }
     }
 }

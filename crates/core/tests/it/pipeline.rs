@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const KEY: [u8; 32] = [42; 32];
 
 /// One of each kind: their nonces and tags differ in length.
-const SUITES: [Suite; 2] = [Suite::Aes256CtrSha3, Suite::Aes256Gcm];
+const SUITES: [Suite; 3] = [Suite::Aes256CtrSha3, Suite::Aes256Gcm, Suite::Aes256CtrTurboShake];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {

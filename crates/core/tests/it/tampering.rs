@@ -17,7 +17,7 @@ const KEY: [u8; 32] = [42; 32];
 const CHUNK: usize = 4096;
 
 /// One of each kind: their nonces and tags differ in length.
-const SUITES: [Suite; 2] = [Suite::Aes256CtrSha3, Suite::Aes256Gcm];
+const SUITES: [Suite; 3] = [Suite::Aes256CtrSha3, Suite::Aes256Gcm, Suite::Aes256CtrTurboShake];
 
 fn key() -> SecretKey {
     SecretKey::from_slice(&KEY).unwrap()

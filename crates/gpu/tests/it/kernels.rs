@@ -403,7 +403,7 @@ fn kmac_tags(device: &Device) {
     }
     // A whole chunk as the format says.
     let (keys, nonce) = (phalanx_reference::file_keys(&bytes(4), 1), bytes::<16>(5));
-    let sealed = phalanx_reference::seal_chunk(&keys, 7, 1, &nonce, &paint(9000));
+    let sealed = phalanx_reference::seal_chunk(&keys, 20, 7, 1, &nonce, &paint(9000));
     let ciphertext = &sealed[48..];
     let slices: Vec<&[u8]> = ciphertext.chunks(4096).collect();
     let mut stream = device.stream().unwrap();

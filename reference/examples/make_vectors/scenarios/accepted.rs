@@ -18,6 +18,9 @@ fn lengths(all: &mut Scenarios) {
         (12, 15, "a byte less than a block"),
         (12, 16, "one block"),
         (12, 17, "a byte more than a block"),
+        (12, 511, "a byte less than a slice"),
+        (12, 512, "one slice"),
+        (12, 513, "two slices, the second of one byte"),
         (12, 4095, "a byte less than a chunk"),
         (12, 4096, "exactly one chunk"),
         (12, 4097, "the last chunk holds one byte"),
@@ -25,15 +28,16 @@ fn lengths(all: &mut Scenarios) {
         (12, 8193, "three chunks, the last of one byte"),
         (12, 9000, "three chunks, the last ragged"),
         (13, 0, "one chunk without ciphertext"),
-        (13, 4096, "one slice, half a chunk"),
-        (13, 4097, "two slices, the second of one byte"),
+        (13, 1024, "one slice"),
+        (13, 4096, "four slices, half a chunk"),
+        (13, 4097, "five slices, the last of one byte"),
         (13, 8191, "a byte less than a chunk"),
-        (13, 8192, "exactly one chunk of two slices"),
+        (13, 8192, "exactly one chunk of eight slices"),
         (13, 8193, "the last chunk holds one byte"),
         (13, 16384, "exactly two chunks"),
         (13, 17000, "three chunks, the last ragged"),
     ];
-    for suite in [1, 4] {
+    for suite in [1, 4, 5] {
         for (chunk_log2, len, what) in lengths {
             let name = format!("{}len-{len}-chunk-{chunk_log2}", prefix(suite));
             let comment = format!("{len} bytes in chunks of 2^{chunk_log2}: {what}");
@@ -44,7 +48,14 @@ fn lengths(all: &mut Scenarios) {
 }
 
 fn suites_and_chunk_sizes(all: &mut Scenarios) {
-    for (suite, cipher) in [(1, "AES-256-CTR"), (2, "AES-192-CTR"), (3, "AES-128-CTR"), (4, "AES-256-GCM")] {
+    let suites = [
+        (1, "AES-256-CTR"),
+        (2, "AES-192-CTR"),
+        (3, "AES-128-CTR"),
+        (4, "AES-256-GCM"),
+        (5, "AES-256-CTR with TurboSHAKE256"),
+    ];
+    for (suite, cipher) in suites {
         for len in [0, 33, 5000] {
             let name = format!("suite-{suite}-len-{len}");
             let comment = format!("suite {suite}, {cipher}: {len} bytes in chunks of 2^12");
@@ -52,8 +63,8 @@ fn suites_and_chunk_sizes(all: &mut Scenarios) {
             all.accept(&name, &comment, Hand::key(), &recipe, &painted(len));
         }
     }
-    for suite in [1, 4] {
-        for (chunk_log2, len) in [(14, 9000), (16, 12288), (20, 5000), (24, 100)] {
+    for suite in [1, 4, 5] {
+        for (chunk_log2, len) in [(14, 9000), (15, 9000), (16, 12288), (20, 5000), (24, 100)] {
             let name = format!("{}chunk-{chunk_log2}-len-{len}", prefix(suite));
             let comment = format!("chunks of 2^{chunk_log2}: {len} bytes in one chunk");
             let recipe = for_len(recipe(&name, suite, chunk_log2, vec![key_slot()]), len);

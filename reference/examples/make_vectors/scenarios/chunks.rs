@@ -3,7 +3,7 @@
 use super::*;
 
 pub(super) fn add(all: &mut Scenarios) {
-    for suite in [1, 4] {
+    for suite in [1, 4, 5] {
         let mut of_suite = OfSuite { all, suite };
         flipped_bits(&mut of_suite);
         moved(&mut of_suite);
@@ -13,6 +13,7 @@ pub(super) fn add(all: &mut Scenarios) {
         empty(&mut of_suite);
     }
     slices(all);
+    digests(all);
     not_as_suite_4_is(all);
 }
 
@@ -175,7 +176,7 @@ fn extended(all: &mut OfSuite) {
     let comment = "a whole file after the file";
     all.alter("append-file", comment, &recipe, [&file[..], &file].concat());
     let keys = reference::file_keys(&recipe.file_key, recipe.suite);
-    let more = reference::seal_chunk(&keys, 1, 1, &recipe.nonces[1], &painted(50));
+    let more = reference::seal_chunk(&keys, 12, 1, 1, &recipe.nonces[1], &painted(50));
     let comment = "a chunk, itself sound, after one that says that it is the last";
     all.alter("append-sound-chunk", comment, &recipe, [&file[..], &more].concat());
 }
@@ -187,7 +188,7 @@ fn wrongly_made(all: &mut OfSuite) {
         let keys = reference::file_keys(&recipe.file_key, recipe.suite);
         let mut file = reference::seal_header(&recipe);
         for (i, (index, last, len)) in chunks.iter().enumerate() {
-            file.extend(reference::seal_chunk(&keys, *index, *last, &recipe.nonces[i], &painted(*len)));
+            file.extend(reference::seal_chunk(&keys, 12, *index, *last, &recipe.nonces[i], &painted(*len)));
         }
         all.alter(name, comment, &recipe, file);
     };
@@ -233,13 +234,30 @@ fn empty(all: &mut OfSuite) {
 /// A file of one chunk that has two slices.
 fn slices(all: &mut Scenarios) {
     let recipe = recipe("two slices", 1, 13, vec![key_slot()]);
-    let (header, c) = parts(&recipe, 8192);
+    let (header, c) = parts(&recipe, 2048);
     let at = shape(1).overhead();
-    let middle = at + 4096;
+    let middle = at + 1024;
     let swapped = [&header[..], &c[0][..at], &c[0][middle..], &c[0][at..middle]].concat();
     all.alter("slices-swapped", "the two slices of a chunk change places", &recipe, swapped);
     let cut = [&header[..], &c[0][..middle]].concat();
     all.alter("slice-dropped", "a chunk of two slices is cut to one", &recipe, cut);
+}
+
+/// One chunk each, whose tag takes other digests of the ciphertext than its suite and chunk size ask for.
+fn digests(all: &mut Scenarios) {
+    for (name, comment, suite, chunk_log2, made_for, authentication) in [
+        ("slices-of-4096", "slices of 4096 bytes, in chunks of 2^12", 1, 12, 20, Authentication::Sha3),
+        ("slices-of-512", "slices of 512 bytes, in chunks of 2^15", 1, 15, 12, Authentication::Sha3),
+        ("slices-of-1024", "slices of 1024 bytes, in chunks of 2^12", 5, 12, 13, Authentication::TurboShake),
+        ("turboshake-in-suite-1", "the digests are those of suite 5", 1, 12, 12, Authentication::TurboShake),
+        ("sha3-in-suite-5", "the digests are those of suite 1", 5, 12, 12, Authentication::Sha3),
+    ] {
+        let recipe = recipe(name, suite, chunk_log2, vec![key_slot()]);
+        let mut keys = reference::file_keys(&recipe.file_key, suite);
+        keys.suite.authentication = authentication;
+        let chunk = reference::seal_chunk(&keys, made_for, 0, 1, &recipe.nonces[0], &painted(4096));
+        all.alter(name, comment, &recipe, [reference::seal_header(&recipe), chunk].concat());
+    }
 }
 
 /// One chunk each, in which suite 4 was taken for something else; or something else for suite 4.
@@ -269,7 +287,7 @@ fn not_as_suite_4_is(all: &mut Scenarios) {
         let comment = format!("the header says suite {said}, the chunk is one of suite {made}");
         let recipe = recipe(&name, said, 12, vec![key_slot()]);
         let keys = reference::file_keys(&recipe.file_key, made);
-        let chunk = reference::seal_chunk(&keys, 0, 1, &nonce(made, &name), &painted(100));
+        let chunk = reference::seal_chunk(&keys, 12, 0, 1, &nonce(made, &name), &painted(100));
         alter(&name, &comment, &recipe, chunk);
     }
 }

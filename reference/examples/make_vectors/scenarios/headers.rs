@@ -28,11 +28,11 @@ fn crafted(slots: Vec<Slot>, edit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     // An unknown suite gets keys as if it were suite 1.
     let both = reference::kmac256(&recipe.file_key, &[suite], 512, "phalanx v1 file keys");
     let keys = match suite {
-        1..=4 => reference::file_keys(&recipe.file_key, suite),
+        1..=5 => reference::file_keys(&recipe.file_key, suite),
         _ => Keys { suite: shape(1), encrypt: both[..32].to_vec(), mac: both[32..].try_into().unwrap() },
     };
     header.extend(reference::header_tag(&keys, &header));
-    header.extend(reference::seal_chunk(&keys, 0, 1, &recipe.nonces[0], &painted(100)));
+    header.extend(reference::seal_chunk(&keys, 12, 0, 1, &recipe.nonces[0], &painted(100)));
     header
 }
 
@@ -92,7 +92,7 @@ fn fields(all: &mut Scenarios) {
     let slots = vec![key_slot(), padding(65537 - 50 - 59 - 3)];
     refuse("header-len-65537", "a header that is sound but for being a byte too long", crafted(slots, |_| {}));
 
-    for suite in [0, 5, 255] {
+    for suite in [0, 6, 255] {
         let file = crafted(one(), |header| header[12] = suite);
         refuse(&format!("suite-{suite}"), "a suite that version 1 does not know", file);
     }

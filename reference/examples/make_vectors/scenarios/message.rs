@@ -5,7 +5,7 @@ use super::*;
 pub(super) fn all() -> Vec<Made> {
     let mut all = Messages(Vec::new());
     let (none, some) = (&b""[..], &b"from: alice\0to: bob"[..]);
-    for suite in 1..=4 {
+    for suite in 1..=5 {
         for len in [0, 1, 15, 16, 17, 4095, 4096, 4097, 9000] {
             // The long ones once a suite, with associated data in every other.
             for (which, ad) in [("no-ad", none), ("ad", some)] {
@@ -25,7 +25,7 @@ pub(super) fn all() -> Vec<Made> {
     all.accept("associated data of 5000 bytes, which GCM takes as they are", &long);
     let ones = Message { nonce: vec![255; 12], ..Message::new("suite-4-nonce-all-ones", 4, none, 4200) };
     all.accept("GCM counts in the 32 bits behind the nonce, from 1", &ones);
-    for suite in [1, 4] {
+    for suite in [1, 4, 5] {
         refused(&mut all, suite, some);
     }
     all.0
@@ -66,7 +66,7 @@ fn refused(all: &mut Messages, suite: u8, ad: &[u8]) {
 
     let other = Message { key: random("another key"), ..good() };
     all.refuse(&format!("{prefix}wrong-key"), "another key", &other, sealed.clone());
-    for other in (1..=4).filter(|other| *other != suite) {
+    for other in (1..=5).filter(|other| *other != suite) {
         let other = Message { suite: other, ..good() };
         let name = format!("{prefix}wrong-suite-{}", other.suite);
         all.refuse(&name, &format!("sealed in suite {suite}"), &other, sealed.clone());
@@ -86,14 +86,14 @@ fn refused(all: &mut Messages, suite: u8, ad: &[u8]) {
     all.refuse(&added, "sealed without associated data, opened with", &other, without.seal());
     // What binds the message binds no chunk: a chunk's tag over the same bytes is no message's.
     let keys = reference::message_keys(&without.key, suite);
-    let chunk = reference::seal_chunk(&keys, 0, 1, &without.nonce, &painted(20));
+    let chunk = reference::seal_chunk(&keys, 12, 0, 1, &without.nonce, &painted(20));
     all.refuse(&format!("{prefix}tag-of-a-chunk"), "the tag is that of a chunk under the same keys", &without, chunk);
     let keys = reference::file_keys(&without.key, suite);
     let message = if suite == 4 {
         gcm(&keys, &without.nonce, b"", 20)
     } else {
         let ciphertext = reference::ctr(&keys.encrypt, without.nonce[..].try_into().unwrap(), &painted(20));
-        let bound = [&without.nonce[..], &reference::sha3_256(b""), &reference::sha3_256(&ciphertext)].concat();
+        let bound = [&without.nonce[..], &reference::sha3_256(b""), &digest(suite, &ciphertext)].concat();
         let tag = reference::kmac256(&keys.mac, &bound, 256, "phalanx v1 message");
         [&without.nonce[..], &tag, &ciphertext].concat()
     };
@@ -105,6 +105,11 @@ fn refused(all: &mut Messages, suite: u8, ad: &[u8]) {
         let comment = "sealed with the digest of the associated data in their place";
         all.refuse("suite-4-ad-hashed", comment, &good(), hashed);
     }
+}
+
+/// The digest of a slice in a suite with SHA-3.
+fn digest(suite: u8, slice: &[u8]) -> Vec<u8> {
+    if suite == 5 { reference::turboshake256(slice, 0x50, 32) } else { reference::sha3_256(slice).to_vec() }
 }
 
 struct Message {

@@ -6,7 +6,7 @@ mod headers;
 mod keys;
 mod message;
 
-use phalanx_reference::{self as reference, Cost, Keys, Recipe, Slot, Suite};
+use phalanx_reference::{self as reference, Authentication, Cost, Keys, Recipe, Slot, Suite};
 use serde_json::Value;
 use std::fmt::Write;
 use std::sync::OnceLock;

@@ -6,7 +6,6 @@ use crate::engines::calibration::{Calibration, Kind};
 use crate::engines::{self, Ready, measure};
 use crate::failure::{Outcome, say};
 use crate::progress::{rate, size};
-use phalanx_core::Suite;
 use phalanx_core::engine::Op;
 use phalanx_gpu::{DeviceInfo, State, Survey};
 use serde::Serialize;
@@ -27,7 +26,7 @@ pub fn run(args: &Engines) -> Outcome {
     let is_whole = |kept: &Kept| kept.device == device && kept.calibration.curve(Kind::Cpu).is_some();
     let calibration = match cache::read(&now).filter(|kept| !args.calibrate && is_whole(kept)) {
         Some(kept) => kept.calibration,
-        None => measure_and_keep(&mut ready, device, &mut survey, &now, args.calibrate)?,
+        None => measure_and_keep(&mut ready, device, &mut survey, now, args.calibrate)?,
     };
     let report = Report::new(&ready, &survey, &calibration);
     if args.json {
@@ -42,10 +41,10 @@ fn measure_and_keep(
     ready: &mut Ready,
     mut device: Option<DeviceName>,
     survey: &mut Survey,
-    now: &Circumstances,
+    now: Circumstances,
     must_keep: bool,
 ) -> Outcome<Calibration> {
-    let place = Place::prepare(now);
+    let place = Place::prepare(&now);
     let place = if must_keep { Some(place?) } else { place.ok() };
     let mut measured = measure::all(ready);
     if let (Err(error), true) = (&measured, ready.gpu.is_some()) {
@@ -53,8 +52,8 @@ fn measure_and_keep(
         (ready.gpu, device) = (None, None);
         measured = measure::all(ready);
     }
-    let kept = Kept { calibration: measured?, device };
-    match place.map(|place| place.keep(&kept, now)) {
+    let kept = Kept { circumstances: now, device, calibration: measured? };
+    match place.map(|place| place.keep(&kept)) {
         Some(Err(failure)) if must_keep => Err(failure),
         _ => Ok(kept.calibration),
     }
@@ -137,7 +136,7 @@ struct Example {
 impl Report {
     fn new(ready: &Ready, survey: &Survey, calibration: &Calibration) -> Self {
         let engine = |kind: Kind| {
-            let curve = calibration.curve(kind)?;
+            let (curve, members) = (calibration.curve(kind)?, ready.members(kind)?);
             let passes = |other: Kind| {
                 let least = |warm| Ways::of(|op| calibration.passes(kind, other, op, warm));
                 Passing { engine: other.name(), new_process: least(false), device_open: least(true) }
@@ -147,10 +146,10 @@ impl Report {
             let simpler = Kind::ALL.into_iter().filter(is_simpler).filter(|other| calibration.curve(*other).is_some());
             Some(Engine {
                 name: kind.name(),
-                detail: ready.detail(kind)?,
-                workers: ready.workers(kind)?,
+                detail: engines::detail(&members),
+                workers: engines::workers(&members),
                 speeds_gb_per_s: Ways::of(|op| curve.speed(op) / 1e9),
-                start_seconds: curve.start(),
+                start_seconds: curve.start_seconds,
                 passes: simpler.map(passes).collect(),
             })
         };
@@ -164,17 +163,17 @@ impl Report {
             state: state.to_string(),
         };
         let crossings = [(Op::Seal, false), (Op::Open, false), (Op::Seal, true), (Op::Open, true)].map(|(op, warm)| {
-            calibration.crossings(op, Suite::default(), warm).into_iter().map(move |crossing| Crossing {
+            calibration.crossings(op, warm).into_iter().map(move |(from_bytes, kind)| Crossing {
                 direction: if op == Op::Seal { "seal" } else { "open" },
                 device_open: warm,
-                from_bytes: crossing.from,
-                engine: crossing.kind.name(),
+                from_bytes,
+                engine: kind.name(),
             })
         });
         let example = |(size, bytes)| Example {
             size,
             bytes,
-            choice: Ways::of(|op| calibration.choose(op, Suite::default(), Some(bytes), false).name()),
+            choice: Ways::of(|op| calibration.choose(op, Some(bytes), false).name()),
         };
         Self {
             engines: Kind::ALL.into_iter().filter_map(engine).collect(),

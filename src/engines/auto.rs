@@ -1,8 +1,7 @@
-//! `--engine auto`: the engine by the size of the work, the direction and what was measured.
+//! `--engine auto`: the engine is chosen by the size of the work, the direction and what was measured.
 //!
-//! Small work must not pay for the choice. Up to [`Calibration::WORTH_A_START`] it is made without a look at anything; from
-//! there on what was kept is read; and only where measuring takes little beside the work is a device looked for and
-//! measured.
+//! Small work must not pay for the choice. Below [`Calibration::WORTH_A_START`] nothing is looked up. From there on the kept file is
+//! read. A device is looked for and measured only if that takes little time beside the work.
 
 use super::cache::{self, Circumstances, DeviceName, Kept, Place};
 use super::calibration::{Calibration, Kind};
@@ -15,8 +14,8 @@ use phalanx_core::engine::Op;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Engines are measured before the first work of so many bytes: the CPU is busy with it for a good part of the second that
-/// measuring takes, and what is found serves all that follows.
+/// Engines are measured before the first work of this many bytes. The CPU is busy with it for a good part of the second that
+/// measuring takes, and the result serves all later work.
 const WORTH_MEASURING: u64 = 256 << 20;
 
 /// Chooses among the engines of this process.
@@ -26,7 +25,7 @@ pub struct Auto {
     /// The bytes of all files together, as far as they are known.
     expected: AtomicU64,
     knowledge: Mutex<Knowledge>,
-    /// Set once a device was asked to open; empty where none works.
+    /// Set once a device was asked to open: `None` if none works.
     device: OnceLock<Option<WithDevice>>,
 }
 
@@ -54,22 +53,24 @@ impl Auto {
             serial: ready.crew(Kind::Serial).expect("the CPU is ready"),
             cpu: ready.crew(Kind::Cpu).expect("the CPU is ready"),
             expected: AtomicU64::new(0),
-            knowledge: Mutex::new(Knowledge { ready, verbosity, now: None, kept: None }),
+            knowledge: Mutex::new(Knowledge { ready, verbosity, kept: None }),
             device: OnceLock::new(),
         }
     }
 
-    /// Says how many bytes there are to come in all.
+    /// Announces the bytes of all files together.
     pub fn expect(&self, bytes: u64) {
         self.expected.store(bytes, Ordering::Relaxed);
     }
 
-    /// The engines for so many bytes, where that is known.
+    /// The engines for a file of this size, if its size is known.
     pub fn crew(&self, op: Op, suite: Suite, bytes: Option<u64>) -> &Crew {
+        // Only the CPU has AES-GCM.
+        let device = if suite == Suite::Aes256Gcm { None } else { self.device(op, bytes) };
+        let device = device.filter(|device| !device.broken.load(Ordering::Relaxed));
         let nothing = Calibration::default();
-        let device = self.device(op, suite, bytes).filter(|device| !device.broken.load(Ordering::Relaxed));
         let calibration = device.map_or(&nothing, |device| &device.calibration);
-        match (calibration.choose(op, suite, bytes, device.is_some()), device) {
+        match (calibration.choose(op, bytes, device.is_some()), device) {
             (Kind::Gpu, Some(device)) => &device.gpu,
             (Kind::Hybrid, Some(device)) => &device.hybrid,
             (Kind::Serial, _) => &self.serial,
@@ -77,19 +78,19 @@ impl Auto {
         }
     }
 
-    /// The device, if it is open, or pays for being opened now.
-    fn device(&self, op: Op, suite: Suite, bytes: Option<u64>) -> Option<&WithDevice> {
+    /// The device, if it is open already or is worth opening now.
+    fn device(&self, op: Op, bytes: Option<u64>) -> Option<&WithDevice> {
         if let Some(device) = self.device.get() {
             return device.as_ref();
         }
-        // It pays for all files together; which of them it gets is another question.
+        // It may pay for all files together. Which of them it gets is another question.
         let all = bytes?.max(self.expected.load(Ordering::Relaxed));
-        if suite == Suite::Aes256Gcm || all < Calibration::WORTH_A_START {
+        if all < Calibration::WORTH_A_START {
             return None;
         }
         let mut knowledge = self.knowledge.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // Another thread may have asked meanwhile.
-        if self.device.get().is_none() && knowledge.is_worth_opening(op, suite, all) {
+        if self.device.get().is_none() && knowledge.is_worth_opening(op, all) {
             let _ = self.device.set(knowledge.open());
         }
         self.device.get()?.as_ref()
@@ -100,35 +101,39 @@ impl Auto {
 struct Knowledge {
     ready: Ready,
     verbosity: Verbosity,
-    now: Option<Circumstances>,
-    kept: Option<Kept>,
+    /// The present circumstances and what was kept for them, once they were looked up.
+    kept: Option<(Circumstances, Option<Kept>)>,
 }
 
 impl Knowledge {
-    /// Whether a device should be opened for so many bytes, by what was kept; or, with nothing kept, to measure it.
-    fn is_worth_opening(&mut self, op: Op, suite: Suite, bytes: u64) -> bool {
-        let now = self.now.get_or_insert_with(|| Circumstances::new(self.ready.levels, self.ready.threads));
-        self.kept = self.kept.take().or_else(|| cache::read(now));
-        match &self.kept {
-            Some(kept) => kept.calibration.choose(op, suite, Some(bytes), false).needs_device(),
+    /// Whether to open a device for this many bytes: by what was kept, or to measure it if nothing was kept.
+    fn is_worth_opening(&mut self, op: Op, bytes: u64) -> bool {
+        let (now, kept) = self.kept.get_or_insert_with(|| {
+            let now = Circumstances::new(self.ready.levels, self.ready.threads);
+            let kept = cache::read(&now);
+            (now, kept)
+        });
+        match kept {
+            Some(kept) => kept.calibration.choose(op, Some(bytes), false).needs_device(),
             None => bytes >= WORTH_MEASURING && now.has_drivers(),
         }
     }
 
-    /// Opens the device, and measures it unless it is the one that was measured before. Where that fails, the CPU does the
-    /// work, and a line says so; where there is none, it just does.
+    /// Opens the device, and measures it unless it is the one that was measured before. If that fails, the CPU does the work,
+    /// and a warning says so. If there is no device, the CPU does the work without a word.
     fn open(&mut self) -> Option<WithDevice> {
-        let now = self.now.clone()?;
-        let known = self.kept.take();
-        // Where nothing can be kept nothing is measured: the next run would have to do it again.
+        let (now, known) = self.kept.take()?;
+        // If nothing can be kept, nothing is measured: the next run would have to do it again.
         let place = if known.is_none() { Some(Place::prepare(&now).ok()?) } else { None };
         let survey = survey(false);
         let Some((device, opening)) = survey.found else {
             let failed = survey.devices.iter().find_map(|(info, state)| Some((&info.name, state.failure()?)));
             match (failed, place) {
                 (Some((name, why)), _) => complain(format!("warning: {name}: {why}: the CPU does the work")),
-                // There is none: that is kept too, lest it be looked for again.
-                (None, Some(place)) => drop(place.keep(&Kept::default(), &now)),
+                // That there is none is kept too, so that it is not looked for again.
+                (None, Some(place)) => {
+                    drop(place.keep(&Kept { circumstances: now, device: None, calibration: Calibration::default() }));
+                }
                 (None, None) => complain("warning: the GPU is not there any more: the CPU does the work"),
             }
             return None;
@@ -137,41 +142,35 @@ impl Knowledge {
         self.ready.open(device, opening);
         let calibration = match known.filter(|known| known.device.as_ref() == Some(&name)) {
             Some(known) => known.calibration,
-            None => self.measure(name, place, &now)?,
+            None => self.measure(name, place, now)?,
         };
         WithDevice::new(&self.ready, calibration)
     }
 
-    fn measure(&self, device: DeviceName, place: Option<Place>, now: &Circumstances) -> Option<Calibration> {
+    fn measure(&self, device: DeviceName, place: Option<Place>, now: Circumstances) -> Option<Calibration> {
         if self.verbosity.verbose {
             complain(format!("measuring the CPU and {}, once: up to a second", device.name));
         }
-        match measure::all(&self.ready) {
-            Ok(calibration) => {
-                let kept = Kept { calibration, device: Some(device) };
-                if let Some(place) = place.or_else(|| Place::prepare(now).ok()) {
-                    let _ = place.keep(&kept, now);
-                }
-                Some(kept.calibration)
-            }
-            Err(error) => {
-                complain(format!("warning: {error}: the CPU does the work"));
-                None
-            }
+        let measured = measure::all(&self.ready);
+        let calibration = measured.inspect_err(|e| complain(format!("warning: {e}: the CPU does the work"))).ok()?;
+        if let Some(place) = place.or_else(|| Place::prepare(&now).ok()) {
+            let kept = Kept { circumstances: now, device: Some(device), calibration: calibration.clone() };
+            let _ = place.keep(&kept);
         }
+        Some(calibration)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::calibration::{Curve, Point};
+    use super::super::calibration::Curve;
     use super::*;
     use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Verdicts};
     use phalanx_core::{KdfLimit, NewFile, Opener, ProtectedFile, Recipient, SecretKey, Sink, Source};
     use std::io::{self, Write};
     use std::sync::atomic::AtomicUsize;
 
-    /// A device that makes `good` calls and then fails for ever.
+    /// A device that succeeds in its first `good` calls and then always fails.
     struct Failing {
         info: EngineInfo,
         good: usize,
@@ -199,15 +198,15 @@ mod tests {
         }
     }
 
-    /// With a device that is open and seems a thousand times faster than the CPU.
+    /// `auto` with an open device that seems a thousand times faster than the CPU.
     fn auto(good: usize, kind: Kind) -> Auto {
         let mut ready = Ready::new(Levels::detect(), 2);
         let info = EngineInfo { name: "gpu".into(), detail: "made up".into(), ..ready.cpu.info().clone() };
         ready.gpu = Some(Arc::new(Failing { info, good, calls: AtomicUsize::new(0) }));
         let mut calibration = Calibration::default();
         for each in Kind::ALL {
-            let points = vec![Point { bytes: 1 << 20, seconds: if each == kind { 1e-6 } else { 1e-3 } }];
-            calibration.set(each, Curve::new(0.0, points.clone(), points).unwrap());
+            let points = vec![(1 << 20, if each == kind { 1e-6 } else { 1e-3 })];
+            calibration.set(each, Curve::new(0.0, points.clone(), points));
         }
         let device = WithDevice::new(&ready, calibration);
         let auto = Auto::new(ready, Verbosity { quiet: false, verbose: false });
@@ -260,5 +259,7 @@ mod tests {
         assert_eq!(engine(Suite::default(), Some(1)), "gpu", "it is open");
         assert_eq!(engine(Suite::default(), None), "gpu");
         assert_eq!(engine(Suite::Aes256Gcm, Some(1 << 30)), "cpu");
+        assert_eq!(engine(Suite::Aes256Gcm, None), "cpu");
+        assert_eq!(engine(Suite::Aes256Gcm, Some(1)), "serial");
     }
 }

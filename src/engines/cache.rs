@@ -1,34 +1,26 @@
-//! What was measured of the engines, kept in the user's cache folder until the machine changes.
+//! The file in the user's cache folder that keeps what was measured, until the machine changes.
 
-use super::calibration::{Calibration, Curve, Kind, Point};
+use super::calibration::{Calibration, Kind};
 use super::drivers;
 use crate::failure::{Failure, Outcome};
 use etcetera::BaseStrategy;
 use phalanx_core::Error;
-use phalanx_core::engine::{Levels, Op};
+use phalanx_core::engine::Levels;
 use phalanx_core::file::{Existing, InputFile, Made, Output};
 use phalanx_gpu::DeviceInfo;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 const CACHE_VARIABLE: &str = "PHALANX_CACHE";
-/// Changes when the file's form does.
+/// Changes with the form of the file.
 const SCHEMA: u32 = 1;
 /// A file longer than this is not ours.
 const LONGEST: u64 = 64 << 10;
 
-/// A calibration, and the device that it was made with. Where there is none, the CPU need not have been measured.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
-    pub calibration: Calibration,
-    pub device: Option<DeviceName>,
-}
-
-/// What tells a device from others, and from itself with another driver.
+/// What identifies a device together with its driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceName {
     pub api: String,
@@ -37,13 +29,12 @@ pub struct DeviceName {
 }
 
 impl DeviceName {
-    /// The name of a device.
     pub fn of(info: &DeviceInfo) -> Self {
         Self { api: info.api.to_string(), name: info.name.clone(), driver: info.driver.clone() }
     }
 }
 
-/// What a calibration holds for, and is made anew when it changes, besides its device.
+/// What a calibration is valid for, besides its device. When it changes, engines are measured again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Circumstances {
     schema: u32,
@@ -54,7 +45,7 @@ pub struct Circumstances {
 }
 
 impl Circumstances {
-    /// Those of now, for so many CPU threads.
+    /// The present circumstances, for a number of CPU threads.
     pub fn new(levels: Levels, threads: usize) -> Self {
         Self {
             schema: SCHEMA,
@@ -65,42 +56,24 @@ impl Circumstances {
         }
     }
 
-    /// Whether there can be a device at all.
+    /// Whether there may be a device.
     pub fn has_drivers(&self) -> bool {
         !self.drivers.is_empty()
     }
 }
 
 /// The file.
-#[derive(Serialize, Deserialize)]
-struct Stored {
-    circumstances: Circumstances,
-    device: Option<DeviceName>,
-    engines: BTreeMap<String, StoredCurve>,
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    pub circumstances: Circumstances,
+    /// The device that was measured. If there is none, the CPU may not have been measured either.
+    pub device: Option<DeviceName>,
+    #[serde(rename = "engines")]
+    pub calibration: Calibration,
 }
 
-/// A curve; its points are pairs of bytes and seconds.
-#[derive(Serialize, Deserialize)]
-struct StoredCurve {
-    start_seconds: f64,
-    seal: Vec<(u64, f64)>,
-    open: Vec<(u64, f64)>,
-}
-
-impl StoredCurve {
-    fn of(curve: &Curve) -> Self {
-        let points = |op| curve.points(op).iter().map(|point| (point.bytes, point.seconds)).collect();
-        Self { start_seconds: curve.start(), seal: points(Op::Seal), open: points(Op::Open) }
-    }
-
-    fn curve(&self) -> Option<Curve> {
-        let points = |stored: &[(u64, f64)]| stored.iter().map(|&(bytes, seconds)| Point { bytes, seconds }).collect();
-        Curve::new(self.start_seconds, points(&self.seal), points(&self.open))
-    }
-}
-
-/// What was kept under these circumstances. A file that is not there, is of other circumstances or is not a calibration at
-/// all is no error: nothing is known then.
+/// Reads what was kept under these circumstances. If the file is absent, of other circumstances or not a calibration, nothing
+/// is known, which is no error.
 pub fn read(now: &Circumstances) -> Option<Kept> {
     let file = InputFile::open(&path(now.threads)?).ok()?;
     if file.stamp().len() > LONGEST {
@@ -112,33 +85,22 @@ pub fn read(now: &Circumstances) -> Option<Kept> {
 }
 
 fn parse(text: &str, now: &Circumstances) -> Option<Kept> {
-    let stored: Stored = serde_json::from_str(text).ok()?;
-    if stored.circumstances != *now {
-        return None;
-    }
-    let mut calibration = Calibration::default();
-    for kind in Kind::ALL {
-        if let Some(curve) = stored.engines.get(kind.name()) {
-            calibration.set(kind, curve.curve()?);
-        }
-    }
-    let (cpu, devices) = Kind::ALL.split_at(2);
-    let has = |kind: &Kind| calibration.curve(*kind).is_some();
-    let whole = match stored.device {
-        Some(_) => Kind::ALL.iter().all(has),
-        None => cpu.iter().all(has) == cpu.iter().any(has) && !devices.iter().any(has),
+    let kept: Kept = serde_json::from_str(text).ok()?;
+    let is_of = |kinds| kept.calibration.is_of(kinds);
+    let is_whole = match kept.device {
+        Some(_) => is_of(&Kind::ALL),
+        None => is_of(&[]) || is_of(&[Kind::Serial, Kind::Cpu]),
     };
-    whole.then_some(Kept { calibration, device: stored.device })
+    (is_whole && kept.circumstances == *now).then_some(kept)
 }
 
-fn unparse(kept: &Kept, now: &Circumstances) -> String {
-    let curve = |kind: Kind| Some((kind.name().to_owned(), StoredCurve::of(kept.calibration.curve(kind)?)));
-    let engines = Kind::ALL.into_iter().filter_map(curve).collect();
-    let stored = Stored { circumstances: now.clone(), device: kept.device.clone(), engines };
-    serde_json::to_string(&stored).expect("a calibration has no odd keys")
+impl Kept {
+    fn unparse(&self) -> String {
+        serde_json::to_string(self).expect("a calibration has no odd keys")
+    }
 }
 
-/// The place of a calibration that is about to be made. Where there is none, nothing needs to be measured: the next run
+/// The place of a calibration that is about to be made. Without a place nothing needs to be measured, because the next run
 /// would not know of it.
 pub struct Place {
     path: PathBuf,
@@ -150,14 +112,15 @@ impl Place {
     pub fn prepare(now: &Circumstances) -> Outcome<Self> {
         let no_folder = || Failure::usage(format!("no home folder: name a cache folder by {CACHE_VARIABLE}"));
         let path = path(now.threads).ok_or_else(no_folder)?;
-        fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(|e| Failure::at(&path, Error::Write(e)))?;
-        let output = Output::create(&path, Existing::Replace(&Made::default())).map_err(|e| Failure::at(&path, e))?;
+        let made = fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(Error::Write);
+        let output = made.and_then(|()| Output::create(&path, Existing::Replace(&Made::default())));
+        let output = output.map_err(|e| Failure::at(&path, e))?;
         Ok(Self { path, output })
     }
 
-    /// Keeps it. What was kept before stays where this fails.
-    pub fn keep(self, kept: &Kept, now: &Circumstances) -> Outcome {
-        let written = self.output.file().write_all(unparse(kept, now).as_bytes()).map_err(Error::Write);
+    /// Keeps a calibration. If that fails, what was kept before stays.
+    pub fn keep(self, kept: &Kept) -> Outcome {
+        let written = self.output.file().write_all(kept.unparse().as_bytes()).map_err(Error::Write);
         let done = written
             .and_then(|()| self.output.set_mode(0o644))
             .and_then(|()| self.output.commit(Existing::Replace(&Made::default()), false));
@@ -176,6 +139,7 @@ fn path(threads: usize) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::calibration::Curve;
     use super::*;
 
     fn now() -> Circumstances {
@@ -183,29 +147,30 @@ mod tests {
     }
 
     fn kept() -> Kept {
-        let points = vec![Point { bytes: 4096, seconds: 1.5e-6 }, Point { bytes: 1 << 20, seconds: 0.1 }];
-        let curve = Curve::new(0.25, points.clone(), points).unwrap();
+        let points = vec![(4096, 1.5e-6), (1 << 20, 0.1)];
+        let curve = Curve::new(0.25, points.clone(), points);
         let mut calibration = Calibration::default();
         Kind::ALL.into_iter().for_each(|kind| calibration.set(kind, curve.clone()));
         let device = DeviceName { api: "CUDA".into(), name: "a \"GPU\"".into(), driver: "1.0\n".into() };
-        Kept { calibration, device: Some(device) }
+        Kept { circumstances: now(), calibration, device: Some(device) }
     }
 
     #[test]
     fn what_is_kept_comes_back() {
-        assert_eq!(parse(&unparse(&kept(), &now()), &now()), Some(kept()));
+        assert_eq!(parse(&kept().unparse(), &now()), Some(kept()));
         let mut calibration = Calibration::default();
         for kind in [Kind::Serial, Kind::Cpu] {
             calibration.set(kind, kept().calibration.curve(kind).unwrap().clone());
         }
-        for cpu in [Kept { calibration, device: None }, Kept::default()] {
-            assert_eq!(parse(&unparse(&cpu, &now()), &now()), Some(cpu));
+        for calibration in [calibration, Calibration::default()] {
+            let cpu = Kept { device: None, calibration, ..kept() };
+            assert_eq!(parse(&cpu.unparse(), &now()), Some(cpu));
         }
     }
 
     #[test]
     fn other_circumstances_are_noticed() {
-        let text = unparse(&kept(), &now());
+        let text = kept().unparse();
         let others = [
             Circumstances { schema: 0, ..now() },
             Circumstances { program: "0.0.0".into(), ..now() },
@@ -220,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_is_no_calibration_is_absent() {
-        let good = unparse(&kept(), &now());
+        let good = kept().unparse();
         let replaced = |from: &str, to: &str| {
             let text = good.replace(from, to);
             assert_ne!(text, good, "{from}");

@@ -1,8 +1,8 @@
-//! From the engine that the user names to those that do the work.
+//! From the engine that the user names to the engines that do the work.
 
 use super::auto::Auto;
 use super::calibration::Kind;
-use super::ready::{Crew, Ready, survey};
+use super::ready::{Crew, Ready, survey, workers};
 use crate::args::{EngineArgs, EngineName};
 use crate::failure::{Code, Failure, Outcome, complain};
 use crate::verbosity::Verbosity;
@@ -17,8 +17,8 @@ use std::time::Duration;
 pub struct Engines {
     /// The threads that work on small files, one file each.
     pub threads: usize,
-    /// For files of a folder that are too small for all engines together.
-    small: (Kind, Arc<dyn Engine>),
+    /// For the small files of a folder.
+    small: (Kind, Vec<Arc<dyn Engine>>),
     pick: Pick,
 }
 
@@ -30,53 +30,49 @@ enum Pick {
 impl Engines {
     /// The engines of a command line.
     pub fn new(args: &EngineArgs, verbosity: Verbosity) -> Outcome<Self> {
-        let threads = threads(args);
-        let mut ready = Ready::new(levels()?, threads);
-        let open = |ready: &mut Ready| survey(false).device().map(|device| drop(ready.open(device, Duration::ZERO)));
+        let mut ready = Ready::new(levels()?, threads(args));
+        let mut open = || survey(false).device().map(|device| ready.open(device, Duration::ZERO));
         let kind = match args.engine {
-            EngineName::Auto => {
-                let small = (Kind::Serial, ready.serial.clone());
-                return Ok(Self { threads, small, pick: Pick::BySize(Box::new(Auto::new(ready, verbosity))) });
-            }
-            EngineName::Serial => Kind::Serial,
-            EngineName::Cpu => Kind::Cpu,
+            EngineName::Auto => None,
+            EngineName::Serial => Some(Kind::Serial),
+            EngineName::Cpu => Some(Kind::Cpu),
             EngineName::Gpu => {
-                let failed = |why: String| Failure::new(Code::Other, format!("engine gpu: {why} (--engine cpu works)"));
-                open(&mut ready).map_err(failed)?;
-                Kind::Gpu
+                let failed = |why| Failure::new(Code::Other, format!("engine gpu: {why} (--engine cpu works)"));
+                open().map_err(failed)?;
+                Some(Kind::Gpu)
             }
-            EngineName::Hybrid => match open(&mut ready) {
-                Ok(()) => Kind::Hybrid,
+            EngineName::Hybrid => match open() {
+                Ok(()) => Some(Kind::Hybrid),
                 Err(why) => {
                     complain(format!("warning: {why}: hybrid runs on the CPU alone"));
-                    Kind::Cpu
+                    Some(Kind::Cpu)
                 }
             },
         };
-        let (threads, small) = match (kind, &ready.gpu) {
-            (Kind::Serial, _) => (1, (kind, ready.serial.clone())),
-            (Kind::Gpu, Some(gpu)) => (gpu.info().workers, (kind, gpu.clone())),
-            _ => (threads, (Kind::Serial, ready.serial.clone())),
+        let small = if kind == Some(Kind::Gpu) { Kind::Gpu } else { Kind::Serial };
+        let members = ready.members(small).expect("the device is open");
+        let threads = if kind == Some(small) { workers(&members) } else { ready.threads };
+        let pick = match kind {
+            Some(kind) => Pick::Always(ready.crew(kind).expect("the device is open")),
+            None => Pick::BySize(Box::new(Auto::new(ready, verbosity))),
         };
-        let crew = ready.crew(kind).expect("a device was opened for those that need one");
-        Ok(Self { threads, small, pick: Pick::Always(crew) })
+        Ok(Self { threads, small: (small, members), pick })
     }
 
-    /// One engine alone, for files that are too small for more.
+    /// A single engine, for files that are too small for more.
     pub fn small(&self) -> Self {
-        let (kind, engine) = &self.small;
-        let pick = Pick::Always(Crew::new(*kind, std::slice::from_ref(engine)));
-        Self { threads: 1, small: self.small.clone(), pick }
+        let (kind, members) = &self.small;
+        Self { threads: 1, small: self.small.clone(), pick: Pick::Always(Crew::new(*kind, members)) }
     }
 
-    /// Says how many bytes there are to come in all: opening a device may pay for all files where it does not for each.
+    /// Announces the bytes of all files together, because opening a device may pay for all files and not for each.
     pub fn expect(&self, bytes: u64) {
         if let Pick::BySize(auto) = &self.pick {
             auto.expect(bytes);
         }
     }
 
-    /// The engines for so many bytes, where that is known.
+    /// The engines for a file of this size, if its size is known.
     pub fn crew(&self, op: Op, suite: Suite, bytes: Option<u64>) -> &Crew {
         match &self.pick {
             Pick::Always(crew) => crew,

@@ -1,64 +1,40 @@
-//! Which GPU drivers are installed, as far as that shows without loading any: loading one takes longer than most jobs.
+//! Which GPU drivers are installed, as far as that can be seen without loading one, which takes longer than most jobs.
 
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// What drivers leave on a machine.
-pub struct Places<'a> {
-    /// NVIDIA's module of the kernel tells its version here.
-    nvidia: &'a Path,
-    /// The GPU as Windows hands it to its Linux.
-    windows: &'a Path,
-    /// Each OpenCL driver has a file here.
-    opencl: &'a Path,
-    variable: fn(&str) -> Option<OsString>,
-}
-
-impl Default for Places<'_> {
-    fn default() -> Self {
-        Self {
-            nvidia: Path::new("/proc/driver/nvidia/version"),
-            windows: Path::new("/dev/dxg"),
-            opencl: Path::new("/etc/OpenCL/vendors"),
-            variable: |name| env::var_os(name).filter(|value| !value.is_empty()),
-        }
-    }
-}
-
-/// What changes the devices that there are, whatever drivers are installed.
+/// Variables that change which devices there are, whatever drivers are installed.
 const VARIABLES: [&str; 5] =
     ["CUDA_VISIBLE_DEVICES", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", phalanx_gpu::CPU_VARIABLE];
 
-/// The traces of drivers, one line each: none where there can be no GPU. Another driver, or another version, has others.
+/// The traces of drivers, one line each. None if there can be no GPU. Another driver or version leaves other traces.
 pub fn traces() -> Vec<String> {
-    Places::default().traces()
+    traces_in(Path::new("/"), |name| env::var_os(name).filter(|value| !value.is_empty()))
 }
 
-impl Places<'_> {
-    fn traces(&self) -> Vec<String> {
-        let mut traces = Vec::new();
-        if let Ok(text) = fs::read_to_string(self.nvidia) {
-            traces.push(text.lines().next().unwrap_or_default().to_owned());
-        }
-        if self.windows.exists() {
-            traces.push("dxg".into());
-        }
-        let set = VARIABLES.map(|name| (name, (self.variable)(name)));
-        let folder = |name: &str| set.iter().find(|(n, _)| *n == name).and_then(|(_, value)| value.clone());
-        let vendors = folder("OCL_ICD_VENDORS").or(folder("OPENCL_VENDOR_PATH"));
-        traces.extend(icds(vendors.as_ref().map_or(self.opencl, Path::new)));
-        if !traces.is_empty() || folder("OCL_ICD_FILENAMES").is_some() {
-            let set = set.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-            traces.extend(set.map(|(name, value)| format!("{name}={}", value.to_string_lossy())));
-        }
-        traces
+fn traces_in(root: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
+    let mut traces = Vec::new();
+    // NVIDIA's kernel module tells its version here.
+    if let Ok(text) = fs::read_to_string(root.join("proc/driver/nvidia/version")) {
+        traces.push(text.lines().next().unwrap_or_default().to_owned());
     }
+    // The GPU of a Linux that runs in Windows.
+    if root.join("dev/dxg").exists() {
+        traces.push("dxg".into());
+    }
+    let vendors = variable("OCL_ICD_VENDORS").or(variable("OPENCL_VENDOR_PATH"));
+    traces.extend(icds(&vendors.map_or(root.join("etc/OpenCL/vendors"), PathBuf::from)));
+    if !traces.is_empty() || variable("OCL_ICD_FILENAMES").is_some() {
+        let set = VARIABLES.iter().filter_map(|name| Some((name, variable(name)?)));
+        traces.extend(set.map(|(name, value)| format!("{name}={}", value.to_string_lossy())));
+    }
+    traces
 }
 
-/// OpenCL's drivers by the files that name them, with the times at which these were last installed.
+/// The files that name OpenCL's drivers, with the time at which each was installed.
 fn icds(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let icds = entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "icd"));
@@ -78,31 +54,35 @@ mod tests {
 
     #[test]
     fn drivers_leave_traces() {
-        let folder = tempfile::tempdir().unwrap();
-        let (nvidia, windows) = (folder.path().join("version"), folder.path().join("dxg"));
-        let places = Places { nvidia: &nvidia, windows: &windows, opencl: folder.path(), variable: |_| None };
-        assert!(places.traces().is_empty());
-        fs::write(folder.path().join("pocl.icd"), "libpocl.so").unwrap();
-        fs::write(folder.path().join("README"), "").unwrap();
-        let opencl = places.traces();
+        let root = tempfile::tempdir().unwrap();
+        let traces = || traces_in(root.path(), |_| None);
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        assert!(traces().is_empty());
+        write("etc/OpenCL/vendors/pocl.icd", "libpocl.so");
+        write("etc/OpenCL/vendors/README", "");
+        let opencl = traces();
         assert!(opencl.len() == 1 && opencl[0].starts_with("pocl.icd of "), "{opencl:?}");
-        fs::write(&nvidia, "NVRM version: 550.54\nGCC version: 12\n").unwrap();
-        fs::write(&windows, "").unwrap();
-        assert_eq!(places.traces(), ["NVRM version: 550.54", "dxg", &opencl[0]]);
-        fs::write(&nvidia, "NVRM version: 551.00\n").unwrap();
-        assert_eq!(places.traces()[0], "NVRM version: 551.00");
+        write("proc/driver/nvidia/version", "NVRM version: 550.54\nGCC version: 12\n");
+        write("dev/dxg", "");
+        assert_eq!(traces(), ["NVRM version: 550.54", "dxg", &opencl[0]]);
+        write("proc/driver/nvidia/version", "NVRM version: 551.00\n");
+        assert_eq!(traces()[0], "NVRM version: 551.00");
     }
 
     #[test]
-    fn variables_count_where_there_are_drivers() {
-        let folder = tempfile::tempdir().unwrap();
-        let absent = folder.path().join("absent");
-        let variable: fn(&str) -> Option<OsString> = |name| (name == "CUDA_VISIBLE_DEVICES").then(|| "1".into());
-        let places = Places { nvidia: &absent, windows: &absent, opencl: folder.path(), variable };
-        assert!(places.traces().is_empty());
-        fs::write(folder.path().join("a.icd"), "").unwrap();
-        assert_eq!(places.traces()[1], "CUDA_VISIBLE_DEVICES=1");
-        let elsewhere: fn(&str) -> Option<OsString> = |name| (name == "OCL_ICD_VENDORS").then(|| "/nonexistent".into());
-        assert!(Places { variable: elsewhere, ..places }.traces().is_empty());
+    fn variables_count_only_with_drivers() {
+        let root = tempfile::tempdir().unwrap();
+        let traces = || traces_in(root.path(), |name| (name == "CUDA_VISIBLE_DEVICES").then(|| "1".into()));
+        assert!(traces().is_empty());
+        let vendors = root.path().join("etc/OpenCL/vendors");
+        fs::create_dir_all(&vendors).unwrap();
+        fs::write(vendors.join("a.icd"), "").unwrap();
+        assert_eq!(traces()[1], "CUDA_VISIBLE_DEVICES=1");
+        let elsewhere = |name: &str| (name == "OCL_ICD_VENDORS").then(|| "/nonexistent".into());
+        assert!(traces_in(root.path(), elsewhere).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Which engines do the work of a command: those that the user names, or those that are fastest by what was measured.
+//! Which engines do the work of a command: the ones that the user names, or the fastest ones by what was measured.
 
 mod auto;
 pub mod cache;
@@ -9,4 +9,4 @@ pub mod measure;
 mod ready;
 
 pub use choice::{Engines, levels, threads};
-pub use ready::{Crew, Ready, survey};
+pub use ready::{Crew, Ready, detail, survey, workers};

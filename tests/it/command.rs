@@ -256,3 +256,22 @@ fn hostile_names_do_no_harm() {
     s.write(&"y".repeat(252), "x");
     s.run(&["protect", "-k", "k", &"y".repeat(252)]).fails(4);
 }
+
+#[test]
+fn one_line_says_what_was_done_on_a_terminal_only() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    s.write("f", painted(2000));
+    let ended = s.run(&["protect", "f", "-k", "k"]);
+    assert_eq!((ended.error(), ended.ok()), (String::new(), vec![]));
+    if !has("script") {
+        return;
+    }
+    for (switch, lines) in [("", 1), ("-q", 0)] {
+        let line = format!("{} protect f -k k --force {switch}", env!("CARGO_BIN_EXE_phalanx"));
+        let mut command = Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).current_dir(s.path("")).env("PHALANX_KEYRING", s.path("keyring"));
+        let shown = Ended(command.env("LC_ALL", "C").stdin(Stdio::null()).output().unwrap()).text();
+        assert_eq!(shown.matches("f -> f.phx: 2.0 kB in ").count(), lines, "{shown:?}");
+    }
+}

@@ -252,3 +252,50 @@ fn a_damaged_file_of_several_chunks_leaves_nothing() {
         assert_eq!(s.names(), ["f", "g.phx"]);
     }
 }
+
+#[test]
+fn each_kind_of_damage_has_a_sentence_of_its_own() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    s.write("f", painted((3 << 20) + 7));
+    s.run(&["protect", "f", "-k", "k", "-o", "g.phx"]).ok();
+    let stored = s.read("g.phx");
+    let header = stored.len() - ((3 << 20) + 7 + 4 * 48);
+    let chunk = (1 << 20) + 48;
+    let mut damaged = stored.clone();
+    damaged[header + chunk + 100] ^= 1;
+    let mut at_end = stored.clone();
+    *at_end.last_mut().unwrap() ^= 1;
+    let extended = |n: usize| [&stored[..], &painted(n)].concat();
+    let whole = &stored[..header + 3 * chunk];
+    for (bytes, sentence) in [
+        (damaged, "damaged in chunk 1 ("),
+        (at_end, "damaged in chunk 3, its last: or else truncated or extended there"),
+        (whole.to_vec(), "truncated: chunks are missing at its end"),
+        (stored[..header + 2 * chunk + 20].to_vec(), "truncated: its last chunk is not whole"),
+        (stored[..header].to_vec(), "truncated: it has no chunk"),
+        (extended(10), "damaged in chunk 3, its last: or else truncated or extended there"),
+        (extended(2 << 20), "damaged in chunk 3 ("),
+    ] {
+        s.write("bad.phx", bytes);
+        for command in ["unprotect", "verify"] {
+            let told = s.run(&[command, "bad.phx"]).fails(3);
+            assert!(told.contains(sentence) && !told.contains("password"), "{told}");
+            assert!(told.contains("--salvage"), "{told}");
+        }
+        assert!(!s.exists("bad"));
+    }
+    // Where the end is the end of a whole chunk, what follows it is told from damage.
+    s.write("f", painted(3 << 20));
+    s.run(&["protect", "f", "-k", "k", "-o", "g.phx", "--force"]).ok();
+    for more in [10, 100, 3 << 20] {
+        s.write("bad.phx", [s.read("g.phx"), painted(more)].concat());
+        let told = s.run(&["verify", "bad.phx"]).fails(3);
+        assert!(told.contains("bytes after the end"), "{more}: {told}");
+    }
+    // An output of an earlier run, caught by a pattern.
+    let told = s.run(&["protect", "g.phx", "-k", "k"]).fails(4);
+    assert!(told.contains("g.phx: protected already"), "{told}");
+    s.write("mine.phx", "not protected at all");
+    s.run(&["protect", "mine.phx", "-k", "k"]).ok();
+}

@@ -12,6 +12,7 @@ mod files;
 mod gpu;
 mod help;
 mod hostile;
+mod hostile_folders;
 mod keys;
 mod readme;
 mod removal;

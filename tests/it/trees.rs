@@ -2,6 +2,7 @@
 
 use crate::common::{Sandbox, has, painted};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -211,4 +212,39 @@ fn an_altered_file_outranks_a_missing_one() {
     s.write("bad.phx", "not ours");
     s.run(&["verify", "bad.phx", "missing.phx"]).fails_with_lines(3);
     s.run(&["verify", "missing.phx", "bad.phx"]).fails_with_lines(3);
+}
+
+#[test]
+fn a_folder_with_nothing_to_verify_is_an_error() {
+    let s = Sandbox::new();
+    fs::create_dir(s.path("unmounted")).unwrap();
+    assert!(s.run(&["verify", "-R", "unmounted"]).fails(4).contains("no protected file"));
+    s.write("unmounted/f", "x");
+    assert!(s.run(&["verify", "-R", "unmounted"]).fails(4).contains("no protected file"));
+}
+
+#[test]
+fn a_nightly_run_writes_to_the_same_place_each_night() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    for folder in ["nd", "bk"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    for night in ["1", "2", "3"] {
+        s.write("nd/f", night);
+        s.run(&["protect", "-R", "nd", "-o", "bk/nd", "-k", "k", "--force"]).ok();
+        s.run(&["unprotect", "bk/nd/f.phx", "-o", "back", "--force"]).ok();
+        assert_eq!(s.read("back"), night.as_bytes());
+    }
+    let names: Vec<OsString> = fs::read_dir(s.path("bk/nd")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["f.phx"]);
+    // One input and no such folder does not become a file of that name.
+    assert!(
+        s.run(&["protect", "nd/f", "--output-dir", "backup", "-k", "k", "--remove"])
+            .fails(4)
+            .contains("no such folder")
+    );
+    s.run(&["protect", "nd/f", "-o", "backup/", "-k", "k", "--remove"]).fails(2);
+    s.run(&["protect", "nd/f", "f", "-o", "-", "-k", "k"]).fails(2);
+    assert!(!s.exists("backup") && s.exists("nd/f"));
 }

@@ -1,0 +1,109 @@
+//! Opening and making single folders, without following links.
+
+use super::Tree;
+use phalanx_core::{Error, Result};
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::Path;
+
+/// For folders that are listed.
+pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+
+/// For folders that need not be readable.
+const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Makes a folder of a mirror, or takes the one that is there unless this run has made it.
+pub fn make(tree: &Tree, parent: &File, name: &OsStr) -> Result<File> {
+    let is_new = match fs::mkdirat(parent, name, Mode::RWXU) {
+        Err(Errno::EXIST) if tree.force && tree.made.is_alias(parent, name)? => return Err(Error::OwnOutput),
+        Err(Errno::EXIST) if tree.force => false,
+        Err(Errno::EXIST) => return Err(Error::Exists),
+        made => made.map(|()| true).map_err(write_error)?,
+    };
+    let opened = fs::openat(parent, name, FOLDER, Mode::empty()).and_then(|folder| Ok((id(&folder)?, folder)));
+    let (made, folder) = opened.map_err(|e| {
+        if is_new {
+            let _ = fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+        }
+        match e {
+            Errno::LOOP | Errno::NOTDIR => Error::Write(std::io::Error::other("a link or file is in its way")),
+            e => write_error(e),
+        }
+    })?;
+    if is_new && !is_ours(parent, &folder).map_err(write_error)? {
+        return Err(Error::Write(std::io::Error::other("somebody put another folder in its place")));
+    }
+    tree.made.is_alias(parent, name)?;
+    if tree.input_id.get() == Some(&made) {
+        return Err(Error::Write(std::io::Error::other("it is the input itself: the input is within the output")));
+    }
+    if !tree.made.insert(made) {
+        return Err(Error::OwnOutput);
+    }
+    Ok(folder.into())
+}
+
+/// Whether a folder that was just made is the one that was opened. If others may rename it, it must be this user's and closed
+/// to them. (On a file system without permissions all folders look the same.)
+fn is_ours(parent: &File, folder: &impl std::os::fd::AsFd) -> rustix::io::Result<bool> {
+    const OTHERS_WRITE: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    /// FAT, exFAT, NTFS, FUSE, SMB.
+    const WITHOUT_PERMISSIONS: [u64; 6] = [0x4d44, 0x2011_bab0, 0x7366_746e, 0x6573_5546, 0xff53_4d42, 0xfe53_4d42];
+    let user = rustix::process::geteuid().as_raw();
+    let (above, stat) = (fs::fstat(parent)?, fs::fstat(folder)?);
+    let others_rename = above.st_uid != user || above.st_mode & OTHERS_WRITE != 0 && above.st_mode & STICKY == 0;
+    let looks_like_all = || {
+        let kind = fs::fstatfs(parent).map(|stat| stat.f_type as u64);
+        stat.st_mode & 0o777 == above.st_mode & 0o777 && kind.is_ok_and(|kind| WITHOUT_PERMISSIONS.contains(&kind))
+    };
+    Ok(!others_rename || stat.st_uid == user && (stat.st_mode & 0o077 == 0 || looks_like_all()))
+}
+
+/// The folder that contains a path's last name, and the name. Without a last name: the path itself and `.`.
+pub fn open_parent(path: &Path) -> rustix::io::Result<(File, OsString)> {
+    let (parent, name) = match path.file_name() {
+        Some(name) => (path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")), name),
+        None => (path, OsStr::new(".")),
+    };
+    let parent = fs::open(parent, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty())?;
+    Ok((parent.into(), name.to_owned()))
+}
+
+/// The same for an input that is to be deleted. Its true name may not be in its path.
+pub fn true_parent(path: &Path) -> Option<(File, OsString)> {
+    match path.file_name() {
+        Some(_) => open_parent(path).ok(),
+        None => open_parent(&path.canonicalize().ok()?).ok(),
+    }
+}
+
+/// Whether a folder is the one with the id `outer`, or lies within it.
+pub fn is_within(inner: &File, outer: (u64, u64)) -> rustix::io::Result<bool> {
+    let mut folder = fs::openat(inner, ".", SEARCHED, Mode::empty())?;
+    loop {
+        let here = id(&folder)?;
+        if here == outer {
+            return Ok(true);
+        }
+        folder = fs::openat(&folder, "..", SEARCHED, Mode::empty())?;
+        if id(&folder)? == here {
+            return Ok(false);
+        }
+    }
+}
+
+/// The device and inode of an open file.
+pub fn id(file: &impl std::os::fd::AsFd) -> rustix::io::Result<(u64, u64)> {
+    fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino))
+}
+
+pub fn read_error(e: Errno) -> Error {
+    Error::Read(e.into())
+}
+
+pub fn write_error(e: Errno) -> Error {
+    Error::Write(e.into())
+}

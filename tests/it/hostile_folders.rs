@@ -1,0 +1,177 @@
+//! Folders that are deep, full, in other hands or changed by somebody else meanwhile.
+
+use crate::common::{Ended, Sandbox, has, skip, wait_for};
+use crate::hostile::shell;
+use rustix::fs::{CWD, Mode, OFlags, XattrFlags, mkdirat, openat};
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::Command;
+
+/// Nested folders, with a file in every tenth.
+fn deep(s: &Sandbox, depth: usize, name: &str) {
+    let mut folder = openat(CWD, s.path(""), OFlags::DIRECTORY, Mode::empty()).unwrap();
+    for level in 0..depth {
+        let name = if level == 0 { "t" } else { name };
+        mkdirat(&folder, name, Mode::RWXU).unwrap();
+        folder = openat(&folder, name, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        if level % 10 == 9 {
+            let file = openat(&folder, "f", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR | Mode::WUSR).unwrap();
+            fs::File::from(file).write_all(b"x").unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_tree_may_be_as_deep_as_it_likes() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    // In little memory, on a small stack, with few files open.
+    for (depth, name, limits) in [(7000, "d", "-n 400; ulimit -s 1024"), (1200, &*"n".repeat(240), "-v 600000")] {
+        deep(&s, depth, name);
+        let files = depth / 10;
+        for (args, what) in [
+            ("protect -R t -k k --no-sync -t 2", format!("{files} files")),
+            ("verify -R t.phx -q", String::new()),
+            ("unprotect -R t.phx -o u --no-sync -t 2", format!("{files} files")),
+            ("protect -R u -k k -o v --remove -t 2", format!("{files} files")),
+        ] {
+            let ended = shell(&s, &format!("ulimit {limits}; exec phalanx {args}"));
+            assert!(ended.error().contains(&what), "{args}: {}", ended.error());
+            ended.ok();
+        }
+        assert!(!s.exists("u"), "a deep tree is deleted as well");
+        assert!(
+            Command::new("rm").arg("-rf").args(["t", "t.phx", "v"]).current_dir(s.path("")).status().unwrap().success()
+        );
+    }
+}
+
+#[test]
+fn few_open_files_slow_a_run_down_and_do_not_fail_it() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    fs::create_dir(s.path("t")).unwrap();
+    for i in 0..600 {
+        fs::create_dir_all(s.path(&format!("t/{}", i % 50))).unwrap();
+        s.write(&format!("t/{}/{i}", i % 50), "x");
+    }
+    for (limit, threads) in [(100, 8), (700, 32)] {
+        let ended = shell(&s, &format!("ulimit -n {limit}; exec phalanx protect -R t -k k --force -t {threads}"));
+        assert!(ended.error().contains("600 files"), "{}", ended.error());
+        ended.ok();
+    }
+}
+
+#[test]
+fn folders_keep_owner_attributes_and_lists_of_access() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    fs::create_dir(s.path("t")).unwrap();
+    fs::create_dir(s.path("t/d")).unwrap();
+    s.write("t/d/f", "x");
+    // Version 2: the owner, user 1234, the group, the mask and others, each with its permissions.
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in
+        [(1u16, 7u16, u32::MAX), (2, 5, 1234), (4, 5, u32::MAX), (16, 5, u32::MAX), (32, 0, u32::MAX)]
+    {
+        list.extend([tag.to_le_bytes(), permissions.to_le_bytes()].concat());
+        list.extend(id.to_le_bytes());
+    }
+    let set = |name, value: &[u8]| rustix::fs::setxattr(s.path("t/d"), name, value, XattrFlags::empty());
+    let has_lists = set("system.posix_acl_access", &list).and(set("system.posix_acl_default", &list)).is_ok();
+    let has_attributes = set("user.origin", b"ours").is_ok();
+    if !has_lists || !has_attributes {
+        skip("xattr");
+    }
+    let is_root = rustix::process::getuid().is_root();
+    if is_root {
+        std::os::unix::fs::chown(s.path("t/d"), Some(1234), Some(1235)).unwrap();
+    } else {
+        skip("root");
+    }
+    s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+    s.run(&["unprotect", "-R", "t.phx", "-o", "kept", "--preserve"]).ok();
+    s.run(&["unprotect", "-R", "t.phx", "-o", "plain"]).ok();
+    let attribute = |folder: &str, name: &str| {
+        let mut value = [0; 256];
+        rustix::fs::getxattr(s.path(folder), name, &mut value).ok().map(|len| value[..len].to_vec())
+    };
+    for folder in ["t.phx/d", "kept/d"] {
+        let meta = fs::metadata(s.path(folder)).unwrap();
+        assert!(!is_root || (meta.uid(), meta.gid()) == (1234, 1235), "{folder}");
+        assert!(!has_attributes || attribute(folder, "user.origin").as_deref() == Some(b"ours"), "{folder}");
+        for name in ["system.posix_acl_access", "system.posix_acl_default"] {
+            assert!(!has_lists || attribute(folder, name).as_ref() == Some(&list), "{folder}: {name}");
+        }
+    }
+    let meta = fs::metadata(s.path("plain/d")).unwrap();
+    assert_eq!(meta.uid(), rustix::process::getuid().as_raw());
+    assert!(attribute("plain/d", "user.origin").is_none() && attribute("plain/d", "system.posix_acl_access").is_none());
+}
+
+#[test]
+fn the_root_of_a_mirror_is_not_followed() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    for folder in ["A", "V"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    s.write("A/f", "x");
+    fs::set_permissions(s.path("A"), Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(s.path("V"), Permissions::from_mode(0o700)).unwrap();
+    symlink("V", s.path("A.phx")).unwrap();
+    for args in [&["protect", "-R", "A", "-k", "k", "--force"][..], &["protect", "-R", "A", "-k", "k"]] {
+        s.run(args).fails(4);
+    }
+    assert!(fs::read_dir(s.path("V")).unwrap().next().is_none());
+    assert_eq!(fs::metadata(s.path("V")).unwrap().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn a_folder_that_somebody_else_puts_in_the_place_of_a_new_one_gets_nothing() {
+    if !rustix::process::getuid().is_root() {
+        return skip("root");
+    }
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    for folder in ["t", "shared", "mine"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    s.write("t/f", "secret");
+    s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+    fs::set_permissions(s.path("shared"), Permissions::from_mode(0o777)).unwrap();
+    std::os::unix::fs::chown(s.path("mine"), Some(65534), Some(65534)).unwrap();
+    let options = ["-e", "trace=mkdirat", "-e", "inject=mkdirat:delay_exit=1000000:when=1"];
+    let Some(mut command) = s.traced(&options, &["unprotect", "-R", "t.phx", "-o", "shared/out"]) else { return };
+    let child = command.spawn().unwrap();
+    wait_for(|| s.exists("shared/out"));
+    fs::rename(s.path("shared/out"), s.path("shared/stolen")).unwrap();
+    fs::rename(s.path("mine"), s.path("shared/out")).unwrap();
+    let told = Ended(child.wait_with_output().unwrap()).fails(4);
+    assert!(told.contains("somebody put another folder in its place"), "{told}");
+    assert!(fs::read_dir(s.path("shared/out")).unwrap().next().is_none());
+}
+
+#[test]
+fn folders_above_need_not_be_readable() {
+    if !rustix::process::getuid().is_root() || !has("setpriv") {
+        return skip("root");
+    }
+    let s = Sandbox::new();
+    fs::copy(env!("CARGO_BIN_EXE_phalanx"), s.path("phalanx")).unwrap();
+    fs::create_dir_all(s.path("home/user/t")).unwrap();
+    s.write("home/user/t/f", "x");
+    s.write("home/user/raw", [1; 32]);
+    for (path, mode) in [("", 0o711), ("home", 0o711), ("home/user", 0o700), ("home/user/raw", 0o600)] {
+        fs::set_permissions(s.path(path), Permissions::from_mode(mode)).unwrap();
+        if path.starts_with("home/user") {
+            std::os::unix::fs::chown(s.path(path), Some(65534), Some(65534)).unwrap();
+        }
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(s.path("phalanx"));
+    command.args(["protect", "-R", "t", "--key-file", "raw"]).current_dir(s.path("home/user"));
+    Ended(command.output().unwrap()).ok();
+    assert!(s.exists("home/user/t.phx/f.phx"));
+}

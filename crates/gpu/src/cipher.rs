@@ -13,11 +13,13 @@ use crate::error::Result;
 use crate::kernel::{Kernel, Module};
 use crate::schedule::{self, KEY_WORDS};
 use std::fmt;
-use std::ops::Range;
 use zeroize::Zeroizing;
 
 /// As many blocks as a group of the kernels with tables takes at most.
 pub const MAX_SPAN: u32 = 16384;
+
+/// The kernel that the engine runs.
+const SPANS: &str = "aes_ctr_spans";
 
 /// How the cipher is computed. All give the same bytes. `docs/security.md` says why the default is what it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -61,7 +63,7 @@ impl Variant {
         }
     }
 
-    /// Where its kernels are.
+    /// The module of its kernel for spans, and, if it has tables, of all its kernels.
     pub fn module(self) -> Module {
         match self {
             Variant::Bitsliced => Module::AesBitslice,
@@ -110,25 +112,17 @@ impl AesLaunch {
         }
     }
 
-    /// A kernel of the variant.
+    /// The kernel of that name among those of the variant, in whichever module it is.
     pub fn kernel(&self, entry: &'static str) -> Kernel {
+        #[cfg(feature = "papers")]
+        if self.bitsliced() && entry != SPANS {
+            return Kernel { module: Module::AesBitslicePapers, entry };
+        }
         Kernel { module: self.variant.module(), entry }
     }
 
     fn bitsliced(&self) -> bool {
         self.variant == Variant::Bitsliced
-    }
-
-    /// The parameter that cuts one run of `blocks` blocks, and the number of groups.
-    fn cut(&self, blocks: u64) -> (u32, u64) {
-        if self.bitsliced() {
-            let stride_log = stride_log(blocks);
-            let threads = blocks.div_ceil(32 << stride_log) << stride_log;
-            (stride_log, threads.div_ceil(self.threads.into()))
-        } else {
-            let span = self.threads * self.granularity;
-            (span, blocks.div_ceil(span.into()))
-        }
     }
 
     fn check(&self, stream: &Stream) -> Result<()> {
@@ -271,31 +265,6 @@ impl Stream {
         Ok(Spans { buffer, count: spans.len() as u32, blocks, end, keys })
     }
 
-    /// AES-CTR of a range of the data, which begins at a multiple of 16: `counter` is its first block's.
-    ///
-    /// P2's GNC is this, once for each user.
-    pub fn aes_ctr(
-        &mut self,
-        launch: &AesLaunch,
-        keys: &RoundKeys,
-        key: u32,
-        counter: &[u8; 16],
-        data: &mut Buffer,
-        range: Range<usize>,
-    ) -> Result<()> {
-        launch.check(self)?;
-        self.check_keys(keys, key, Direction::Encrypt)?;
-        let (at, blocks) = self.blocks(data, &range)?;
-        let tail = (range.len() % ALIGN) as u32;
-        let (cut, groups) = launch.cut(u64::from(blocks) + u64::from(tail != 0));
-        let mut numbers = vec![at, blocks, tail, key, keys.rounds, cut];
-        numbers.extend(counter.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word)));
-        let memory = [data.argument(), keys.buffer.argument(), self.table(launch, &keys.buffer, false)?];
-        // SAFETY: the kernel writes `blocks` blocks and `tail` bytes of data from `at` on, which check_range found there,
-        // and reads the round keys of `key`, which are there, and T0.
-        unsafe { self.aes(launch, "aes_ctr", groups, &memory, &numbers) }
-    }
-
     /// AES-CTR of spans, each under its key and counter: a group a span with tables (P2's GCS, where spans are slices),
     /// 32 blocks a thread without.
     pub fn aes_ctr_spans(
@@ -333,7 +302,7 @@ impl Stream {
         ];
         let numbers = [spans.count, keys.rounds, stride_log, parts as u32];
         // SAFETY: the kernel writes the spans, which end within data, and reads the spans, their keys and T0.
-        unsafe { self.aes(launch, "aes_ctr_spans", groups, &memory, &numbers) }
+        unsafe { self.aes(launch, SPANS, groups, &memory, &numbers) }
     }
 
     /// What stands for the tables of a launch: T0 or its inverse for kernels with tables. The others do not read it, and
@@ -356,15 +325,6 @@ impl Stream {
             return self.device().refuse("the round keys are not there, or are those of the other direction");
         }
         Ok(())
-    }
-
-    /// The first block and the number of whole blocks of a range.
-    fn blocks(&self, data: &Buffer, range: &Range<usize>) -> Result<(u32, u32)> {
-        self.check(data, range.clone())?;
-        if !range.start.is_multiple_of(ALIGN) || range.end.div_ceil(ALIGN) >= 1 << 31 {
-            return self.device().refuse("ranges start at multiples of 16 and end within 32 GiB");
-        }
-        Ok(((range.start / ALIGN) as u32, (range.len() / ALIGN) as u32))
     }
 
     /// # Safety

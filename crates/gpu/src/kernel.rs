@@ -3,8 +3,11 @@
 /// Kernels that are compiled and loaded together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Module {
-    /// AES in bit planes, without tables.
+    /// AES-CTR in bit planes, without tables: what the engine runs.
     AesBitslice,
+    /// The other kernels in bit planes: AES-ECB, AES-CTR of one run of data, AES-CTR with keys expanded on the device.
+    #[cfg(feature = "papers")]
+    AesBitslicePapers,
     /// AES with T0 alone, in 32 copies.
     #[cfg(feature = "papers")]
     AesTable1,
@@ -23,8 +26,10 @@ pub enum Module {
 
 impl Module {
     /// All of them.
-    pub const ALL: [Module; if cfg!(feature = "papers") { 6 } else { 2 }] = [
+    pub const ALL: [Module; if cfg!(feature = "papers") { 7 } else { 2 }] = [
         Module::AesBitslice,
+        #[cfg(feature = "papers")]
+        Module::AesBitslicePapers,
         #[cfg(feature = "papers")]
         Module::AesTable1,
         #[cfg(feature = "papers")]
@@ -40,6 +45,8 @@ impl Module {
     pub fn name(self) -> &'static str {
         match self {
             Module::AesBitslice => "aes_bitslice",
+            #[cfg(feature = "papers")]
+            Module::AesBitslicePapers => "aes_bitslice_papers",
             #[cfg(feature = "papers")]
             Module::AesTable1 => "aes_table1",
             #[cfg(feature = "papers")]
@@ -71,12 +78,19 @@ impl Module {
         (tables * 1024) << copies_log
     }
 
-    /// The whole source: plain C, CUDA C and OpenCL C at once.
+    /// The whole source. It is plain C, CUDA C and OpenCL C at the same time.
     pub fn source(self) -> String {
         let platform = include_str!("../kernels/platform.h");
         let aes = include_str!("../kernels/aes.h");
+        let planes = include_str!("../kernels/aes_planes.h");
+        #[cfg(feature = "papers")]
+        let expand = include_str!("../kernels/aes_expand.h");
         match self {
-            Module::AesBitslice => [platform, aes, include_str!("../kernels/aes_bitslice.c")].concat(),
+            Module::AesBitslice => [platform, aes, planes, include_str!("../kernels/aes_bitslice.c")].concat(),
+            #[cfg(feature = "papers")]
+            Module::AesBitslicePapers => {
+                [platform, aes, expand, planes, include_str!("../kernels/aes_bitslice_papers.c")].concat()
+            }
             Module::Hash => [platform, include_str!("../kernels/hash.c")].concat(),
             #[cfg(feature = "papers")]
             Module::Md5 => [platform, include_str!("../kernels/md5.c")].concat(),
@@ -84,7 +98,7 @@ impl Module {
             _ => {
                 let (tables, copies_log) = self.tables();
                 let parameters = format!("#define TABLES {tables}\n#define COPIES_LOG {copies_log}\n");
-                [platform, aes, &parameters, include_str!("../kernels/aes_table.c")].concat()
+                [platform, aes, expand, &parameters, include_str!("../kernels/aes_table.c")].concat()
             }
         }
     }
@@ -93,6 +107,8 @@ impl Module {
     pub fn ptx(self) -> &'static str {
         match self {
             Module::AesBitslice => include_str!("../ptx/aes_bitslice.ptx"),
+            #[cfg(feature = "papers")]
+            Module::AesBitslicePapers => include_str!("../ptx/aes_bitslice_papers.ptx"),
             #[cfg(feature = "papers")]
             Module::AesTable1 => include_str!("../ptx/aes_table1.ptx"),
             #[cfg(feature = "papers")]

@@ -1,6 +1,6 @@
 //! What the papers' experiments launch besides: AES-ECB, and AES-CTR of users whose keys the device expands.
 
-use super::{AesLaunch, Direction, RoundKeys, Span, Spans};
+use super::{AesLaunch, Direction, RoundKeys, Span, Spans, stride_log};
 use crate::device::{ALIGN, Buffer, Stream};
 use crate::error::Result;
 use crate::schedule::KEY_WORDS;
@@ -14,6 +14,20 @@ pub struct Users {
     raw: Buffer,
     round_keys: Buffer,
     key_words: u32,
+}
+
+impl AesLaunch {
+    /// The parameter that cuts one run of `blocks` blocks, and the number of groups.
+    fn cut(&self, blocks: u64) -> (u32, u64) {
+        if self.bitsliced() {
+            let stride_log = stride_log(blocks);
+            let threads = blocks.div_ceil(32 << stride_log) << stride_log;
+            (stride_log, threads.div_ceil(self.threads.into()))
+        } else {
+            let span = self.threads * self.granularity;
+            (span, blocks.div_ceil(span.into()))
+        }
+    }
 }
 
 impl Stream {
@@ -43,6 +57,31 @@ impl Stream {
             None => self.buffer(room)?,
         };
         Ok(Users { spans, raw: self.buffer_again(&raw, old_raw)?, round_keys, key_words: len as u32 / 4 })
+    }
+
+    /// AES-CTR of a range of the data, which begins at a multiple of 16: `counter` is its first block's.
+    ///
+    /// P2's GNC is this, once for each user.
+    pub fn aes_ctr(
+        &mut self,
+        launch: &AesLaunch,
+        keys: &RoundKeys,
+        key: u32,
+        counter: &[u8; 16],
+        data: &mut Buffer,
+        range: Range<usize>,
+    ) -> Result<()> {
+        launch.check(self)?;
+        self.check_keys(keys, key, Direction::Encrypt)?;
+        let (at, blocks) = self.blocks(data, &range)?;
+        let tail = (range.len() % ALIGN) as u32;
+        let (cut, groups) = launch.cut(u64::from(blocks) + u64::from(tail != 0));
+        let mut numbers = vec![at, blocks, tail, key, keys.rounds, cut];
+        numbers.extend(counter.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word)));
+        let memory = [data.argument(), keys.buffer.argument(), self.table(launch, &keys.buffer, false)?];
+        // SAFETY: the kernel writes `blocks` blocks and `tail` bytes of data from `at` on, which check_range found there,
+        // and reads the round keys of `key`, which are there, and T0.
+        unsafe { self.aes(launch, "aes_ctr", groups, &memory, &numbers) }
     }
 
     /// AES-CTR of users, a group each, whose keys the device expands: P2's GCNS.
@@ -85,5 +124,14 @@ impl Stream {
         // SAFETY: the kernel writes `blocks` blocks of data from `at` on, which check_range found there, and reads the
         // round keys of `key`, which are there, and the table.
         unsafe { self.aes(launch, entry, groups, &memory, &[at, blocks, key, keys.rounds, cut]) }
+    }
+
+    /// The first block and the number of whole blocks of a range.
+    fn blocks(&self, data: &Buffer, range: &Range<usize>) -> Result<(u32, u32)> {
+        self.check(data, range.clone())?;
+        if !range.start.is_multiple_of(ALIGN) || range.end.div_ceil(ALIGN) >= 1 << 31 {
+            return self.device().refuse("ranges start at multiples of 16 and end within 32 GiB");
+        }
+        Ok(((range.start / ALIGN) as u32, (range.len() / ALIGN) as u32))
     }
 }

@@ -1,4 +1,4 @@
-//! The kernels' source and what is made of it.
+//! The kernels' source, and the PTX that is made of it.
 
 /// Kernels that are compiled and loaded together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ pub enum Module {
 }
 
 impl Module {
-    /// All of them.
+    /// All modules.
     pub const ALL: [Module; if cfg!(feature = "papers") { 7 } else { 2 }] = [
         Module::AesBitslice,
         #[cfg(feature = "papers")]
@@ -42,6 +42,7 @@ impl Module {
     ];
 
     /// The name of its PTX file.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Module::AesBitslice => "aes_bitslice",
@@ -59,7 +60,7 @@ impl Module {
         }
     }
 
-    /// The number of tables and the binary logarithm of that of their copies; (0, 0) without tables.
+    /// The number of tables, and the binary logarithm of the number of copies of each. (0, 0) without tables.
     pub(crate) fn tables(self) -> (u32, u32) {
         match self {
             #[cfg(feature = "papers")]
@@ -72,13 +73,15 @@ impl Module {
         }
     }
 
-    /// The local memory that the tables take, in bytes: what a launch must give.
+    /// The local memory that the tables take, in bytes. A launch must reserve it.
+    #[must_use]
     pub fn table_bytes(self) -> u32 {
         let (tables, copies_log) = self.tables();
         (tables * 1024) << copies_log
     }
 
     /// The whole source. It is plain C, CUDA C and OpenCL C at the same time.
+    #[must_use]
     pub fn source(self) -> String {
         let platform = include_str!("../kernels/platform.h");
         let aes = include_str!("../kernels/aes.h");
@@ -103,7 +106,8 @@ impl Module {
         }
     }
 
-    /// The PTX that `scripts/make-ptx` made of it.
+    /// The PTX that `scripts/make-ptx` made of the source.
+    #[must_use]
     pub fn ptx(self) -> &'static str {
         match self {
             Module::AesBitslice => include_str!("../ptx/aes_bitslice.ptx"),
@@ -125,8 +129,8 @@ impl Module {
 /// A kernel: an entry of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
-    /// Where it is.
+    /// The module that it is in.
     pub module: Module,
-    /// What it is called there.
+    /// Its name in the module.
     pub entry: &'static str,
 }

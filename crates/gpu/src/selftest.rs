@@ -14,7 +14,11 @@ use phalanx_kernels::aes::{self, ctr_xor};
 use phalanx_kernels::keccak::{self, Kmac256};
 
 impl Device {
-    /// Opens a device of [`crate::devices`] and puts it to the self-test of its default kernels.
+    /// Opens a device of [`crate::devices`] and runs the self-test of the kernels that the engine uses.
+    ///
+    /// # Errors
+    /// [`Reason::Absent`] if the device is not there any more. [`Reason::Refused`] if its interface is [`Api::Other`].
+    /// Otherwise as for [`Device::with_driver`].
     pub fn open(info: &DeviceInfo) -> Result<Self> {
         match info.api {
             Api::Cuda => Self::with_driver(Box::new(cuda::Cuda::open(info)?)),
@@ -23,7 +27,11 @@ impl Device {
         }
     }
 
-    /// Opens a device by a driver that the caller brought, with the same self-test.
+    /// Opens a device by a driver of the caller's, with the same self-test.
+    ///
+    /// # Errors
+    /// [`Reason::Build`] if the kernels do not build, [`Reason::SelfTest`] if an answer is wrong, [`Reason::OutOfMemory`],
+    /// or a failure of the driver.
     pub fn with_driver(driver: Box<dyn Driver>) -> Result<Self> {
         let device = Self::untested(driver, run);
         device.test(AesLaunch::default().variant.module())?;

@@ -12,7 +12,7 @@ pub(crate) fn devices() -> Result<Vec<DeviceInfo>> {
     Ok(find()?.into_iter().map(|(_, info)| info).collect())
 }
 
-/// Finding and opening devices is for one thread at a time: not every driver takes its first calls from several.
+/// A lock for finding and opening devices: not every driver takes its first calls from several threads.
 pub(super) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -23,7 +23,7 @@ fn absent(why: impl Into<String>) -> Error {
 }
 
 pub(super) fn find() -> Result<Vec<(cl_device_id, DeviceInfo)>> {
-    // The loader says so by this code where no platform is installed (cl_khr_icd).
+    // The loader's code for having no platform installed (cl_khr_icd).
     const CL_PLATFORM_NOT_FOUND_KHR: cl_int = -1001;
     let platforms = match platform::get_platform_ids() {
         Err(error_codes::DLOPEN_RUNTIME_LOAD_FAILED) => return Err(absent("its library is not installed")),
@@ -32,7 +32,7 @@ pub(super) fn find() -> Result<Vec<(cl_device_id, DeviceInfo)>> {
     };
     let mut found = Vec::new();
     for platform in platforms {
-        // A platform without devices reports an error; that of the others must not hide.
+        // A platform without devices reports an error. That must not hide the devices of the others.
         for id in device::get_device_ids(platform, device::CL_DEVICE_TYPE_ALL).unwrap_or_default() {
             if let Ok(info) = describe(platform, id, found.len()) {
                 found.push((id, info));
@@ -53,7 +53,7 @@ fn describe(platform: cl_platform_id, id: cl_device_id, index: usize) -> std::re
         _ => Kind::Other,
     };
     let max_threads = usize::from(device::get_device_info(id, device::CL_DEVICE_MAX_WORK_GROUP_SIZE)?);
-    // Before OpenCL 3.0 each vendor has a question of its own.
+    // Before OpenCL 3.0 each vendor has its own query.
     let warp = match device::get_device_info(id, device::CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE) {
         Ok(multiple) => u32::try_from(usize::from(multiple)).unwrap_or(0),
         Err(_) => number(device::CL_DEVICE_WARP_SIZE_NV)

@@ -293,6 +293,7 @@ fn ranges(device: &Device) {
     let slices = stream.slices(&[Slice { at: 0, len: 100 }; 2]).unwrap();
     expect(stream.sha3_slices(64, &slices, &data, &mut digests));
     expect(stream.buffer(usize::MAX / 2).map(|_| ()));
+    expect(stream.buffer(usize::MAX).map(|_| ()));
     for text in refused {
         assert!(!text.is_empty() && !text.contains('\n'), "{text:?}");
     }

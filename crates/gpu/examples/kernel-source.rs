@@ -1,4 +1,4 @@
-//! Prints the names of the kernels' modules, or the source of the one that is named: for `scripts/make-ptx`.
+//! Prints the names of the kernels' modules, or the source of the module whose name is given: for `scripts/make-ptx`.
 
 use phalanx_gpu::Module;
 

@@ -1,7 +1,7 @@
-// What all variants of AES share: spans, counters, the last block, and the key schedule without tables (FIPS 197).
-// A block is four little-endian words, one a column; row r of a column is byte r of its word.
+// What all AES kernels share: spans, counters, the last block, and the S-box without tables (FIPS 197).
+// A block is four little-endian words, one for each column. Row r of a column is byte r of its word.
 
-// As many words as the round keys of one key take: those of AES-256.
+// The number of words that the round keys of one key take. AES-256 has the most.
 #define KEY_WORDS 60
 
 // A part of the data with a key and a counter of its own.
@@ -14,7 +14,7 @@ typedef struct {
 } span_t;
 
 typedef struct {
-    u32 a, b, c, d; // as big-endian words, the most significant first
+    u32 a, b, c, d; // big-endian words, the most significant first
 } counter_t;
 
 // counter + n modulo 2^128
@@ -48,7 +48,7 @@ DEVICE void xor_block(GLOBAL block_t *data, u32 a, u32 b, u32 c, u32 d) {
     *data = block;
 }
 
-// The first `len` < 16 bytes of a block; those behind may be somebody else's.
+// The first `len` < 16 bytes of a block. The bytes behind them may belong to another span.
 DEVICE void xor_bytes(GLOBAL block_t *data, u32 len, u32 a, u32 b, u32 c, u32 d) {
     GLOBAL u8 *bytes = (GLOBAL u8 *)data;
     for (u32 i = 0; i < len; i++) {
@@ -57,8 +57,8 @@ DEVICE void xor_bytes(GLOBAL block_t *data, u32 len, u32 a, u32 b, u32 c, u32 d)
     }
 }
 
-// SubBytes on bit planes: q[i] holds bit i of as many bytes as it has bits. The straight-line program is the published
-// one of Boyar and Peralta, "A small depth-16 circuit for the AES S-box" (2012), with their names.
+// SubBytes on bit planes: q[i] holds bit i of 32 bytes. The straight-line program and its names are those of Boyar and
+// Peralta, "A small depth-16 circuit for the AES S-box" (2012).
 DEVICE void sub_planes(u32 *q) {
     u32 x0 = q[7], x1 = q[6], x2 = q[5], x3 = q[4], x4 = q[3], x5 = q[2], x6 = q[1], x7 = q[0];
     u32 y14 = x3 ^ x5, y13 = x0 ^ x6, y9 = x0 ^ x3, y8 = x0 ^ x5, t0 = x1 ^ x2, y1 = t0 ^ x7;
@@ -90,40 +90,4 @@ DEVICE void sub_planes(u32 *q) {
     q[2] = t47 ^ t65;
     q[1] = t56 ^ ~t62;
     q[0] = t48 ^ ~t60;
-}
-
-// SubWord (FIPS 197, section 5.2) by the same circuit: no lookups.
-DEVICE u32 sub_word(u32 word) {
-    u32 q[8];
-    UNROLL
-    for (int i = 0; i < 8; i++) {
-        q[i] = (word >> i) & 0x01010101u;
-    }
-    sub_planes(q);
-    word = 0;
-    UNROLL
-    for (int i = 0; i < 8; i++) {
-        word |= (q[i] & 0x01010101u) << i;
-    }
-    return word;
-}
-
-// KeyExpansion (FIPS 197, section 5.2) of `words` = 4, 6 or 8 words.
-DEVICE void expand_key(GLOBAL const u32 *key, u32 words, GLOBAL u32 *w) {
-    u32 rcon = 1, before = 0;
-    for (u32 i = 0; i < 4 * (words + 7); i++) {
-        if (i < words) {
-            before = key[i];
-        } else {
-            u32 place = i % words;
-            if (place == 0) {
-                before = sub_word(ROTL32(before, 24)) ^ rcon;
-                rcon = (rcon << 1) ^ ((rcon >> 7) * 0x11b);
-            } else if (words > 6 && place == 4) {
-                before = sub_word(before);
-            }
-            before ^= w[i - words];
-        }
-        w[i] = before;
-    }
 }

@@ -1,14 +1,14 @@
-// AES by lookups in local memory. TABLES is 1 (T0, its words turned by byte permutation) or 4 (T0 … T3); each is there
-// in 2^COPIES_LOG copies, word i of copy c at (i << COPIES_LOG) + c. With 32 copies each thread of a warp has a memory
-// bank of its own and no two lookups collide; with fewer some do, but four tables fit into less memory.
+// AES by lookups in local memory. TABLES is 1 (T0, whose words are rotated by byte permutation) or 4 (T0 … T3). There are
+// 2^COPIES_LOG copies of each table, with word i of copy c at (i << COPIES_LOG) + c. With 32 copies each thread of a warp
+// has its own memory bank, and no two lookups collide. With fewer copies some lookups do, but four tables take less memory.
 // The same code decrypts with the inverse tables and the round keys of the equivalent inverse cipher (FIPS 197, 5.3.5).
 
 #define COPIES (1u << COPIES_LOG)
 #define TABLE_WORDS (256u << COPIES_LOG)
-// 4 × this thread's copy.
+// This thread's copy, times 4.
 #define LANE ((THREAD & (COPIES - 1)) * 4)
 
-// Where byte `row` of a word leads to, in bytes from the beginning of a table.
+// Where the entry for byte `row` of a word lies, in bytes from the beginning of a table.
 DEVICE u32 entry_at(u32 lane, u32 word, const int row) {
     const int right = 8 * row - (COPIES_LOG + 2);
     u32 shifted = right >= 0 ? word >> (right & 31) : word << (-right & 31);
@@ -44,7 +44,7 @@ DEVICE void load_key(LOCAL u32 *rk, GLOBAL const u32 *key, u32 rounds) {
     }
 }
 
-// Rounds `from` to the last of the cipher. In T0 = (2s, s, s, 3s) the bytes 1 and 2 are SubBytes.
+// The cipher from round `from` to the last. Bytes 1 and 2 of T0 = (2s, s, s, 3s) are SubBytes.
 DEVICE block_t encrypt_from(LOCAL const u32 *tables, LOCAL const u32 *rk, u32 lane, block_t s, u32 from, u32 rounds) {
     block_t n;
     for (u32 r = from; r < rounds; r++) {
@@ -63,7 +63,7 @@ DEVICE block_t encrypt_from(LOCAL const u32 *tables, LOCAL const u32 *rk, u32 la
     return n;
 }
 
-// InvSubBytes of a byte, from its entry (14s, 9s, 13s, 11s): the sum of all four is s.
+// InvSubBytes of a byte, from its entry (14s, 9s, 13s, 11s), whose four bytes add up to s.
 DEVICE u32 inverse_byte(u32 entry) {
     entry ^= entry >> 16;
     return (entry ^ (entry >> 8)) & 0xffu;
@@ -88,12 +88,13 @@ DEVICE block_t decrypt(LOCAL const u32 *tables, LOCAL const u32 *rk, u32 lane, b
     return n;
 }
 
-// Counter caching. 256 counter blocks that differ in their last byte alone, a tile, share 15 of 16 lookups of round 1
-// (that byte goes into column 0 only) and 12 of 16 of round 2 (column 0 goes into each column once).
+// Counter caching. A tile is 256 counter blocks that differ only in their last byte. They share 15 of the 16 lookups of
+// round 1, because that byte goes only into column 0, and 12 of the 16 of round 2, because column 0 goes into each column
+// once.
 #define TILE 256u
-// What a tile keeps: column 0 after round 1, and the four columns after round 2, each but for the one lookup.
+// What a tile keeps: column 0 after round 1 and the four columns after round 2, each without its one changing lookup.
 #define TILE_WORDS 5
-// As many blocks as a group handles in one go, and as many tiles as these may touch.
+// The number of blocks that a group handles at once, and the number of tiles that they can touch.
 #define MAX_SPAN 16384u
 #define MAX_TILES 65
 
@@ -113,8 +114,8 @@ DEVICE void cache_tile(LOCAL const u32 *tables, LOCAL const u32 *rk, u32 lane, c
     tile[4] = T(n.w, 0) ^ T(n.y, 2) ^ T(n.z, 3) ^ rk[11];
 }
 
-// AES-CTR of `whole` blocks and `tail` bytes, at most MAX_SPAN blocks in all, by the whole group; tables and round keys
-// are there.
+// The whole group computes AES-CTR of `whole` blocks and `tail` bytes, at most MAX_SPAN blocks in all. Tables and round keys
+// are in local memory already.
 DEVICE void ctr_span(
     GLOBAL block_t *data, u32 whole, u32 tail, counter_t counter, LOCAL const u32 *tables, LOCAL const u32 *rk,
     LOCAL u32 *tiles, u32 rounds
@@ -148,7 +149,8 @@ DEVICE void ctr_span(
     LOCAL_ARRAY(u32, tiles, MAX_TILES * TILE_WORDS); \
     DYNAMIC_LOCAL(u32, tables, TABLES * TABLE_WORDS)
 
-// AES-CTR of one run of `blocks` blocks and `tail` bytes from block `at` on; `span` blocks, at most MAX_SPAN, a group.
+// AES-CTR of `blocks` blocks and `tail` bytes from block `at` on, under one key and one counter. Each group takes `span`
+// blocks, at most MAX_SPAN.
 KERNEL(aes_ctr)(
     GLOBAL block_t *data, GLOBAL const u32 *keys, GLOBAL const u32 *t, u32 at, u32 blocks, u32 tail, u32 key, u32 rounds,
     u32 span, u32 counter_a, u32 counter_b, u32 counter_c, u32 counter_d DYNAMIC_PARAMETER(u32, tables)
@@ -169,7 +171,7 @@ KERNEL(aes_ctr)(
     );
 }
 
-// AES-CTR of a span a group, each with a key and a counter of its own: P2's GCS, where a span is a slice.
+// AES-CTR of one span in each group, with its own key and counter. This is P2's GCS if a span is a slice.
 KERNEL(aes_ctr_spans)(
     GLOBAL block_t *data, GLOBAL const u32 *keys, GLOBAL const u32 *t, GLOBAL const span_t *spans, u32 count, u32 rounds,
     u32 stride_log, u32 parts DYNAMIC_PARAMETER(u32, tables)
@@ -182,8 +184,8 @@ KERNEL(aes_ctr_spans)(
     ctr_span(data + span->at, span->len / 16, span->len % 16, counter_of(span), tables, rk, tiles, rounds);
 }
 
-// AES-CTR of a user a group, whose key of `key_words` words one thread expands: P2's GCNS. `keys` is room for the round
-// keys of all users.
+// AES-CTR of one user in each group: P2's GCNS. One thread expands the user's key of `key_words` words. `keys` is room for
+// the round keys of all users.
 KERNEL(aes_ctr_users)(
     GLOBAL block_t *data, GLOBAL u32 *keys, GLOBAL const u32 *t, GLOBAL const u32 *raw, GLOBAL const span_t *users,
     u32 key_words DYNAMIC_PARAMETER(u32, tables)
@@ -209,7 +211,7 @@ KERNEL(aes_ctr_users)(
     }
 }
 
-// AES-ECB of `blocks` whole blocks from block `at` on, `span` blocks a group. `t` is T0.
+// AES-ECB of `blocks` whole blocks from block `at` on: encryption. Each group takes `span` blocks. `t` is T0.
 KERNEL(aes_ecb_encrypt)(
     GLOBAL block_t *data, GLOBAL const u32 *keys, GLOBAL const u32 *t, u32 at, u32 blocks, u32 key, u32 rounds, u32 span
         DYNAMIC_PARAMETER(u32, tables)
@@ -230,7 +232,7 @@ KERNEL(aes_ecb_encrypt)(
     }
 }
 
-// The inverse; `t` is the inverse table, the round keys are those of the equivalent inverse cipher.
+// Decryption. `t` is the inverse table, and the round keys are those of the equivalent inverse cipher.
 KERNEL(aes_ecb_decrypt)(
     GLOBAL block_t *data, GLOBAL const u32 *keys, GLOBAL const u32 *t, u32 at, u32 blocks, u32 key, u32 rounds, u32 span
         DYNAMIC_PARAMETER(u32, tables)

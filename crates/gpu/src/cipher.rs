@@ -1,5 +1,4 @@
-//! Launches of AES: one run of data under one key, spans with keys of their own; for papers also ECB, and users whose keys
-//! the device expands.
+//! Launches of AES-CTR: spans of data, each with its own key and counter. The papers' launches are in `papers.rs`.
 
 #[cfg(feature = "papers")]
 mod papers;
@@ -13,31 +12,33 @@ use crate::error::Result;
 use crate::kernel::{Kernel, Module};
 use crate::schedule::{self, KEY_WORDS};
 use std::fmt;
-use std::ops::Range;
 use zeroize::Zeroizing;
 
-/// As many blocks as a group of the kernels with tables takes at most.
+/// The largest number of blocks that one group of the kernels with tables takes.
 pub const MAX_SPAN: u32 = 16384;
 
-/// How the cipher is computed. All give the same bytes. `docs/security.md` says why the default is what it is.
+/// The kernel that the engine runs.
+const SPANS: &str = "aes_ctr_spans";
+
+/// How the cipher is computed. All variants give the same bytes. `docs/security.md` says why the default was chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Variant {
-    /// Bit planes, without tables: no address and no branch depends on data or key.
+    /// Bit planes, without tables: no address and no branch depends on data or keys.
     #[default]
     Bitsliced,
-    /// Lookups in T0, one copy for each memory bank; its words are turned by byte permutation.
+    /// Lookups in T0, with one copy for each memory bank. Its words are rotated by byte permutation.
     #[cfg(feature = "papers")]
     Table1,
-    /// Lookups in four tables, eight copies.
+    /// Lookups in four tables, with eight copies of each.
     #[cfg(feature = "papers")]
     Table4,
-    /// Lookups in four tables, one copy for each memory bank: 128 KiB of local memory.
+    /// Lookups in four tables, with one copy for each memory bank: 128 KiB of local memory.
     #[cfg(feature = "papers")]
     Table4Wide,
 }
 
 impl Variant {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Variant; if cfg!(feature = "papers") { 4 } else { 1 }] = [
         Variant::Bitsliced,
         #[cfg(feature = "papers")]
@@ -49,6 +50,7 @@ impl Variant {
     ];
 
     /// Its name in reports.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Variant::Bitsliced => "bitsliced",
@@ -61,7 +63,8 @@ impl Variant {
         }
     }
 
-    /// Where its kernels are.
+    /// The module of its kernel for spans. If it has tables, this is the module of all its kernels.
+    #[must_use]
     pub fn module(self) -> Module {
         match self {
             Variant::Bitsliced => Module::AesBitslice,
@@ -81,14 +84,14 @@ impl fmt::Display for Variant {
     }
 }
 
-/// How a kernel of AES is cut into threads.
+/// How the work of an AES kernel is divided among threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AesLaunch {
-    /// Which kernels.
+    /// The kernels to run.
     pub variant: Variant,
-    /// Threads a group (CUDA: a block).
+    /// Threads in each group (CUDA: block).
     pub threads: u32,
-    /// Granularity: blocks of 16 bytes a thread. The bitsliced kernels have 32, always.
+    /// Granularity: the blocks of 16 bytes that each thread takes. The bitsliced kernels always take 32.
     pub granularity: u32,
 }
 
@@ -99,7 +102,8 @@ impl Default for AesLaunch {
 }
 
 impl AesLaunch {
-    /// What suits a variant on large data.
+    /// A good launch of this variant for large data.
+    #[must_use]
     pub fn new(variant: Variant) -> Self {
         match variant {
             Variant::Bitsliced => Self { variant, threads: 128, granularity: 32 },
@@ -110,25 +114,18 @@ impl AesLaunch {
         }
     }
 
-    /// A kernel of the variant.
+    /// The kernel with the name `entry` among those of the variant.
+    #[must_use]
     pub fn kernel(&self, entry: &'static str) -> Kernel {
+        #[cfg(feature = "papers")]
+        if self.bitsliced() && entry != SPANS {
+            return Kernel { module: Module::AesBitslicePapers, entry };
+        }
         Kernel { module: self.variant.module(), entry }
     }
 
     fn bitsliced(&self) -> bool {
         self.variant == Variant::Bitsliced
-    }
-
-    /// The parameter that cuts one run of `blocks` blocks, and the number of groups.
-    fn cut(&self, blocks: u64) -> (u32, u64) {
-        if self.bitsliced() {
-            let stride_log = stride_log(blocks);
-            let threads = blocks.div_ceil(32 << stride_log) << stride_log;
-            (stride_log, threads.div_ceil(self.threads.into()))
-        } else {
-            let span = self.threads * self.granularity;
-            (span, blocks.div_ceil(span.into()))
-        }
     }
 
     fn check(&self, stream: &Stream) -> Result<()> {
@@ -147,22 +144,23 @@ impl AesLaunch {
     }
 }
 
-/// How far apart the 32 blocks of a thread lie: as far as lets neighbouring threads, up to 32, share their memory lines.
+/// The binary logarithm of the distance, in blocks, between the 32 blocks of a thread. It is as large as the data allow, and
+/// 5 at most: then 32 neighbouring threads read and write neighbouring blocks.
 fn stride_log(blocks: u64) -> u32 {
     blocks.div_ceil(32).next_power_of_two().ilog2().min(5)
 }
 
-/// Which way AES-ECB goes.
+/// What round keys are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Encryption; CTR uses it both ways.
+    /// Encryption. AES-CTR uses it both to encrypt and to decrypt.
     Encrypt,
-    /// Decryption.
+    /// Decryption by AES-ECB.
     #[cfg(feature = "papers")]
     Decrypt,
 }
 
-/// Keys on a device, expanded on the host in time that does not depend on them.
+/// Keys on a device, expanded. The host expands them in time that does not depend on their values.
 #[derive(Debug)]
 pub struct RoundKeys {
     buffer: Buffer,
@@ -171,16 +169,16 @@ pub struct RoundKeys {
     count: u32,
 }
 
-/// A part of the data with a key and a counter of its own.
+/// A part of the data with its own key and counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Where it begins in the buffer: a multiple of 16.
+    /// Where it begins in the buffer, in bytes: a multiple of 16.
     pub at: usize,
     /// Its length in bytes.
     pub len: usize,
-    /// Which of the keys.
+    /// The index of its key.
     pub key: u32,
-    /// The counter block of its first block.
+    /// The counter block of its first block, big-endian.
     pub counter: [u8; 16],
 }
 
@@ -189,21 +187,30 @@ pub struct Span {
 pub struct Spans {
     buffer: Buffer,
     count: u32,
-    /// Of the longest.
+    /// The length of the longest, in blocks.
     blocks: u64,
-    /// Where the last ends.
+    /// Where the last one ends, in bytes.
     end: usize,
-    /// One more than the largest key.
+    /// One more than the largest index of a key.
     keys: u32,
 }
 
 impl Stream {
-    /// Brings keys to the device: at least one, all of 16, of 24 or of 32 bytes.
+    /// Expands keys and copies them to the device. There is at least one, and all have the same length of 16, 24 or 32
+    /// bytes.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if the keys have other or different lengths, or there are none or more
+    /// than 2^24. Otherwise as for [`Stream::buffer_of`].
     pub fn round_keys(&mut self, keys: &[&[u8]], direction: Direction) -> Result<RoundKeys> {
         self.round_keys_again(keys, direction, None)
     }
 
-    /// The same in the memory of others, where there is room: nothing waits for memory then.
+    /// The same, in the device memory of `old` if that is large enough: this needs no allocation.
+    ///
+    /// # Errors
+    /// As for [`Stream::round_keys`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an
+    /// error, `old` is freed.
     pub fn round_keys_again(
         &mut self,
         keys: &[&[u8]],
@@ -224,7 +231,7 @@ impl Stream {
         Ok(RoundKeys { buffer, direction, rounds: len as u32 / 4 + 6, count: keys.len() as u32 })
     }
 
-    /// Overwrites keys with zeros, as soon as all that was given before is done.
+    /// Overwrites keys with zeros when all earlier work of the stream is done.
     pub(crate) fn zero_round_keys(&mut self, keys: &RoundKeys) -> Result<()> {
         self.zero(&keys.buffer, keys.buffer.len())
     }
@@ -232,17 +239,26 @@ impl Stream {
     fn key_len(&self, keys: &[&[u8]]) -> Result<usize> {
         let len = keys.first().map_or(0, |key| key.len());
         if ![16, 24, 32].contains(&len) || keys.iter().any(|key| key.len() != len) || keys.len() > 1 << 24 {
-            return self.device().refuse("AES keys are 16, 24 or 32 bytes, all alike, and at most 2^24");
+            return self.device().refuse("AES keys have 16, 24 or 32 bytes, all the same, and are at most 2^24");
         }
         Ok(len)
     }
 
-    /// Brings spans to the device, in ascending order.
+    /// Copies spans to the device. They are in ascending order and do not overlap.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if a span does not begin at a multiple of 16, begins before the end of
+    /// the one before it (a span owns its last block whole), is longer than 4 GiB or ends beyond 32 GiB, or if there are
+    /// more than 2^24. Otherwise as for [`Stream::buffer_of`].
     pub fn spans(&mut self, spans: &[Span]) -> Result<Spans> {
         self.spans_again(spans, None)
     }
 
-    /// The same in the memory of others, where there is room.
+    /// The same, in the device memory of `old` if that is large enough.
+    ///
+    /// # Errors
+    /// As for [`Stream::spans`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an error,
+    /// `old` is freed.
     pub fn spans_again(&mut self, spans: &[Span], old: Option<Spans>) -> Result<Spans> {
         let (mut blocks, mut end, mut keys) = (0, 0, 0);
         let mut words = Vec::with_capacity(spans.len() * 8);
@@ -259,7 +275,7 @@ impl Stream {
             let counter = span.counter.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word));
             words.extend([(span.at / ALIGN) as u32, span.len as u32, span.key, 0]);
             words.extend(counter);
-            // A span owns its last block whole, so that no two touch the same.
+            // A span owns its last block whole, so that no two spans share a block.
             end = span_end.next_multiple_of(ALIGN);
             blocks = blocks.max(span.len.div_ceil(ALIGN) as u64);
             keys = keys.max(span.key + 1);
@@ -271,33 +287,22 @@ impl Stream {
         Ok(Spans { buffer, count: spans.len() as u32, blocks, end, keys })
     }
 
-    /// AES-CTR of a range of the data, which begins at a multiple of 16: `counter` is its first block's.
+    /// Starts AES-CTR of `spans` of `data`, in place, each under its key of `keys` and its counter.
     ///
-    /// P2's GNC is this, once for each user.
-    pub fn aes_ctr(
-        &mut self,
-        launch: &AesLaunch,
-        keys: &RoundKeys,
-        key: u32,
-        counter: &[u8; 16],
-        data: &mut Buffer,
-        range: Range<usize>,
-    ) -> Result<()> {
-        launch.check(self)?;
-        self.check_keys(keys, key, Direction::Encrypt)?;
-        let (at, blocks) = self.blocks(data, &range)?;
-        let tail = (range.len() % ALIGN) as u32;
-        let (cut, groups) = launch.cut(u64::from(blocks) + u64::from(tail != 0));
-        let mut numbers = vec![at, blocks, tail, key, keys.rounds, cut];
-        numbers.extend(counter.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word)));
-        let memory = [data.argument(), keys.buffer.argument(), self.table(launch, &keys.buffer, false)?];
-        // SAFETY: the kernel writes `blocks` blocks and `tail` bytes of data from `at` on, which check_range found there,
-        // and reads the round keys of `key`, which are there, and T0.
-        unsafe { self.aes(launch, "aes_ctr", groups, &memory, &numbers) }
-    }
-
-    /// AES-CTR of spans, each under its key and counter: a group a span with tables (P2's GCS, where spans are slices),
-    /// 32 blocks a thread without.
+    /// The bitsliced kernel takes 32 blocks in each thread. A kernel with tables takes one span in each group, which is P2's
+    /// GCS if the spans are slices.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if
+    /// - the keys, spans or data are on another device,
+    /// - a span ends behind the data or names a key that is not there, or the keys are for decryption,
+    /// - the device or the kernel does not support the launch (granularity, threads or local memory),
+    /// - with tables, a span is longer than [`MAX_SPAN`] blocks; without, the length of the longest span times their number
+    ///   is
+    ///   too large: more than 2^31 threads.
+    ///
+    /// [`Reason::Build`](crate::Reason::Build) or [`Reason::SelfTest`](crate::Reason::SelfTest) if the kernel has failed its
+    /// self-test. Otherwise a failure of the driver.
     pub fn aes_ctr_spans(
         &mut self,
         launch: &AesLaunch,
@@ -317,7 +322,7 @@ impl Stream {
         let groups = if launch.bitsliced() {
             let threads = u64::from(spans.count) * (parts << stride_log);
             if threads >= 1 << 31 {
-                return self.device().refuse("spans of too different lengths: the longest times their number");
+                return self.device().refuse("too many threads: the longest span times the number of spans");
             }
             threads.div_ceil(launch.threads.into())
         } else if spans.blocks > MAX_SPAN.into() {
@@ -332,12 +337,12 @@ impl Stream {
             spans.buffer.argument(),
         ];
         let numbers = [spans.count, keys.rounds, stride_log, parts as u32];
-        // SAFETY: the kernel writes the spans, which end within data, and reads the spans, their keys and T0.
-        unsafe { self.aes(launch, "aes_ctr_spans", groups, &memory, &numbers) }
+        // SAFETY: the kernel writes the spans, which end within data, and reads their descriptions, their keys and T0.
+        unsafe { self.aes(launch, SPANS, groups, &memory, &numbers) }
     }
 
-    /// What stands for the tables of a launch: T0 or its inverse for kernels with tables. The others do not read it, and
-    /// get their keys once more.
+    /// The argument for the tables of a launch: T0 or its inverse. Kernels without tables do not read it, and get the keys a
+    /// second time.
     #[cfg_attr(
         not(feature = "papers"),
         expect(unused_variables, clippy::unnecessary_wraps, clippy::needless_pass_by_ref_mut)
@@ -353,18 +358,9 @@ impl Stream {
     fn check_keys(&self, keys: &RoundKeys, key: u32, direction: Direction) -> Result<()> {
         self.check(&keys.buffer, 0..0)?;
         if key >= keys.count || keys.direction != direction {
-            return self.device().refuse("the round keys are not there, or are those of the other direction");
+            return self.device().refuse("there is no such round key, or it is for the other direction");
         }
         Ok(())
-    }
-
-    /// The first block and the number of whole blocks of a range.
-    fn blocks(&self, data: &Buffer, range: &Range<usize>) -> Result<(u32, u32)> {
-        self.check(data, range.clone())?;
-        if !range.start.is_multiple_of(ALIGN) || range.end.div_ceil(ALIGN) >= 1 << 31 {
-            return self.device().refuse("ranges start at multiples of 16 and end within 32 GiB");
-        }
-        Ok(((range.start / ALIGN) as u32, (range.len() / ALIGN) as u32))
     }
 
     /// # Safety
@@ -382,7 +378,7 @@ impl Stream {
         let local = launch.variant.module().table_bytes();
         let launch =
             Launch { kernel: launch.kernel(entry), groups, threads: launch.threads, local, arguments: &arguments };
-        // SAFETY: the caller's promise; the local memory is what the tables take.
+        // SAFETY: the caller's promise. The local memory is as large as the tables.
         unsafe { self.launch(&launch) }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn devices() -> Result<Vec<DeviceInfo>> {
     if !unsafe { sys::is_culib_present() } {
         return Err(absent("its library is not installed"));
     }
-    // Nothing of cudarc before this line: without the library it panics.
+    // No call of cudarc comes before this line, because without the library it panics.
     result::init().map_err(|error| absent(text(error)))?;
     let count = result::device::get_count().map_err(|error| absent(text(error)))?;
     if count == 0 {
@@ -58,7 +58,7 @@ fn describe(index: i32) -> std::result::Result<DeviceInfo, DriverError> {
         largest_buffer: memory,
         compute_units: ask(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         warp: ask(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
-        // The driver tells kHz.
+        // The driver gives kHz.
         clock_mhz: ask(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).unwrap_or(0) / 1000,
         local_memory: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         max_threads: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
@@ -70,7 +70,7 @@ pub(crate) struct Cuda {
     device: sys::CUdevice,
     context: sys::CUcontext,
     loaded: Mutex<Loaded>,
-    /// All streams: memory is freed when they have no work left.
+    /// All streams. Memory is freed when none of them has work left.
     streams: Mutex<Vec<StreamId>>,
 }
 
@@ -80,7 +80,7 @@ struct Loaded {
     kernels: HashMap<Kernel, sys::CUfunction>,
 }
 
-// SAFETY: the driver takes calls from any thread; each makes the context current first.
+// SAFETY: the driver takes calls from any thread. Each call makes the context current first.
 unsafe impl Send for Cuda {}
 // SAFETY: as above.
 unsafe impl Sync for Cuda {}
@@ -103,9 +103,9 @@ impl Cuda {
         }
     }
 
-    /// Waits for what all streams have been given so far.
+    /// Waits for all work that any stream has been given so far.
     fn finish_all(&self, limit: Duration) -> Result<()> {
-        // Held, so that none is destroyed meanwhile.
+        // The lock is held so that no stream is destroyed meanwhile.
         for stream in self.streams().iter() {
             let mark = event_of(self.mark(*stream)?);
             // SAFETY: the event was made just now.
@@ -114,7 +114,7 @@ impl Cuda {
                 done => Some(done.result()),
             });
             let Some(done) = over else { return Err(self.info.error(Reason::TimedOut(limit))) };
-            // SAFETY: it is over, and not used again.
+            // SAFETY: the event is over, and not used again.
             let _ = unsafe { event::destroy(mark) };
             done.map_err(self.failed("running a kernel"))?;
         }
@@ -176,7 +176,8 @@ impl Cuda {
     }
 }
 
-/// Whether the context is of no use any more: errors of kernels stay with it, and so does a device that went away.
+/// Whether the context cannot be used any more: it keeps the errors of kernels, and does not recover when the device is
+/// gone.
 fn is_final(error: DriverError) -> bool {
     use CUresult::*;
     matches!(
@@ -210,7 +211,8 @@ fn event_of(mark: MarkId) -> sys::CUevent {
     mark.0 as sys::CUevent
 }
 
-// SAFETY: every call below does what the trait says by the driver's calls for it; modules are made of the source's PTX.
+// SAFETY: every method does what the trait says by the calls of the driver for it. Modules are loaded from the PTX of the
+// source.
 unsafe impl Driver for Cuda {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -231,14 +233,14 @@ unsafe impl Driver for Cuda {
 
     fn allocate(&self, len: usize) -> Result<MemoryId> {
         self.enter()?;
-        // SAFETY: the memory is given out as not yet written.
+        // SAFETY: whoever gets the memory does not expect it to be initialized.
         unsafe { result::malloc_sync(len) }.map(MemoryId).map_err(self.out_of_memory("allocating", len))
     }
 
     unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()> {
         // The calls below wait for the whole context, without a limit.
         self.finish_all(limit)?;
-        // SAFETY: the caller's promise; no work is left that uses the memory.
+        // SAFETY: the caller's promise. No work is left that uses the memory.
         unsafe {
             let _ = result::memset_d8_sync(memory.0, 0, len);
             result::free_sync(memory.0).map_err(self.failed("freeing memory"))
@@ -247,7 +249,7 @@ unsafe impl Driver for Cuda {
 
     fn allocate_pinned(&self, len: usize) -> Result<PinnedId> {
         self.enter()?;
-        // SAFETY: no flags: memory that the CPU caches, not write-combined. It is zeroed before it is given out.
+        // SAFETY: without flags the memory is cached by the CPU, not write-combined. It is zeroed below.
         let made = unsafe { result::malloc_host(len, 0) };
         let address = made.map_err(self.out_of_memory("allocating pinned memory", len))?.cast::<u8>();
         // SAFETY: the driver gave that many bytes.
@@ -289,7 +291,7 @@ unsafe impl Driver for Cuda {
         self.enter()?;
         // SAFETY: the caller's promise; the copy is waited for.
         let started = unsafe { result::memcpy_htod_async(memory.0 + at as u64, from, stream_of(stream)) };
-        // SAFETY: the stream is ours. The wait comes whether the copy started or not: nothing may still read `from`.
+        // SAFETY: the stream is ours. This waits whether the copy started or not, so that nothing still reads `from`.
         let finished = unsafe { stream::synchronize(stream_of(stream)) };
         started.and(finished).map_err(self.failed("copying to the device"))
     }
@@ -298,7 +300,7 @@ unsafe impl Driver for Cuda {
         self.enter()?;
         // SAFETY: the caller's promise; the copy is waited for.
         let started = unsafe { result::memcpy_dtoh_async(to, memory.0 + at as u64, stream_of(stream)) };
-        // SAFETY: the stream is ours. The wait comes whether the copy started or not: nothing may still write `to`.
+        // SAFETY: the stream is ours. This waits whether the copy started or not, so that nothing still writes `to`.
         let finished = unsafe { stream::synchronize(stream_of(stream)) };
         started.and(finished).map_err(self.failed("copying from the device"))
     }
@@ -352,7 +354,7 @@ unsafe impl Driver for Cuda {
             })
             .collect();
         let (groups, threads) = ((launch.groups, 1, 1), (launch.threads, 1, 1));
-        // SAFETY: the caller's promise: the kernel's parameters are addresses of 64 bits and numbers of 32; the driver
+        // SAFETY: the caller's promise: the kernel's parameters are addresses of 64 bits and numbers of 32 bits. The driver
         // copies them before the call returns.
         unsafe { result::launch_kernel(kernel, groups, threads, launch.local, stream_of(stream), &mut arguments) }
             .map_err(self.failed("starting a kernel"))
@@ -382,7 +384,7 @@ unsafe impl Driver for Cuda {
 
     unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration> {
         self.enter()?;
-        // SAFETY: the caller's promise; both events are over and destroyed here.
+        // SAFETY: the caller's promise. Both events are over, and are destroyed here.
         let time = unsafe {
             let time = event::elapsed(event_of(from), event_of(to));
             let _ = event::destroy(event_of(from));

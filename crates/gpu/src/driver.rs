@@ -1,14 +1,14 @@
-//! What a device is asked for, whichever interface leads to it: CUDA, OpenCL, or a test's own.
+//! The interface to the drivers: CUDA, OpenCL, or one that a test brings.
 //!
-//! Nobody but [`crate::Device`] calls a driver; the trait is open so that tests can run the kernels as plain C, and can
-//! let a device fail.
+//! Only [`crate::Device`] calls a driver. The trait is public so that tests can run the kernels as plain C, and can let a
+//! device fail.
 
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// The interface that leads to a device.
+/// The interface through which a device is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Api {
@@ -16,7 +16,7 @@ pub enum Api {
     Cuda,
     /// An OpenCL driver of any vendor.
     OpenCl,
-    /// A driver that the caller brought.
+    /// A driver that the caller brings.
     Other,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Api {
     }
 }
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -55,7 +55,7 @@ impl fmt::Display for Kind {
 /// What is known of a device before it is opened.
 #[derive(Clone, Debug)]
 pub struct DeviceInfo {
-    /// The interface that leads to it.
+    /// The interface through which it is reached.
     pub api: Api,
     /// Its number among the devices of that interface.
     pub index: usize,
@@ -63,129 +63,162 @@ pub struct DeviceInfo {
     pub name: String,
     /// Its driver's name and version.
     pub driver: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its memory in bytes.
     pub memory: u64,
     /// The largest buffer in bytes.
     pub largest_buffer: u64,
-    /// Its multiprocessors.
+    /// The number of its multiprocessors.
     pub compute_units: u32,
-    /// The threads that a multiprocessor runs in step (CUDA: a warp); 0 where the driver does not tell.
+    /// The number of threads that a multiprocessor runs in step (CUDA: a warp). 0 if the driver does not say.
     pub warp: u32,
-    /// The clock of its multiprocessors in MHz, at most; 0 where the driver does not tell.
+    /// The highest clock of its multiprocessors in MHz. 0 if the driver does not say.
     pub clock_mhz: u32,
-    /// The local (CUDA: shared) memory of a group (CUDA: block) at most, in bytes.
+    /// The most local (CUDA: shared) memory that a group (CUDA: block) can have, in bytes.
     pub local_memory: u32,
-    /// The threads of a group at most.
+    /// The most threads that a group can have.
     pub max_threads: u32,
 }
 
 impl DeviceInfo {
-    /// An error of this device.
+    /// An error that names this device.
+    #[must_use]
     pub fn error(&self, reason: Reason) -> Error {
         Error { device: format!("{} ({})", self.name, self.api), reason }
     }
 }
 
-/// A driver's name for memory of the device.
+/// How a driver names memory of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemoryId(pub u64);
-/// A driver's name for a stream: work on it is done in order.
+/// How a driver names a stream. Work on a stream is done in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamId(pub u64);
-/// A driver's name for a point in a stream.
+/// How a driver names a point in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MarkId(pub u64);
-/// Memory of the host that the device reaches by itself: an address, and the driver's name for it.
+/// Pinned memory of the host, which the device reaches by itself.
 #[derive(Clone, Copy, Debug)]
 pub struct PinnedId {
-    /// Where it begins.
+    /// Its first byte.
     pub address: *mut u8,
-    /// The driver's name.
+    /// How the driver names it.
     pub name: u64,
 }
 
-/// An argument of a kernel. Memory comes first, numbers follow.
+/// An argument of a kernel. Memory comes first, and numbers follow.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument {
-    /// The beginning of memory.
+    /// The address of the first byte of memory.
     Memory(MemoryId),
     /// A number.
     Number(u32),
 }
 
-/// A kernel with all that it needs to start.
+/// A kernel and what it needs to start.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
-    /// Which kernel.
+    /// The kernel.
     pub kernel: Kernel,
-    /// How many groups.
+    /// The number of groups.
     pub groups: u32,
-    /// How many threads in each.
+    /// The number of threads in each group.
     pub threads: u32,
-    /// The local memory that the host sizes, in bytes.
+    /// The local memory whose size the host sets, in bytes.
     pub local: u32,
-    /// The arguments, but for that local memory.
+    /// The arguments, without that local memory.
     pub arguments: &'a [Argument],
 }
 
-/// A way to a device. Every call may come from any thread.
+/// A device as its driver offers it. Every call can come from any thread. Lengths and places are in bytes.
 ///
 /// # Safety
-/// Memory must be as long as it was asked for, calls must do what is said here, and a launch must run the entry of that
-/// name of [`Module::source`]: [`crate::Device`] is safe because of it.
+/// Allocations have the length that was asked for, calls do what is said here, and a launch runs the entry of that name in
+/// [`Module::source`]. The safety of [`crate::Device`] depends on this.
 pub unsafe trait Driver: Send + Sync {
-    /// What the device is.
+    /// What is known of the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// Compiles or loads a module, where that has not been done yet.
+    /// Compiles or loads a module, unless that is done already.
+    ///
+    /// # Errors
+    /// [`Reason::Build`] if it does not compile, [`Reason::Failed`] or [`Reason::Lost`] if the driver reports another error.
     fn load(&self, module: Module) -> Result<()>;
 
     /// The most threads that a group of this kernel can have.
+    ///
+    /// # Errors
+    /// As for [`Driver::load`]. [`Reason::Failed`] if the module has no such kernel.
     fn max_threads(&self, kernel: Kernel) -> Result<u32>;
 
-    /// Device memory of `len` > 0 bytes.
+    /// Allocates device memory of `len` > 0 bytes.
+    ///
+    /// # Errors
+    /// [`Reason::OutOfMemory`] if there is too little, [`Reason::Failed`] or [`Reason::Lost`] if the driver reports another
+    /// error.
     fn allocate(&self, len: usize) -> Result<MemoryId>;
 
-    /// Waits for all work that could use the memory, no longer than `limit` for each stream; then overwrites it with zeros
-    /// where the device still can, and frees it. On an error the memory stays.
+    /// Waits for all work that could use the memory, at most `limit` for each stream. Then overwrites it with zeros, if the
+    /// device still can, and frees it.
+    ///
+    /// # Errors
+    /// [`Reason::TimedOut`] if the work is not done within the limit, [`Reason::Failed`] or [`Reason::Lost`] if the driver
+    /// reports an error. The memory is not freed then.
     ///
     /// # Safety
-    /// It is this driver's, has that length, and nobody gives work on it any more.
+    /// The memory is this driver's and has that length, and nobody starts work on it any more.
     unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()>;
 
-    /// Pinned memory of `len` > 0 bytes, zeroed, which the CPU reads at full speed (not write-combined).
+    /// Allocates pinned memory of `len` > 0 bytes, zeroed, which the CPU reads at full speed (not write-combined).
+    ///
+    /// # Errors
+    /// As for [`Driver::allocate`].
     fn allocate_pinned(&self, len: usize) -> Result<PinnedId>;
 
-    /// Frees pinned memory. If that takes waiting, then `limit` at most, and where it is not enough the memory is left.
+    /// Frees pinned memory. If it has to wait for that, it waits at most `limit`.
+    ///
+    /// # Errors
+    /// As for [`Driver::free`].
     ///
     /// # Safety
-    /// It is this driver's, and nobody uses it any more, the device included.
+    /// The memory is this driver's, and nobody uses it any more, not even the device.
     unsafe fn free_pinned(&self, pinned: PinnedId, limit: Duration) -> Result<()>;
 
-    /// A new stream.
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     fn stream(&self) -> Result<StreamId>;
 
-    /// Ends a stream that has no work left.
+    /// Closes a stream that has no work left.
     ///
     /// # Safety
-    /// It is this driver's, and nobody uses it any more.
+    /// The stream is this driver's, and nobody uses it any more.
     unsafe fn free_stream(&self, stream: StreamId);
 
-    /// Writes zeros, in the stream's order.
+    /// Starts to write zeros, in the stream's order.
+    ///
+    /// # Errors
+    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     ///
     /// # Safety
     /// The range lies in the memory.
     unsafe fn zero(&self, stream: StreamId, memory: MemoryId, at: usize, len: usize) -> Result<()>;
 
-    /// Copies to the device, and waits until that is done, without a limit: the stream has no other work.
+    /// Copies to the device and waits until that is done, without a limit. The stream has no other work.
+    ///
+    /// # Errors
+    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     ///
     /// # Safety
     /// The range lies in the memory.
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()>;
 
-    /// Copies from the device, and waits until that is done, without a limit: the stream has no other work.
+    /// Copies from the device and waits until that is done, without a limit. The stream has no other work.
+    ///
+    /// # Errors
+    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     ///
     /// # Safety
     /// The range lies in the memory.
@@ -193,9 +226,12 @@ pub unsafe trait Driver: Send + Sync {
 
     /// Starts a copy from pinned memory, in the stream's order.
     ///
+    /// # Errors
+    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
+    ///
     /// # Safety
-    /// The range lies in the memory; `from` has `len` bytes of this driver's pinned memory, which stay as they are until
-    /// the stream is finished.
+    /// The range lies in the memory. `from` has `len` bytes of this driver's pinned memory, which do not change until the
+    /// stream is finished.
     unsafe fn start_upload(
         &self,
         stream: StreamId,
@@ -207,9 +243,12 @@ pub unsafe trait Driver: Send + Sync {
 
     /// Starts a copy to pinned memory, in the stream's order.
     ///
+    /// # Errors
+    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
+    ///
     /// # Safety
-    /// The range lies in the memory; `to` has `len` bytes of this driver's pinned memory, which nobody uses until the
-    /// stream is finished.
+    /// The range lies in the memory. `to` has `len` bytes of this driver's pinned memory, which nobody uses until the stream
+    /// is finished.
     unsafe fn start_download(
         &self,
         stream: StreamId,
@@ -219,7 +258,10 @@ pub unsafe trait Driver: Send + Sync {
         len: usize,
     ) -> Result<()>;
 
-    /// Copies within the device, in the stream's order.
+    /// Starts a copy of `len` bytes within the device, in the stream's order.
+    ///
+    /// # Errors
+    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     ///
     /// # Safety
     /// The ranges lie in the memories and do not overlap.
@@ -227,32 +269,44 @@ pub unsafe trait Driver: Send + Sync {
 
     /// Starts a kernel, in the stream's order.
     ///
-    /// # Safety
-    /// The arguments are what the kernel's source asks for, and all that it reaches through them lies in the memories.
-    unsafe fn launch(&self, stream: StreamId, launch: &Launch<'_>) -> Result<()>;
-
-    /// Waits for all work of the stream, `limit` at most: [`Reason::TimedOut`] says that some of it may still go on, any
-    /// other result that none does.
-    fn finish(&self, stream: StreamId, limit: Duration) -> Result<()>;
-
-    /// Marks the point that the stream will have reached after all that it was given so far.
-    fn mark(&self, stream: StreamId) -> Result<MarkId>;
-
-    /// The device's time between two marks of one finished stream. Both are used up.
+    /// # Errors
+    /// As for [`Driver::max_threads`].
     ///
     /// # Safety
-    /// They are this driver's, and not used up.
+    /// The arguments are those of the kernel's source, and all that it reaches through them lies in the memories.
+    unsafe fn launch(&self, stream: StreamId, launch: &Launch<'_>) -> Result<()>;
+
+    /// Waits for all work of the stream, at most `limit`.
+    ///
+    /// # Errors
+    /// [`Reason::TimedOut`] if some of the work may still go on. After any other result none does. [`Reason::Failed`] or
+    /// [`Reason::Lost`] if the driver reports an error, also of earlier work.
+    fn finish(&self, stream: StreamId, limit: Duration) -> Result<()>;
+
+    /// Marks the point that the stream reaches after all its work so far.
+    ///
+    /// # Errors
+    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
+    fn mark(&self, stream: StreamId) -> Result<MarkId>;
+
+    /// The device's time between two marks of one finished stream. This call consumes both.
+    ///
+    /// # Errors
+    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
+    ///
+    /// # Safety
+    /// The marks are this driver's and were not consumed before.
     unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration>;
 }
 
-/// Asks again and again whether something is over: at once for what is short, and then seldom enough to leave the CPU to
-/// others. `None` after `limit`.
+/// Asks repeatedly whether something is over: without a pause at first, for short work, and then with pauses that leave the
+/// CPU to others. `None` after `limit`.
 pub(crate) fn poll<T>(limit: Duration, mut is_over: impl FnMut() -> Option<T>) -> Option<T> {
     const BUSY: Duration = Duration::from_micros(30);
     const PAUSE: Duration = Duration::from_micros(50);
     let start = Instant::now();
     loop {
-        // Before the question: while this process was stopped the device has had time, too.
+        // Taken before the question: if this process was stopped meanwhile, the device had that time, too.
         let elapsed = start.elapsed();
         if let Some(result) = is_over() {
             return Some(result);

@@ -1,9 +1,9 @@
 //! The engine `gpu`: jobs of the CTR suites on a device.
 //!
-//! Each stream has memory of its own, so that the copies of one run beside the kernels of another. The device
-//! encrypts and hashes the slices; the tags, a hundredth of the work, are the CPU's, by the same code as its own engine's.
-//! What the device makes of a job goes to a second buffer, which takes the place of the first when all has succeeded: on
-//! any fault, also of a device that wakes up late, the job is as it was.
+//! Each stream has its own memory, so that the copies of one stream run at the same time as the kernels of another. The
+//! device encrypts and hashes the slices. The CPU computes the tags, a hundredth of the work, by the code of its own engine.
+//! The device's results go to a second buffer, which takes the place of the first when everything has succeeded. So after
+//! any fault the job is as it was, even if the device wakes up late.
 
 use crate::cipher::{AesLaunch, Direction, RoundKeys, Spans};
 use crate::device::{Buffer, Device, Pinned, Stream};
@@ -18,13 +18,14 @@ use phalanx_kernels::aes::BLOCK;
 use phalanx_kernels::keccak::{self, DIGEST};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// The suites whose ciphers a device has.
+/// The suites that a device can run.
 const SUITES: &[Suite] = &[Suite::Aes256CtrSha3, Suite::Aes192CtrSha3, Suite::Aes128CtrSha3];
-/// From this length on buffers are pinned, in bytes: pinning takes longer than a copy of less.
+/// Buffers of at least this length, in bytes, are pinned. For shorter ones a copy takes less time than pinning.
 const WORTH_PINNING: usize = 1 << 20;
-/// The threads of a group that hash: few, so that even a short job reaches all multiprocessors.
+/// The threads of each group that hashes: few, so that even a short job uses all multiprocessors.
 const HASH_THREADS: u32 = 32;
-/// What a stream takes besides a job's chunks, as a part of them: nonces, tags and a header that lie between.
+/// A stream's memory has room for a job's chunks and for this part of their length besides (1/16): for the nonces, tags and
+/// header between them.
 const BETWEEN: usize = 16;
 
 /// Seals and opens jobs on a device.
@@ -34,7 +35,7 @@ pub struct GpuEngine {
     keccak: keccak::Level,
     limits: Limits,
     streams: Mutex<Streams>,
-    /// Told of each stream that is free again.
+    /// Notified when a stream is free again.
     freed: Condvar,
     pool: Arc<Pool>,
 }
@@ -46,14 +47,15 @@ struct Streams {
 }
 
 impl GpuEngine {
-    /// An engine on a device that is open, and so has passed its self-test. The CPU computes the tags by `keccak`.
+    /// An engine on an open device, which has therefore passed its self-test. The CPU computes the tags with `keccak`.
     ///
     /// Nothing is allocated on the device before the first job.
+    #[must_use]
     pub fn new(device: Device, keccak: keccak::Level) -> Self {
         let device_info = device.info();
-        // A device that is the CPU has its caches, and no copies worth overlapping.
+        // If the device is the CPU, short jobs stay in its caches, and there are no copies to overlap with kernels.
         let (streams, preferred) = if device_info.kind == Kind::Cpu { (2, 2 << 20) } else { (4, 16 << 20) };
-        // No more than a quarter of the device's memory in all.
+        // At most a quarter of the device's memory for all streams together.
         let share = device_info.largest_buffer.min(device_info.memory / (4 * streams as u64));
         let room = usize::try_from(share).unwrap_or(usize::MAX).min(preferred + preferred / BETWEEN);
         let len = (room / SLICE).max(1) * SLICE;
@@ -63,7 +65,7 @@ impl GpuEngine {
             suites: SUITES,
             workers: streams,
             preferred_job: preferred.min(len - len / (BETWEEN + 1)),
-            // A longer one goes through the device in parts.
+            // A longer job goes through the device in parts.
             largest_job: usize::MAX,
         };
         let limits = Limits { len, slices: (len / 1024).max(1) };
@@ -71,7 +73,8 @@ impl GpuEngine {
         Self { info, device, keccak, limits, streams: Mutex::default(), freed: Condvar::new(), pool }
     }
 
-    /// The device.
+    /// The device that runs the jobs.
+    #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -80,12 +83,12 @@ impl GpuEngine {
         Fault { engine: self.info.name.clone(), reason: error.to_string() }
     }
 
-    /// Runs a job whose buffer is of this engine's making.
+    /// Runs a job whose buffer was made by this engine.
     fn run_pinned(&self, job: &mut Job) -> Result<Verdicts> {
         let mut taken = self.take()?;
         let stream = taken.stream.as_mut().expect("it was taken just now");
         let failed = stream.run(job, self.keccak, self.limits).inspect_err(|_| {
-            // Nothing may reach the job's memory any more. What a dead device may still reach is never used again.
+            // Nothing may reach the job's memory any more. Memory that a dead device may still reach is never used again.
             let _ = stream.stream.finish();
         });
         if failed.is_err() {
@@ -94,7 +97,7 @@ impl GpuEngine {
         failed.map(Verdicts::from_failed)
     }
 
-    /// A stream that nobody else uses; waits for one where all are in use.
+    /// A stream that nobody else uses. If all are in use, this waits for one.
     fn take(&self) -> Result<Taken<'_>> {
         let all_busy = |streams: &mut Streams| streams.busy >= self.info.workers;
         let mut streams =
@@ -148,7 +151,7 @@ impl Engine for GpuEngine {
     }
 }
 
-/// A stream in use. It is free again when this is dropped, or made anew, if it failed.
+/// A stream in use. When this is dropped, the stream is free again. One that failed is replaced by a new one.
 struct Taken<'a> {
     engine: &'a GpuEngine,
     stream: Option<WorkStream>,
@@ -157,7 +160,7 @@ struct Taken<'a> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The job's memory is about to be dropped: nothing may be under way to it.
+            // The job's memory is about to be dropped, so no copy to it may be under way.
             self.stream.take().map(|mut stream| stream.stream.finish());
         }
         let mut streams = self.engine.streams();
@@ -168,13 +171,13 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// A stream with memory of its own, used again from job to job: allocating and freeing would wait for the other streams.
+/// A stream with its own memory, which all its jobs use: allocating and freeing would wait for the other streams.
 struct WorkStream {
     stream: Stream,
     launch: AesLaunch,
     data: Buffer,
     digests: Buffer,
-    /// Where digests come back to.
+    /// Where the digests are copied to.
     hashed: Pinned,
     keys: Option<RoundKeys>,
     spans: Option<Spans>,
@@ -187,14 +190,14 @@ impl WorkStream {
         let data = stream.buffer(limits.len)?;
         let digests = stream.buffer(limits.slices * DIGEST)?;
         let hashed = device.pinned(limits.slices * DIGEST)?;
-        // The kernels that need no defence against who measures their time: `docs/security.md`.
+        // These kernels take the same time for all data and keys: see `docs/security.md`.
         let default = AesLaunch::default();
         let threads = default.threads.min(device.max_threads(default.kernel("aes_ctr_spans"))?);
         let launch = AesLaunch { threads, ..default };
         Ok(Self { launch, stream, data, digests, hashed, keys: None, spans: None, slices: None })
     }
 
-    /// Seals or opens a job. Returns the units that are not authentic.
+    /// Seals or opens a job. Returns the indices of the units that are not authentic.
     fn run(&mut self, job: &mut Job, keccak: keccak::Level, limits: Limits) -> Result<Vec<usize>> {
         let windows = plan::windows(&job.units, job.slice_len, limits);
         if windows.is_empty() {
@@ -207,7 +210,7 @@ impl WorkStream {
             Op::Open => self.open(job, &windows, keccak)?,
         };
         let Job { buf, units, .. } = job;
-        pair(buf).turn(units);
+        pair(buf).swap(units);
         Ok(failed)
     }
 
@@ -227,7 +230,7 @@ impl WorkStream {
         Ok(engine::tag(keccak, job, &digests))
     }
 
-    /// Decrypts nothing before the tag over it is checked.
+    /// Decrypts nothing before its tag is checked.
     fn open(&mut self, job: &mut Job, windows: &[Window], keccak: keccak::Level) -> Result<Vec<usize>> {
         let mut digests = Vec::new();
         for window in windows {
@@ -252,7 +255,7 @@ impl WorkStream {
     }
 
     fn name_spans(&mut self, window: &Window, units: &[Unit], left_out: &[usize]) -> Result<()> {
-        // A group of threads takes a span, and so needs one key only.
+        // With spans of this length all threads of a group have the same key.
         let longest = (self.launch.threads * self.launch.granularity) as usize * BLOCK;
         let spans = window.spans(units, left_out, longest);
         self.spans = Some(self.stream.spans_again(&spans, self.spans.take())?);
@@ -268,9 +271,9 @@ impl WorkStream {
     fn send(&mut self, job: &mut Job, window: &Window) -> Result<()> {
         let pair = pair(&mut job.buf);
         for copy in &window.copies {
-            // SAFETY: the front stays as it is until `run` has returned, before which the stream is finished. If that
-            // fails, the device is dead, and the front is lent to nobody and not freed; what the CPU then makes of the job
-            // in it is no concern of the device.
+            // SAFETY: the front does not change until `run` has returned, and the stream is finished before that. If
+            // finishing fails, the device is dead, and the front is neither lent again nor freed. If the CPU then works on
+            // the job there, the device reads other bytes, and nobody uses what it makes of them.
             unsafe { self.stream.start_upload(&mut self.data, copy.at, pair.front(), copy.bytes.clone())? };
         }
         Ok(())
@@ -285,8 +288,8 @@ impl WorkStream {
     fn hash(&mut self, window: &Window) -> Result<()> {
         let Some(slices) = &self.slices else { unreachable!("they were named before") };
         self.stream.sha3_slices(HASH_THREADS, slices, &self.data, &mut self.digests)?;
-        // SAFETY: nobody uses them until the stream is finished; where that fails the stream is dropped, and if the device
-        // is dead then they are not freed.
+        // SAFETY: nobody uses the bytes until the stream is finished. If that fails, this value is dropped, and if the
+        // device is dead they are not freed.
         unsafe { self.stream.start_download(&self.digests, 0, &mut self.hashed, 0..window.slices * DIGEST) }
     }
 
@@ -295,18 +298,18 @@ impl WorkStream {
         self.hashed[..window.slices * DIGEST].as_chunks().0
     }
 
-    /// Starts to copy what became of a window's bytes into the back of the job's buffer.
+    /// Starts to copy the result of a window into the back of the job's buffer.
     fn fetch(&mut self, job: &mut Job, window: &Window) -> Result<()> {
         let pair = pair(&mut job.buf);
         for copy in &window.copies {
-            // SAFETY: nobody uses the back until the stream is finished. If that fails, the device is dead: then the pair
-            // is not turned, and its back is neither lent again nor freed.
+            // SAFETY: nobody uses the back until the stream is finished. If that fails, the device is dead: the pair is not
+            // swapped, and its back is neither lent again nor freed.
             unsafe { self.stream.start_download(&self.data, copy.at, pair.back(), copy.bytes.clone())? };
         }
         Ok(())
     }
 
-    /// Leaves no plaintext on the device, and no key after the last window.
+    /// Wipes a window's data on the device, and the keys after the last window.
     fn zero(&mut self, window: &Window, is_last: bool) -> Result<()> {
         self.stream.zero(&self.data, window.end())?;
         match &self.keys {

@@ -1,4 +1,4 @@
-//! What can go wrong, in one line each.
+//! What can go wrong. Each text is one line.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,40 +6,43 @@ use std::time::Duration;
 /// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a device did not do what it was asked for. Its text is one line.
+/// Why a device did not do its work. Its text is one line.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{device}: {reason}")]
 pub struct Error {
-    /// The device's name, or the interface's where there is no device.
+    /// The device's name, or the name of the interface if there is no device.
     pub device: String,
     /// What happened.
     pub reason: Reason,
 }
 
 /// What happened.
+///
+/// A *failure of the driver* is [`Reason::Failed`], [`Reason::Lost`] or [`Reason::TimedOut`]. After the latter two the
+/// device is dead: every later call fails at once with the same error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// No driver, or no device.
+    /// There is no driver, or no device.
     Absent(String),
-    /// The device has too little free memory for so many bytes.
+    /// The device, or the host for pinned memory, has too little free memory for this number of bytes.
     OutOfMemory(usize),
-    /// The kernels did not build: the compiler's words.
+    /// The kernels did not build. This is what the compiler said.
     Build(String),
     /// A known answer came out wrong.
     SelfTest(String),
-    /// The device or the kernel cannot do this: nothing was started.
+    /// The device or the kernel cannot do this. Nothing was started.
     Refused(String),
-    /// The driver reported a failure, of which operation and in which words.
+    /// The driver reported a failure: the operation that failed, and the driver's words.
     Failed(&'static str, String),
-    /// The same, and the device does nothing any more.
+    /// The same, and the device cannot be used any more.
     Lost(&'static str, String),
-    /// The device did not end its work in so much time: nothing more is asked of it.
+    /// The device did not end its work within this time. It is not used any more.
     TimedOut(Duration),
 }
 
 impl Reason {
-    /// Whether the device is of no use any more.
+    /// Whether the device cannot be used any more.
     pub(crate) fn is_final(&self) -> bool {
         matches!(self, Reason::Lost(..) | Reason::TimedOut(_))
     }
@@ -60,7 +63,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Drivers' words may have many lines, and any length.
+/// The words of drivers can have many lines and any length.
 fn one_line(text: &str) -> String {
     let words = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
     match words.char_indices().nth(1000) {

@@ -97,6 +97,7 @@ pub enum KeyDigest {
 #[cfg(feature = "papers")]
 impl KeyDigest {
     /// Its length in bytes.
+    #[must_use]
     pub fn digest_len(self) -> usize {
         match self {
             KeyDigest::Kmac256 => DIGEST,
@@ -107,6 +108,10 @@ impl KeyDigest {
 
 impl Stream {
     /// Brings slices to the device.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if a slice does not begin at a multiple of 16, is longer than 4 GiB or
+    /// ends beyond 32 GiB, or if there are more than 2^26. Otherwise as for [`Stream::buffer_of`].
     pub fn slices(&mut self, slices: &[Slice]) -> Result<Slices> {
         self.slices_again(slices, None)
     }
@@ -131,6 +136,9 @@ impl Stream {
     }
 
     /// Brings a customization string of at most 122 bytes to the device.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if it is longer. Otherwise as for [`Stream::buffer_of`].
     pub fn label(&mut self, customization: &str) -> Result<Label> {
         if customization.len() > 122 {
             return self.device().refuse("a customization string has at most 122 bytes");
@@ -140,11 +148,18 @@ impl Stream {
     }
 
     /// Brings keys to the device, all of one length of 1 to 125 bytes.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if the keys have other or different lengths, or there are none or more
+    /// than 2^26. Otherwise as for [`Stream::buffer_of`].
     pub fn raw_keys(&mut self, keys: &[&[u8]]) -> Result<RawKeys> {
         self.raw_keys_again(keys, None)
     }
 
     /// The same in the memory of others, where there is room.
+    ///
+    /// # Errors
+    /// As for [`Stream::raw_keys`]. On an error, `old` is freed.
     pub fn raw_keys_again(&mut self, keys: &[&[u8]], old: Option<RawKeys>) -> Result<RawKeys> {
         let len = keys.first().map_or(0, |key| key.len());
         if !(1..=125).contains(&len) || keys.iter().any(|key| key.len() != len) {
@@ -156,6 +171,10 @@ impl Stream {
     }
 
     /// Brings what tags are made of to the device.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if a prefix is longer than 48 bytes, a tag has more than 2^24 digests, or
+    /// there are more than 2^26 tags. Otherwise as for [`Stream::buffer_of`].
     pub fn tags(&mut self, tags: &[TagInput<'_>]) -> Result<Tags> {
         let (mut keys, mut digests) = (0, 0);
         let mut bytes = Vec::with_capacity(tags.len() * (16 + PREFIX));
@@ -175,6 +194,12 @@ impl Stream {
     }
 
     /// SHA3-256 of each slice, 32 bytes each into `digests`, `threads` a group.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if a slice ends behind the data, the digests do not fit into their
+    /// buffer, an argument is on another device, or a group cannot have that many threads.
+    /// [`Reason::Build`](crate::Reason::Build) or [`Reason::SelfTest`](crate::Reason::SelfTest) if the kernel has failed its
+    /// self-test. Otherwise a failure of the driver.
     pub fn sha3_slices(&mut self, threads: u32, slices: &Slices, data: &Buffer, digests: &mut Buffer) -> Result<()> {
         self.check(&slices.buffer, 0..0)?;
         self.check(data, 0..slices.end)?;
@@ -185,6 +210,10 @@ impl Stream {
     }
 
     /// The tags, 32 bytes each into `out`. The keys have 32 bytes.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if the keys have other lengths, a tag names a key or digest that is not
+    /// there, or the tags do not fit into their buffer. Otherwise as for [`Stream::sha3_slices`].
     pub fn kmac_tags(
         &mut self,
         threads: u32,
@@ -210,6 +239,10 @@ impl Stream {
     }
 
     /// The digest of each key, one behind the other into `out`. MD5 takes keys of at most 55 bytes; it has no label.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if the digests do not fit into their buffer, or the keys are too long for
+    /// MD5. Otherwise as for [`Stream::sha3_slices`].
     #[cfg(feature = "papers")]
     pub fn key_digests(
         &mut self,

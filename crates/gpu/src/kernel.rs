@@ -1,10 +1,13 @@
-//! The kernels' source and what is made of it.
+//! The kernels' source, and the PTX that is made of it.
 
 /// Kernels that are compiled and loaded together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Module {
-    /// AES in bit planes, without tables.
+    /// AES-CTR in bit planes, without tables: what the engine runs.
     AesBitslice,
+    /// The other kernels in bit planes: AES-ECB, AES-CTR of one run of data, AES-CTR with keys expanded on the device.
+    #[cfg(feature = "papers")]
+    AesBitslicePapers,
     /// AES with T0 alone, in 32 copies.
     #[cfg(feature = "papers")]
     AesTable1,
@@ -22,9 +25,11 @@ pub enum Module {
 }
 
 impl Module {
-    /// All of them.
-    pub const ALL: [Module; if cfg!(feature = "papers") { 6 } else { 2 }] = [
+    /// All modules.
+    pub const ALL: [Module; if cfg!(feature = "papers") { 7 } else { 2 }] = [
         Module::AesBitslice,
+        #[cfg(feature = "papers")]
+        Module::AesBitslicePapers,
         #[cfg(feature = "papers")]
         Module::AesTable1,
         #[cfg(feature = "papers")]
@@ -37,9 +42,12 @@ impl Module {
     ];
 
     /// The name of its PTX file.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Module::AesBitslice => "aes_bitslice",
+            #[cfg(feature = "papers")]
+            Module::AesBitslicePapers => "aes_bitslice_papers",
             #[cfg(feature = "papers")]
             Module::AesTable1 => "aes_table1",
             #[cfg(feature = "papers")]
@@ -52,7 +60,7 @@ impl Module {
         }
     }
 
-    /// The number of tables and the binary logarithm of that of their copies; (0, 0) without tables.
+    /// The number of tables, and the binary logarithm of the number of copies of each. (0, 0) without tables.
     pub(crate) fn tables(self) -> (u32, u32) {
         match self {
             #[cfg(feature = "papers")]
@@ -65,18 +73,27 @@ impl Module {
         }
     }
 
-    /// The local memory that the tables take, in bytes: what a launch must give.
+    /// The local memory that the tables take, in bytes. A launch must reserve it.
+    #[must_use]
     pub fn table_bytes(self) -> u32 {
         let (tables, copies_log) = self.tables();
         (tables * 1024) << copies_log
     }
 
-    /// The whole source: plain C, CUDA C and OpenCL C at once.
+    /// The whole source. It is plain C, CUDA C and OpenCL C at the same time.
+    #[must_use]
     pub fn source(self) -> String {
         let platform = include_str!("../kernels/platform.h");
         let aes = include_str!("../kernels/aes.h");
+        let planes = include_str!("../kernels/aes_planes.h");
+        #[cfg(feature = "papers")]
+        let expand = include_str!("../kernels/aes_expand.h");
         match self {
-            Module::AesBitslice => [platform, aes, include_str!("../kernels/aes_bitslice.c")].concat(),
+            Module::AesBitslice => [platform, aes, planes, include_str!("../kernels/aes_bitslice.c")].concat(),
+            #[cfg(feature = "papers")]
+            Module::AesBitslicePapers => {
+                [platform, aes, expand, planes, include_str!("../kernels/aes_bitslice_papers.c")].concat()
+            }
             Module::Hash => [platform, include_str!("../kernels/hash.c")].concat(),
             #[cfg(feature = "papers")]
             Module::Md5 => [platform, include_str!("../kernels/md5.c")].concat(),
@@ -84,15 +101,18 @@ impl Module {
             _ => {
                 let (tables, copies_log) = self.tables();
                 let parameters = format!("#define TABLES {tables}\n#define COPIES_LOG {copies_log}\n");
-                [platform, aes, &parameters, include_str!("../kernels/aes_table.c")].concat()
+                [platform, aes, expand, &parameters, include_str!("../kernels/aes_table.c")].concat()
             }
         }
     }
 
-    /// The PTX that `scripts/make-ptx` made of it.
+    /// The PTX that `scripts/make-ptx` made of the source.
+    #[must_use]
     pub fn ptx(self) -> &'static str {
         match self {
             Module::AesBitslice => include_str!("../ptx/aes_bitslice.ptx"),
+            #[cfg(feature = "papers")]
+            Module::AesBitslicePapers => include_str!("../ptx/aes_bitslice_papers.ptx"),
             #[cfg(feature = "papers")]
             Module::AesTable1 => include_str!("../ptx/aes_table1.ptx"),
             #[cfg(feature = "papers")]
@@ -109,8 +129,8 @@ impl Module {
 /// A kernel: an entry of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
-    /// Where it is.
+    /// The module that it is in.
     pub module: Module,
-    /// What it is called there.
+    /// Its name in the module.
     pub entry: &'static str,
 }

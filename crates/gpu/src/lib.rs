@@ -1,13 +1,14 @@
 //! AES and SHA-3 on GPUs.
 //!
 //! One kernel source (`kernels/`) runs through CUDA, as PTX that is part of this crate, and through OpenCL, which compiles
-//! it on the machine. Both are loaded at run time: nothing of theirs is needed to build, and without them [`devices`] is
-//! empty. A [`Device`] passes a self-test by known answers before it takes data.
+//! it on the machine. Both drivers are loaded at run time. None is needed to build this crate, and without them [`devices`]
+//! finds nothing. A [`Device`] must pass a self-test with known answers before it gets data.
 //!
-//! Work is given to a [`Stream`] of a device: copies to and from a [`Buffer`], and launches of kernels on it. Streams
-//! of one device run side by side, each on a thread of its own. [`GpuEngine`] is the engine of `phalanx-core` on top of it.
+//! A [`Stream`] of a device takes work: copies to and from a [`Buffer`], and launches of kernels. The streams of a device
+//! run at the same time, each in its own thread. [`GpuEngine`] uses them as an engine of `phalanx-core`.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]
 
 mod cipher;
 mod cuda;
@@ -37,9 +38,10 @@ pub use hash::{Label, RawKeys, Slice, Slices, TagInput, Tags};
 pub use kernel::{Kernel, Module};
 pub use survey::{CPU_VARIABLE, State, Survey, find};
 
-/// The devices of this machine, CUDA's first, and why an interface that was asked has none, one line each.
+/// The devices of this machine, those of CUDA first. Then, for each interface without devices, the reason in one line.
 ///
-/// A GPU with both drivers is there twice.
+/// A GPU that has both drivers is listed twice.
+#[must_use]
 pub fn devices() -> (Vec<DeviceInfo>, Vec<Error>) {
     let (mut found, mut reasons) = (Vec::new(), Vec::new());
     for list in [cuda::devices(), opencl::devices()] {

@@ -1,102 +1,33 @@
 //! Devices through OpenCL, whose library is loaded at run time. The driver compiles the source.
 
-use crate::driver::{Api, Argument, DeviceInfo, Driver, Kind, Launch, MarkId, MemoryId, PinnedId, StreamId, poll};
+mod find;
+
+pub(crate) use find::devices;
+
+use crate::driver::{Argument, DeviceInfo, Driver, Launch, MarkId, MemoryId, PinnedId, StreamId, poll};
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
 use cl3::types::*;
-use cl3::{command_queue, context, device, error_codes, event, kernel, memory, platform, program};
+use cl3::{command_queue, context, error_codes, event, kernel, memory, program};
+use find::{alone, find, text};
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-/// The devices of all platforms, or why there are none.
-pub(crate) fn devices() -> Result<Vec<DeviceInfo>> {
-    let _alone = alone();
-    Ok(find()?.into_iter().map(|(_, info)| info).collect())
-}
-
-/// Finding and opening devices is for one thread at a time: not every driver takes its first calls from several.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-fn absent(why: impl Into<String>) -> Error {
-    Error { device: Api::OpenCl.to_string(), reason: Reason::Absent(why.into()) }
-}
-
-fn find() -> Result<Vec<(cl_device_id, DeviceInfo)>> {
-    // The loader says so by this code where no platform is installed (cl_khr_icd).
-    const CL_PLATFORM_NOT_FOUND_KHR: cl_int = -1001;
-    let platforms = match platform::get_platform_ids() {
-        Err(error_codes::DLOPEN_RUNTIME_LOAD_FAILED) => return Err(absent("its library is not installed")),
-        Err(CL_PLATFORM_NOT_FOUND_KHR) => Vec::new(),
-        found => found.map_err(|code| absent(text(code)))?,
-    };
-    let mut found = Vec::new();
-    for platform in platforms {
-        // A platform without devices reports an error; that of the others must not hide.
-        for id in device::get_device_ids(platform, device::CL_DEVICE_TYPE_ALL).unwrap_or_default() {
-            if let Ok(info) = describe(platform, id, found.len()) {
-                found.push((id, info));
-            }
-        }
-    }
-    if found.is_empty() { Err(absent("no driver offers a device")) } else { Ok(found) }
-}
-
-fn describe(platform: cl_platform_id, id: cl_device_id, index: usize) -> std::result::Result<DeviceInfo, cl_int> {
-    let text = |what| device::get_device_info(id, what).map(|info| String::from(info).trim().to_owned());
-    let number = |what| device::get_device_info(id, what).map(u32::from);
-    let long = |what| device::get_device_info(id, what).map(u64::from);
-    let platform = String::from(platform::get_platform_info(platform, platform::CL_PLATFORM_NAME)?);
-    let kind = match long(device::CL_DEVICE_TYPE)? {
-        kind if kind & device::CL_DEVICE_TYPE_GPU != 0 => Kind::Gpu,
-        kind if kind & device::CL_DEVICE_TYPE_CPU != 0 => Kind::Cpu,
-        _ => Kind::Other,
-    };
-    let max_threads = usize::from(device::get_device_info(id, device::CL_DEVICE_MAX_WORK_GROUP_SIZE)?);
-    // Before OpenCL 3.0 each vendor has a question of its own.
-    let warp = match device::get_device_info(id, device::CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE) {
-        Ok(multiple) => u32::try_from(usize::from(multiple)).unwrap_or(0),
-        Err(_) => number(device::CL_DEVICE_WARP_SIZE_NV)
-            .or_else(|_| number(device::CL_DEVICE_WAVEFRONT_WIDTH_AMD))
-            .unwrap_or(0),
-    };
-    Ok(DeviceInfo {
-        api: Api::OpenCl,
-        index,
-        name: text(device::CL_DEVICE_NAME)?,
-        driver: format!("{} {}", platform.trim(), text(device::CL_DRIVER_VERSION)?),
-        kind,
-        memory: long(device::CL_DEVICE_GLOBAL_MEM_SIZE)?,
-        largest_buffer: long(device::CL_DEVICE_MAX_MEM_ALLOC_SIZE)?,
-        compute_units: number(device::CL_DEVICE_MAX_COMPUTE_UNITS)?,
-        warp,
-        clock_mhz: number(device::CL_DEVICE_MAX_CLOCK_FREQUENCY).unwrap_or(0),
-        local_memory: u32::try_from(long(device::CL_DEVICE_LOCAL_MEM_SIZE)?).unwrap_or(u32::MAX),
-        max_threads: u32::try_from(max_threads).unwrap_or(u32::MAX),
-    })
-}
-
-fn text(code: cl_int) -> String {
-    format!("{} ({code})", error_codes::error_text(code))
-}
-
 pub(crate) struct OpenCl {
     info: DeviceInfo,
     device: cl_device_id,
     context: cl_context,
     built: Mutex<Built>,
-    /// All streams, each with its work that nobody has seen the end of.
+    /// All streams, each with its work that is not known to be over.
     pending: Mutex<HashMap<StreamId, Vec<Event>>>,
-    /// The buffers and queues behind pinned memory.
+    /// The queue of each buffer of pinned memory, by the buffer's address.
     pinned: Mutex<HashMap<u64, cl_command_queue>>,
 }
 
-/// A command's event, and what the command is for.
+/// The event of a command, and what the command does.
 #[derive(Clone, Copy)]
 struct Event(cl_event, &'static str);
 
@@ -106,7 +37,7 @@ struct Built {
     kernels: HashMap<Kernel, cl_kernel>,
 }
 
-// SAFETY: all calls of OpenCL but clSetKernelArg may come from any thread; that one is called with `built` locked.
+// SAFETY: all calls of OpenCL except clSetKernelArg may come from any thread. That one is called with `built` locked.
 unsafe impl Send for OpenCl {}
 // SAFETY: as above.
 unsafe impl Sync for OpenCl {}
@@ -123,7 +54,7 @@ impl OpenCl {
     }
 
     fn failed(&self, what: &'static str) -> impl Fn(cl_int) -> Error {
-        // The latter is NVIDIA's, for kernels that went wrong.
+        // NVIDIA gives -9999 when a kernel has gone wrong.
         let is_final = |code| code == error_codes::CL_DEVICE_NOT_AVAILABLE || code == -9999;
         move |code| {
             let reason = if is_final(code) { Reason::Lost } else { Reason::Failed };
@@ -142,15 +73,15 @@ impl OpenCl {
         Ok(())
     }
 
-    /// Waits for some work that was flushed, and forgets it when it is over.
+    /// Waits for work that was flushed, and releases its events when it is over.
     fn wait(&self, events: Vec<Event>, limit: Duration) -> Result<()> {
         let status = |made| event::get_event_info(made, event::CL_EVENT_COMMAND_EXECUTION_STATUS).map(i32::from);
         let mut done = Ok(());
         for Event(made, what) in events {
-            // Negative ones are errors; the positive ones wait or run.
+            // A negative status is an error. A positive one waits or runs.
             let over = poll(limit, || Some(status(made)).filter(|s| s.is_err() || *s <= Ok(event::CL_COMPLETE)));
             let Some(status) = over else { return Err(self.info.error(Reason::TimedOut(limit))) };
-            // Then nobody learns any more when it is over.
+            // If asking fails, nobody will know when the work is over.
             let status = status.map_err(|code| self.info.error(Reason::Lost("asking for work's end", text(code))))?;
             self.forget(made);
             if status < 0 && done.is_ok() {
@@ -214,7 +145,7 @@ impl OpenCl {
             command_queue::CL_QUEUE_PROFILING_ENABLE as cl_queue_properties,
             0,
         ];
-        // SAFETY: the device is the context's, and the properties end with 0. OpenCL 1.2 has the older call only.
+        // SAFETY: the device is the context's, and the properties end with 0. OpenCL 1.2 has only the older call.
         unsafe {
             match command_queue::create_command_queue_with_properties(self.context, self.device, properties.as_ptr()) {
                 Err(error_codes::DLOPEN_FUNCTION_NOT_AVAILABLE) => {
@@ -227,7 +158,7 @@ impl OpenCl {
         .map_err(self.failed("opening a stream"))
     }
 
-    /// Lets go of an event that nobody waits for.
+    /// Releases an event that nobody waits for.
     fn forget(&self, made: cl_event) {
         // SAFETY: the event was made by a call just before, and is not used again.
         let _ = unsafe { event::release_event(made) };
@@ -242,7 +173,7 @@ fn buffer_of(memory: MemoryId) -> cl_mem {
     memory.0 as cl_mem
 }
 
-// SAFETY: every call below does what the trait says by the calls of OpenCL for it; programs are built from the source.
+// SAFETY: every method does what the trait says by the calls of OpenCL for it. Programs are built from the source.
 unsafe impl Driver for OpenCl {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -266,7 +197,7 @@ unsafe impl Driver for OpenCl {
     }
 
     unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()> {
-        // What all streams have been given so far may use it; their own waits are none of this call's business.
+        // The work of any stream so far may use the memory. Each event is retained, because the streams wait for it, too.
         let mut given = Vec::new();
         for (stream, events) in self.pending().iter() {
             command_queue::flush(queue_of(*stream)).map_err(self.failed("starting work"))?;
@@ -307,7 +238,7 @@ unsafe impl Driver for OpenCl {
         let queue = self.queue().inspect_err(|_| release())?;
         let mut address = null_mut();
         let flags = memory::CL_MAP_READ | memory::CL_MAP_WRITE;
-        // SAFETY: the queue and the buffer were made above; the range is all of it; the call waits.
+        // SAFETY: the queue and the buffer were made above. The range is the whole buffer. The call waits.
         let mapped = unsafe {
             command_queue::enqueue_map_buffer(queue, buffer, CL_TRUE, flags, 0, len, &mut address, 0, null())
         };
@@ -359,7 +290,7 @@ unsafe impl Driver for OpenCl {
     unsafe fn zero(&self, stream: StreamId, memory: MemoryId, at: usize, len: usize) -> Result<()> {
         let zero = [0u8; 16];
         let pattern: *const c_void = zero.as_ptr().cast();
-        // SAFETY: the caller's promise; the call copies the pattern. Memory and ranges are multiples of its length.
+        // SAFETY: the caller's promise. The call copies the pattern, whose length divides those of the memory and the range.
         let made = unsafe {
             command_queue::enqueue_fill_buffer(queue_of(stream), buffer_of(memory), pattern, 16, at, len, 0, null())
         };
@@ -368,7 +299,7 @@ unsafe impl Driver for OpenCl {
 
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
         let (queue, buffer, bytes) = (queue_of(stream), buffer_of(memory), from.as_ptr().cast_mut().cast());
-        // SAFETY: the caller's promise; the call only reads from `from`, and waits.
+        // SAFETY: the caller's promise. The call only reads from `from`, and waits.
         let made =
             unsafe { command_queue::enqueue_write_buffer(queue, buffer, CL_TRUE, at, from.len(), bytes, 0, null()) };
         self.forget(made.map_err(self.failed("copying to the device"))?);
@@ -377,7 +308,7 @@ unsafe impl Driver for OpenCl {
 
     unsafe fn download(&self, stream: StreamId, memory: MemoryId, at: usize, to: &mut [u8]) -> Result<()> {
         let (queue, buffer, bytes) = (queue_of(stream), buffer_of(memory), to.as_mut_ptr().cast());
-        // SAFETY: the caller's promise; the call waits.
+        // SAFETY: the caller's promise. The call waits.
         let made =
             unsafe { command_queue::enqueue_read_buffer(queue, buffer, CL_TRUE, at, to.len(), bytes, 0, null()) };
         self.forget(made.map_err(self.failed("copying from the device"))?);
@@ -393,7 +324,7 @@ unsafe impl Driver for OpenCl {
         len: usize,
     ) -> Result<()> {
         let (queue, buffer, bytes) = (queue_of(stream), buffer_of(memory), from.cast_mut().cast());
-        // SAFETY: the caller's promise; the call only reads from `from`.
+        // SAFETY: the caller's promise. The call only reads from `from`.
         let made = unsafe { command_queue::enqueue_write_buffer(queue, buffer, CL_FALSE, at, len, bytes, 0, null()) };
         self.keep(stream, "copying to the device", made)
     }
@@ -457,7 +388,7 @@ unsafe impl Driver for OpenCl {
         if events.is_empty() {
             return Ok(());
         }
-        // Where that fails nobody learns any more when the work is over: the device is given up.
+        // If flushing fails, nobody will know when the work is over, so the device is lost.
         command_queue::flush(queue_of(stream))
             .map_err(|code| self.info.error(Reason::Lost("starting work", text(code))))?;
         self.wait(events, limit)
@@ -467,7 +398,7 @@ unsafe impl Driver for OpenCl {
         // SAFETY: the stream is ours.
         let made = unsafe { command_queue::enqueue_marker_with_wait_list(queue_of(stream), 0, null()) };
         let made = made.map_err(self.failed("marking the time"))?;
-        // SAFETY: the event was made just now: one hold on it for whoever asks for its time, one for the stream.
+        // SAFETY: the event was made just now. Whoever asks for its time and the stream each hold a reference to it.
         unsafe { event::retain_event(made) }.map_err(self.failed("marking the time"))?;
         self.keep(stream, "marking the time", Ok(made))?;
         Ok(MarkId(made as u64))
@@ -489,7 +420,7 @@ unsafe impl Driver for OpenCl {
 impl Drop for OpenCl {
     fn drop(&mut self) {
         let built = std::mem::take(&mut *self.built());
-        // SAFETY: all were made here, and nothing uses them any more.
+        // SAFETY: all of these were made here, and nothing uses them any more.
         unsafe {
             for kernel in built.kernels.into_values() {
                 let _ = kernel::release_kernel(kernel);
@@ -506,7 +437,7 @@ impl Drop for OpenCl {
 mod tests {
     use super::*;
 
-    /// Work behind an event that never comes: each wait ends, and nothing is freed.
+    /// Work that waits for an event that does not come: each wait ends, and nothing is freed.
     fn does_not_answer(device: &OpenCl) {
         let limit = Duration::from_millis(50);
         let stream = device.stream().unwrap();
@@ -521,7 +452,7 @@ mod tests {
         assert_eq!(device.finish(stream, limit).unwrap_err().reason, Reason::TimedOut(limit));
         event::set_user_event_status(never, event::CL_COMPLETE).unwrap();
         device.finish(stream, limit).unwrap();
-        // SAFETY: all is over, and not used again.
+        // SAFETY: all work is over, and nothing is used again.
         unsafe {
             device.free(memory, 64, limit).unwrap();
             device.free_stream(stream);

@@ -1,4 +1,4 @@
-//! Buffers for jobs: pinned memory that is lent, in pairs, and comes back.
+//! Buffers for jobs: pinned memory, lent in pairs and used again.
 
 use crate::device::{Device, Pinned};
 use crate::error::Result;
@@ -6,13 +6,13 @@ use phalanx_core::engine::{Memory, Unit};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What pinned memory is taken in, in bytes.
+/// The length of pinned memory is a multiple of this, in bytes.
 const PIECE: usize = 1 << 20;
 
-/// Pinned memory of a device that nobody uses: pinning takes long.
+/// Unused pinned memory of a device. It is kept because pinning takes long.
 pub(crate) struct Pool {
     device: Device,
-    /// As many as are kept.
+    /// How many are kept.
     most: usize,
     free: Mutex<Vec<Pinned>>,
 }
@@ -23,6 +23,9 @@ impl Pool {
     }
 
     /// Zeroed memory for a job of `len` bytes.
+    ///
+    /// # Errors
+    /// As for [`Device::pinned`].
     pub fn pair(self: &Arc<Self>, len: usize) -> Result<Pair> {
         let (front, back) = (self.take(len)?, self.take(len)?);
         Ok(Pair { pool: self.clone(), front: Some(front), back: Some(back), len })
@@ -35,11 +38,11 @@ impl Pool {
             return Ok(free.swap_remove(i));
         }
         drop(free);
-        self.device.pinned(len.next_multiple_of(PIECE))
+        self.device.pinned(len.checked_next_multiple_of(PIECE).unwrap_or(len))
     }
 
     fn give_back(&self, mut pinned: Pinned) {
-        // That of a dead device is never touched again.
+        // The memory of a dead device is never touched again.
         if self.device.is_dead() {
             return;
         }
@@ -48,10 +51,10 @@ impl Pool {
         let mut free = self.free();
         free.push(pinned);
         if free.len() > self.most {
-            // The shortest serves the fewest.
-            let shortest = (0..free.len()).min_by_key(|i| free[*i].len()).expect("there are some");
+            // The shortest is the least useful.
+            let shortest = (0..free.len()).min_by_key(|i| free[*i].len()).expect("there is at least one");
             let shortest = free.swap_remove(shortest);
-            // The driver may take its time.
+            // The driver may need long to free it: not with the lock held.
             drop(free);
             drop(shortest);
         }
@@ -62,11 +65,11 @@ impl Pool {
     }
 }
 
-/// A job's bytes, and room for what a device makes of them: so that they stay as they are until all of it has succeeded,
-/// and are not copied then.
+/// A job's bytes (the front), and room for the device's results (the back). So the job does not change before everything has
+/// succeeded, and then the two change places without a copy.
 pub(crate) struct Pair {
     pool: Arc<Pool>,
-    /// Both are there until it is dropped.
+    /// Both are `Some` until this is dropped.
     front: Option<Pinned>,
     back: Option<Pinned>,
     len: usize,
@@ -82,13 +85,13 @@ impl Pair {
         self.front.as_ref().expect("it is there")
     }
 
-    /// The room for what becomes of them.
+    /// The room for the results.
     pub fn back(&mut self) -> &mut Pinned {
         self.back.as_mut().expect("it is there")
     }
 
-    /// Lets the back be the front. What lies outside of the units stays as it is.
-    pub fn turn(&mut self, units: &[Unit]) {
+    /// Lets front and back change places. Bytes outside the units stay as they are.
+    pub fn swap(&mut self, units: &[Unit]) {
         let (front, back) = (self.front.as_ref().expect("it is there"), self.back.as_mut().expect("it is there"));
         let mut keep = |outside: Range<usize>| back[outside.clone()].copy_from_slice(&front[outside]);
         let mut at = 0;

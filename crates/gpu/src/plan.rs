@@ -1,4 +1,5 @@
-//! How a job goes through a device: which of its bytes lie where in the device's memory, a window of it at a time.
+//! How a job goes through a device: which bytes lie where in the device's memory. A job that does not fit goes through in
+//! windows, one after the other.
 
 use crate::cipher::Span;
 use crate::hash::Slice;
@@ -6,39 +7,39 @@ use phalanx_core::engine::Unit;
 use phalanx_kernels::aes::{BLOCK, counter_after};
 use std::ops::Range;
 
-/// A distance in the job up to which it is cheaper to copy what lies between two units than to copy twice, in bytes.
+/// Two units that lie at most this far apart in the job, in bytes, are copied together with what lies between them.
 const GAP: usize = 4096;
 
-/// What a window holds at most.
+/// The most that a window holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// In bytes: a slice or more.
+    /// Its length in bytes: a slice or more.
     pub len: usize,
-    /// In slices, whole or not: one or more.
+    /// Its number of slices, whole or not: one or more.
     pub slices: usize,
 }
 
-/// Units, or parts of them, that are on the device together.
+/// The units, or parts of units, that are on the device at the same time.
 #[derive(Debug)]
 pub(crate) struct Window {
     slice_len: usize,
     parts: Vec<Part>,
-    /// What is copied, in ascending order on both sides.
+    /// What is copied, in ascending order both in the job and on the device.
     pub copies: Vec<Copy>,
-    /// The slices in all of it.
+    /// The number of slices in all parts.
     pub slices: usize,
 }
 
-/// A part of a unit: whole slices, but for the unit's last.
+/// A part of a unit. It consists of whole slices, except at the end of the unit.
 #[derive(Debug)]
 struct Part {
     unit: usize,
     bytes: Range<usize>,
-    /// Where it lies on the device: a whole block.
+    /// Where it lies on the device, in bytes: a multiple of the block length.
     at: usize,
 }
 
-/// Bytes of the job that are copied at once.
+/// Bytes of the job that one call copies.
 #[derive(Debug)]
 pub(crate) struct Copy {
     /// Where they lie in the job's buffer.
@@ -47,7 +48,7 @@ pub(crate) struct Copy {
     pub at: usize,
 }
 
-/// Cuts a job into windows. All units with bytes are in them, in their order.
+/// Divides a job into windows. They have all units in their order, except those without bytes.
 pub(crate) fn windows(units: &[Unit], slice_len: usize, limits: Limits) -> Vec<Window> {
     assert!(limits.len >= slice_len && limits.slices > 0);
     let (mut windows, mut window) = (Vec::new(), Window::new(slice_len));
@@ -77,14 +78,15 @@ impl Window {
         Self { slice_len, parts: Vec::new(), copies: Vec::new(), slices: 0 }
     }
 
-    /// Where the byte of the job would lie on the device: whole blocks from what lies before it, where that is near.
+    /// Where byte `start` of the job would lie on the device. If it is near the bytes before it and a number of whole blocks
+    /// behind their beginning, then it keeps that distance. Otherwise it comes right behind them.
     fn place(&self, start: usize) -> usize {
         let Some(last) = self.copies.last() else { return 0 };
         let from = start - last.bytes.start;
         if start - last.bytes.end <= GAP && from.is_multiple_of(BLOCK) { last.at + from } else { self.end() }
     }
 
-    /// What it takes of the device's memory, in bytes: whole blocks.
+    /// The length of the device's memory that this takes, in bytes: whole blocks.
     pub fn end(&self) -> usize {
         self.copies.last().map_or(0, |last| (last.at + last.bytes.len()).next_multiple_of(BLOCK))
     }
@@ -98,7 +100,8 @@ impl Window {
         self.parts.push(part);
     }
 
-    /// What AES-CTR does of it: spans of at most `longest` bytes, whole blocks, of all units but those that are left out.
+    /// The spans for AES-CTR, of at most `longest` bytes, a number of whole blocks. The units in `left_out`, in ascending
+    /// order, are left out.
     pub fn spans(&self, units: &[Unit], left_out: &[usize], longest: usize) -> Vec<Span> {
         let parts = self.parts.iter().filter(|part| left_out.binary_search(&part.unit).is_err());
         let spans = |Part { unit, bytes, at }: &Part| {
@@ -113,7 +116,7 @@ impl Window {
         parts.flat_map(spans).collect()
     }
 
-    /// What SHA-3 does of it.
+    /// The slices for SHA-3.
     pub fn slices(&self) -> Vec<Slice> {
         let slices = |Part { bytes, at, .. }: &Part| {
             let (len, at, slice_len) = (bytes.len(), *at, self.slice_len);
@@ -135,7 +138,7 @@ mod tests {
         ranges.iter().map(unit).collect()
     }
 
-    /// Every byte of every unit is in one span and in one slice, at one place, and on its way there in one copy.
+    /// Every byte of every unit is in exactly one span and one slice, at the same place, and in exactly one copy.
     #[test]
     fn every_byte_is_where_it_should_be() {
         let cases: [&[Range<usize>]; 6] = [
@@ -160,7 +163,7 @@ mod tests {
                 let (mut hashed, mut covered) = (Vec::new(), 0);
                 for window in windows(&units, slice_len, limits) {
                     assert!(window.end() <= limits.len.next_multiple_of(BLOCK) && window.slices <= limits.slices);
-                    // Where each byte of the device's memory comes from.
+                    // The place in the job that each byte of the device's memory comes from.
                     let mut from = vec![None; window.end()];
                     for copy in &window.copies {
                         copy.bytes.clone().zip(&mut from[copy.at..]).for_each(|(byte, place)| *place = Some(byte));
@@ -191,7 +194,7 @@ mod tests {
 
     #[test]
     fn chunks_of_a_file_are_one_copy() {
-        // As they lie in a job that is sealed: behind the header, with room for nonce and tag.
+        // As in a job that is being sealed: behind the header, with room for nonces and tags.
         let chunks: Vec<_> = (0..8).map(|i| 153 + 48 + i * 1072..153 + 48 + i * 1072 + 1024).collect();
         let windows = windows(&units(&chunks), 4096, Limits { len: 1 << 20, slices: 100 });
         assert_eq!((windows.len(), windows[0].copies.len()), (1, 1));

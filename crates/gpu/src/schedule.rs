@@ -3,10 +3,11 @@
 use aes::hazmat::{self, Block};
 use zeroize::Zeroize;
 
-/// The words that the round keys of one key take on the device: those of AES-256.
+/// The number of words that the round keys of one key take on the device. AES-256 has the most.
 pub(crate) const KEY_WORDS: usize = 60;
 
-/// The words of T0 = (2s, s, s, 3s) of all s = SubBytes(x), and of its inverse (14s, 9s, 13s, 11s), little-endian.
+/// T0, whose entry x is (2s, s, s, 3s) for s = SubBytes(x), and its inverse, whose entry s is (14x, 9x, 13x, 11x). Words are
+/// little-endian.
 #[cfg(feature = "papers")]
 pub(crate) fn tables() -> [[u32; 256]; 2] {
     let mut tables = [[0; 256]; 2];
@@ -24,7 +25,7 @@ pub(crate) fn tables() -> [[u32; 256]; 2] {
     tables
 }
 
-/// Round keys of a key of 16, 24 or 32 bytes. Words behind the last round key are zero.
+/// The round keys of a key of 16, 24 or 32 bytes. Words behind the last round key are zero.
 pub(crate) fn expand(key: &[u8]) -> [u32; KEY_WORDS] {
     let words = key.len() / 4;
     let rounds = words + 6;
@@ -46,7 +47,7 @@ pub(crate) fn expand(key: &[u8]) -> [u32; KEY_WORDS] {
     w
 }
 
-/// Those of the equivalent inverse cipher (section 5.3.5), for decryption.
+/// The round keys of the equivalent inverse cipher (section 5.3.5), for decryption.
 #[cfg(feature = "papers")]
 pub(crate) fn expand_inverse(key: &[u8]) -> [u32; KEY_WORDS] {
     let mut w = expand(key);
@@ -72,8 +73,8 @@ pub(crate) fn expand_inverse(key: &[u8]) -> [u32; KEY_WORDS] {
     turned
 }
 
-/// SubWord: in a block of four equal columns ShiftRows changes nothing, so one round under a zero key followed by
-/// InvMixColumns leaves SubBytes.
+/// SubWord. ShiftRows does not change a block of four equal columns, so one round with a zero key, followed by
+/// InvMixColumns, is SubBytes.
 fn sub_word(word: u32) -> [u8; 4] {
     let mut block = Block::default();
     block.as_chunks_mut::<4>().0.fill(word.to_le_bytes());
@@ -84,7 +85,7 @@ fn sub_word(word: u32) -> [u8; 4] {
     word
 }
 
-/// MixColumns is its own inverse's cube.
+/// MixColumns, which is InvMixColumns three times.
 #[cfg(feature = "papers")]
 fn mix_columns(block: &mut Block) {
     (0..3).for_each(|_| hazmat::inv_mix_columns(block));

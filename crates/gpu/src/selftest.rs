@@ -1,13 +1,12 @@
-//! What a device must get right before it takes data: published answers, and a longer run against the CPU's kernels.
+//! What a device must get right before it takes data: published answers, and a longer run compared with the CPU's kernels.
 
 #[cfg(feature = "papers")]
-use crate::cipher::RoundKeys;
+mod papers;
+
 use crate::cipher::{AesLaunch, Direction, Span, Variant};
 use crate::device::{Device, Stream};
 use crate::driver::{Api, DeviceInfo, Driver};
 use crate::error::{Reason, Result};
-#[cfg(feature = "papers")]
-use crate::hash::{KeyDigest, Label, RawKeys};
 use crate::hash::{Slice, TagInput};
 use crate::kernel::Module;
 use crate::{cuda, opencl};
@@ -15,7 +14,11 @@ use phalanx_kernels::aes::{self, ctr_xor};
 use phalanx_kernels::keccak::{self, Kmac256};
 
 impl Device {
-    /// Opens a device of [`crate::devices`] and puts it to the self-test of its default kernels.
+    /// Opens a device of [`crate::devices`] and runs the self-test of the kernels that the engine uses.
+    ///
+    /// # Errors
+    /// [`Reason::Absent`] if the device is not there any more. [`Reason::Refused`] if its interface is [`Api::Other`].
+    /// Otherwise as for [`Device::with_driver`].
     pub fn open(info: &DeviceInfo) -> Result<Self> {
         match info.api {
             Api::Cuda => Self::with_driver(Box::new(cuda::Cuda::open(info)?)),
@@ -24,7 +27,11 @@ impl Device {
         }
     }
 
-    /// Opens a device by a driver that the caller brought, with the same self-test.
+    /// Opens a device by a driver of the caller's, with the same self-test.
+    ///
+    /// # Errors
+    /// [`Reason::Build`] if the kernels do not build, [`Reason::SelfTest`] if an answer is wrong, [`Reason::OutOfMemory`],
+    /// or a failure of the driver.
     pub fn with_driver(driver: Box<dyn Driver>) -> Result<Self> {
         let device = Self::untested(driver, run);
         device.test(AesLaunch::default().variant.module())?;
@@ -35,11 +42,11 @@ impl Device {
 
 fn run(stream: &mut Stream, module: Module) -> Result<()> {
     stream.device().ask(|driver, _| driver.load(module))?;
-    match Variant::ALL.into_iter().find(|variant| variant.module() == module) {
-        Some(variant) => cipher(stream, variant),
+    match module {
+        Module::AesBitslice => spans(stream, Variant::Bitsliced),
+        Module::Hash => hash(stream),
         #[cfg(feature = "papers")]
-        None if module == Module::Md5 => md5(stream),
-        None => hash(stream),
+        _ => papers::run(stream, module),
     }
 }
 
@@ -57,77 +64,42 @@ const CTR: [u8; 64] = bytes(
     "601ec313775789a5b7a7f504bbf3d228f443e3ca4d62b59aca84e990cacaf5c5\
      2b0930daa23de94ce87017ba2d84988ddfc9c58db67aada613c2dd08457941a6",
 );
-/// Section F.1.5, ECB-AES256.
-#[cfg(feature = "papers")]
-const ECB: [u8; 64] = bytes(
-    "f3eed1bdb5d2a03c064b5a7e3db181f8591ccb10d410ed26dc5ba74a31362870\
-     b6ed21b99ca6f4f9f153e7b1beafed1d23304b7a39f9f3ff067d8d8f9e24ecc7",
-);
 /// SHA3-256 of the empty message (FIPS 202).
 const SHA3_EMPTY: [u8; 32] = bytes("a7ffc6f8bf1ed76651c14756a061d662f580ff4de43b49fa82d80a4b80f8434a");
-/// MD5 of "abc" (RFC 1321, section A.5).
-#[cfg(feature = "papers")]
-const MD5_ABC: [u8; 16] = bytes("900150983cd24fb0d6963f7d28e17f72");
 
-fn cipher(stream: &mut Stream, variant: Variant) -> Result<()> {
-    let launch = AesLaunch::new(variant);
-    if !stream.device().has_room_for(variant.module()) {
-        // The launch says so in its own words.
-        let keys = stream.round_keys(&[&KEY], Direction::Encrypt)?;
-        let mut data = stream.buffer(16)?;
-        return stream.aes_ctr(&launch, &keys, 0, &COUNTER, &mut data, 0..16);
-    }
-    let launch = AesLaunch { threads: 64, ..launch };
-    let encrypt = stream.round_keys(&[&KEY], Direction::Encrypt)?;
-    let mut got = [0; 64];
+/// A length in bytes that takes several groups and ends within a block.
+const LONG: usize = 64 * 16 * 16 * 3 + 4096 + 5;
+/// A counter block whose carry goes through all its bytes within [`LONG`] bytes.
+const NEAR_WRAP: [u8; 16] = 0u128.wrapping_sub(300).to_be_bytes();
 
-    let mut data = stream.buffer_of(&PLAIN)?;
-    stream.aes_ctr(&launch, &encrypt, 0, &COUNTER, &mut data, 0..64)?;
-    stream.download(&data, 0, &mut got)?;
-    expect(stream, &got, &CTR, variant, "AES-256-CTR")?;
-    #[cfg(feature = "papers")]
-    ecb(stream, &launch, &encrypt)?;
-
-    // Longer than a group takes at once, with a carry through the whole counter, and a last block that is not whole.
-    const LEN: usize = 64 * 16 * 16 * 3 + 4096 + 5;
-    let counter = (0u128.wrapping_sub(300)).to_be_bytes();
-    let plain = paint(LEN);
-    for key_len in [16, 24, 32] {
-        let mut want = plain.clone();
-        ctr_xor(aes::Level::Portable, &aes::Key::new(&KEY[..key_len]), &counter, &mut want);
-        let keys = stream.round_keys(&[&KEY[..key_len]], Direction::Encrypt)?;
-        let spans = [Span { at: 0, len: LEN, key: 0, counter }];
-        let uploaded = stream.spans(&spans)?;
-        let entries = if cfg!(feature = "papers") { 3 } else { 2 };
-        for entry in &["aes_ctr", "aes_ctr_spans", "aes_ctr_users"][..entries] {
-            let mut data = stream.buffer_of(&plain)?;
-            match *entry {
-                "aes_ctr" => stream.aes_ctr(&launch, &keys, 0, &counter, &mut data, 0..LEN)?,
-                #[cfg(feature = "papers")]
-                "aes_ctr_users" => {
-                    let mut users = stream.users(&spans, &[&KEY[..key_len]])?;
-                    stream.aes_ctr_users(&launch, &mut users, &mut data)?;
-                }
-                _ => stream.aes_ctr_spans(&launch, &keys, &uploaded, &mut data)?,
-            }
-            let mut got = vec![0; LEN];
-            stream.download(&data, 0, &mut got)?;
-            expect(stream, &got, &want, variant, entry)?;
-        }
-    }
-    Ok(())
+/// The launch of a variant in its self-test: few threads, so that [`LONG`] bytes take several groups.
+fn small(variant: Variant) -> AesLaunch {
+    AesLaunch { threads: 64, ..AesLaunch::new(variant) }
 }
 
-#[cfg(feature = "papers")]
-fn ecb(stream: &mut Stream, launch: &AesLaunch, encrypt: &RoundKeys) -> Result<()> {
-    let decrypt = stream.round_keys(&[&KEY], Direction::Decrypt)?;
-    let (mut data, mut got) = (stream.buffer_of(&PLAIN)?, [0; 64]);
-    stream.aes_ecb(launch, encrypt, 0, &mut data, 0..64)?;
-    stream.download(&data, 0, &mut got)?;
-    expect(stream, &got, &ECB, launch.variant, "AES-256-ECB encryption")?;
-    stream.aes_ecb(launch, &decrypt, 0, &mut data, 0..64)?;
-    stream.download(&data, 0, &mut got)?;
-    expect(stream, &got, &PLAIN, launch.variant, "AES-256-ECB decryption")
+/// AES-CTR by the CPU, of the bytes that [`paint`] gives.
+fn painted_ctr(key: &[u8]) -> Vec<u8> {
+    let mut bytes = paint(LONG);
+    ctr_xor(aes::Level::Portable, &aes::Key::new(key), &NEAR_WRAP, &mut bytes);
+    bytes
+}
+
+fn spans(stream: &mut Stream, variant: Variant) -> Result<()> {
+    let mut check = |key: &[u8], counter: [u8; 16], plain: &[u8], want: &[u8], what: &str| {
+        let keys = stream.round_keys(&[key], Direction::Encrypt)?;
+        let spans = stream.spans(&[Span { at: 0, len: plain.len(), key: 0, counter }])?;
+        let mut data = stream.buffer_of(plain)?;
+        stream.aes_ctr_spans(&small(variant), &keys, &spans, &mut data)?;
+        let mut got = vec![0; plain.len()];
+        stream.download(&data, 0, &mut got)?;
+        expect(stream, &got, want, variant, what)
+    };
+    check(&KEY, COUNTER, &PLAIN, &CTR, "AES-256-CTR")?;
+    for key_len in [16, 24, 32] {
+        let key = &KEY[..key_len];
+        check(key, NEAR_WRAP, &paint(LONG), &painted_ctr(key), "aes_ctr_spans")?;
+    }
+    Ok(())
 }
 
 fn hash(stream: &mut Stream) -> Result<()> {
@@ -161,27 +133,8 @@ fn hash(stream: &mut Stream) -> Result<()> {
     let tag = |key: &[u8], message: &[u8]| Kmac256::new(key, b"self-test").tag(message);
     expect(stream, &got, &[tag(&[7; 32], &bound), tag(&KEY, b"")].concat(), "hash", "KMAC256")?;
     #[cfg(feature = "papers")]
-    key_digests(stream, &label, &keys, &[tag(&KEY, b""), tag(&[7; 32], b"")].concat())?;
+    papers::key_digests(stream, &label, &keys, &[tag(&KEY, b""), tag(&[7; 32], b"")].concat())?;
     Ok(())
-}
-
-#[cfg(feature = "papers")]
-fn key_digests(stream: &mut Stream, label: &Label, keys: &RawKeys, want: &[u8]) -> Result<()> {
-    const THREADS: u32 = 64;
-    let (mut out, mut got) = (stream.buffer(64)?, [0; 64]);
-    stream.key_digests(THREADS, KeyDigest::Kmac256, label, keys, &mut out)?;
-    stream.download(&out, 0, &mut got)?;
-    expect(stream, &got, want, "hash", "KMAC256 of keys")
-}
-
-#[cfg(feature = "papers")]
-fn md5(stream: &mut Stream) -> Result<()> {
-    let (mut out, mut got) = (stream.buffer(16)?, [0; 16]);
-    let keys = stream.raw_keys(&[b"abc"])?;
-    let label = stream.label("")?;
-    stream.key_digests(64, KeyDigest::Md5, &label, &keys, &mut out)?;
-    stream.download(&out, 0, &mut got)?;
-    expect(stream, &got, &MD5_ABC, "md5", "MD5 of keys")
 }
 
 fn expect(stream: &Stream, got: &[u8], want: &[u8], module: impl std::fmt::Display, what: &str) -> Result<()> {
@@ -191,12 +144,12 @@ fn expect(stream: &Stream, got: &[u8], want: &[u8], module: impl std::fmt::Displ
     }
 }
 
-/// Bytes that repeat every 251: no block, slice or thread has another's.
+/// Bytes that repeat every 251, so that no two blocks, slices or threads next to each other have the same.
 fn paint(len: usize) -> Vec<u8> {
     (0..=250u8).cycle().take(len).collect()
 }
 
-/// The bytes of hexadecimal digits; one too many or too few does not compile.
+/// The bytes of hexadecimal digits. A wrong number of digits does not compile.
 const fn bytes<const N: usize>(hex: &str) -> [u8; N] {
     let (hex, mut out, mut i) = (hex.as_bytes(), [0; N], 0);
     assert!(hex.len() == 2 * N);

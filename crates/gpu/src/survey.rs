@@ -1,27 +1,28 @@
-//! The GPUs of this machine: which there are, which may be used, and the first one that works.
+//! The GPUs of this machine: which ones exist, which may be used, and the first that works.
 
 use crate::{Api, Device, DeviceInfo, Kind};
 use std::env;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Admits an OpenCL device that is the CPU itself, if it is 1: for tests of the engine without a GPU.
+/// If this environment variable is 1, an OpenCL device may be the CPU itself: for tests of the engine without a GPU.
 pub const CPU_VARIABLE: &str = "PHALANX_OPENCL_CPU";
 
 /// What became of a device.
 pub enum State {
     /// It passed its self-test, and the engines gpu and hybrid use it.
     Taken,
-    /// It passed its self-test, but one before it is used.
+    /// It passed its self-test, but an earlier device is used.
     Spare,
-    /// It is not asked to do anything, and why.
+    /// It is not used, for this reason.
     Left(String),
-    /// It was not opened, or failed its self-test, or has failed since.
+    /// It could not be opened, failed its self-test, or has failed since, for this reason.
     Failed(String),
 }
 
 impl State {
-    /// Why it should have worked and did not.
+    /// Why the device failed, if it did.
+    #[must_use]
     pub fn failure(&self) -> Option<&str> {
         if let State::Failed(why) = self { Some(why) } else { None }
     }
@@ -38,19 +39,20 @@ impl fmt::Display for State {
     }
 }
 
-/// All devices.
+/// What was found on this machine.
 #[derive(Default)]
 pub struct Survey {
     /// Each device that was looked at, and what became of it.
     pub devices: Vec<(DeviceInfo, State)>,
-    /// Why an interface has none, one line each.
+    /// Why an interface has no devices, in one line for each.
     pub absent: Vec<String>,
-    /// The first one that works, and how long it took to find, open and test it.
+    /// The first device that works, and how long it took to find, open and test it.
     pub found: Option<(Device, Duration)>,
 }
 
 impl Survey {
-    /// Looks for devices and opens them in order, until one works, or, where `all` are wanted, each of them.
+    /// Looks for devices and opens them in order: until one works, or each of them if `all` is set.
+    #[must_use]
     pub fn new(all: bool) -> Self {
         let started = Instant::now();
         let (devices, absent) = crate::devices();
@@ -79,14 +81,17 @@ impl Survey {
         }
     }
 
-    /// The device that was taken has failed since.
+    /// Records that the device that was taken has failed since.
     pub fn fail(&mut self, why: String) {
         if let Some((_, state)) = self.devices.iter_mut().find(|(_, state)| matches!(state, State::Taken)) {
             *state = State::Failed(why);
         }
     }
 
-    /// The device that was taken; if there is none, why, in one line.
+    /// The device that was taken.
+    ///
+    /// # Errors
+    /// If there is none, why, in one line.
     pub fn device(self) -> Result<Device, String> {
         let Self { devices, absent, found } = self;
         let state = |(info, state): (DeviceInfo, State)| format!("{}: {}: {state}", info.api, info.name);
@@ -95,10 +100,10 @@ impl Survey {
     }
 }
 
-/// Why a device is not to be used.
+/// Why a device must not be used, if so.
 fn unfit(info: &DeviceInfo) -> Option<String> {
+    // The CPU's own engine is faster than OpenCL on the CPU.
     let is_cpu = info.api == Api::OpenCl && info.kind == Kind::Cpu;
-    // The CPU's own engine is faster there.
     let is_admitted = || env::var_os(CPU_VARIABLE).is_some_and(|value| value == "1");
     match info.kind {
         Kind::Gpu => None,
@@ -108,7 +113,10 @@ fn unfit(info: &DeviceInfo) -> Option<String> {
     }
 }
 
-/// The first device that opens and passes its self-test; if none does, why, in one line.
+/// The first device that opens and passes its self-test.
+///
+/// # Errors
+/// If there is none, why, in one line.
 pub fn find() -> Result<Device, String> {
     Survey::new(false).device()
 }

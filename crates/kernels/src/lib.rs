@@ -5,6 +5,7 @@
 //! No level looks up a table, or branches, by a secret.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]
 
 pub mod aes;
 pub mod keccak;

@@ -22,14 +22,18 @@
 int run(const char *entry, void **memory, const u32 *numbers, u32 groups, u32 threads) {
     (void)threads;
 #ifdef KEY_WORDS
+// GROUP_KEY is the papers' module of bit planes; COPIES are the kernels with tables.
+#ifndef GROUP_KEY
+    if (IS(aes_ctr_spans)) {
+        EACH(UNITS, aes_ctr_spans(M(block_t, 0), M(u32, 1), M(u32, 2), M(span_t, 3), N(0), N(1), N(2), N(3)))
+    }
+#endif
+#if defined(GROUP_KEY) || defined(COPIES)
     if (IS(aes_ctr)) {
         EACH(
             UNITS,
             aes_ctr(M(block_t, 0), M(u32, 1), M(u32, 2), N(0), N(1), N(2), N(3), N(4), N(5), N(6), N(7), N(8), N(9))
         )
-    }
-    if (IS(aes_ctr_spans)) {
-        EACH(UNITS, aes_ctr_spans(M(block_t, 0), M(u32, 1), M(u32, 2), M(span_t, 3), N(0), N(1), N(2), N(3)))
     }
     if (IS(aes_ctr_users)) {
         EACH(groups, aes_ctr_users(M(block_t, 0), M(u32, 1), M(u32, 2), M(u32, 3), M(span_t, 4), N(0)))
@@ -40,6 +44,7 @@ int run(const char *entry, void **memory, const u32 *numbers, u32 groups, u32 th
     if (IS(aes_ecb_decrypt)) {
         EACH(UNITS, aes_ecb_decrypt(M(block_t, 0), M(u32, 1), M(u32, 2), N(0), N(1), N(2), N(3), N(4)))
     }
+#endif
 #elif defined(RATE_LANES)
     if (IS(sha3_slices)) {
         EACH(UNITS, sha3_slices(M(u64, 0), M(slice_t, 1), M(u64, 2), N(0)))

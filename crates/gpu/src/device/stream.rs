@@ -1,0 +1,281 @@
+//! Streams: what a device is told to do, in order.
+
+use super::{ALIGN, Buffer, Device, Pinned};
+#[cfg(feature = "papers")]
+use crate::driver::Argument;
+use crate::driver::{Launch, StreamId};
+use crate::error::Result;
+#[cfg(feature = "papers")]
+use crate::schedule;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// A queue of work for a device. Its work is done in order, at the same time as that of other streams.
+///
+/// Copies to and from the host are over when their call returns. Kernels are only started: the next copy on the same stream,
+/// or [`Stream::finish`], waits for them and reports their failures.
+pub struct Stream {
+    device: Device,
+    id: StreamId,
+    /// Whether this is the stream of a self-test, which runs kernels that have not passed it yet.
+    testing: bool,
+    /// T0 and its inverse, once a kernel has needed them.
+    #[cfg(feature = "papers")]
+    tables: Option<[Buffer; 2]>,
+}
+
+impl Stream {
+    pub(super) fn new(device: &Device, testing: bool) -> Result<Self> {
+        let id = device.ask(|driver, _| driver.stream())?;
+        Ok(Self {
+            device: device.clone(),
+            id,
+            testing,
+            #[cfg(feature = "papers")]
+            tables: None,
+        })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Allocates device memory of at least `len` bytes, zeroed.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if it is longer than the largest buffer of the device,
+    /// [`Reason::OutOfMemory`](crate::Reason::OutOfMemory), or a failure of the driver.
+    pub fn buffer(&mut self, len: usize) -> Result<Buffer> {
+        let largest = self.device.info().largest_buffer;
+        let rounded = len.max(1).checked_next_multiple_of(ALIGN).filter(|rounded| *rounded as u64 <= largest);
+        let Some(len) = rounded else {
+            return self.device.refuse(format!("a buffer of {len} bytes: the largest here has {largest}"));
+        };
+        let id = self.device.ask(|driver, _| driver.allocate(len))?;
+        let buffer = Buffer { device: self.device.clone(), id, len };
+        self.zero(&buffer, len)?;
+        self.finish()?; // because another stream may use the buffer next
+        Ok(buffer)
+    }
+
+    /// Allocates device memory for the bytes and copies them there.
+    ///
+    /// # Errors
+    /// As for [`Stream::buffer`].
+    pub fn buffer_of(&mut self, bytes: &[u8]) -> Result<Buffer> {
+        let mut buffer = self.buffer(bytes.len())?;
+        self.upload(&mut buffer, 0, bytes)?;
+        Ok(buffer)
+    }
+
+    /// Copies the words, little-endian, to device memory: to `old` if that is large enough, else to a new buffer. The words
+    /// may be secret, so the copy made of them on the host is wiped.
+    pub(crate) fn buffer_of_words(&mut self, words: &[u32], old: Option<Buffer>) -> Result<Buffer> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(size_of_val(words)));
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        self.buffer_again(&bytes, old)
+    }
+
+    /// Copies the bytes to device memory: to `old` if that is large enough, else to a new buffer.
+    pub(crate) fn buffer_again(&mut self, bytes: &[u8], old: Option<Buffer>) -> Result<Buffer> {
+        match old {
+            Some(mut buffer) if buffer.len >= bytes.len() => {
+                self.upload(&mut buffer, 0, bytes)?;
+                Ok(buffer)
+            }
+            old => {
+                drop(old);
+                self.buffer_of(bytes)
+            }
+        }
+    }
+
+    /// Copies bytes to device memory, `at` bytes from its beginning. All earlier work of the stream is done first.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if the bytes do not fit there or the buffer is on another device.
+    /// Otherwise a failure of the driver, also of earlier work.
+    pub fn upload(&mut self, to: &mut Buffer, at: usize, from: &[u8]) -> Result<()> {
+        self.check(to, at..at.saturating_add(from.len()))?;
+        if from.is_empty() {
+            return Ok(());
+        }
+        // A copy to or from memory that is not pinned has no time limit, so all that could hang must be over.
+        self.finish()?;
+        // SAFETY: the range was checked.
+        self.device.ask(|driver, _| unsafe { driver.upload(self.id, to.id, at, from) })
+    }
+
+    /// Copies bytes from device memory, `at` bytes from its beginning. All earlier work of the stream is done first.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if the range does not lie in the buffer or the buffer is on another
+    /// device. Otherwise a failure of the driver, also of earlier work.
+    pub fn download(&mut self, from: &Buffer, at: usize, to: &mut [u8]) -> Result<()> {
+        self.check(from, at..at.saturating_add(to.len()))?;
+        self.finish()?;
+        if to.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the range was checked.
+        self.device.ask(|driver, _| unsafe { driver.download(self.id, from.id, at, to) })
+    }
+
+    /// Starts a copy of pinned bytes to device memory, `at` bytes from its beginning.
+    ///
+    /// # Safety
+    /// The bytes stay as they are until the stream is finished, or for good if it never is.
+    pub(crate) unsafe fn start_upload(
+        &mut self,
+        to: &mut Buffer,
+        at: usize,
+        from: &Pinned,
+        part: Range<usize>,
+    ) -> Result<()> {
+        self.check(to, at..at.saturating_add(part.len()))?;
+        let from = &from[part];
+        // SAFETY: the ranges were checked. The rest is the caller's promise.
+        self.device.ask(|driver, _| unsafe { driver.start_upload(self.id, to.id, at, from.as_ptr(), from.len()) })
+    }
+
+    /// Starts a copy from device memory, `at` bytes from its beginning, to pinned bytes.
+    ///
+    /// # Safety
+    /// Nobody uses the bytes until the stream is finished. If it never is, nobody ever uses them.
+    pub(crate) unsafe fn start_download(
+        &mut self,
+        from: &Buffer,
+        at: usize,
+        to: &mut Pinned,
+        part: Range<usize>,
+    ) -> Result<()> {
+        self.check(from, at..at.saturating_add(part.len()))?;
+        let to = &mut to[part];
+        // SAFETY: the ranges were checked. The rest is the caller's promise.
+        self.device.ask(|driver, _| unsafe { driver.start_download(self.id, from.id, at, to.as_mut_ptr(), to.len()) })
+    }
+
+    /// Overwrites the beginning of a buffer with zeros when all earlier work of the stream is done.
+    pub(crate) fn zero(&mut self, buffer: &Buffer, len: usize) -> Result<()> {
+        let len = len.next_multiple_of(ALIGN);
+        self.check(buffer, 0..len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        // SAFETY: the range was checked.
+        self.device.ask(|driver, _| unsafe { driver.zero(self.id, buffer.id, 0, len) })
+    }
+
+    /// Starts a copy of the first `len` bytes of one buffer to the beginning of another.
+    ///
+    /// # Errors
+    /// [`Reason::Refused`](crate::Reason::Refused) if a buffer is shorter than `len` or on another device. Otherwise a
+    /// failure of the driver.
+    pub fn copy(&mut self, from: &Buffer, to: &mut Buffer, len: usize) -> Result<()> {
+        self.check(from, 0..len)?;
+        self.check(to, 0..len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        // SAFETY: the ranges were checked. `to` is borrowed mutably, so these are two buffers.
+        self.device.ask(|driver, _| unsafe { driver.copy(self.id, from.id, to.id, len) })
+    }
+
+    /// Waits for all work of the stream.
+    ///
+    /// # Errors
+    /// A failure of the driver, also of any earlier work. [`Reason::TimedOut`](crate::Reason::TimedOut) if the work is not
+    /// done within the limit.
+    pub fn finish(&mut self) -> Result<()> {
+        self.device.ask(|driver, limit| driver.finish(self.id, limit))
+    }
+
+    /// Runs `work`, waits for all that it started on the stream, and returns its result and the time that the device took,
+    /// by the device's clock.
+    ///
+    /// # Errors
+    /// The error of `work`, or a failure of the driver.
+    pub fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<(T, Duration)> {
+        let from = self.device.ask(|driver, _| driver.mark(self.id))?;
+        let done = work(self)?;
+        let to = self.device.ask(|driver, _| driver.mark(self.id))?;
+        self.finish()?;
+        // SAFETY: the driver made both marks just now, on this stream, which is finished.
+        let time = self.device.ask(|driver, _| unsafe { driver.between(from, to) })?;
+        Ok((done, time))
+    }
+
+    /// Refuses a buffer of another device, and a range that does not lie in the buffer.
+    pub(crate) fn check(&self, buffer: &Buffer, range: Range<usize>) -> Result<()> {
+        if !Arc::ptr_eq(&buffer.device.shared, &self.device.shared) {
+            return self.device.refuse("the buffer belongs to another device");
+        }
+        if range.start > range.end || range.end > buffer.len {
+            return self.device.refuse(format!("bytes {range:?} of a buffer of {} bytes", buffer.len));
+        }
+        Ok(())
+    }
+
+    /// T0 on the device, or its inverse.
+    #[cfg(feature = "papers")]
+    pub(crate) fn tables(&mut self, inverse: bool) -> Result<Argument> {
+        if self.tables.is_none() {
+            let [forward, back] = schedule::tables();
+            self.tables = Some([self.buffer_of_words(&forward, None)?, self.buffer_of_words(&back, None)?]);
+        }
+        let [forward, back] = self.tables.as_ref().expect("they were made just now");
+        Ok(if inverse { back } else { forward }.argument())
+    }
+
+    /// Starts a kernel of a module that has passed its self-test.
+    ///
+    /// # Safety
+    /// The arguments are those of the kernel's source, and all that it reaches through them lies in the buffers.
+    pub(crate) unsafe fn launch(&mut self, launch: &Launch<'_>) -> Result<()> {
+        if launch.groups == 0 {
+            return Ok(());
+        }
+        let module = launch.kernel.module;
+        if !self.device.has_room_for(module) {
+            let (need, have) = (launch.local, self.device.info().local_memory);
+            return self.device.refuse(format!("{} needs {need} bytes of local memory, of {have}", module.name()));
+        }
+        if !self.testing {
+            self.device.test(module)?;
+        }
+        let most = self.device.max_threads(launch.kernel)?;
+        if launch.threads == 0 || launch.threads > most {
+            let entry = launch.kernel.entry;
+            return self.device.refuse(format!(
+                "{entry} of {} takes 1 to {most} threads a group here, not {}",
+                module.name(),
+                launch.threads
+            ));
+        }
+        // SAFETY: the caller's promise.
+        self.device.ask(|driver, _| unsafe { driver.launch(self.id, launch) })
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // After this, its work is over, successful or not, unless the device is dead.
+        let _ = self.finish();
+        let _ = self.device.ask(|driver, _| {
+            // SAFETY: the stream is this driver's, nobody else has it, and it is finished.
+            unsafe { driver.free_stream(self.id) };
+            Ok(())
+        });
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream of {:?}", self.device)
+    }
+}

@@ -1,7 +1,7 @@
 //! Secrets and what is derived from them: `docs/format.md`, sections 3 and 4. All are wiped on drop, none shows in Debug.
 
 use crate::keys::id::KeyId;
-use crate::secret::wipe;
+use crate::secret::{wipe, wiped};
 use crate::{Error, Result, Suite};
 use aes_kw::{KeyInit, KwAes256};
 use phalanx_kernels::aes;
@@ -196,8 +196,8 @@ impl ContentKeys {
     fn expand(&mut self) {
         static CHUNK: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 chunk"));
         if self.suite != Suite::Aes256Gcm {
-            let keys = ChunkKeys { schedule: aes::Key::new(self.encrypt()), mac: CHUNK.key(&self.mac) };
-            self.expanded = Some(Arc::new(keys));
+            let keys = || ChunkKeys { schedule: aes::Key::new(self.encrypt()), mac: CHUNK.key(&self.mac) };
+            self.expanded = Some(wiped(|| Arc::new(keys())));
         }
     }
 

@@ -1,4 +1,4 @@
-// SHA3-256 (FIPS 202) and KMAC256 (SP 800-185), one input a thread.
+// SHA3-256 (FIPS 202), KMAC256 (SP 800-185) and TurboSHAKE256 (RFC 9861), one input a thread.
 
 // What one permutation absorbs, in lanes of 64 bits.
 #define RATE_LANES 17
@@ -11,10 +11,14 @@ CONSTANT u64 ROUND_CONSTANTS[24] = {
     0x8000000080008081u, 0x8000000000008080u, 0x0000000080000001u, 0x8000000080008008u,
 };
 
-// Keccak-f[1600] on lane (x, y) at x + 5y. θ, then ρ and π as one chain of moves, then χ and ι. All sums and
+// The first round of the permutations: of Keccak-f[1600], and of Keccak-p[1600, 12], which is its second half.
+#define KECCAK_F 0
+#define TURBO 12
+
+// The rounds of Keccak-f[1600] from `first` on, on lane (x, y) at x + 5y. θ, then ρ and π as one chain of moves, then χ and ι. All sums and
 // a ^ (~b & c) are operations of three inputs, which GPUs have: 122 of them a round, and 58 shifts.
-DEVICE void keccak(u64 *a) {
-    for (int round = 0; round < 24; round++) {
+DEVICE void keccak(u64 *a, int first) {
+    for (int round = first; round < 24; round++) {
         u64 c[5];
         UNROLL
         for (int x = 0; x < 5; x++) {
@@ -85,12 +89,11 @@ typedef struct {
     u32 len;
 } slice_t;
 
-// SHA3-256 of each slice.
-KERNEL(sha3_slices)(GLOBAL const u64 *data, GLOBAL const slice_t *slices, GLOBAL u64 *digests, u32 count) {
-    const u32 i = GROUP * THREADS + THREAD;
-    if (i >= count) {
-        return;
-    }
+// The digest of slice `i`. `suffix`: the bits that the function appends to a message, and the first bit of pad10*1.
+// `first`: the permutation's first round. Both are constants once this is inlined.
+DEVICE void digest_slice(
+    GLOBAL const u64 *data, GLOBAL const slice_t *slices, GLOBAL u64 *digests, u32 i, u32 suffix, int first
+) {
     GLOBAL const u64 *from = data + 2 * (u64)slices[i].at;
     u32 left = slices[i].len;
     u64 a[25];
@@ -103,25 +106,41 @@ KERNEL(sha3_slices)(GLOBAL const u64 *data, GLOBAL const slice_t *slices, GLOBAL
         for (int k = 0; k < RATE_LANES; k++) {
             a[k] ^= from[k];
         }
-        keccak(a);
+        keccak(a, first);
     }
-    // The rest, the bits 01 that SHA-3 appends, and pad10*1.
+    // The rest, the suffix, and the last bit of pad10*1.
     UNROLL
     for (int k = 0; k < RATE_LANES; k++) {
-        const u32 first = 8 * k;
-        if (first + 8 <= left) {
+        const u32 at = 8 * k;
+        if (at + 8 <= left) {
             a[k] ^= from[k];
-        } else if (first <= left) {
-            u64 lane = (u64)0x06 << (8 * (left - first));
-            for (u32 b = first; b < left; b++) {
-                lane |= (u64)((GLOBAL const u8 *)from)[b] << (8 * (b - first));
+        } else if (at <= left) {
+            u64 lane = (u64)suffix << (8 * (left - at));
+            for (u32 b = at; b < left; b++) {
+                lane |= (u64)((GLOBAL const u8 *)from)[b] << (8 * (b - at));
             }
             a[k] ^= lane;
         }
     }
     a[RATE_LANES - 1] ^= (u64)0x80 << 56;
-    keccak(a);
+    keccak(a, first);
     store_digest(digests + 4 * (u64)i, a);
+}
+
+// SHA3-256 of each slice.
+KERNEL(sha3_slices)(GLOBAL const u64 *data, GLOBAL const slice_t *slices, GLOBAL u64 *digests, u32 count) {
+    const u32 i = GROUP * THREADS + THREAD;
+    if (i < count) {
+        digest_slice(data, slices, digests, i, 0x06, KECCAK_F);
+    }
+}
+
+// TurboSHAKE256(slice, D = 0x50, 32) of each slice.
+KERNEL(turboshake_slices)(GLOBAL const u64 *data, GLOBAL const slice_t *slices, GLOBAL u64 *digests, u32 count) {
+    const u32 i = GROUP * THREADS + THREAD;
+    if (i < count) {
+        digest_slice(data, slices, digests, i, 0x50, TURBO);
+    }
 }
 
 // KMAC256 with a label, which fills the sponge's first block, absorbed: 25 lanes that the host computed.
@@ -157,7 +176,7 @@ DEVICE void absorb_key(u64 *a, GLOBAL const u8 *key, u32 len) {
         }
         a[k] ^= lane;
     }
-    keccak(a);
+    keccak(a, KECCAK_F);
 }
 
 // As many bytes as a tag's message may have before its digests.
@@ -211,7 +230,7 @@ KERNEL(kmac_tags)(
         if (len - at <= 8 * RATE_LANES) {
             a[RATE_LANES - 1] ^= (u64)0x80 << 56;
         }
-        keccak(a);
+        keccak(a, KECCAK_F);
     }
     store_digest(out + 4 * (u64)i, a);
 }
@@ -227,6 +246,6 @@ KERNEL(kmac_key_digests)(GLOBAL const u64 *label, GLOBAL const u8 *keys, GLOBAL 
     absorb_key(a, keys + key_len * (u64)i, key_len);
     a[0] ^= 0x04020001u;
     a[RATE_LANES - 1] ^= (u64)0x80 << 56;
-    keccak(a);
+    keccak(a, KECCAK_F);
     store_digest(out + 4 * (u64)i, a);
 }

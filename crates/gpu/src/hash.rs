@@ -1,4 +1,4 @@
-//! Launches of SHA3-256 and KMAC256: an input a thread; for papers also digests of keys.
+//! Launches of SHA3-256, TurboSHAKE256 and KMAC256: an input a thread; for papers also digests of keys.
 
 use crate::device::{ALIGN, Buffer, Stream};
 use crate::driver::{Argument, Launch};
@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 /// The length of a digest and of a tag in bytes.
 const DIGEST: usize = 32;
-/// The rate of SHA3-256 and KMAC256 in bytes.
+/// The rate of all three in bytes.
 const RATE: usize = 136;
 /// As many bytes as a tag's message may have before its digests.
 const PREFIX: usize = 48;
@@ -201,12 +201,35 @@ impl Stream {
     /// [`Reason::Build`](crate::Reason::Build) or [`Reason::SelfTest`](crate::Reason::SelfTest) if the kernel has failed its
     /// self-test. Otherwise a failure of the driver.
     pub fn sha3_slices(&mut self, threads: u32, slices: &Slices, data: &Buffer, digests: &mut Buffer) -> Result<()> {
+        self.digest_slices("sha3_slices", threads, slices, data, digests)
+    }
+
+    /// The same with TurboSHAKE256 in place of SHA3-256: the first 32 bytes for the domain separation byte 0x50.
+    pub fn turboshake_slices(
+        &mut self,
+        threads: u32,
+        slices: &Slices,
+        data: &Buffer,
+        digests: &mut Buffer,
+    ) -> Result<()> {
+        self.digest_slices("turboshake_slices", threads, slices, data, digests)
+    }
+
+    /// By one of the two kernels that make digests of slices.
+    fn digest_slices(
+        &mut self,
+        entry: &'static str,
+        threads: u32,
+        slices: &Slices,
+        data: &Buffer,
+        digests: &mut Buffer,
+    ) -> Result<()> {
         self.check(&slices.buffer, 0..0)?;
         self.check(data, 0..slices.end)?;
         self.check(digests, 0..slices.count as usize * DIGEST)?;
         let memory = [data.argument(), slices.buffer.argument(), digests.argument()];
-        // SAFETY: the kernel reads the slices, which end within data, and writes a digest for each, for which there is room.
-        unsafe { self.hash(in_hash("sha3_slices"), threads, slices.count, &memory, &[]) }
+        // SAFETY: either kernel reads the slices, which end within data, and writes a digest for each, for which there is room.
+        unsafe { self.hash(in_hash(entry), threads, slices.count, &memory, &[]) }
     }
 
     /// The tags, 32 bytes each into `out`. The keys have 32 bytes.

@@ -17,7 +17,7 @@ pub enum Module {
     /// AES with four tables, in 32 copies.
     #[cfg(feature = "papers")]
     AesTable4Wide,
-    /// SHA3-256 and KMAC256.
+    /// SHA3-256, TurboSHAKE256 and KMAC256.
     Hash,
     /// MD5.
     #[cfg(feature = "papers")]

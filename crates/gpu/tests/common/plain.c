@@ -49,6 +49,9 @@ int run(const char *entry, void **memory, const u32 *numbers, u32 groups, u32 th
     if (IS(sha3_slices)) {
         EACH(UNITS, sha3_slices(M(u64, 0), M(slice_t, 1), M(u64, 2), N(0)))
     }
+    if (IS(turboshake_slices)) {
+        EACH(UNITS, turboshake_slices(M(u64, 0), M(slice_t, 1), M(u64, 2), N(0)))
+    }
     if (IS(kmac_tags)) {
         EACH(UNITS, kmac_tags(M(u64, 0), M(u8, 1), M(u8, 2), M(tag_t, 3), M(u64, 4), N(0)))
     }

@@ -5,7 +5,7 @@ mod ciphers;
 
 use crate::devices::{bytes, paint};
 use ciphers::*;
-use phalanx_gpu::{AesLaunch, Device, Direction, KeyDigest, Slice, Span, TagInput, Variant};
+use phalanx_gpu::{AesLaunch, Buffer, Device, Direction, KeyDigest, Slice, Slices, Span, Stream, TagInput, Variant};
 use phalanx_kernels::keccak::{self, Kmac256};
 
 macro_rules! on_all_devices {
@@ -18,7 +18,7 @@ macro_rules! on_all_devices {
 
 on_all_devices! {
     ctr_lengths ctr_counters ctr_launches ctr_spans ctr_spans_of_many_lengths ctr_users ecb p1_layout official_vectors
-    replaced sha3_slices kmac_tags key_digests timing ranges
+    replaced sha3_slices turboshake_slices kmac_tags key_digests timing ranges
 }
 
 const KEY_LENS: [usize; 3] = [16, 24, 32];
@@ -121,13 +121,25 @@ fn official_vectors(device: &Device) {
     let tests = vectors("sha3-256");
     let messages: Vec<_> = tests.iter().map(|test| hex(test, "message")).collect();
     let lens: Vec<usize> = messages.iter().map(Vec::len).collect();
-    let digests = run_sha3(device, 64, &messages.iter().map(|m| &m[..]).collect::<Vec<_>>());
+    let digests = run_slices(device, Stream::sha3_slices, 64, &messages.iter().map(|m| &m[..]).collect::<Vec<_>>());
     for ((test, len), got) in tests.iter().zip(lens).zip(digests.chunks(32)) {
         assert_eq!(got, hex(test, "digest"), "{}, {len} bytes", test["name"]);
     }
+    // The kernel has but one domain.
+    let tests: Vec<_> = vectors("turboshake256").into_iter().filter(|test| test["domain"] == 0x50).collect();
+    assert!(!tests.is_empty());
+    let messages: Vec<_> = tests.iter().map(|test| paint(test["pattern_len"].as_u64().unwrap() as usize)).collect();
+    let messages: Vec<&[u8]> = messages.iter().map(|m| &m[..]).collect();
+    let digests = run_slices(device, Stream::turboshake_slices, 64, &messages);
+    for (test, got) in tests.iter().zip(digests.chunks(32)) {
+        assert_eq!(got, &hex(test, "output")[..32], "{}", test["name"]);
+    }
 }
 
-fn run_sha3(device: &Device, threads: u32, messages: &[&[u8]]) -> Vec<u8> {
+/// What makes digests of slices: [`Stream::sha3_slices`] or [`Stream::turboshake_slices`].
+type DigestSlices = fn(&mut Stream, u32, &Slices, &Buffer, &mut Buffer) -> phalanx_gpu::Result<()>;
+
+fn run_slices(device: &Device, digest: DigestSlices, threads: u32, messages: &[&[u8]]) -> Vec<u8> {
     let (mut data, mut slices) = (Vec::new(), Vec::new());
     for message in messages {
         slices.push(Slice { at: data.len(), len: message.len() });
@@ -138,7 +150,7 @@ fn run_sha3(device: &Device, threads: u32, messages: &[&[u8]]) -> Vec<u8> {
     let data = stream.buffer_of(&data).unwrap();
     let uploaded = stream.slices(&slices).unwrap();
     let mut digests = stream.buffer(slices.len() * 32 + 32).unwrap();
-    stream.sha3_slices(threads, &uploaded, &data, &mut digests).unwrap();
+    digest(&mut stream, threads, &uploaded, &data, &mut digests).unwrap();
     let mut got = vec![0; slices.len() * 32 + 32];
     stream.download(&digests, 0, &mut got).unwrap();
     assert_eq!(got.split_off(slices.len() * 32), [0; 32], "wrote behind the digests");
@@ -146,20 +158,33 @@ fn run_sha3(device: &Device, threads: u32, messages: &[&[u8]]) -> Vec<u8> {
 }
 
 fn sha3_slices(device: &Device) {
+    check_slices(device, Stream::sha3_slices, phalanx_reference::sha3_256);
+}
+
+fn turboshake_slices(device: &Device) {
+    check_slices(device, Stream::turboshake_slices, |message| {
+        // The CPU's kernels stand in for the reference: they have the official vectors as tests.
+        let mut digest = [[0; 32]];
+        keccak::turboshake256_many::<0x50>(keccak::Level::Portable, &[message], &mut digest);
+        digest[0]
+    });
+}
+
+fn check_slices(device: &Device, digest: DigestSlices, want: fn(&[u8]) -> [u8; 32]) {
     let text = paint(4096 + 300);
     let edges = [0, 1, 7, 8, 9, 15, 16, 17, 128, 135, 136, 137, 143, 271, 272, 273, 4079, 4080, 4081, 4095, 4096, 4097];
     for threads in [64, 128, 256] {
         // Every length up to two blocks in one launch, and every edge.
         let messages: Vec<&[u8]> = (0..300).chain(edges).map(|len| &text[len % 3..][..len]).collect();
-        let got = run_sha3(device, threads, &messages);
+        let got = run_slices(device, digest, threads, &messages);
         for (message, got) in messages.iter().zip(got.chunks(32)) {
-            assert_eq!(got, phalanx_reference::sha3_256(message), "{} bytes", message.len());
+            assert_eq!(got, want(message), "{} bytes", message.len());
         }
     }
     for count in [0, 1, 63, 64, 65, 200] {
         let messages = vec![&text[5..5 + 4096]; count];
-        let got = run_sha3(device, 64, &messages);
-        let want = phalanx_reference::sha3_256(&text[5..5 + 4096]);
+        let got = run_slices(device, digest, 64, &messages);
+        let want = want(&text[5..5 + 4096]);
         assert!(got.len() == count * 32 && got.chunks(32).all(|got| got == want), "{count} slices");
     }
 }
@@ -200,7 +225,7 @@ fn kmac_tags(device: &Device) {
     let ciphertext = &sealed[48..];
     let slices: Vec<&[u8]> = ciphertext.chunks(4096).collect();
     let mut stream = device.stream().unwrap();
-    let digests = stream.buffer_of(&run_sha3(device, 64, &slices)).unwrap();
+    let digests = stream.buffer_of(&run_slices(device, Stream::sha3_slices, 64, &slices)).unwrap();
     let prefix = [&nonce[..], &7u64.to_le_bytes(), &[1]].concat();
     let tags = stream.tags(&[TagInput { key: 0, prefix: &prefix, digests: 0..3 }]).unwrap();
     let raw = stream.raw_keys(&[&keys.mac]).unwrap();
@@ -290,8 +315,10 @@ fn ranges(device: &Device) {
     let slices = stream.slices(&[Slice { at: 0, len: 113 }]).unwrap();
     let mut digests = stream.buffer(32).unwrap();
     expect(stream.sha3_slices(64, &slices, &data, &mut digests));
+    expect(stream.turboshake_slices(64, &slices, &data, &mut digests));
     let slices = stream.slices(&[Slice { at: 0, len: 100 }; 2]).unwrap();
     expect(stream.sha3_slices(64, &slices, &data, &mut digests));
+    expect(stream.turboshake_slices(64, &slices, &data, &mut digests));
     expect(stream.buffer(usize::MAX / 2).map(|_| ()));
     expect(stream.buffer(usize::MAX).map(|_| ()));
     for text in refused {

@@ -12,7 +12,8 @@ pub(super) const LANES: usize = 8;
 pub(super) fn absorb<const ROUNDS: usize>(states: &mut States<LANES>, data: &[&[u8]; LANES], blocks: usize) {
     let data = data.map(|d| &d.as_chunks::<RATE>().0[..blocks]);
     for i in 0..blocks {
-        let block = data.map(|d| &d[i]);
+        // SAFETY: each of them was cut to `blocks` blocks.
+        let block = data.map(|d| unsafe { d.get_unchecked(i) });
         fetch_ahead(&block);
         absorb_block::<ROUNDS>(states, &block);
     }
@@ -26,7 +27,8 @@ const NEXT: usize = LANES * 4096;
 #[inline]
 fn fetch_ahead(block: &[&[u8; RATE]; LANES]) {
     for lane in block {
-        for at in (0..RATE).step_by(64) {
+        // The last bytes of a block mostly share a cache line with the first ones of the next.
+        for at in [0, 64] {
             let line = lane.as_ptr().wrapping_add(NEXT + at);
             // SAFETY: a hint, which reads nothing and cannot fail, wherever it points.
             unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) };
@@ -34,31 +36,36 @@ fn fetch_ahead(block: &[&[u8; RATE]; LANES]) {
     }
 }
 
-/// A function by itself, so that the state is in memory where the data come in: they need the registers too.
-#[inline(never)]
+#[inline]
 #[target_feature(enable = "avx512f")]
 fn absorb_block<const ROUNDS: usize>(states: &mut States<LANES>, block: &[&[u8; RATE]; LANES]) {
     let mut a = [_mm512_setzero_si512(); 25];
-    let [w0, w1, w2, w3] = words::<0>(block);
-    let [w4, w5, w6, w7] = words::<4>(block);
-    let [w8, w9, w10, w11] = words::<8>(block);
-    let [w12, w13, w14, w15] = words::<12>(block);
-    // The last word, fetched with three before it.
-    let [_, _, _, w16] = words::<13>(block);
-    let data = [w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15, w16];
     for (a, row) in a.iter_mut().zip(&states.0) {
         // SAFETY: the row has the 64 bytes that are read.
         *a = unsafe { _mm512_load_si512(row.as_ptr().cast()) };
     }
-    for (a, word) in a.iter_mut().zip(data) {
-        *a = add(*a, word);
-    }
+    // A few words at a time: all of them would need the state's registers.
+    add_words::<0>(&mut a, block);
+    add_words::<4>(&mut a, block);
+    add_words::<8>(&mut a, block);
+    add_words::<12>(&mut a, block);
+    // The last word, fetched with three before it.
+    a[16] = add(a[16], words::<13>(block)[3]);
     for constant in const { constants::<ROUNDS>() } {
         round!(a, *constant);
     }
     for (a, row) in a.iter().zip(&mut states.0) {
         // SAFETY: the row has the 64 bytes that are written.
         unsafe { _mm512_store_si512(row.as_mut_ptr().cast(), *a) };
+    }
+}
+
+/// Adds words `FROM` … `FROM` + 3 of all blocks to the state.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn add_words<const FROM: usize>(a: &mut [__m512i; 25], block: &[&[u8; RATE]; LANES]) {
+    for (a, word) in a[FROM..].iter_mut().zip(words::<FROM>(block)) {
+        *a = add(*a, word);
     }
 }
 

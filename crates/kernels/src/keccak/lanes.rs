@@ -3,7 +3,7 @@
 //! A lane that is done takes the next input at once, so that inputs of different lengths keep all lanes busy. The
 //! kernel is called for as many blocks as every lane has ahead: all of a slice where all are equally long.
 
-use super::{Input, OUTPUT, RATE, State, portable};
+use super::{Input, OUTPUT, RATE, State, Suffix, portable};
 use core::{array, ptr};
 use zeroize::Zeroize;
 
@@ -18,13 +18,13 @@ struct Sponge<'a> {
     index: Option<usize>,
     /// What it has not absorbed of the message.
     message: &'a [u8],
-    suffix: &'a [u8],
+    suffix: Suffix,
     /// What it has not absorbed of its padding; `None` before the last whole block of the message is absorbed.
     padding: Option<(usize, usize)>,
 }
 
 impl Sponge<'_> {
-    const IDLE: Self = Sponge { index: None, message: &[], suffix: &[], padding: None };
+    const IDLE: Self = Sponge { index: None, message: &[], suffix: Suffix::of_one_byte(0), padding: None };
 }
 
 /// Runs a sponge over Keccak-p\[1600, ROUNDS\] for each input, and gives the first 64 bytes of each, with its number.
@@ -126,12 +126,17 @@ fn refill<'a, const N: usize>(
 }
 
 /// The message's tail, the suffix and the last bit of the padding: one block or two. Returns their length.
-fn pad(padding: &mut [u8; 2 * RATE], tail: &[u8], suffix: &[u8]) -> usize {
-    let end = tail.len() + suffix.len();
+fn pad(padding: &mut [u8; 2 * RATE], tail: &[u8], suffix: Suffix) -> usize {
+    let end = tail.len() + suffix.len;
     let used = if end > RATE { 2 * RATE } else { RATE };
-    padding[..used].fill(0);
+    // Two lengths that the compiler knows.
+    let (first, second) = padding.split_first_chunk_mut::<RATE>().expect("two blocks");
+    first.fill(0);
+    if end > RATE {
+        second.fill(0);
+    }
     padding[..tail.len()].copy_from_slice(tail);
-    padding[tail.len()..end].copy_from_slice(suffix);
+    padding[tail.len()..][..suffix.bytes.len()].copy_from_slice(&suffix.bytes);
     padding[used - 1] ^= 0x80;
     used
 }
@@ -147,6 +152,8 @@ impl<const N: usize> States<N> {
         }
     }
 
+    /// A function by itself: where its words meet the caller's copy of them, the compiler moves single bytes.
+    #[inline(never)]
     fn squeeze(&self, i: usize, out: &mut [u8; OUTPUT]) {
         for (out, row) in out.as_chunks_mut::<8>().0.iter_mut().zip(&self.0) {
             *out = row[i].to_le_bytes();

@@ -117,18 +117,33 @@ const KECCAK_F: usize = 24;
 /// The rounds of TurboSHAKE256's permutation: the last ones of Keccak-f\[1600\].
 const TURBO: usize = 12;
 
-/// What follows a SHA3-256 message in its last block: the domain bits 01 and the first bit of the padding.
-const SHA3_SUFFIX: &[u8] = &[0x06];
+/// What follows a message: the bits that set the functions apart, and the first bit of the padding.
+///
+/// At most four bytes, with zeros behind: a copy of four bytes is one instruction, one of an unknown length a call.
+#[derive(Clone, Copy)]
+struct Suffix {
+    bytes: [u8; 4],
+    len: usize,
+}
+
+impl Suffix {
+    const fn of_one_byte(byte: u8) -> Self {
+        Self { bytes: [byte, 0, 0, 0], len: 1 }
+    }
+}
+
+/// What follows a SHA3-256 message: the domain bits 01 and the first bit of the padding.
+const SHA3_SUFFIX: Suffix = Suffix::of_one_byte(0x06);
 
 /// What a sponge gives at most, in bytes.
 const OUTPUT: usize = 64;
 
 /// What follows a KMAC256 message of `LEN` bytes of output: right_encode of its bits, cSHAKE's domain bits 00, the
 /// padding's first bit.
-const fn kmac_suffix<const LEN: usize>() -> [u8; 4] {
+const fn kmac_suffix<const LEN: usize>() -> Suffix {
     assert!(32 <= LEN && LEN <= OUTPUT);
     let [high, low] = (8 * LEN as u16).to_be_bytes();
-    [high, low, 0x02, 0x04]
+    Suffix { bytes: [high, low, 0x02, 0x04], len: 4 }
 }
 
 /// One input of a sponge with rate [`RATE`].
@@ -136,7 +151,7 @@ const fn kmac_suffix<const LEN: usize>() -> [u8; 4] {
 struct Input<'a> {
     state: &'a State,
     message: &'a [u8],
-    suffix: &'a [u8],
+    suffix: Suffix,
 }
 
 /// `out[i]` = SHA3-256 of `inputs[i]`. The inputs may have different lengths.
@@ -188,9 +203,10 @@ pub fn turboshake256_each<'a, const D: u8>(
     inputs: impl IntoIterator<Item = &'a [u8]>,
     mut give: impl FnMut(usize, &[u8; DIGEST]),
 ) {
-    // The byte has the first bit of the padding, too.
     const { assert!(0x01 <= D && D <= 0x7f) };
-    let inputs = inputs.into_iter().map(|message| Input { state: &[0; 25], message, suffix: const { &[D] } });
+    // The byte includes the first bit of the padding.
+    let suffix = const { Suffix::of_one_byte(D) };
+    let inputs = inputs.into_iter().map(|message| Input { state: &[0; 25], message, suffix });
     sponges::<TURBO>(level, inputs, |i, out| give(i, out.first_chunk().expect("32 of 64 bytes")));
 }
 
@@ -329,7 +345,7 @@ pub fn kmac256_each<'a, const LEN: usize>(
     inputs: impl IntoIterator<Item = (&'a Kmac256, &'a [u8])>,
     mut give: impl FnMut(usize, &[u8; LEN]),
 ) {
-    let suffix = const { &kmac_suffix::<LEN>() };
+    let suffix = const { kmac_suffix::<LEN>() };
     let inputs = inputs.into_iter().map(|(key, message)| Input { state: &key.state, message, suffix });
     sponges::<KECCAK_F>(level, inputs, |i, out| give(i, out.first_chunk().expect("kmac_suffix() checked the length")));
 }

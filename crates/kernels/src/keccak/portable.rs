@@ -19,9 +19,9 @@ pub(super) fn sponge<const ROUNDS: usize>(input: Input<'_>, out: &mut [u8; OUTPU
     }
     // The tail and the suffix, which may run over into a block of its own.
     let mut last = [0u8; 2 * RATE];
-    let end = tail.len() + input.suffix.len();
+    let end = tail.len() + input.suffix.len;
     last[..tail.len()].copy_from_slice(tail);
-    last[tail.len()..end].copy_from_slice(input.suffix);
+    last[tail.len()..][..input.suffix.bytes.len()].copy_from_slice(&input.suffix.bytes);
     let used = end.div_ceil(RATE) * RATE;
     last[used - 1] ^= 0x80;
     for block in last[..used].as_chunks::<RATE>().0 {

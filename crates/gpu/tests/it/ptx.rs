@@ -1,4 +1,4 @@
-//! The committed PTX is that of the source as it is.
+//! The committed PTX is made of the present source.
 
 use phalanx_gpu::Module;
 use phalanx_kernels::keccak::sha3_256;

@@ -35,3 +35,11 @@ fn ptx_has_every_kernel_for_old_drivers_and_devices() {
         assert!(ptx.contains(wanted), "{} has no {wanted}", module.name());
     }
 }
+
+#[test]
+fn the_engine_compiles_no_code_of_the_papers() {
+    let (engine, papers) = (Module::AesBitslice.source(), Module::AesBitslicePapers.source());
+    for function in ["inverse_cipher", "ecb_blocks", "expand_key"] {
+        assert!(papers.contains(function) && !engine.contains(function), "{function}");
+    }
+}

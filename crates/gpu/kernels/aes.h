@@ -4,11 +4,11 @@
 // The number of words that the round keys of one key take. AES-256 has the most.
 #define KEY_WORDS 60
 
-// A part of the data with a key and a counter of its own.
+// A part of the data with its own key and counter.
 typedef struct {
     u32 at;         // its first block in the data
     u32 len;        // its length in bytes
-    u32 key;        // which key
+    u32 key;        // the index of its key
     u32 unused;
     u32 counter[4]; // the counter block of its first block, as big-endian words
 } span_t;

@@ -297,9 +297,8 @@ impl Stream {
     /// - the keys, spans or data are on another device,
     /// - a span ends behind the data or names a key that is not there, or the keys are for decryption,
     /// - the device or the kernel does not support the launch (granularity, threads or local memory),
-    /// - with tables, a span is longer than [`MAX_SPAN`] blocks; without, the length of the longest span times their number
-    ///   is
-    ///   too large: more than 2^31 threads.
+    /// - a span is longer than [`MAX_SPAN`] blocks, with tables,
+    /// - the longest span times the number of spans takes 2^31 threads or more, without tables.
     ///
     /// [`Reason::Build`](crate::Reason::Build) or [`Reason::SelfTest`](crate::Reason::SelfTest) if the kernel has failed its
     /// self-test. Otherwise a failure of the driver.

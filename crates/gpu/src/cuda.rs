@@ -91,7 +91,7 @@ impl Cuda {
         let Some(info) = here else { return Err(info.error(Reason::Absent("the device is gone".into()))) };
         let failed = |error| info.error(Reason::Failed("opening the device", text(error)));
         let device = result::device::get(info.index as i32).map_err(failed)?;
-        // SAFETY: the device was given by the driver; the context is released on drop.
+        // SAFETY: the driver gave the device. The context is released on drop.
         let context = unsafe { result::primary_ctx::retain(device) }.map_err(failed)?;
         Ok(Self { info, device, context, loaded: Mutex::default(), streams: Mutex::default() })
     }
@@ -289,7 +289,7 @@ unsafe impl Driver for Cuda {
 
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
         self.enter()?;
-        // SAFETY: the caller's promise; the copy is waited for.
+        // SAFETY: the caller's promise. This waits for the copy below.
         let started = unsafe { result::memcpy_htod_async(memory.0 + at as u64, from, stream_of(stream)) };
         // SAFETY: the stream is ours. This waits whether the copy started or not, so that nothing still reads `from`.
         let finished = unsafe { stream::synchronize(stream_of(stream)) };
@@ -298,7 +298,7 @@ unsafe impl Driver for Cuda {
 
     unsafe fn download(&self, stream: StreamId, memory: MemoryId, at: usize, to: &mut [u8]) -> Result<()> {
         self.enter()?;
-        // SAFETY: the caller's promise; the copy is waited for.
+        // SAFETY: the caller's promise. This waits for the copy below.
         let started = unsafe { result::memcpy_dtoh_async(to, memory.0 + at as u64, stream_of(stream)) };
         // SAFETY: the stream is ours. This waits whether the copy started or not, so that nothing still writes `to`.
         let finished = unsafe { stream::synchronize(stream_of(stream)) };
@@ -377,7 +377,7 @@ unsafe impl Driver for Cuda {
         self.enter()?;
         let failed = self.failed("marking the time");
         let made = event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(&failed)?;
-        // SAFETY: the event was made just now; the stream is ours.
+        // SAFETY: the event was made just now, and the stream is ours.
         unsafe { event::record(made, stream_of(stream)) }.map_err(&failed)?;
         Ok(MarkId(made as u64))
     }

@@ -126,7 +126,7 @@ impl Module {
     }
 }
 
-/// A kernel: an entry of a module.
+/// A kernel: one entry of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
     /// The module that it is in.

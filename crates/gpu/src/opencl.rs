@@ -211,7 +211,7 @@ unsafe impl Driver for OpenCl {
         }
         if let Ok(queue) = self.queue() {
             let stream = StreamId(queue as u64);
-            // SAFETY: the queue was made just now; the memory is ours and has that length.
+            // SAFETY: the queue was made just now. The memory is ours and has that length.
             let zeroed = unsafe { self.zero(stream, memory, 0, len) }.and_then(|()| self.finish(stream, limit));
             self.pending().remove(&stream);
             // SAFETY: the queue is not used again. It is released when its work is over.

@@ -1,6 +1,6 @@
-//! Both kernels on every level that this machine has, beside aws-lc-rs and the RustCrypto crates, on one core.
+//! Both kernels on every level that this machine has, compared with aws-lc-rs and the RustCrypto crates, on one core.
 //!
-//! `cargo bench -p phalanx-kernels`; a part of it with `-- aes-256-ctr/vaes` and the like.
+//! `cargo bench -p phalanx-kernels` runs all of it, and `cargo bench -p phalanx-kernels -- aes-256-ctr/vaes` a part.
 
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::digest;
@@ -66,7 +66,7 @@ fn sha3(c: &mut Criterion) {
     for (name, size) in SIZES {
         let data = vec![1; size];
         slices(&mut group, name, &data, keccak::sha3_256_many);
-        // One stream, without the slices' ends: the best that these can do.
+        // One stream without slices, where these are at their best.
         group.bench_function(BenchmarkId::new("aws-lc-rs", name), |b| {
             b.iter(|| digest::digest(&digest::SHA3_256, black_box(&data)));
         });
@@ -103,7 +103,7 @@ fn slices(
 fn kmac(c: &mut Criterion) {
     let mut group = group(c, "kmac256");
     let keys: Vec<_> = (0..64u8).map(|i| keccak::Kmac256::new(&[i; 32], b"bench")).collect();
-    // The tags of short messages, and of chunks of 1 MiB: nonce, index and 256 digests.
+    // The tags of short messages, and of chunks of 1 MiB, which are over a nonce, an index and 256 digests.
     for (name, count, size) in [("1000x100B", 1000, 100), ("16x8217B", 16, 8217)] {
         let data = vec![1; count * size];
         let inputs: Vec<_> = data.chunks(size).enumerate().map(|(i, m)| (&keys[i % keys.len()], m)).collect();
@@ -117,7 +117,7 @@ fn kmac(c: &mut Criterion) {
     }
 }
 
-/// Inputs of all lengths up to twice a slice: what is lost where lanes do not end together.
+/// Inputs of all lengths up to two slices: this shows what is lost when lanes do not end together.
 fn ragged(c: &mut Criterion) {
     let mut group = group(c, "sha3-256-ragged");
     let data = vec![1; 4 << 20];

@@ -1,8 +1,8 @@
-//! The two kernels that Phalanx is made of, AES in counter mode and SHA-3 over many inputs at once.
+//! The two kernels of Phalanx: AES in counter mode, and SHA-3 over many inputs at once.
 //!
-//! No I/O, no threads, no allocation. Each kernel exists in several *levels*, one for each instruction set it is
-//! written for; all levels give the same bytes. [`aes::Level`] and [`keccak::Level`] are chosen each on its own.
-//! No level looks up a table, or branches, by a secret.
+//! No I/O, no threads, no allocation. Each kernel exists in several *levels*, one for each instruction set that it is
+//! written for. All levels give the same bytes. [`aes::Level`] and [`keccak::Level`] are chosen independently. In no level
+//! does a table index or a branch depend on a secret.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]
@@ -12,7 +12,7 @@ pub mod keccak;
 
 use core::fmt;
 
-/// The name is not that of any level.
+/// No level has this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownLevel;
 

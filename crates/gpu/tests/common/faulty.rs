@@ -1,4 +1,4 @@
-//! A device that fails as a test wants it to.
+//! A device that fails as a test says.
 
 use super::plain_c::PlainC;
 use phalanx_gpu::driver::{Driver, Launch, MarkId, MemoryId, PinnedId, StreamId};
@@ -7,33 +7,33 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How the call fails that is to fail.
+/// How the chosen call fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum How {
-    /// This once, and all is well again.
+    /// Only this call fails.
     Once,
-    /// For want of memory, this once.
+    /// Only this call fails, because there is too little memory.
     OutOfMemory,
-    /// For good: the device has vanished.
+    /// The device has vanished, for good.
     Lost,
-    /// Not at all; but what the device was given from then on does not end.
+    /// The call succeeds, but work that the device gets from then on does not end.
     Hangs,
 }
 
 pub const NEVER: usize = usize::MAX / 2;
 
-/// What goes wrong, and what a test wants to know.
+/// What goes wrong, and what the device has seen.
 pub struct Script {
-    /// The call that fails, counted down; past 0 all is well again, if it can be.
+    /// How many calls come before the one that fails.
     pub fails: AtomicUsize,
-    /// The download that has a flipped bit, counted down.
+    /// How many downloads come before the one with a flipped bit.
     pub lies: AtomicUsize,
     how: How,
     hangs: AtomicBool,
-    /// The device was given up: from then on each call is a mistake.
+    /// Whether the device is dead. From then on each call is a mistake.
     given_up: AtomicBool,
     mistakes: AtomicUsize,
-    /// Copies that are under way when the device hangs: addresses and lengths.
+    /// The addresses and lengths of copies that are under way when the device hangs.
     under_way: Mutex<Vec<(usize, usize)>>,
 }
 
@@ -50,17 +50,18 @@ impl Script {
         })
     }
 
-    /// A device that does so.
+    /// Opens a device that does so.
     pub fn open(self: &Arc<Self>) -> Result<Device> {
         Device::with_driver(Box::new(Faulty { device: PlainC::new(), script: self.clone() }))
     }
 
-    /// Whether the call that was to fail has come.
+    /// Whether the chosen call has come.
     pub fn has_failed(&self) -> bool {
         self.fails.load(Ordering::SeqCst) > NEVER
     }
 
-    /// While several workers ran, one of them could call before it learned of what another's call ended in.
+    /// Forgets calls of a dead device. If there are several workers, one may call before it learns that another's call
+    /// failed.
     pub fn forget_mistakes(&self) {
         self.mistakes.store(0, Ordering::SeqCst);
     }
@@ -69,10 +70,10 @@ impl Script {
         self.mistakes.load(Ordering::SeqCst)
     }
 
-    /// The device wakes up and goes on with what it had been given: the host's memory must still be there for it.
+    /// Lets the device wake up and go on with its copies. The host's memory must still be there for it.
     pub fn wake_up(&self) {
         for (address, len) in self.under_way.lock().unwrap().drain(..) {
-            // SAFETY: pinned memory of a device that was given up is never freed; nobody looks at it any more.
+            // SAFETY: pinned memory of a dead device is never freed, and nobody looks at it any more.
             unsafe { (address as *mut u8).write_bytes(0xee, len) };
         }
     }
@@ -107,7 +108,7 @@ fn counts_down_to_zero(counter: &AtomicUsize) -> bool {
     counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| Some(n.wrapping_sub(1))) == Ok(0)
 }
 
-/// Does what plain C does, but for what the script says.
+/// Does the same as plain C, except for what the script says.
 struct Faulty {
     device: PlainC,
     script: Arc<Script>,
@@ -128,7 +129,7 @@ impl Faulty {
     }
 }
 
-// SAFETY: calls go on to plain C, or fail before they do anything.
+// SAFETY: calls are passed on to plain C, or fail before they do anything.
 unsafe impl Driver for Faulty {
     fn info(&self) -> &DeviceInfo {
         self.device.info()

@@ -1,4 +1,4 @@
-//! The devices that tests run on, and what they need besides.
+//! The devices that tests run on, and test data.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub mod faulty;
@@ -7,7 +7,7 @@ pub mod plain_c;
 use phalanx_gpu::{Api, Device};
 use std::sync::OnceLock;
 
-/// The kernels as plain C: there is a compiler on every machine that builds this.
+/// The kernels as plain C. Every machine that builds this has a C compiler.
 pub fn plain_c() -> Option<Device> {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     Some(DEVICE.get_or_init(|| Device::with_driver(Box::new(plain_c::PlainC::new())).unwrap()).clone())
@@ -25,7 +25,7 @@ pub fn cuda() -> Option<Device> {
     DEVICE.get_or_init(|| first(Api::Cuda, "cuda")).clone()
 }
 
-/// Opens the first device of an interface. Says so where there is none; fails where PHALANX_REQUIRE names it.
+/// Opens the first device of an interface. If there is none, prints that, or fails if PHALANX_REQUIRE names the interface.
 fn first(api: Api, name: &str) -> Option<Device> {
     let (devices, reasons) = phalanx_gpu::devices();
     let Some(info) = devices.iter().find(|info| info.api == api) else {
@@ -37,12 +37,12 @@ fn first(api: Api, name: &str) -> Option<Device> {
     Some(Device::open(info).unwrap())
 }
 
-/// Bytes that repeat every 251: no block, slice or thread has another's.
+/// Bytes that repeat every 251, so that no two blocks, slices or threads next to each other have the same.
 pub fn paint(len: usize) -> Vec<u8> {
     (0..=250u8).cycle().take(len).collect()
 }
 
-/// A key or counter that differs in all bytes from another's.
+/// A key or counter. Different seeds give different bytes at every place.
 pub fn bytes<const N: usize>(seed: u8) -> [u8; N] {
     std::array::from_fn(|i| (i as u8).wrapping_mul(37).wrapping_add(seed).rotate_left(3) ^ seed)
 }

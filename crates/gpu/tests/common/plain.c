@@ -1,4 +1,4 @@
-// Behind each module's source: its kernels called by name, group after group, each of one thread.
+// This is compiled behind the source of each module. It calls a kernel by its name, once for each group of one thread.
 
 #include <string.h>
 
@@ -11,18 +11,19 @@
     } \
     return 0;
 
-// Where threads count through all groups, each thread becomes a group; where a group has a part of its own, it stays one.
+// A kernel that numbers the threads of all groups runs with a group for each thread. One whose groups each have their own
+// part of the work runs with the groups of the launch.
 #if defined(KEY_WORDS) && !defined(PLANES)
 #define UNITS groups
 #else
 #define UNITS (groups * threads)
 #endif
 
-// 1 where the module has no such kernel.
+// Returns 1 if the module has no such kernel.
 int run(const char *entry, void **memory, const u32 *numbers, u32 groups, u32 threads) {
     (void)threads;
 #ifdef KEY_WORDS
-// GROUP_KEY is the papers' module of bit planes; COPIES are the kernels with tables.
+// The papers' module in bit planes defines GROUP_KEY, and the modules with tables define COPIES.
 #ifndef GROUP_KEY
     if (IS(aes_ctr_spans)) {
         EACH(UNITS, aes_ctr_spans(M(block_t, 0), M(u32, 1), M(u32, 2), M(span_t, 3), N(0), N(1), N(2), N(3)))

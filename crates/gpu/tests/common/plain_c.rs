@@ -1,4 +1,4 @@
-//! The kernels compiled by the machine's C compiler: a device of one thread, on every machine.
+//! A device that runs the kernels on one thread of the CPU, compiled by the machine's C compiler.
 
 use phalanx_gpu::driver::{Argument, Driver, Launch, MarkId, MemoryId, PinnedId, StreamId};
 use phalanx_gpu::{Api, DeviceInfo, Kernel, Kind, Module, Result};
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 type Run = unsafe extern "C" fn(*const c_char, *mut *mut c_void, *const u32, u32, u32) -> c_int;
 
-/// One library a module, compiled once for all tests; a kernel's locals are static, so one launch at a time.
+/// The library of a module, compiled once for all tests. The local memory of kernels is static, so one launch runs at a
+/// time.
 fn library(module: Module) -> &'static Mutex<libloading::Library> {
     static LIBRARIES: [OnceLock<Mutex<libloading::Library>>; Module::ALL.len()] =
         [const { OnceLock::new() }; Module::ALL.len()];
@@ -39,7 +40,7 @@ pub fn compile(source: &str, library: &Path) {
     assert!(done.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&done.stderr));
 }
 
-/// Holds the arguments against the kernel's parameters in the PTX: addresses of 64 bits, numbers of 32.
+/// Compares the arguments with the kernel's parameters in the PTX: addresses of 64 bits, and numbers of 32 bits.
 fn check_arguments(launch: &Launch<'_>) {
     let entry = format!(".entry {}(", launch.kernel.entry);
     let (_, rest) = launch.kernel.module.ptx().split_once(&entry).expect("the kernel");
@@ -93,7 +94,7 @@ impl PlainC {
 
     fn give_back(&self, address: u64) {
         let layout = self.memory.lock().unwrap().remove(&address).expect("memory of this device");
-        // SAFETY: it was allocated above with that layout, and is forgotten now.
+        // SAFETY: it was allocated above with that layout, and was removed from the map.
         unsafe { dealloc(address as *mut u8, layout) };
     }
 
@@ -103,7 +104,7 @@ impl PlainC {
     }
 }
 
-// SAFETY: memory is the host's, launches run the source, and everything is done when its call returns.
+// SAFETY: memory is the host's, launches run the source, and all work is done when a call returns.
 unsafe impl Driver for PlainC {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -114,7 +115,7 @@ unsafe impl Driver for PlainC {
         Ok(())
     }
 
-    /// As many as are asked for: a launch counts them out as groups of one.
+    /// Any number works, because a launch runs groups of one thread.
     fn max_threads(&self, _: Kernel) -> Result<u32> {
         Ok(1024)
     }

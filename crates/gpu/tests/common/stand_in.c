@@ -1,6 +1,6 @@
-// A stand-in for NVIDIA's driver, as far as this crate calls it: the device is the host, its kernels are plain C. It takes
-// PTX, compares it with the files in $STAND_IN, and runs what was compiled of the same source beside them. What a launch
-// hands over is read as the PTX declares it.
+// A stand-in for the part of NVIDIA's driver that this crate calls. The device is the host, and its kernels are plain C. It
+// compares the PTX that it gets with the files in $STAND_IN, and runs what was compiled from the same source, which lies
+// beside them. It reads the arguments of a launch as the PTX declares them.
 
 #include <dlfcn.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ typedef struct {
 
 enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_CONTEXT = 201, BAD_IMAGE = 200, NOT_FOUND = 500, NOT_READY = 600 };
 static __thread int current;
-// Once set, no work ends any more, and every call that would wait for it without a limit, or free anything, is a mistake.
+// Once this is set, no work ends any more. Then every call that waits without a limit, or frees anything, is a mistake.
 static int hangs;
 #define MUST_END() if (hangs) { abort(); }
 #define INSIDE() if (!current) { return NO_CONTEXT; }
@@ -34,7 +34,7 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = 1 <<
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
-    // Threads a block, multiprocessors, compute capability, shared memory a block.
+    // Threads of a block, multiprocessors, clock, warp size, compute capability, shared memory of a block.
     *value = attribute == 1 ? 1024 : attribute == 10 ? 32 : attribute == 13 ? 1980000 : attribute == 16 ? 2 : attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 97 ? 232448 : -1;
     return *value < 0 ? INVALID : OK;
 }

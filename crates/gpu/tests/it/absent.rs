@@ -1,4 +1,4 @@
-//! Without a driver there are no devices, one line a reason, and no panic.
+//! Without a driver there are no devices, but a reason in one line, and no panic.
 
 #[test]
 fn every_interface_has_devices_or_a_reason() {
@@ -15,7 +15,7 @@ fn every_interface_has_devices_or_a_reason() {
     }
 }
 
-/// The loader of OpenCL is there, and no driver behind it.
+/// OpenCL's loader is there, but no driver.
 #[test]
 fn no_opencl_driver() {
     let this = std::env::current_exe().unwrap();
@@ -24,6 +24,6 @@ fn no_opencl_driver() {
     let output = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "{output}");
     let reasons = ["OpenCL: no driver offers a device\n", "OpenCL: its library is not installed\n"];
-    // A loader of another make may not heed the variable: then its devices are there.
+    // Another loader may ignore the variable. Then it has its devices.
     assert!(reasons.iter().any(|reason| output.contains(reason)) || output.contains("api: OpenCl"), "{output}");
 }

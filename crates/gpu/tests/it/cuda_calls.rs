@@ -1,5 +1,5 @@
-//! The calls of NVIDIA's driver, checked on any machine against a stand-in for it: their order, what they hand over, and
-//! what becomes of their errors. It says nothing about a GPU.
+//! The calls of NVIDIA's driver, checked on any machine with a stand-in for it: their order, their arguments, and what
+//! happens on errors. This says nothing about a GPU.
 
 use crate::devices::{paint, plain_c::compile};
 use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
@@ -28,7 +28,7 @@ fn calls_are_what_the_driver_asks_for() {
     assert!(run.status.success() && output.contains("stand-in passed"), "{output}\n{errors}");
 }
 
-/// What runs with the stand-in as the driver: `calls_are_what_the_driver_asks_for` starts it.
+/// The part that runs with the stand-in as the driver. `calls_are_what_the_driver_asks_for` starts it.
 #[test]
 #[ignore = "needs the stand-in"]
 fn inside() {
@@ -61,7 +61,7 @@ fn inside() {
     let refused = stream.buffer((1 << 28) + 16).unwrap_err().to_string();
     assert!(refused.starts_with("stand-in 0 (CUDA): a buffer of 268435472 bytes"), "{refused}");
     drop((held, data, copy, keys, pinned, stream));
-    // Another thread, for which nobody made the context current.
+    // Another thread, on which nobody has made the context current.
     std::thread::spawn(move || device.stream().unwrap().buffer(16).map(drop).unwrap()).join().unwrap();
 
     let gone = DeviceInfo { index: 1, ..info.clone() };
@@ -78,7 +78,7 @@ fn inside() {
     println!("stand-in passed");
 }
 
-/// The engine's own calls: copies that are started, and waited for by asking.
+/// The calls that only the engine makes: it starts copies, and asks until they are over.
 fn engine(device: Device) {
     let engine = GpuEngine::new(device, keccak::Level::detect());
     let plain: Vec<u8> = paint(3 << 20);
@@ -101,8 +101,8 @@ fn job(engine: &GpuEngine, plain: &[u8]) -> Job {
     job
 }
 
-/// A device that does not answer: one line within the limit, later ones at once, and the stand-in ends this process if
-/// anything waits for it or is freed.
+/// A device that does not answer: an error of one line within the limit, and at once from then on. The stand-in ends this
+/// process if a call waits for the device or frees anything.
 fn hang(device: Device) {
     device.set_time_limit(Duration::from_millis(50));
     let engine = GpuEngine::new(device.clone(), keccak::Level::detect());

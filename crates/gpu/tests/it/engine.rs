@@ -1,4 +1,5 @@
-//! The engine on every device that there is, against the reference: the core's own checks, and what only devices have.
+//! The engine on every device of this machine, compared with the reference: the checks of the core, and tests of what only
+//! devices have.
 
 use crate::common::{self, painted};
 use crate::devices;
@@ -25,7 +26,7 @@ fn cpu() -> Arc<dyn Engine> {
     Arc::new(CpuEngine::parallel(2, Levels::detect()))
 }
 
-/// Chunks of these lengths, as they lie in a job that seals a file with a header of `before` bytes.
+/// A job with chunks of these lengths, as for sealing a file with a header of `before` bytes.
 fn chunks(suite: Suite, lengths: &[usize], before: usize, buffer: impl FnOnce(usize) -> Buffer) -> Job {
     let keys = SecretKey::from_slice(&[7; 32]).unwrap().file_keys(suite).content;
     let mut units = Vec::new();
@@ -43,7 +44,8 @@ fn chunks(suite: Suite, lengths: &[usize], before: usize, buffer: impl FnOnce(us
     job
 }
 
-/// Buffers of the engine's, pinned, and of others; jobs that fit, and jobs that pass through the device in windows.
+/// Pinned buffers of the engine, and other buffers. Jobs that fit into the device's memory, and jobs that take several
+/// windows.
 #[test]
 fn jobs_of_any_length_in_any_buffer() {
     let cpu = cpu();
@@ -60,7 +62,7 @@ fn jobs_of_any_length_in_any_buffer() {
                 assert!(job.buf[..] == want.buf[..], "{lengths:?} {own}");
                 assert!(job.units.iter().zip(&want.units).all(|(a, b)| a.tag == b.tag), "{lengths:?} {own}");
 
-                // Opening finds the one that was altered, in whichever window it is.
+                // Opening finds the altered unit in any window.
                 (job.op, want.op) = (Op::Open, Op::Open);
                 let last = job.units.len() - 1;
                 for job in [&mut job, &mut want] {
@@ -76,7 +78,7 @@ fn jobs_of_any_length_in_any_buffer() {
     }
 }
 
-/// More threads than workers wait for each other.
+/// If there are more threads than workers, they wait for each other.
 #[test]
 fn many_threads_at_once() {
     for engine in engines() {
@@ -97,7 +99,7 @@ fn many_threads_at_once() {
     }
 }
 
-/// A batch on a device, and on a device and the CPU together, opens on the CPU, and the other way round.
+/// A batch that is sealed on a device, or on a device and the CPU together, opens on the CPU, and the other way round.
 #[test]
 fn batches_of_messages() {
     let mut rosters = vec![Roster::new(&[cpu()])];
@@ -139,7 +141,7 @@ fn a_suite_that_no_device_has_is_refused() {
     }
 }
 
-/// Pinned memory comes back and is lent again, zeroed.
+/// Pinned memory is used again, and is zeroed before that.
 #[test]
 fn buffers_are_wiped_before_they_are_lent_again() {
     for engine in engines() {
@@ -148,7 +150,7 @@ fn buffers_are_wiped_before_they_are_lent_again() {
             assert!(buffer.iter().all(|byte| *byte == 0));
             buffer.fill(7);
         }
-        // Also what a job left in the half that it turned away from.
+        // The buffer that a job swaps out is zeroed, too.
         let mut job = chunks(Suite::default(), &[2 << 20], 0, |len| engine.buffer(len).unwrap());
         drop(engine.run(&mut job).unwrap());
         drop(job);

@@ -1,4 +1,4 @@
-//! A device that fails, or gives wrong bytes, at every step: one line each, no panic, no memory left behind.
+//! A device that fails, or gives wrong bytes, at every step: each error is one line, nothing panics, and no memory is left.
 
 use crate::devices::faulty::{How, NEVER, Script};
 use phalanx_gpu::{AesLaunch, Device, Direction, Module, Result, Variant};
@@ -20,9 +20,9 @@ fn a_failure_at_any_step_of_opening_is_one_line() {
     for step in 0.. {
         match open(step, NEVER) {
             (_, Err(error)) => assert_eq!(error.to_string(), "faulty: something failed: it is; broken", "step {step}"),
-            // The streams of the two self-tests wait once more when they end, whatever comes of it.
+            // The streams of the two self-tests wait once more when they are dropped, and ignore a failure of that.
             (script, Ok(_)) if script.has_failed() => unharmed += 1,
-            // The step was not reached: opening has fewer.
+            // Opening has fewer steps.
             (_, Ok(_)) => {
                 assert!(step > 50 && unharmed == 2, "{step} steps, {unharmed} without harm");
                 break;

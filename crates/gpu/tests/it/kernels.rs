@@ -1,5 +1,5 @@
-//! Every kernel, at all sizes around its edges and in both directions, against the reference: as plain C, through
-//! OpenCL (PoCL runs the very same kernels on the CPU) and through CUDA.
+//! Every kernel compared with the reference, at all sizes around its edges and in both directions: as plain C, through
+//! OpenCL (PoCL runs the same kernels on the CPU) and through CUDA.
 
 mod ciphers;
 
@@ -22,16 +22,16 @@ on_all_devices! {
 }
 
 const KEY_LENS: [usize; 3] = [16, 24, 32];
-/// What lies around the data, and must stay.
+/// Fills the room around the data, which must not change.
 const CANARY: u8 = 0xc5;
 
-/// A launch of few threads, so that short data reach several groups.
+/// A launch of few threads, so that short data take several groups.
 fn small(variant: Variant) -> AesLaunch {
     let granularity = if variant == Variant::Bitsliced { 32 } else { 2 };
     AesLaunch { variant, threads: 64, granularity }
 }
 
-/// What is brought to the place of something else, be it shorter or longer, works as if it were there alone.
+/// Keys, spans and users work in the same way in new memory and in that of others, which may be shorter or longer.
 fn replaced(device: &Device) {
     let launch = small(Variant::Bitsliced);
     let mut stream = device.stream().unwrap();
@@ -92,7 +92,7 @@ fn official_vectors(device: &Device) {
                 assert!(got == hex(&test, "ciphertext"), "{} on {variant}", test["name"]);
             }
         }
-        // All blocks of all tests in one launch a variant and direction: a span of one block a test.
+        // The data of all tests are in one buffer.
         let tests = vectors(&format!("aes-{bits}-ecb"));
         let keys: Vec<_> = tests.iter().map(|test| hex(test, "key")).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
@@ -276,11 +276,11 @@ fn timing(device: &Device) {
     let mut data = stream.buffer(1 << 20).unwrap();
     let launch = AesLaunch::new(Variant::Bitsliced);
     let ((), time) = stream.timed(|s| s.aes_ctr(&launch, &keys, 0, &[0; 16], &mut data, 0..1 << 20)).unwrap();
-    // No device does a mebibyte within a tenth of a microsecond, or takes a minute.
+    // No device encrypts a mebibyte within a tenth of a microsecond, or takes a minute for it.
     assert!(time.as_nanos() > 100 && time.as_secs() < 60, "{time:?}");
 }
 
-/// What does not fit is refused before anything starts, in one line.
+/// Work that does not fit is refused in one line, before anything starts.
 fn ranges(device: &Device) {
     let mut stream = device.stream().unwrap();
     let keys = stream.round_keys(&[&[1; 32]], Direction::Encrypt).unwrap();
@@ -324,7 +324,7 @@ fn ranges(device: &Device) {
     for text in refused {
         assert!(!text.is_empty() && !text.contains('\n'), "{text:?}");
     }
-    // And the device goes on.
+    // The device still works.
     stream.aes_ctr(&launch, &keys, 0, &zero, &mut data, 0..100).unwrap();
     stream.finish().unwrap();
 }

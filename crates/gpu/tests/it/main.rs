@@ -1,4 +1,4 @@
-//! The tests of the GPU engine, in one program: it is compiled and linked once, and opens each device once.
+//! The tests of the GPU engine. They are one program, which is linked once and opens each device once.
 
 #[path = "../../../core/tests/common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! The committed PTX is that of the source as it is.
+//! The committed PTX is made of the present source.
 
 use phalanx_gpu::Module;
 use phalanx_kernels::keccak::sha3_256;
@@ -33,5 +33,13 @@ fn ptx_has_every_kernel_for_old_drivers_and_devices() {
         // The instructions that the kernels are written for: byte permutations, and rotations by funnel shift.
         let wanted = if matches!(module, Module::Hash | Module::Md5) { "shf.l" } else { "prmt.b32" };
         assert!(ptx.contains(wanted), "{} has no {wanted}", module.name());
+    }
+}
+
+#[test]
+fn the_engine_compiles_no_code_of_the_papers() {
+    let (engine, papers) = (Module::AesBitslice.source(), Module::AesBitslicePapers.source());
+    for function in ["inverse_cipher", "ecb_blocks", "expand_key"] {
+        assert!(papers.contains(function) && !engine.contains(function), "{function}");
     }
 }

@@ -1,5 +1,5 @@
-//! A device that fails at every step of a job, in every way: alone the job fails cleanly and is as it was; beside the CPU,
-//! or before it, the bytes are the same, and one fault is told.
+//! A device that fails at every step of a job, in every way. Alone, it fails cleanly, and the job is as it was. With the CPU
+//! beside it or as its fallback, the bytes are the right ones, and one fault is reported.
 
 use crate::common::{AtHand, painted, sweep_by};
 use crate::devices::faulty::{How, NEVER, Script};
@@ -19,7 +19,7 @@ use std::time::Duration;
 const KEY: [u8; 32] = [5; 32];
 const HOWS: [How; 4] = [How::Once, How::OutOfMemory, How::Lost, How::Hangs];
 
-/// An engine whose device is open, and fails at the given call from now on.
+/// An engine on an open device that fails at the given call, counted from now on.
 fn engine(how: How, step: usize) -> (Arc<Script>, Arc<dyn Engine>) {
     let script = Script::new(how);
     let device = script.open().unwrap();
@@ -32,7 +32,7 @@ fn cpu() -> Arc<dyn Engine> {
     Arc::new(CpuEngine::parallel(2, Levels::detect()))
 }
 
-/// The roster with the engine first, and how many faults it told of.
+/// A roster with this engine first, and the number of faults that it has reported.
 fn before_cpu(engine: Arc<dyn Engine>, as_fallback: bool) -> (Roster, Arc<AtomicUsize>) {
     let told = Arc::new(AtomicUsize::new(0));
     let roster = match as_fallback {
@@ -48,8 +48,7 @@ fn before_cpu(engine: Arc<dyn Engine>, as_fallback: bool) -> (Roster, Arc<Atomic
     (roster.on_fault(tell), told)
 }
 
-/// Whether the last step was beyond the run's end, and so the test is at its end; and that nobody asked a device that was
-/// given up.
+/// Whether the run ended before this step, so that the test is over. Also checks that nobody called a dead device.
 fn is_over(script: &Script, step: usize, least: usize) -> bool {
     script.wake_up();
     assert_eq!(script.mistakes(), 0, "step {step}: calls of a device that was given up");
@@ -57,7 +56,7 @@ fn is_over(script: &Script, step: usize, least: usize) -> bool {
     !script.has_failed()
 }
 
-/// Two chunks; long enough for pinned memory, unless `short`.
+/// A job with two chunks. They are long enough for pinned memory, unless `short` is set.
 fn job(op: Op, engine: &dyn Engine, short: bool) -> Job {
     let suite = Suite::default();
     let keys = SecretKey::from_slice(&KEY).unwrap().file_keys(suite).content;
@@ -105,7 +104,7 @@ fn alone_it_fails_cleanly_and_the_job_is_as_it_was() {
                         assert!(same || op == Op::Seal, "{what}");
                     }
                 }
-                // What the device does when it wakes up does not reach the job, and the CPU's bytes are the right ones.
+                // If the device wakes up, its results do not reach the job, and the CPU's bytes are the right ones.
                 script.wake_up();
                 if done.is_err() {
                     assert!(job.buf[..] == before.0, "{what}");
@@ -135,7 +134,7 @@ impl Write for Collect<'_> {
     }
 }
 
-/// Seals what the CPU then opens, and opens it too; pipes at both ends.
+/// Seals data, which the CPU and then this roster open. Both ends are pipes.
 fn round_trip(roster: &Roster, plain: &[u8]) -> Result<(), Error> {
     let key = SecretKey::from_slice(&KEY).unwrap();
     let new = NewFile::with_chunk_size(Suite::default(), ChunkSize::new(1 << 14).unwrap(), &[Recipient::key(&key)])?;
@@ -158,19 +157,19 @@ fn opened(roster: &Roster, stored: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(opened.into_inner().unwrap())
 }
 
-/// Files and pipes: the run goes on with the CPU, at whichever step it was.
+/// The run goes on with the CPU, at whichever step the device fails.
 #[test]
 fn a_run_goes_on_with_the_cpu() {
     let plain = painted(150_000);
     for how in HOWS {
         for as_fallback in [true, false] {
-            // The steps are those of several workers in an order that is not always the same.
+            // The steps of several workers come in an order that is not always the same.
             for step in (0..10).chain((10..).step_by(sweep_by(11, 31))) {
                 let (script, engine) = engine(how, step);
                 let (roster, told) = before_cpu(engine.clone(), as_fallback);
                 round_trip(&roster, &plain).unwrap();
                 script.forget_mistakes();
-                // Once more, and the engine that failed is not asked again.
+                // In another run the engine that failed is not asked again.
                 round_trip(&roster, &plain[..100]).unwrap();
                 let told = told.load(Ordering::SeqCst);
                 assert!(
@@ -178,7 +177,7 @@ fn a_run_goes_on_with_the_cpu() {
                     "{how:?} {as_fallback} {step}: told {told} times"
                 );
                 drop((roster, engine));
-                // Beside the CPU a device may come to few jobs, or to none.
+                // Beside the CPU a device may get few jobs, or none.
                 if is_over(&script, step, if as_fallback { 30 } else { 0 }) {
                     break;
                 }
@@ -234,7 +233,7 @@ fn a_batch_goes_on_with_the_cpu() {
     }
 }
 
-/// A suite that the device lacks goes to the CPU without a word.
+/// Work in a suite that the device lacks goes to the CPU, and no fault is reported.
 #[test]
 fn a_suite_that_the_device_lacks_is_no_fault() {
     let (_script, engine) = engine(How::Once, NEVER);

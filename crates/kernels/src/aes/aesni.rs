@@ -1,12 +1,12 @@
-//! AES-CTR and AES-ECB with AES-NI: one block a register, eight abreast.
+//! AES-CTR and AES-ECB with AES-NI: one block in each register, eight at once.
 
 use super::{BLOCK, Key, portable, reread};
 use core::arch::x86_64::*;
 
-/// Blocks in flight: enough to cover the latency of a round on machines that start two rounds a cycle.
+/// Blocks in flight: enough to hide the latency of a round on machines that start two rounds in each cycle.
 const FLIGHT: usize = 8;
 
-/// The key schedule (FIPS 197, section 5.2), a round key a register where keys are whole registers.
+/// The key schedule (FIPS 197, section 5.2), with one round key in each register if the key is whole registers.
 #[target_feature(enable = "aes,ssse3")]
 pub(super) fn expand(key: &[u8], rounds: usize) -> [[u8; BLOCK]; 15] {
     let (blocks, rest) = key.as_chunks::<BLOCK>();
@@ -21,7 +21,7 @@ pub(super) fn expand(key: &[u8], rounds: usize) -> [[u8; BLOCK]; 15] {
     round_keys[..blocks.len()].copy_from_slice(blocks);
     let mut rcon = 1u8;
     for (i, round_key) in round_keys[..=rounds].iter_mut().enumerate().skip(blocks.len()) {
-        // Of AES-256's round keys every second one goes without RotWord and Rcon.
+        // Every second round key of AES-256 has no RotWord and no Rcon.
         let sum = if blocks.len() == 1 || i % 2 == 0 {
             let sum = sub_word(keys[1], 0x0c0f_0e0d, rcon);
             rcon = (rcon << 1) ^ ((rcon >> 7) * 0x1b);
@@ -37,8 +37,8 @@ pub(super) fn expand(key: &[u8], rounds: usize) -> [[u8; BLOCK]; 15] {
     round_keys
 }
 
-/// SubWord of the last word, its bytes in the order that `order` says, plus Rcon; four times over. In a block of equal
-/// columns ShiftRows changes nothing, so that the last round of AES is SubBytes and a sum.
+/// SubWord of the last word, with its bytes in the order `order`, plus Rcon, in all four words. ShiftRows does not change a
+/// block of equal columns, so the last round of AES is SubBytes and an addition.
 #[inline]
 #[target_feature(enable = "aes,ssse3")]
 fn sub_word(key: __m128i, order: i32, rcon: u8) -> __m128i {
@@ -88,7 +88,7 @@ fn rounds<const ROUNDS: usize>(key: &Key, counter: u128, data: &mut [u8]) {
 
 struct Stream<'a, const ROUNDS: usize> {
     key: &'a Key,
-    /// The counter of the next block, little-endian as the additions need it.
+    /// The counter of the next block, little-endian for the additions.
     counter: __m128i,
 }
 
@@ -119,7 +119,7 @@ impl<const ROUNDS: usize> Stream<'_, ROUNDS> {
             let at = data.as_mut_ptr().cast();
             // SAFETY: the array has the 16 bytes that are read and written.
             unsafe {
-                // AddRoundKey is the final step, so its key takes the data along.
+                // AddRoundKey is the last step, so the data are XORed into its key.
                 let last = _mm_xor_si128(key, _mm_loadu_si128(at));
                 _mm_storeu_si128(at, _mm_aesenclast_si128(block, last));
             }
@@ -127,7 +127,7 @@ impl<const ROUNDS: usize> Stream<'_, ROUNDS> {
     }
 }
 
-/// ECB over whole blocks, `key` being the schedule of the direction.
+/// ECB over whole blocks. `key` is the schedule of the direction.
 #[cfg(feature = "papers")]
 #[target_feature(enable = "aes,ssse3")]
 pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
@@ -193,12 +193,12 @@ fn round_key(key: &Key, round: usize) -> __m128i {
     load_block(&reread(key).round_keys[round])
 }
 
-/// The same, and not moved past another call: the compiler would else line up the rounds of one register, and leave
-/// it to the processor to look far ahead for the next.
+/// The same value, computed in the order of the calls. Otherwise the compiler would put all rounds of one register behind
+/// each other, and the processor would have to look far ahead for the next register.
 #[inline]
 #[target_feature(enable = "aes,ssse3")]
 fn in_order(mut blocks: __m128i) -> __m128i {
-    // SAFETY: a comment, no instruction.
+    // SAFETY: this is a comment and no instruction.
     unsafe { core::arch::asm!("/* {0} */", inout(xmm_reg) blocks, options(nomem, nostack, preserves_flags)) };
     blocks
 }

@@ -1,9 +1,9 @@
-//! AES-CTR and AES-ECB with the ARMv8 Cryptographic Extension: one block a register, eight abreast.
+//! AES-CTR and AES-ECB with the ARMv8 Cryptographic Extension: one block in each register, eight at once.
 
 use super::{BLOCK, Key};
 use core::arch::aarch64::*;
 
-/// Blocks in flight: enough to cover the latency of a round on machines that start two rounds a cycle.
+/// Blocks in flight: enough to hide the latency of a round on machines that start two rounds in each cycle.
 const FLIGHT: usize = 8;
 
 /// XORs the keystream into `data`. The low half of the counter must not wrap before the last block.
@@ -39,7 +39,7 @@ fn rounds<const ROUNDS: usize>(key: &Key, counter: u128, data: &mut [u8]) {
 struct Stream<const ROUNDS: usize> {
     /// Those behind `ROUNDS` are never read.
     keys: [uint8x16_t; 15],
-    /// The counter of the next block, little-endian as the additions need it.
+    /// The counter of the next block, little-endian for the additions.
     counter: uint64x2_t,
 }
 
@@ -50,13 +50,13 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
         let one = vcombine_u64(vcreate_u64(1), vcreate_u64(0));
         let mut blocks = [vdupq_n_u8(0); N];
         for block in &mut blocks {
-            // Reverses the bytes of a block: those of each half, then the halves.
+            // Reverses the bytes of a block: first the bytes of each half, then the halves.
             let swapped = vrev64q_u8(vreinterpretq_u8_u64(self.counter));
             *block = vextq_u8::<8>(swapped, swapped);
             self.counter = vaddq_u64(self.counter, one);
         }
-        // AESE begins with AddRoundKey, and leaves MixColumns to AESMC: the last round does without, and the last
-        // key stays for an XOR of its own.
+        // AESE begins with AddRoundKey, and AESMC does MixColumns. So the last round has no AESMC, and the last key is added
+        // by an XOR of its own.
         inner_rounds!(ROUNDS, round => for block in &mut blocks {
             *block = vaesmcq_u8(vaeseq_u8(*block, self.keys[round - 1]));
         });
@@ -69,7 +69,7 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
     }
 }
 
-/// ECB over whole blocks, `key` being the schedule of the direction.
+/// ECB over whole blocks. `key` is the schedule of the direction.
 #[cfg(feature = "papers")]
 #[target_feature(enable = "neon,aes")]
 pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
@@ -104,7 +104,7 @@ fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
     for (block, data) in blocks.iter_mut().zip(data.iter()) {
         *block = load_block(data);
     }
-    // As above; AESD and AESIMC likewise.
+    // As above. AESD and AESIMC work in the same way.
     inner_rounds!(ROUNDS, round => for block in &mut blocks {
         let key = keys[round - 1];
         *block = if DECRYPT { vaesimcq_u8(vaesdq_u8(*block, key)) } else { vaesmcq_u8(vaeseq_u8(*block, key)) };
@@ -117,7 +117,7 @@ fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
     }
 }
 
-/// The round keys in registers; those behind `ROUNDS` are zero.
+/// The round keys in registers. Those behind `ROUNDS` are zero.
 #[inline]
 #[target_feature(enable = "neon,aes")]
 fn registers<const ROUNDS: usize>(key: &Key) -> [uint8x16_t; 15] {

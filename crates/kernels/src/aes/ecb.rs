@@ -1,7 +1,7 @@
-//! AES in ECB mode (SP 800-38A, section 6.1): the published layout of SEFPS and the papers' other programs use it.
+//! AES in ECB mode (SP 800-38A, section 6.1), which the published layout of SEFPS and other programs of the papers use.
 //!
-//! **For reproducing papers, and for nothing else**: equal blocks of plaintext give equal blocks of ciphertext, and
-//! nothing is authenticated. No format of Phalanx uses it.
+//! **Only for reproducing papers**: equal blocks of plaintext give equal blocks of ciphertext, and nothing is authenticated.
+//! No format of Phalanx uses it.
 
 use super::*;
 
@@ -9,12 +9,13 @@ use super::*;
 #[derive(Clone)]
 pub struct DecryptKey {
     key: Key,
-    /// The round keys in the order in which decryption uses them, InvMixColumns applied to all but the outer two.
+    /// The round keys in the order of decryption, with InvMixColumns applied to all except the first and the last.
     inverse: Key,
 }
 
 impl DecryptKey {
-    /// The schedule that undoes what `key` encrypts, in time that does not depend on its value.
+    /// The schedule for decrypting what `key` encrypts. The time for this does not depend on the key's value.
+    #[must_use]
     pub fn new(key: &Key) -> Self {
         let mut inverse = key.clone();
         for round in 0..=key.rounds {
@@ -32,7 +33,7 @@ impl fmt::Debug for DecryptKey {
     }
 }
 
-/// Encrypts `data` in place, each block of 16 bytes for itself.
+/// Encrypts `data` in place, each block of 16 bytes independently.
 ///
 /// # Panics
 /// If `data` is not whole blocks, or this machine does not have the level.
@@ -55,7 +56,7 @@ pub fn ecb_encrypt(level: Level, key: &Key, data: &mut [u8]) {
     }
 }
 
-/// Decrypts `data` in place, each block of 16 bytes for itself.
+/// Decrypts `data` in place, each block of 16 bytes independently.
 ///
 /// # Panics
 /// If `data` is not whole blocks, or this machine does not have the level.

@@ -1,8 +1,8 @@
-//! AES-128, AES-192 and AES-256 (FIPS 197) in counter mode (SP 800-38A, section 6.5); with the feature `papers` also in
-//! ECB mode (section 6.1).
+//! AES-128, AES-192 and AES-256 (FIPS 197) in counter mode (SP 800-38A, section 6.5). With the feature `papers` also in ECB
+//! mode (section 6.1).
 
-/// Does `$step` for the rounds 1, 2 … `$rounds` − 1, all written out: the compiler may leave a loop a loop, and then
-/// the round keys that it picks from in memory, on the stack.
+/// Does `$step` for the rounds 1, 2 … `$rounds` − 1, all written out. The compiler might not unroll a loop, and would then
+/// keep the round keys on the stack to index them.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! inner_rounds {
     ($rounds:ident, $round:ident => $step:expr) => {
@@ -47,15 +47,15 @@ pub const BLOCK: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Level {
-    /// The `aes` crate: bitsliced, or the processor's AES instructions where it finds them.
+    /// The `aes` crate: bitsliced, or the processor's AES instructions if it has them.
     Portable,
-    /// AES-NI: eight blocks abreast.
+    /// AES-NI: eight blocks at once.
     AesNi,
-    /// VAES on the 256-bit registers of AVX2: sixteen blocks abreast.
+    /// VAES on the 256-bit registers of AVX2: sixteen blocks at once.
     Vaes256,
-    /// VAES on the 512-bit registers of AVX-512: thirty-two blocks abreast.
+    /// VAES on the 512-bit registers of AVX-512: thirty-two blocks at once.
     Vaes512,
-    /// The AES instructions of ARMv8: eight blocks abreast.
+    /// The AES instructions of ARMv8: eight blocks at once.
     Armv8,
 }
 
@@ -118,7 +118,7 @@ impl fmt::Display for Level {
 impl FromStr for Level {
     type Err = UnknownLevel;
 
-    /// The level of that [`Level::name`], whether this machine has it or not.
+    /// The level with this [`Level::name`], whether this machine has it or not.
     fn from_str(name: &str) -> Result<Self, UnknownLevel> {
         Self::ALL.iter().copied().find(|l| l.name() == name).ok_or(UnknownLevel)
     }
@@ -127,7 +127,7 @@ impl FromStr for Level {
 /// An AES key with its key schedule (FIPS 197, section 5.2), wiped on drop.
 #[derive(Clone)]
 pub struct Key {
-    /// Round keys 0 … rounds, in the order of the standard's bytes; those behind are zero.
+    /// Round keys 0 … `rounds`, with the bytes in the order of the standard. The rest is zero.
     round_keys: [[u8; BLOCK]; 15],
     rounds: usize,
 }
@@ -138,6 +138,7 @@ impl Key {
     /// # Panics
     /// If the key has another length.
     #[inline]
+    #[must_use]
     pub fn new(key: &[u8]) -> Self {
         let rounds = match key.len() {
             16 | 24 | 32 => key.len() / 4 + 6,
@@ -160,7 +161,7 @@ impl Key {
 
 impl Drop for Key {
     fn drop(&mut self) {
-        // A plain fill takes a few cycles where writing byte by byte takes hundreds: as long as sealing a short message.
+        // A plain fill takes a few cycles. Writing byte by byte would take hundreds, as long as sealing a short message.
         self.round_keys.as_flattened_mut().fill(0);
         zeroize::optimization_barrier(&self.round_keys);
     }
@@ -178,16 +179,16 @@ pub fn counter_after(counter: &[u8; BLOCK], blocks: u64) -> [u8; BLOCK] {
     u128::from_be_bytes(*counter).wrapping_add(u128::from(blocks)).to_be_bytes()
 }
 
-/// Encrypts or decrypts `data` in place: AES-CTR with `counter` as the block for its first 16 bytes.
+/// Encrypts or decrypts `data` in place: AES-CTR, with `counter` as the counter block of the first 16 bytes.
 ///
-/// The whole 16-byte block counts, big-endian, modulo 2^128. `data` may have any length and alignment.
+/// The counter is the whole block of 16 bytes, big-endian, modulo 2^128. `data` can have any length and alignment.
 ///
 /// # Panics
 /// If this machine does not have the level.
 pub fn ctr_xor(level: Level, key: &Key, counter: &[u8; BLOCK], data: &mut [u8]) {
     assert!(level.is_available(), "this machine does not have the AES level {level}");
     let counter = u128::from_be_bytes(*counter);
-    // The kernels add to the low half only, so data that runs over its end is cut there. (0 stands for 2^64 blocks.)
+    // The kernels add only to the low half of the counter, so the data are split where it wraps. (0 stands for 2^64 blocks.)
     let blocks = (counter as u64).wrapping_neg();
     let cut = usize::try_from(u128::from(blocks) * BLOCK as u128).unwrap_or(usize::MAX);
     if cut == 0 || cut >= data.len() {
@@ -199,7 +200,7 @@ pub fn ctr_xor(level: Level, key: &Key, counter: &[u8; BLOCK], data: &mut [u8]) 
     }
 }
 
-/// [`ctr_xor`] where the level is available and the low half of the counter does not wrap before the last block.
+/// [`ctr_xor`], if the level is available and the low half of the counter does not wrap before the last block.
 fn ctr_xor_low(level: Level, key: &Key, counter: u128, data: &mut [u8]) {
     match level {
         #[cfg(target_arch = "x86_64")]
@@ -218,15 +219,15 @@ fn ctr_xor_low(level: Level, key: &Key, counter: u128, data: &mut [u8]) {
     }
 }
 
-/// The same key, from a reference that the compiler cannot tell from a new one: round keys are read again where they
-/// are used. A kernel with too few registers for them would otherwise keep copies on the stack, which nobody wipes.
+/// The same key, by a reference that the compiler must treat as a new one, so that round keys are read again where they are
+/// used. Otherwise a kernel with too few registers for them would keep copies on the stack, which nobody wipes.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn reread(key: &Key) -> &Key {
     let mut at: *const Key = key;
-    // SAFETY: a comment, no instruction.
+    // SAFETY: this is a comment and no instruction.
     unsafe { core::arch::asm!("/* {0} */", inout(reg) at, options(readonly, nostack, preserves_flags)) };
-    // SAFETY: the pointer is that of `key`.
+    // SAFETY: the pointer comes from `key`.
     unsafe { &*at }
 }
 

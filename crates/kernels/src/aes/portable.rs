@@ -1,4 +1,4 @@
-//! AES by the `aes` and `ctr` crates: bitsliced and free of tables where the processor has no AES instructions.
+//! AES by the `aes` and `ctr` crates: bitsliced and without tables if the processor has no AES instructions.
 
 use super::{BLOCK, Key};
 use aes::hazmat;
@@ -8,7 +8,7 @@ use ctr::cipher::{BlockCipherEncrypt, BlockSizeUser, consts::U16};
 use ctr::cipher::{InnerIvInit, KeyInit, StreamCipher, StreamCipherCoreWrapper};
 use zeroize::Zeroize;
 
-/// The key schedule of FIPS 197, section 5.2, with `sub_word` for its SubWord.
+/// The key schedule of FIPS 197, section 5.2, with `sub_word` as its SubWord.
 #[inline]
 pub(super) fn expand(key: &[u8], rounds: usize, sub_word: impl Fn([u8; 4]) -> [u8; 4]) -> [[u8; BLOCK]; 15] {
     let words = key.len() / 4;
@@ -31,8 +31,8 @@ pub(super) fn expand(key: &[u8], rounds: usize, sub_word: impl Fn([u8; 4]) -> [u
     round_keys
 }
 
-/// SubWord without a table: in a block of four equal columns ShiftRows changes nothing, so one round under a zero
-/// key followed by InvMixColumns leaves SubBytes.
+/// SubWord without a table. ShiftRows does not change a block of four equal columns, so one round with a zero key, followed
+/// by InvMixColumns, is SubBytes.
 pub(super) fn sub_word(word: [u8; 4]) -> [u8; 4] {
     let mut block = hazmat::Block::default();
     block.as_chunks_mut::<4>().0.fill(word);
@@ -69,7 +69,7 @@ pub(super) fn ecb_encrypt(key: &Key, data: &mut [[u8; BLOCK]]) {
     }
 }
 
-/// `key` is that of encryption.
+/// `key` is the key for encryption: the crate makes its own schedule for decryption.
 #[cfg(feature = "papers")]
 pub(super) fn ecb_decrypt(key: &Key, data: &mut [[u8; BLOCK]]) {
     let data = Array::cast_slice_from_core_mut(data);

@@ -1,4 +1,4 @@
-//! AES-CTR and AES-ECB with VAES on 256-bit registers: two blocks a register, for machines with VAES but without AVX-512.
+//! AES-CTR and AES-ECB with VAES on 256-bit registers: two blocks in each, for machines with VAES but without AVX-512.
 
 use super::{BLOCK, Key, reread};
 use core::arch::x86_64::*;
@@ -6,7 +6,7 @@ use core::arch::x86_64::*;
 /// The bytes of one register.
 const WIDTH: usize = 32;
 
-/// Registers in flight. Of AVX2's sixteen the rest is for the counter, its constants and one round key.
+/// Registers in flight. The others of AVX2's sixteen hold the counter, its constants and one round key.
 const FLIGHT: usize = 8;
 
 /// XORs the keystream into `data`. The low half of the counter must not wrap before the last block.
@@ -46,7 +46,7 @@ fn rounds<const ROUNDS: usize>(key: &Key, counter: u128, data: &mut [u8]) {
 
 struct Stream<'a, const ROUNDS: usize> {
     key: &'a Key,
-    /// The counters of the next two blocks, little-endian as the additions need them.
+    /// The counters of the next two blocks, little-endian for the additions.
     counters: __m256i,
 }
 
@@ -78,7 +78,7 @@ impl<const ROUNDS: usize> Stream<'_, ROUNDS> {
             let at = data.as_mut_ptr().cast();
             // SAFETY: the array has the 32 bytes that are read and written.
             unsafe {
-                // AddRoundKey is the final step, so its key takes the data along.
+                // AddRoundKey is the last step, so the data are XORed into its key.
                 let last = _mm256_xor_si256(key, _mm256_loadu_si256(at));
                 _mm256_storeu_si256(at, _mm256_aesenclast_epi128(block, last));
             }
@@ -86,7 +86,7 @@ impl<const ROUNDS: usize> Stream<'_, ROUNDS> {
     }
 }
 
-/// ECB over whole blocks, `key` being the schedule of the direction.
+/// ECB over whole blocks. `key` is the schedule of the direction.
 #[cfg(feature = "papers")]
 #[target_feature(enable = "avx2,vaes")]
 pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
@@ -160,12 +160,12 @@ fn round_key(key: &Key, round: usize) -> __m128i {
     load_block(&reread(key).round_keys[round])
 }
 
-/// The same, and not moved past another call: the compiler would else line up the rounds of one register, and leave
-/// it to the processor to look far ahead for the next.
+/// The same value, computed in the order of the calls. Otherwise the compiler would put all rounds of one register behind
+/// each other, and the processor would have to look far ahead for the next register.
 #[inline]
 #[target_feature(enable = "avx2,vaes")]
 fn in_order(mut blocks: __m256i) -> __m256i {
-    // SAFETY: a comment, no instruction.
+    // SAFETY: this is a comment and no instruction.
     unsafe { core::arch::asm!("/* {0} */", inout(ymm_reg) blocks, options(nomem, nostack, preserves_flags)) };
     blocks
 }

@@ -1,4 +1,4 @@
-//! AES-CTR and AES-ECB with VAES on 512-bit registers: four blocks a register, and the whole key schedule in registers too.
+//! AES-CTR and AES-ECB with VAES on 512-bit registers: four blocks in each, and the whole key schedule in registers, too.
 
 use super::{BLOCK, Key};
 use core::arch::x86_64::*;
@@ -6,10 +6,10 @@ use core::arch::x86_64::*;
 /// The bytes of one register.
 const WIDTH: usize = 64;
 
-/// Registers in flight: enough to cover the latency of a round on machines that start two such rounds a cycle.
+/// Registers in flight: enough to hide the latency of a round on machines that start two such rounds in each cycle.
 const FLIGHT: usize = 8;
 
-/// How far ahead data are fetched, in bytes.
+/// How far ahead the data are fetched, in bytes.
 const AHEAD: usize = 4096;
 
 /// XORs the keystream into `data`. The low half of the counter must not wrap before the last block.
@@ -31,7 +31,7 @@ fn rounds<const ROUNDS: usize>(key: &Key, counter: u128, data: &mut [u8]) {
         fetch_ahead(batch);
         stream.xor(batch);
     }
-    // What is left is not bound together by anything but the counter, so that the processor overlaps it by itself.
+    // The rest depends only on the counter, so the processor overlaps it by itself.
     let (batches, registers) = registers.as_chunks_mut::<{ FLIGHT / 2 }>();
     for batch in batches {
         stream.xor(batch);
@@ -44,20 +44,20 @@ fn rounds<const ROUNDS: usize>(key: &Key, counter: u128, data: &mut [u8]) {
     }
 }
 
-/// Asks for what lies some way behind these bytes. The processor's own guesses end with each page, and come too late for
-/// a cipher that leaves the memory no time to wait.
+/// Prefetches the data [`AHEAD`] bytes behind these. The processor's own prefetching ends with each page and comes too late
+/// for this cipher.
 #[inline]
 fn fetch_ahead<const N: usize>(batch: &[[u8; WIDTH]; N]) {
     for line in batch {
-        // SAFETY: a hint, which reads nothing and cannot fail, wherever it points.
+        // SAFETY: this is a hint. It reads nothing and cannot fail, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().wrapping_add(AHEAD).cast()) };
     }
 }
 
 struct Stream<const ROUNDS: usize> {
-    /// Each round key four times over; those behind `ROUNDS` are never read.
+    /// Each round key, four times in its register. Those behind `ROUNDS` are never read.
     keys: [__m512i; 15],
-    /// The counters of the next four blocks, little-endian as the additions need them.
+    /// The counters of the next four blocks, little-endian for the additions.
     counters: __m512i,
 }
 
@@ -70,8 +70,8 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
         Self { keys: wide_keys::<ROUNDS>(key), counters }
     }
 
-    /// Encrypts the next 4 × N counter blocks, all of them abreast. The last round takes `last`, which may have the
-    /// data XORed into its key already: AddRoundKey is the final step.
+    /// Encrypts the next 4 × N counter blocks, all at once. `last` are the keys of the last round. The data may be XORed
+    /// into them already, because AddRoundKey is the last step.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,vaes")]
     fn encrypt<const N: usize>(&mut self, last: [__m512i; N]) -> [__m512i; N] {
@@ -109,13 +109,13 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
         }
     }
 
-    /// Fewer bytes than a register has.
+    /// The same for fewer bytes than a register has.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,vaes")]
     fn xor_tail(&mut self, data: &mut [u8]) {
         assert!(data.len() < WIDTH);
         let mask = (1u64 << data.len()) - 1;
-        // SAFETY: the mask lets through the bytes of `data` and no more.
+        // SAFETY: the mask selects the bytes of `data` and no others.
         let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, data.as_ptr().cast()) };
         let [block] = self.encrypt([_mm512_xor_si512(self.keys[ROUNDS], bytes)]);
         // SAFETY: as above.
@@ -123,7 +123,7 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
     }
 }
 
-/// ECB over whole blocks, `key` being the schedule of the direction.
+/// ECB over whole blocks. `key` is the schedule of the direction.
 #[cfg(feature = "papers")]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 pub(super) fn ecb<const DECRYPT: bool>(key: &Key, data: &mut [[u8; BLOCK]]) {
@@ -152,7 +152,7 @@ fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[
     }
     if !tail.is_empty() {
         let mask = (1u64 << tail.len()) - 1;
-        // SAFETY: the mask lets through the bytes of `tail` and no more.
+        // SAFETY: the mask selects the bytes of `tail` and no others.
         let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, tail.as_ptr().cast()) };
         let [block] = ecb_crypt::<ROUNDS, DECRYPT, _>(&keys, [bytes]);
         // SAFETY: as above.
@@ -178,7 +178,7 @@ fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
     }
 }
 
-/// Encrypts or decrypts 4 × N blocks, all of them abreast.
+/// Encrypts or decrypts 4 × N blocks, all at once.
 #[cfg(feature = "papers")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
@@ -203,7 +203,7 @@ fn ecb_crypt<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
     blocks
 }
 
-/// Each round key four times over; those behind `ROUNDS` are zero.
+/// Each round key, four times in its register. Those behind `ROUNDS` are zero.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 fn wide_keys<const ROUNDS: usize>(key: &Key) -> [__m512i; 15] {
@@ -221,12 +221,12 @@ fn load_block(block: &[u8; BLOCK]) -> __m128i {
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
-/// The same, and not moved past another call: the compiler would else line up the rounds of one register, and leave
-/// it to the processor to look far ahead for the next.
+/// The same value, computed in the order of the calls. Otherwise the compiler would put all rounds of one register behind
+/// each other, and the processor would have to look far ahead for the next register.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 fn in_order(mut blocks: __m512i) -> __m512i {
-    // SAFETY: a comment, no instruction.
+    // SAFETY: this is a comment and no instruction.
     unsafe { core::arch::asm!("/* {0} */", inout(zmm_reg) blocks, options(nomem, nostack, preserves_flags)) };
     blocks
 }

@@ -1,6 +1,6 @@
-//! What the tests of both kernels need.
+//! Helpers for the tests of both kernels.
 
-/// Bytes that repeat every 251: no block, slice or lane looks like another.
+/// Bytes that repeat every 251, so that no two neighbouring blocks, slices or lanes have the same.
 pub fn paint(len: usize) -> Vec<u8> {
     (0..=250u8).cycle().take(len).collect()
 }

@@ -1,4 +1,4 @@
-//! Every level of AES-CTR that this machine has, against the `aes` and `ctr` crates.
+//! Every level of AES-CTR that this machine has, compared with the `aes` and `ctr` crates.
 
 use crate::common::{Random, paint};
 use ctr::cipher::{KeyIvInit, StreamCipher};
@@ -6,7 +6,7 @@ use phalanx_kernels::aes::{BLOCK, Key, Level, counter_after, ctr_xor};
 
 const KEYS: [usize; 3] = [16, 24, 32];
 
-/// Room before and after the data, which must stay as it is.
+/// The room before and after the data, in bytes. It must not change.
 const MARGIN: usize = 64;
 const CANARY: u8 = 0xc5;
 
@@ -22,7 +22,7 @@ fn oracle(key: &[u8], counter: &[u8; BLOCK], data: &mut [u8]) {
     }
 }
 
-/// Runs the level on `data` at `offset` bytes behind an aligned address, and looks at what lies around it.
+/// Runs the level on `data`, `offset` bytes behind an aligned address, and checks the bytes around them.
 fn run(level: Level, key: &Key, counter: &[u8; BLOCK], data: &[u8], offset: usize) -> Vec<u8> {
     let mut room = vec![CANARY; 2 * MARGIN + data.len() + 64];
     let start = MARGIN + room.as_ptr().align_offset(64) % 64;
@@ -38,7 +38,7 @@ fn run(level: Level, key: &Key, counter: &[u8; BLOCK], data: &[u8], offset: usiz
 
 #[test]
 fn all_lengths() {
-    // Up to 70 blocks with tails around the block: past two batches of the widest level.
+    // Up to 70 blocks, with all tails: more than two batches of the widest level.
     let counter = *b"\x00counter block\xff\xfe";
     let plain = paint(71 * BLOCK);
     for bytes in KEYS.map(key_bytes) {
@@ -47,7 +47,7 @@ fn all_lengths() {
         oracle(&bytes, &counter, &mut stream);
         for level in Level::available() {
             for len in 0..plain.len() {
-                // Every length for the longest key; for the others those at the ends of blocks.
+                // Every length for the longest key, and for the others the lengths at the ends of blocks.
                 if bytes.len() == 32 || len % BLOCK < 2 {
                     let got = run(level, &key, &counter, &plain[..len], len);
                     assert_eq!(got, stream[..len], "{level}, {} key bytes, {len} bytes", bytes.len());
@@ -79,7 +79,7 @@ fn counters_carry() {
     let plain = paint(70 * BLOCK + 5);
     for bytes in KEYS.map(key_bytes) {
         let key = Key::new(&bytes);
-        // Carries out of the low 8, 16, 32 and 64 bits, and all the way round, at each place in the data.
+        // Carries out of the low 8, 16, 32 and 64 bits and out of the whole counter, at each place in the data.
         for limit in [1u128 << 8, 1 << 16, 1 << 32, 1 << 64, 5 << 64, 1 << 96, 0] {
             for before in (0..=71).step_by(if bytes.len() == 32 { 1 } else { 7 }) {
                 let counter = limit.wrapping_sub(before).to_be_bytes();

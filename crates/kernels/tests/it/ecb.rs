@@ -1,4 +1,4 @@
-//! Every level of AES-ECB that this machine has, against the `aes` crate.
+//! Every level of AES-ECB that this machine has, compared with the `aes` crate.
 
 use crate::common::{Random, paint};
 use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
@@ -6,7 +6,7 @@ use phalanx_kernels::aes::{BLOCK, DecryptKey, Key, Level, ecb_decrypt, ecb_encry
 
 const KEYS: [usize; 3] = [16, 24, 32];
 
-/// Room before and after the data, which must stay as it is.
+/// The room before and after the data, in bytes. It must not change.
 const MARGIN: usize = 64;
 const CANARY: u8 = 0xc5;
 
@@ -32,7 +32,7 @@ fn oracle_decrypt(key: &[u8], data: &mut [u8]) {
     }
 }
 
-/// Runs `crypt` on `data` at `offset` bytes behind an aligned address, and looks at what lies around it.
+/// Runs `crypt` on `data`, `offset` bytes behind an aligned address, and checks the bytes around them.
 fn run(crypt: impl Fn(&mut [u8]), data: &[u8], offset: usize) -> Vec<u8> {
     let mut room = vec![CANARY; 2 * MARGIN + data.len() + 128];
     let start = MARGIN + room[MARGIN..].as_ptr().align_offset(64) + offset % 64;
@@ -46,7 +46,7 @@ fn run(crypt: impl Fn(&mut [u8]), data: &[u8], offset: usize) -> Vec<u8> {
 
 #[test]
 fn all_lengths_and_alignments_both_ways() {
-    // Up to 70 blocks: past two batches of the widest level.
+    // Up to 70 blocks: more than two batches of the widest level.
     let plain = paint(70 * BLOCK);
     for bytes in KEYS.map(key_bytes) {
         let key = Key::new(&bytes);
@@ -88,7 +88,7 @@ fn random_keys_and_blocks_come_back() {
 }
 
 #[test]
-fn what_is_not_whole_blocks_is_refused() {
+fn partial_blocks_are_refused() {
     let key = Key::new(&[0; 32]);
     let inverse = DecryptKey::new(&key);
     for len in [1, 15, 17, 4097] {

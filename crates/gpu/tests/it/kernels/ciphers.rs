@@ -5,7 +5,7 @@ use crate::devices::{bytes, paint};
 use phalanx_gpu::{AesLaunch, Device, Direction, Span, Variant};
 use phalanx_kernels::aes::{Key, Level, ctr_xor};
 
-/// What lies around the data, and must stay.
+/// The bytes on each side of the data. They must not change.
 const MARGIN: usize = 64;
 
 /// The data with canaries on both sides.
@@ -14,7 +14,7 @@ fn framed(data: &[u8]) -> Vec<u8> {
 }
 
 fn want_ctr(key: &[u8], counter: &[u8; 16], data: &[u8]) -> Vec<u8> {
-    // The CPU's kernels stand in for the reference where that is too slow; both have the same tests.
+    // The reference is too slow for long data, so the CPU's kernels replace it there. Both pass the same tests.
     if data.len() <= 4096 {
         return phalanx_reference::ctr(key, counter, data);
     }
@@ -36,7 +36,7 @@ pub fn run_ctr(device: &Device, launch: &AesLaunch, key: &[u8], counter: &[u8; 1
 }
 
 pub fn ctr_lengths(device: &Device) {
-    // Around the block, the 32 blocks of a bitsliced thread, a group of two blocks a thread, and 1024 blocks.
+    // Around one block, the 32 blocks of a bitsliced thread, a group with two blocks in each thread, and 1024 blocks.
     let edges = [0, 1, 2, 31, 32, 33, 63, 64, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025, 2049];
     for variant in Variant::ALL {
         for key_len in KEY_LENS {
@@ -56,7 +56,7 @@ pub fn ctr_lengths(device: &Device) {
 }
 
 pub fn ctr_counters(device: &Device) {
-    // Carries out of each byte that a tile, a word or the whole counter ends with, at several places.
+    // Carries out of the last byte of a tile, a word and the whole counter, at several places in the data.
     let plain = paint(300 * 16 + 3);
     let key = bytes::<32>(3);
     for variant in Variant::ALL {
@@ -90,7 +90,7 @@ pub fn ctr_launches(device: &Device) {
     }
 }
 
-/// Spans of those lengths one behind the other, each under a key of its own but for every third.
+/// Spans of these lengths, one behind the other. Every third has the key of the one before it, and the others their own.
 pub fn spans_of(lens: &[usize]) -> (Vec<Span>, Vec<Vec<u8>>, Vec<u8>) {
     let mut at = 16;
     let mut spans = Vec::new();
@@ -147,7 +147,7 @@ pub fn ctr_spans_of_many_lengths(device: &Device) {
 }
 
 pub fn ctr_users(device: &Device) {
-    // P2's GCNS: users of irregular lengths, also longer than a group takes at once; keys expanded on the device.
+    // P2's GCNS: the device expands the keys of users with irregular lengths, some longer than a group takes at once.
     let lens = [35_000, 0, 1, 15, 16, 150_001, 4096, 16384 * 16 + 4097, 16384 * 16, 2 * 16384 * 16, 77];
     let (spans, keys, plain) = spans_of(&lens);
     for variant in Variant::ALL {
@@ -196,7 +196,7 @@ pub fn ecb(device: &Device) {
     }
 }
 
-/// P1's layout: zeros and a count up to whole blocks and one, SHA3-256 of all that, AES-ECB over everything.
+/// P1's layout: zeros up to whole blocks, one block with their number, SHA3-256 of all that, and AES-ECB of everything.
 pub fn p1_layout(device: &Device) {
     for len in [0, 1, 15, 16, 17, 123, 5610] {
         let mut plain = paint(len);

@@ -19,7 +19,8 @@ use phalanx_kernels::keccak::{self, DIGEST};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// The suites that a device can run.
-const SUITES: &[Suite] = &[Suite::Aes256CtrSha3, Suite::Aes192CtrSha3, Suite::Aes128CtrSha3];
+const SUITES: &[Suite] =
+    &[Suite::Aes256CtrSha3, Suite::Aes192CtrSha3, Suite::Aes128CtrSha3, Suite::Aes256CtrTurboShake];
 /// Buffers of at least this length, in bytes, are pinned. For shorter ones a copy takes less time than pinning.
 const WORTH_PINNING: usize = 1 << 20;
 /// The threads of each group that hashes: few, so that even a short job uses all multiprocessors.
@@ -221,7 +222,7 @@ impl WorkStream {
             self.name_slices(window)?;
             self.send(job, window)?;
             self.cipher()?;
-            self.hash(window)?;
+            self.hash(job.suite, window)?;
             self.fetch(job, window)?;
             self.zero(window, i + 1 == windows.len())?;
             self.stream.finish()?;
@@ -236,7 +237,7 @@ impl WorkStream {
         for window in windows {
             self.name_slices(window)?;
             self.send(job, window)?;
-            self.hash(window)?;
+            self.hash(job.suite, window)?;
             self.stream.finish()?;
             digests.extend_from_slice(self.digests_of(window));
         }
@@ -285,9 +286,14 @@ impl WorkStream {
     }
 
     /// Hashes the slices, and starts to copy the digests back.
-    fn hash(&mut self, window: &Window) -> Result<()> {
+    fn hash(&mut self, suite: Suite, window: &Window) -> Result<()> {
         let Some(slices) = &self.slices else { unreachable!("they were named before") };
-        self.stream.sha3_slices(HASH_THREADS, slices, &self.data, &mut self.digests)?;
+        match suite {
+            Suite::Aes256CtrTurboShake => {
+                self.stream.turboshake_slices(HASH_THREADS, slices, &self.data, &mut self.digests)?;
+            }
+            _ => self.stream.sha3_slices(HASH_THREADS, slices, &self.data, &mut self.digests)?,
+        }
         // SAFETY: nobody uses the bytes until the stream is finished. If that fails, this value is dropped, and if the
         // device is dead they are not freed.
         unsafe { self.stream.start_download(&self.digests, 0, &mut self.hashed, 0..window.slices * DIGEST) }

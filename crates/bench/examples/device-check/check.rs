@@ -156,12 +156,19 @@ fn hashes(stream: &mut Stream) -> Result<u64> {
     }
     let inputs: Vec<&[u8]> = lens.iter().map(|len| &text[..*len]).collect();
     let mut want = vec![[0; 32]; lens.len()];
-    keccak::sha3_256_many(keccak::Level::detect(), &inputs, &mut want);
     let data = stream.buffer_of(&data)?;
     let uploaded = stream.slices(&slices)?;
     let mut digests = stream.buffer(32 * lens.len())?;
     let mut got = vec![0; 32 * lens.len()];
     let mut checks = 0;
+    keccak::turboshake256_many::<0x50>(keccak::Level::detect(), &inputs, &mut want);
+    for threads in [64, 128, 256] {
+        stream.turboshake_slices(threads, &uploaded, &data, &mut digests)?;
+        stream.download(&digests, 0, &mut got)?;
+        checks += expect(stream, got == want.as_flattened(), format_args!("TurboSHAKE256, {threads} threads"))?;
+    }
+    // The tags below are of these digests.
+    keccak::sha3_256_many(keccak::Level::detect(), &inputs, &mut want);
     for threads in [64, 128, 256] {
         stream.sha3_slices(threads, &uploaded, &data, &mut digests)?;
         stream.download(&digests, 0, &mut got)?;

@@ -236,7 +236,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// SHA3-256 of slices, the tags of chunks of 1 MiB, the digests of many keys.
+    /// SHA3-256 and TurboSHAKE256 of slices, the tags of chunks of 1 MiB, the digests of many keys.
     fn hashes(&mut self) -> Result<()> {
         let bytes = self.bytes;
         let count = bytes / 4096;
@@ -244,18 +244,24 @@ impl Bench<'_> {
         let slices = self.stream.slices(&slices)?;
         let data = self.stream.buffer(bytes)?;
         let mut digests = self.stream.buffer(32 * count)?;
-        for threads in [32, 64, 128, 256] {
-            let case = Case {
-                case: format!("{count} slices of 4096 bytes, {threads} threads a block"),
-                operation: "hash",
-                measure: "kernel",
-                scheme: "SHA3-256".into(),
-                bytes,
-                items: count,
-            };
-            self.row(case, |stream| {
-                stream.timed(|s| s.sha3_slices(threads, &slices, &data, &mut digests)).map(|((), time)| time)
-            })?;
+        for scheme in ["SHA3-256", "TurboSHAKE256"] {
+            for threads in [32, 64, 128, 256] {
+                let case = Case {
+                    case: format!("{count} slices of 4096 bytes, {threads} threads a block"),
+                    operation: "hash",
+                    measure: "kernel",
+                    scheme: scheme.into(),
+                    bytes,
+                    items: count,
+                };
+                self.row(case, |stream| {
+                    let digest = |s: &mut Stream| match scheme {
+                        "SHA3-256" => s.sha3_slices(threads, &slices, &data, &mut digests),
+                        _ => s.turboshake_slices(threads, &slices, &data, &mut digests),
+                    };
+                    stream.timed(digest).map(|((), time)| time)
+                })?;
+            }
         }
         let label = self.stream.label("phalanx v1 chunk")?;
         for chunks in [8, 64, bytes >> 20] {

@@ -13,6 +13,7 @@ mod gpu;
 mod help;
 mod hostile;
 mod keys;
+mod ranges;
 mod readme;
 mod removal;
 mod trees;

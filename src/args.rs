@@ -87,12 +87,12 @@ pub struct Protect {
     /// The first three are used in counter mode and authenticated by SHA-3.
     #[arg(long, value_enum, value_name = "CIPHER", hide_possible_values = true)]
     cipher: Option<Cipher>,
-    /// Bytes of a chunk: a power of two, 4K to 16M (default: 1M)
+    /// Bytes of a chunk, 4K to 16M (default: 1M)
     ///
-    /// A chunk is what is checked and decrypted at once. Reading a few bytes from the middle of a file opens at least one
-    /// chunk, so small ones make small reads fast: choose 4K to 64K for files that are read by --range or mounted. Each chunk
-    /// takes 48 bytes more in the file (28 with aes-256-gcm), so chunks of 4K make it 1.2 % longer, and whole files are then
-    /// protected and unprotected somewhat slower.
+    /// SIZE is a power of two. A chunk is what is checked and decrypted at once, so reading a few bytes from the middle of a
+    /// file opens at least one whole chunk. Small chunks make small reads fast: choose 4K to 64K for files that are read by
+    /// --range. Each chunk takes 48 bytes more in the file (28 with aes-256-gcm), so chunks of 4K make it 1.2 % longer, and
+    /// whole files are then protected and unprotected more slowly.
     #[arg(long, value_name = "SIZE", value_parser = range::chunk_size)]
     chunk_size: Option<ChunkSize>,
     #[command(flatten)]
@@ -113,7 +113,7 @@ pub struct Unprotect {
     /// Zeros stand in place of what was lost. The lost ranges are printed, one on a line, and the exit status is still 3.
     #[arg(long, conflicts_with = "recursive")]
     salvage: bool,
-    /// Write only these bytes: A-B (B exclusive), A- or -N
+    /// Write a part only: A-B (B exclusive), A- or -N
     ///
     /// A- is from A to the end, and -N is the last N bytes. Numbers may have the suffix K, M, G or T for powers of 1024, and
     /// be added: 1G-1G+64K is 64 KiB from 1 GiB on. What is asked for beyond the end is left out, but a range that begins at

@@ -8,7 +8,7 @@ use crate::progress::{Meter, arrow, count};
 use crate::secrets::AtHand;
 use crate::transfer::{Input, Target, blame};
 use crate::verbosity::{Verbosity, is_terminal};
-use phalanx_core::engine::CpuEngine;
+use phalanx_core::engine::{CpuEngine, Engine};
 use phalanx_core::file::Made;
 use phalanx_core::{Error, Opener, Progress, Reader, ReaderOptions, Result, Roster, Sink};
 use std::fs::File;
@@ -39,8 +39,9 @@ fn one(
     let target = Target::create(place, &input, &plan.destination, &made)?;
 
     let threads = if plan.engine.engine == EngineName::Serial { 1 } else { engines::threads(&plan.engine) };
-    let roster = Roster::new(&[Arc::new(CpuEngine::parallel(threads, engines::levels()?))]);
-    let options = ReaderOptions::new().roster(Arc::new(roster));
+    let engine = CpuEngine::parallel(threads, engines::levels()?);
+    let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
+    let options = ReaderOptions::new().roster(Arc::new(Roster::new(&[Arc::new(engine)])));
     let source = input.file().try_clone().map_err(Error::Read);
     let reader = source.and_then(|source| Reader::open_with(source, opener, &options)).map_err(at_place)?;
     let Some(range) = range.within(reader.len()) else {
@@ -55,8 +56,10 @@ fn one(
     meter.finish();
     done.map_err(at_place)?;
     target.commit(place, &input, &plan.destination, &made, None)?;
-    if !verbosity.quiet && (verbosity.verbose || is_terminal() && !place.output.is_standard()) {
-        let (from, to) = (shown(place.input.path()), shown(place.output.path()));
+    let (from, to) = (shown(place.input.path()), shown(place.output.path()));
+    if verbosity.verbose {
+        complain(format!("{from} {} {to}: {}, {description}", arrow(), meter.summary(len)));
+    } else if !verbosity.quiet && is_terminal() && !place.output.is_standard() {
         complain(format!("{from} {} {to}: {}", arrow(), meter.brief(len)));
     }
     Ok(())

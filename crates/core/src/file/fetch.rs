@@ -188,7 +188,9 @@ impl<S: ReadAt> Fetch<S> {
             self.ended.notify_all();
         }
     }
+}
 
+impl<S> Fetch<S> {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A thread that panicked has given up its claim.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -235,6 +237,8 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
                 },
             };
             let next = mine.as_ref().map_or_else(|block| block.chunks.end, |claim| claim.chunks.end);
+            // While this thread opens what it has claimed, others can open the rest that it needs.
+            let end = if mine.is_ok() { end } else { next };
             self.ask_ahead(&mut state, next, end, stream, &mut gone);
             drop(state);
             let claim = match mine {

@@ -67,6 +67,23 @@ impl ReaderOptions {
 ///
 /// Errors of [`Read`] are of the kind [`io::ErrorKind::InvalidData`] where the file is not authentic, and have the [`Error`]
 /// inside. One error does not end a reader: other chunks can be read all the same.
+///
+/// ```
+/// use phalanx_core::{KdfLimit, NewFile, Opener, Reader, Recipient, Roster, SecretKey, Sink, Source, Suite};
+///
+/// let (key, mut stored) = (SecretKey::random()?, Vec::new());
+/// let new = NewFile::new(Suite::default(), &[Recipient::key(&key)])?;
+/// let sink = Sink::Stream(Box::new(&mut stored));
+/// new.seal(&Roster::cpu(), Source::stream(&b"The quick brown fox"[..]), sink, &())?;
+///
+/// let reader = Reader::open(stored, &Opener::new(key, KdfLimit::default()))?;
+/// assert_eq!(reader.len(), 19);
+/// let mut word = [0; 5];
+/// assert_eq!(reader.read_at(&mut word, 4)?, 5);
+/// assert_eq!(&word, b"quick");
+/// assert_eq!(reader.read_at(&mut word, 19)?, 0);
+/// # Ok::<(), phalanx_core::Error>(())
+/// ```
 pub struct Reader<S> {
     shared: Arc<Shared<S>>,
     position: u64,
@@ -80,13 +97,11 @@ struct Shared<S> {
     fetch: Arc<Fetch<S>>,
     /// The streams of `read_at`, the last one last.
     streams: Mutex<Vec<Stream>>,
-    /// Ends the threads, for which it must know nothing of the source.
-    close: fn(&Fetch<S>),
 }
 
 impl<S> Drop for Shared<S> {
     fn drop(&mut self) {
-        (self.close)(&self.fetch);
+        self.fetch.close();
     }
 }
 
@@ -114,7 +129,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         let ahead = options.read_ahead.unwrap_or((8 << 20).max(2 * records.record_len()));
         let fetch = Fetch::new(source, layout, records, roster, cache, ahead)?;
         fetch.check_end()?;
-        let shared = Shared { fetch: Arc::new(fetch), streams: Mutex::default(), close: Fetch::close };
+        let shared = Shared { fetch: Arc::new(fetch), streams: Mutex::default() };
         Ok(Self { shared: Arc::new(shared), position: 0, here: None, stream: Stream::default() })
     }
 

@@ -23,6 +23,20 @@ const BATCH: usize = 64 << 20;
 /// [`Write::flush`] passes on what is sealed already and seals nothing.
 ///
 /// After an error, what the output holds is no protected file, and all that follows fails.
+///
+/// ```
+/// use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Suite};
+/// use std::{io::Write, sync::Arc};
+///
+/// let new = NewFile::new(Suite::default(), &[Recipient::key(&SecretKey::random()?)])?;
+/// let mut stored = Vec::new();
+/// let mut writer = new.writer(Arc::new(Roster::cpu()), &mut stored)?;
+/// for line in 1..=1000 {
+///     writeln!(writer, "line {line}")?;
+/// }
+/// assert_eq!(writer.finish()?, 8893);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Writer<W> {
     output: W,
     header: Header,

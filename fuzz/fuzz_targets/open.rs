@@ -1,4 +1,5 @@
-//! Opening: files that the reference made and that were altered, and any bytes; as a file and as a stream. And sealing.
+//! Opening: files that the reference made and that were altered, and any bytes; as a file, as a stream and by range. And
+//! sealing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,7 +12,7 @@ use phalanx_core::{
 use phalanx_fuzz::alter::{alter, chunk_len, way};
 use phalanx_fuzz::made::{File, LIMIT, Made, PASSWORDS, USER_KEYS, Way, shape};
 use phalanx_fuzz::model::{Expected, Hand, Outcome, expect, is_beyond};
-use phalanx_fuzz::{Steer, hash};
+use phalanx_fuzz::{Steer, hash, reader};
 use phalanx_kernels::{aes, keccak};
 use phalanx_reference as reference;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -129,6 +130,9 @@ impl World {
         }
         check_first(&expected, &found, run);
         check_released(&expected, &found, &plaintext, false);
+
+        reader::check(bytes, &self.openers[number(hand)], run.roster(), &expected, hash);
+        self.count(hand);
 
         let small = bytes.len() < 1000;
         if hash.is_multiple_of(if small { 512 } else { 16384 }) {

@@ -4,6 +4,7 @@
 pub mod alter;
 pub mod made;
 pub mod model;
+pub mod reader;
 
 /// The fuzzer's bytes, taken off one after another as decisions; zeros follow behind their end.
 pub struct Steer<'a>(pub &'a [u8]);

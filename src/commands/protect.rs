@@ -10,19 +10,20 @@ use crate::transfer::{self, Action, Input, Target, Transfer};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::format::Header;
-use phalanx_core::{Error, NewFile, Result, Suite};
+use phalanx_core::{ChunkSize, Error, NewFile, Result, Suite};
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     paths::refuse_terminal(&plan.destination, &plan.paths)?;
     let keys = plan.keys.keys.clone();
-    let action = Protect { recipients: Recipients::new(plan.keys), suite: plan.suite };
+    let action = Protect { recipients: Recipients::new(plan.keys), suite: plan.suite, chunk_size: plan.chunk_size };
     transfer::run(&Transfer::new(action, plan.destination, &keys, &plan.engine, verbosity)?, &plan.paths)
 }
 
 struct Protect {
     recipients: Recipients,
     suite: Suite,
+    chunk_size: ChunkSize,
 }
 
 impl Action for Protect {
@@ -52,7 +53,7 @@ impl Action for Protect {
         target: &Target,
         meter: &Meter,
     ) -> Result<(u64, &'l Crew)> {
-        let new = NewFile::new(self.suite, self.recipients.found())?;
+        let new = NewFile::with_chunk_size(self.suite, self.chunk_size, self.recipients.found())?;
         let crew = engines.crew(Op::Seal, self.suite, input.known_len());
         meter.begin();
         Ok((new.seal(&crew.roster, input.source()?, target.sink(), meter)?, crew))

@@ -17,6 +17,9 @@ pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     if plan.salvage {
         return super::salvage::run(&plan, &action.opener, verbosity);
     }
+    if let Some(range) = plan.range {
+        return super::range::run(&plan, range, &action.opener, verbosity);
+    }
     transfer::run(&Transfer::new(action, plan.destination, &plan.keys, &plan.engine, verbosity)?, &plan.paths)
 }
 

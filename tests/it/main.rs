@@ -14,6 +14,7 @@ mod help;
 mod hostile;
 mod hostile_folders;
 mod keys;
+mod ranges;
 mod readme;
 mod removal;
 mod trees;

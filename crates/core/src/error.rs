@@ -220,6 +220,22 @@ impl Error {
     }
 }
 
+/// An error of input or output stays what it was. What is not authentic, or changed while it was read, is
+/// [`io::ErrorKind::InvalidData`] with the [`Error`] inside.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match (error.class(), &error) {
+            (Class::NotAuthentic, _) | (_, Error::Changed) => io::ErrorKind::InvalidData,
+            (_, Error::Memory(_) | Error::KdfMemory(_)) => io::ErrorKind::OutOfMemory,
+            _ => io::ErrorKind::Other,
+        };
+        match error {
+            Error::Read(e) | Error::Write(e) => e,
+            error => io::Error::new(kind, error),
+        }
+    }
+}
+
 fn wanted(keys: &[KeyId], password: bool) -> String {
     let mut ways: Vec<String> = keys.iter().map(|id| format!("key {id}")).collect();
     if password {

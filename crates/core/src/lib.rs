@@ -45,8 +45,11 @@ pub mod format;
 
 pub use error::{Class, Error, Result};
 pub use file::protected::{ChunkSize, NewFile, ProtectedFile};
+pub use file::read_at::ReadAt;
+pub use file::reader::{Reader, ReaderOptions};
 pub use file::salvage::Salvage;
 pub use file::source::{Progress, Sink, Source};
+pub use file::writer::Writer;
 pub use format::suite::Suite;
 pub use keys::access::{KdfLimit, KeySource, Opener, Recipient};
 pub use keys::id::KeyId;

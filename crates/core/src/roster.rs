@@ -83,6 +83,14 @@ impl Roster {
         if workers.is_empty() { Err(self.none_can(suite)) } else { Ok(workers) }
     }
 
+    /// The engine for a job that is alone: the first that can run the suite.
+    pub(crate) fn first(&self, suite: Suite) -> Result<&Member, Fault> {
+        let able = |fallback: bool| {
+            self.engines.iter().find(|m| m.is_fallback == fallback && m.can(suite) && m.engine.info().workers > 0)
+        };
+        able(false).or_else(|| able(true)).ok_or_else(|| self.none_can(suite))
+    }
+
     /// Why no engine can run the suite.
     fn none_can(&self, suite: Suite) -> Fault {
         if let Some(fault) = self.engines.iter().filter(|m| m.has(suite)).find_map(|m| m.fault.get()) {

@@ -1,15 +1,21 @@
 //! Files: protecting and unprotecting them, and how programs read, write and delete them without losing any.
 
+mod cache;
 mod disk;
+mod fetch;
 pub(crate) mod input;
 pub(crate) mod metadata;
 pub(crate) mod output;
 mod pipeline;
 pub(crate) mod protected;
+pub(crate) mod read_at;
+pub(crate) mod reader;
+mod records;
 pub(crate) mod salvage;
 pub(crate) mod source;
 mod stream;
 pub(crate) mod temporary;
+pub(crate) mod writer;
 
 pub use crate::io::read_full;
 pub use crate::keys::private::check_file as check_private;

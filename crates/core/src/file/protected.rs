@@ -3,6 +3,7 @@
 use crate::file::pipeline;
 use crate::file::salvage::{self, Salvage};
 use crate::file::source::{Progress, Sink, Source};
+use crate::file::writer::Writer;
 use crate::format::header::Header;
 use crate::keys::access::{KeySource, Opener, Recipient, new_header};
 use crate::keys::key::FileKeys;
@@ -11,7 +12,8 @@ use crate::seam::Engine;
 use crate::{Error, Result, Suite};
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
+use std::sync::Arc;
 
 /// A file that is about to be protected: its new file key, and the header that gives it to the recipients. Sealing takes
 /// it, so no key is ever used for two files.
@@ -45,6 +47,15 @@ impl NewFile {
     /// `sink` holds is then no protected file.
     pub fn seal(self, roster: &Roster, source: Source<'_>, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
         pipeline::seal(roster, &self.header, &self.keys, source, sink, progress)
+    }
+
+    /// The same for bytes that come piece by piece: what is written to the [`Writer`] is sealed and goes to `output`. The
+    /// protected file is whole when [`Writer::finish`] has succeeded, and only then.
+    ///
+    /// # Errors
+    /// A fault if no engine has the suite.
+    pub fn writer<W: Write>(self, roster: Arc<Roster>, output: W) -> Result<Writer<W>> {
+        Writer::new(self.header, &self.keys, roster, output)
     }
 }
 

@@ -1,12 +1,12 @@
 //! What goes in, what comes out, and who is told how far the work has come.
 
 use crate::file::input::Stamp;
+use crate::file::read_at::FromStart;
 use crate::file::stream::Stream;
 use crate::format::header::Header;
 use crate::{Error, Result};
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::io::{BufReader, Read, Write};
 
 /// Where the bytes come from.
 pub enum Source<'a> {
@@ -50,23 +50,9 @@ impl<'a> Source<'a> {
     /// if reading fails.
     pub fn header(&mut self) -> Result<Header> {
         match self {
-            Source::File(file, _) => Header::read(&mut BufReader::with_capacity(4096, FromStart { file, offset: 0 })),
+            Source::File(file, _) => Header::read(&mut BufReader::with_capacity(4096, FromStart::new(*file))),
             Source::Stream(stream, _) => Header::read(stream),
         }
-    }
-}
-
-/// Reads a file from its beginning, wherever its cursor is.
-struct FromStart<'a> {
-    file: &'a File,
-    offset: u64,
-}
-
-impl Read for FromStart<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let len = self.file.read_at(buf, self.offset)?;
-        self.offset += len as u64;
-        Ok(len)
     }
 }
 

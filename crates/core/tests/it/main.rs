@@ -8,5 +8,7 @@ mod batch;
 mod coalescer;
 mod engines;
 mod pipeline;
+mod reader;
 mod tampering;
 mod vectors;
+mod writer;

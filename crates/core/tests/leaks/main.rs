@@ -1,4 +1,4 @@
-//! What the batch call and the coalescer leave behind in memory, once all is dropped and the caller has
+//! What the batch call, the coalescer, the reader and the writer leave behind in memory, once all is dropped and the caller has
 //! wiped its own: of plaintexts, keystream, users' keys, derived keys and round keys not one block of 16 bytes. (Of what is
 //! longer than 4 KiB every sixteenth block is looked for from there on.) Freed memory and the stacks of threads, those of
 //! threads that have ended too, are searched as well.
@@ -14,6 +14,8 @@ mod coalescer;
 mod common;
 #[cfg(target_os = "linux")]
 mod memory;
+#[cfg(target_os = "linux")]
+mod reader;
 #[cfg(target_os = "linux")]
 mod schedule;
 #[cfg(target_os = "linux")]
@@ -37,5 +39,7 @@ fn nothing_secret_stays_in_memory() {
         coalescer::results_that_nobody_takes();
         coalescer::engines_that_fail();
         coalescer::shut_down_with_work_queued();
+        reader::what_is_written();
+        reader::what_is_read();
     }
 }

@@ -1,0 +1,281 @@
+//! Opened chunks that are kept: which ones are there, which ones somebody is about to open, and which ones go first.
+
+use crate::file::records::{Memory, Records};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Opened chunks that follow each other. The memory is wiped when the last one that uses them is done.
+pub(crate) struct Block {
+    pub chunks: Range<u64>,
+    memory: Memory,
+}
+
+impl Block {
+    pub fn new(chunks: Range<u64>, memory: Memory) -> Self {
+        Self { chunks, memory }
+    }
+
+    /// The plaintext of one of the chunks, which has `len` bytes.
+    pub fn chunk(&self, records: &Records, chunk: u64, len: usize) -> &[u8] {
+        &self.memory.bytes()[records.data((chunk - self.chunks.start) as usize, len)]
+    }
+}
+
+/// What the cache knows of a chunk.
+pub(crate) enum Found {
+    Opened(Arc<Block>),
+    /// Somebody is about to open it.
+    Claimed,
+    Absent,
+}
+
+/// Chunks that somebody is about to open, and the memory for them. It goes back to the cache by [`Cache::keep`] or
+/// [`Cache::release`].
+pub(crate) struct Claim {
+    place: usize,
+    pub chunks: Range<u64>,
+    /// Memory of chunks that had to go, if it has the right length.
+    pub memory: Option<Memory>,
+}
+
+/// Opened chunks, the ones first out that were not used for the longest time.
+pub(crate) struct Cache {
+    /// The most that is kept, in bytes.
+    limit: usize,
+    /// What is kept and what is claimed, in bytes.
+    used: usize,
+    /// The place of each chunk.
+    chunks: HashMap<u64, usize>,
+    places: Vec<Place>,
+    free: Vec<usize>,
+    newest: usize,
+    oldest: usize,
+}
+
+struct Place {
+    chunks: Range<u64>,
+    bytes: usize,
+    /// `None` while it is claimed. Then it is not in the list.
+    block: Option<Arc<Block>>,
+    /// Read ahead and not used yet.
+    is_fresh: bool,
+    newer: usize,
+    older: usize,
+}
+
+/// No place: the end of the list.
+const NONE: usize = usize::MAX;
+
+impl Cache {
+    pub fn new(limit: usize) -> Self {
+        let (chunks, places, free) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { limit, used: 0, chunks, places, free, newest: NONE, oldest: NONE }
+    }
+
+    /// What the cache knows of a chunk. What is opened counts as used now.
+    pub fn find(&mut self, chunk: u64) -> Found {
+        let Some(&place) = self.chunks.get(&chunk) else { return Found::Absent };
+        let Some(block) = self.places[place].block.clone() else { return Found::Claimed };
+        self.unlink(place);
+        self.link(place);
+        self.places[place].is_fresh = false;
+        Found::Opened(block)
+    }
+
+    /// The first chunks of the range that are neither kept nor claimed, and follow each other: `most` of them or fewer.
+    pub fn absent(&self, chunks: Range<u64>, most: u64) -> Range<u64> {
+        let is_absent = |chunk: &u64| !self.chunks.contains_key(chunk);
+        let start = chunks.clone().find(is_absent).unwrap_or(chunks.end);
+        let count = (start..chunks.end.min(start.saturating_add(most))).take_while(is_absent).count() as u64;
+        start..start + count
+    }
+
+    /// Claims absent chunks, which take `bytes` of memory. Others go until there is room; where all are claimed, more is
+    /// used. What went is added to `gone`, to be dropped when nothing is locked any more.
+    pub fn claim(&mut self, chunks: Range<u64>, bytes: usize, gone: &mut Vec<Arc<Block>>) -> Claim {
+        let memory = self.make_room(bytes, gone);
+        self.insert(chunks, bytes, false, memory)
+    }
+
+    /// The same for chunks that are read ahead. `None` if something would have to go that was read ahead too and is not
+    /// used yet.
+    pub fn claim_ahead(&mut self, chunks: Range<u64>, bytes: usize, gone: &mut Vec<Arc<Block>>) -> Option<Claim> {
+        let (mut free, mut place) = (self.limit.saturating_sub(self.used), self.oldest);
+        while free < bytes {
+            let old = self.places.get(place).filter(|old| !old.is_fresh)?;
+            (free, place) = (free + old.bytes, old.newer);
+        }
+        let memory = self.make_room(bytes, gone);
+        Some(self.insert(chunks, bytes, true, memory))
+    }
+
+    /// Keeps what was claimed; of a block with fewer chunks, those that it has.
+    pub fn keep(&mut self, claim: &Claim, block: Arc<Block>) {
+        for chunk in block.chunks.end..claim.chunks.end {
+            self.chunks.remove(&chunk);
+        }
+        let place = &mut self.places[claim.place];
+        place.chunks = block.chunks.clone();
+        place.block = Some(block);
+        self.link(claim.place);
+    }
+
+    /// Gives up what was claimed.
+    pub fn release(&mut self, claim: &Claim) {
+        self.remove(claim.place);
+    }
+
+    /// Lets blocks go until there is room. Gives the memory of one, if nobody else uses it and it has that length.
+    fn make_room(&mut self, bytes: usize, gone: &mut Vec<Arc<Block>>) -> Option<Memory> {
+        let mut memory = None;
+        while self.used + bytes > self.limit && self.oldest != NONE {
+            let place = self.oldest;
+            self.unlink(place);
+            let block = self.remove(place).expect("what is in the list is opened");
+            match Arc::try_unwrap(block) {
+                Ok(block) if memory.is_none() && block.memory.bytes().len() == bytes => memory = Some(block.memory),
+                Ok(block) => gone.push(Arc::new(block)),
+                Err(shared) => gone.push(shared),
+            }
+        }
+        memory
+    }
+
+    fn insert(&mut self, chunks: Range<u64>, bytes: usize, is_fresh: bool, memory: Option<Memory>) -> Claim {
+        let new = Place { chunks: chunks.clone(), bytes, block: None, is_fresh, newer: NONE, older: NONE };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.places[place] = new;
+                place
+            }
+            None => {
+                self.places.push(new);
+                self.places.len() - 1
+            }
+        };
+        for chunk in chunks.clone() {
+            self.chunks.insert(chunk, place);
+        }
+        self.used += bytes;
+        Claim { place, chunks, memory }
+    }
+
+    /// Forgets a place that is not in the list.
+    fn remove(&mut self, place: usize) -> Option<Arc<Block>> {
+        for chunk in self.places[place].chunks.clone() {
+            self.chunks.remove(&chunk);
+        }
+        self.used -= self.places[place].bytes;
+        self.free.push(place);
+        self.places[place].block.take()
+    }
+
+    /// Puts a place at the new end of the list.
+    fn link(&mut self, place: usize) {
+        let before = self.newest;
+        (self.places[place].older, self.places[place].newer) = (before, NONE);
+        match before {
+            NONE => self.oldest = place,
+            before => self.places[before].newer = place,
+        }
+        self.newest = place;
+    }
+
+    fn unlink(&mut self, place: usize) {
+        let Place { older, newer, .. } = self.places[place];
+        match older {
+            NONE => self.oldest = newer,
+            older => self.places[older].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.places[newer].older = older,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(chunks: Range<u64>) -> Arc<Block> {
+        Arc::new(Block::new(chunks.clone(), Memory::new(10 * (chunks.end - chunks.start) as usize, 0).unwrap()))
+    }
+
+    fn keep(cache: &mut Cache, chunks: Range<u64>) -> bool {
+        let mut gone = Vec::new();
+        let claim = cache.claim(chunks.clone(), 10 * (chunks.end - chunks.start) as usize, &mut gone);
+        let reused = claim.memory.is_some();
+        cache.keep(&claim, block(chunks));
+        reused
+    }
+
+    fn has(cache: &Cache, chunks: Range<u64>) -> Vec<bool> {
+        chunks.map(|chunk| cache.absent(chunk..chunk + 1, 1).is_empty()).collect()
+    }
+
+    #[test]
+    fn what_was_not_used_for_the_longest_time_goes_first() {
+        let mut cache = Cache::new(30);
+        assert!(!keep(&mut cache, 0..1) && !keep(&mut cache, 1..2) && !keep(&mut cache, 2..3));
+        assert!(matches!(cache.find(0), Found::Opened(_)));
+        // The memory of what goes is used again where it has the right length.
+        assert!(keep(&mut cache, 3..4));
+        assert_eq!(has(&cache, 0..5), [true, false, true, true, false]);
+        assert!(!keep(&mut cache, 5..7));
+        assert_eq!(has(&cache, 0..8), [false, false, false, true, false, true, true, false]);
+        assert_eq!((cache.used, cache.places.len() - cache.free.len()), (30, 2));
+        // More than there is room for: it is kept alone.
+        assert!(!keep(&mut cache, 10..20));
+        assert_eq!(cache.used, 100);
+        assert!(!keep(&mut cache, 0..1));
+        assert_eq!(cache.used, 10);
+    }
+
+    #[test]
+    fn memory_that_somebody_reads_is_not_used_again() {
+        let mut cache = Cache::new(10);
+        keep(&mut cache, 0..1);
+        let Found::Opened(held) = cache.find(0) else { panic!("it is there") };
+        assert!(!keep(&mut cache, 1..2));
+        assert_eq!(held.chunks, 0..1);
+    }
+
+    #[test]
+    fn claims_are_kept_in_part_or_given_up() {
+        let mut cache = Cache::new(100);
+        let mut gone = Vec::new();
+        let claim = cache.claim(2..6, 40, &mut gone);
+        assert!(matches!(cache.find(3), Found::Claimed));
+        assert_eq!(cache.absent(0..9, 9), 0..2);
+        assert_eq!(cache.absent(2..9, 2), 6..8);
+        assert_eq!(cache.absent(2..5, 2), 5..5);
+        cache.keep(&claim, block(2..4));
+        assert_eq!(has(&cache, 2..6), [true, true, false, false]);
+        let claim = cache.claim(4..6, 20, &mut gone);
+        cache.release(&claim);
+        assert_eq!(has(&cache, 2..6), [true, true, false, false]);
+        assert_eq!(cache.used, 40);
+    }
+
+    #[test]
+    fn what_is_read_ahead_displaces_nothing_that_was_read_ahead() {
+        let mut cache = Cache::new(20);
+        let mut gone = Vec::new();
+        keep(&mut cache, 0..1);
+        keep(&mut cache, 1..2);
+        let ahead = cache.claim_ahead(2..3, 10, &mut gone).unwrap();
+        assert!(cache.claim_ahead(3..5, 20, &mut gone).is_none(), "one of the two is claimed");
+        cache.keep(&ahead, block(2..3));
+        let ahead = cache.claim_ahead(3..4, 10, &mut gone).unwrap();
+        cache.keep(&ahead, block(3..4));
+        assert!(cache.claim_ahead(4..5, 10, &mut gone).is_none());
+        assert!(matches!(cache.find(2), Found::Opened(_)));
+        // The oldest is fresh still.
+        assert!(cache.claim_ahead(4..5, 10, &mut gone).is_none());
+        assert!(matches!(cache.find(3), Found::Opened(_)));
+        assert!(cache.claim_ahead(4..5, 10, &mut gone).is_some());
+        assert_eq!(has(&cache, 2..5), [false, true, true]);
+    }
+}

@@ -1,0 +1,362 @@
+//! Opened chunks for many readers at once: from the cache, opened by whoever needs them, or opened ahead by threads.
+//!
+//! A chunk that is to be opened is claimed first, under the lock, so that no two threads open the same one. Whoever finds
+//! a claim waits for it, unless no thread has begun: then it does the work itself. So nobody ever waits for a thread that
+//! does not run.
+
+use crate::file::cache::{Block, Cache, Claim, Found};
+use crate::file::read_at::{ReadAt, read_full_at};
+use crate::file::records::{Memory, Records};
+use crate::format::layout::Layout;
+use crate::roster::{Member, Roster};
+use crate::{Error, Result};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// What one job opens, unless a single chunk is longer, in bytes.
+const JOB: usize = 1 << 20;
+/// A thread that has nothing to open for this time ends.
+const IDLE: Duration = Duration::from_millis(200);
+
+/// One protected file and what is opened of it.
+pub(crate) struct Fetch<S> {
+    pub source: S,
+    pub layout: Layout,
+    pub records: Records,
+    roster: Arc<Roster>,
+    /// How many chunks one job opens.
+    job: u64,
+    /// How many chunks are opened ahead at most.
+    ahead: u64,
+    /// How many threads open chunks ahead at most.
+    most_threads: usize,
+    state: Mutex<State>,
+    /// Some claim has ended.
+    ended: Condvar,
+    /// There is something to open ahead, or all is over.
+    queued: Condvar,
+}
+
+struct State {
+    cache: Cache,
+    /// Claimed, to be opened ahead.
+    queue: VecDeque<Claim>,
+    threads: Vec<JoinHandle<()>>,
+    running: usize,
+    /// How many of these wait for something to do.
+    idle: usize,
+    /// How many readers wait for a claim to end.
+    waiting: usize,
+    is_closed: bool,
+}
+
+/// A reader that goes on where it stopped.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Stream {
+    /// Where it stopped, in bytes of plaintext.
+    pub end: u64,
+    /// What it has read without a jump, in bytes.
+    pub run: u64,
+    /// The first chunk that has not been asked for ahead.
+    ahead: u64,
+}
+
+impl Stream {
+    /// One that begins at `offset`.
+    pub fn new(offset: u64) -> Self {
+        Self { end: offset, ..Self::default() }
+    }
+}
+
+impl<S: ReadAt> Fetch<S> {
+    /// With a cache and a read-ahead of so many bytes at most.
+    pub fn new(
+        source: S,
+        layout: Layout,
+        records: Records,
+        roster: Arc<Roster>,
+        cache: usize,
+        ahead: usize,
+    ) -> Result<Self> {
+        let threads = roster.workers(records.suite)?.len();
+        let record = records.record_len();
+        let limit = cache.max(record);
+        // What is ahead must not displace what is being read.
+        let ahead = (ahead.min(limit / 2) / record) as u64;
+        // Two jobs for each thread are to lie ahead, if they do not get too short for that.
+        let share = if ahead == 0 { JOB } else { ahead as usize * record / (2 * threads) };
+        let job = share.clamp(JOB / 8, JOB).min(limit / 2) / record;
+        let state = State {
+            cache: Cache::new(limit),
+            queue: VecDeque::new(),
+            threads: Vec::new(),
+            running: 0,
+            idle: 0,
+            waiting: 0,
+            is_closed: false,
+        };
+        Ok(Self {
+            source,
+            layout,
+            records,
+            roster,
+            job: job.max(1) as u64,
+            ahead,
+            most_threads: threads,
+            state: Mutex::new(state),
+            ended: Condvar::new(),
+            queued: Condvar::new(),
+        })
+    }
+
+    /// Opens the last chunk, and so finds out whether the length is the true one.
+    pub fn check_end(&self) -> Result<()> {
+        let last = self.layout.chunks() - 1;
+        let claim = self.claim(last..last + 1);
+        match self.open_here(claim) {
+            Ok(_) => Ok(()),
+            // A chunk that is whole at its place, but not the last of its file, tells more.
+            Err(Error::Altered { .. }) if self.opens_before_the_end(last)? => {
+                Err(Error::Truncated("chunks are missing at its end"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn opens_before_the_end(&self, chunk: u64) -> Result<bool> {
+        let mut memory = self.memory(&(chunk..chunk + 1))?;
+        read_full_at(&self.source, memory.bytes_mut(), self.layout.file_offset(chunk))?;
+        let units = vec![self.records.unit(0, chunk, false, self.layout.data_len(chunk))];
+        let member = self.roster.first(self.records.suite)?;
+        Ok(self.records.open(&self.roster, member, &mut memory, units)? == 1)
+    }
+
+    /// The stored bytes of a run of chunks.
+    fn stored_len(&self, chunks: &Range<u64>) -> usize {
+        let last = chunks.end - 1;
+        let data = self.layout.data_len(last) + self.records.suite.overhead();
+        (last - chunks.start) as usize * self.records.record_len() + data
+    }
+
+    fn memory(&self, chunks: &Range<u64>) -> Result<Memory> {
+        Memory::new(self.stored_len(chunks), self.records.suite.overhead())
+    }
+
+    fn claim(&self, chunks: Range<u64>) -> Claim {
+        let mut gone = Vec::new();
+        let bytes = self.stored_len(&chunks);
+        // What had to go is wiped, which takes time, when nothing is locked any more.
+        self.lock().cache.claim(chunks, bytes, &mut gone)
+    }
+
+    /// Reads and opens what was claimed. The block may have fewer chunks, if one of them is not authentic.
+    fn open(&self, mut claim: Claimed<'_, S>, member: &Member) -> Result<Arc<Block>> {
+        let chunks = claim.claim.chunks.clone();
+        let mut memory = match claim.claim.memory.take() {
+            Some(memory) => memory,
+            None => self.memory(&chunks)?,
+        };
+        read_full_at(&self.source, memory.bytes_mut(), self.layout.file_offset(chunks.start))?;
+        let unit =
+            |(place, chunk)| self.records.unit(place, chunk, self.layout.is_last(chunk), self.layout.data_len(chunk));
+        let units = chunks.clone().enumerate().map(unit).collect();
+        let opened = self.records.open(&self.roster, member, &mut memory, units)?;
+        if opened == 0 {
+            return Err(Error::Altered { chunk: chunks.start, last: self.layout.is_last(chunks.start) });
+        }
+        let block = Arc::new(Block::new(chunks.start..chunks.start + opened as u64, memory));
+        claim.keep(block.clone());
+        Ok(block)
+    }
+
+    /// The thread's own work: what it claimed, or took over.
+    fn open_here(&self, claim: Claim) -> Result<Arc<Block>> {
+        let claim = self.hold(claim);
+        self.open(claim, self.roster.first(self.records.suite)?)
+    }
+
+    fn hold(&self, claim: Claim) -> Claimed<'_, S> {
+        Claimed { fetch: self, claim, is_kept: false }
+    }
+
+    /// Tells those who wait that a claim has ended.
+    fn tell(&self, state: &State) {
+        if state.waiting > 0 {
+            self.ended.notify_all();
+        }
+    }
+}
+
+impl<S> Fetch<S> {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked has given up its claim.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends all work ahead, and waits for the threads.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        let (queue, threads) = (std::mem::take(&mut state.queue), std::mem::take(&mut state.threads));
+        drop(state);
+        self.queued.notify_all();
+        drop(queue);
+        for thread in threads {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
+    /// An opened chunk and perhaps some that follow it. The reader is about to read on up to the chunk `end`.
+    pub fn block(self: &Arc<Self>, chunk: u64, end: u64, stream: &mut Stream) -> Result<Arc<Block>> {
+        let mut most = self.job;
+        loop {
+            let mut gone = Vec::new();
+            let mut state = self.lock();
+            let found = state.cache.find(chunk);
+            let mine = match &found {
+                Found::Opened(block) => Err(block.clone()),
+                Found::Absent => {
+                    let chunks = state.cache.absent(chunk..end.max(chunk + 1), most);
+                    let bytes = self.stored_len(&chunks);
+                    Ok(state.cache.claim(chunks, bytes, &mut gone))
+                }
+                Found::Claimed => match state.queue.iter().position(|claim| claim.chunks.contains(&chunk)) {
+                    Some(place) => Ok(state.queue.remove(place).expect("it is there")),
+                    None => {
+                        state.waiting += 1;
+                        let mut state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+                        state.waiting -= 1;
+                        continue;
+                    }
+                },
+            };
+            let next = mine.as_ref().map_or_else(|block| block.chunks.end, |claim| claim.chunks.end);
+            // While this thread opens what it has claimed, others can open the rest that it needs.
+            let end = if mine.is_ok() { end } else { next };
+            self.ask_ahead(&mut state, next, end, stream, &mut gone);
+            drop(state);
+            let claim = match mine {
+                Ok(claim) => claim,
+                Err(block) => return Ok(block),
+            };
+            let (is_exact, is_alone) = (claim.chunks.start == chunk, claim.chunks.end == chunk + 1);
+            match self.open_here(claim) {
+                Ok(block) if block.chunks.contains(&chunk) => return Ok(block),
+                Err(error) if is_exact && is_alone => return Err(error),
+                // What lies around the chunk must not keep anybody from reading it.
+                Ok(_) | Err(_) => most = 1,
+            }
+        }
+    }
+
+    /// Claims what the reader will need next, from chunk `next` on: all that it has asked for, and no more beyond that
+    /// than it has read without a jump.
+    fn ask_ahead(
+        self: &Arc<Self>,
+        state: &mut State,
+        next: u64,
+        end: u64,
+        stream: &mut Stream,
+        gone: &mut Vec<Arc<Block>>,
+    ) {
+        let window = (stream.run / self.records.chunk_len as u64).min(self.ahead);
+        let target = end.max(next.saturating_add(window)).min(next.saturating_add(self.ahead));
+        let target = target.min(self.layout.chunks());
+        let mut at = stream.ahead.max(next);
+        while at < target && !state.is_closed {
+            let chunks = state.cache.absent(at..target, self.job);
+            let is_short = ((chunks.end - chunks.start) as u64) < self.job;
+            if chunks.is_empty() || (is_short && chunks.end == target && target > end && target < self.layout.chunks())
+            {
+                break;
+            }
+            let bytes = self.stored_len(&chunks);
+            at = chunks.end;
+            let Some(claim) = state.cache.claim_ahead(chunks, bytes, gone) else { break };
+            stream.ahead = at;
+            state.queue.push_back(claim);
+            self.call_thread(state);
+        }
+    }
+
+    /// Sees to it that a thread takes what was queued. Where the system gives no thread, whoever needs it does the work.
+    fn call_thread(self: &Arc<Self>, state: &mut State) {
+        if state.idle > 0 {
+            self.queued.notify_one();
+        }
+        if state.queue.len() > state.idle && state.running < self.most_threads {
+            state.threads.retain(|thread| !thread.is_finished());
+            let (fetch, number) = (self.clone(), state.running);
+            let thread = thread::Builder::new().name("phalanx-reader".into());
+            if let Ok(thread) = thread.spawn(move || fetch.work(number)) {
+                state.threads.push(thread);
+                state.running += 1;
+            }
+        }
+    }
+
+    /// A thread's life.
+    fn work(&self, number: usize) {
+        let _running = Running(self);
+        loop {
+            let mut state = self.lock();
+            while state.queue.is_empty() && !state.is_closed {
+                state.idle += 1;
+                let (after, wait) = self.queued.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+                state = after;
+                state.idle -= 1;
+                if wait.timed_out() && state.queue.is_empty() {
+                    return;
+                }
+            }
+            let Some(claim) = state.queue.pop_front().filter(|_| !state.is_closed) else { return };
+            drop(state);
+            // Whoever needs a chunk that could not be opened tries again, and tells why.
+            let claim = self.hold(claim);
+            if let Ok(members) = self.roster.workers(self.records.suite) {
+                let _ = self.open(claim, members[number % members.len()]);
+            }
+        }
+    }
+}
+
+/// A claim that is given up unless something comes of it.
+struct Claimed<'a, S: ReadAt> {
+    fetch: &'a Fetch<S>,
+    claim: Claim,
+    is_kept: bool,
+}
+
+impl<S: ReadAt> Claimed<'_, S> {
+    fn keep(mut self, block: Arc<Block>) {
+        let mut state = self.fetch.lock();
+        state.cache.keep(&self.claim, block);
+        self.is_kept = true;
+        self.fetch.tell(&state);
+    }
+}
+
+impl<S: ReadAt> Drop for Claimed<'_, S> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let mut state = self.fetch.lock();
+            state.cache.release(&self.claim);
+            self.fetch.tell(&state);
+        }
+    }
+}
+
+/// Counts a thread as long as it runs, also if it panics.
+struct Running<'a, S: ReadAt>(&'a Fetch<S>);
+
+impl<S: ReadAt> Drop for Running<'_, S> {
+    fn drop(&mut self) {
+        self.0.lock().running -= 1;
+    }
+}

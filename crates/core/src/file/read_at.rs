@@ -1,0 +1,169 @@
+//! Sources of bytes at offsets: files, memory, and whatever else can be read by range.
+
+use crate::{Error, Result};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// A source of bytes at offsets, for a [`Reader`](crate::Reader).
+///
+/// Files and memory are such sources. Object storage becomes one by implementing this trait: a read is then a request for
+/// a range. Calls come from several threads at once where the source is [`Sync`].
+pub trait ReadAt {
+    /// Reads bytes from `offset` on into `buf`, and returns how many. It may return fewer than `buf` has room for, but 0
+    /// only if `buf` is empty or if the source ends at or before `offset`.
+    ///
+    /// # Errors
+    /// What the source gives. After [`io::ErrorKind::Interrupted`] the read is repeated.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// The length of the source in bytes.
+    ///
+    /// # Errors
+    /// What the source gives.
+    fn size(&self) -> io::Result<u64>;
+}
+
+/// A regular file. Its cursor is neither used nor moved.
+impl ReadAt for File {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buf, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
+
+impl ReadAt for [u8] {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.get(offset..)).unwrap_or_default();
+        let len = rest.len().min(buf.len());
+        buf[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.as_slice().read_at(buf, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.as_slice().size()
+    }
+}
+
+impl<T: ReadAt + ?Sized> ReadAt for &T {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        (**self).read_at(buf, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+}
+
+impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        (**self).read_at(buf, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+}
+
+impl<T: ReadAt + ?Sized> ReadAt for Box<T> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        (**self).read_at(buf, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+}
+
+/// Fills `buf` from `offset` on. A source that ends before that has changed since its length was asked for.
+pub(crate) fn read_full_at(source: &impl ReadAt, buf: &mut [u8], offset: u64) -> Result<()> {
+    let mut done = 0;
+    while done < buf.len() {
+        match source.read_at(&mut buf[done..], offset + done as u64) {
+            Ok(0) => return Err(Error::Changed),
+            Ok(more) if more > buf.len() - done => return Err(Error::Read(too_much())),
+            Ok(more) => done += more,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::Read(e)),
+        }
+    }
+    Ok(())
+}
+
+fn too_much() -> io::Error {
+    io::Error::other("the source says that it read more than it was asked for")
+}
+
+/// Reads a source in order, from its beginning.
+pub(crate) struct FromStart<'a, S: ?Sized> {
+    source: &'a S,
+    offset: u64,
+}
+
+impl<'a, S: ReadAt + ?Sized> FromStart<'a, S> {
+    pub fn new(source: &'a S) -> Self {
+        Self { source, offset: 0 }
+    }
+}
+
+impl<S: ReadAt + ?Sized> Read for FromStart<'_, S> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = self.source.read_at(buf, self.offset)?;
+        if len > buf.len() {
+            return Err(too_much());
+        }
+        self.offset += len as u64;
+        Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says that it read more than there was room for.
+    struct Boasts;
+
+    impl ReadAt for Boasts {
+        fn read_at(&self, buf: &mut [u8], _: u64) -> io::Result<usize> {
+            Ok(buf.len() + 1)
+        }
+
+        fn size(&self) -> io::Result<u64> {
+            Ok(100)
+        }
+    }
+
+    #[test]
+    fn memory_ends_where_it_ends() {
+        let bytes = b"0123456789";
+        let mut buf = [0; 4];
+        for (offset, expected) in [(0, 4), (7, 3), (10, 0), (11, 0), (u64::MAX, 0)] {
+            assert_eq!(bytes[..].read_at(&mut buf, offset).unwrap(), expected);
+            assert_eq!(Arc::new(bytes.to_vec()).read_at(&mut buf, offset).unwrap(), expected);
+        }
+        assert!(matches!(read_full_at(&&bytes[..], &mut buf, 7), Err(Error::Changed)));
+        read_full_at(&&bytes[..], &mut buf, 6).unwrap();
+        assert_eq!(&buf, b"6789");
+    }
+
+    #[test]
+    fn a_source_that_counts_wrongly_is_an_error() {
+        assert!(matches!(read_full_at(&Boasts, &mut [0; 4], 0), Err(Error::Read(_))));
+        assert!(FromStart::new(&Boasts).read(&mut [0; 4]).is_err());
+    }
+}

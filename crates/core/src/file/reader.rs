@@ -1,0 +1,303 @@
+//! Reading a protected file by range, from any source of bytes at offsets.
+
+use crate::file::cache::Block;
+use crate::file::fetch::{Fetch, Stream};
+use crate::file::read_at::{FromStart, ReadAt};
+use crate::file::records::Records;
+use crate::format::header::Header;
+use crate::keys::access::{KeySource, Opener};
+use crate::roster::Roster;
+use crate::{Error, Result, Suite};
+use std::fmt;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// As many streams of [`Reader::read_at`] are told apart.
+const STREAMS: usize = 8;
+
+/// How a [`Reader`] works: how much it keeps, how far it reads ahead, and which engines do the work.
+///
+/// Without a setting it keeps 16 MiB or four chunks, reads 8 MiB or two chunks ahead, whichever is more, and works on all
+/// cores.
+#[derive(Clone, Debug, Default)]
+pub struct ReaderOptions {
+    cache: Option<usize>,
+    read_ahead: Option<usize>,
+    roster: Option<Arc<Roster>>,
+}
+
+impl ReaderOptions {
+    /// Those of [`Reader::open`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many bytes of opened chunks are kept at most, but one chunk at least. Each thread that is reading uses the
+    /// memory of a chunk, or of 1 MiB, besides.
+    #[must_use]
+    pub fn cache(mut self, bytes: usize) -> Self {
+        self.cache = Some(bytes);
+        self
+    }
+
+    /// How many bytes are opened ahead of somebody who reads on and on; 0 for none, and never more than half of the cache.
+    /// Nobody's first read is followed by more, and no more is opened ahead than was read before.
+    #[must_use]
+    pub fn read_ahead(mut self, bytes: usize) -> Self {
+        self.read_ahead = Some(bytes);
+        self
+    }
+
+    /// Which engines open chunks, and by how many threads: a read-ahead starts as many as they have workers.
+    #[must_use]
+    pub fn roster(mut self, roster: Arc<Roster>) -> Self {
+        self.roster = Some(roster);
+        self
+    }
+}
+
+/// A protected file whose plaintext is read by range. Each chunk is checked before any of its bytes is given out, and so is
+/// the length before anybody is told it.
+///
+/// It is [`Read`] and [`Seek`]. [`Reader::read_at`] needs no cursor, and many threads may call it at once. A clone has a
+/// cursor of its own, and shares the opened chunks. When the last clone is dropped, these are wiped, and the threads that
+/// read ahead have ended.
+///
+/// Errors of [`Read`] are of the kind [`io::ErrorKind::InvalidData`] where the file is not authentic, and have the [`Error`]
+/// inside. One error does not end a reader: other chunks can be read all the same.
+///
+/// ```
+/// use phalanx_core::{KdfLimit, NewFile, Opener, Reader, Recipient, Roster, SecretKey, Sink, Source, Suite};
+///
+/// let (key, mut stored) = (SecretKey::random()?, Vec::new());
+/// let new = NewFile::new(Suite::default(), &[Recipient::key(&key)])?;
+/// let sink = Sink::Stream(Box::new(&mut stored));
+/// new.seal(&Roster::cpu(), Source::stream(&b"The quick brown fox"[..]), sink, &())?;
+///
+/// let reader = Reader::open(stored, &Opener::new(key, KdfLimit::default()))?;
+/// assert_eq!(reader.len(), 19);
+/// let mut word = [0; 5];
+/// assert_eq!(reader.read_at(&mut word, 4)?, 5);
+/// assert_eq!(&word, b"quick");
+/// assert_eq!(reader.read_at(&mut word, 19)?, 0);
+/// # Ok::<(), phalanx_core::Error>(())
+/// ```
+pub struct Reader<S> {
+    shared: Arc<Shared<S>>,
+    position: u64,
+    /// The block that the last read ended in.
+    here: Option<Arc<Block>>,
+    stream: Stream,
+}
+
+/// What all clones share.
+struct Shared<S> {
+    fetch: Arc<Fetch<S>>,
+    /// The streams of `read_at`, the last one last.
+    streams: Mutex<Vec<Stream>>,
+}
+
+impl<S> Drop for Shared<S> {
+    fn drop(&mut self) {
+        self.fetch.close();
+    }
+}
+
+impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
+    /// Reads the header, finds a key that opens it, and opens the last chunk, which proves the length.
+    ///
+    /// # Errors
+    /// If reading failed, if it is no Phalanx file or a malformed one, if no key at hand opens it, or if the file is
+    /// truncated, extended, or damaged in its last chunk.
+    pub fn open(source: S, keys: &Opener<impl KeySource>) -> Result<Self> {
+        Self::open_with(source, keys, &ReaderOptions::new())
+    }
+
+    /// The same, with other options.
+    ///
+    /// # Errors
+    /// Those of [`Reader::open`], or a fault if no engine has the file's suite.
+    pub fn open_with(source: S, keys: &Opener<impl KeySource>, options: &ReaderOptions) -> Result<Self> {
+        let header = Header::read(&mut BufReader::with_capacity(4096, FromStart::new(&source)))?;
+        let keys = keys.open(&header)?;
+        let layout = header.layout_for_file(source.size().map_err(Error::Read)?)?;
+        let records = Records::new(&header, &keys);
+        let roster = options.roster.clone().unwrap_or_else(|| Arc::new(Roster::cpu()));
+        let cache = options.cache.unwrap_or((16 << 20).max(4 * records.record_len()));
+        let ahead = options.read_ahead.unwrap_or((8 << 20).max(2 * records.record_len()));
+        let fetch = Fetch::new(source, layout, records, roster, cache, ahead)?;
+        fetch.check_end()?;
+        let shared = Shared { fetch: Arc::new(fetch), streams: Mutex::default() };
+        Ok(Self { shared: Arc::new(shared), position: 0, here: None, stream: Stream::default() })
+    }
+
+    /// Reads plaintext from `offset` on into `buf`, and returns how many bytes. It is called from any number of threads.
+    ///
+    /// `buf` is filled, unless the file ends: a read at the end or behind it returns 0.
+    ///
+    /// # Errors
+    /// [`Error::Altered`] if a chunk is not authentic, [`Error::Changed`] if the source ends earlier than it said, or if
+    /// reading or an engine failed. `buf` may then hold authentic bytes of chunks before.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let left = self.len().saturating_sub(offset);
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let end = self.chunk_of(offset + wanted as u64 - 1) + 1;
+        let mut stream = self.take_stream(offset, wanted as u64);
+        let mut done = 0;
+        while done < wanted {
+            let at = offset + done as u64;
+            let block = self.shared.fetch.block(self.chunk_of(at), end, &mut stream)?;
+            let copied = self.copy(&block, at, &mut buf[done..wanted]);
+            stream.run = stream.run.saturating_add(copied as u64);
+            done += copied;
+        }
+        stream.end = stream.end.max(offset + done as u64);
+        self.put_stream(stream);
+        Ok(done)
+    }
+
+    /// The length of the plaintext in bytes, which is authentic.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.shared.fetch.layout.plaintext_len()
+    }
+
+    /// Whether the plaintext has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The file's suite.
+    #[must_use]
+    pub fn suite(&self) -> Suite {
+        self.shared.fetch.records.suite
+    }
+
+    /// The length of a whole chunk in bytes of plaintext: what is opened at once.
+    #[must_use]
+    pub fn chunk_len(&self) -> usize {
+        self.shared.fetch.records.chunk_len
+    }
+
+    /// The source.
+    #[must_use]
+    pub fn source(&self) -> &S {
+        &self.shared.fetch.source
+    }
+
+    /// Which bytes of the source a range of the plaintext needs, besides those that were read at the opening: whole chunks,
+    /// with their nonces and tags. What lies behind the end of the plaintext does not count, and an empty range needs
+    /// nothing: `0..0`.
+    ///
+    /// A caller that fetches these bytes at once, and gives them to the source, spares it smaller requests.
+    #[must_use]
+    pub fn protected_range(&self, plaintext: Range<u64>) -> Range<u64> {
+        let end = plaintext.end.min(self.len());
+        if plaintext.start >= end {
+            return 0..0;
+        }
+        let layout = &self.shared.fetch.layout;
+        let (first, last) = (self.chunk_of(plaintext.start), self.chunk_of(end - 1));
+        let behind = if layout.is_last(last) { layout.file_len() } else { layout.file_offset(last + 1) };
+        layout.file_offset(first)..behind
+    }
+
+    fn chunk_of(&self, offset: u64) -> u64 {
+        offset / self.chunk_len() as u64
+    }
+
+    /// Copies what a block has from `offset` of the plaintext on, as far as there is room for it.
+    fn copy(&self, block: &Block, offset: u64, buf: &mut [u8]) -> usize {
+        let fetch = &self.shared.fetch;
+        let (mut done, mut skip) = (0, (offset % self.chunk_len() as u64) as usize);
+        for chunk in self.chunk_of(offset)..block.chunks.end {
+            let data = &block.chunk(&fetch.records, chunk, fetch.layout.data_len(chunk))[skip..];
+            let len = data.len().min(buf.len() - done);
+            buf[done..done + len].copy_from_slice(&data[..len]);
+            (done, skip) = (done + len, 0);
+            if done == buf.len() {
+                break;
+            }
+        }
+        done
+    }
+
+    /// The stream that a read goes on with. Reads of several threads may come in another order than they were meant, so
+    /// it may begin a little before or behind the end of the one before.
+    fn take_stream(&self, offset: u64, len: u64) -> Stream {
+        let near = len.saturating_mul(2).min(1 << 20);
+        let mut streams = self.streams();
+        match streams.iter().rposition(|stream| stream.end.abs_diff(offset) <= near) {
+            Some(place) => streams.remove(place),
+            None => Stream::new(offset),
+        }
+    }
+
+    fn put_stream(&self, stream: Stream) {
+        let mut streams = self.streams();
+        if streams.len() == STREAMS {
+            streams.remove(0);
+        }
+        streams.push(stream);
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Vec<Stream>> {
+        self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: ReadAt + Send + Sync + 'static> Read for Reader<S> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.position >= self.len() || buf.is_empty() {
+            return Ok(0);
+        }
+        let chunk = self.chunk_of(self.position);
+        if self.here.as_ref().is_none_or(|block| !block.chunks.contains(&chunk)) {
+            if self.position != self.stream.end {
+                self.stream = Stream::new(self.position);
+            }
+            self.here = None;
+            let end = self.chunk_of((self.position.saturating_add(buf.len() as u64)).min(self.len()) - 1) + 1;
+            self.here = Some(self.shared.fetch.block(chunk, end, &mut self.stream)?);
+        }
+        let Some(block) = &self.here else { return Ok(0) };
+        let done = self.copy(block, self.position, buf);
+        self.position += done as u64;
+        self.stream.end = self.position;
+        self.stream.run = self.stream.run.saturating_add(done as u64);
+        Ok(done)
+    }
+}
+
+/// A position may lie behind the end: nothing is read there.
+impl<S: ReadAt + Send + Sync + 'static> Seek for Reader<S> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let position = match to {
+            SeekFrom::Start(position) => Some(position),
+            SeekFrom::Current(by) => self.position.checked_add_signed(by),
+            SeekFrom::End(by) => self.len().checked_add_signed(by),
+        };
+        self.position =
+            position.ok_or(io::Error::new(io::ErrorKind::InvalidInput, "before the beginning of the file"))?;
+        Ok(self.position)
+    }
+}
+
+impl<S> Clone for Reader<S> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), position: self.position, here: self.here.clone(), stream: self.stream }
+    }
+}
+
+impl<S> fmt::Debug for Reader<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fetch = &self.shared.fetch;
+        write!(f, "Reader({}, {} bytes)", fetch.records.suite.name(), fetch.layout.plaintext_len())
+    }
+}

@@ -1,0 +1,145 @@
+//! Runs of chunks in memory, each with its nonce and tag before it, as they are stored: opened and sealed where they lie.
+
+use crate::format::header::Header;
+use crate::keys::key::{ContentKeys, FileKeys};
+use crate::op::Op;
+use crate::roster::{Member, Roster};
+use crate::seam::{self, Bind, Buffer, Job, Unit};
+use crate::secret::wipe;
+use crate::{Error, Result, Suite};
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The chunks of one file.
+pub(crate) struct Records {
+    pub suite: Suite,
+    /// The plaintext of every chunk but the last, in bytes.
+    pub chunk_len: usize,
+    keys: Arc<[ContentKeys]>,
+}
+
+impl Records {
+    pub fn new(header: &Header, keys: &FileKeys) -> Self {
+        Self { suite: header.suite(), chunk_len: 1 << header.chunk_log2(), keys: Arc::new([keys.content.clone()]) }
+    }
+
+    /// The length of a whole chunk with its nonce and tag.
+    pub fn record_len(&self) -> usize {
+        self.suite.overhead() + self.chunk_len
+    }
+
+    /// Where the plaintext of a run's chunk lies in memory; `place` counts the chunks of the run.
+    pub fn data(&self, place: usize, len: usize) -> Range<usize> {
+        let start = place * self.record_len() + self.suite.overhead();
+        start..start + len
+    }
+
+    /// The unit of a run's chunk.
+    pub fn unit(&self, place: usize, index: u64, last: bool, len: usize) -> Unit {
+        let data = self.data(place, len);
+        Unit { key: 0, nonce: [0; 16], bind: Bind::Chunk { index, last }, data, tag: [0; 32] }
+    }
+
+    /// Opens a run where it lies. Returns how many of its chunks are authentic, from the first on. The others are wiped.
+    ///
+    /// An engine's fault is the only error. The memory then holds what it held before.
+    pub fn open(&self, roster: &Roster, member: &Member, memory: &mut Memory, mut units: Vec<Unit>) -> Result<usize> {
+        for unit in &mut units {
+            let (nonce, tag) = self.head(&mut memory.storage[memory.used.clone()], unit);
+            unit.nonce[..nonce.len()].copy_from_slice(nonce);
+            unit.tag[..tag.len()].copy_from_slice(tag);
+        }
+        let all = units.len();
+        let mut job = self.job(Op::Open, memory, units);
+        let ran = roster.by_turns(member, self.suite, |engine| engine.run(&mut job));
+        let authentic = ran.map(|(verdicts, _)| {
+            job.wipe(&verdicts);
+            verdicts.failed().first().copied().unwrap_or(all)
+        });
+        *memory = Memory::of(job.buf);
+        let authentic = authentic?;
+        let end = memory.bytes_mut().len();
+        wipe(&mut memory.bytes_mut()[(authentic * self.record_len()).min(end)..]);
+        Ok(authentic)
+    }
+
+    /// Seals a run where it lies, under new nonces.
+    pub fn seal(&self, roster: &Roster, member: &Member, memory: &mut Memory, mut units: Vec<Unit>) -> Result<()> {
+        for unit in &mut units {
+            getrandom::fill(&mut unit.nonce[..self.suite.nonce_len()]).map_err(Error::Random)?;
+        }
+        let mut job = self.job(Op::Seal, memory, units);
+        let ran = roster.by_turns(member, self.suite, |engine| engine.run(&mut job));
+        let Job { buf, units, .. } = job;
+        *memory = Memory::of(buf);
+        let _none_fails = ran?;
+        for unit in &units {
+            let (nonce, tag) = self.head(memory.bytes_mut(), unit);
+            nonce.copy_from_slice(&unit.nonce[..nonce.len()]);
+            tag.copy_from_slice(&unit.tag[..tag.len()]);
+        }
+        Ok(())
+    }
+
+    /// The one place where jobs of records are made. It takes the memory.
+    fn job(&self, op: Op, memory: &mut Memory, units: Vec<Unit>) -> Job {
+        let mut job = Job::new(op, self.suite, self.keys.clone(), Buffer::new(mem::take(memory)));
+        job.units = units;
+        job
+    }
+
+    /// The nonce and tag that are stored before a unit's bytes.
+    fn head<'m>(&self, memory: &'m mut [u8], unit: &Unit) -> (&'m mut [u8], &'m mut [u8]) {
+        let head = &mut memory[unit.data.start - self.suite.overhead()..unit.data.start];
+        head.split_at_mut(self.suite.nonce_len())
+    }
+}
+
+/// Memory for a run, wiped on drop. Unlike a job's buffer it can be read by several threads at once.
+#[derive(Default)]
+pub(crate) struct Memory {
+    storage: Vec<u8>,
+    used: Range<usize>,
+}
+
+impl Memory {
+    /// `len` zero bytes, so that the data of the first chunk, behind `before` bytes, is aligned as kernels like it.
+    pub fn new(len: usize, before: usize) -> Result<Self> {
+        const LINE: usize = 64;
+        let mut storage = Vec::new();
+        storage.try_reserve_exact(len + LINE).map_err(|_| Error::Memory(format!("{len} bytes are needed")))?;
+        storage.resize(len + LINE, 0);
+        let start = (storage.as_ptr().align_offset(LINE) + LINE - before % LINE) % LINE;
+        Ok(Self { storage, used: start..start + len })
+    }
+
+    /// Takes the memory back from a job. An engine may have put another buffer in its place.
+    fn of(mut buf: Buffer) -> Self {
+        buf.memory_mut().map(mem::take).unwrap_or_else(|| Self { used: 0..buf.len(), storage: buf.to_vec() })
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.storage[self.used.clone()]
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.storage[self.used.clone()]
+    }
+}
+
+impl seam::Memory for Memory {
+    fn bytes(&self) -> &[u8] {
+        self.bytes()
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.bytes_mut()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        wipe(&mut self.storage);
+    }
+}

@@ -1,0 +1,154 @@
+//! Sizes and ranges as the command line writes them: `64K`, `1G+64K`, `1G-1G+64K`, `1G-`, `-64K`.
+
+use phalanx_core::ChunkSize;
+use std::ops::Range;
+use std::str::FromStr;
+
+/// Which bytes of the plaintext are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteRange {
+    /// From the first number on, up to the second, which does not belong to it.
+    Between(u64, u64),
+    /// From here on.
+    From(u64),
+    /// The last so many.
+    Last(u64),
+}
+
+const FORM: &str = "A-B (B exclusive), A- or -N, in bytes, such as 1G-1G+64K";
+
+impl FromStr for ByteRange {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = |text| sum(text).ok_or(FORM);
+        let (start, end) = text.split_once('-').ok_or(FORM)?;
+        match (start, end) {
+            ("", end) => Some(number(end)?).filter(|n| *n > 0).map(ByteRange::Last),
+            (start, "") => Some(ByteRange::From(number(start)?)),
+            (start, end) => {
+                let (start, end) = (number(start)?, number(end)?);
+                (start < end).then_some(ByteRange::Between(start, end))
+            }
+        }
+        .ok_or("a range with at least one byte (B is exclusive)")
+    }
+}
+
+impl ByteRange {
+    /// The range in a plaintext of `len` bytes; `None` if it has none of these. What lies behind the end does not count.
+    pub fn within(self, len: u64) -> Option<Range<u64>> {
+        let range = match self {
+            ByteRange::Between(start, end) => start..end.min(len),
+            ByteRange::From(start) => start..len,
+            ByteRange::Last(count) => len.saturating_sub(count)..len,
+        };
+        (range.start < range.end).then_some(range)
+    }
+}
+
+/// A size of chunks.
+pub fn chunk_size(text: &str) -> Result<ChunkSize, &'static str> {
+    term(text).and_then(ChunkSize::new).ok_or("a power of two from 4K to 16M")
+}
+
+/// Sizes with a plus between them.
+fn sum(text: &str) -> Option<u64> {
+    text.split('+').try_fold(0u64, |sum, text| sum.checked_add(term(text)?))
+}
+
+/// Digits, and a letter for a power of 1024.
+fn term(text: &str) -> Option<u64> {
+    let unit = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(unit);
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read_as_they_are_written() {
+        let cases = [
+            ("0-1", ByteRange::Between(0, 1)),
+            ("5-", ByteRange::From(5)),
+            ("0-", ByteRange::From(0)),
+            ("-5", ByteRange::Last(5)),
+            ("-64K", ByteRange::Last(65536)),
+            ("1G-1G+64K", ByteRange::Between(1 << 30, (1 << 30) + 65536)),
+            ("1k+1-2M+3+1K", ByteRange::Between(1025, (2 << 20) + 1027)),
+            ("1T-", ByteRange::From(1 << 40)),
+            ("18446744073709551615-", ByteRange::From(u64::MAX)),
+        ];
+        for (text, range) in cases {
+            assert_eq!(text.parse(), Ok(range), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused() {
+        for text in [
+            "",
+            "-",
+            "--",
+            "5",
+            "a-b",
+            "5-4",
+            "5-5",
+            "-0",
+            "1-2-3",
+            "1G--5",
+            "+1-2",
+            "1+-2",
+            "1-2+",
+            "1.5G-2G",
+            "1KB-2KB",
+            "1 -2",
+            "0x10-0x20",
+            "18446744073709551616-",
+            "16777216T-",
+            "-18446744073709551615+1",
+            "1-٣",
+            "K-2K",
+        ] {
+            assert!(text.parse::<ByteRange>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ranges_end_where_the_plaintext_ends() {
+        let cases = [
+            (ByteRange::Between(2, 5), 10, Some(2..5)),
+            (ByteRange::Between(2, 50), 10, Some(2..10)),
+            (ByteRange::Between(10, 50), 10, None),
+            (ByteRange::From(9), 10, Some(9..10)),
+            (ByteRange::From(10), 10, None),
+            (ByteRange::From(0), 0, None),
+            (ByteRange::Last(3), 10, Some(7..10)),
+            (ByteRange::Last(30), 10, Some(0..10)),
+            (ByteRange::Last(1), 0, None),
+        ];
+        for (range, len, expected) in cases {
+            assert_eq!(range.within(len), expected, "{range:?} of {len}");
+        }
+    }
+
+    #[test]
+    fn chunks_have_the_sizes_of_the_format() {
+        for (text, bytes) in [("4K", 4096), ("4096", 4096), ("64k", 65536), ("1M", 1 << 20), ("16M", 16 << 20)] {
+            assert_eq!(chunk_size(text), Ok(ChunkSize::new(bytes).unwrap()));
+        }
+        for text in ["", "0", "2K", "5K", "32M", "1G", "4K+4K", "K", "4KiB"] {
+            assert!(chunk_size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -16,12 +16,15 @@ pub(crate) struct Records {
     pub suite: Suite,
     /// The plaintext of every chunk but the last, in bytes.
     pub chunk_len: usize,
+    chunk_log2: u8,
     keys: Arc<[ContentKeys]>,
 }
 
 impl Records {
     pub fn new(header: &Header, keys: &FileKeys) -> Self {
-        Self { suite: header.suite(), chunk_len: 1 << header.chunk_log2(), keys: Arc::new([keys.content.clone()]) }
+        let chunk_log2 = header.chunk_log2();
+        let keys = Arc::new([keys.content.clone()]);
+        Self { suite: header.suite(), chunk_len: 1 << chunk_log2, chunk_log2, keys }
     }
 
     /// The length of a whole chunk with its nonce and tag.
@@ -84,7 +87,8 @@ impl Records {
 
     /// The one place where jobs of records are made. It takes the memory.
     fn job(&self, op: Op, memory: &mut Memory, units: Vec<Unit>) -> Job {
-        let mut job = Job::new(op, self.suite, self.keys.clone(), Buffer::new(mem::take(memory)));
+        let buf = Buffer::new(mem::take(memory));
+        let mut job = Job::of_chunks(op, self.suite, self.chunk_log2, self.keys.clone(), buf);
         job.units = units;
         job
     }

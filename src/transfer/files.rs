@@ -9,7 +9,7 @@ use crate::progress::{Meter, arrow};
 use crate::verbosity::is_terminal;
 use std::path::PathBuf;
 
-/// Does it for each path. A failure does not stop the others.
+/// Runs the action on each path. A failure does not stop the others.
 pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf]) -> Outcome {
     let (places, named) = transfer.destination.places(paths, |name| transfer.action.output_name(name))?;
     transfer.engines.expect(places.iter().filter_map(|place| paths::file_len(place.input.path())).sum());
@@ -47,7 +47,7 @@ fn file<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
     Ok(())
 }
 
-/// Whether the input is to be deleted: not what it is protected with.
+/// Whether the input is to be deleted. A key that protects it is not.
 fn deletes<A: Action>(transfer: &Transfer<A>, place: &Place, input: &Input) -> bool {
     let holds_key = input.stamp().is_some_and(|stamp| transfer.keys.holds(stamp.id()));
     let path = shown(place.input.path());

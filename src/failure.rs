@@ -104,7 +104,7 @@ fn sentence(error: &Error) -> String {
         Error::Exists => format!("{error} (--force replaces it)"),
         Error::Read(e) if e.to_string() == "not a regular file" => format!("{error} (use - to read from a pipe)"),
         Error::Write(e) if e.to_string() == "not a regular file" => format!("{error} (use - for standard output)"),
-        Error::Fault(fault) if fault.reason.starts_with("it has no ") => format!("{error} (engine cpu has)"),
+        Error::Fault(fault) if fault.reason.starts_with("it has no ") => format!("{error} (--engine cpu has it)"),
         Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
         Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
         Error::Truncated(_) | Error::Extended(_) => format!("{error} (unprotect --salvage saves what is there)"),

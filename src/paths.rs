@@ -98,7 +98,7 @@ impl Destination {
             Outputs::In(_) => false,
         };
         if self.remove && (to_stdout || from_stdin) {
-            return Err(Failure::usage("--remove goes with files only, not with -"));
+            return Err(Failure::usage("--remove does not work with -"));
         }
         if let Some(link) = paths.iter().find(|path| is_link(path)).filter(|_| self.remove) {
             return Err(Failure::usage(format!("{}: it is a link: --remove would leave its file", shown(link))));
@@ -116,7 +116,7 @@ impl Destination {
         if let Outputs::In(folder) = &self.outputs
             && !folder.is_dir()
         {
-            let line = format!("{}: no such folder: --output-dir names one that exists", shown(folder));
+            let line = format!("{}: no such folder: --output-dir needs an existing one", shown(folder));
             return Err(Failure::new(Code::InputOutput, line));
         }
         let mut places = Vec::new();
@@ -151,7 +151,7 @@ fn nameless(input: &End) -> Failure {
     {
         return Failure::at(path, Error::NotPhalanx);
     }
-    Failure::usage(format!("{}: cannot tell the output's name: name it by --output", shown(input.path())))
+    Failure::usage(format!("{}: no name for the output: give one with --output", shown(input.path())))
 }
 
 /// No output may replace another one, or an input that is still to be read.

@@ -28,7 +28,7 @@ pub fn keyring() -> Outcome<Keyring> {
         Some(folder) if !folder.is_empty() => PathBuf::from(folder),
         _ => {
             let base = etcetera::choose_base_strategy().map_err(|_| {
-                Failure::usage(format!("no home folder to keep keys in: name one by {KEYRING_VARIABLE}"))
+                Failure::usage(format!("there is no home folder for keys: set {KEYRING_VARIABLE} to a folder"))
             })?;
             base.config_dir().join("phalanx").join("keys")
         }

@@ -51,7 +51,7 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
 /// A single key is never protected by a password.
 fn without_all(has_password: bool) -> Outcome {
     if has_password {
-        return Err(Failure::usage("--password and --password-file go with --all only"));
+        return Err(Failure::usage("--password and --password-file need --all"));
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ fn remove(keyring: &Keyring, name: String, force: bool) -> Outcome {
     }
     if !force {
         if !io::stdin().is_terminal() {
-            return Err(Failure::usage("deleting a key needs --force where there is no terminal to ask at"));
+            return Err(Failure::usage("without a terminal, deleting a key needs --force"));
         }
         if !confirmed(&name)? {
             return Err(Failure::usage("nothing was deleted"));

@@ -110,7 +110,7 @@ pub struct Place {
 impl Place {
     /// Makes the folder, and begins the file.
     pub fn prepare(now: &Circumstances) -> Outcome<Self> {
-        let no_folder = || Failure::usage(format!("no home folder: name a cache folder by {CACHE_VARIABLE}"));
+        let no_folder = || Failure::usage(format!("there is no home folder: set {CACHE_VARIABLE} to a cache folder"));
         let path = path(now.threads).ok_or_else(no_folder)?;
         let made = fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(Error::Write);
         let output = made.and_then(|()| Output::create(&path, Existing::Replace(&Made::default())));

@@ -16,7 +16,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf]) -> Outcome {
     let done = failure::each(&places, |place| match (&place.input, &place.output) {
         (End::Path(input), output) if input.is_dir() => {
             if !transfer.destination.recursive {
-                let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(input));
+                let line = format!("{}: it is a folder (use --recursive for folders)", shown(input));
                 return Err(Failure::new(Code::InputOutput, line));
             }
             tree::run(transfer, input, Some(output.path()))?.outcome()
@@ -52,7 +52,7 @@ fn deletes<A: Action>(transfer: &Transfer<A>, place: &Place, input: &Input) -> b
     let holds_key = input.stamp().is_some_and(|stamp| transfer.keys.holds(stamp.id()));
     let path = shown(place.input.path());
     if holds_key && transfer.destination.remove {
-        complain(format!("warning: {path}: not deleted, since it holds a key or password"));
+        complain(format!("warning: {path}: not deleted, because it holds a key or password"));
     }
     if holds_key && transfer.action.warns_of_keys() {
         complain(format!("warning: {path} is protected with itself: keep a copy of it elsewhere"));

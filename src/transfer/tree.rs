@@ -242,7 +242,7 @@ impl<A: Action> Workers<'_, A> {
         }
         if let (Some(key), true) = (tree.key_inside.get(), self.transfer.action.warns_of_keys()) {
             let (key, tree) = (shown(key), shown(&tree.input));
-            complain(format!("warning: {tree} holds what it is protected with ({key}): keep a copy of that elsewhere"));
+            complain(format!("warning: {tree} holds its own key or password ({key}): keep a copy of it elsewhere"));
         }
     }
 }

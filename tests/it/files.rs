@@ -270,11 +270,11 @@ fn each_kind_of_damage_has_a_sentence_of_its_own() {
     let whole = &stored[..header + 3 * chunk];
     for (bytes, sentence) in [
         (damaged, "damaged in chunk 1 ("),
-        (at_end, "damaged in chunk 3, its last: or else truncated or extended there"),
+        (at_end, "damaged in chunk 3, the last one, or truncated or extended there"),
         (whole.to_vec(), "truncated: chunks are missing at its end"),
         (stored[..header + 2 * chunk + 20].to_vec(), "truncated: its last chunk is not whole"),
         (stored[..header].to_vec(), "truncated: it has no chunk"),
-        (extended(10), "damaged in chunk 3, its last: or else truncated or extended there"),
+        (extended(10), "damaged in chunk 3, the last one, or truncated or extended there"),
         (extended(2 << 20), "damaged in chunk 3 ("),
     ] {
         s.write("bad.phx", bytes);

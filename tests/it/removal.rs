@@ -310,7 +310,7 @@ fn the_key_does_not_protect_itself_to_death() {
     run(&["key", "new", "k"]).ok();
     run(&["key", "new", "other"]).ok();
     let ended = run(&["protect", "-R", "home", "-k", "k", "--password-file", "home/password", "-o", "plain.phx"]);
-    assert!(ended.error().contains("warning: home holds what it is protected with"), "{}", ended.error());
+    assert!(ended.error().contains("warning: home holds its own key or password"), "{}", ended.error());
     ended.ok();
     let args = ["protect", "-R", "home", "-k", "k", "--password-file", "home/password", "-o", "out", "--remove"];
     let ended = run(&args);
@@ -318,7 +318,7 @@ fn the_key_does_not_protect_itself_to_death() {
     for kept in ["home/keyring/k.key", "home/keyring/other.key", "home/password"] {
         assert!(told.contains(&format!("warning: {kept}: not deleted")) && s.exists(kept), "{told}");
     }
-    assert!(told.contains("warning: home holds what it is protected with"), "{told}");
+    assert!(told.contains("warning: home holds its own key or password"), "{told}");
     ended.ok();
     assert!(!s.exists("home/d"), "the rest is gone");
     run(&["unprotect", "-R", "out", "-k", "k", "-o", "back"]).ok();

@@ -1,6 +1,6 @@
 //! Protects files, streams and messages with AES and SHA-3, in the format of `docs/format.md`.
 //!
-//! Most programs need no more than the names at the root of this crate:
+//! Most programs need only the names at the root of this crate:
 //!
 //! - [`NewFile`] protects a [`Source`] for [`Recipient`]s into a [`Sink`]; [`ProtectedFile`] opens one by an [`Opener`], with
 //!   the keys that a [`KeySource`] gives: [`SecretKey`]s, which a [`Keyring`] keeps, and [`Password`]s.

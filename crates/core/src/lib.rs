@@ -11,7 +11,7 @@
 //! [`engine`] is for authors of engines, [`format`](mod@format) for tools that look into files, and [`file`](mod@file) for
 //! programs that write and delete files: nothing appears half written, and nothing is lost.
 //!
-//! The way of a byte: a `pipeline` or a batch makes jobs of it, the `schedule` hands these to an [`engine::Engine`] of the
+//! The path of a byte: a `pipeline` or a batch makes jobs of it, the `schedule` hands these to an [`engine::Engine`] of the
 //! roster, the CPU's seals them by chunks and the kernels. Nothing here knows of a GPU, of MPI or of FUSE.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_comes_back() {
+    fn a_kept_calibration_is_read_back() {
         assert_eq!(parse(&kept().unparse(), &now()), Some(kept()));
         let mut calibration = Calibration::default();
         for kind in [Kind::Serial, Kind::Cpu] {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_calibration_is_absent() {
+    fn an_invalid_calibration_is_ignored() {
         let good = kept().unparse();
         let replaced = |from: &str, to: &str| {
             let text = good.replace(from, to);

@@ -21,7 +21,7 @@ impl Sandbox {
         command
     }
 
-    /// A file that only its owner can read, as those of keys and passwords must be.
+    /// A file that only its owner can read, as files of keys and passwords must be.
     pub fn secret(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.write(name, bytes);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -32,7 +32,7 @@ impl Sandbox {
         Ended(self.command(args).env("PHALANX_PASSWORD", password).output().unwrap())
     }
 
-    /// The program under strace with these options, in the folder; `None`, said aloud, where there is no strace.
+    /// The program under strace with these options, in the folder. `None` if there is no strace, and a line says so.
     pub fn traced(&self, options: &[&str], args: &[&str]) -> Option<Command> {
         if !has("strace") {
             return None;
@@ -50,13 +50,13 @@ impl Sandbox {
         format!(".phalanx-{}.tmp", hash[..16].iter().map(|b| format!("{b:02x}")).collect::<String>())
     }
 
-    /// What runs have left behind in the folder.
+    /// The temporary files that runs have left in the folder.
     pub fn leftovers(&self) -> Vec<String> {
         self.names().into_iter().filter(|name| name.starts_with(".phalanx-")).collect()
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 pub fn wait_for(condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {
@@ -65,7 +65,7 @@ pub fn wait_for(condition: impl Fn() -> bool) {
     }
 }
 
-/// Whether a program is installed. Says so where it is not; fails where PHALANX_REQUIRE names it.
+/// Whether a program is installed. If not, says so, or fails if PHALANX_REQUIRE names it.
 pub fn has(program: &str) -> bool {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|folder: PathBuf| folder.join(program).is_file()));
@@ -76,7 +76,7 @@ pub fn has(program: &str) -> bool {
 }
 
 impl Ended {
-    /// Asserts the exit code and that there is exactly one line of error; gives it.
+    /// Asserts the exit code and that there is exactly one line of error. Returns it.
     #[track_caller]
     pub fn fails(self, code: i32) -> String {
         let error = self.error();
@@ -85,7 +85,7 @@ impl Ended {
         error.trim_end().to_owned()
     }
 
-    /// Asserts the exit code, where each of several paths may have a line.
+    /// Asserts the exit code. Each of several paths may have a line.
     #[track_caller]
     pub fn fails_with_lines(self, code: i32) -> String {
         let error = self.error();

@@ -171,7 +171,7 @@ impl Encryption {
 
     /// Runs once, and compares the digest and the data with those of the CPU.
     fn check(&self, digest: &[u8], level: aes::Level) -> Result<()> {
-        let cpu = Kernels::new(level, &aes_key()).expect("a lawful length");
+        let cpu = Kernels::new(level, &aes_key()).expect("a valid length");
         let mut random = Random::new(self.host.len() as u64);
         let right = self.host.chunks(1 << 20).all(|part| {
             let mut want = vec![0; part.len()];

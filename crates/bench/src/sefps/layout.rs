@@ -142,10 +142,10 @@ pub fn strip_digest(file: &mut Vec<u8>) -> Result<(), Refused> {
     }
     let (zeros, lengths) = padded.split_at(padded.len() - BLOCK);
     let padding = lengths[0] as usize;
-    let lawful = (1..=BLOCK).contains(&padding)
+    let valid = (1..=BLOCK).contains(&padding)
         && lengths.iter().all(|b| *b == lengths[0])
         && zeros[zeros.len() - padding..].iter().all(|b| *b == 0);
-    if !lawful {
+    if !valid {
         return Err(Refused::NotAuthentic);
     }
     file.truncate(zeros.len() - padding);

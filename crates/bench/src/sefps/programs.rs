@@ -49,7 +49,7 @@ pub fn variants(setup: &Setup, bytes: u64) -> Vec<Variant> {
             variants.push(Variant { scheme: scheme.into(), engine, threads, program });
         }
     };
-    let kernels = |bits: usize| Arc::new(Kernels::new(setup.levels.aes, &key[..bits / 8]).expect("a lawful length"));
+    let kernels = |bits: usize| Arc::new(Kernels::new(setup.levels.aes, &key[..bits / 8]).expect("a valid length"));
     layout(BASELINE, &engines, Arc::new(TTable::new(&key[..16])));
     layout(&ours(128), &engines, kernels(128));
     // One engine is enough to show the cost of longer keys.

@@ -18,7 +18,7 @@ impl Sandbox {
 }
 
 impl Ended {
-    /// Asserts the exit code and that there is one line of error, after any warnings; gives it.
+    /// Asserts the exit code and that there is one line of error besides any warnings. Returns it.
     #[track_caller]
     pub fn fails(self, code: i32) -> String {
         let error = self.error();
@@ -30,8 +30,8 @@ impl Ended {
     }
 }
 
-/// Whether the program `phalanx` is built beside this one, as `cargo test` for the whole workspace does. Says so where it
-/// is not; fails where PHALANX_REQUIRE names it.
+/// Whether the program `phalanx` is built beside this one, as `cargo test` for the whole workspace does. If not, says so,
+/// or fails if PHALANX_REQUIRE names it.
 pub fn has_phalanx() -> bool {
     let found = PathBuf::from(env!("CARGO_BIN_EXE_phalanx-bench")).with_file_name("phalanx").is_file();
     if !found {

@@ -42,12 +42,12 @@ pub enum Command {
     Protect(Protect),
     /// Get protected files back: PATH.phx becomes PATH
     ///
-    /// The password or the key is found by itself where it can be: a key by its id in the keyring, a password in
-    /// PHALANX_PASSWORD or by a prompt. A key that is named by --key or --key-file is the only one that is tried.
+    /// Keys are found in the keyring by their ids. A password comes from PHALANX_PASSWORD or from a prompt. A key that is
+    /// named by --key or --key-file is the only one that is tried.
     Unprotect(Unprotect),
     /// Check every chunk of protected files; write nothing
     Verify(Verify),
-    /// Show what a protected file tells without a key
+    /// Show what can be seen of a protected file without a key
     Inspect(Inspect),
     /// Make, list, copy and delete the keys of the keyring
     #[command(subcommand)]
@@ -110,7 +110,7 @@ pub struct Unprotect {
     keys: KeyArgs,
     /// Save the intact chunks of a damaged file
     ///
-    /// Zeros stand in place of what was lost. The lost ranges are printed, one on a line, and the exit status is still 3.
+    /// Lost ranges are filled with zeros and printed, one on a line. The exit status is still 3.
     #[arg(long, conflicts_with = "recursive")]
     salvage: bool,
     /// Write a part only: A-B (B exclusive), A- or -N
@@ -158,7 +158,7 @@ pub struct Inspect {
     pub json: bool,
 }
 
-/// The keys for protecting: each of them opens the file. Without any, a password is asked for.
+/// The keys for protecting. Each of them opens the file. Without any, a password is asked for.
 #[derive(Args)]
 #[group(skip)]
 pub struct ProtectKeys {
@@ -174,7 +174,7 @@ pub struct ProtectKeys {
 pub struct KeyArgs {
     /// Read the password from a file
     ///
-    /// One newline at its end does not belong to the password. Without this option the password is the value of
+    /// One newline at its end is not part of the password. Without this option the password is the value of
     /// PHALANX_PASSWORD, or is asked for.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
@@ -292,7 +292,7 @@ pub enum Key {
         /// Take all keys of a file that key export --all wrote
         #[arg(long, conflicts_with = "name")]
         all: bool,
-        /// Read that file's password from a file, less one newline at its end
+        /// Read that file's password from a file (without one newline at its end)
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
     },
@@ -316,10 +316,10 @@ pub enum Key {
         /// Overwrite an existing file
         #[arg(short, long)]
         force: bool,
-        /// Protect all keys by a password, as a Phalanx file: name it FILE.phx
+        /// Protect all keys with a password, as a Phalanx file: name it FILE.phx
         #[arg(short, long, conflicts_with = "password_file")]
         password: bool,
-        /// Protect all keys by the password in a file, less one newline at its end
+        /// Protect all keys with the password in a file (without one newline at its end)
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
     },
@@ -327,7 +327,7 @@ pub enum Key {
     Rm {
         /// Its name
         name: String,
-        /// Do not ask. Needed where no terminal is there to ask at
+        /// Do not ask; needed without a terminal
         #[arg(short, long)]
         force: bool,
     },
@@ -378,7 +378,7 @@ pub struct UnprotectPlan {
 
 impl Unprotect {
     pub fn validate(self) -> Outcome<UnprotectPlan> {
-        // What nobody has authenticated does not decide who may read the plaintext.
+        // Nobody has authenticated it, so it does not decide who may read the plaintext.
         let carry = if self.preserve { Carry::All } else { Carry::New { umask: paths::umask() } };
         let destination = self.destination.validate(&self.paths, carry)?;
         self.keys.validate(&self.paths)?;
@@ -434,7 +434,7 @@ impl DestinationArgs {
     }
 }
 
-/// As many threads as are of use anywhere.
+/// The largest number of threads that is useful anywhere.
 fn threads(text: &str) -> Result<NonZeroUsize, &'static str> {
     let number = text.parse().ok().filter(|n: &NonZeroUsize| n.get() <= 1024);
     number.ok_or("a number from 1 to 1024")

@@ -1,6 +1,6 @@
-//! Secrets that somebody typed into the command line: they are refused before any message could repeat them.
+//! Secrets that somebody typed into the command line. They are refused before any message can repeat them.
 //!
-//! Whoever lists processes sees arguments, and shells keep them. So no option takes a secret; but people try.
+//! Everybody who can list processes sees arguments, and shells keep them. So no option takes a secret. But people try.
 
 use crate::failure::{Failure, Outcome};
 use phalanx_core::key_text;
@@ -28,7 +28,7 @@ pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
             }
             continue;
         }
-        // A path that is there is a path, whatever it stands behind.
+        // An existing path is a path, whatever option it follows.
         if (after_password || is_key_text(bytes)) && is_missing(Path::new(&arg)) {
             return Err(Failure::usage(if after_password { PASSWORD } else { KEY }));
         }
@@ -37,9 +37,9 @@ pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
     Ok(())
 }
 
-/// Whether an option is `--password`, or short ones with `-p` at their end; an error where a value hangs on it.
+/// Whether an option is `--password`, or short options that end with `-p`. An error if a value is attached to it.
 fn asks_for_password(option: &[u8]) -> Outcome<bool> {
-    // The short options without a value, which may stand together, and those with one, which then stand last.
+    // The short options without a value, which may be combined, and those with a value, which come last in a combination.
     let is_switch = |letter: &u8| b"pRfqvhV".contains(letter);
     let is_last = |letter: &u8| is_switch(letter) || b"oket".contains(letter);
     let is_cluster = match option[1..].split_last() {

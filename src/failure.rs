@@ -1,4 +1,4 @@
-//! How the command fails: one line on stderr, and an exit code that tells the kind.
+//! How the command fails: with one line on stderr, and an exit code for the kind of failure.
 
 use crate::hardening::status_mask;
 use crate::{last_resort, stdio};
@@ -15,15 +15,15 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What a command ends in.
+/// The result of a command.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
-/// The kind of a failure. The later ones outrank the earlier, should several paths fail in one run.
+/// The kind of a failure. If several paths fail in one run, a later kind outranks an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Code {
     /// Anything else.
     Other,
-    /// The command line is at fault.
+    /// The command line is wrong.
     Usage,
     /// Input or output failed.
     InputOutput,
@@ -51,7 +51,7 @@ impl Code {
     }
 }
 
-/// A failure with its line; without one where the line has been written already.
+/// A failure and its line. There is no line if it has been written already.
 #[derive(Debug)]
 pub struct Failure {
     code: Code,
@@ -77,12 +77,12 @@ impl Failure {
         Self { code, line: None }
     }
 
-    /// Its kind.
+    /// The kind of the failure.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// Writes the line, and gives the code.
+    /// Writes the line, and returns the exit code.
     pub fn report(&self) -> ExitCode {
         if let Some(line) = &self.line {
             complain(line);
@@ -91,20 +91,20 @@ impl Failure {
     }
 }
 
-/// An error that no path belongs to.
+/// An error without a path.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::new(Code::of(&error), sentence(&error))
     }
 }
 
-/// The library's sentence, and what a user of the command can do.
+/// The library's sentence, and a hint for the user of the command.
 fn sentence(error: &Error) -> String {
     match error {
         Error::Exists => format!("{error} (--force replaces it)"),
         Error::Read(e) if e.to_string() == "not a regular file" => format!("{error} (use - to read from a pipe)"),
         Error::Write(e) if e.to_string() == "not a regular file" => format!("{error} (use - for standard output)"),
-        Error::Fault(fault) if fault.reason.starts_with("it has no ") => format!("{error} (engine cpu has)"),
+        Error::Fault(fault) if fault.reason.starts_with("it has no ") => format!("{error} (--engine cpu has it)"),
         Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
         Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
         Error::Truncated(_) | Error::Extended(_) => format!("{error} (unprotect --salvage saves what is there)"),
@@ -113,7 +113,8 @@ fn sentence(error: &Error) -> String {
     }
 }
 
-/// Does something for each item, mostly a path. A failure does not stop the others: its line is written at once, and the worst is the outcome.
+/// Does something for each item, usually a path. A failure does not stop the others. Its line is written at once, and the
+/// worst failure is the result.
 pub fn each<T>(items: &[T], mut act: impl FnMut(&T) -> Outcome) -> Outcome {
     let mut worst = None;
     for item in items {
@@ -133,7 +134,7 @@ pub fn worse(a: Outcome, b: Outcome) -> Outcome {
     }
 }
 
-/// Writes one line to stderr, whatever it contains. Where stderr is broken there is nobody to tell.
+/// Writes one line to stderr, whatever it contains. If stderr is broken, nobody can be told.
 pub fn complain(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "phalanx: {}", one_line(&line.to_string()));
 }
@@ -143,8 +144,8 @@ pub fn say(line: impl Display) -> Outcome {
     stdio::write_line(&one_line(&line.to_string())).map_err(|e| Error::Write(e).into())
 }
 
-/// A path as it may be shown: without control characters, which could deceive a terminal, and not longer than any that
-/// the system takes.
+/// A path in a form that is safe to show: without control characters, which could deceive a terminal, and at most as long
+/// as the system's longest path.
 pub fn shown(path: &Path) -> String {
     const LONGEST: usize = 4096;
     const END: usize = 256;
@@ -157,7 +158,7 @@ pub fn shown(path: &Path) -> String {
 }
 
 fn one_line(text: &str) -> Cow<'_, str> {
-    // Besides control characters, those that turn the direction of text.
+    // Control characters, and characters that change the direction of text.
     let hostile = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if text.contains(hostile) {
         text.chars()
@@ -169,10 +170,10 @@ fn one_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Runs the program so that a bug shows as one line too, and as exit code 1.
+/// Runs the program. A bug then also shows as one line and exit code 1.
 pub fn guard(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
     std::panic::set_hook(Box::new(|info| {
-        // A new thread that gets no memory for its second stack panics where nothing can unwind.
+        // A new thread that gets no memory for its second stack panics where unwinding is impossible.
         if info.location().is_some_and(|l| l.file().ends_with("unix/stack_overflow.rs")) {
             last_resort::out_of_memory();
         }
@@ -183,14 +184,14 @@ pub fn guard(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
     std::panic::catch_unwind(run).unwrap_or(Code::Other.exit_code())
 }
 
-/// The signals that end a process and that are not a sign of a broken one: those of users and terminals, of schedulers,
-/// of timers, and all without a meaning of their own.
+/// The signals that end a process without a fault of its own: those of users, terminals, schedulers and timers, and those
+/// without a fixed meaning.
 fn ending_signals() -> impl Iterator<Item = i32> {
     const IO: i32 = 29;
     const POWER: i32 = 30;
     const STACK_FAULT: i32 = 16;
     let named = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
-    // Their numbers on Linux, but for a few processors, for which they are left to the system.
+    // Their numbers are the same on Linux for most processors. On the others they are left to the system.
     let numbered = if cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
         [IO, POWER, STACK_FAULT].as_slice()
     } else {
@@ -205,10 +206,11 @@ fn ending_signals() -> impl Iterator<Item = i32> {
     named.into_iter().chain(numbered.iter().copied()).chain(real_time)
 }
 
-/// On Ctrl-C and the like: leaves no temporary file behind, then ends as the signal asks.
+/// On Ctrl-C and similar signals: removes temporary files, then ends as the signal asks.
 pub fn clean_up_on_signals() -> Outcome {
     let failed = |e: io::Error| Failure::new(Code::Other, format!("cannot catch signals: {e}"));
-    // Writing beyond a limit on file sizes is then an error like a full disk, not a death without clean-up.
+    // Writing beyond a limit on file sizes then is an error, like a full disk. Otherwise it would end the process without
+    // clean-up.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(failed)?;
     last_resort::clean_up_on_abort().map_err(failed)?;
     let mut signals = Signals::new(ending_signals().filter(|signal| !is_ignored(*signal))).map_err(failed)?;
@@ -216,7 +218,7 @@ pub fn clean_up_on_signals() -> Outcome {
         if let Some(signal) = signals.forever().next() {
             let _none_begins = file::remove_unfinished();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
-            // Those that it does not know end the process all the same, with the code that a shell would show.
+            // Signals that it does not know end the process too, with the code that a shell would show.
             signal_hook::low_level::exit(128 + signal);
         }
     };
@@ -224,7 +226,7 @@ pub fn clean_up_on_signals() -> Outcome {
     Ok(())
 }
 
-/// Whether whoever started this process wants it to outlive the signal, as `nohup` does.
+/// Whether the parent wants this process to outlive the signal, as `nohup` does.
 fn is_ignored(signal: i32) -> bool {
     status_mask("SigIgn") >> (signal - 1) & 1 == 1
 }

@@ -1,29 +1,29 @@
-//! Keeps secrets in this process out of core dumps, of other processes, and of swap where the system allows it.
+//! Keeps the secrets of this process out of core dumps and other processes, and out of swap if the system allows it.
 
 use rustix::mm::{self, MlockAllFlags};
 use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
 
-/// With less memory to lock than this, locking all of it would make later allocations fail.
+/// If less memory than this may be locked, locking all of it would make later allocations fail.
 const ENOUGH: u64 = 1 << 30;
 
-/// The capability to lock any amount.
+/// The capability to lock any amount of memory.
 const CAP_IPC_LOCK: u32 = 14;
 
-/// Done before anything secret is read. What the system refuses is left as it is: it is a second line of defence.
+/// Called before anything secret is read. Failures are ignored, because this is a second line of defence.
 pub fn harden() {
     let _ = process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     if may_lock_any() || process::getrlimit(Resource::Memlock).current.is_some_and(|limit| limit >= ENOUGH) {
-        // On fault: nothing is read in only to be locked.
+        // Memory is locked when it is first used, so nothing is read in only to be locked.
         let _ = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
     }
-    // Recursion keeps a file and its folders open for each thread, and groups of outputs until they are synced.
+    // Recursive runs keep a file and its folders open for each thread, and groups of outputs until they are synced.
     let files = process::getrlimit(Resource::Nofile);
     let _ = process::setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum });
 }
 
-/// Done before a GPU's driver is loaded: it reserves more addresses than there is memory, which counts against a limit on
-/// locked memory. What is locked stays so; what comes later is locked only where there is no limit.
+/// Called before a GPU's driver is loaded. The driver reserves more addresses than there is memory, which counts against a
+/// limit on locked memory. What is locked stays locked. New memory is then locked only if there is no limit.
 pub fn make_room_for_drivers() {
     if !may_lock_any() {
         let _ = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
@@ -34,7 +34,7 @@ fn may_lock_any() -> bool {
     process::getrlimit(Resource::Memlock).current.is_none() || status_mask("CapEff") >> CAP_IPC_LOCK & 1 == 1
 }
 
-/// A bit mask that the system shows of this process; 0 where it shows none.
+/// A bit mask that the system shows for this process, or 0 if it shows none.
 pub fn status_mask(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

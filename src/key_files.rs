@@ -1,4 +1,4 @@
-//! The files that hold the user's keys and passwords: what is protected with a key never deletes the key.
+//! The files that hold the user's keys and passwords. Protecting with a key never deletes that key.
 
 use crate::args::KeyArgs;
 use crate::secrets;
@@ -15,14 +15,14 @@ type Id = (u64, u64);
 pub struct KeyFiles {
     /// The folder of the keyring.
     keyring: Option<Id>,
-    /// The files that its names lead to.
+    /// The files of the keys in the keyring.
     kept: HashSet<Id>,
     /// The files of the keys and passwords that this command uses.
     in_use: HashSet<Id>,
 }
 
 impl KeyFiles {
-    /// Those of a command line. What cannot be found is no file that could be deleted.
+    /// The key files of a command line. A file that cannot be found cannot be deleted either.
     pub fn new(args: &KeyArgs) -> Self {
         let keyring = secrets::keyring().ok();
         let dir = keyring.as_ref().map(|ring| ring.dir());

@@ -1,4 +1,4 @@
-//! What is left to do where the process ends without unwinding: no temporary file stays, and one line says why.
+//! What is done if the process ends without unwinding: temporary files are removed, and one line says why.
 
 use phalanx_core::file;
 use rustix::stdio;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The system's allocator. Where it has not even a little memory left, the process ends, for nobody checks small
-/// allocations; a large one fails instead, and whoever asked for it returns an error.
+/// The system's allocator. If it has no memory for a small allocation, the process ends, because nobody checks small
+/// allocations. A large allocation fails instead, and its caller returns an error.
 struct Allocator;
 
 #[global_allocator]
@@ -67,12 +67,12 @@ pub fn out_of_memory() -> ! {
 /// Whether a panic's line has been written.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
-/// A panic's line has been written: should it end in an abort, that needs no other sign.
+/// Notes that a panic's line has been written. If the panic ends in an abort, no other message is needed.
 pub fn panic_is_told() {
     TOLD.store(true, Ordering::Relaxed);
 }
 
-/// Cleans up before the process aborts, which it does where a panic cannot unwind.
+/// Cleans up before the process aborts, as it does if a panic cannot unwind.
 pub fn clean_up_on_abort() -> io::Result<()> {
     let clean_up = || {
         file::remove_unfinished_at_once();

@@ -1,4 +1,4 @@
-//! Which file goes where: decided by the command line alone, never by what happens to exist.
+//! Which file goes where. The command line alone decides this, never the files that happen to exist.
 
 use crate::failure::{self, Code, Failure, Outcome, shown};
 use phalanx_core::Error;
@@ -48,11 +48,11 @@ impl End {
 /// Where outputs go.
 #[derive(Clone, Debug)]
 pub enum Outputs {
-    /// Each beside its input.
+    /// Each output goes beside its input.
     Beside,
-    /// This is the one output.
+    /// The path of the only output.
     At(End),
-    /// Into this folder, which exists.
+    /// An existing folder that outputs go into.
     In(PathBuf),
 }
 
@@ -76,7 +76,7 @@ pub struct Place {
 }
 
 impl Destination {
-    /// Checks what can be wrong whatever the paths hold.
+    /// Checks everything that can be checked without looking at the paths.
     pub fn check(&self, paths: &[PathBuf]) -> Outcome {
         let from_stdin = paths.iter().any(|p| is_dash(p));
         match &self.outputs {
@@ -98,7 +98,7 @@ impl Destination {
             Outputs::In(_) => false,
         };
         if self.remove && (to_stdout || from_stdin) {
-            return Err(Failure::usage("--remove goes with files only, not with -"));
+            return Err(Failure::usage("--remove does not work with -"));
         }
         if let Some(link) = paths.iter().find(|path| is_link(path)).filter(|_| self.remove) {
             return Err(Failure::usage(format!("{}: it is a link: --remove would leave its file", shown(link))));
@@ -106,8 +106,8 @@ impl Destination {
         Ok(())
     }
 
-    /// The places of all inputs, with what was wrong with some of them; `beside` gives the output that belongs beside an
-    /// input.
+    /// The places of all inputs, and the failures of those that have none. `beside` returns the output that belongs beside
+    /// an input.
     pub fn places(
         &self,
         paths: &[PathBuf],
@@ -116,7 +116,7 @@ impl Destination {
         if let Outputs::In(folder) = &self.outputs
             && !folder.is_dir()
         {
-            let line = format!("{}: no such folder: --output-dir names one that exists", shown(folder));
+            let line = format!("{}: no such folder: --output-dir needs an existing one", shown(folder));
             return Err(Failure::new(Code::InputOutput, line));
         }
         let mut places = Vec::new();
@@ -137,13 +137,13 @@ impl Destination {
         Ok((places, named))
     }
 
-    /// What becomes of existing outputs; `made` are those of this run.
+    /// How existing outputs are treated. `made` are the outputs of this run.
     pub fn existing<'a>(&self, made: &'a Made) -> Existing<'a> {
         if self.force { Existing::Replace(made) } else { Existing::Keep }
     }
 }
 
-/// Why an input has no name to make its output's name of.
+/// Why no output name can be made from an input's name.
 fn nameless(input: &End) -> Failure {
     if let End::Path(path) = input
         && let Ok(file) = InputFile::open(path)
@@ -151,10 +151,10 @@ fn nameless(input: &End) -> Failure {
     {
         return Failure::at(path, Error::NotPhalanx);
     }
-    Failure::usage(format!("{}: cannot tell the output's name: name it by --output", shown(input.path())))
+    Failure::usage(format!("{}: no name for the output: give one with --output", shown(input.path())))
 }
 
-/// No output may take the place of another, or of an input that is still to be read.
+/// No output may replace another one, or an input that is still to be read.
 fn refuse_collisions(places: &[Place]) -> Outcome {
     if places.len() < 2 {
         return Ok(());
@@ -169,7 +169,7 @@ fn refuse_collisions(places: &[Place]) -> Outcome {
     Ok(())
 }
 
-/// What a path names, whatever way it goes: the folder that it is in, and the name there.
+/// The file that a path names, in whatever way: the folder that contains it, and its name there.
 fn identity(end: &End) -> Option<(u64, u64, OsString)> {
     let End::Path(path) = end else { return None };
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -196,7 +196,7 @@ pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Refuses to write protected bytes to a terminal, unless that was asked for in so many words.
+/// Refuses to write protected bytes to a terminal, unless standard output was named explicitly.
 pub fn refuse_terminal(destination: &Destination, paths: &[PathBuf]) -> Outcome {
     let unsaid = matches!(destination.outputs, Outputs::Beside) && paths.iter().any(|p| is_dash(p));
     if unsaid && io::stdout().is_terminal() {
@@ -205,17 +205,18 @@ pub fn refuse_terminal(destination: &Destination, paths: &[PathBuf]) -> Outcome 
     Ok(())
 }
 
-/// Whether a path's last name is a link, also with a slash behind it.
+/// Whether a path names a symbolic link, even if a slash follows its last name.
 fn is_link(path: &Path) -> bool {
     path.components().as_path().is_symlink()
 }
 
-/// The length of a regular file; of anything else nothing is known before it is opened.
+/// The length of a regular file. The length of anything else is unknown before it is opened.
 pub fn file_len(path: &Path) -> Option<u64> {
     path.metadata().ok().filter(|meta| meta.is_file()).map(|meta| meta.len())
 }
 
-/// The process's file mode creation mask. It is looked up once, before there are threads: that takes setting it.
+/// The process's file mode creation mask. It is read once, before there are threads, because reading it requires setting
+/// it.
 pub fn umask() -> u32 {
     static UMASK: LazyLock<u32> = LazyLock::new(|| {
         let mask = process::umask(Mode::RWXG | Mode::RWXO);

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Work that is done sooner than this shows no bar.
+/// Shorter work shows no bar.
 const LONG: Duration = Duration::from_millis(500);
 
-/// Shows how far the work has come, on a terminal and when it takes long, and says afterwards how long it took.
+/// Shows progress on a terminal if the work takes long, and afterwards says how long it took.
 pub struct Meter {
     created: Instant,
     begun: OnceLock<Instant>,
@@ -22,17 +22,17 @@ pub struct Meter {
     files: Arc<Files>,
 }
 
-/// The files of a tree. Its bytes are the bar's own position and length.
+/// The files of a tree. The bytes are the bar's own position and length.
 #[derive(Default)]
 struct Files {
     done: AtomicU64,
     expected: AtomicU64,
-    /// Whether the scan is over: until then the totals still grow.
+    /// Whether the scan is finished. Until then the totals still grow.
     all: AtomicBool,
 }
 
 impl Meter {
-    /// For one file. `len` is the whole in bytes, where it is known.
+    /// A meter for one file. `len` is its length in bytes, if it is known.
     pub fn file(what: String, len: Option<u64>, verbosity: Verbosity) -> Self {
         let template = match len {
             Some(_) => "{msg} {wide_bar} {percent}% {rate}, {left}",
@@ -41,7 +41,7 @@ impl Meter {
         Self::new(what, len, template, verbosity)
     }
 
-    /// For a recursive run.
+    /// A meter for a recursive run.
     pub fn tree(what: String, verbosity: Verbosity) -> Self {
         Self::new(what, Some(0), TREE_SCANNING, verbosity)
     }
@@ -55,8 +55,8 @@ impl Meter {
         Self { created: Instant::now(), begun, bar, shown, quiet: verbosity.quiet, files }
     }
 
-    /// The work begins now: the time before, at a prompt, is not counted. Only the first call counts. Where there is
-    /// none, the work began when the meter was made.
+    /// Starts the clock, so that time spent at a prompt is not counted. Only the first call counts. Without a call, the
+    /// clock started when the meter was made.
     pub fn begin(&self) {
         self.begun.get_or_init(|| {
             self.bar.reset_elapsed();
@@ -65,25 +65,25 @@ impl Meter {
         });
     }
 
-    /// So many more files and bytes of a tree were found.
+    /// Notes that more files and bytes of a tree were found.
     pub fn expect(&self, files: u64, bytes: u64) {
         self.files.expected.fetch_add(files, Relaxed);
         self.bar.inc_length(bytes);
     }
 
-    /// All files of a tree were found: from now on the time left can be told.
+    /// Notes that all files of a tree were found. From now on the time left can be estimated.
     pub fn expected_all(&self) {
         self.files.all.store(true, Relaxed);
         self.bar.set_style(style(TREE_SCANNED, &self.files));
     }
 
-    /// One more file of a tree is done.
+    /// Notes that a file of a tree is done.
     pub fn file_done(&self) {
         self.files.done.fetch_add(1, Relaxed);
         self.advance(0);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -107,7 +107,7 @@ impl Progress for Meter {
     fn advance(&self, bytes: u64) {
         self.bar.inc(bytes);
         if !self.quiet && self.elapsed() > LONG && !self.shown.swap(true, Relaxed) {
-            // Draws nothing where stderr is not a terminal.
+            // Draws nothing if stderr is not a terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
@@ -116,7 +116,7 @@ impl Progress for Meter {
 const TREE_SCANNING: &str = "{msg} {spinner} {tree}, {rate}";
 const TREE_SCANNED: &str = "{msg} {wide_bar} {tree}, {rate}, {left}";
 
-/// A bar whose figures are in our own words.
+/// A bar with figures in our own words.
 fn style(template: &str, files: &Arc<Files>) -> ProgressStyle {
     let files = files.clone();
     ProgressStyle::with_template(template)
@@ -151,7 +151,7 @@ impl Files {
 
 fn summary_of(bytes: u64, time: Duration) -> String {
     let brief = brief_of(bytes, time);
-    // Nothing has no speed.
+    // An empty file has no speed.
     if bytes == 0 { brief } else { format!("{brief}, {}", rate(bytes as f64 / time.as_secs_f64().max(1e-9))) }
 }
 
@@ -173,7 +173,7 @@ pub fn rate(bytes_per_second: f64) -> String {
     }
 }
 
-/// With the first unit, from kB on, that leaves at most three digits before the point.
+/// With the smallest unit, from kB on, that leaves at most three digits before the point.
 fn scaled(bytes: f64) -> String {
     let (mut value, mut unit) = (bytes / 1e3, "kB");
     for larger in ["MB", "GB", "TB", "PB", "EB"] {
@@ -190,7 +190,7 @@ fn two_digits(value: f64) -> String {
     if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
-/// A time that was measured: "0.4 ms", "35 ms", "1.3 s", "2 min 5 s".
+/// A measured time: "0.4 ms", "35 ms", "1.3 s", "2 min 5 s".
 fn duration(time: Duration) -> String {
     match time.as_secs_f64() {
         seconds if seconds < 0.9995 => format!("{} ms", two_digits(seconds * 1e3)),
@@ -210,7 +210,7 @@ fn whole_seconds(time: Duration) -> String {
     }
 }
 
-/// A number of things, in the plural where it must be: "1 file", "2 files", "0 entries".
+/// A number of things, in the plural if necessary: "1 file", "2 files", "0 entries".
 pub fn count(n: u64, thing: &str) -> String {
     if n == 1 {
         return format!("{n} {thing}");
@@ -222,7 +222,7 @@ pub fn count(n: u64, thing: &str) -> String {
     }
 }
 
-/// The arrow between an input and its output, as the user's locale can show it.
+/// The arrow between an input and its output, in a form that the user's locale can show.
 pub fn arrow() -> &'static str {
     static ARROW: OnceLock<&str> = OnceLock::new();
     ARROW.get_or_init(|| {
@@ -231,7 +231,7 @@ pub fn arrow() -> &'static str {
     })
 }
 
-/// The first variable that is set and not empty counts, as in every program of the system.
+/// The first variable that is set and not empty counts, as usual.
 fn arrow_in(variables: [Option<String>; 3]) -> &'static str {
     let locale = variables.into_iter().flatten().find(|value| !value.is_empty()).unwrap_or_default();
     let codeset = locale.split_once('.').map_or("", |(_, rest)| rest.split('@').next().unwrap_or(""));
@@ -363,7 +363,7 @@ mod tests {
         meter.finish();
     }
 
-    /// What indicatif draws of a template is drawn by nobody in the other tests.
+    /// The other tests do not draw what indicatif makes of a template.
     #[test]
     fn bars_are_drawn_with_our_units() {
         let files = Arc::new(Files::default());
@@ -384,7 +384,7 @@ mod tests {
         }
     }
 
-    /// Keeps what is written to it, and moves nothing.
+    /// A terminal that keeps what is written to it, and moves no cursor.
     #[derive(Clone, Debug, Default)]
     struct Screen(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! Where keys and passwords come from. They never stand in arguments, and never in messages.
+//! Where keys and passwords come from. They are never arguments, and never part of a message.
 
 use crate::args::{KeyArgs, ProtectKeys};
 use crate::failure::{Code, Failure, Outcome, complain, shown};
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
 const KEYRING_VARIABLE: &str = "PHALANX_KEYRING";
-/// Longer password files are surely not password files.
+/// A longer file cannot be a password file.
 const LONGEST_PASSWORD: usize = 1 << 16;
 
 /// The user's keyring.
@@ -28,7 +28,7 @@ pub fn keyring() -> Outcome<Keyring> {
         Some(folder) if !folder.is_empty() => PathBuf::from(folder),
         _ => {
             let base = etcetera::choose_base_strategy().map_err(|_| {
-                Failure::usage(format!("no home folder to keep keys in: name one by {KEYRING_VARIABLE}"))
+                Failure::usage(format!("there is no home folder for keys: set {KEYRING_VARIABLE} to a folder"))
             })?;
             base.config_dir().join("phalanx").join("keys")
         }
@@ -42,17 +42,18 @@ fn read_key_file(path: &Path) -> Outcome<SecretKey> {
     key.ok_or_else(|| damaged(path, "a key file has exactly 32 raw bytes"))
 }
 
-/// A file that does not hold what it should.
+/// An error for a file with the wrong contents.
 pub fn damaged(path: &Path, why: &str) -> Failure {
     Failure::new(Code::InputOutput, format!("{}: {why}", shown(path)))
 }
 
-/// Opens what holds a secret: a file, or a pipe such as a shell's `<(…)`, or standard input.
+/// Opens a file that holds a secret. It may be a pipe, such as a shell's `<(…)`, or standard input.
 pub fn open(path: &Path) -> Result<File> {
     if is_dash(path) { stdio::input() } else { File::open(path) }.map_err(Error::Read)
 }
 
-/// The same, but a file that is open to others, or not the user's, is refused. A pipe has no permissions that count.
+/// The same, but a file that others may read, or that is not the user's, is refused. The permissions of a pipe do not
+/// count.
 fn open_private(path: &Path) -> Result<File> {
     let file = open(path)?;
     let meta = file.metadata().map_err(Error::Read)?;
@@ -79,7 +80,7 @@ impl Recipients {
         Ok(())
     }
 
-    /// What has been found.
+    /// The recipients that were found.
     ///
     /// # Panics
     /// If [`Recipients::find`] has not succeeded before.
@@ -103,8 +104,8 @@ impl Recipients {
     }
 }
 
-/// The password that new files get: from a file, or, where one is asked for, from the variable or a prompt. Where the
-/// variable is set for nothing, a line says so, and `why`.
+/// The password for new files: from a file or, if one is asked for, from the variable or a prompt. If the variable is set
+/// and not used, a line says so and tells `why`.
 pub fn password_for_new(file: Option<&Path>, asked: bool, why: &str) -> Outcome<Option<Password>> {
     if let Some(file) = file {
         return refuse_empty(read_password_file(file)?, shown(file)).map(Some);
@@ -118,23 +119,23 @@ pub fn password_for_new(file: Option<&Path>, asked: bool, why: &str) -> Outcome<
     Ok(None)
 }
 
-/// The keys at hand for opening.
+/// The keys that may open a file.
 pub struct AtHand {
-    /// By --key and --key-file.
+    /// The keys of --key and --key-file.
     given: Vec<SecretKey>,
-    /// Searched where no key is given.
+    /// The keyring, which is searched if no key is given.
     keyring: Option<Keyring>,
-    /// What was found there: each key is looked up once in a run.
+    /// What was found there. Each key is looked up once in a run.
     found: Mutex<Vec<SecretKey>>,
     given_password: Option<Password>,
-    /// Whether the variable, or the user, may be asked for a password.
+    /// Whether a password may come from the variable or the user.
     ask: bool,
     password: OnceLock<Option<Password>>,
-    /// Keys of the keyring that were refused, in words.
+    /// The keys of the keyring that were refused, and why.
     refused: Mutex<BTreeSet<String>>,
 }
 
-/// What opens files with the keys at hand.
+/// Opens files with these keys.
 pub fn opener(args: &KeyArgs) -> Outcome<Opener<AtHand>> {
     let given = named_keys(args)?;
     let none_given = given.is_empty();
@@ -165,7 +166,7 @@ impl KeySource for AtHand {
             }
             Ok(None) if refused.is_empty() => return Ok(None),
             Ok(None) => {}
-            // A keyring that is refused whole, or cannot be read: a password may open the file all the same.
+            // The whole keyring is refused or cannot be read. A password may still open the file.
             Err(e) => refused.push(e.to_string()),
         }
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused.iter().cloned());
@@ -173,7 +174,7 @@ impl KeySource for AtHand {
     }
 
     fn password(&self) -> Result<Option<Password>> {
-        // While one thread asks the user, the others wait for the answer.
+        // Other threads wait while one asks the user.
         Ok(self.password.get_or_init(|| self.find_password()).clone())
     }
 }
@@ -188,7 +189,7 @@ impl AtHand {
         }
         // Without a terminal there is nobody to ask.
         File::open("/dev/tty").ok()?;
-        // Whoever is asked for a password would wonder what became of the key.
+        // A user who is asked for a password would wonder why the key did not work.
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.iter().for_each(|key| complain(format!("warning: {key}")));
         prompt("Password: ").ok()
@@ -196,7 +197,7 @@ impl AtHand {
 }
 
 fn named_keys(args: &KeyArgs) -> Outcome<Vec<SecretKey>> {
-    // As long as it will be: one that grows would leave copies behind.
+    // It has its final length from the start, because growing would leave copies behind.
     let mut keys = Vec::with_capacity(args.keys.len() + args.key_files.len());
     for name in &args.keys {
         keys.push(keyring()?.load(name)?);
@@ -207,7 +208,7 @@ fn named_keys(args: &KeyArgs) -> Outcome<Vec<SecretKey>> {
     Ok(keys)
 }
 
-/// The whole file, less one newline at its end.
+/// The whole file, without one newline at its end.
 fn read_password_file(path: &Path) -> Outcome<Password> {
     let at_path = |e| Failure::at(path, e);
     let mut bytes = Zeroizing::new(vec![0; LONGEST_PASSWORD + 1]);

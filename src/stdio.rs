@@ -1,7 +1,7 @@
-//! Standard input, output and error, of which some may have been closed by whoever started this process.
+//! Standard input, output and error. The parent process may have closed some of them.
 //!
-//! Rust's runtime opens `/dev/null` in place of closed ones, and then an input seems to be empty and an output takes
-//! everything. So they are looked at before the runtime starts.
+//! Rust's runtime opens `/dev/null` in place of closed ones. Then an input seems to be empty, and an output accepts
+//! everything. So they are checked before the runtime starts.
 
 use rustix::pipe::fcntl_setpipe_size;
 use rustix::stdio;
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// A bit for each of the three that is closed.
+/// One bit for each of the three that is closed.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
 #[cfg(target_os = "linux")]
@@ -34,7 +34,7 @@ fn is_closed(number: i32) -> bool {
     CLOSED.load(Ordering::Relaxed) >> number & 1 == 1
 }
 
-/// Standard error must be open: warnings of what was not done would go unseen.
+/// Standard error must be open. Otherwise warnings would go unseen.
 pub fn check_error() -> io::Result<()> {
     if is_closed(2) { Err(closed("error")) } else { Ok(()) }
 }
@@ -62,7 +62,7 @@ fn unbuffered(end: BorrowedFd<'_>) -> io::Result<File> {
     end.try_clone_to_owned().map(widened)
 }
 
-/// A pipe that holds as much as the system lets anybody have: fewer, longer turns for both ends.
+/// Makes a pipe's buffer as large as any user's may be, so that both ends take fewer and longer turns.
 fn widened(end: OwnedFd) -> File {
     const PIPE: usize = 1 << 20;
     let _ = fcntl_setpipe_size(&end, PIPE);

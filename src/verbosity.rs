@@ -1,4 +1,4 @@
-//! How much the command says while it works.
+//! How much the command prints while it works.
 
 use clap::Args;
 use std::io::{self, IsTerminal};
@@ -14,13 +14,13 @@ pub struct Verbosity {
 }
 
 impl Verbosity {
-    /// Whether somebody is to see how far the work has come.
+    /// Whether to show progress.
     pub fn shows_progress(self) -> bool {
         !self.quiet && is_terminal()
     }
 }
 
-/// Whether somebody watches: a line on what was done goes to a terminal only.
+/// Whether somebody watches. A line on what was done goes to a terminal only.
 pub fn is_terminal() -> bool {
     io::stderr().is_terminal()
 }

@@ -1,4 +1,4 @@
-//! Tells the crate which commit and which compiler it is built from, where that can be known.
+//! Tells the crate from which commit and with which compiler it is built, if that can be found out.
 
 use std::env;
 use std::path::Path;
@@ -11,11 +11,11 @@ fn main() {
         println!("cargo:rerun-if-changed={}", root.join(part).display());
     }
     let git = |args: &[&str]| output(Command::new("git").arg("-C").arg(&root).args(args));
-    // A copy without a history may lie within somebody else's repository.
+    // A copy without a history may lie within another repository.
     let same = |top: &String| Path::new(top).canonicalize().ok() == root.canonicalize().ok();
     let is_ours = git(&["rev-parse", "--show-toplevel"]).is_some_and(|top| same(&top));
     let commit = env::var("PHALANX_COMMIT").ok().or_else(|| {
-        // A commit writes this file, so that the script then runs again.
+        // A commit writes this file, which makes cargo run the script again.
         let log = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|_| is_ours)?;
         println!("cargo:rerun-if-changed={}", root.join(log).display());
         git(&["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"])

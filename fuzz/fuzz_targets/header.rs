@@ -1,4 +1,4 @@
-//! `Header::read` against the reference: any bytes, and headers put together from pieces.
+//! `Header::read` compared with the reference: any bytes, and headers put together from pieces.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
     check(&bytes, usize::from(kind >> 1), hash(data));
 });
 
-/// A header from few bytes, right in most things: so that long ones are reached too.
+/// A header from few bytes, mostly valid, so that long ones are reached too.
 fn pieces(steer: &mut Steer) -> Vec<u8> {
     let mut bytes = b"PHALANX\x01\0\0\0\0".to_vec();
     bytes.push(steer.byte() % 6);
@@ -78,7 +78,7 @@ fn check(bytes: &[u8], piece: usize, hash: u64) {
     let allocated = ALLOCATED.load(Relaxed);
     let (at, asked) = (input.at, input.asked);
 
-    // No more is read, or made room for, than what has been checked so far admits.
+    // No more is read or allocated than the checks so far allow.
     assert!(allocated <= 4 * 65536, "{allocated} bytes allocated");
     let most = match (&expected, bytes) {
         (Err(reference::Error::NotPhalanx | reference::Error::Version), _) => 8,
@@ -110,7 +110,7 @@ fn check(bytes: &[u8], piece: usize, hash: u64) {
     }
 }
 
-/// What was read can be written, and is the same but for the tag.
+/// A header that was read can be written, and is the same except for the tag.
 fn write_again(header: &Header) {
     static KEYS: LazyLock<Vec<FileKeys>> = LazyLock::new(|| {
         let key = SecretKey::from_slice(&[7; 32]).expect("32 bytes");
@@ -138,7 +138,7 @@ fn body(slot: &Slot) -> Vec<u8> {
     }
 }
 
-/// Gives its first bytes in pieces, and notes how many were ever asked for.
+/// Gives its first bytes in pieces, and counts the bytes that were asked for.
 struct Pieces<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -157,7 +157,7 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// Counts what is allocated.
+/// Counts allocated bytes.
 struct Counting;
 
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
@@ -165,7 +165,7 @@ static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: all calls are passed on to the system's allocator as they are.
+// SAFETY: all calls are passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size(), Relaxed);

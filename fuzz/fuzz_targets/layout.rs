@@ -1,4 +1,4 @@
-//! `Layout` against the format's arithmetic (`docs/format.md`, section 2.3) in 128 bits.
+//! `Layout` compared with the format's arithmetic (`docs/format.md`, section 2.3) in 128 bits.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     file(header_len, suite, log2, len);
 });
 
-/// Any number, often one that lies near a boundary.
+/// Any number, often one near a boundary.
 fn number(steer: &mut Steer, header_len: usize, suite: Suite, log2: u8) -> u64 {
     let (chunk, head) = (1u64 << log2, head(suite));
     let delta = (steer.byte() as i8) as u64;
@@ -34,7 +34,7 @@ fn number(steer: &mut Steer, header_len: usize, suite: Suite, log2: u8) -> u64 {
         // Near the most chunks that a file of suite 4 may have.
         4 => (chunk << 32).wrapping_add(delta),
         5 => ((chunk + head) << 32).wrapping_add(header_len as u64).wrapping_add(delta),
-        // Near the longest plaintext, and file, that there is.
+        // Near the longest possible plaintext and file.
         6 => ((1u64 << 63) / (chunk + head) * chunk).wrapping_sub(header_len as u64).wrapping_add(delta),
         _ => (1u64 << 63).wrapping_sub(count % (2 * (chunk + 65536))).wrapping_add(delta),
     }
@@ -50,7 +50,7 @@ fn max_chunks(suite: Suite) -> u128 {
     if suite == Suite::Aes256Gcm { 1 << 32 } else { u128::MAX }
 }
 
-/// What a plaintext of `len` bytes gets.
+/// The layout of a plaintext of `len` bytes.
 fn plaintext(header_len: usize, suite: Suite, log2: u8, len: u64) -> Option<Layout> {
     let chunks = u128::from(len).div_ceil(1 << log2).max(1);
     let file_len = header_len as u128 + u128::from(len) + u128::from(head(suite)) * chunks;
@@ -63,7 +63,7 @@ fn plaintext(header_len: usize, suite: Suite, log2: u8, len: u64) -> Option<Layo
     Some(layout)
 }
 
-/// Whether a file of `len` bytes is one, and of which plaintext.
+/// Whether a file may have `len` bytes, and the length of its plaintext.
 fn file(header_len: usize, suite: Suite, log2: u8, len: u64) {
     let head = i128::from(head(suite));
     let record = (1i128 << log2) + head;
@@ -81,7 +81,7 @@ fn file(header_len: usize, suite: Suite, log2: u8, len: u64) {
     }
 }
 
-/// Where the chunks lie: one behind another, without a gap, to the end.
+/// The places of the chunks: one after another, without a gap, to the end.
 fn places(layout: &Layout, header_len: usize, suite: Suite, log2: u8, steer: &mut Steer) {
     let last = layout.chunks() - 1;
     let check = |index: u64| {

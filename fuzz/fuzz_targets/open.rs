@@ -27,12 +27,12 @@ fuzz_target!(|data: &[u8]| {
     WORLD.with_borrow_mut(|world| world.run(data));
 });
 
-/// What is kept from run to run.
+/// State that is kept from run to run.
 struct World {
     made: Made,
     /// One for each [`Hand`].
     openers: Vec<Opener<AtHand>>,
-    /// How many passwords were tried with the openers, which keep what they derive.
+    /// The number of passwords tried with the openers, which keep the keys they derive.
     derived: usize,
     levels: Vec<Levels>,
     input: OsFile,
@@ -75,7 +75,7 @@ impl World {
                 assert!(run.checks_only && !run.to_file || plaintext == expected);
                 return;
             }
-            // A stream shows a bad chunk before it shows its end, and says in other words where it ends.
+            // A stream finds a bad chunk before its end, and describes its end in other words.
             (
                 Err(Error::Truncated(_) | Error::Extended(_)),
                 Err(Error::Truncated(_) | Error::Extended(_) | Error::Altered { .. }),
@@ -83,7 +83,7 @@ impl World {
             (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string()),
             _ => panic!("{found:?} as a file, {streamed:?} as a stream"),
         }
-        // The reference's key unwrapping is slow, its reading of headers is not.
+        // The reference's key unwrapping is slow, but its reading of headers is not.
         let header = reference::read_header(bytes);
         if header.is_err() || hash.is_multiple_of(256) {
             assert_eq!(Err(class(&found)), reference_open(bytes, hand));
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// What the core seals, it opens, and so does the reference.
+    /// The core opens what it seals, and so does the reference.
     fn seal(&mut self, steer: &mut Steer, run: &Run, hash: u64) {
         let suite = 1 + steer.byte() % Suite::ALL.len() as u8;
         let plaintext: Vec<u8> = (0..plaintext_len(steer, hash)).map(|i| (i % 251) as u8).collect();
@@ -224,7 +224,7 @@ impl World {
     }
 }
 
-/// A whole plaintext's length: mostly short, seldom long enough for more than one vectored read.
+/// The length of a plaintext: mostly short, seldom long enough for more than one vectored read.
 fn plaintext_len(steer: &mut Steer, hash: u64) -> usize {
     match steer.byte() {
         more @ 192..240 => (usize::from(more) % 3 + 1) * 4096 + usize::from(chunk_len(steer) % 4096),
@@ -240,7 +240,7 @@ fn check_first(expected: &Expected, found: &Result<u64, Error>, run: &Run) {
     }
 }
 
-/// Nothing but authentic plaintext is ever released: at its place in a file, in order in a stream.
+/// Only authentic plaintext is ever released: at its place in a file, in order in a stream.
 fn check_released(expected: &Expected, found: &Result<u64, Error>, released: &[u8], to_file: bool) {
     if let Ok(len) = found {
         let plaintext = expected.authentic();
@@ -256,7 +256,7 @@ fn check_released(expected: &Expected, found: &Result<u64, Error>, released: &[u
     }
 }
 
-/// What the reference makes of it, with [`LIMIT`] for the format's limits.
+/// The reference's result, with [`LIMIT`] instead of the format's limits.
 fn reference_open(bytes: &[u8], hand: Hand) -> Result<Vec<u8>, reference::Error> {
     let keys: Vec<_> = (0..2).filter(|key| hand.keys[*key]).map(|key| USER_KEYS[key]).collect();
     if hand.password && reference::read_header(bytes).is_ok_and(|header| is_beyond(&header)) {
@@ -281,7 +281,7 @@ fn class(found: &Result<u64, Error>) -> reference::Error {
 }
 
 fn fill(mut file: &OsFile, bytes: &[u8]) {
-    // The header is read from where the file stands.
+    // The header is read from the file's cursor.
     file.set_len(0).and_then(|()| file.write_all_at(bytes, 0)).and_then(|()| file.rewind()).expect("memory");
 }
 
@@ -291,7 +291,7 @@ fn contents(file: &OsFile) -> Vec<u8> {
     bytes
 }
 
-/// How a file is read, opened and given.
+/// How a file is read, opened and written.
 #[derive(Clone, Copy)]
 struct Run {
     levels: Levels,
@@ -310,7 +310,7 @@ impl Run {
         Self {
             levels: levels[usize::from(engine >> 4) % levels.len()],
             lanes: if hash.is_multiple_of(256) { 3 } else { 1 },
-            // Seldom long ones: the buffers are wiped each time.
+            // Seldom long ones, because the buffers are wiped each time.
             preferred: if engine & 15 == 15 { 40 } else { usize::from(engine & 3) } * 4096,
             piece: [usize::MAX, 1, 47, 1000][usize::from(io & 3)],
             interrupts: io & 4 != 0,
@@ -341,7 +341,7 @@ impl Run {
     }
 }
 
-/// The CPU's engine with jobs of a length to be chosen: the real one's are too long for fast runs.
+/// The CPU's engine with jobs of a chosen length. The real engine's jobs are too long for fast runs.
 struct Cpu {
     info: EngineInfo,
     levels: Levels,
@@ -361,7 +361,7 @@ impl Engine for Cpu {
     }
 }
 
-/// A stream that comes in pieces, at first in small ones, is interrupted now and then, and may fail.
+/// A stream in pieces, small ones at first. It is interrupted now and then, and may fail.
 struct Pieces<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -387,7 +387,7 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// The keys at hand.
+/// The given keys.
 struct AtHand(Vec<(KeyId, SecretKey)>, Option<Password>);
 
 impl KeySource for AtHand {

@@ -20,7 +20,7 @@ pub fn way(steer: &mut Steer) -> Way {
     }
 }
 
-/// Applies what the rest of the bytes say, up to a few times. `other` is a file to take parts of.
+/// Applies the changes that the rest of the bytes describe, up to a few. `other` is a file to take parts of.
 pub fn alter(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) {
     for _ in 0..8 {
         if steer.is_empty() {
@@ -91,7 +91,7 @@ fn one(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) {
             file.bytes.truncate(at);
             file.bytes.extend(other.bytes.get(from..).unwrap_or_default());
         }
-        // A chunk that is sound in itself, of any kind and at any place.
+        // A chunk that is valid by itself, of any kind and at any place.
         13 => {
             let index = steer.below(4);
             let place = if steer.flag() { index } else { steer.below(5) };
@@ -105,7 +105,7 @@ fn one(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) {
         }
         // The header's fixed fields.
         14 => field(file, steer),
-        // Slots: added, dropped, swapped; the other file's for this file.
+        // Slots: added, dropped, swapped, or replaced by those of the other file.
         15 => {
             let file_key = if steer.flag() { file.file_key } else { other.file_key };
             let slot = made.slot(file_key, way(steer));
@@ -121,7 +121,7 @@ fn one(made: &mut Made, file: &mut File, other: &File, steer: &mut Steer) {
                 count(file, -1);
             }
         }
-        // A lawful header after all: so that what lies behind it is reached.
+        // A valid header, so that the code after it is reached.
         17 => {
             file.repair_len();
             file.repair_tag(made, file.file_key);
@@ -180,7 +180,7 @@ fn insert(file: &mut File, at: usize, slot: &[u8]) {
     }
 }
 
-/// Where a slot begins, or the slots end, as far as their lengths can be followed.
+/// The beginning of a slot, or the end of the slots, if their lengths can be followed.
 fn slot_at(file: &File, index: usize) -> usize {
     let end = file.header_len.min(file.bytes.len()).saturating_sub(32);
     let mut at = 18.min(end);
@@ -193,7 +193,7 @@ fn slot_at(file: &File, index: usize) -> usize {
     at
 }
 
-/// How long the slot that begins there is; 0 where there is none.
+/// The length of the slot that begins there, or 0 if there is none.
 fn slot_len(file: &File, at: usize) -> usize {
     let end = file.header_len.min(file.bytes.len()).saturating_sub(32);
     match file.bytes.get(at..end) {

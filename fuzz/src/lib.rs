@@ -1,4 +1,4 @@
-//! What the fuzz targets share: bytes that steer, files made by the reference, and what must come of them.
+//! Shared by the fuzz targets: bytes that steer, files made by the reference, and the expected results.
 #![forbid(unsafe_code)]
 
 pub mod alter;
@@ -6,7 +6,7 @@ pub mod made;
 pub mod model;
 pub mod reader;
 
-/// The fuzzer's bytes, taken off one after another as decisions; zeros follow behind their end.
+/// The fuzzer's bytes, taken one after another as decisions. Zeros follow after their end.
 pub struct Steer<'a>(pub &'a [u8]);
 
 impl<'a> Steer<'a> {
@@ -53,7 +53,7 @@ impl<'a> Steer<'a> {
     }
 }
 
-/// FNV-1a of the first bytes: decides by the input alone which of the slower checks are made.
+/// FNV-1a of the first bytes. It decides, by the input alone, which of the slower checks run.
 pub fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().take(64).fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }

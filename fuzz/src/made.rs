@@ -1,4 +1,4 @@
-//! Files that the reference made, in parts that are kept: its AES is slow, so each slot and each chunk is made once.
+//! Files made by the reference, in parts that are kept. Its AES is slow, so each slot and each chunk is made once.
 
 use phalanx_core::format::{FileKeys, Kdf};
 use phalanx_core::{KdfLimit, SecretKey, Suite};
@@ -12,7 +12,7 @@ pub const LOG2: u8 = 12;
 /// Two files with keys of their own.
 pub const FILE_KEYS: [[u8; 32]; 2] = [[0x21; 32], [0x42; 32]];
 
-/// The first two can be at hand; the first is that of the vectors.
+/// The first two can be given to a reader. The first is that of the vectors.
 pub const USER_KEYS: [[u8; 32]; 3] = [
     [
         0x67, 0x0d, 0xbe, 0x1e, 0x30, 0x1a, 0x2b, 0x7d, 0xda, 0x49, 0x17, 0xb9, 0x15, 0xd4, 0x15, 0x76, 0x57, 0x5c,
@@ -22,7 +22,7 @@ pub const USER_KEYS: [[u8; 32]; 3] = [
     [0xC2; 32],
 ];
 
-/// The password that can be at hand, that of the vectors, and another.
+/// The password that can be given to a reader, that of the vectors, and another one.
 pub const PASSWORDS: [&[u8]; 2] = [b"correct horse battery staple", b"another"];
 
 /// Cheap ones; one exactly at [`LIMIT`], and two beyond it, by its memory and by its work.
@@ -81,7 +81,7 @@ pub struct Chunk {
     pub plaintext: Vec<u8>,
 }
 
-/// All that was made so far.
+/// Everything that was made so far.
 pub struct Made {
     chunks: HashMap<ChunkId, Rc<Chunk>>,
     slots: HashMap<(usize, Way), Rc<[u8]>>,
@@ -129,8 +129,8 @@ impl Made {
         chunk
     }
 
-    /// The chunk that a record is, if it is one that was made for this place: only such are authentic. `header` gives the
-    /// suite and the chunk size.
+    /// The chunk in a record, if it was made for this place. Only such chunks are authentic. `header` gives the suite and
+    /// the chunk size.
     pub fn find(
         &self,
         file_key: usize,
@@ -179,7 +179,7 @@ impl Made {
     }
 }
 
-/// A file in the making.
+/// An unfinished file.
 pub struct File {
     pub file_key: usize,
     pub suite: u8,
@@ -188,7 +188,7 @@ pub struct File {
 }
 
 impl File {
-    /// A sound file with these slots and a plaintext of `len` bytes.
+    /// A valid file with these slots and a plaintext of `len` bytes.
     pub fn new(made: &mut Made, file_key: usize, suite: u8, ways: &[Way], len: usize, variant: u8) -> Self {
         let mut bytes = b"PHALANX\x01\0\0\0\0".to_vec();
         bytes.extend([suite, LOG2, 0, 0]);
@@ -215,7 +215,7 @@ impl File {
         }
     }
 
-    /// Makes the header's tag right, where the header's form lets it be found.
+    /// Corrects the header's tag, if the header's form shows where it is.
     pub fn repair_tag(&mut self, made: &Made, file_key: usize) {
         let Some(suite) = self.bytes.get(12).and_then(|id| Suite::from_id(*id)) else { return };
         if let Some(header) = self.bytes.get_mut(..self.header_len)
@@ -226,7 +226,7 @@ impl File {
         }
     }
 
-    /// Where the chunk `index` is stored, as far as it is there.
+    /// The place where the chunk `index` is stored, limited to the file.
     pub fn record(&self, index: usize) -> std::ops::Range<usize> {
         let end = self.bytes.len();
         let len = shape(self.suite).overhead() + (1 << LOG2);

@@ -1,11 +1,11 @@
-//! What must come of a file: by the format's section 5, and by knowing every slot and chunk that was ever made.
+//! The expected result for a file, from the format's section 5 and from all slots and chunks that were ever made.
 
 use crate::made::{Chunk, KDFS, LIMIT, Made, Way, shape};
 use phalanx_core::{Error, KeyId};
 use phalanx_reference as reference;
 use std::rc::Rc;
 
-/// What is at hand.
+/// The given keys and passwords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hand {
     pub keys: [bool; 2],
@@ -18,7 +18,7 @@ pub enum Outcome {
     Version(u8),
     Header,
     KdfLimit,
-    /// Nothing was at hand for any slot: the ids of the key slots, and whether there are password slots.
+    /// There was nothing for any slot: the ids of the key slots, and whether there are password slots.
     NoKey(Vec<[u8; 16]>, bool),
     WrongKey,
     Altered,
@@ -39,12 +39,12 @@ impl Expected {
         self.chunks.iter().position(Option::is_none)
     }
 
-    /// The plaintext of the authentic chunks before the first other.
+    /// The plaintext of the authentic chunks before the first bad one.
     pub fn authentic(&self) -> Vec<u8> {
         self.chunks.iter().map_while(Option::as_ref).flat_map(|chunk| &chunk.plaintext).copied().collect()
     }
 
-    /// Whether this is what the core may say. Where the length is wrong, a stream may show first that a chunk is.
+    /// Whether the core may give this result. If the length is wrong, a stream may first find that a chunk is.
     pub fn agrees<T>(&self, found: &Result<T, Error>) -> bool {
         match (&self.outcome, found) {
             (Outcome::Opens, Ok(_))

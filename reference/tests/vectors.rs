@@ -95,7 +95,8 @@ fn format() {
     }
 }
 
-/// What a scenario says about its file: so a reader can also be tested by parts, and a writer by making the chunks again.
+/// The description of a file in a scenario, so that a reader can also be tested by parts, and a writer by making the chunks
+/// again.
 fn check_facts(name: &str, file: &Value, data: &[u8]) {
     let header = reference::read_header(data).unwrap();
     assert_eq!(file["suite"], u64::from(header.suite), "{name}");
@@ -161,7 +162,7 @@ fn outcome(opened: &Result<Vec<u8>, Error>) -> &'static str {
     }
 }
 
-/// Each file's name and content; at least so many.
+/// Each file's name and content. There must be `at_least` files.
 fn read_folder(folder: &str, at_least: usize) -> Vec<(String, Value)> {
     let paths = read_names(folder);
     assert!(paths.len() >= at_least, "{folder}: {} files of {at_least}", paths.len());

@@ -80,7 +80,7 @@ pub fn of(path: &str) -> [Example; 2] {
     }
 }
 
-/// Puts the examples at the end of the help of a command and of all below it.
+/// Puts the examples at the end of the help of a command and of all its subcommands.
 pub fn add(root: Command) -> Command {
     below(root, "")
 }
@@ -102,13 +102,13 @@ mod tests {
     use crate::args::{Cli, command};
     use clap::{Command, FromArgMatches};
 
-    /// Also that each command has examples at all.
+    /// This also checks that each command has examples.
     #[test]
     fn every_example_is_a_right_command_line() {
         fn look(at: &Command, path: &str) {
             let mut ours = 0;
             for (line, _) in super::of(path) {
-                // Of a pipe, the part that is ours.
+                // Only the part of a pipe that runs this program.
                 for part in line.split(['|', '>']).filter(|part| part.trim_start().starts_with("phalanx ")) {
                     let matches = command().try_get_matches_from(part.split_whitespace());
                     assert!(matches.and_then(|m| Cli::from_arg_matches(&m)).is_ok(), "{part}");

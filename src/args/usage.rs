@@ -19,7 +19,7 @@ pub fn command() -> Command {
     examples::add(Cli::command().disable_help_flag(true).arg(help))
 }
 
-/// Parses the command line. Help and version are printed here, and end the program. What is wrong becomes one line.
+/// Parses the command line. Help and version are printed here and end the program. An error becomes one line.
 pub fn parse() -> Outcome<Cli> {
     argv::refuse_secrets(std::env::args_os().skip(1))?;
     let args: Vec<OsString> = std::env::args_os().collect();
@@ -40,7 +40,7 @@ fn parse_from(args: &[OsString]) -> clap::error::Result<Cli> {
 fn end<T>(error: clap::Error, args: &[OsString]) -> Outcome<T> {
     let printed = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.print().map(|()| None),
-        // No command at all: the page that helps, but a script hears that nothing was done.
+        // Without a command the help page is printed, but the exit code tells a script that nothing was done.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             write!(io::stdout(), "{}", error.render()).map(|()| Some(Failure::told(Code::Usage)))
         }
@@ -49,12 +49,12 @@ fn end<T>(error: clap::Error, args: &[OsString]) -> Outcome<T> {
     match printed {
         Ok(Some(failure)) => Err(failure),
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Error::Write(e).into()),
-        // Whoever reads only the first lines has what they wanted.
+        // A reader who wants only the first lines may close the pipe.
         Ok(None) | Err(_) => std::process::exit(0),
     }
 }
 
-/// What is wrong, in one sentence, and where to read more.
+/// The error in one sentence, and where to read more.
 fn line(error: &clap::Error, args: &[OsString]) -> String {
     if text(error, ContextKind::InvalidSubcommand) == "bench" {
         return "the experiments are a program of their own: cargo run --release -p phalanx-bench -- --help".into();
@@ -70,7 +70,7 @@ fn sentence(error: &clap::Error, args: &[OsString]) -> String {
     };
     let text = |kind| text(error, kind);
     let (arg, value) = (name(&text(ContextKind::InvalidArg)), text(ContextKind::InvalidValue));
-    // The likeliest comes last.
+    // The most likely one comes last.
     let perhaps = |kind| match strings(error, kind).last() {
         Some(known) => format!(": did you mean {known}?"),
         None => String::new(),
@@ -139,7 +139,7 @@ fn is_attached_to_flag(arg: &str, args: &[OsString]) -> bool {
     is_short && args.iter().any(|word| word.len() > 2 && word.as_encoded_bytes().starts_with(b"-p"))
 }
 
-/// The command as far as it was named, like "phalanx key new".
+/// The command so far, like "phalanx key new".
 fn path(args: &[OsString]) -> String {
     let mut path = vec!["phalanx".to_owned()];
     let mut at = &command();

@@ -1,7 +1,8 @@
-//! `phalanx completions`: clap's scripts, with files where paths stand and the keyring's names where keys are named.
+//! `phalanx completions`: clap's scripts, with files where paths are expected and the keyring's names where keys are
+//! expected.
 //!
-//! clap's own way to complete such values asks the program for everything, and is not stable yet. So its scripts are
-//! taken, and what they lack is put in: here only bash, zsh and fish learn the names of keys.
+//! clap's own way to complete such values asks the program for everything, and is not stable yet. So its scripts are taken,
+//! and the missing parts are added. Only bash, zsh and fish learn the names of keys.
 
 use crate::args;
 use crate::failure::Outcome;
@@ -10,7 +11,7 @@ use clap_complete::Shell;
 use phalanx_core::Error;
 use std::io::{self, Write};
 
-/// Stands for the name of a key: no argument is a user's name, and the scripts show plainly where one is.
+/// A placeholder for the name of a key. No argument is a user's name, and the scripts show clearly where this one is.
 const KEY_NAME: ValueHint = ValueHint::Username;
 
 const NAMES: &str = "phalanx key list --names 2>/dev/null";
@@ -29,7 +30,7 @@ pub fn print(shell: Shell) -> Outcome {
     io::stdout().write_all(script.as_bytes()).map_err(|e| Error::Write(e).into())
 }
 
-/// Marks what takes the name of a key that is there.
+/// Marks arguments that take the name of an existing key.
 fn with_key_names(command: Command, path: &str) -> Command {
     let takes_known = matches!(path, "key show" | "key export" | "key rm");
     let is_name = move |arg: &Arg| {
@@ -44,7 +45,7 @@ fn with_key_names(command: Command, path: &str) -> Command {
     })
 }
 
-/// What bash needs to know of the command line: words, as patterns of `case`.
+/// What bash needs to know of the command line: words, in the form of patterns for `case`.
 #[derive(Default)]
 struct Words {
     /// Options that take a key's name, a path, a folder, or something else.
@@ -84,7 +85,7 @@ impl Words {
     }
 }
 
-/// A function around clap's, which knows only what stands in the definition, and offers options for arguments.
+/// A function around clap's. Clap's function knows only the definition, and offers options where arguments are expected.
 fn bash(command: &Command) -> String {
     let mut words = Words::default();
     words.gather(command, "");
@@ -111,7 +112,7 @@ fn bash(command: &Command) -> String {
 
 fn zsh(script: &str) -> String {
     let names = format!("\n_phalanx_key_names() {{\n    compadd -- ${{(f)\"$({NAMES})\"}}\n}}\n");
-    // The first line tells zsh whose script it is, and must stay the first.
+    // The first line tells zsh which command the script is for, and must stay the first.
     let (first, rest) = script.split_once('\n').unwrap_or((script, ""));
     format!("{first}\n{names}{}", rest.replace(":_users", ":_phalanx_key_names"))
 }

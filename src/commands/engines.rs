@@ -1,4 +1,4 @@
-//! `phalanx engines`: what this machine has, how fast it is, and what `--engine auto` makes of it.
+//! `phalanx engines`: what this machine has, how fast it is, and what `--engine auto` chooses.
 
 use crate::args::{EngineArgs, EngineName, Engines};
 use crate::engines::cache::{self, Circumstances, DeviceName, Kept, Place};
@@ -10,7 +10,7 @@ use phalanx_core::engine::Op;
 use phalanx_gpu::{DeviceInfo, State, Survey};
 use serde::Serialize;
 
-/// The sizes that `auto` is explained with.
+/// The sizes for which the choice of `auto` is shown.
 const EXAMPLES: [(&str, u64); 3] = [("4 kB", 4_000), ("1 MB", 1_000_000), ("1 GB", 1_000_000_000)];
 
 pub fn run(args: &Engines) -> Outcome {
@@ -35,8 +35,8 @@ pub fn run(args: &Engines) -> Outcome {
     report.lines().into_iter().try_for_each(say)
 }
 
-/// Measures what is ready, and keeps it: that it can be kept is what `--calibrate` is about, and else no matter. A device
-/// that fails meanwhile is not ready any more.
+/// Measures the engines that are ready, and keeps the result. With `--calibrate` it is an error if it cannot be kept. A
+/// device that fails while it is measured is no longer ready.
 fn measure_and_keep(
     ready: &mut Ready,
     mut device: Option<DeviceName>,
@@ -59,12 +59,12 @@ fn measure_and_keep(
     }
 }
 
-/// All that is shown. The names of the fields are those of `--json`.
+/// Everything that is shown. The names of the fields are those of `--json`.
 #[derive(Serialize)]
 struct Report {
     engines: Vec<Engine>,
     devices: Vec<Device>,
-    /// Why an interface to devices has none.
+    /// For each interface without a device, why it has none.
     absent: Vec<String>,
     crossings: Vec<Crossing>,
     auto: Vec<Example>,
@@ -77,12 +77,12 @@ struct Engine {
     workers: usize,
     /// In GB/s (10^9 bytes a second) of plaintext, suite 1, in memory.
     speeds_gb_per_s: Ways<f64>,
-    /// What opening its device takes in a new process.
+    /// How long opening its device takes in a new process.
     start_seconds: f64,
     passes: Vec<Passing>,
 }
 
-/// From which size on an engine is faster than a simpler one, in bytes; null where it never is.
+/// The size in bytes from which on an engine is faster than a simpler one, or null if it never is.
 #[derive(Serialize)]
 struct Passing {
     engine: &'static str,
@@ -141,7 +141,7 @@ impl Report {
                 let least = |warm| Ways::of(|op| calibration.passes(kind, other, op, warm));
                 Passing { engine: other.name(), new_process: least(false), device_open: least(true) }
             };
-            // A device is compared with all of the CPU.
+            // A device is compared with all CPU threads.
             let is_simpler = |other: &Kind| *other < kind && (*other != Kind::Serial || !kind.needs_device());
             let simpler = Kind::ALL.into_iter().filter(is_simpler).filter(|other| calibration.curve(*other).is_some());
             Some(Engine {

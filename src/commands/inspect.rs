@@ -1,4 +1,4 @@
-//! `phalanx inspect`: what the header says, which nobody has vouched for before the file is opened.
+//! `phalanx inspect`: the contents of the header, which are not authenticated before the file is opened.
 
 use crate::args::Inspect;
 use crate::failure::{self, Failure, Outcome, say, shown};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 pub fn run(args: &Inspect) -> Outcome {
-    // Only to show the names of keys: a machine without a keyring inspects as well.
+    // The keyring is read only to show the names of keys, so a machine without one can inspect files too.
     let keyring = secrets::keyring().ok();
     failure::each(&args.paths, |path: &PathBuf| {
         let at_path = |e| Failure::at(path, e);
@@ -31,7 +31,7 @@ pub fn run(args: &Inspect) -> Outcome {
     })
 }
 
-/// Everything that shows without a key. The names of the fields are those of `--json`.
+/// Everything that can be seen without a key. The names of the fields are those of `--json`.
 #[derive(Serialize)]
 struct Report {
     path: String,

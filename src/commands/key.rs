@@ -48,15 +48,15 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
     }
 }
 
-/// One key is never protected by a password.
+/// A single key is never protected by a password.
 fn without_all(has_password: bool) -> Outcome {
     if has_password {
-        return Err(Failure::usage("--password and --password-file go with --all only"));
+        return Err(Failure::usage("--password and --password-file need --all"));
     }
     Ok(())
 }
 
-/// Takes a new key, and shows its id.
+/// Adds a new key, and shows its id.
 fn store(keyring: &Keyring, name: &str, key: &SecretKey, verbosity: Verbosity) -> Outcome {
     keyring.store(name, key).map_err(|error| match error {
         Error::Exists => taken(format!("a key named {name} exists already: keys are never overwritten")),
@@ -72,7 +72,7 @@ fn taken(line: String) -> Failure {
     Failure::new(Code::InputOutput, line)
 }
 
-/// Takes those keys that are not there yet.
+/// Adds the keys that are not in the keyring yet.
 fn import_all(keyring: &Keyring, keys: &[(String, SecretKey)], verbosity: Verbosity) -> Outcome {
     failure::each(keys, |(name, key)| match keyring.load(name) {
         Ok(there) if there.matches(key) => Ok(()),
@@ -88,7 +88,7 @@ fn remove(keyring: &Keyring, name: String, force: bool) -> Outcome {
     }
     if !force {
         if !io::stdin().is_terminal() {
-            return Err(Failure::usage("deleting a key needs --force where there is no terminal to ask at"));
+            return Err(Failure::usage("without a terminal, deleting a key needs --force"));
         }
         if !confirmed(&name)? {
             return Err(Failure::usage("nothing was deleted"));

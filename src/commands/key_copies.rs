@@ -19,21 +19,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// The longest file of keys, and as much again as protecting it adds at most.
+/// The longest list of keys, and the longest file of a protected list: protecting adds less than 1 MiB.
 const LONGEST_LIST: usize = 4 << 20;
 const LONGEST_PROTECTED: usize = LONGEST_LIST + (1 << 20);
-/// All that is secret lies in memory that does not grow: growing would leave copies behind.
+/// All secrets are in memory that does not grow, because growing would leave copies behind.
 type Secret = Zeroizing<Vec<u8>>;
 
 /// A copy in the making.
 pub enum KeyCopy {
-    /// With whether it may replace what has its name.
+    /// The output, and whether it may replace an existing file.
     File(Output, PathBuf, bool),
     Stdout(File),
 }
 
 impl KeyCopy {
-    /// Begins a file that only its user can read, or goes to standard output. Only text is for a terminal.
+    /// Begins a file that only its user can read, or goes to standard output. Only text may go to a terminal.
     pub fn begin(output: Option<PathBuf>, force: bool, is_text: bool) -> Outcome<Self> {
         let Some(path) = output.filter(|path| !is_dash(path)) else {
             if !is_text && io::stdout().is_terminal() {
@@ -66,7 +66,7 @@ fn existing(force: bool, made: &Made) -> Existing<'_> {
     if force { Existing::Replace(made) } else { Existing::Keep }
 }
 
-/// A key's text and a line's end.
+/// A key's text and a newline.
 pub fn line(key: &SecretKey) -> Secret {
     let mut line = Zeroizing::new(Vec::with_capacity(key_text::LEN + 1));
     line.extend_from_slice(key_text::write(key).as_bytes());
@@ -74,7 +74,8 @@ pub fn line(key: &SecretKey) -> Secret {
     line
 }
 
-/// All keys of the keyring. One that cannot be read fails the whole: a copy without it would be taken for complete.
+/// All keys of the keyring. If one of them cannot be read, this fails, because a copy without it would be taken for
+/// complete.
 pub fn list(keyring: &Keyring) -> Outcome<Secret> {
     let names = keyring.names()?;
     if names.is_empty() {
@@ -145,12 +146,12 @@ pub fn read_all(
     parse(path, &list[..len as usize])
 }
 
-/// All lines, or an error: one that does not hold what it should shows that the file is not what it was.
+/// All lines, or an error: one bad line shows that the file is not as it was written.
 fn parse(path: &Path, list: &[u8]) -> Outcome<Vec<(String, SecretKey)>> {
     let lines = || list.split(|b| *b == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty());
     let mut keys = Vec::with_capacity(lines().count());
     for (i, line) in lines() {
-        // None of these texts repeats the line, which may hold a key where its name should be.
+        // None of these messages repeats the line, because it may hold a key where its name should be.
         let at_line = |why: &str| damaged(path, &format!("line {}: {why}", i + 1));
         let line = line.trim_ascii();
         let (name, text) = line.split_at(line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len()));
@@ -162,7 +163,7 @@ fn parse(path: &Path, list: &[u8]) -> Outcome<Vec<(String, SecretKey)>> {
     if keys.is_empty() { Err(damaged(path, "it holds no key")) } else { Ok(keys) }
 }
 
-/// The whole file, which may be a pipe, if it has not more bytes than these.
+/// Reads a whole file or pipe, unless it has more than this many bytes.
 fn read_file(path: &Path, longest: usize) -> Outcome<Secret> {
     let at_path = |e| Failure::at(path, e);
     let mut file = secrets::open(path).map_err(at_path)?;
@@ -175,7 +176,7 @@ fn read_file(path: &Path, longest: usize) -> Outcome<Secret> {
     Ok(bytes)
 }
 
-/// A key is no safer in the keyring than it was before.
+/// Warns if others may read the file: the key is no safer in the keyring than it was before.
 fn warn_of_readers(path: &Path) {
     let is_open = |meta: std::fs::Metadata| meta.is_file() && meta.mode() & 0o077 != 0;
     if !is_dash(path) && path.metadata().is_ok_and(is_open) {

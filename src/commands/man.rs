@@ -1,4 +1,4 @@
-//! `phalanx man`: the reference, made from the definition of the command line and from what stands here.
+//! `phalanx man`: the reference, made from the definition of the command line and from the texts here.
 
 use crate::args::{self, Example};
 use crate::failure::{Failure, Outcome};
@@ -70,7 +70,7 @@ pub fn write(folder: &Path) -> Outcome {
     pages(&root, "", folder).map_err(|e| Failure::at(folder, Error::Write(e)))
 }
 
-/// What help has no room for.
+/// Sections that help has no room for.
 fn with_all_values(command: Command) -> Command {
     let arg = |arg: clap::Arg| arg.hide_possible_values(false).hide_default_value(false);
     command.mut_args(arg).mut_subcommands(with_all_values)

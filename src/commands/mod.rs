@@ -1,4 +1,4 @@
-//! The commands, each in a file.
+//! The commands, one in each file.
 
 pub mod completions;
 pub mod engines;

@@ -37,7 +37,7 @@ impl Action for Protect {
         self.recipients.find()
     }
 
-    /// A pattern for names easily catches outputs of an earlier run.
+    /// A pattern like `*` easily matches outputs of an earlier run.
     fn accept(&self, end: &End, input: &Input) -> Result<()> {
         let has_the_name = end.path().file_name().is_some_and(|name| unprotected_name(name).is_some());
         if !end.is_standard() && has_the_name && !matches!(is_protected(input), Err(Error::NotPhalanx)) {

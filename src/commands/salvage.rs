@@ -1,4 +1,4 @@
-//! `phalanx unprotect --salvage`: what is intact of damaged files, and which ranges are not.
+//! `phalanx unprotect --salvage`: saves the intact parts of damaged files, and lists the lost ranges.
 
 use crate::args::UnprotectPlan;
 use crate::engines;
@@ -46,7 +46,7 @@ fn one(
     let found = protected.salvage(&engine, sink, &meter);
     meter.finish();
     let found = found.map_err(at_place)?;
-    // A damaged input is never removed: it may be all that is left to try on.
+    // A damaged input is never removed, because another attempt may save more of it.
     let removal = if plan.destination.remove && found.is_intact() { input.removal() } else { None };
     target.commit(place, &input, &plan.destination, made, removal)?;
     Ok(found)

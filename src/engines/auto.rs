@@ -134,7 +134,7 @@ impl Knowledge {
                 (None, Some(place)) => {
                     drop(place.keep(&Kept { circumstances: now, device: None, calibration: Calibration::default() }));
                 }
-                (None, None) => complain("warning: the GPU is not there any more: the CPU does the work"),
+                (None, None) => complain("warning: the GPU is no longer there: the CPU does the work"),
             }
             return None;
         };

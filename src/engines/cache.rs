@@ -110,7 +110,7 @@ pub struct Place {
 impl Place {
     /// Makes the folder, and begins the file.
     pub fn prepare(now: &Circumstances) -> Outcome<Self> {
-        let no_folder = || Failure::usage(format!("no home folder: name a cache folder by {CACHE_VARIABLE}"));
+        let no_folder = || Failure::usage(format!("there is no home folder: set {CACHE_VARIABLE} to a cache folder"));
         let path = path(now.threads).ok_or_else(no_folder)?;
         let made = fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(Error::Write);
         let output = made.and_then(|()| Output::create(&path, Existing::Replace(&Made::default())));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_comes_back() {
+    fn a_kept_calibration_is_read_back() {
         assert_eq!(parse(&kept().unparse(), &now()), Some(kept()));
         let mut calibration = Calibration::default();
         for kind in [Kind::Serial, Kind::Cpu] {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_calibration_is_absent() {
+    fn an_invalid_calibration_is_ignored() {
         let good = kept().unparse();
         let replaced = |from: &str, to: &str| {
             let text = good.replace(from, to);

@@ -1,4 +1,4 @@
-//! What is done to files, and all that it needs: whole trees and single files stand on this.
+//! What is done to files, and everything it needs. Single files and whole trees both use it.
 
 use super::ends::{Input, Target};
 use crate::args::{EngineArgs, KeyArgs};
@@ -13,12 +13,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// What is done to the bytes.
+/// An operation on files.
 pub trait Action: Sync {
-    /// The name of the output that belongs to an input of this name; `None` where the input is not to be worked on.
+    /// The name of the output for an input of this name. `None` if the input is not to be worked on.
     fn output_name(&self, name: &OsStr) -> Option<OsString>;
 
-    /// Finds out what is needed from the user: called once, before the first file.
+    /// Asks the user for everything that is needed. Called once, before the first file.
     fn prepare(&self) -> Outcome {
         Ok(())
     }
@@ -28,7 +28,8 @@ pub trait Action: Sync {
         Ok(())
     }
 
-    /// Moves the bytes. Returns how many, of plaintext, and who did it. The meter is told when the work begins.
+    /// Moves the bytes. Returns the number of plaintext bytes, and the engines that did the work. Tells the meter when the
+    /// work begins.
     fn transfer<'l>(
         &self,
         engines: &'l Engines,
@@ -37,12 +38,12 @@ pub trait Action: Sync {
         meter: &Meter,
     ) -> phalanx_core::Result<(u64, &'l Crew)>;
 
-    /// A file of a tree without a mirror has been checked.
+    /// Called when a file of a tree without a mirror has been checked.
     fn checked(&self, _path: &Path, _bytes: u64) -> Outcome {
         Ok(())
     }
 
-    /// Whether to warn that the keys which are used lie in the tree that is worked on.
+    /// Whether to warn if a key that is used lies in the tree that is worked on.
     fn warns_of_keys(&self) -> bool {
         false
     }
@@ -54,7 +55,7 @@ pub struct Transfer<A> {
     pub engines: Engines,
     pub destination: Destination,
     pub verbosity: Verbosity,
-    /// What this run has made.
+    /// The outputs of this run.
     pub made: Arc<Made>,
     pub keys: Arc<KeyFiles>,
     prepared: OnceLock<Result<(), Code>>,
@@ -73,7 +74,8 @@ impl<A: Action> Transfer<A> {
         Ok(Self { action, engines, destination, verbosity, made, keys, prepared: OnceLock::new() })
     }
 
-    /// Finds out what is needed from the user, once there is something to do. What failed is told the first time.
+    /// Asks the user for everything that is needed, as soon as there is something to do. A failure is reported the first
+    /// time.
     pub fn prepare(&self) -> Outcome {
         let ask = || {
             self.action.prepare().map_err(|failure| {

@@ -1,4 +1,4 @@
-//! Both ends of a transfer, safely opened: what is read, and what is written.
+//! Both ends of a transfer, opened safely: the input and the output.
 
 use crate::failure::{Failure, Outcome, shown};
 use crate::paths::{Destination, End, Place, umask};
@@ -27,7 +27,7 @@ impl Input {
         }
     }
 
-    /// Opens a file in a folder of a tree; no link is followed.
+    /// Opens a file in a folder of a tree. Links are not followed.
     pub fn open_in(folder: Arc<File>, name: &OsStr) -> phalanx_core::Result<Self> {
         InputFile::open_in(folder, name).map(Input::File)
     }
@@ -43,28 +43,28 @@ impl Input {
     /// What the pipeline reads.
     pub fn source(&self) -> phalanx_core::Result<Source<'_>> {
         match self {
-            // It may be a file that somebody has read a part of: it is taken as it comes.
+            // It may be a file that was partly read. Reading continues from there.
             Input::Stream(file) => Ok(Source::stream(file)),
             Input::File(input) => Source::new(input.file()),
         }
     }
 
-    /// What tells whether the file was written to; `None` for a stream.
+    /// The state of the file, to detect writes to it. `None` for a stream.
     pub fn stamp(&self) -> Option<Stamp> {
         if let Input::File(input) = self { Some(input.stamp()) } else { None }
     }
 
-    /// What deletes the input.
+    /// The removal of the input.
     pub fn removal(&self) -> Option<Removal> {
         if let Input::File(input) = self { input.removal() } else { None }
     }
 
-    /// The input's length in bytes, where it tells.
+    /// The input's length in bytes, if it is known.
     pub fn len(&self) -> Option<u64> {
         self.stamp().map(|stamp| stamp.len())
     }
 
-    /// The same, for choosing an engine: files that do not tell their length, as under /proc, have none.
+    /// The same, for choosing an engine. Files that report a length of 0, as under /proc, have none.
     pub fn known_len(&self) -> Option<u64> {
         self.len().filter(|len| *len > 0)
     }
@@ -72,7 +72,7 @@ impl Input {
 
 /// An output that has been begun: a new file, or standard output.
 pub enum Target {
-    /// With whether it will be synced.
+    /// The output, and whether it will be synced.
     File(Output, bool),
     /// Standard output.
     Stream(File),
@@ -110,7 +110,7 @@ impl Target {
         }
     }
 
-    /// Gives the output its name; with `removal`, deletes the input once the output is proven to stand on the disk.
+    /// Gives the output its name. With `removal`, deletes the input once the output is proven to be on the disk.
     pub fn commit(
         self,
         place: &Place,
@@ -139,7 +139,7 @@ impl Target {
     }
 }
 
-/// An error of the pipeline, at the path that it happened to.
+/// Assigns an error of the pipeline to the path where it happened.
 pub fn blame(place: &Place, error: Error) -> Failure {
     match error {
         Error::Write(_) | Error::Exists | Error::OwnOutput => Failure::at(place.output.path(), error),

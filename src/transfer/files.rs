@@ -9,14 +9,14 @@ use crate::progress::{Meter, arrow};
 use crate::verbosity::is_terminal;
 use std::path::PathBuf;
 
-/// Does it for each path. A failure does not stop the others.
+/// Runs the action on each path. A failure does not stop the others.
 pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf]) -> Outcome {
     let (places, named) = transfer.destination.places(paths, |name| transfer.action.output_name(name))?;
     transfer.engines.expect(places.iter().filter_map(|place| paths::file_len(place.input.path())).sum());
     let done = failure::each(&places, |place| match (&place.input, &place.output) {
         (End::Path(input), output) if input.is_dir() => {
             if !transfer.destination.recursive {
-                let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(input));
+                let line = format!("{}: it is a folder (use --recursive for folders)", shown(input));
                 return Err(Failure::new(Code::InputOutput, line));
             }
             tree::run(transfer, input, Some(output.path()))?.outcome()
@@ -47,12 +47,12 @@ fn file<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
     Ok(())
 }
 
-/// Whether the input is to be deleted: not what it is protected with.
+/// Whether the input is to be deleted. A key that protects it is not.
 fn deletes<A: Action>(transfer: &Transfer<A>, place: &Place, input: &Input) -> bool {
     let holds_key = input.stamp().is_some_and(|stamp| transfer.keys.holds(stamp.id()));
     let path = shown(place.input.path());
     if holds_key && transfer.destination.remove {
-        complain(format!("warning: {path}: not deleted, since it holds a key or password"));
+        complain(format!("warning: {path}: not deleted, because it holds a key or password"));
     }
     if holds_key && transfer.action.warns_of_keys() {
         complain(format!("warning: {path} is protected with itself: keep a copy of it elsewhere"));

@@ -235,7 +235,7 @@ impl Folder {
         let holds_key = self.keyring || tree.keys.holds(file);
         if tree.remove && holds_key {
             self.stays();
-            complain(format!("warning: {}: not deleted, since it holds a key or password", shown(&self.path(name))));
+            complain(format!("warning: {}: not deleted, because it holds a key or password", shown(&self.path(name))));
         }
         tree.remove && !holds_key
     }

@@ -1,4 +1,4 @@
-//! Counting a tree's files and bytes beside the work on them, so that the time left can be told.
+//! Counting a tree's files and bytes while they are worked on, so that the time left can be estimated.
 
 use crate::progress::Meter;
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
@@ -8,10 +8,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Folders that lie deeper are not counted: each level keeps one open.
+/// Deeper folders are not counted, because each level keeps one open.
 const DEEPEST: usize = 64;
 
-/// Tells the meter of all files that `counts` says are worked on, until the work is over.
+/// Tells the meter of all files for which `counts` is true, until the work is over.
 pub fn run(root: &Arc<File>, counts: &dyn Fn(&OsStr) -> bool, meter: &Meter, over: &AtomicBool) {
     let mut levels: Vec<(Arc<File>, Vec<OsString>)> = Vec::new();
     levels.push((root.clone(), folder(root, counts, meter)));
@@ -24,7 +24,7 @@ pub fn run(root: &Arc<File>, counts: &dyn Fn(&OsStr) -> bool, meter: &Meter, ove
             continue;
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // What cannot be opened will be told by those who work on it.
+        // The workers report what cannot be opened.
         if let Ok(opened) = fs::openat(&*parent, &name, flags, Mode::empty())
             && levels.len() < DEEPEST
         {
@@ -36,7 +36,7 @@ pub fn run(root: &Arc<File>, counts: &dyn Fn(&OsStr) -> bool, meter: &Meter, ove
     meter.expected_all();
 }
 
-/// Counts the files of one folder; gives the names of the folders in it.
+/// Counts the files of one folder, and returns the names of the folders in it.
 fn folder(opened: &File, counts: &dyn Fn(&OsStr) -> bool, meter: &Meter) -> Vec<OsString> {
     let (mut files, mut bytes, mut folders) = (0, 0, Vec::new());
     for entry in Dir::read_from(opened).into_iter().flatten().flatten() {

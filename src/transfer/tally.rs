@@ -1,11 +1,11 @@
-//! Counting what becomes of many files, from several threads.
+//! Counting the results of many files, from several threads.
 
 use crate::failure::{Code, Failure, Outcome, complain};
 use std::fmt::Display;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What has been done so far.
+/// The results so far.
 #[derive(Default)]
 pub struct Tally {
     files: AtomicU64,
@@ -16,7 +16,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a file of so many bytes.
+    /// Counts a file that is done, and its bytes.
     pub fn succeed(&self, bytes: u64) {
         self.files.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -30,38 +30,38 @@ impl Tally {
         *worst = (*worst).max(Some(failure.code()));
     }
 
-    /// Writes a line on what is no file to work on, and counts it. That is no failure.
+    /// Reports something that is not a file to work on, and counts it. That is no failure.
     pub fn leave_out(&self, line: impl Display) {
         complain(line);
         self.left_out.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many files were done.
+    /// The number of files that are done.
     pub fn files(&self) -> u64 {
         self.files.load(Ordering::Relaxed)
     }
 
-    /// How many bytes of plaintext these have.
+    /// The number of plaintext bytes in them.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// How many failed.
+    /// The number of failures.
     pub fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// How many were met that were to be worked on.
+    /// The number of files that were to be worked on.
     pub fn seen(&self) -> u64 {
         self.files() + self.failed()
     }
 
-    /// How many were left out.
+    /// The number of entries that were left out.
     pub fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }
 
-    /// The worst that happened.
+    /// The worst failure, if there was one.
     pub fn outcome(&self) -> Outcome {
         let worst = *self.worst.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         worst.map_or(Ok(()), |code| Err(Failure::told(code)))

@@ -1,6 +1,7 @@
 //! `--recursive`: all files of a tree, in parallel.
 //!
-//! Each thread takes one file after another, so none is handed over between threads; a large file gets all engines and threads.
+//! Each thread takes one file after another, so no file passes from thread to thread. A large file gets all engines and
+//! threads.
 
 use super::action::{Action, Transfer};
 use super::ends::{Input, Target};
@@ -21,13 +22,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// Files from this length on are worked on by all engines and threads, one file at a time; smaller ones by one thread each.
+/// Files of at least this length are worked on by all engines and threads, one file at a time. Smaller files are worked on
+/// by one thread each.
 const LARGE: u64 = 16 << 20;
-/// As many files, or as many bytes, as are synced together.
+/// The most files, and the most bytes, that are synced together.
 const GROUP_FILES: usize = 256;
 const GROUP_BYTES: u64 = 256 << 20;
 
-/// Works on all files of a folder; with an `output` path, that becomes its mirror. Gives what became of them.
+/// Works on all files of a folder. If there is an `output` path, it becomes the mirror. Returns the results.
 pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path>) -> Outcome<Arc<Tally>> {
     let tally = Arc::new(Tally::default());
     let destination = &transfer.destination;
@@ -65,7 +67,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
         let _uncounted =
             transfer.verbosity.shows_progress().then(|| thread::Builder::new().spawn_scoped(scope, counts));
         let others: Vec<_> = (1..transfer.engines.threads)
-            // Where the system gives no more threads, those that there are do the work.
+            // If the system gives no more threads, the existing ones do the work.
             .map_while(|_| thread::Builder::new().spawn_scoped(scope, || workers.work()).ok())
             .collect();
         workers.work();
@@ -77,8 +79,8 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
     Ok(tally)
 }
 
-/// A quarter of the files that may be open, less those for other purposes: as many outputs may wait to be synced together,
-/// and as many folders be open with their mirrors. The rest is for the work itself.
+/// A quarter of the files that may be open, not counting those for other purposes. This many outputs may wait to be synced
+/// together, and this many folders may be open with their mirrors. The rest is for the work itself.
 fn quarter_of_open_files() -> usize {
     const OTHERS: u64 = 48;
     let open = process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -92,13 +94,13 @@ struct Workers<'a, A> {
     group_files: usize,
     walk: Mutex<Walk>,
     tree: Arc<Tree>,
-    /// Held by the one large file that is being worked on.
+    /// Held while a large file is worked on.
     large: Mutex<()>,
     meter: Meter,
 }
 
 impl<A: Action> Workers<'_, A> {
-    /// What each thread does: one file after another, until none is left.
+    /// The work of each thread: one file after another, until none is left.
     fn work(&self) {
         let mut group = Vec::new();
         let mut bytes = 0;
@@ -136,7 +138,8 @@ impl<A: Action> Workers<'_, A> {
         self.commit(&mut group);
     }
 
-    /// Does something; where too many files are open, closes those that wait in this thread, and then waits for others.
+    /// Does something. If too many files are open, it closes those that wait in this thread, and then waits for other
+    /// threads.
     fn patiently<T>(&self, group: &mut Vec<Written>, act: impl Fn() -> Result<T>) -> Result<T> {
         const TIMES: u32 = 500;
         for _ in 0..TIMES {
@@ -148,7 +151,7 @@ impl<A: Action> Workers<'_, A> {
         act()
     }
 
-    /// Closes the files that wait in this thread, or else waits a while for others to do so.
+    /// Closes the files that wait in this thread. If there are none, waits a while for other threads to do so.
     fn let_go(&self, group: &mut Vec<Written>) {
         if group.is_empty() {
             thread::sleep(Duration::from_millis(10));
@@ -157,7 +160,7 @@ impl<A: Action> Workers<'_, A> {
         }
     }
 
-    /// Works on a file. Gives what is left to be done, if anything.
+    /// Works on a file. Returns what is left to be done, if anything.
     fn file(&self, task: Task, group: &mut Vec<Written>) -> Outcome<Option<Written>> {
         let Task { folder, handles, name, output_name, held } = task;
         let (tree, action) = (&self.tree, &self.transfer.action);
@@ -175,7 +178,7 @@ impl<A: Action> Workers<'_, A> {
             e => at_input(e),
         })?;
         let done = if input.len().is_some_and(|len| len >= LARGE) {
-            // It takes a while: nobody is to wait for what this thread holds.
+            // This takes a while. Nobody should wait for what this thread holds.
             self.commit(group);
             let _alone = lock(&self.large);
             action.transfer(&self.transfer.engines, &input, &target, &self.meter)
@@ -196,7 +199,7 @@ impl<A: Action> Workers<'_, A> {
         Ok(Some(Written { output, origin }))
     }
 
-    /// Gives the files of a group their names, and then deletes their inputs where that is wished.
+    /// Gives the files of a group their names, and then deletes their inputs if that was requested.
     fn commit(&self, group: &mut Vec<Written>) {
         let destination = &self.transfer.destination;
         let sync = match (destination.sync, destination.remove) {
@@ -239,12 +242,12 @@ impl<A: Action> Workers<'_, A> {
         }
         if let (Some(key), true) = (tree.key_inside.get(), self.transfer.action.warns_of_keys()) {
             let (key, tree) = (shown(key), shown(&tree.input));
-            complain(format!("warning: {tree} holds what it is protected with ({key}): keep a copy of that elsewhere"));
+            complain(format!("warning: {tree} holds its own key or password ({key}): keep a copy of it elsewhere"));
         }
     }
 }
 
-/// A failure to begin an output, whatever it was.
+/// A read that fails while an output is begun counts as a failed write.
 fn as_write(error: Error) -> Error {
     match error {
         Error::Read(e) => Error::Write(e),
@@ -252,7 +255,7 @@ fn as_write(error: Error) -> Error {
     }
 }
 
-/// A file whose bytes are written.
+/// A file with all its bytes written.
 struct Written {
     output: Output,
     origin: Origin,
@@ -265,13 +268,13 @@ struct Origin {
     handles: Arc<Handles>,
     name: OsString,
     output_name: OsString,
-    /// What deletes the input, if that is wished.
+    /// The removal of the input, if that was requested.
     removal: Option<Removal>,
     _held: Held,
 }
 
 impl Origin {
-    /// Deletes the input, if that is wished and its output is proven to stand on the disk.
+    /// Deletes the input if that was requested and its output is proven to be on the disk.
     fn finish(self, committed: Result<Committed>) -> Outcome<u64> {
         let at_output = |e| Failure::at(&self.folder.mirrored(&self.output_name), e);
         let committed = committed.map_err(at_output)?;

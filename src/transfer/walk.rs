@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::vec;
 
-/// As many folders, from the current one up, stay open at most.
+/// The most folders, from the current one up, that stay open.
 const NEAR: usize = 32;
-/// Too many open files in this process, and on the system.
+/// The errors for too many open files, in this process and on the system.
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 
@@ -27,7 +27,7 @@ pub struct Task {
     pub held: Held,
 }
 
-/// One more file is being worked on, or waits to be synced: its folders stay open.
+/// A file that is worked on, or waits to be synced. Its folders stay open.
 pub struct Held(Arc<AtomicUsize>);
 
 impl Drop for Held {
@@ -39,24 +39,24 @@ impl Drop for Held {
 /// What comes next.
 pub enum Next {
     File(Task),
-    /// First some of the files that are held must be done, since too many folders are open for them.
+    /// Some of the files in work must be done first, because too many folders are open for them.
     Pause,
     End,
 }
 
-/// A folder, and what of it has not been met yet.
+/// A folder, and its entries that have not been visited yet.
 type Level = (Arc<Folder>, vec::IntoIter<(OsString, FileType)>);
 
-/// All files of a tree, one after another, folders within their folder.
+/// All files of a tree, one after another, each folder after its parent.
 pub struct Walk {
     levels: Vec<Level>,
-    /// How many folders should be open at most.
+    /// The number of folders that should be open at most.
     most_open: usize,
     held: Arc<AtomicUsize>,
 }
 
 impl Walk {
-    /// Begins at the root. No more than `most_open` folders should be open, those of files in work included.
+    /// Begins at the root. At most `most_open` folders should be open, including those of files in work.
     pub fn new(root: Arc<Folder>, most_open: usize) -> Self {
         let mut walk = Self { levels: Vec::new(), most_open, held: Arc::default() };
         match entries(&root.handles().expect("the root has just been opened").input) {
@@ -66,8 +66,8 @@ impl Walk {
         walk
     }
 
-    /// The next file. What cannot be taken along is told and counted. An error says that nothing more can be opened;
-    /// nothing is lost by it.
+    /// The next file. What cannot be worked on is reported and counted. An error means that nothing more can be opened. It
+    /// loses nothing.
     pub fn next(&mut self, output_name: impl Fn(&OsStr) -> Option<OsString>) -> Result<Next> {
         loop {
             let Some((folder, entries)) = self.levels.last_mut() else { return Ok(Next::End) };
@@ -118,7 +118,7 @@ impl Walk {
         }
     }
 
-    /// Gives up what is next, for good.
+    /// Gives up the next entry for good.
     pub fn skip(&mut self, why: Error) {
         let Some((folder, entries)) = self.levels.last_mut() else { return };
         match entries.next() {
@@ -131,7 +131,7 @@ impl Walk {
         }
     }
 
-    /// Passes what was next.
+    /// Passes over the next entry.
     fn pass(&mut self, level: usize) {
         self.levels[level].1.next();
     }
@@ -146,7 +146,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Goes up, where the folder above may have been closed.
+    /// Goes up. The folder above may have been closed.
     fn leave(&mut self) -> Result<()> {
         if let [.., (folder, _), (child, _)] = &*self.levels
             && let Some(handles) = child.handles()
@@ -179,7 +179,7 @@ fn fail(folder: &Arc<Folder>, name: &OsStr, error: Error) {
     folder.tree().tally.fail(&Failure::at(&path, error));
 }
 
-/// All that is in a folder, in order of name.
+/// The entries of a folder, in order of name.
 fn entries(folder: &File) -> Result<Vec<(OsString, FileType)>> {
     let failed = |e: rustix::io::Errno| Error::Read(e.into());
     let mut entries = Vec::new();

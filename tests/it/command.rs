@@ -1,4 +1,4 @@
-//! The command line itself: usage, keys, reports, and what must never show.
+//! The command line itself: usage, keys, reports, and secrets that must never show.
 
 use crate::common::{Ended, Sandbox, has, painted};
 use std::fs::{self, Permissions};
@@ -199,13 +199,13 @@ fn a_password_file_loses_one_newline_and_no_more() {
 
 #[test]
 fn a_password_is_asked_for_twice() {
-    // A terminal of its own, which /dev/tty then is, by the program script of util-linux.
+    // A terminal of its own, which is then /dev/tty, made by the program script of util-linux.
     if !has("script") {
         return;
     }
     let s = Sandbox::new();
     s.write("f", "x");
-    // Types each line when it is asked for: earlier, the terminal would still echo it.
+    // Types each line only when it is asked for, because the terminal would still echo it earlier.
     let ask = |args: &str, typed: &[&str]| {
         let line = format!("{} {args}", env!("CARGO_BIN_EXE_phalanx"));
         let mut child = Command::new("script")

@@ -1,4 +1,4 @@
-//! Runs that are cut short, at any point and by anything, lose nothing and leave nothing half done.
+//! Runs that are interrupted, at any point and by anything, lose nothing and leave nothing half done.
 
 use crate::common::{Ended, Sandbox, has, painted, skip, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
@@ -113,7 +113,7 @@ fn a_run_that_waits_for_a_pipe_is_stopped_too() {
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(&painted(3 << 20)).unwrap();
     wait_for(|| s.leftovers().len() == 1);
-    // Two runs at one target do not meet.
+    // Two runs with the same target do not collide.
     assert!(s.run_with_input(b"x", &["protect", "-", "-o", "f.phx", "-k", "k"]).fails(4).contains("another run"));
     kill(&child, Signal::TERM);
     assert_eq!(child.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
@@ -164,7 +164,7 @@ fn what_happens_to_names_meanwhile_leads_nowhere_else() {
         wait_for(|| temporary("out"));
         (child, stdin)
     };
-    // The target becomes a link to something precious: without --force refused, with it the link is replaced.
+    // The target becomes a link to something precious. Without --force it is refused, and with it the link is replaced.
     let args = ["protect", "-", "-o", "out/a.phx", "-k", "k", "--force"];
     for force in [false, true] {
         let (child, stdin) = begin(&args[..if force { 7 } else { 6 }]);
@@ -180,7 +180,7 @@ fn what_happens_to_names_meanwhile_leads_nowhere_else() {
         assert_eq!(fs::symlink_metadata(s.path("out/a.phx")).unwrap().is_symlink(), !force);
         fs::remove_file(s.path("out/a.phx")).unwrap();
     }
-    // The folder becomes a link to another: the output goes where it began.
+    // The folder becomes a link to another one. The output goes where it began.
     let (child, stdin) = begin(&args[..6]);
     fs::rename(s.path("out"), s.path("moved")).unwrap();
     symlink("trap", s.path("out")).unwrap();
@@ -213,13 +213,13 @@ fn a_reader_that_goes_away_and_a_full_device_are_errors() {
         Ended(s.command(&args).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap())
             .fails(4);
     }
-    // Nobody hears the complaint, but the exit code tells.
+    // Nobody sees the message, but the exit code tells.
     let full = File::options().write(true).open("/dev/full").unwrap();
     let status = s.command(&["verify", "missing.phx"]).stderr(full).status().unwrap();
     assert_eq!(status.code(), Some(4));
 }
 
-/// Mounts a small file system in memory; `None`, said aloud, where that is not allowed.
+/// Mounts a small file system in memory. `None` if that is not allowed, and a line says so.
 fn small_disk(s: &Sandbox, kib: usize) -> Option<Mounted> {
     let point = s.path("disk");
     fs::create_dir_all(&point).unwrap();
@@ -292,7 +292,7 @@ fn a_limit_on_file_sizes_is_an_error() {
 
 #[test]
 fn what_may_not_be_read_or_written_is_an_error() {
-    // Root may read and write everything: another user is needed.
+    // Root may read and write everything, so another user is needed.
     if !has("setpriv") {
         return;
     }
@@ -316,7 +316,7 @@ fn what_may_not_be_read_or_written_is_an_error() {
     assert!(run(&["protect", "secret", "--key-file", "raw", "-o", "/tmp/never"]).fails(4).contains("secret"));
     assert!(run(&["protect", "f", "--key-file", "raw"]).fails(4).contains("f.phx"));
     assert!(run(&["key", "list"]).0.status.code().is_some());
-    // A group that may not be given away is not let in either.
+    // A group that cannot be set gets no access either.
     fs::create_dir(s.path("open")).unwrap();
     fs::set_permissions(s.path("open"), Permissions::from_mode(0o777)).unwrap();
     fs::set_permissions(s.path("f"), Permissions::from_mode(0o644)).unwrap();
@@ -369,7 +369,7 @@ fn data_is_on_the_disk_before_it_has_its_name() {
     (0..10).for_each(|i| drop(s.write(&format!("t/{i}"), "x")));
     let calls = trace(&["protect", "-R", "t", "-k", "k", "--threads", "1"]);
     assert_eq!(calls, "write, sync all, rename, sync all, sync folder");
-    // Who removes asks for each output: `syncfs` does not report all lost writes on all file systems.
+    // With --remove each output is synced, because `syncfs` does not report all lost writes on all file systems.
     let calls = trace(&["protect", "-R", "t", "-o", "u", "-k", "k", "--threads", "1", "--remove"]);
     let one_by_one = "sync file, rename, ".repeat(10);
     let removed = "rename, remove, ".repeat(10);

@@ -91,7 +91,7 @@ fn permissions_times_and_attributes_carry_over() {
             println!("skipped: no extended attributes on this file system");
         }
     }
-    // Nobody has authenticated these: by themselves they do not decide who may read the plaintext.
+    // These are not authenticated, so by default they do not decide who may read the plaintext.
     fs::set_permissions(s.path("f.phx"), Permissions::from_mode(0o777)).unwrap();
     let line = format!("umask 027; exec {} unprotect f.phx -o h", env!("CARGO_BIN_EXE_phalanx"));
     let mut command = Command::new("sh");
@@ -100,7 +100,7 @@ fn permissions_times_and_attributes_carry_over() {
     let meta = fs::metadata(s.path("h")).unwrap();
     assert_eq!((meta.mode() & 0o7777, meta.modified().unwrap()), (0o640, time));
     assert!(rustix::fs::getxattr(s.path("h"), "user.origin", &mut [0; 4]).is_err());
-    // Nor do they widen what they narrow.
+    // They narrow permissions, and never widen them.
     fs::set_permissions(s.path("f.phx"), Permissions::from_mode(0o600)).unwrap();
     s.run(&["unprotect", "f.phx", "-o", "i"]).ok();
     assert_eq!(fs::metadata(s.path("i")).unwrap().mode() & 0o7777, 0o600);
@@ -254,7 +254,7 @@ fn a_damaged_file_of_several_chunks_leaves_nothing() {
 }
 
 #[test]
-fn each_kind_of_damage_has_a_sentence_of_its_own() {
+fn each_kind_of_damage_has_its_own_sentence() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     s.write("f", painted((3 << 20) + 7));
@@ -270,11 +270,11 @@ fn each_kind_of_damage_has_a_sentence_of_its_own() {
     let whole = &stored[..header + 3 * chunk];
     for (bytes, sentence) in [
         (damaged, "damaged in chunk 1 ("),
-        (at_end, "damaged in chunk 3, its last: or else truncated or extended there"),
+        (at_end, "damaged in chunk 3, the last one, or truncated or extended there"),
         (whole.to_vec(), "truncated: chunks are missing at its end"),
         (stored[..header + 2 * chunk + 20].to_vec(), "truncated: its last chunk is not whole"),
         (stored[..header].to_vec(), "truncated: it has no chunk"),
-        (extended(10), "damaged in chunk 3, its last: or else truncated or extended there"),
+        (extended(10), "damaged in chunk 3, the last one, or truncated or extended there"),
         (extended(2 << 20), "damaged in chunk 3 ("),
     ] {
         s.write("bad.phx", bytes);
@@ -285,7 +285,7 @@ fn each_kind_of_damage_has_a_sentence_of_its_own() {
         }
         assert!(!s.exists("bad"));
     }
-    // Where the end is the end of a whole chunk, what follows it is told from damage.
+    // If the last chunk is full, extra bytes can be distinguished from damage.
     s.write("f", painted(3 << 20));
     s.run(&["protect", "f", "-k", "k", "-o", "g.phx", "--force"]).ok();
     for more in [10, 100, 3 << 20] {
@@ -293,7 +293,7 @@ fn each_kind_of_damage_has_a_sentence_of_its_own() {
         let told = s.run(&["verify", "bad.phx"]).fails(3);
         assert!(told.contains("bytes after the end"), "{more}: {told}");
     }
-    // An output of an earlier run, caught by a pattern.
+    // An output of an earlier run, matched by a pattern.
     let told = s.run(&["protect", "g.phx", "-k", "k"]).fails(4);
     assert!(told.contains("g.phx: protected already"), "{told}");
     s.write("mine.phx", "not protected at all");

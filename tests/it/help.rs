@@ -1,4 +1,4 @@
-//! What the program tells of itself: help, man pages and completions, and what it says when it is not understood.
+//! The program's help, man pages and completions, and its answers to command lines that it does not understand.
 
 use crate::common::{Sandbox, has};
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ fn the_experiments_are_said_to_be_elsewhere() {
     assert!(!s.run(&["--help"]).text().contains("bench"));
 }
 
-/// What is said of each mistake is tested beside the code that says it.
+/// The message for each mistake is tested beside the code.
 #[test]
 fn what_is_not_understood_is_one_sentence_with_one_hint() {
     let s = Sandbox::new();
@@ -120,7 +120,7 @@ fn man_pages_have_all_that_help_leaves_out() {
     let is_groff_here = has("groff");
     for path in commands(&s) {
         let name = ["phalanx".into()].iter().chain(&path).cloned().collect::<Vec<String>>().join("-");
-        // Roff writes a hyphen that is typed, and not broken at, as \-.
+        // Roff writes \- for a hyphen that is typed, and not a line break.
         let page = String::from_utf8(s.read(&format!("man/{name}.1"))).unwrap().replace("\\-", "-");
         for section in ["ENVIRONMENT", "FILES", "EXIT STATUS", "EXAMPLES"] {
             assert!(page.contains(&format!(".SH {section}")) || page.contains(&format!(".SH \"{section}\"")), "{name}");
@@ -188,7 +188,7 @@ fn in_bash(s: &Sandbox, words: &[&str]) -> Vec<String> {
     lines(s, "bash", &args)
 }
 
-/// What a shell prints that finds the program by its name, in order.
+/// The output of a shell that finds the program by its name, in order.
 fn lines(s: &Sandbox, shell: &str, args: &[&str]) -> Vec<String> {
     let program = Path::new(env!("CARGO_BIN_EXE_phalanx"));
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -241,7 +241,7 @@ fn bash_completes_files_and_names_of_keys() {
         assert_eq!(found, files, "{words:?}");
     }
     assert_eq!(in_bash(&s, &["protect", "raw", "--output-dir", "ph"]), ["photos"]);
-    // All else is clap's.
+    // Everything else is clap's.
     assert_eq!(in_bash(&s, &["protect", "raw", "--engine", "s"]), ["serial"]);
     assert_eq!(in_bash(&s, &["prot"]), ["protect"]);
     assert_eq!(in_bash(&s, &["key", "sh"]), ["show"]);

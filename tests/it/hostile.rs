@@ -34,7 +34,7 @@ fn an_empty_file_that_is_written_to_meanwhile_is_refused() {
 }
 
 #[test]
-fn a_file_that_comes_from_a_pipe_is_its_owners_alone_until_it_is_whole() {
+fn a_file_from_a_pipe_is_private_until_it_is_complete() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     let mut child = s.command(&["protect", "-", "-o", "f.phx", "-k", "k"]).stdin(Stdio::piped()).spawn().unwrap();
@@ -110,13 +110,13 @@ fn closed_streams_are_errors() {
     assert!(shell(&s, "exec phalanx verify g.phx >&-").fails(4).contains("standard output is closed"));
     assert_eq!(shell(&s, "exec phalanx protect f -k k 2>&-").0.status.code(), Some(4));
     assert!(!s.exists("h.phx") && !s.exists("f.phx"));
-    // What is meant to be empty, or to be thrown away, is neither.
+    // An input that is meant to be empty, and an output that is meant to be thrown away, are no errors.
     shell(&s, "exec phalanx protect - -o h.phx -k k </dev/null").ok();
     shell(&s, "exec phalanx unprotect g.phx -o - >/dev/null 2>/dev/null").ok();
 }
 
 #[test]
-fn memory_that_cannot_be_had_is_an_error() {
+fn missing_memory_is_an_error() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     s.write("f", painted(40 << 20));
@@ -134,7 +134,7 @@ fn memory_that_cannot_be_had_is_an_error() {
         if ended.error().contains("Fatal glibc error") {
             continue;
         }
-        // With less than the loader needs, no program begins.
+        // With less memory than the loader needs, no program starts.
         if ended.0.status.code().is_none_or(|code| code == 127) {
             assert!(kib < 20_000, "{kib}: {:?} {}", ended.0.status, ended.error());
             continue;
@@ -149,14 +149,14 @@ fn memory_that_cannot_be_had_is_an_error() {
 fn every_signal_that_ends_a_run_leaves_nothing() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
-    // Those of a broken process, those that stop it or are ignored, and those that the system's library keeps for itself.
+    // The signals of a broken process, those that stop it or are ignored, and those that the C library keeps for itself.
     let others = [4, 8, 9, 11, 7, 5, 31, 13, 17, 18, 19, 20, 21, 22, 23, 25, 28, 32, 33];
     for signal in (1..=64).filter(|signal| !others.contains(signal)) {
         let args = ["protect", "-", "-o", "f.phx", "-k", "k"];
         let mut child = s.command(&args).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         wait_for(|| !s.leftovers().is_empty());
         assert!(Command::new("sh").args(["-c", &format!("kill -{signal} {}", child.id())]).status().unwrap().success());
-        // Waiting would close its input, with which it could come to its own end.
+        // Waiting would close its input, and then it could end by itself.
         let _open = child.stdin.take();
         let status = child.wait().unwrap();
         assert!(status.signal() == Some(signal) || status.code() == Some(128 + signal), "{signal}: {status}");
@@ -165,7 +165,7 @@ fn every_signal_that_ends_a_run_leaves_nothing() {
 }
 
 #[test]
-fn an_output_that_vanishes_meanwhile_is_no_bug() {
+fn an_output_that_vanishes_meanwhile_causes_no_panic() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     s.write("f", "x");
@@ -181,7 +181,7 @@ fn an_output_that_vanishes_meanwhile_is_no_bug() {
 }
 
 #[test]
-fn a_file_that_cannot_be_looked_at_leaves_nothing() {
+fn a_failed_fstat_leaves_nothing() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     s.write("f", "x");
@@ -193,7 +193,7 @@ fn a_file_that_cannot_be_looked_at_leaves_nothing() {
 }
 
 #[test]
-fn an_output_that_could_not_be_synced_is_said_to_exist() {
+fn the_error_says_that_an_unsynced_output_exists() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     s.write("f", "x");

@@ -1,4 +1,4 @@
-//! Folders that are deep, full, in other hands or changed by somebody else meanwhile.
+//! Folders that are deep, large, owned by others or changed by somebody else meanwhile.
 
 use crate::common::{Ended, Sandbox, has, skip, wait_for};
 use crate::hostile::shell;
@@ -23,7 +23,7 @@ fn deep(s: &Sandbox, depth: usize, name: &str) {
 }
 
 #[test]
-fn a_tree_may_be_as_deep_as_it_likes() {
+fn a_tree_may_have_any_depth() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     // In little memory, on a small stack, with few files open.
@@ -64,7 +64,7 @@ fn few_open_files_slow_a_run_down_and_do_not_fail_it() {
 }
 
 #[test]
-fn folders_keep_owner_attributes_and_lists_of_access() {
+fn folders_keep_owner_attributes_and_access_lists() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
     fs::create_dir(s.path("t")).unwrap();

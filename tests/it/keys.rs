@@ -1,4 +1,4 @@
-//! Keys and passwords of the command: what is refused, what is told, and copies that bring keys back.
+//! Keys and passwords of the command: refusals, messages, and copies that restore keys.
 
 use crate::common::{Ended, Sandbox, has};
 use std::fs::{self, Permissions};
@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 
-/// The key 00 01 … 1f, as `docs/design.md` has it.
+/// The key 00 01 … 1f, as in `docs/design.md`.
 const TEXT: &str = "phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5DY-PWQAM-QBYAQ";
 
 fn key() -> [u8; 32] {
@@ -65,7 +65,7 @@ fn a_keyring_that_others_may_write_to_is_refused() {
         assert!(line.contains("it needs key ") && line.contains("is refused because other users may write"), "{line}");
     }
     assert!(!s.exists("g"));
-    // Others may look: the keys are closed.
+    // Others may list the folder, but the keys are closed.
     set_mode(&s, "keyring", 0o755);
     s.run(&["verify", "f.phx"]).ok();
 }
@@ -81,7 +81,7 @@ fn a_key_that_others_may_read_is_refused_and_told_where_it_is_needed() {
         assert!(line.contains("the key work is refused because it is open to other users (chmod 600 "), "{line}");
     }
     assert!(!s.exists("g"));
-    // Another key opens it, or another is needed: then a refused one is of no concern.
+    // Another key opens it, or is needed. Then a refused one does not matter.
     s.run(&["key", "new", "fine"]).ok();
     s.run(&["protect", "f", "-k", "work", "-k", "fine", "-o", "both"]).fails(4);
     set_mode(&s, "keyring/work.key", 0o600);
@@ -101,7 +101,7 @@ fn a_key_that_others_may_read_is_refused_and_told_where_it_is_needed() {
     s.run_with_password("p", &["verify", "two"]).ok();
     let line = s.run_with_password("q", &["verify", "two"]).fails(3);
     assert!(line.contains("wrong password; the key work is refused"), "{line}");
-    // Nobody is there to be asked for it.
+    // There is nobody to ask for it.
     if has("setsid") {
         let mut command = Command::new("setsid");
         command.args(["--wait", env!("CARGO_BIN_EXE_phalanx"), "verify", "two"]).current_dir(s.path(""));
@@ -155,7 +155,7 @@ fn key_and_password_files_that_are_open_to_others_are_refused() {
         }
     }
     assert!(!s.exists("g"));
-    // What is no file has no permissions that count.
+    // Only files have permissions that count.
     s.run_with_input(&[1; 32], &["verify", "RAW", "--key-file", "-"]).ok();
     s.run_with_input(&[1; 32], &["verify", "RAW", "--key-file", "/dev/stdin"]).ok();
     s.run_with_input(b"p\n", &["verify", "PASSWORD", "--password-file", "-"]).ok();
@@ -214,7 +214,7 @@ fn a_password_in_the_environment_is_used_or_a_line_says_that_it_is_not() {
         assert_eq!(slots("g"), 1);
         s.run_with_password("p", &["verify", "g"]).ok();
     }
-    // Who opens a file with a key need not hear of it.
+    // A user who opens a file with a key does not need to hear of it.
     let ended = s.run_with_password("p", &["verify", "f.phx", "-k", "work"]);
     assert_eq!(ended.error(), "");
     ended.ok();
@@ -242,7 +242,7 @@ fn a_password_among_the_arguments_is_refused_and_not_repeated() {
         assert!(!line.contains("hunter"), "{line}");
     }
     assert_eq!(s.names(), ["f", "f.phx"]);
-    // A path that exists is a path.
+    // An existing path is a path.
     s.write("hunter2", "x");
     s.run_with_password("p", &["protect", "--password", "hunter2"]).ok();
     // The same goes for keys.
@@ -349,7 +349,7 @@ fn a_key_goes_through_text_and_back() {
         ),
         (exchanged, "the checksum does not fit"),
         (TEXT[..TEXT.len() - 1].into(), "has 59 characters"),
-        (TEXT.replace("AAAQE", "AAA9E").into_bytes(), "none of A to Z and 2 to 7"),
+        (TEXT.replace("AAAQE", "AAA9E").into_bytes(), "not one of A to Z and 2 to 7"),
         (TEXT.replace("key-1", "key-2").into_bytes(), "neither 32 raw bytes nor one key's text"),
         (TEXT.repeat(100).into_bytes(), "too long"),
         (b"".to_vec(), "neither"),
@@ -382,13 +382,13 @@ fn all_keys_go_to_one_file_and_back() {
     assert!(lines.len() == 3 && lines[0].starts_with("a  phalanx-key-1-"), "{}", lines.len());
     s.run(&["key", "export", "--all", "-o", "backup"]).fails(4);
 
-    // All are there: nothing is to be done. One is missing: it comes back.
+    // All are there, so there is nothing to do. A missing one comes back.
     assert_eq!(s.run(&["key", "import", "--all", "backup"]).text(), "");
     s.run(&["key", "rm", "b", "--force"]).ok();
     assert!(s.run(&["key", "import", "--all", "backup"]).text().ends_with("  b\n"));
     assert_eq!(keys(), before);
 
-    // Another key of that name stays, and the others come all the same.
+    // Another key of that name stays, and the others are still imported.
     for name in ["a", "b"] {
         s.run(&["key", "rm", name, "--force"]).ok();
     }
@@ -398,7 +398,7 @@ fn all_keys_go_to_one_file_and_back() {
     assert_eq!(s.read("keyring/a.key"), other);
     assert_eq!(keys()[1..], before[1..]);
 
-    // A file with a bad line is not what it was: nothing of it is taken.
+    // A file with a bad line has changed, so nothing of it is imported.
     fs::remove_dir_all(s.path("keyring")).unwrap();
     let (name, key_text) = lines[1].split_once("  ").unwrap();
     for (bad, why) in [
@@ -454,7 +454,7 @@ fn the_file_of_all_keys_may_be_protected_by_a_password() {
     *damaged.last_mut().unwrap() ^= 1;
     s.run_with_input(&damaged, &["key", "import", "--all", "-", "--password-file", "password"]).fails(3);
 
-    // A password that is set and not used is told of.
+    // A line reports a password that is set and not used.
     let ended = s.run_with_password("p", &["key", "export", "--all", "-o", "plain"]);
     assert!(ended.error().contains("warning: PHALANX_PASSWORD is set but not used"), "{}", ended.error());
     ended.ok();

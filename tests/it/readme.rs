@@ -1,4 +1,4 @@
-//! What README.md tells people to type runs as it is printed.
+//! The lines of README.md run as printed.
 
 use crate::common::{Sandbox, has};
 use std::fs;
@@ -51,7 +51,7 @@ fn the_main_job_returns_the_file_and_says_how_fast_also_when_repeated() {
     let ([job, _], _) = parts();
     assert_eq!(job.matches(CARGO).count(), 2);
     let s = Sandbox::new();
-    // What of a clone it uses.
+    // The parts of a clone that it uses.
     fs::create_dir(s.path("docs")).unwrap();
     let text = include_bytes!("../../docs/format.md");
     s.write("docs/format.md", text);
@@ -111,7 +111,7 @@ fn every_line_of_every_block_runs_in_order() {
     assert_eq!(fs::read_dir(keyring).unwrap().filter(|e| e.as_ref().unwrap().path().extension().is_some()).count(), 3);
 }
 
-/// Whoever copies a line must not need what only we have.
+/// A reader who copies a line must not need anything that only we have.
 #[test]
 fn no_line_writes_outside_the_folder_or_asks() {
     for line in parts().1.iter().flat_map(|block| block.lines()) {

@@ -1,4 +1,4 @@
-//! `--remove` deletes an input only when its output is proven to stand on the disk, and nothing else ever.
+//! `--remove` deletes an input only when its output is proven to be on the disk, and nothing else ever.
 
 use crate::common::{Ended, Sandbox, has, painted, skip, wait_for};
 use std::fs::{self, File, Permissions};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Runs the command, in which a system call is made to wait for a second, and does something meanwhile.
+/// Runs the command, delays one of its system calls by a second, and does something meanwhile.
 #[track_caller]
 fn meanwhile(s: &Sandbox, inject: &str, args: &[&str], ready: impl Fn() -> bool, act: impl FnOnce()) -> Option<Ended> {
     let inject = format!("inject={inject}");
@@ -28,7 +28,7 @@ fn an_output_that_never_reached_the_disk_keeps_its_input() {
     fs::create_dir(s.path("t")).unwrap();
     (0..5).for_each(|i| drop(s.write(&format!("t/{i}"), painted(5000))));
     let args = ["protect", "-R", "t", "-k", "k", "--remove"];
-    // As on an overlay, whose `syncfs` says that all is well.
+    // As on an overlay, whose `syncfs` reports no error.
     let Some(mut command) = s.traced(&["-e", "trace=fsync", "-e", "inject=fsync:error=EIO"], &args) else { return };
     Ended(command.output().unwrap()).fails_with_lines(4);
     for i in 0..5 {
@@ -97,7 +97,7 @@ fn a_file_that_replaces_a_link_meanwhile_stays() {
 fn what_is_saved_meanwhile_stays() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
-    // An editor puts a new file in its place just before the old one is deleted.
+    // An editor replaces it by a new file just before the old one is deleted.
     s.write("f", "old");
     let save = || {
         s.write("new", "new");
@@ -122,7 +122,7 @@ fn what_is_saved_meanwhile_stays() {
     assert!(told.contains("f: the input changed"), "{told}");
     assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
 
-    // A rename-and-save between the comparison and the renaming aside: what was renamed is put back.
+    // A save by renaming between the comparison and the renaming aside: the renamed file is put back.
     s.write("f", "old");
     let args = ["protect", "f", "-k", "k", "--remove", "--force"];
     let ready = || fs::metadata(s.path("f.phx")).is_ok_and(|meta| meta.modified().unwrap() == modified(&s, "f"));
@@ -214,7 +214,7 @@ fn all_names_of_a_file_are_deleted() {
 fn two_folders_do_not_become_one() {
     let s = Sandbox::new();
     s.run(&["key", "new", "k"]).ok();
-    // On a file system that does not tell A from a, both outputs are one folder; here by a mount.
+    // On a file system that does not distinguish A from a, both outputs are one folder. A mount imitates that here.
     for folder in ["A", "a", "out", "out/A.phx", "out/a.phx"] {
         fs::create_dir(s.path(folder)).unwrap();
     }
@@ -283,7 +283,7 @@ fn what_is_saved_meanwhile_stays_on_simple_file_systems_too() {
         s.write("new", "new");
         fs::rename(s.path("new"), s.path("f")).unwrap();
     };
-    // Without renaming that replaces nothing, what is like it takes two steps.
+    // Without a rename that never replaces, its substitute takes two steps.
     let calls = "trace=renameat2,linkat,unlinkat";
     let options = ["-e", calls, "-e", "inject=renameat2:error=EINVAL", "-e", &format!("inject=unlinkat:{SECOND}")];
     let Some(mut command) = s.traced(&options, &["protect", "f", "-k", "k", "--remove"]) else { return };
@@ -310,7 +310,7 @@ fn the_key_does_not_protect_itself_to_death() {
     run(&["key", "new", "k"]).ok();
     run(&["key", "new", "other"]).ok();
     let ended = run(&["protect", "-R", "home", "-k", "k", "--password-file", "home/password", "-o", "plain.phx"]);
-    assert!(ended.error().contains("warning: home holds what it is protected with"), "{}", ended.error());
+    assert!(ended.error().contains("warning: home holds its own key or password"), "{}", ended.error());
     ended.ok();
     let args = ["protect", "-R", "home", "-k", "k", "--password-file", "home/password", "-o", "out", "--remove"];
     let ended = run(&args);
@@ -318,7 +318,7 @@ fn the_key_does_not_protect_itself_to_death() {
     for kept in ["home/keyring/k.key", "home/keyring/other.key", "home/password"] {
         assert!(told.contains(&format!("warning: {kept}: not deleted")) && s.exists(kept), "{told}");
     }
-    assert!(told.contains("warning: home holds what it is protected with"), "{told}");
+    assert!(told.contains("warning: home holds its own key or password"), "{told}");
     ended.ok();
     assert!(!s.exists("home/d"), "the rest is gone");
     run(&["unprotect", "-R", "out", "-k", "k", "-o", "back"]).ok();
@@ -356,7 +356,7 @@ fn what_cannot_be_deleted_is_a_failure() {
     let mut command = s.traced(&["-e", "trace=unlinkat", "-e", "inject=unlinkat:error=EACCES"], &args).unwrap();
     let told = Ended(command.output().unwrap()).fails_with_lines(4);
     assert!(told.contains("t: not deleted"), "{told}");
-    // What comes into a folder meanwhile keeps it, and is told.
+    // A file that appears in a folder meanwhile keeps the folder, and a line says so.
     let ready = || s.exists("t.phx");
     let args = ["protect", "-R", "t", "-k", "k", "--remove", "--force"];
     let ended = meanwhile(&s, &format!("fsync:{SECOND}:when=1"), &args, ready, || drop(s.write("t/new", "x"))).unwrap();

@@ -1,4 +1,4 @@
-//! Whole folders, and saving what is left of damaged files, by the command.
+//! Whole folders, and saving the intact parts of damaged files, by the command.
 
 use crate::common::{Sandbox, has, painted};
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ fn a_folder_comes_back_as_it_was() {
         s.run(&["unprotect", "--recursive", "tree.phx", "-o", &back, "--engine", engine]).ok();
         assert!(listing(&s.path(&back)) == before);
     }
-    // The same command writes to the same place, whatever exists: one folder is the output, the other takes it in.
+    // The same command writes to the same place, whatever exists. One folder is the output, and the other one contains it.
     fs::create_dir(s.path("shelf")).unwrap();
     assert!(s.run(&["unprotect", "-R", "tree.phx", "-o", "shelf"]).fails(4).contains("exists already"));
     s.run(&["unprotect", "-R", "tree.phx", "-o", "shelf", "--force"]).ok();
@@ -238,7 +238,7 @@ fn a_nightly_run_writes_to_the_same_place_each_night() {
     }
     let names: Vec<OsString> = fs::read_dir(s.path("bk/nd")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["f.phx"]);
-    // One input and no such folder does not become a file of that name.
+    // One input and a missing folder does not become a file of that name.
     assert!(
         s.run(&["protect", "nd/f", "--output-dir", "backup", "-k", "k", "--remove"])
             .fails(4)

@@ -11,8 +11,8 @@ use phalanx_core::engine::Engine;
 use phalanx_gpu::{Device, DeviceInfo, GpuEngine, Kind};
 use std::sync::Arc;
 
-/// P1's Eq. 1 for this device and so many CPU cores: what the device computes over what the cores compute that do not
-/// serve it.
+/// P1's Eq. 1 for this device and a number of CPU cores: the computing power of the device, divided by that of the cores
+/// that do not serve it.
 pub fn ratio(info: &DeviceInfo, cores: usize) -> std::result::Result<f64, String> {
     if info.warp == 0 || info.clock_mhz == 0 {
         return Err("the driver tells neither warp nor clock of the device, which Eq. 1 needs".into());
@@ -27,7 +27,7 @@ pub fn ratio(info: &DeviceInfo, cores: usize) -> std::result::Result<f64, String
     Ok(equations::ratio(multiprocessors, warp, clock, cores as f64, cpu_clock))
 }
 
-/// As much as lies on the device at a time, in bytes: larger data go through it in windows.
+/// The most bytes on the device at a time. Larger data pass through it in windows.
 const WINDOW: u64 = 1 << 30;
 
 /// The length of a window of the data, a multiple of 4 KiB.
@@ -36,12 +36,12 @@ pub fn window(info: &DeviceInfo) -> usize {
     (most as usize / 4096 * 4096).max(4096)
 }
 
-/// As much as a CPU behind OpenCL is given, in bytes: its speed tells nothing of GPUs, and a gigabyte would take minutes.
+/// The most bytes for a CPU behind OpenCL. Its speed says nothing about GPUs, and a gigabyte would take minutes.
 const ON_A_CPU: u64 = 16 << 20;
 /// The same in a short run.
 const ON_A_CPU_QUICK: u64 = 1 << 20;
 
-/// The device for data of so many bytes, or why they are not run.
+/// The device for data of this length, or why they are not run.
 pub fn for_bytes(found: &Found, quick: bool, bytes: u64) -> std::result::Result<&Device, String> {
     let device = found.as_ref().map_err(|why| format!("no device ({why})"))?;
     let most = if quick { ON_A_CPU_QUICK } else { ON_A_CPU };
@@ -51,15 +51,15 @@ pub fn for_bytes(found: &Found, quick: bool, bytes: u64) -> std::result::Result<
     Ok(device)
 }
 
-/// The device as the program's engine, for data of so many bytes, or why they are not run. In `hybrid` the CPU's engine
-/// comes first, as in the program: small work is then the CPU's.
+/// The device as the program's engine, for data of this length, or why they are not run. In `hybrid` the CPU's engine comes
+/// first, as in the program, so the CPU does small work.
 pub fn engine(setup: &Setup, bytes: u64) -> std::result::Result<Arc<dyn Engine>, String> {
     let device = for_bytes(&setup.device, setup.quick, bytes)?;
     Ok(Arc::new(GpuEngine::new(device.clone(), setup.levels.keccak)))
 }
 
-/// Writes rows with the times that were taken on a device, beside those of another. A device that fails costs its rows
-/// and not the whole run; other failures end that.
+/// Writes rows with times of a device, compared with those of another engine. A device that fails loses its rows. Any other
+/// failure ends the run.
 pub fn write<const N: usize>(
     rows: &mut Rows<'_>,
     named: [Row; N],
@@ -85,7 +85,7 @@ pub fn kernel_only(measure: &str) -> String {
     measure.to_owned() + KERNEL_ONLY
 }
 
-/// What ends the name of such a measure.
+/// The end of such a measure's name.
 pub const KERNEL_ONLY: &str = ", kernel only";
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ pub(crate) mod tests {
     use phalanx_gpu::Api;
     use std::sync::OnceLock;
 
-    /// The first OpenCL device. Says so where there is none; fails where PHALANX_REQUIRE names it.
+    /// The first OpenCL device. If there is none, says so, or fails if PHALANX_REQUIRE names it.
     pub(crate) fn device() -> Option<Device> {
         static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
         let open = || {

@@ -1,10 +1,10 @@
-//! Why a run cannot go on, in one line each.
+//! Errors of a run. The text of each is one line.
 
 use crate::sefps::layout::Refused;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The result of the runner's calls.
+/// The result of the runner's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a run failed.
@@ -22,13 +22,13 @@ pub enum Error {
     /// The folder holds a run already.
     #[error("{}: it holds a run already (--resume goes on with it, --out names another folder)", .0.display())]
     Exists(PathBuf),
-    /// The folder's run does not fit to this one, or is no run.
+    /// The folder's run does not match this one, or is not a run.
     #[error("{path}: {1}", path = .0.display())]
     Folder(PathBuf, String),
     /// There is not enough disk space or memory.
     #[error("{0}")]
     Resources(String),
-    /// A measured program did not do what it should.
+    /// A measured program gave a wrong result.
     #[error("{0}")]
     Program(String),
 }
@@ -40,7 +40,7 @@ impl From<Refused> for Error {
 }
 
 impl Error {
-    /// In words, where it was a device that failed.
+    /// A description, if it was a device that failed.
     pub fn of_device(&self) -> Option<String> {
         match self {
             Error::Device(failure) => Some(failure.to_string()),

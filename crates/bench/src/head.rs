@@ -1,4 +1,4 @@
-//! What a run was made with: date, versions, machine.
+//! The conditions of a run: date, versions, machine.
 
 use crate::setup::Setup;
 use phalanx_gpu::DeviceInfo;
@@ -44,7 +44,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// What can be told of a run that begins now.
+    /// The head of a run that begins now.
     pub fn now(setup: &Setup, peers: Vec<String>) -> Self {
         let now = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or(OffsetDateTime::UNIX_EPOCH);
         Self {
@@ -71,7 +71,7 @@ impl Head {
         timeless(self) == timeless(other)
     }
 
-    /// Names and values, for a report.
+    /// Names and values for a report.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         vec![
             ("date", self.date.clone()),
@@ -100,7 +100,7 @@ fn cpu() -> String {
     }
 }
 
-/// The processor's clock in MHz: at most, or now where the system tells no more.
+/// The processor's clock in MHz: the highest, or the present one if the system tells no more.
 pub fn cpu_mhz() -> Option<f64> {
     let at_most = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
     if let Some(khz) = at_most.ok().and_then(|text| text.trim().parse::<f64>().ok()) {
@@ -140,7 +140,7 @@ fn file_system(setup: &Setup) -> String {
     }
 }
 
-/// What a run tells of its device.
+/// The device of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceHead {
@@ -156,9 +156,9 @@ pub struct DeviceHead {
     pub memory: u64,
     /// Its multiprocessors.
     pub multiprocessors: u32,
-    /// The threads that a multiprocessor runs in step; 0 where the driver does not tell.
+    /// The threads that a multiprocessor runs in step, or 0 if the driver does not tell.
     pub warp: u32,
-    /// Its clock in MHz; 0 where the driver does not tell.
+    /// Its clock in MHz, or 0 if the driver does not tell.
     pub clock_mhz: u32,
 }
 

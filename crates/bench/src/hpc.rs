@@ -1,5 +1,5 @@
-//! P3's multicore part: files encrypted by 1 to 16 threads of one machine, encryption alone as the paper has it, and
-//! with reading and writing. (Its cluster part belongs to the cluster's program.)
+//! P3's multicore part: files are encrypted by 1 to 16 threads of one machine, with encryption alone as in the paper, and
+//! with reading and writing. (The cluster part belongs to the program for clusters.)
 
 use crate::measure::time;
 use crate::paper::{Printed, p3};
@@ -22,8 +22,8 @@ const EXPERIMENT: &str = "hpc";
 /// The paper's two programs on one machine.
 const PRINTED: [&str; 2] = ["mpj-multicore", "openmp"];
 
-/// What is measured. The paper's C program is AES-256 in CBC mode, each thread on its own part; CTR is what lets one
-/// file be encrypted by any number of threads to the same bytes.
+/// The measures. The paper's C program is AES-256 in CBC mode, each thread on its own part. With CTR, any number of threads
+/// encrypts one file to the same bytes.
 #[derive(Clone, Copy, PartialEq)]
 enum Measure {
     /// In memory.
@@ -68,7 +68,7 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     Ok(steps)
 }
 
-/// All numbers of threads in turn, several rounds of it.
+/// All numbers of threads in turn, in several rounds.
 fn one_size(
     setup: &Setup,
     scratch: &Scratch,
@@ -146,7 +146,7 @@ fn printed(bytes: u64, threads: u64) -> Vec<Printed> {
     })
 }
 
-/// The bytes that thread `i` of `threads` takes, but for the end of the last block.
+/// The bytes that thread `i` of `threads` takes. Only the last block may be incomplete.
 fn share(bytes: usize, threads: usize, i: usize) -> usize {
     layout::share(bytes.div_ceil(aes::BLOCK), threads, i) * aes::BLOCK
 }

@@ -1,4 +1,4 @@
-//! P5: the digest of a key and encryption under it, and a key found by its digest, in the modes CPU, GPU and CPU-GPU.
+//! P5: the digest of a key and encryption under it, and finding a key by its digest, in the modes CPU, GPU and CPU-GPU.
 //!
 //! The paper names a key by its MD5, a broken hash; Phalanx names it by a KMAC256. **MD5 is here to be measured.**
 
@@ -27,9 +27,9 @@ use std::sync::Arc;
 use std::thread;
 
 const EXPERIMENT: &str = "keys";
-/// The paper's CPU mode; it prints no key length.
+/// The paper's CPU mode. The paper prints no key length.
 const PRINTED: &str = "MD5 and AES-128-ECB as printed (T-tables)";
-/// The same by Phalanx's kernels.
+/// The same with Phalanx's kernels.
 const OURS: &str = "MD5 and AES-128-ECB with Phalanx's kernels";
 const FIND_MD5: &str = "MD5 of each key, as printed";
 const FIND_KMAC: &str = "KMAC256 of many keys side by side";
@@ -87,7 +87,7 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
     rows.write(as_printed)?;
     let times = measure::rounds(rounds(setup), || {
         black_box(Md5::digest(&key[..16]));
-        Kernels::new(setup.levels.aes, &key[..16]).expect("a lawful length").encrypt(&mut data);
+        Kernels::new(setup.levels.aes, &key[..16]).expect("a valid length").encrypt(&mut data);
     });
     rows.write(timed(row(OURS, SERIAL, 1), times))?;
     drop(data);
@@ -135,7 +135,7 @@ fn key(i: u64) -> [u8; 32] {
     key
 }
 
-/// The receiver holds `count` keys, and the message names the last that is looked at.
+/// The receiver has `count` keys, and the message names the last one that is looked at.
 fn one_set(setup: &Setup, count: u64, rows: &mut Rows<'_>) -> Result<()> {
     let keys: Vec<[u8; 32]> = (0..count).map(key).collect();
     let secrets: Vec<SecretKey> = keys.iter().map(|key| SecretKey::from_slice(key).expect("32 bytes")).collect();

@@ -1,6 +1,6 @@
-//! The papers' experiments on today's hardware: one runner, one row type, printed figures beside measured ones.
+//! The papers' experiments on today's hardware: one runner, one row type, and printed figures beside measured ones.
 //!
-//! Here, and nowhere else, live the papers' own baselines: AES by lookup tables ([`ttable`]), the layout of SEFPS
+//! Only this crate has the papers' own baselines: AES by lookup tables ([`ttable`]), the layout of SEFPS
 //! ([`sefps::layout`]) and MD5 of keys ([`keys`]). **They are for measuring and for study, not for protecting data.**
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -2,21 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-/// What is shorter is run several times over, since a clock reading costs some tens of nanoseconds.
+/// Shorter work is run several times, because reading the clock costs some tens of nanoseconds.
 const SHORTEST: Duration = Duration::from_millis(2);
 
-/// How long something takes, in seconds, and what it gives.
+/// Runs something, and returns the time in seconds and the result.
 pub fn time<T>(act: impl FnOnce() -> T) -> (f64, T) {
     let started = Instant::now();
     let result = act();
     (started.elapsed().as_secs_f64(), result)
 }
 
-/// Times of work that changes nothing outside of itself.
+/// Times of work that changes nothing outside itself.
 pub struct Times {
-    /// In seconds for one run.
+    /// Each time in seconds, for one run.
     pub seconds: Vec<f64>,
-    /// Each time is the mean of so many.
+    /// The number of runs of which each time is the mean.
     pub runs_per_time: u64,
 }
 
@@ -31,7 +31,7 @@ pub fn rounds(rounds: usize, mut act: impl FnMut()) -> Times {
     }
 }
 
-/// The same for what can fail; its first failure ends it.
+/// The same for work that can fail. The first failure ends it.
 pub fn try_rounds<E>(rounds: usize, mut act: impl FnMut() -> Result<(), E>) -> Result<Times, E> {
     let (once, done) = time(&mut act);
     done?;
@@ -45,7 +45,7 @@ pub fn try_rounds<E>(rounds: usize, mut act: impl FnMut() -> Result<(), E>) -> R
     Ok(Times { seconds, runs_per_time: runs })
 }
 
-/// Takes `rounds` times that somebody else's clock tells, after one run to warm up.
+/// Takes `rounds` times by another clock, after one run to warm up.
 pub fn told_rounds<E>(rounds: usize, mut act: impl FnMut() -> Result<Duration, E>) -> Result<Times, E> {
     act()?;
     let seconds = (0..rounds).map(|_| act().map(|time| time.as_secs_f64())).collect::<Result<_, E>>()?;

@@ -1,8 +1,8 @@
-//! Rows that were measured on another machine, and join the report of a run's folder.
+//! Rows that were measured on another machine and are added to the report of a run's folder.
 //!
-//! They lie in files of their own beside the run's, and each machine has its own part of the report: no row of theirs can
-//! be taken for one of the run's, by a reader or by `--resume`. Such a file may come from anywhere, so nothing in it is
-//! believed: what is too long, odd or contradicts itself is refused with one line.
+//! They are in separate files beside the run's, and each machine has its own part of the report. So neither a reader nor
+//! `--resume` can take one of these rows for the run's own. Such a file may come from anywhere, so nothing in it is
+//! trusted: values that are too long, odd or contradictory are refused with one line.
 
 use crate::head::Head;
 use crate::record::{self, Line};
@@ -22,13 +22,13 @@ const LONGEST: u64 = 16 << 20;
 const MOST_ROWS: usize = 20_000;
 /// The longest text in characters.
 const LONGEST_TEXT: usize = 2000;
-/// Lawful figures are 0 or between this and one over this.
+/// Valid figures are 0, or between this and its reciprocal.
 const LEAST: f64 = 1e-15;
 
 /// The rows of one machine.
 #[derive(Debug)]
 pub struct Part {
-    /// What tells its figures' files from those of other machines.
+    /// The part of the names of its figures that distinguishes them from those of other machines.
     pub name: String,
     /// Its heads: one for each time that its run was begun or resumed.
     pub heads: Vec<Head>,
@@ -36,7 +36,7 @@ pub struct Part {
     pub rows: Vec<Row>,
 }
 
-/// Takes over a file of rows into a run's folder. The same file twice is there once.
+/// Adds a file of rows to a run's folder. Adding the same file twice has no further effect.
 pub fn add(out: &Path, from: &Path) -> Result<()> {
     let (own, _) = record::read(out)?;
     let (name, text, parts) = read(from)?;
@@ -47,7 +47,7 @@ pub fn add(out: &Path, from: &Path) -> Result<()> {
     fs::write(&path, text).map_err(Error::at(&path))
 }
 
-/// What was taken over into a run's folder.
+/// The rows that were added to a run's folder.
 pub fn all(out: &Path) -> Result<Vec<Part>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(out).map_err(Error::at(out))? {
@@ -90,12 +90,12 @@ fn parse(text: &str, name: &str) -> Result<Vec<Part>, String> {
     let mut count = 0;
     for (i, line) in text.lines().enumerate() {
         let at = |why: &str| format!("line {}: {why}", i + 1);
-        // The parser's own words may quote the line, in which anything can stand.
+        // The parser's message may quote the line, which can contain anything.
         match serde_json::from_str(line).map_err(|e| at(&format!("not a line of a run (column {})", e.column())))? {
             Line::Head(head) => {
                 check_head(&head).map_err(at)?;
                 match parts.last_mut() {
-                    // A run that was resumed is one machine's.
+                    // A run that was resumed belongs to one machine.
                     Some(part) if part.heads[0].fits(&head) => part.heads.push(*head),
                     _ => {
                         let name = format!("{name}-{}", parts.len() + 1);

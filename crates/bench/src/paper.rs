@@ -1,4 +1,4 @@
-//! The papers' printed figures: `papers/`, whose README tells what each field means.
+//! The papers' printed figures, from `papers/`, whose README explains each field.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ pub struct Sweep {
     pub r#where: String,
 }
 
-/// A fact that is no number.
+/// A fact that is not a number.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "as above")]
@@ -104,7 +104,7 @@ pub struct Parameter {
     pub figure: Figure,
 }
 
-/// A fault or fact that touches no single figure.
+/// A fault or fact that concerns no single figure.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "as above")]
@@ -113,7 +113,7 @@ pub struct Note {
     pub r#where: String,
 }
 
-/// What is not in the file.
+/// A part of the paper that is not in the file.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "as above")]
@@ -177,27 +177,27 @@ pub struct Figure {
     pub r#where: String,
 }
 
-/// A printed figure as it stands beside a measured one.
+/// A printed figure beside a measured one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Printed {
     /// The paper, its platform and its program.
     pub by: String,
-    /// What the figure is of.
+    /// What the figure measures.
     pub measure: String,
-    /// The figure, corrected where it must be.
+    /// The figure, corrected if necessary.
     pub value: f64,
-    /// Its unit, corrected where it must be.
+    /// Its unit, corrected if necessary.
     pub unit: String,
-    /// Number and unit as printed, where they were corrected.
+    /// Number and unit as printed, if they were corrected.
     pub as_printed: Option<String>,
-    /// What was corrected and why, and what is doubtful.
+    /// Corrections and their reasons, and doubts.
     pub why: Vec<String>,
     /// The page, section or table.
     pub r#where: String,
 }
 
 impl Paper {
-    /// A parameter by its symbol; one that names no platform is every platform's.
+    /// A parameter by its symbol. A parameter without a platform belongs to every platform.
     pub fn parameter(&self, symbol: &str, platform: Option<&str>) -> Option<f64> {
         let is_it = |p: &&Parameter| {
             p.symbol.as_deref() == Some(symbol) && (p.platform.is_none() || p.platform.as_deref() == platform)
@@ -216,7 +216,7 @@ impl Paper {
         sweep.printed.iter().map(String::as_str).zip(sweep.values.iter().map(number)).collect()
     }
 
-    /// The printed figures for which `wanted` says yes.
+    /// The printed figures for which `wanted` is true.
     pub fn printed(&self, wanted: impl Fn(&Value) -> bool) -> Vec<Printed> {
         self.values.iter().filter(|v| wanted(v)).map(|v| self.beside(v)).collect()
     }

@@ -1,4 +1,4 @@
-//! Whole commands beside other programs, on the same files in the same run: each round runs every program once.
+//! Whole commands compared with other programs, on the same files in the same run. Each round runs every program once.
 
 mod programs;
 
@@ -24,8 +24,8 @@ const SUITE_5: &str = "phalanx, suite 5";
 /// The suites that are measured beside suite 1, and their ciphers' names.
 const OTHER_SUITES: [(&str, &str); 2] = [(SUITE_4, "aes-256-gcm"), (SUITE_5, "aes-256-turbo")];
 
-/// A ratio that the project asks for, of inputs as they are in a full run: operation, program, over which other, at
-/// least.
+/// A ratio that the project requires, for the inputs of a full run: operation, program, the program to compare with, and
+/// the least ratio.
 type Asked = (&'static str, &'static str, &'static str, f64);
 
 const WHOLE_FILE: [Asked; 5] = [
@@ -38,7 +38,7 @@ const WHOLE_FILE: [Asked; 5] = [
 const SYNCED: [Asked; 1] = [("protect", SUITE_1, "cp and sync", 0.9)];
 const PIPES: [Asked; 2] = [("protect", SUITE_1, "age", 1.5), ("unprotect", SUITE_1, "age", 1.5)];
 const MANY_FILES: [Asked; 1] = [("protect", SUITE_1, "age", 20.0)];
-/// What bars are for, in words.
+/// The inputs that requirements are for, in words.
 const GIB: &str = "on 1 GiB";
 const MANY: &str = "on 10,000 files";
 /// The longest that a 1 KB file may take, in seconds.
@@ -121,16 +121,16 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     ])
 }
 
-/// What a set of programs is measured on.
+/// The input of a set of programs.
 struct Set {
     case: String,
     bytes: u64,
     items: u64,
     rounds: usize,
     measure: &'static str,
-    /// The input that the bars are for, in words: that of a full run.
+    /// The input that requirements are for, in words: that of a full run.
     bars_are_for: &'static str,
-    /// Whether it is those that are measured.
+    /// Whether this input is measured.
     judges: bool,
     /// The longest that Phalanx may take, in seconds.
     at_most: Option<f64>,
@@ -199,7 +199,7 @@ struct Contestant<'a> {
     scheme: &'static str,
     operation: &'static str,
     run: Box<dyn Fn() -> Result<()> + 'a>,
-    /// Done after each run, not timed.
+    /// Called after each run, and not timed.
     after: Box<dyn Fn() -> Result<()> + 'a>,
     seconds: Vec<f64>,
 }
@@ -215,7 +215,7 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// Phalanx in the suites that it has; a row says which it has not.
+/// Phalanx in each suite that it supports. A row names each suite that it does not.
 fn ours(phalanx: &Phalanx, set: &Set, more: &'static [&str], rows: &mut Rows<'_>) -> Result<Vec<Program>> {
     let mut programs = vec![phalanx.program(SUITE_1, "aes-256", more)];
     for (name, cipher) in OTHER_SUITES {
@@ -228,7 +228,7 @@ fn ours(phalanx: &Phalanx, set: &Set, more: &'static [&str], rows: &mut Rows<'_>
     Ok(programs)
 }
 
-/// The peers that are installed; rows say which are not.
+/// The other programs that are installed. Rows name those that are not.
 fn peers(names: &[&'static str], scratch: &Scratch, set: &Set, rows: &mut Rows<'_>) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     for name in names {
@@ -327,8 +327,8 @@ fn many_files(setup: &Setup, scratch: &Scratch, mut set: Set, rows: &mut Rows<'_
     let phalanx = Phalanx::new(&setup.program, scratch)?;
     let ours = ours(&phalanx, &set, &["--recursive", "--no-sync"], rows)?;
     let one_by_one = peers(&["age"], scratch, &set, rows)?;
-    // Each run has a folder of its own, and none is removed before the end: ext4 looks through all that was deleted in
-    // the last minutes before it gives a new file its number.
+    // Each run has its own folder, and none is removed before the end: before ext4 gives a new file its number, it looks
+    // through everything that was deleted in the last minutes.
     let runs = Cell::new(0);
     let sealed = || scratch.path(&format!("many sealed {}", runs.get()));
     let next = || {

@@ -1,4 +1,4 @@
-//! What the command line of `phalanx-bench` does.
+//! The commands of `phalanx-bench`.
 
 mod args;
 mod experiments;
@@ -22,7 +22,7 @@ pub fn run() -> Outcome {
     }
 }
 
-/// On Ctrl-C and the like: removes what is not complete, then ends as the signal asks.
+/// On Ctrl-C and similar signals: removes incomplete files, then ends as the signal asks.
 fn clean_up_on_signals() -> Outcome {
     let failed = |e| Failure::new(Code::Other, format!("cannot catch signals: {e}"));
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]).map_err(failed)?;

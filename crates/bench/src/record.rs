@@ -1,7 +1,8 @@
-//! The record of a run: steps one after another, rows written as they come, a run that was cut short gone on with.
+//! The record of a run. Steps run one after another, rows are written as they come, and a run that was interrupted can be
+//! continued.
 //!
-//! A run's folder holds `rows.jsonl`, in which each line is the head, a row, or the name of a step that is done;
-//! `rows.csv` with the same rows; and, from the end of a run on, the report.
+//! A run's folder holds `rows.jsonl`, in which each line is the head, a row, or the name of a finished step; `rows.csv`
+//! with the same rows; and, from the end of a run on, the report.
 
 use crate::head::Head;
 use crate::row::Row;
@@ -14,9 +15,9 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Who is told how far a run has come. Weights are in some unit of expected time.
+/// Receives the progress of a run. Weights are in some unit of expected time.
 pub trait Watch {
-    /// A run begins: its whole weight, and that of the steps done before.
+    /// A run begins. Its whole weight, and that of the steps done before.
     fn begin(&self, whole: u64, done: u64);
     /// A step begins.
     fn step(&self, name: &str);
@@ -26,7 +27,7 @@ pub trait Watch {
     fn done(&self, weight: u64);
 }
 
-/// Nobody is told.
+/// Ignores progress.
 impl Watch for () {
     fn begin(&self, _: u64, _: u64) {}
     fn step(&self, _: &str) {}
@@ -34,11 +35,11 @@ impl Watch for () {
     fn done(&self, _: u64) {}
 }
 
-/// A part of an experiment that is measured in one go.
+/// A part of an experiment that is measured at once.
 pub struct Step<'a> {
     /// Its name, which no other step has.
     pub name: String,
-    /// About how long it takes, beside the others.
+    /// About how long it takes, compared with the others.
     pub weight: u64,
     run: Measurement<'a>,
 }
@@ -46,7 +47,7 @@ pub struct Step<'a> {
 type Measurement<'a> = Box<dyn FnOnce(&mut Rows<'_>) -> Result<()> + 'a>;
 
 impl<'a> Step<'a> {
-    /// A step that `run` measures, handing over rows.
+    /// A step that `run` measures. It hands over rows.
     pub fn new(name: String, weight: u64, run: impl FnOnce(&mut Rows<'_>) -> Result<()> + 'a) -> Self {
         Self { name, weight, run: Box::new(run) }
     }
@@ -70,14 +71,14 @@ pub fn run_steps(record: &mut Record, steps: Vec<Step<'_>>, watch: &dyn Watch) -
     Ok(())
 }
 
-/// What a step sees of its run.
+/// The part of a run that a step sees.
 pub struct Rows<'a> {
     record: &'a mut Record,
     watch: &'a dyn Watch,
 }
 
 impl Rows<'_> {
-    /// Writes a row, unless a run that was cut short within this step has written it already.
+    /// Writes a row, unless a run that was interrupted within this step has written it already.
     pub fn write(&mut self, row: Row) -> Result<()> {
         self.record.write(row.clone())?;
         self.watch.row(&row);
@@ -94,7 +95,7 @@ impl Rows<'_> {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Line {
-    /// A run begins, or goes on.
+    /// A run begins, or is resumed.
     Head(Box<Head>),
     /// A figure.
     Row(Box<Row>),
@@ -103,7 +104,7 @@ pub enum Line {
 }
 
 impl Line {
-    /// As it stands in the file.
+    /// The line as it is in the file.
     pub fn json(&self) -> String {
         serde_json::to_string(self).expect("rows have no odd keys") + "\n"
     }
@@ -119,7 +120,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Begins the files in a run's folder, or opens them again. They are locked: a folder is written by one run.
+    /// Begins the files in a run's folder, or opens them again. They are locked, so that only one run writes to a folder.
     pub fn open(setup: &Setup, head: Head) -> Result<Self> {
         let path = setup.out.join(JSON);
         let failed = Error::at(&path);
@@ -138,7 +139,7 @@ impl Record {
                 "its run was made with another commit, machine, device, kernel or size: --out names another folder";
             return Err(Error::Folder(setup.out.clone(), line.into()));
         }
-        // What a kill left half written goes away.
+        // A line that a killed run left half written is removed.
         json.set_len(kept.len).map_err(failed)?;
         json.seek(SeekFrom::Start(kept.len)).map_err(failed)?;
         let heads: Vec<Head> = kept.heads.into_iter().chain([head.clone()]).collect();
@@ -181,12 +182,12 @@ pub const JSON: &str = "rows.jsonl";
 /// The name of the CSV file.
 pub const CSV: &str = "rows.csv";
 
-/// What stands in `rows.jsonl`.
+/// The contents of `rows.jsonl`.
 struct Kept {
     heads: Vec<Head>,
     rows: Vec<Row>,
     done: HashSet<String>,
-    /// Where the last whole line ends.
+    /// The end of the last complete line.
     len: u64,
 }
 
@@ -208,7 +209,7 @@ impl Kept {
     }
 }
 
-/// The CSV file anew: the heads as comments, then the rows.
+/// The whole CSV file: the heads as comments, then the rows.
 fn new_csv(path: &Path, heads: &[Head], rows: &[Row]) -> Result<csv::Writer<File>> {
     let failed = Error::at(path);
     let mut file = File::create(path).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The report of a run: Markdown tables and SVG figures, measured beside printed, from the rows alone.
+//! The report of a run: Markdown tables and SVG figures with measured and printed values, made from the rows alone.
 
 mod figure;
 mod gpu;
@@ -19,8 +19,8 @@ use std::path::Path;
 /// The report's name in the run's folder.
 pub const FILE: &str = "report.md";
 
-/// Reads the rows of a run's folder, and writes the report and its figures beside them. What was merged into the folder
-/// follows, each machine under its own name.
+/// Reads the rows of a run's folder, and writes the report and its figures there. Rows that were added to the folder
+/// follow, each machine under its own name.
 pub fn write(out: &Path) -> Result<()> {
     let (heads, rows) = record::read(out)?;
     let mut text = String::from("# Measured, beside what the papers print\n\n");
@@ -54,7 +54,7 @@ fn machine(heads: &[Head]) -> String {
     heads.iter().map(table).collect()
 }
 
-/// All experiments' sections; `prefix` stands before the names of their figures' files.
+/// The sections of all experiments. `prefix` begins the names of their figures' files.
 fn experiments(out: &Path, rows: &[Row], prefix: &str) -> Result<String> {
     let mut text = String::new();
     for name in row::EXPERIMENTS {
@@ -87,7 +87,7 @@ fn experiments(out: &Path, rows: &[Row], prefix: &str) -> Result<String> {
     Ok(text)
 }
 
-/// Keeps what rows say from being markup.
+/// Escapes markup in the texts of rows.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('[', "&#91;")
 }
@@ -95,13 +95,13 @@ fn escaped(text: &str) -> String {
 /// A part of the report.
 struct Section {
     title: String,
-    /// What must be known to read it.
+    /// Notes that readers need.
     text: String,
     table: Table,
     figure: Option<Figure>,
 }
 
-/// What was corrected in the printed figures, or is doubtful in them.
+/// Corrections of printed figures, and doubts about them.
 fn corrections(rows: &[Row]) -> String {
     let mut lines: Vec<&String> = Vec::new();
     for why in rows.iter().flat_map(|row| &row.printed).flat_map(|printed| &printed.why) {
@@ -113,7 +113,7 @@ fn corrections(rows: &[Row]) -> String {
     if list.is_empty() { list } else { format!("\nIn the printed figures:\n\n{list}") }
 }
 
-/// A table: its columns' names, and its rows.
+/// A table: the names of its columns, and its rows.
 struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -162,14 +162,14 @@ impl Table {
     }
 }
 
-/// A cell on its way into a table.
+/// A cell of a table.
 struct Cell<'a> {
     line: &'a str,
     column: String,
     text: String,
 }
 
-/// A row's measured cell, and those of the printed figures beside it, whose measure is `printed`.
+/// A row's measured cell, and the cells of the printed figures beside it, whose measure is `printed`.
 fn beside<'a>(
     row: &'a Row,
     column: String,
@@ -193,7 +193,7 @@ fn why_not(row: &Row) -> Option<&str> {
     row.note.as_deref()?.strip_prefix("not run: ")
 }
 
-/// What of the rows was not run, and why, as sentences for below a table.
+/// The rows that were not run, and why, as sentences for below a table.
 fn not_run<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for (row, why) in rows.into_iter().filter_map(|row| Some((row, why_not(row)?))) {
@@ -207,7 +207,7 @@ fn not_run<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
     reasons.iter().map(|(why, what)| format!(" Not run: {}: {why}.", what.join("; "))).collect()
 }
 
-/// Three digits that count.
+/// Three significant digits.
 fn digits(number: f64) -> String {
     match number.abs() {
         n if n >= 100.0 => format!("{number:.0}"),

@@ -1,12 +1,12 @@
-//! The one row type: what was measured, beside what was printed.
+//! The one row type: a measured figure, and the printed ones.
 
 use crate::paper::Printed;
 use serde::{Deserialize, Serialize};
 
-/// What rows can be of.
+/// The subjects of rows.
 pub const EXPERIMENTS: [&str; 6] = ["sefps", "users", "hpc", "keys", "peers", "gpu"];
 
-/// One measured figure, or why there is none.
+/// A measured figure, or the reason why it is missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -16,7 +16,7 @@ pub struct Row {
     pub case: String,
     /// What was done: `protect`, `unprotect`, `encrypt`, `seal` or `find key`.
     pub operation: String,
-    /// What of it the times are of: `total`, `AES`, `hash` and the like.
+    /// What the times measure: `total`, `AES`, `hash` and so on.
     pub measure: String,
     /// The program or construction.
     pub scheme: String,
@@ -24,47 +24,47 @@ pub struct Row {
     pub engine: String,
     /// The plaintext's length in bytes.
     pub bytes: u64,
-    /// How many things were worked on: files, users, messages or keys.
+    /// The number of files, users, messages or keys.
     pub items: u64,
-    /// The threads at work; 0 where the program decides.
+    /// The number of threads, or 0 if the program decides.
     pub threads: usize,
     /// Each time in seconds, in the order of measuring.
     pub seconds: Vec<f64>,
-    /// Each time is the mean of so many runs, one right after another.
+    /// The number of consecutive runs of which each time is the mean.
     pub runs_per_time: u64,
     /// The median of the times.
     pub median_s: Option<f64>,
     /// `bytes` / median, in GB/s (10^9 bytes a second).
     pub gb_per_s: Option<f64>,
-    /// How many times as fast as `over`, by the medians.
+    /// The speedup over `over`, by the medians.
     pub speedup: Option<f64>,
-    /// The row that the speedup compares with, in words.
+    /// The row with which the speedup compares, in words.
     pub over: Option<String>,
-    /// Speedup / processors, the processors being the threads, but not more than the machine has.
+    /// Speedup / processors. The processors are the threads, but no more than the machine has.
     pub efficiency: Option<f64>,
     /// P1's Eq. 5 for this row's threads.
     pub amdahl: Option<f64>,
     /// The largest resident memory of the process in KiB.
     pub peak_kib: Option<u64>,
-    /// What the project asks of this figure.
+    /// The project's requirement for this figure.
     pub bar: Option<Bar>,
-    /// The paper's figures for the same.
+    /// The paper's corresponding figures.
     pub printed: Vec<Printed>,
-    /// Why there are no times, or what else must be known.
+    /// Why there are no times, or other things to know.
     pub note: Option<String>,
 }
 
-/// A bar that a figure must reach.
+/// A requirement for a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bar {
-    /// What is asked, in words: "speedup at least 2.2".
+    /// The requirement in words: "speedup at least 2.2".
     pub asked: String,
-    /// Whether it was reached; unknown after a quick run, whose inputs are not those that the bar is for.
+    /// Whether it was met. Unknown after a quick run, whose inputs are not those of the requirement.
     pub reached: Option<bool>,
 }
 
-/// What a row's times compare with.
+/// The row with which a row's times are compared.
 pub struct Over<'a> {
     /// Its name.
     pub name: &'a str,
@@ -73,7 +73,7 @@ pub struct Over<'a> {
 }
 
 impl Row {
-    /// Takes the times, and computes median and throughput.
+    /// Sets the times, and computes median and throughput.
     pub fn timed(mut self, seconds: Vec<f64>) -> Self {
         self.median_s = median(&seconds);
         self.gb_per_s = self.median_s.filter(|m| *m > 0.0 && self.bytes > 0).map(|m| self.bytes as f64 / m / 1e9);
@@ -82,7 +82,7 @@ impl Row {
         self
     }
 
-    /// Computes the speedup, and with it the efficiency where that is asked for.
+    /// Computes the speedup and, on request, the efficiency.
     pub fn compared(mut self, over: Over<'_>, processors: Option<usize>) -> Self {
         self.speedup = self.median_s.filter(|m| *m > 0.0).map(|m| over.median_s / m);
         self.over = Some(over.name.into());
@@ -90,13 +90,13 @@ impl Row {
         self
     }
 
-    /// There are no times, for a reason.
+    /// Sets the reason why there are no times.
     pub fn not_run(mut self, why: &str) -> Self {
         self.note = Some(format!("not run: {why}"));
         self
     }
 
-    /// What no other row of a run shares.
+    /// The identity of the row within a run.
     pub fn key(&self) -> (&str, &str, &str, &str, &str, &str, usize) {
         let Row { experiment, case, operation, measure, scheme, engine, threads, .. } = self;
         (experiment, case, operation, measure, scheme, engine, *threads)
@@ -128,7 +128,7 @@ impl Row {
         "note",
     ];
 
-    /// The row as the CSV has it: several values in one field are divided by semicolons.
+    /// The row in CSV form. Several values in one field are separated by semicolons.
     pub fn fields(&self) -> [String; 22] {
         let number = |n: Option<f64>| n.map(|n| n.to_string()).unwrap_or_default();
         let printed = |p: &Printed| format!("{}, {}: {} {} ({})", p.by, p.measure, p.value, p.unit, p.r#where);
@@ -181,7 +181,7 @@ fn join(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// The median; the mean of the middle two where their number is even.
+/// The median. If the number of values is even, the mean of the middle two.
 pub fn median(numbers: &[f64]) -> Option<f64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The runner: which experiments there are, and running them into one record.
+//! The runner: the experiments, and running them into one record.
 
 use crate::head::Head;
 use crate::record::{Record, Step, Watch, run_steps};
@@ -7,7 +7,7 @@ use crate::setup::Setup;
 use crate::{Error, Result, hpc, keys, peers, report, sefps, users};
 use std::fs;
 
-/// An experiment, by the paper that it reproduces.
+/// An experiment, named by its paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Experiment {
     /// P1: files protected in SEFPS's layout, and in Phalanx's format.
@@ -18,7 +18,7 @@ pub enum Experiment {
     Hpc,
     /// P5: digests of keys, and keys found by them.
     Keys,
-    /// Whole commands beside other programs.
+    /// Whole commands compared with other programs.
     Peers,
 }
 

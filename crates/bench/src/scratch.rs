@@ -1,4 +1,4 @@
-//! The files that are measured on: generated, always the same, and removed in the end.
+//! The files for measuring: generated, always the same, and removed at the end.
 
 use crate::head::memory;
 use crate::{Error, Result};
@@ -17,7 +17,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the folder within `out`. What a killed run left there is removed first.
+    /// Makes the folder within `out`. Leftovers of a killed run are removed first.
     pub fn new(out: &Path) -> Result<Self> {
         let folder = out.join("scratch");
         match fs::remove_dir_all(&folder) {
@@ -34,16 +34,16 @@ impl Scratch {
         self.folder.join(name)
     }
 
-    /// Writes a file of `len` random bytes, the same for the same `seed`; it is on the disk and in the page cache then.
+    /// Writes a file of `len` random bytes, which depend on `seed` alone. Then it is on the disk and in the page cache.
     pub fn file(&self, name: &str, len: u64, seed: u64) -> Result<PathBuf> {
         let path = self.path(name);
         let file = write(&path, len, seed)?;
-        // Else its write-back would run into what is measured.
+        // Otherwise its write-back would disturb the measurements.
         file.sync_all().map_err(Error::at(&path))?;
         Ok(path)
     }
 
-    /// An empty folder within.
+    /// An empty folder within this one.
     pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let path = self.path(name);
         fs::create_dir(&path).map_err(Error::at(&path))?;
@@ -60,7 +60,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes the folders of this process. No run gets over the loss of its files until what is returned is dropped: for a
+/// Removes the folders of this process. Until the returned guard is dropped, no run continues without its files. For a
 /// process that is about to end by a signal.
 #[must_use]
 pub fn remove_unfinished() -> impl Sized {
@@ -75,7 +75,7 @@ fn lock() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Writes a file of `len` random bytes, the same for the same `seed`.
+/// Writes a file of `len` random bytes, which depend on `seed` alone.
 pub fn write(path: &Path, len: u64, seed: u64) -> Result<File> {
     let write = || {
         let mut file = File::create(path)?;
@@ -120,7 +120,7 @@ impl Random {
         Self { key: aes::Key::new(&key), counter: [0; 16] }
     }
 
-    /// Fills `out` with what comes next in the stream; a part of a block is thrown away.
+    /// Fills `out` with the next bytes of the stream. The rest of a block is thrown away.
     pub fn fill(&mut self, out: &mut [u8]) {
         out.fill(0);
         aes::ctr_xor(aes::Level::detect(), &self.key, &self.counter, out);
@@ -136,13 +136,13 @@ impl Random {
     }
 }
 
-/// Fails where less than `bytes` are free on the disk that holds `folder`.
+/// Fails if less than `bytes` are free on the disk that holds `folder`.
 pub fn require_disk(folder: &Path, bytes: u64) -> Result<()> {
     let stat = rustix::fs::statvfs(folder).map_err(|e| Error::Path(folder.to_owned(), e.into()))?;
     require(stat.f_bavail * stat.f_frsize, bytes, "bytes of disk space are free for the files that are measured on")
 }
 
-/// Fails where less than `bytes` of memory can be had.
+/// Fails if less than `bytes` of memory are available.
 pub fn require_memory(bytes: u64) -> Result<()> {
     match memory("MemAvailable") {
         Some(free) => require(free, bytes, "bytes of memory can be had"),

@@ -1,4 +1,4 @@
-//! P1: files protected and unprotected in SEFPS's layout, by the paper's own means and by Phalanx's kernels, and in
+//! P1: files are protected and unprotected in SEFPS's layout, with the paper's own code and with Phalanx's kernels, and in
 //! Phalanx's format.
 
 mod apart;
@@ -28,10 +28,10 @@ const CPU: &str = "cpu";
 const GPU: &str = "gpu";
 const HYBRID: &str = "hybrid";
 const OPERATIONS: [&str; 2] = ["protect", "unprotect"];
-/// The paper's own program: AES-128 by tables.
+/// The paper's own program: AES-128 with tables.
 pub const BASELINE: &str = "SEFPS as printed (T-tables), AES-128";
 
-/// The steps: one a file, since all programs are measured in turn on the same file, and one for the averages.
+/// The steps: one for each file, because all programs are measured in turn on the same file, and one for the averages.
 pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
     let mut sizes = p1().sweep("protect", "bytes");
     if setup.quick {
@@ -39,7 +39,7 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     }
     let largest = sizes.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
     scratch::require_disk(&setup.out, 4 * largest)?;
-    // The layout takes the whole file; files in the page cache take as much three times over.
+    // The layout needs the whole file in memory. Files in the page cache need three times that.
     scratch::require_memory(5 * largest)?;
     let mut steps = vec![Step::new(format!("{EXPERIMENT} {RATIO}"), 1, |rows| rows.write(ratio_row(setup)))];
     for (size, bytes) in &sizes {
@@ -57,7 +57,7 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     Ok(steps)
 }
 
-/// The paper has 20 runs of each.
+/// The paper has 20 runs of each program.
 fn rounds(setup: &Setup, bytes: u64) -> usize {
     match bytes {
         _ if setup.quick => 2,
@@ -67,12 +67,12 @@ fn rounds(setup: &Setup, bytes: u64) -> usize {
     }
 }
 
-/// SEFPS by Phalanx's kernels.
+/// SEFPS with Phalanx's kernels.
 pub fn ours(bits: usize) -> String {
     format!("SEFPS with Phalanx's kernels, AES-{bits}")
 }
 
-/// Measures all programs in turn on one file, `rounds` times, and checks each one's outcome.
+/// Measures all programs in turn on one file, `rounds` times, and checks each result.
 fn one_file(
     setup: &Setup,
     scratch: &Scratch,
@@ -83,7 +83,7 @@ fn one_file(
 ) -> Result<()> {
     let plain = scratch.file("plain", bytes, bytes)?;
     let (sealed, back) = (scratch.path("sealed"), scratch.path("back"));
-    // What the CPU's program wrote: a device's must write the same.
+    // The output of the CPU's program. A device's program must write the same.
     let wanted = scratch.path("wanted");
     let mut variants = variants(setup, bytes);
     let mut runs: Vec<[Vec<Run>; 2]> = variants.iter().map(|_| Default::default()).collect();
@@ -102,7 +102,7 @@ fn one_file(
                     fs::copy(&sealed, &wanted).map_err(Error::at(&wanted))?;
                 }
             }
-            // Removed before their write-back begins, so that it does not run into the next run.
+            // Removed before their write-back begins, so that it does not disturb the next run.
             scratch::remove(&sealed)?;
             scratch::remove(&back)?;
         }
@@ -130,7 +130,7 @@ fn one_file(
                 } else if let Some(one) = serial.get(&key(measure)) {
                     let median_s = one.median_s.unwrap_or(f64::NAN);
                     row = row.compared(Over { name: SERIAL, median_s }, None);
-                    // Eqs. 6 to 8 are of AES, which is all that is shared.
+                    // Eqs. 6 to 8 are about AES, the only part that is shared.
                     let speedup = row.speedup.filter(|_| measure == "AES");
                     row.efficiency = speedup.and_then(|speedup| efficiency(setup, variant.engine, speedup));
                     let is_bounded = measure == "total" && variant.engine == CPU;

@@ -10,7 +10,7 @@ pub struct Setup {
     pub out: PathBuf,
     /// Fewer and smaller cases.
     pub quick: bool,
-    /// Go on with the folder's run.
+    /// Continue the folder's run.
     pub resume: bool,
     /// The kernels in use.
     pub levels: Levels,
@@ -18,11 +18,11 @@ pub struct Setup {
     pub threads: usize,
     /// The device that GPU parts are measured on.
     pub device: Found,
-    /// The program `phalanx`, for what is measured as a whole command.
+    /// The program `phalanx`, for measurements of whole commands.
     pub program: PathBuf,
 }
 
-/// The device, or in one line why there is none.
+/// The device, or one line that says why there is none.
 pub type Found = std::result::Result<Device, String>;
 
 /// The number of processors that `threads` threads can use on this machine.

@@ -1,14 +1,14 @@
-//! AES by lookup tables ("T-tables"), as the papers' own programs have it: their baseline, and nothing else.
+//! AES by lookup tables ("T-tables"), as in the papers' own programs. It is their baseline, and nothing else.
 //!
-//! **Its table lookups tell the key to whoever shares the cache.** Nothing outside of this crate uses it.
+//! **Its table lookups reveal the key to anybody who shares the cache.** Nothing outside this crate uses it.
 
 use crate::sefps::layout::BlockCipher;
 
 /// The S-box of FIPS 197, section 5.1.1, and its inverse.
 const SBOXES: ([u8; 256], [u8; 256]) = sboxes();
-/// SubBytes and MixColumns of one byte in each of a column's rows; each table is the one before, turned by a byte.
+/// SubBytes and MixColumns of one byte, for each row of a column. Each table is the one before, rotated by a byte.
 static ENCRYPT: [[u32; 256]; 4] = tables(SBOXES.0, [2, 1, 1, 3]);
-/// InvSubBytes and InvMixColumns likewise.
+/// The same for InvSubBytes and InvMixColumns.
 static DECRYPT: [[u32; 256]; 4] = tables(SBOXES.1, [14, 9, 13, 11]);
 
 /// The product in GF(2^8).
@@ -26,7 +26,7 @@ const fn product(mut a: u8, mut b: u8) -> u8 {
 
 const fn sboxes() -> ([u8; 256], [u8; 256]) {
     let (mut sbox, mut inverse) = ([0; 256], [0; 256]);
-    // 3 generates all elements but 0, and 246 is its inverse: p and q walk through all pairs of inverses.
+    // 3 generates all elements except 0, and 246 is its inverse. So p and q run through all pairs of inverses.
     let (mut p, mut q) = (1u8, 1u8);
     loop {
         sbox[p as usize] = q ^ q.rotate_left(1) ^ q.rotate_left(2) ^ q.rotate_left(3) ^ q.rotate_left(4) ^ 0x63;
@@ -65,7 +65,7 @@ const fn tables(sbox: [u8; 256], column: [u8; 4]) -> [[u32; 256]; 4] {
     tables
 }
 
-/// An AES key with both key schedules, a column a word.
+/// An AES key with both key schedules, one column in each word.
 pub struct TTable {
     encrypt: Vec<[u32; 4]>,
     decrypt: Vec<[u32; 4]>,

@@ -1,5 +1,5 @@
-//! P2: the data of 5 to 10,000 users, each under a key of its own, by the paper's schemes and by sealing in batches; what
-//! the project asks of batches; and messages that arrive one by one.
+//! P2: the data of 5 to 10,000 users, each under its own key, by the paper's schemes and by sealing in batches; the
+//! project's requirements for batches; and messages that arrive one by one.
 
 pub mod bare;
 mod bars;
@@ -24,15 +24,15 @@ use workload::Shape;
 
 const EXPERIMENT: &str = "users";
 const SEED: u64 = 1;
-/// The paper gives the first and the last, and draws what lies between.
+/// The paper gives the first and the last, and draws the ones between.
 const USERS: [usize; 11] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 const QUICK: [usize; 3] = [5, 200, 1000];
-/// The paper's cipher; its printed figures are of no other.
+/// The paper's cipher. All its printed figures are for it.
 pub(crate) const PRINTED: &str = "AES-128-CTR";
-/// How many times as fast as one CPU thread, as the paper prints it.
+/// The speedup over one CPU thread, as in the paper.
 pub(crate) const SPEEDUP: &str = "AES speedup";
 
-/// What is done with the users' data.
+/// The operation on the users' data.
 #[derive(Clone, Copy)]
 enum Work {
     /// AES in counter mode and nothing else.
@@ -88,7 +88,7 @@ impl Work {
     }
 }
 
-/// The steps: one for each number of users and shape of their data, and those of the bars and of the flow.
+/// The steps: one for each number of users and shape of their data, and those of the requirements and of the flow.
 pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
     let users = if setup.quick { &QUICK[..] } else { &USERS };
     let mut steps = Vec::new();
@@ -166,7 +166,7 @@ fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>
                 let row = |scheme: &str, measure: &str| Row { measure: measure.into(), ..row(scheme, "gpu", 0) };
                 device::one_count(&place, &data, key_len, name, row, rows)?;
             }
-            // No engine but the CPU's has AES-GCM.
+            // Only the CPU's engine has AES-GCM.
             Work::Sealed(Suite::Aes256Gcm) => {}
             Work::Sealed(suite) => {
                 let place = batches::Place { setup, device: engine(setup, bytes), suite, rounds, one_thread: one };
@@ -177,7 +177,7 @@ fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>
     Ok(())
 }
 
-/// The name of the averages in rows begins so.
+/// The beginning of the averages' name in rows.
 pub(crate) const AVERAGES: &str = "mean over the numbers of users";
 
 /// The mean of the speeds at all numbers of users, which is what the paper prints: a row for each scheme.
@@ -211,7 +211,7 @@ fn averages(rows: &[Row], shape: Shape) -> Vec<Row> {
         };
         let speeds: Option<Vec<f64>> = group.iter().map(|row| row.gb_per_s).collect();
         let Some(speeds) = speeds else {
-            // All were not run, or the first of them tells why the mean is missing.
+            // Either none was run, or the first one tells why the mean is missing.
             let why = group.iter().find(|row| row.gb_per_s.is_none()).and_then(|row| row.note.clone());
             averages.push(Row { note: why, ..average });
             continue;
@@ -234,7 +234,7 @@ fn averages(rows: &[Row], shape: Shape) -> Vec<Row> {
     averages
 }
 
-/// The paper's mean speeds, and what it makes of them over one CPU thread.
+/// The paper's mean speeds, and its speedups over one CPU thread.
 fn printed(scheme: &str, shape: Shape) -> Vec<Printed> {
     p2().printed(|v| {
         v.experiment == EXPERIMENT
@@ -264,7 +264,7 @@ mod tests {
         if seconds.is_empty() { row.not_run("no device") } else { row.timed(seconds.to_vec()) }
     }
 
-    /// One name stands for several engines with as many threads.
+    /// One name stands for several engines with the same number of threads.
     #[test]
     fn averages_are_of_one_engine() {
         let rows: Vec<Row> = [5, 10]

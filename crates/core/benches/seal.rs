@@ -1,7 +1,7 @@
-//! Sealing and opening in memory, in chunks of 1 MiB, beside the same work by aws-lc-rs and by the `aes`, `ctr` and
-//! `sha3` crates (AES-256-CTR, then SHA3-256 of the ciphertext as one stream), on one core; then on all.
+//! Sealing and opening in memory, in chunks of 1 MiB, compared with the same work by aws-lc-rs and by the crates `aes`,
+//! `ctr` and `sha3` (AES-256-CTR, then SHA3-256 of the ciphertext as one stream): first on one core, then on all.
 //!
-//! `cargo bench -p phalanx-core`; a part of it with `-- seal/` and the like.
+//! `cargo bench -p phalanx-core` runs all, and `-- seal/` a part.
 
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::digest;
@@ -33,7 +33,7 @@ const SIZES: [(&str, usize); 6] = [
 const SUITES: [(&str, Suite); 3] =
     [("", Suite::Aes256CtrSha3), ("turbo-", Suite::Aes256CtrTurboShake), ("gcm-", Suite::Aes256Gcm)];
 
-/// A job of `size` bytes in chunks, sealed, so that it can be opened too. Short data are one chunk of their own size.
+/// A sealed job of `size` bytes in chunks, so that it can be opened too. Short data are one chunk of their own size.
 fn job(engine: &CpuEngine, suite: Suite, size: usize) -> Job {
     let keys = SecretKey::from_slice(&[7; 32]).unwrap().file_keys(suite).content;
     let chunk_log2 = size.clamp(4 << 10, CHUNK).ilog2() as u8;
@@ -46,7 +46,7 @@ fn job(engine: &CpuEngine, suite: Suite, size: usize) -> Job {
     job
 }
 
-/// Seals, or opens: `op` alone is timed, but both run, since an opened job must be sealed before it can be opened again.
+/// Seals or opens. Only `op` is timed, but both run, because a job must be sealed before it can be opened again.
 fn timed(engine: &CpuEngine, job: &mut Job, op: Op, iterations: u64) -> Duration {
     let mut total = Duration::ZERO;
     for _ in 0..iterations {
@@ -62,7 +62,7 @@ fn timed(engine: &CpuEngine, job: &mut Job, op: Op, iterations: u64) -> Duration
     total
 }
 
-/// The same work by a peer, one chunk after another: encrypt, then hash the ciphertext, or the other way round.
+/// The same work by another library, one chunk after another: encrypt, then hash the ciphertext, or the other way round.
 fn peer(op: Op, data: &mut [u8], mut encrypt: impl FnMut(&mut [u8]), mut hash: impl FnMut(&[u8])) {
     for chunk in data.chunks_mut(CHUNK) {
         if op == Op::Seal {
@@ -92,7 +92,7 @@ fn one_core(c: &mut Criterion) {
         group.sample_size(15).sampling_mode(SamplingMode::Flat);
         for (label, size) in SIZES {
             group.throughput(Throughput::Bytes(size as u64));
-            // The slower kernels at one size only.
+            // The slower kernels run at one size only.
             for levels in [fastest].iter().chain(slower.iter().filter(|_| label == "8MiB")) {
                 let engine = CpuEngine::serial(*levels);
                 for (prefix, suite) in SUITES {
@@ -121,7 +121,7 @@ fn one_core(c: &mut Criterion) {
     }
 }
 
-/// All cores at once, each with a job of its own; the throughput is that of all together.
+/// All cores at once, each with its own job. The throughput is that of all together.
 fn all_cores(c: &mut Criterion) {
     let cores = thread::available_parallelism().map_or(1, |n| n.get());
     let engine = CpuEngine::parallel(cores, Levels::detect());

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let input = File::open(&path)?;
     let mut name = path.into_os_string();
     name.push(".phx");
-    // The file appears under its name when it is whole and on the disk, or not at all.
+    // The file appears under its name when it is complete and on the disk, or not at all.
     let output = Output::create(name.as_ref(), Existing::Keep)?;
     let len = new.seal(&Roster::cpu(), Source::new(&input)?, Sink::Synced(output.file()), &())?;
     output.commit(Existing::Keep, true)?;

@@ -1,4 +1,4 @@
-//! A small service: many threads hand in records, and a coalescer seals what arrives together in one batch.
+//! A small service. Many threads submit records, and a coalescer seals those that arrive together in one batch.
 
 use phalanx_core::batch::coalescer::{Coalescer, Limits};
 use phalanx_core::{Roster, SecretKey, Suite};

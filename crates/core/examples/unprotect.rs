@@ -1,4 +1,5 @@
-//! Opens a protected file by a password: `cargo run -p phalanx-core --example unprotect -- FILE.phx PASSWORD_FILE OUTPUT`.
+//! Opens a protected file with a password: `cargo run -p phalanx-core --example unprotect -- FILE.phx PASSWORD_FILE
+//! OUTPUT`.
 
 use phalanx_core::file::{Existing, Output};
 use phalanx_core::{Error, KdfLimit, Opener, Password, ProtectedFile, Roster, Sink, Source};
@@ -14,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(Error::WrongKey) => return Err("this is not its password".into()),
         opened => opened?,
     };
-    // Where a chunk is not authentic, no output appears.
+    // If a chunk is not authentic, no output appears.
     let output = Output::create(to, Existing::Keep)?;
     let len = protected.unprotect(&Roster::cpu(), Sink::Synced(output.file()), &())?;
     output.commit(Existing::Keep, true)?;

@@ -1,23 +1,23 @@
-//! What can go wrong, in one line each.
+//! Errors. The text of each is one line.
 
 use crate::keys::id::KeyId;
 use crate::keys::private::Refused;
 use std::io;
 
-/// The result of the core's calls.
+/// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call failed. The text is one line, names no secret, and leaves the path to the caller.
+/// Why a call failed. The text is one line, reveals no secret, and does not name the path, which the caller knows.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file does not begin as a Phalanx file does.
+    /// The file does not begin like a Phalanx file.
     #[error("not a Phalanx file")]
     NotPhalanx,
     /// The file is protected already, and was about to be protected again.
     #[error("protected already")]
     Protected,
-    /// The file is of a format version that this program does not know.
+    /// The file has a format version that this program does not know.
     #[error("Phalanx format version {0} is not known to this program: a newer one may read it")]
     Version(u8),
     /// The header breaks a rule of the format.
@@ -26,7 +26,7 @@ pub enum Error {
     /// Deriving the key from a password would cost more than the limit.
     #[error("its password slots ask for more key derivation than the limit allows ({0})")]
     KdfLimit(&'static str),
-    /// None of the keys at hand belongs to a slot of the file.
+    /// None of the given keys belongs to a slot of the file.
     #[error("no key at hand opens it: it needs {}", wanted(.keys, *.password))]
     NoKey {
         /// The ids of the file's key slots.
@@ -34,21 +34,21 @@ pub enum Error {
         /// Whether a password would open the file.
         password: bool,
     },
-    /// A key or password was at hand but does not open the file, or the header was altered.
+    /// A key or password was given but does not open the file, or the header was altered.
     #[error("The data may be altered or decrypted with wrong password")]
     WrongKey,
     /// The header was opened, but a chunk is not authentic.
-    #[error("damaged in chunk {chunk}{}", if *.last { ", its last: or else truncated or extended there" } else { "" })]
+    #[error("damaged in chunk {chunk}{}", if *.last { ", the last one, or truncated or extended there" } else { "" })]
     Altered {
-        /// Its number, from 0.
+        /// The number of the chunk, from 0.
         chunk: u64,
-        /// Whether it is where the file's last chunk should be.
+        /// Whether it is in the place of the file's last chunk.
         last: bool,
     },
-    /// The file ends where it must not.
+    /// The file ends too early.
     #[error("truncated: {0}")]
     Truncated(&'static str),
-    /// The file goes on where it must end.
+    /// The file continues after its end.
     #[error("bytes after the end: {0}")]
     Extended(&'static str),
     /// The input could not be read.
@@ -60,7 +60,7 @@ pub enum Error {
     /// The output could not be written.
     #[error("cannot write: {0}")]
     Write(#[source] io::Error),
-    /// The output could not be synced after it had got its name.
+    /// The output has its name, but could not be synced.
     #[error("it is written and has its name, but may not be on the disk yet: {0}")]
     Unsynced(#[source] io::Error),
     /// The output exists already.
@@ -69,10 +69,10 @@ pub enum Error {
     /// Another output of the same run has that name.
     #[error("another output of this run has this name here: nothing was replaced")]
     OwnOutput,
-    /// The output's name leads to another file by now, so its input was not deleted.
-    #[error("its name leads to another file by now: the input was not deleted")]
+    /// The output's name now leads to another file, so its input was not deleted.
+    #[error("its name now leads to another file: the input was not deleted")]
     Displaced,
-    /// The input changed while it was about to be deleted, and its name was taken: it was kept under another one.
+    /// The input changed while it was being deleted, and its name was taken. It was kept under another name.
     #[error("the input changed meanwhile: it was kept as {0} in its folder")]
     Aside(String),
     /// There is not enough memory.
@@ -81,7 +81,7 @@ pub enum Error {
     /// The keyring has no key of this name.
     #[error("no key named {0} in the keyring")]
     NoSuchKey(String),
-    /// No key may have this name.
+    /// This cannot be the name of a key.
     #[error("not a name for a key{}: it has 1 to 64 letters, digits, '.', '_', '-' and '@', the first a letter or digit", told(.0))]
     KeyName(String),
     /// The file of this key does not hold a key.
@@ -90,28 +90,28 @@ pub enum Error {
     /// A key's text cannot be read.
     #[error(transparent)]
     KeyText(#[from] Unreadable),
-    /// A key, or the whole keyring, is not used, since others could read or change it.
+    /// A key, or the whole keyring, is refused because others could read or change it.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// No key at hand opens the file, and some that may open it are refused or cannot be read.
+    /// No given key opens the file, and some that might open it are refused or cannot be read.
     #[error("{}; {}", unopened(.keys, *.password, *.tried), .refused.join("; "))]
     KeysRefused {
-        /// The ids of the file's key slots that no key was found for.
+        /// The ids of the file's key slots for which no key was found.
         keys: Vec<KeyId>,
         /// Whether a password would open the file.
         password: bool,
-        /// Whether another key or a password was at hand that does not open it.
+        /// Whether another key or a password was tried and does not open the file.
         tried: bool,
-        /// Which they are, and why: one text each.
+        /// For each of these keys, which it is and why.
         refused: Vec<String>,
     },
     /// A file cannot have this number of recipients.
     #[error("a file has 1 to 64 keys, not {0}")]
     KeyCount(usize),
-    /// A file cannot have more passwords.
+    /// A file cannot have more passwords than the format allows.
     #[error("a file has at most 4 passwords")]
     TooManyPasswords,
-    /// The slots of a file are too long.
+    /// The slots of the file would make its header too long.
     #[error("a header has at most 65536 bytes, not {0}")]
     HeaderLen(usize),
     /// There is not enough memory to derive a key from a password.
@@ -123,13 +123,13 @@ pub enum Error {
     /// Messages of a batch are not authentic. They are wiped, and all others are opened.
     #[error("{} of the messages not authentic (the first is message {})", .failed.len(), .failed.first().unwrap_or(&0))]
     NotAuthentic {
-        /// Their places in the batch, in ascending order.
+        /// Their indices in the batch, in ascending order.
         failed: Vec<usize>,
     },
-    /// A message of a batch cannot be what it should be.
+    /// A message of a batch is invalid.
     #[error("message {index}: {reason}")]
     Message {
-        /// Its place in the batch.
+        /// Its index in the batch.
         index: usize,
         /// What is wrong with it.
         reason: &'static str,
@@ -142,7 +142,8 @@ pub enum Error {
     Cancelled,
 }
 
-/// An engine could not run a job, whose input is as it was. Where another engine can go on, this one is not asked again.
+/// An engine could not run a job. The job's input is as it was. If another engine can continue, this one is not asked
+/// again.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("engine {engine} failed: {reason}")]
 pub struct Fault {
@@ -152,39 +153,39 @@ pub struct Fault {
     pub reason: String,
 }
 
-/// Why a key's text cannot be read. None of these texts repeats it.
+/// Why a key's text cannot be read. No message repeats the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {
-    /// It does not begin as such a text does.
+    /// It does not begin like a key's text.
     #[error("not a key's text: it does not begin with phalanx-key-1")]
     Prefix,
     /// It has too few or too many characters.
-    #[error("the key's text has {0} characters after phalanx-key-1, and not 60: some are missing or too many")]
+    #[error("the key's text has {0} characters after phalanx-key-1 instead of 60")]
     Length(usize),
-    /// A character that no such text has.
-    #[error("a character of the key's text is none of A to Z and 2 to 7 (the {0}th after phalanx-key-1)")]
+    /// It has a character that no key's text has.
+    #[error("a character of the key's text is not one of A to Z and 2 to 7 (character {0} after phalanx-key-1)")]
     Character(usize),
-    /// The checksum is not the key's.
+    /// The checksum does not match.
     #[error("a character of the key's text is wrong: the checksum does not fit")]
     Checksum,
 }
 
-/// The kind of an error, as the exit code tells it.
+/// The kind of an error, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Not a whole, authentic file for the keys at hand.
+    /// Not a complete, authentic file for the given keys.
     NotAuthentic,
     /// Input or output failed.
     InputOutput,
-    /// The caller asked for what cannot be.
+    /// The caller asked for something impossible.
     Argument,
     /// Anything else.
     Other,
 }
 
 impl Error {
-    /// The error's kind.
+    /// The kind of the error.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -251,7 +252,7 @@ fn unopened(keys: &[KeyId], password: bool, tried: bool) -> String {
     if tried { Error::WrongKey.to_string() } else { Error::NoKey { keys: keys.to_vec(), password }.to_string() }
 }
 
-/// A name that was given, unless it is so long that it may be something else, such as a key's text.
+/// The name, unless it is so long that it may be something else, such as a key's text.
 fn told(name: &str) -> String {
     if name.len() > 64 { String::new() } else { format!(" ({})", name.escape_debug()) }
 }

@@ -1,12 +1,12 @@
-//! Reading until nothing is missing.
+//! Reading whole buffers.
 
 use crate::{Error, Result};
 use std::io::{self, Read};
 
-/// Reads until `buf` is full or the input ends; says how much was read.
+/// Reads until `buf` is full or the input ends, and returns the number of bytes.
 ///
 /// # Errors
-/// [`Error::Read`] if reading fails; an interrupted read is repeated.
+/// [`Error::Read`] if reading fails. An interrupted read is repeated.
 pub fn read_full(input: &mut impl Read, buf: &mut [u8]) -> Result<usize> {
     let mut n = 0;
     while n < buf.len() {

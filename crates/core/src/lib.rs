@@ -1,6 +1,6 @@
 //! Protects files, streams and messages with AES and SHA-3, in the format of `docs/format.md`.
 //!
-//! Most programs need no more than the names at the root of this crate:
+//! Most programs need only the names at the root of this crate:
 //!
 //! - [`NewFile`] protects a [`Source`] for [`Recipient`]s into a [`Sink`]; [`ProtectedFile`] opens one by an [`Opener`], with
 //!   the keys that a [`KeySource`] gives: [`SecretKey`]s, which a [`Keyring`] keeps, and [`Password`]s.
@@ -11,7 +11,7 @@
 //! [`engine`] is for authors of engines, [`format`](mod@format) for tools that look into files, and [`file`](mod@file) for
 //! programs that write and delete files: nothing appears half written, and nothing is lost.
 //!
-//! The way of a byte: a `pipeline` or a batch makes jobs of it, the `schedule` hands these to an [`engine::Engine`] of the
+//! The path of a byte: a `pipeline` or a batch makes jobs of it, the `schedule` hands these to an [`engine::Engine`] of the
 //! roster, the CPU's seals them by chunks and the kernels. Nothing here knows of a GPU, of MPI or of FUSE.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

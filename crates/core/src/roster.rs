@@ -1,4 +1,4 @@
-//! The engines that do the work, and which of them takes over from one that fails: such an engine is not asked again.
+//! The engines that do the work, and how one takes over from another that fails. An engine that failed is not asked again.
 
 use crate::Suite;
 use crate::cpu::{CpuEngine, Levels};
@@ -8,10 +8,10 @@ use crate::secret::wiped;
 use std::sync::{Arc, OnceLock};
 use std::{fmt, iter, ptr};
 
-/// Who is told of an engine's fault, once an engine, when another one takes over.
+/// Called with an engine's fault when another engine takes over, once for each engine.
 pub type OnFault = dyn Fn(&Fault) + Send + Sync;
 
-/// One or more engines, and who takes over where one fails.
+/// One or more engines, and a fallback in case they fail.
 pub struct Roster {
     engines: Vec<Member>,
     on_fault: Box<OnFault>,
@@ -20,9 +20,9 @@ pub struct Roster {
 /// An engine of a roster.
 pub(crate) struct Member {
     pub engine: Arc<dyn Engine>,
-    /// Whether it works only where no other engine can.
+    /// Whether it works only if no other engine can.
     is_fallback: bool,
-    /// Why another engine has taken over.
+    /// The fault for which another engine has taken over.
     fault: OnceLock<Fault>,
 }
 
@@ -39,7 +39,7 @@ impl Member {
         self.fault.get().is_none() && self.has(suite)
     }
 
-    /// What a worker of the engine is worth beside others.
+    /// The weight of a worker of this engine beside others.
     pub fn weight(&self) -> u64 {
         let info = self.engine.info();
         info.preferred_job.min(info.largest_job).max(1) as u64
@@ -47,33 +47,33 @@ impl Member {
 }
 
 impl Roster {
-    /// All cores of this machine, by its fastest kernels.
+    /// All cores of this machine, with its fastest kernels.
     #[must_use]
     pub fn cpu() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
         Self::new(&[Arc::new(CpuEngine::parallel(threads, Levels::detect()))])
     }
 
-    /// All workers of the engines. Where an engine fails, the others go on. Without an engine or a worker, each run fails.
+    /// All workers of the engines. If an engine fails, the others continue. Without an engine or a worker, each run fails.
     #[must_use]
     pub fn new(engines: &[Arc<dyn Engine>]) -> Self {
         let engines = engines.iter().map(|engine| Member::new(engine.clone(), false)).collect();
         Self { engines, on_fault: Box::new(|_| {}) }
     }
 
-    /// Has an engine take over where none of the others can.
+    /// Adds an engine that takes over if none of the others can work.
     pub fn with_fallback(mut self, engine: Arc<dyn Engine>) -> Self {
         self.engines.push(Member::new(engine, true));
         self
     }
 
-    /// Tells of each engine that failed, once, when another one takes over. Where none is left, the run fails instead.
+    /// Calls `tell` for each engine that failed, once, when another one takes over. If none is left, the run fails instead.
     pub fn on_fault(mut self, tell: impl Fn(&Fault) + Send + Sync + 'static) -> Self {
         self.on_fault = Box::new(tell);
         self
     }
 
-    /// One entry a worker of the engines that can run the suite; of the fallback, where there is none.
+    /// One entry for each worker of the engines that can run the suite, or of the fallback if there are none.
     pub(crate) fn workers(&self, suite: Suite) -> Result<Vec<&Member>, Fault> {
         let of = |fallback: bool| {
             let able = self.engines.iter().filter(move |m| m.is_fallback == fallback && m.can(suite));
@@ -103,7 +103,7 @@ impl Roster {
         Fault { engine: names.join(" and "), reason: format!("it has no {}", suite.name()) }
     }
 
-    /// The engine that takes over from one that failed, which is not asked again; the fault, where there is none.
+    /// The engine that takes over from one that failed, which is not asked again. Without one, the fault.
     fn successor(&self, failed: &Member, suite: Suite, fault: Fault) -> Result<&Member, Fault> {
         let able = |m: &&Member| m.can(suite) && !ptr::eq(*m, failed);
         let Some(next) = self.engines.iter().find(able) else { return Err(fault) };
@@ -113,7 +113,7 @@ impl Roster {
         Ok(next)
     }
 
-    /// What `run` makes of the engine, or of its successors. Gives the one that did it, too.
+    /// Runs `run` with the engine, or with its successors if it fails. Also returns the engine that succeeded.
     pub(crate) fn by_turns<'m, T>(
         &'m self,
         mut member: &'m Member,

@@ -1,8 +1,8 @@
-//! How a piece of work is cut into jobs, and these into shares of the workers.
+//! How work is cut into jobs, and jobs are shared among workers.
 //!
-//! Each worker takes a job, runs it and finishes it itself: nothing is handed over between threads. Workers of a faster
-//! engine come back sooner and so take more, and all take less towards the end, so that they end together. A worker whose
-//! engine fails keeps the job that it has filled, and runs it and all that follow by another engine, where one can.
+//! Each worker takes a job, runs it and finishes it itself. Nothing passes from thread to thread. Workers of a faster
+//! engine come back sooner and so take more. Towards the end all take less, so that they end together. A worker whose
+//! engine fails keeps the job that it has filled. It runs this job and all later ones on another engine, if one can.
 
 use crate::Suite;
 use crate::error::Fault;
@@ -12,46 +12,45 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{ptr, thread};
 
-/// A piece of work that consists of jobs, called from all workers at once.
+/// Work that consists of jobs. Its methods are called from all workers at once.
 pub trait Work: Sync {
-    /// Why it failed.
+    /// The error of the work.
     type Error: From<Fault> + Send;
 
     /// The suite of its jobs.
     fn suite(&self) -> Suite;
 
-    /// How much there is to do.
+    /// The amount of work.
     fn extent(&self) -> Extent;
 
     /// The length of the buffer that a job for `len` bytes of the work takes.
     fn room(&self, len: usize) -> usize;
 
-    /// An empty job around a buffer of an engine's, for a worker to fill again and again.
+    /// An empty job around an engine's buffer. A worker fills it again and again.
     fn job(&self, buf: Buffer) -> Job;
 
-    /// Takes the next part of the work into a job, no more than the worker's share of what is left. Returns whether there
-    /// was one.
+    /// Takes the next part of the work into a job, at most the worker's share of the rest. Returns whether there was one.
     ///
     /// # Errors
-    /// What ends the whole work, such as a failed read.
+    /// An error that ends the whole work, such as a failed read.
     fn fill(&self, job: &mut Job, share: Share) -> Result<bool, Self::Error>;
 
-    /// Takes over what an engine made of the job.
+    /// Takes the result of an engine.
     ///
     /// # Errors
-    /// What ends the whole work, such as a failed write or a tag that is wrong.
+    /// An error that ends the whole work, such as a failed write or a wrong tag.
     fn finish(&self, job: &mut Job, verdicts: &Verdicts) -> Result<(), Self::Error>;
 
-    /// Lets no call wait any longer: some worker has failed.
+    /// Ends all waiting calls, because a worker has failed.
     fn abort(&self);
 }
 
-/// How much work there is, and how finely it can be cut.
+/// The amount of work, and how finely it can be cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     /// All of it in bytes, if that is known.
     pub len: Option<u64>,
-    /// What jobs are whole multiples of, in bytes.
+    /// The unit of jobs, which are whole multiples of it, in bytes.
     pub granule: usize,
 }
 
@@ -61,7 +60,7 @@ impl Extent {
         self.len.map(|len| len.div_ceil(self.granule as u64).max(1))
     }
 
-    /// The length of the jobs of a worker whose engine takes no more than `most` bytes at once.
+    /// The length of a worker's jobs if its engine takes at most `most` bytes at once.
     fn job_len(self, share: Share, most: usize) -> usize {
         let most = (most / self.granule).max(1) as u64;
         let Some(len) = self.len else { return most as usize * self.granule };
@@ -70,17 +69,18 @@ impl Extent {
     }
 }
 
-/// How much of what is left a worker takes at once: less than falls to it, so that none waits long for the last one.
+/// The part of the remaining work that a worker takes at once. It is less than the worker's fair share, so that no worker
+/// waits long for the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// What the worker's engine is best at, in bytes.
+    /// The weight of the worker, in bytes.
     mine: u64,
-    /// The same of all workers together.
+    /// The weight of all workers together.
     all: u64,
 }
 
 impl Share {
-    /// How many of `left` parts: half of what falls to the worker, and one at least.
+    /// The number of parts to take of those left: half of the worker's fair share, and at least one.
     #[must_use]
     pub fn of(self, left: u64) -> u64 {
         let part = u128::from(left) * u128::from(self.mine) / (2 * u128::from(self.all));
@@ -96,11 +96,11 @@ pub fn run<W: Work>(roster: &Roster, work: &W) -> Result<(), W::Error> {
     let workers = roster.workers(work.suite())?;
     let all = workers.iter().map(|member| member.weight()).sum();
     let run = Run { roster, work, all, stop: AtomicBool::new(false), failure: Mutex::new(None) };
-    // The calling thread is a worker too: a single job starts no thread.
+    // The calling thread is a worker too, so a single job starts no thread.
     let (mine, others) = workers[..run.useful(&workers)].split_first().expect("there are workers");
     thread::scope(|scope| {
         for member in others {
-            // Where the system gives no more threads, those that there are do the work.
+            // If the system gives no more threads, the existing ones do the work.
             if thread::Builder::new().spawn_scoped(scope, || run.worker(member)).is_err() {
                 break;
             }
@@ -113,11 +113,11 @@ pub fn run<W: Work>(roster: &Roster, work: &W) -> Result<(), W::Error> {
     }
 }
 
-/// What the workers of one run share.
+/// The state that the workers of one run share.
 struct Run<'a, W: Work> {
     roster: &'a Roster,
     work: &'a W,
-    /// What all workers are worth.
+    /// The weight of all workers.
     all: u64,
     stop: AtomicBool,
     failure: Mutex<Option<W::Error>>,
@@ -134,7 +134,7 @@ impl<'a, W: Work> Run<'a, W> {
         self.work.extent().job_len(self.share(member), most)
     }
 
-    /// How many workers have something to do, the first ones.
+    /// The number of workers, from the first on, that have something to do.
     fn useful(&self, workers: &[&Member]) -> usize {
         let extent = self.work.extent();
         let Some(mut left) = extent.granules() else { return workers.len() };
@@ -157,7 +157,7 @@ impl<'a, W: Work> Run<'a, W> {
         }
     }
 
-    /// The worker's jobs, by its engine or by those that take over.
+    /// Runs the worker's jobs on its engine, or on those that take over.
     fn jobs(&self, mut member: &'a Member) -> Result<(), W::Error> {
         let suite = self.work.suite();
         let roster = self.roster;
@@ -174,7 +174,7 @@ impl<'a, W: Work> Run<'a, W> {
                 job.wipe(&verdicts);
                 self.work.finish(&mut job, &verdicts)?;
                 if !ptr::eq(member, able) {
-                    // From here on jobs and buffers are as the other engine likes them.
+                    // From here on, jobs and buffers are made for the other engine.
                     member = able;
                     continue 'buffer;
                 }
@@ -189,7 +189,7 @@ impl<'a, W: Work> Run<'a, W> {
     }
 }
 
-/// Keeps the other workers from waiting for one that panicked; the scope passes the panic on.
+/// Keeps the other workers from waiting for one that panicked. The scope passes the panic on.
 struct AbortOnPanic<'a, 'b, W: Work>(&'a Run<'b, W>);
 
 impl<W: Work> Drop for AbortOnPanic<'_, '_, W> {
@@ -230,7 +230,8 @@ mod tests {
         assert_eq!((large.of(240), small.of(240)), (80, 10));
         assert_eq!((large.of(2), small.of(2), small.of(0)), (1, 1, 1));
         assert_eq!(Share { mine: u64::MAX, all: u64::MAX }.of(u64::MAX), u64::MAX / 2);
-        // However much there is, the last job is one part, and few more jobs are run than there would be of equal ones.
+        // Whatever the amount of work, the last job is one part, and there are few more jobs than there would be equal
+        // ones.
         let (mut left, mut jobs) = (1000, 0);
         while left > 0 {
             left -= Share { mine: 1, all: 4 }.of(left).min(8);

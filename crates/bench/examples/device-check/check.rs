@@ -27,7 +27,7 @@ pub fn all(device: &Device, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that repeat every 251: no block, slice or thread has another's.
+/// Bytes that repeat every 251, so that no two blocks, slices or threads have the same.
 fn paint(len: usize) -> Vec<u8> {
     (0..=250u8).cycle().take(len).collect()
 }
@@ -43,12 +43,12 @@ fn on_cpu(key: &[u8], counter: &[u8; 16], data: &mut [u8]) {
     ctr_xor(Level::detect(), &Key::new(key), counter, data);
 }
 
-/// The granularities that a variant can have.
+/// The granularities of a variant.
 pub fn granularities(variant: Variant) -> &'static [u32] {
     if variant == Variant::Bitsliced { &[32] } else { &[1, 2, 16] }
 }
 
-/// The block sizes of the experiments that the device and the kernel can have.
+/// The block sizes of the experiments that the device and the kernel support.
 pub fn block_sizes(device: &Device, launch: &AesLaunch, entry: &'static str) -> Result<Vec<u32>> {
     let most = device.max_threads(launch.kernel(entry))?;
     Ok([64, 128, 256, 512, 1024].into_iter().filter(|threads| *threads <= most).collect())
@@ -82,7 +82,7 @@ fn ctr(stream: &mut Stream, variant: Variant, key_len: usize, quick: bool) -> Re
     Ok(checks)
 }
 
-/// ECB against CTR: a counter block encrypted is the key stream of CTR over zeros.
+/// ECB compared with CTR: encrypted counter blocks are the key stream of CTR, which encrypts zeros.
 fn ecb(stream: &mut Stream, variant: Variant, key_len: usize) -> Result<u64> {
     let key = &paint(32)[..key_len];
     let encrypt = stream.round_keys(&[key], Direction::Encrypt)?;
@@ -110,7 +110,7 @@ fn ecb(stream: &mut Stream, variant: Variant, key_len: usize) -> Result<u64> {
     Ok(checks)
 }
 
-/// Spans and users, each with a key of its own: slices of 4 KiB, and lengths of all kinds.
+/// Spans and users, each with its own key: slices of 4 KiB, and lengths of all kinds.
 fn many_keys(stream: &mut Stream, variant: Variant, key_len: usize) -> Result<u64> {
     let mut checks = 0;
     let odd = vec![0, 1, 15, 16, 17, 4095, 4096, 4097, 35_000, 150_001, 16384 * 16, 1];

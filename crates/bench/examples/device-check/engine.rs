@@ -1,4 +1,5 @@
-//! The engine host to host, beside pinned copies alone by as many threads: the part of them that it reaches.
+//! The engine from host to host, and plain pinned copies by the same number of threads, to show which part of their speed
+//! it reaches.
 
 use phalanx_core::engine::{Bind, Engine, Fault, Job, Op, Unit};
 use phalanx_core::{SecretKey, Suite};
@@ -10,10 +11,10 @@ use std::time::{Duration, Instant};
 
 const CHUNK: usize = 1 << 20;
 
-/// The engine, and how much it is given at once.
+/// The engine, and how much data it gets at once.
 pub struct HostToHost {
     engine: GpuEngine,
-    /// Jobs that each lane runs.
+    /// The number of jobs that each lane runs.
     rounds: usize,
 }
 
@@ -33,7 +34,7 @@ impl HostToHost {
         format!("{} workers, {} jobs each of {} bytes", info.workers, self.rounds, info.preferred_job)
     }
 
-    /// All lanes at once: each runs its own job again and again, these operations in turn.
+    /// All lanes at once. Each runs its own job again and again, with these operations in turn.
     pub fn run(&self, operations: &[Op]) -> Result<Duration, Fault> {
         self.on_all_lanes(
             || self.job(),
@@ -47,7 +48,7 @@ impl HostToHost {
         )
     }
 
-    /// The same bytes to the device and back, and nothing else.
+    /// Copies the same bytes to the device and back.
     pub fn copies(&self, device: &Device) -> Result<Duration, Fault> {
         let len = self.engine.info().preferred_job;
         let fault = |error: phalanx_gpu::Error| Fault { engine: "copies".into(), reason: error.to_string() };

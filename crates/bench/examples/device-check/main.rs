@@ -1,4 +1,5 @@
-//! Checks and measures the devices of a machine: one program to carry to a machine with a GPU and no network.
+//! Checks and measures the devices of a machine. This is one program that can be carried to a machine with a GPU and no
+//! network.
 //!
 //! `list` shows the devices. `check` runs every kernel at all sizes around its edges and compares with the CPU.
 //! `measure` prints lines as the bench's `rows.jsonl` has them: a head for each device, and rows. All take an interface, `cuda` or

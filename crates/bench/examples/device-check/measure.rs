@@ -1,4 +1,4 @@
-//! Kernel-only figures, by the device's own clock, and the machine's ceilings beside them.
+//! Times of kernels alone, by the device's own clock, and the ceilings of the machine.
 
 use crate::check::{block_sizes, granularities};
 use crate::engine::HostToHost;
@@ -13,7 +13,7 @@ use phalanx_gpu::{
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What a row says besides its times.
+/// The contents of a row, except its times.
 struct Case {
     case: String,
     operation: &'static str,
@@ -27,13 +27,13 @@ struct Bench<'a> {
     info: &'a DeviceInfo,
     stream: Stream,
     runs: usize,
-    /// As much data as a kernel gets.
+    /// The length of the data that a kernel gets.
     bytes: usize,
 }
 
 pub fn all(device: &Device, quick: bool) -> Result<()> {
     let info = device.info();
-    // A CPU behind OpenCL would take minutes for a gigabyte, and its speed is not what this is about.
+    // A CPU behind OpenCL would take minutes for a gigabyte, and its speed does not matter here.
     let bytes: usize = match (info.kind, quick) {
         (Kind::Gpu, false) => 1 << 30,
         (Kind::Gpu, true) => 1 << 26,
@@ -53,7 +53,7 @@ pub fn all(device: &Device, quick: bool) -> Result<()> {
     bench.hashes()
 }
 
-/// The head that tells the rows' machine and device.
+/// The head, which names the machine and device of the rows.
 fn head(device: &Device, quick: bool) -> Head {
     let setup = Setup {
         out: ".".into(),
@@ -123,7 +123,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The whole engine host to host, and pinned copies alone by as many threads.
+    /// The whole engine from host to host, and plain pinned copies by the same number of threads.
     fn engine(&mut self, device: &Device) -> Result<()> {
         let whole = HostToHost::new(device, self.bytes);
         let case = |operation, measure, scheme: &str, passes| Case {

@@ -1,7 +1,7 @@
-//! P5's GPU mode, in which the device makes the key's digest and encrypts, and its CPU-GPU mode, in which the CPU makes
-//! the digest; and a key found among many by digests that the device makes.
+//! P5's GPU mode, in which the device makes the key's digest and encrypts, and its CPU-GPU mode, in which the CPU makes the
+//! digest. Also finding a key among many by digests that the device makes.
 //!
-//! Times are from host to host: key and data go to the device from pinned memory, digest and ciphertext come back.
+//! Times are from host to host. Key and data go to the device from pinned memory, and digest and ciphertext come back.
 
 use super::{PRINTED, key, rounds};
 use crate::device::{for_bytes, kernel_only, window, write};
@@ -24,13 +24,13 @@ use std::time::Duration;
 
 /// Where the digest is made: the paper's name of the mode, and the engine in rows.
 const MODES: [(&str, &str); 2] = [("GPU", "gpu"), ("CPU-GPU", "hybrid")];
-/// The threads a block of the paper's Table I, each of which encrypts one block of 16 bytes.
+/// The threads per block in the paper's Table I. Each thread encrypts one block of 16 bytes.
 const THREADS: u32 = 64;
-/// Those of its Table II.
+/// The threads per block in its Table II.
 const MORE_THREADS: [u32; 4] = [128, 256, 512, 1024];
-/// Blocks of 16 bytes a thread, beside the paper's one.
+/// Blocks of 16 bytes per thread, besides the paper's one.
 const GRANULARITIES: [u32; 3] = [2, 4, 16];
-/// Threads a block where keys are digested.
+/// Threads per block for digests of keys.
 const DIGEST_THREADS: u32 = 128;
 const LABEL: &str = "phalanx v1 key id";
 
@@ -39,11 +39,11 @@ struct Way {
     mode: (&'static str, &'static str),
     scheme: String,
     launch: AesLaunch,
-    /// The table and its threads a block, where it is the paper's own.
+    /// The table and its threads per block, if it is the paper's own.
     printed: Option<(&'static str, u32)>,
 }
 
-/// The paper's way and Phalanx's kernels in both modes; where the paper varies them, other blocks and granularities too.
+/// The paper's way and Phalanx's kernels, in both modes. Other blocks and granularities too, if the paper varies them.
 fn ways(is_varied: bool) -> Vec<Way> {
     let as_printed = |threads, granularity| AesLaunch { variant: Variant::Table4, threads, granularity };
     let mut ways = Vec::new();
@@ -99,7 +99,7 @@ pub fn one_size(
     Ok(())
 }
 
-/// Data in pinned memory, and what encrypting them needs on the device.
+/// Data in pinned memory, and the device memory that encrypting them needs.
 struct Encryption {
     stream: Stream,
     launch: AesLaunch,
@@ -127,7 +127,7 @@ impl Encryption {
         Ok(Self { stream, launch, host, data, round_keys, digests })
     }
 
-    /// Host to host, and of the kernels alone, once the bytes are known to be right.
+    /// The times from host to host, and of the kernels alone, after the bytes were found to be right.
     fn times(mut self, rounds: usize, level: aes::Level) -> Result<[Times; 2]> {
         let digest = self.host_to_host()?;
         self.check(&digest, level)?;
@@ -136,7 +136,7 @@ impl Encryption {
         Ok([whole, kernels])
     }
 
-    /// Makes the key's digest and encrypts the data where they lie.
+    /// Makes the key's digest, and encrypts the data in place.
     fn host_to_host(&mut self) -> phalanx_gpu::Result<Vec<u8>> {
         let Self { stream, launch, host, data, round_keys, digests } = self;
         let key = aes_key();
@@ -144,7 +144,7 @@ impl Encryption {
             Some(digests) => digests.of(stream, &[&key])?,
             None => Md5::digest(key).to_vec(),
         };
-        // In the memory of those of the last run: making memory takes long.
+        // In the memory of the last run, because allocating takes long.
         let old = round_keys.take();
         let keys = round_keys.insert(stream.round_keys_again(&[&key], Direction::Encrypt, old)?);
         for part in host.chunks_mut(data.len()) {
@@ -169,9 +169,9 @@ impl Encryption {
         Ok(sum)
     }
 
-    /// After one run: the digest, and what the CPU makes of the data.
+    /// Runs once, and compares the digest and the data with those of the CPU.
     fn check(&self, digest: &[u8], level: aes::Level) -> Result<()> {
-        let cpu = Kernels::new(level, &aes_key()).expect("a lawful length");
+        let cpu = Kernels::new(level, &aes_key()).expect("a valid length");
         let mut random = Random::new(self.host.len() as u64);
         let right = self.host.chunks(1 << 20).all(|part| {
             let mut want = vec![0; part.len()];
@@ -207,7 +207,7 @@ impl Digests {
         Ok(Self { digest, label: stream.label(LABEL)?, keys, out: stream.buffer(len)?, len })
     }
 
-    /// Brings as many keys to the device, and their digests back.
+    /// Copies the keys to the device, and their digests back.
     fn of(&mut self, stream: &mut Stream, keys: &[&[u8]]) -> phalanx_gpu::Result<Vec<u8>> {
         self.keys = Some(stream.raw_keys_again(keys, self.keys.take())?);
         self.launch(stream)?;
@@ -227,7 +227,7 @@ impl Digests {
     }
 }
 
-/// The last of the keys, found by the digest that the message names. `row` makes a row of a scheme.
+/// Finds the last of the keys by the digest that the message names. `row` makes a row of a scheme.
 pub fn one_set(setup: &Setup, keys: &[[u8; 32]], row: impl Fn(&str) -> Row, rows: &mut Rows<'_>) -> Result<()> {
     let device = for_bytes(&setup.device, setup.quick, 0);
     for (digest, scheme, len) in [(KeyDigest::Md5, super::FIND_MD5, 16), (KeyDigest::Kmac256, super::FIND_KMAC, 32)] {
@@ -269,7 +269,7 @@ fn find_times(device: &Device, rounds: usize, digest: KeyDigest, keys: &[&[u8]])
 mod tests {
     use super::*;
 
-    /// In one window and in several, in each way of the paper that the device can go.
+    /// In one window and in several, in each of the paper's ways that the device supports.
     #[test]
     fn every_way_gives_the_cpus_bytes() {
         let Some(device) = crate::device::tests::device() else { return };

@@ -1,4 +1,4 @@
-//! P5's two steps by Phalanx's own means: the key's id, and chunks sealed under it.
+//! P5's two steps as Phalanx does them: the key's id, and chunks sealed under the key.
 
 use super::key;
 use crate::scratch::Random;
@@ -10,7 +10,7 @@ use std::thread;
 
 const CHUNK: usize = 1 << 20;
 
-/// Chunks in memory, as many jobs as the engine has lanes.
+/// Chunks in memory, in one job for each lane of the engine.
 pub struct Sealing {
     engine: Arc<dyn Engine>,
     jobs: Vec<Job>,
@@ -54,7 +54,7 @@ impl Sealing {
         done.map_err(|fault| Error::Core(fault.into()))
     }
 
-    /// The chunks' tags: after one run they tell that all bytes are right.
+    /// The chunks' tags. After one run they show that all bytes are right.
     pub fn tags(&self) -> Vec<Tag> {
         self.jobs.iter().flat_map(|job| job.units.iter().map(|unit| unit.tag)).collect()
     }

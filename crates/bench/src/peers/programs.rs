@@ -1,4 +1,4 @@
-//! The programs that are measured, each as a whole command: how it is called, and whether it is there.
+//! The programs that are measured, each as a whole command: how it is called, and whether it is installed.
 
 use crate::scratch::Scratch;
 use crate::{Error, Result};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// What each program is asked for its version by.
+/// The argument that makes each program print its version.
 const PROGRAMS: [(&str, &str); 8] = [
     ("cp", "--version"),
     ("age", "--version"),
@@ -42,13 +42,13 @@ pub struct Program {
     pub name: &'static str,
     /// Makes the command that protects a file into a new one, or gets it back.
     call: Box<dyn Fn(Work<'_>) -> Command>,
-    /// Where it keeps what it protects, if that is not where it is told.
+    /// Where it keeps its output, if it chooses the place itself.
     pub keeps: Option<PathBuf>,
-    /// What is done in the end.
+    /// The clean-up at the end.
     _ending: Option<Ending>,
 }
 
-/// What a command is to do. `-` stands for standard input or output, where the program can.
+/// The operation of a command. `-` stands for standard input or output, if the program supports it.
 #[derive(Clone, Copy)]
 pub enum Work<'a> {
     /// Protect a file.
@@ -112,14 +112,14 @@ impl Phalanx {
         Ok(phalanx)
     }
 
-    /// A command of it.
+    /// A command that runs it.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(args).env("PHALANX_KEYRING", &self.keyring).env_remove("PHALANX_PASSWORD");
         command
     }
 
-    /// Whether it knows a cipher.
+    /// Whether it supports a cipher.
     pub fn knows(&self, cipher: &str) -> bool {
         let help = self.command(&["protect", "--help"]).output();
         help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains(cipher))
@@ -140,7 +140,7 @@ impl Phalanx {
     }
 }
 
-/// A peer by its name; an error says why it cannot be measured.
+/// A program by its name. The error says why it cannot be measured.
 pub fn peer(name: &'static str, scratch: &Scratch) -> Result<Program, String> {
     let missing = || format!("no {name}");
     match name {
@@ -193,7 +193,7 @@ pub fn peer(name: &'static str, scratch: &Scratch) -> Result<Program, String> {
                 match work.is_protect() {
                     true => command.args(["a", "-t7z", "-mx0", "-bso0", "-bsp0", "-pbench"]).arg(to).arg(from),
                     false => {
-                        // It names what it extracts by the name that it stored.
+                        // It extracts to the name that it stored.
                         command.args(["x", "-so", "-bsp0", "-pbench"]).arg(from);
                         match File::create(to) {
                             Ok(file) => command.stdout(file),
@@ -248,7 +248,7 @@ fn age(name: &'static str, scratch: &Scratch) -> Result<Program, String> {
     }))
 }
 
-/// Files copied into a mounted folder, and out of it. Without a reason, it is not installed.
+/// Files are copied into a mounted folder, and out of it. An error without a reason means that it is not installed.
 fn gocryptfs(scratch: &Scratch) -> Result<Program, Option<String>> {
     let program = find("gocryptfs").ok_or(None)?;
     let tell = |e: Error| Some(e.to_string());
@@ -311,7 +311,7 @@ fn one_line(stderr: &[u8]) -> String {
     String::from_utf8_lossy(stderr).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Runs a command between pipes: `cat` reads the file for it, and another takes what it writes.
+/// Runs a command between pipes: `cat` reads its input, and another one takes its output.
 pub fn finish_in_pipes(mut command: Command, from: &Path) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let failed = |e: std::io::Error| Error::Program(format!("{name} in pipes: {e}"));
@@ -328,8 +328,8 @@ pub fn finish_in_pipes(mut command: Command, from: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end, and says how much memory it had resident at most, in KiB, by the system's own count,
-/// looked at every few milliseconds.
+/// Runs a command to its end, and returns its largest resident memory in KiB, by the system's own count, which is read
+/// every few milliseconds.
 pub fn peak_memory(mut command: Command) -> Result<Option<u64>> {
     let name = command.get_program().to_string_lossy().into_owned();
     let failed = |e: std::io::Error| Error::Program(format!("{name}: {e}"));

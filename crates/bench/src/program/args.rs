@@ -122,7 +122,7 @@ pub struct SefpsEnds {
     pub output: PathBuf,
 }
 
-/// A command line that has been understood.
+/// A parsed command line.
 pub struct Parsed {
     pub command: Command,
     pub verbosity: Verbosity,
@@ -150,7 +150,7 @@ impl Command {
     }
 }
 
-/// Parses the command line. Help and version are printed here, and end the program. What is wrong becomes one line.
+/// Parses the command line. Help and version are printed here and end the program. An error becomes one line.
 pub fn parse() -> Outcome<Parsed> {
     let cli = Cli::try_parse().or_else(refuse)?;
     let command = match cli.command {

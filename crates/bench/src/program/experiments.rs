@@ -20,7 +20,7 @@ pub fn run(args: Experiments, verbosity: Verbosity) -> Outcome {
     told(&setup.out, verbosity)
 }
 
-/// Writes the report of a run again, with rows of other machines.
+/// Writes the report of a run again, including rows of other machines.
 pub fn report(folder: &Path, merge: &[PathBuf], verbosity: Verbosity) -> Outcome {
     merge.iter().try_for_each(|file| merged::add(folder, file))?;
     phalanx_bench::report::write(folder)?;
@@ -62,7 +62,7 @@ pub fn levels() -> Outcome<Levels> {
     names.parse().map_err(|e| Failure::new(Code::Usage, format!("PHALANX_KERNELS: {e}")))
 }
 
-/// One thread a core.
+/// One thread for each core.
 pub fn all_cores() -> usize {
     thread::available_parallelism().map_or(1, |n| n.get())
 }
@@ -82,7 +82,7 @@ struct Meter {
 
 impl Meter {
     fn new(verbosity: Verbosity) -> Self {
-        // Draws nothing where stderr is not a terminal.
+        // Draws nothing if stderr is not a terminal.
         let target = if verbosity.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(None, target);
         let style =
@@ -96,7 +96,7 @@ impl Watch for Meter {
     fn begin(&self, whole: u64, done: u64) {
         self.bar.set_length(whole);
         self.bar.set_position(done);
-        // What an earlier run did says nothing about the speed of this one.
+        // The progress of an earlier run says nothing about the speed of this one.
         self.bar.reset_eta();
         self.bar.enable_steady_tick(Duration::from_secs(1));
     }

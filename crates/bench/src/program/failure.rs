@@ -1,4 +1,4 @@
-//! How the program fails: one line on stderr, and an exit code as that of `phalanx`.
+//! How the program fails: with one line on stderr and the same exit codes as `phalanx`.
 
 use phalanx_core::Class;
 use std::fmt::Display;
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What a command ends in.
+/// The result of a command.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 /// The kind of a failure, by its exit code.
@@ -39,7 +39,7 @@ impl Failure {
         Self::new(code, format!("{}: {what}", path.display()))
     }
 
-    /// Writes the line, and gives the code.
+    /// Writes the line, and returns the exit code.
     pub fn report(&self) -> ExitCode {
         complain(&self.line);
         ExitCode::from(self.code as u8)
@@ -71,7 +71,7 @@ impl From<phalanx_bench::Error> for Failure {
     }
 }
 
-/// Writes one line to stderr. Where stderr is broken there is nobody to tell.
+/// Writes one line to stderr. If stderr is broken, nobody can be told.
 pub fn complain(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "phalanx-bench: {}", one_line(&line.to_string()));
 }

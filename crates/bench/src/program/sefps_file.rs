@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// What the paper says of a file that is refused.
+/// The paper's message for a file that is refused.
 const REFUSED: &str = "The data may be altered or decrypted with wrong password";
 
 pub fn run(command: SefpsFile) -> Outcome {
@@ -46,7 +46,7 @@ fn read_key(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
     Ok(key)
 }
 
-/// The layout's digest stands at the end, so all of a file must be in memory before the first byte is written.
+/// The layout's digest is at the end, so the whole file must be in memory before the first byte is written.
 fn memory(len: usize) -> Outcome<Zeroizing<Vec<u8>>> {
     let whole = len.saturating_add(SHORTEST);
     let refused =
@@ -57,7 +57,7 @@ fn memory(len: usize) -> Outcome<Zeroizing<Vec<u8>>> {
     Ok(file)
 }
 
-/// All of the input. A stream's length shows at its end: the memory is doubled until then.
+/// The whole input. The length of a stream is unknown until its end, so the memory is doubled until then.
 fn read(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
     let failed = |e: io::Error| Failure::from(phalanx_bench::Error::Path(path.to_owned(), e));
     let (mut input, len): (Box<dyn Read>, u64) = match is_dash(path) {
@@ -81,7 +81,7 @@ fn read(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
     }
 }
 
-/// An output that has been begun.
+/// An unfinished output.
 enum Target {
     File(Output),
     Stdout,

@@ -10,7 +10,7 @@ use std::path::Path;
 const SIZE: (u32, u32) = (1100, 520);
 /// Where the names of the lines begin.
 const LEGEND: i32 = 720;
-/// Colours that can be told apart, by most people with a colour blindness too (after Okabe and Ito).
+/// Colours that most people can distinguish, with a colour blindness too (after Okabe and Ito).
 const COLORS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -34,11 +34,11 @@ pub struct Figure {
     pub y: String,
     /// Whether the y axis is logarithmic.
     pub logarithmic: bool,
-    /// Whether the points of a line are joined: the places have an order.
+    /// Whether the points of a line are joined, because the places have an order.
     pub joined: bool,
     /// The places on the x axis.
     pub places: Vec<String>,
-    /// The lines: their names, whether they are printed figures, and their values at the places, where they have any.
+    /// The lines: their names, whether they are printed figures, and their values at the places.
     pub lines: Vec<(String, bool, Vec<Option<f64>>)>,
 }
 
@@ -49,7 +49,7 @@ impl Figure {
         Self { name, title, x, y, logarithmic, joined: true, places: Vec::new(), lines: Vec::new() }
     }
 
-    /// Adds a value to a line; both line and place are made where they are new.
+    /// Adds a value to a line. Line and place are added if they are new.
     pub fn add(&mut self, line: &str, is_printed: bool, place: &str, value: f64) {
         let at = self.places.iter().position(|p| p == place).unwrap_or_else(|| {
             self.places.push(place.into());
@@ -71,9 +71,9 @@ impl Figure {
 
     /// The file's name.
     pub fn file(&self) -> String {
-        // A name may come from rows, and must lead nowhere else.
-        let lawful = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-        format!("{}.svg", self.name.chars().take(200).map(lawful).collect::<String>())
+        // A name may come from rows, and must not lead to another folder.
+        let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+        format!("{}.svg", self.name.chars().take(200).map(allowed).collect::<String>())
     }
 
     fn values(&self) -> impl Iterator<Item = f64> {

@@ -1,4 +1,4 @@
-//! The device script's tables: kernels alone, and the machine's ceilings.
+//! The tables of the device script: kernels alone, and the ceilings of the machine.
 
 use super::{Section, Table, gb_per_s, milliseconds};
 use crate::row::Row;

@@ -47,12 +47,12 @@ fn is_kernel_only(row: &Row) -> bool {
     row.measure.ends_with(KERNEL_ONLY)
 }
 
-/// Whether it has other threads a block or bytes a thread than the paper's Table I.
+/// Whether it has other threads per block or bytes per thread than the paper's Table I.
 fn is_varied(row: &Row) -> bool {
     row.scheme.ends_with(" threads a block") || row.scheme.ends_with(" bytes a thread")
 }
 
-/// P5's Table II, and what granularity does.
+/// P5's Table II, and the effect of granularity.
 fn varied(rows: &[&Row]) -> Option<Section> {
     let rows: Vec<&Row> = rows.iter().copied().filter(|row| is_varied(row)).collect();
     let lines: Vec<String> = rows.iter().map(|row| program(row)).collect();
@@ -69,7 +69,7 @@ fn varied(rows: &[&Row]) -> Option<Section> {
     (!cells.is_empty()).then(|| Section { title, text, table: Table::pivot("way", cells), figure: None })
 }
 
-/// What the device's kernels take of all that, by its own clock.
+/// The part of that time that the device's kernels take, by its own clock.
 fn kernels(rows: &[Row]) -> Option<Section> {
     let rows: Vec<&Row> = rows.iter().filter(|row| is_kernel_only(row) && row.median_s.is_some()).collect();
     let lines: Vec<String> = rows.iter().map(|row| program(row)).collect();

@@ -13,7 +13,7 @@ fn input(row: &Row) -> String {
     format!("{}: {}, {}", row.case, row.operation, row.measure)
 }
 
-/// What the project asks of itself.
+/// The requirements of the project.
 fn bars(rows: &[Row]) -> Section {
     let line = |row: &Row| {
         let bar = row.bar.as_ref()?;

@@ -32,7 +32,7 @@ fn speeds(rows: &[Row], operation: &str, measure: &str, printed: &'static str) -
         "GB/s",
         true,
     );
-    // Longer keys and the paper's second platform stand in the table only.
+    // Longer keys and the paper's second platform are in the table only.
     let is_drawn = |row: &&&Row| row.bytes > 0 && !row.scheme.contains("AES-192") && row.scheme != ours(256);
     for row in rows.iter().filter(is_drawn) {
         if let Some(speed) = row.gb_per_s {
@@ -63,7 +63,7 @@ fn speeds(rows: &[Row], operation: &str, measure: &str, printed: &'static str) -
     Some(Section { title, text, table: Table::pivot("size", cells), figure: Some(figure) })
 }
 
-/// What the CPU's threads gain: Eqs. 5 and 6, over all files where there are averages.
+/// The gain by the CPU's threads: Eqs. 5 and 6, over all files if there are averages.
 fn speedups(rows: &[Row]) -> Section {
     let means: Vec<Row> = rows.iter().filter(|row| row.case == averages::CASE).cloned().collect();
     let rows = if means.is_empty() { rows } else { &means };

@@ -18,7 +18,7 @@ pub fn sections(rows: &[Row]) -> Vec<Section> {
     sections
 }
 
-/// What the project asks of itself.
+/// The requirements of the project.
 fn bars(rows: &[Row]) -> Section {
     let line = |row: &Row| {
         let bar = row.bar.as_ref()?;
@@ -34,7 +34,7 @@ fn bars(rows: &[Row]) -> Section {
     Section { title: "the bars".into(), text: text.into(), table, figure: None }
 }
 
-/// "measure, scheme", with the engine and the threads where one scheme has several.
+/// "measure, scheme", with engine and threads if one scheme has several.
 fn line_name(row: &Row) -> String {
     let engine = match row.engine.as_str() {
         engine @ ("gpu" | "hybrid") => format!(", {engine}"),
@@ -64,7 +64,7 @@ fn speeds(rows: &[Row], shape: &str) -> Option<Section> {
     let mut cells = Vec::new();
     for (row, users) in rows.iter().zip(&users) {
         if let Some(speed) = row.gb_per_s {
-            // AES with keys of 128 bits and the device's tables stand in the table only.
+            // AES with keys of 128 bits and the device's tables are in the table only.
             if row.measure != PRINTED && !row.scheme.contains("T-tables") {
                 figure.add(&line_name(row), false, users, speed);
             }
@@ -77,7 +77,7 @@ fn speeds(rows: &[Row], shape: &str) -> Option<Section> {
     Some(Section { title, text, table: Table::pivot("users", cells), figure: Some(figure) })
 }
 
-/// What has a table of its own.
+/// Rows that have a table of their own.
 fn is_apart(row: &Row) -> bool {
     row.measure.contains("beside") || row.measure.ends_with(KERNEL_ONLY)
 }

@@ -1,4 +1,4 @@
-//! What Phalanx's format does in one go, in memory and apart: AES, and the hashes of slices.
+//! The two parts of sealing in Phalanx's format, measured separately and in memory: AES, and the hashes of slices.
 
 use super::programs::format;
 use super::{CPU, Case, EXPERIMENT, SERIAL};
@@ -55,7 +55,7 @@ fn write_apart(
     rows.write(row.timed(times.seconds))
 }
 
-/// As much as a thread takes at once.
+/// The most bytes that a thread takes at once.
 const PART: usize = 64 * SLICE;
 
 /// Lets threads take one part of the data after another.

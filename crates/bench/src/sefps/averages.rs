@@ -40,7 +40,7 @@ pub fn of(rows: &[Row]) -> Vec<Row> {
         {
             average.speedup = average.gb_per_s.zip(serial.gb_per_s).map(|(speed, serial)| speed / serial);
             average.over = Some(SERIAL.into());
-            // What the equations divide by is the same for all files.
+            // The divisors of the equations are the same for all files.
             let of_one = group[0].speedup.zip(group[0].efficiency).map(|(speedup, efficiency)| speedup / efficiency);
             average.efficiency = average.speedup.zip(of_one).map(|(speedup, processors)| speedup / processors);
         }
@@ -57,7 +57,7 @@ fn mean(numbers: &[f64]) -> f64 {
     numbers.iter().sum::<f64>() / numbers.len() as f64
 }
 
-/// The average's names, and what is printed for it.
+/// The names of the average, and the printed figures for it.
 fn named_as(row: &Row) -> Row {
     let belongs = |of: &str| ["speed", "speedup", "efficiency"].iter().any(|m| *of == format!("{} {m}", row.measure));
     let printed = p1().printed(|v| {

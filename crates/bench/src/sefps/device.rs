@@ -1,7 +1,7 @@
-//! AES-ECB as the paper's GPU and hybrid programs have it: all blocks on the device, or a part that Eq. 1 tells while all
-//! CPU cores but one, which drives the device, encrypt the others.
+//! AES-ECB as in the paper's GPU and hybrid programs: all blocks on the device, or the part that Eq. 1 gives. All CPU cores
+//! except the one that drives the device encrypt the others.
 //!
-//! The file lies in ordinary memory, as theirs do, and goes through the device's memory a window at a time.
+//! The file is in ordinary memory, as in the paper's programs, and passes through the device's memory in windows.
 
 use super::layout::{BlockCipher, in_parallel};
 use crate::Result;
@@ -13,7 +13,7 @@ use std::thread;
 /// The device's part of all blocks, and the threads and the cipher of the others.
 pub type Beside = (f64, usize, Arc<dyn BlockCipher + Send>);
 
-/// A stream of the device with the key's both schedules, and the cipher beside it.
+/// A stream of the device with both schedules of the key, and the cipher beside it.
 pub struct Ecb {
     stream: Stream,
     launch: AesLaunch,
@@ -25,7 +25,7 @@ pub struct Ecb {
 }
 
 impl Ecb {
-    /// With `room` bytes of the device's memory.
+    /// A stream with `room` bytes of the device's memory.
     pub fn new(
         device: &Device,
         launch: AesLaunch,
@@ -79,7 +79,7 @@ impl Ecb {
     }
 }
 
-/// How many of `len` bytes, in whole blocks, the device takes.
+/// The number of the `len` bytes, in whole blocks, that the device takes.
 fn device_part(len: usize, part: f64) -> usize {
     let blocks = len / BLOCK;
     ((blocks as f64 * part).round() as usize).min(blocks) * BLOCK
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!((device_part(160, 0.0), device_part(160, 1.0), device_part(0, 0.9)), (0, 160, 0));
     }
 
-    /// The very files that the CPU's programs write, both ways, in one window and in several.
+    /// The same files as those of the CPU's programs, both ways, in one window and in several.
     #[test]
     fn files_are_those_of_the_cpus_programs() {
         let Some(device) = crate::device::tests::device() else { return };

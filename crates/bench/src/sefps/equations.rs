@@ -1,13 +1,13 @@
 //! The equations of P1 that its experiment uses.
 
-/// Eq. 1: what a GPU computes over what the CPU cores beside it compute, from multiprocessors, warp size and clock, and
-/// from cores (one of which serves the GPU) and clock. Both clocks in the same unit.
+/// Eq. 1: the computing power of a GPU divided by that of the CPU cores beside it, from multiprocessors, warp size and
+/// clock, and from cores (one of which serves the GPU) and clock. Both clocks are in the same unit.
 pub fn ratio(multiprocessors: f64, warp: f64, gpu_clock: f64, cores: f64, cpu_clock: f64) -> f64 {
     multiprocessors * warp * gpu_clock / ((cores - 1.0) * cpu_clock)
 }
 
-/// Eq. 5, Amdahl's law: the most that `n` processors can speed up a program, `parallel` being the part of its serial
-/// time that they share.
+/// Eq. 5, Amdahl's law: the highest speedup of a program by `n` processors, if they share the part `parallel` of its serial
+/// time.
 pub fn amdahl(parallel: f64, n: f64) -> f64 {
     1.0 / (1.0 - parallel + parallel / n)
 }
@@ -46,8 +46,8 @@ mod tests {
         };
         assert!(near(ratio("1"), 9.79), "{}", ratio("1"));
         assert!(near(ratio("2"), 22.54), "{}", ratio("2"));
-        // What the equations make of the printed speedups, as the data file's doubt has it: the printed efficiencies
-        // are others.
+        // The results of the equations for the printed speedups, as the doubt in the data file says. The printed
+        // efficiencies differ.
         assert!(near(cpu_efficiency(15.35, 16.0), 0.959));
         assert!(near(gpu_efficiency(39.52, ratio("1"), 16.0), 0.252));
         assert!(near(hybrid_efficiency(44.18, ratio("1"), 16.0), 0.257));

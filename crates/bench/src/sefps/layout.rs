@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq;
 /// The shortest protected file in bytes: that of an empty file.
 pub const SHORTEST: usize = 2 * BLOCK + DIGEST;
 
-/// The length in bytes of the protected file of a file of `len` bytes; `None` where it has none.
+/// The length in bytes of the protected form of a file of `len` bytes, or `None` if it has none.
 pub fn protected_len(len: usize) -> Option<usize> {
     len.checked_add(padding(len) + BLOCK + DIGEST)
 }
@@ -26,7 +26,7 @@ fn padding(len: usize) -> usize {
     BLOCK - len % BLOCK
 }
 
-/// AES over whole blocks, each for itself. Called from several threads at once.
+/// AES over whole blocks, each on its own. Called from several threads at once.
 pub trait BlockCipher: Sync {
     /// Encrypts whole blocks in place.
     fn encrypt(&self, blocks: &mut [u8]);
@@ -64,20 +64,20 @@ impl BlockCipher for Kernels {
 pub enum Refused {
     /// No file has a protected length like this.
     Length,
-    /// Digest or padding is not right. Which of them is not told.
+    /// Digest or padding is wrong. The error does not say which.
     NotAuthentic,
 }
 
-/// How long the parts took.
+/// The times of the parts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parts {
     /// AES, from the first thread's start to the last one's end.
     pub aes: Duration,
-    /// SHA3-256, one stream on one thread as printed.
+    /// SHA3-256, one stream on one thread, as in the paper.
     pub hash: Duration,
 }
 
-/// Protects the file whose bytes `file` holds, which grows by 49 to 64 bytes.
+/// Protects the file in `file`, which grows by 49 to 64 bytes.
 pub fn protect(cipher: &dyn BlockCipher, threads: usize, file: &mut Vec<u8>) -> Parts {
     let done = protect_by(file, |blocks| {
         in_parallel(threads, blocks, |part| cipher.encrypt(part));
@@ -88,7 +88,7 @@ pub fn protect(cipher: &dyn BlockCipher, threads: usize, file: &mut Vec<u8>) -> 
     }
 }
 
-/// The same with all blocks encrypted by something that can fail.
+/// The same, with all blocks encrypted by a function that can fail.
 pub fn protect_by<E>(file: &mut Vec<u8>, encrypt: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Parts, E> {
     let started = Instant::now();
     append_digest(file);
@@ -98,7 +98,7 @@ pub fn protect_by<E>(file: &mut Vec<u8>, encrypt: impl FnOnce(&mut [u8]) -> Resu
     Ok(Parts { aes: started.elapsed(), hash })
 }
 
-/// Gets the file back whose protected bytes `file` holds. When it is refused, what `file` holds is of no use.
+/// Gets back the file whose protected form is in `file`. If it is refused, the contents of `file` are useless.
 pub fn unprotect(cipher: &dyn BlockCipher, threads: usize, file: &mut Vec<u8>) -> Result<Parts, Refused> {
     unprotect_by(file, |blocks| {
         in_parallel(threads, blocks, |part| cipher.decrypt(part));
@@ -106,7 +106,7 @@ pub fn unprotect(cipher: &dyn BlockCipher, threads: usize, file: &mut Vec<u8>) -
     })
 }
 
-/// The same with all blocks decrypted by something that can fail.
+/// The same, with all blocks decrypted by a function that can fail.
 pub fn unprotect_by<E: From<Refused>>(
     file: &mut Vec<u8>,
     decrypt: impl FnOnce(&mut [u8]) -> Result<(), E>,
@@ -122,7 +122,7 @@ pub fn unprotect_by<E: From<Refused>>(
     Ok(Parts { aes, hash: started.elapsed() })
 }
 
-/// Appends padding and digest: what is then encrypted.
+/// Appends padding and digest, which are then encrypted with the file.
 pub fn append_digest(file: &mut Vec<u8>) {
     let padding = padding(file.len());
     file.reserve_exact(padding + BLOCK + DIGEST);
@@ -131,7 +131,7 @@ pub fn append_digest(file: &mut Vec<u8>) {
     file.extend_from_slice(&sha3_256(file));
 }
 
-/// Checks the digest in constant time, then the padding, and takes both away.
+/// Checks the digest in constant time, then the padding, and removes both.
 ///
 /// # Panics
 /// If `file` is shorter than [`SHORTEST`].
@@ -142,17 +142,17 @@ pub fn strip_digest(file: &mut Vec<u8>) -> Result<(), Refused> {
     }
     let (zeros, lengths) = padded.split_at(padded.len() - BLOCK);
     let padding = lengths[0] as usize;
-    let lawful = (1..=BLOCK).contains(&padding)
+    let valid = (1..=BLOCK).contains(&padding)
         && lengths.iter().all(|b| *b == lengths[0])
         && zeros[zeros.len() - padding..].iter().all(|b| *b == 0);
-    if !lawful {
+    if !valid {
         return Err(Refused::NotAuthentic);
     }
     file.truncate(zeros.len() - padding);
     Ok(())
 }
 
-/// Gives each thread as many blocks as the others; the first few take one more (Algorithm 1, lines 16 to 31).
+/// Gives each thread the same number of blocks. The first few take one more (Algorithm 1, lines 16 to 31).
 pub(super) fn in_parallel(threads: usize, mut data: &mut [u8], crypt: impl Fn(&mut [u8]) + Sync) {
     let blocks = data.len() / BLOCK;
     let mut parts = Vec::with_capacity(threads);
@@ -168,7 +168,7 @@ pub(super) fn in_parallel(threads: usize, mut data: &mut [u8], crypt: impl Fn(&m
     let work = || std::iter::from_fn(next).for_each(&crypt);
     thread::scope(|scope| {
         for _ in 0..others {
-            // Where the system gives no more threads, those that there are do the work.
+            // If the system gives no more threads, the existing ones do the work.
             if thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -177,7 +177,7 @@ pub(super) fn in_parallel(threads: usize, mut data: &mut [u8], crypt: impl Fn(&m
     });
 }
 
-/// How many of `blocks` blocks thread `i` of `threads` takes.
+/// The number of the `blocks` blocks that thread `i` of `threads` takes.
 pub(crate) fn share(blocks: usize, threads: usize, i: usize) -> usize {
     blocks / threads + usize::from(i < blocks % threads)
 }

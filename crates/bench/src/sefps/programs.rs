@@ -1,4 +1,4 @@
-//! The programs: SEFPS's layout by several ciphers, and Phalanx's format, each on several engines.
+//! The programs: SEFPS's layout with several ciphers, and Phalanx's format, each on several engines.
 
 use super::device::Ecb;
 use super::layout::{self, BlockCipher, Kernels};
@@ -24,7 +24,7 @@ pub struct Variant {
     pub scheme: String,
     pub engine: &'static str,
     pub threads: usize,
-    /// Or why it is not run.
+    /// The program, or why it is not run.
     pub program: Result<Program, String>,
 }
 
@@ -37,7 +37,7 @@ pub enum Program {
     Format { suite: Suite, roster: Roster, key: SecretKey, fault: Arc<OnceLock<Fault>> },
 }
 
-/// What is measured on a file of so many bytes.
+/// The programs that are measured on a file of this length.
 pub fn variants(setup: &Setup, bytes: u64) -> Vec<Variant> {
     let mut key = [0; 32];
     Random::new(1).fill(&mut key);
@@ -49,13 +49,13 @@ pub fn variants(setup: &Setup, bytes: u64) -> Vec<Variant> {
             variants.push(Variant { scheme: scheme.into(), engine, threads, program });
         }
     };
-    let kernels = |bits: usize| Arc::new(Kernels::new(setup.levels.aes, &key[..bits / 8]).expect("a lawful length"));
+    let kernels = |bits: usize| Arc::new(Kernels::new(setup.levels.aes, &key[..bits / 8]).expect("a valid length"));
     layout(BASELINE, &engines, Arc::new(TTable::new(&key[..16])));
     layout(&ours(128), &engines, kernels(128));
-    // What longer keys cost shows in one engine.
+    // One engine is enough to show the cost of longer keys.
     layout(&ours(192), &engines[1..], kernels(192));
     layout(&ours(256), &engines[1..], kernels(256));
-    // A thread a block of 16 bytes, by four tables; and Phalanx's default.
+    // The paper's way, with one thread for each block of 16 bytes and four tables; and Phalanx's default.
     let as_printed = AesLaunch { variant: Cipher::Table4, threads: 256, granularity: 1 };
     let tables: Arc<dyn BlockCipher + Send> = Arc::new(TTable::new(&key[..16]));
     for (scheme, launch, cpu) in [(BASELINE, as_printed, tables), (&ours(128), AesLaunch::default(), kernels(128))] {
@@ -112,7 +112,7 @@ pub fn format(suite: Suite) -> String {
     format!("Phalanx's format, {}", suite.name())
 }
 
-/// The times of one run in seconds; the format does AES and hashing in one go.
+/// The times of one run in seconds. The format does AES and hashing together.
 #[derive(Clone, Copy)]
 pub struct Run {
     pub total: f64,
@@ -131,8 +131,8 @@ impl Variant {
         self.is_layout() && [GPU, HYBRID].contains(&self.engine)
     }
 
-    /// Protects or unprotects a file as a program of its own would: it opens, reads, works and writes. A device that
-    /// fails ends the program and not the whole run.
+    /// Protects or unprotects a file as a separate program would: it opens, reads, works and writes. A device that fails
+    /// ends this program and not the whole run.
     pub fn run(&mut self, operation: &str, from: &Path, to: &Path) -> Result<Option<Run>> {
         let Ok(program) = &mut self.program else { return Ok(None) };
         let (total, parts) = time(|| program.run(self.threads, operation, from, to));
@@ -157,7 +157,7 @@ impl Program {
         match self {
             Program::Format { suite, roster, key, fault } => {
                 format_run(roster, *suite, key, is_protected, from, to)?;
-                // Where the CPU took over, it is not the hybrid that was measured.
+                // If the CPU took over, this was not a measurement of the hybrid.
                 fault.get().map_or(Ok(None), |fault| Err(Error::Core(fault.clone().into())))
             }
             Program::Layout(cipher) => in_layout(from, to, |file| match is_protected {
@@ -207,7 +207,7 @@ fn format_run(
     Ok(())
 }
 
-/// The one key at hand.
+/// A source of one key.
 struct OneKey<'a>(&'a SecretKey);
 
 impl KeySource for OneKey<'_> {

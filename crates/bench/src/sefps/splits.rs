@@ -1,4 +1,4 @@
-//! Phalanx's format in memory: by the CPU, by a device, and by both, whose work is divided by one queue from which faster
+//! Phalanx's format in memory: on the CPU, on a device, and on both. Their work is divided by one queue, from which faster
 //! lanes take more, or by P1's fixed ratio (Eq. 1).
 
 use super::programs::format;
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
-/// What of a file is measured here.
+/// The part of a file that is measured here.
 pub const MEASURE: &str = "in memory";
 const SUITE: Suite = Suite::Aes256CtrSha3;
 const CHUNK: usize = 1 << 20;
@@ -28,11 +28,11 @@ const CHUNK: usize = 1 << 20;
 enum Split {
     /// All lanes take from one queue.
     Queue(Roster),
-    /// The device has this part of the chunks, and the CPU the others.
+    /// The device takes this part of the chunks, and the CPU the others.
     Fixed { part: f64, device: Roster, cpu: Roster },
 }
 
-/// Seals a file's chunks in memory in each way. The CPU's bytes are what the others' must be.
+/// Seals a file's chunks in memory in each way. All must give the CPU's bytes.
 pub(super) fn rows_of(setup: &Setup, case: &Case<'_>, plain: &Path, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
     let bytes = fs::read(plain).map_err(Error::at(plain))?;
     let mut sealed = vec![0; bytes.len()];
@@ -77,7 +77,7 @@ pub(super) fn rows_of(setup: &Setup, case: &Case<'_>, plain: &Path, rounds: usiz
         };
         let times = check().and_then(|()| {
             let times = try_rounds(rounds, || split.seal(&bytes, &mut sealed).map(drop))?;
-            // Where one engine took over from another, it is not the split that was measured.
+            // If one engine took over from another, this was not a measurement of the split.
             let fault = lock(&failed).take();
             fault.map_or(Ok([times]), |fault: Fault| Err(Error::Core(fault.into())))
         });
@@ -113,7 +113,7 @@ fn split(
 }
 
 impl Split {
-    /// Seals all chunks, and gives their tags.
+    /// Seals all chunks, and returns their tags.
     fn seal(&self, plain: &[u8], sealed: &mut [u8]) -> Result<Vec<Tag>> {
         let chunks: Vec<_> = sealed.chunks_mut(CHUNK).map(|bytes| Mutex::new((bytes, [0; 32]))).collect();
         let keys = SecretKey::from_slice(&[7; 32]).expect("32 bytes").file_keys(SUITE).content;
@@ -141,13 +141,13 @@ impl Split {
     }
 }
 
-/// Chunks that jobs take from one memory, and bring sealed into another, as files' chunks are read and written.
+/// Chunks that jobs take from one buffer and put sealed into another, as the chunks of files are read and written.
 struct InMemory<'a> {
     plain: &'a [u8],
     chunks: &'a [Mutex<(&'a mut [u8], Tag)>],
     keys: Arc<[ContentKeys]>,
     count: usize,
-    /// Which nobody has taken yet.
+    /// The chunks that nobody has taken yet.
     left: Mutex<Range<usize>>,
 }
 
@@ -213,7 +213,7 @@ mod tests {
     use phalanx_core::engine::Levels;
     use phalanx_gpu::GpuEngine;
 
-    /// By the CPU alone and by every split with a device, the same bytes and tags.
+    /// The CPU alone and every split with a device give the same bytes and tags.
     #[test]
     fn every_split_gives_the_same_bytes() {
         let levels = Levels::detect();

@@ -1,6 +1,6 @@
 //! AES in counter mode over many users' data and nothing else: no authentication, no derived keys, no stored nonces.
 //!
-//! It is what the paper on parallel AES for massive users (P2) measures, in its schemes. **It is for measuring, not for
+//! The paper on parallel AES for massive users (P2) measures this, in its schemes. **It is for measuring, not for
 //! protecting data**: that is what [`phalanx_core::batch`] is for. Nothing is wiped here.
 
 use phalanx_core::engine::{Nonce, SLICE};
@@ -14,7 +14,7 @@ pub struct Task<'a> {
     pub key: &'a [u8],
     /// The first counter block; it counts as in SP 800-38A, all 16 bytes big-endian.
     pub counter: Nonce,
-    /// What is encrypted or decrypted where it lies.
+    /// The data, which are encrypted or decrypted in place.
     pub data: &'a mut [u8],
 }
 
@@ -25,7 +25,7 @@ impl Task<'_> {
 }
 
 impl<'a> Task<'a> {
-    /// Cuts off the first `len` bytes, whole blocks, or all if there are no more.
+    /// Takes off the first `len` bytes, in whole blocks, or all if there are no more.
     fn take(&mut self, len: usize) -> Task<'a> {
         let data = mem::take(&mut self.data);
         let (front, rest) = data.split_at_mut(len.min(data.len()));
@@ -44,9 +44,9 @@ impl fmt::Debug for Task<'_> {
 /// The ways of dividing the users' data among the threads of a processor. All give the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Coalesced and sliced: slices of 4 KiB are what threads take, whoever's they are.
+    /// Coalesced and sliced: threads take slices of 4 KiB, of whichever user.
     Ccs,
-    /// Coalesced, not sliced: a user is what a thread takes.
+    /// Coalesced, not sliced: a thread takes a whole user.
     Ccns,
     /// Not coalesced: one user after another, each by all threads.
     Cnc,
@@ -57,9 +57,9 @@ pub enum Kind {
 /// A scheme on the CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
-    /// Which.
+    /// The scheme.
     pub kind: Kind,
-    /// How many threads; [`Kind::Sr`] uses one.
+    /// The number of threads. [`Kind::Sr`] uses one.
     pub threads: usize,
     /// The kernel.
     pub level: aes::Level,
@@ -97,13 +97,13 @@ impl Cpu {
         }
     }
 
-    /// How many threads have so much to do that starting them pays.
+    /// The number of threads for which there is enough to do that starting them pays.
     fn useful(&self, tasks: &[Task<'_>]) -> usize {
         let len: usize = tasks.iter().map(|task| task.data.len()).sum();
         (len / RUN).clamp(1, self.threads.max(1))
     }
 
-    /// One task after another, all of each.
+    /// One task after another, each as a whole.
     fn each<'a>(&self, tasks: impl IntoIterator<Item = Task<'a>>) {
         let mut last: Option<(&[u8], aes::Key)> = None;
         for task in tasks {
@@ -116,7 +116,7 @@ impl Cpu {
         }
     }
 
-    /// Every user by all threads, each of which has its part of the user's blocks and waits for the others at the end.
+    /// Every user by all threads. Each thread has its part of the user's blocks, and waits for the others at the end.
     fn one_by_one(&self, tasks: &mut [Task<'_>]) {
         let turn = OnceLock::new();
         let in_turn = |parts: Vec<Task>| {
@@ -126,7 +126,7 @@ impl Cpu {
             }
         };
         thread::scope(|scope| {
-            // The parts are made when it is known how many threads there are.
+            // The parts are made once the number of threads is known.
             let start = || {
                 let (give, parts) = mpsc::channel();
                 let run = move || parts.recv().map_or((), in_turn);
@@ -150,10 +150,10 @@ impl Cpu {
     }
 }
 
-/// Runs of slices, of one user or of several that follow each other: long enough that taking them costs nothing.
+/// Runs of slices, of one user or of several consecutive ones. They are so long that taking them costs nothing.
 struct Runs<'a, 't> {
     users: slice::IterMut<'a, Task<'t>>,
-    /// What is left of the last user that was taken from.
+    /// The rest of the last user that was taken from.
     rest: Option<Task<'a>>,
 }
 
@@ -168,7 +168,7 @@ impl<'a> Iterator for Runs<'a, '_> {
         while room > 0 {
             let Some(mut user) = self.rest.take().or_else(|| self.users.next().map(Task::reborrow)) else { break };
             let part = user.take(room);
-            // The room is counted in whole slices, so that every run begins with one.
+            // Room is counted in whole slices, so that every run begins with one.
             room -= part.data.len().next_multiple_of(SLICE);
             run.push(part);
             if !user.data.is_empty() {
@@ -179,8 +179,8 @@ impl<'a> Iterator for Runs<'a, '_> {
     }
 }
 
-/// Does the work on `threads` threads, one of which is the calling thread. Where the system gives no more of them, those that
-/// there are do it.
+/// Does the work on `threads` threads, including the calling thread. If the system gives no more threads, the existing ones
+/// do the work.
 fn on_threads(threads: usize, work: impl Fn() + Sync) {
     thread::scope(|scope| {
         for _ in 1..threads {
@@ -192,7 +192,7 @@ fn on_threads(threads: usize, work: impl Fn() + Sync) {
     });
 }
 
-/// What threads take from one source, one after another.
+/// A source from which threads take one item after another.
 fn from<T>(source: &Mutex<impl Iterator<Item = T>>) -> impl Iterator<Item = T> {
     iter::from_fn(|| source.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next())
 }

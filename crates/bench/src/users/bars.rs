@@ -1,4 +1,4 @@
-//! What the project asks of batches, each figure beside its named peers in the same run.
+//! The project's requirements for batches. Each figure is compared with its named peers in the same run.
 
 use super::bare::{Cpu, Kind};
 use super::data::{AWS_CTR, AWS_CTR_SHA3, AWS_GCM, BATCH, Contestant, Data, ONE_BY_ONE, XOR_PASS, take_turns};
@@ -14,16 +14,16 @@ const BARE: &str = "bare AES-256-CTR";
 const CCS: &str = "CCS";
 const SHORT: usize = 256;
 
-/// How many of a figure's threads its peer has.
+/// The number of threads of the peer.
 #[derive(Clone, Copy)]
 enum Peer {
-    /// All that the figure has.
+    /// The same number as the figure.
     All,
     /// One.
     One,
 }
 
-/// A ratio that is asked for: scheme, over which other, with how many threads, at least.
+/// A required ratio: scheme, the scheme to compare with, number of threads, and the least ratio.
 type Asked = (&'static str, &'static str, Peer, f64);
 
 /// A set of contestants over the same data.
@@ -125,7 +125,7 @@ fn one_set(setup: &Setup, set: &Set, suite: Option<Suite>, rows: &mut Rows<'_>) 
         rows.write(Row { runs_per_time: contestant.runs_per_time, ..row }.timed(contestant.seconds.clone()))?;
     }
     for (scheme, over, peer, at_least) in set.asked {
-        // Beside itself a scheme runs on two threads; beside others on all.
+        // A scheme that is compared with itself runs on two threads, and others on all.
         let threads = if scheme == over { 2 } else { setup.threads };
         let peer_threads = if matches!(peer, Peer::All) { threads } else { 1 };
         let over_name = format!("{over}, {peer_threads} thread{}", if peer_threads == 1 { "" } else { "s" });

@@ -1,6 +1,6 @@
 //! Batches that a device seals, alone and together with the CPU, by the library's own call.
 //!
-//! Times are from the caller's memory and back into it: what the call does by way of pinned memory is part of them.
+//! Times are from the caller's memory and back into it, so the call's copies through pinned memory are part of them.
 
 use super::data::{Data, roster};
 use crate::device::write;
@@ -13,7 +13,7 @@ use phalanx_core::engine::{CpuEngine, Engine, Fault, Op};
 use phalanx_core::{Roster, Suite, batch};
 use std::sync::{Arc, OnceLock};
 
-/// What batches are measured on.
+/// The setting for measuring batches.
 pub struct Place<'a> {
     /// The CPU's threads and kernels.
     pub setup: &'a Setup,
@@ -27,7 +27,7 @@ pub struct Place<'a> {
     pub one_thread: Option<f64>,
 }
 
-/// The data by both engines. `row` makes a row of an engine and its threads.
+/// The data on both engines. `row` makes a row of an engine and its threads.
 pub fn one_count(
     place: &Place<'_>,
     data: &mut Data,
@@ -54,18 +54,18 @@ pub fn one_count(
     Ok(())
 }
 
-/// The times of these engines, once what they seal is known to be right.
+/// The times of these engines, after their results were found to be right.
 fn times(place: &Place<'_>, engines: &[Arc<dyn Engine>], data: &mut Data) -> Result<Times> {
     let fault = Arc::new(OnceLock::<Fault>::new());
     let told = fault.clone();
     let crew = Roster::new(engines).on_fault(move |fault| drop(told.set(fault.clone())));
     check(&crew, place.suite, data, place.setup)?;
     let times = try_rounds(place.rounds, || batch::seal(&crew, place.suite, &mut data.messages(Op::Seal)))?;
-    // Where the CPU took over from the device, it is not both that were measured.
+    // If the CPU took over from the device, this was not a measurement of both.
     fault.get().map_or(Ok(times), |fault| Err(Error::Core(fault.clone().into())))
 }
 
-/// Seals the data as they were at first. The CPU must open them to the same.
+/// Seals the original data. The CPU must open them to the same.
 fn check(crew: &Roster, suite: Suite, data: &mut Data, setup: &Setup) -> Result<()> {
     data.paint();
     batch::seal(crew, suite, &mut data.messages(Op::Seal))?;
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// The CPU does the work then, but its times are not those of both.
+    /// The CPU then does the work, but its times are not those of both.
     #[test]
     fn a_device_that_fails_has_no_times() {
         let setup = setup(Err("given apart".into()));

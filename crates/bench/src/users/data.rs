@@ -1,4 +1,4 @@
-//! The users' data in memory, and those who work on it in turn.
+//! The users' data in memory, and the contestants that work on it in turn.
 
 use super::bare::{Cpu, Task};
 use super::workload::Random;
@@ -15,12 +15,12 @@ use std::slice;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What is shorter is run several times over: starting threads alone takes some tens of microseconds.
+/// Shorter work is run several times, because starting threads alone takes some tens of microseconds.
 const SHORTEST: f64 = 0.002;
-/// The first counter block of every user: each has a key of its own.
+/// The first counter block of every user. Each user has its own key.
 pub const COUNTER: [u8; 16] = [9; 16];
 
-/// All users' data in one buffer, each behind some room, and each user's key.
+/// All users' data in one buffer, each after some room, and each user's key.
 pub struct Data {
     bytes: Vec<u8>,
     lengths: Vec<usize>,
@@ -29,23 +29,23 @@ pub struct Data {
 }
 
 impl Data {
-    /// Bytes that mean nothing, of such lengths, each behind `room` bytes.
+    /// Meaningless bytes of these lengths, each after `room` bytes.
     pub fn new(lengths: Vec<usize>, room: usize) -> Self {
         let mut random = Random::new(2);
         let keys = lengths.iter().map(|_| SecretKey::from_slice(&random.bytes::<32>()).expect("32 bytes")).collect();
         let len = lengths.iter().map(|len| len + room).sum();
         let mut data = Self { bytes: vec![0; len], lengths, room, keys };
-        // Written to, so that every page is there.
+        // Written to, so that every page exists.
         data.paint();
         data
     }
 
-    /// Makes all bytes what they were at first.
+    /// Restores the original bytes.
     pub fn paint(&mut self) {
         self.bytes.iter_mut().enumerate().for_each(|(i, byte)| *byte = painted(i));
     }
 
-    /// Whether every user's data are what they were at first; what lies in the room is not looked at.
+    /// Whether every user's data are the original ones. The room is not compared.
     pub fn is_painted(&self) -> bool {
         let mut at = 0;
         self.each().all(|(_, data)| {
@@ -75,7 +75,7 @@ impl Data {
         })
     }
 
-    /// Each user's key, and the part of the buffer with the room.
+    /// Each user's key, and its part of the buffer including the room.
     pub fn parts(&mut self) -> Vec<(&SecretKey, &mut [u8])> {
         let mut rest = &mut self.bytes[..];
         let mut parts = Vec::with_capacity(self.lengths.len());
@@ -104,23 +104,23 @@ impl Data {
     }
 }
 
-/// The byte that is at a place of the buffer at first.
+/// The original byte at a place of the buffer.
 fn painted(at: usize) -> u8 {
     at as u8
 }
 
 type Act<'a> = Box<dyn FnMut(&mut Data) -> Result<()> + 'a>;
 
-/// Somebody who works on all of the data, and how long that took.
+/// A contestant, which works on all of the data, and its times.
 pub struct Contestant<'a> {
     /// The name in rows.
     pub scheme: String,
-    /// How many threads are at work.
+    /// The number of threads.
     pub threads: usize,
     act: Act<'a>,
     /// Each time in seconds.
     pub seconds: Vec<f64>,
-    /// Each time is the mean of so many runs.
+    /// The number of runs of which each time is the mean.
     pub runs_per_time: u64,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Contestant<'a> {
         Self { scheme: scheme.into(), threads, act: Box::new(act), seconds: Vec::new(), runs_per_time: 1 }
     }
 
-    /// `serial` or `cpu`, as rows have it.
+    /// `serial` or `cpu`, as in rows.
     pub fn engine(&self) -> &'static str {
         if self.threads == 1 { "serial" } else { "cpu" }
     }
@@ -218,7 +218,7 @@ pub const AWS_CTR_SHA3: &str = "aws-lc-rs CTR and SHA3-256, one by one";
 /// AES-256-GCM of aws-lc-rs.
 pub const AWS_GCM: &str = "aws-lc-rs GCM in a parallel loop";
 
-/// All work on the same data in turn: one round to warm up, and then those that count.
+/// All contestants work on the same data in turn: one round to warm up, and then those that count.
 pub fn take_turns(data: &mut Data, contestants: &mut [Contestant<'_>], rounds: usize) -> Result<()> {
     for contestant in contestants.iter_mut() {
         let once = contestant.run(data)?;
@@ -267,7 +267,7 @@ mod tests {
 
     const LENGTHS: [usize; 4] = [0, 1, 4096, 100_003];
 
-    /// What is compared must be the same work: the peers give the bytes that our own calls give.
+    /// The work that is compared must be the same: the peers give the same bytes as our own calls.
     #[test]
     fn peers_and_schemes_encrypt_to_the_same_bytes() {
         let encrypted = |mut contestant: Contestant<'_>| {

@@ -1,7 +1,7 @@
-//! P2's schemes on a device. All users' data lie in pinned memory, as they lie in one buffer for the schemes on the CPU.
+//! P2's schemes on a device. All users' data are in one buffer of pinned memory, as for the schemes on the CPU.
 //!
-//! Times from host to host hold what the paper's do: keys, data and what tells a slice where its key is go to the device,
-//! and the data come back. Device memory is made before. What is more than a window goes through it in several.
+//! Times from host to host cover the same as the paper's: keys, data and the place of each slice's key go to the device,
+//! and the data come back. Device memory is allocated before. Data that do not fit a window pass through in several.
 
 use super::data::{COUNTER, Data};
 use crate::device::{kernel_only, window, write};
@@ -18,18 +18,18 @@ use std::time::Duration;
 /// The paper's scheme.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// Coalesced and sliced: a slice a block of threads, keys expanded by the CPU.
+    /// Coalesced and sliced: one slice for each block of threads, with keys expanded by the CPU.
     Gcs,
-    /// Coalesced, not sliced: a user a block of threads, one of which expands the key.
+    /// Coalesced, not sliced: one user for each block of threads. One of the threads expands the key.
     Gcns,
     /// Not coalesced: one user after another, each on the whole device.
     Gnc,
 }
 
 const KINDS: [Kind; 3] = [Kind::Gcs, Kind::Gcns, Kind::Gnc];
-/// Phalanx's default, and what comes closest to the paper's: four tables.
+/// Phalanx's default, and the variant closest to the paper's: four tables.
 const VARIANTS: [Variant; 2] = [Variant::Bitsliced, Variant::Table4];
-/// The paper's threads a block.
+/// The paper's threads per block.
 const THREADS: u32 = 256;
 const ENCRYPT: Direction = Direction::Encrypt;
 
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// What each user's data begin at a multiple of: slices are padded (Eq. 10), and blocks are not divided.
+    /// The alignment of each user's data: slices are padded (Eq. 10), and blocks are not divided.
     fn alignment(self) -> usize {
         if self == Kind::Gcs { SLICE } else { BLOCK }
     }
@@ -64,18 +64,18 @@ impl Kind {
     }
 }
 
-/// The paper's name of what rows call so.
+/// The paper's name for this name in rows.
 pub fn printed_name(scheme: &str) -> &str {
     scheme.split(", ").next().unwrap_or(scheme)
 }
 
-/// What the schemes are measured on and by.
+/// The setting for measuring the schemes.
 pub struct Place<'a> {
     /// The device, or why the data are not run.
     pub device: Result<&'a Device, String>,
     /// How many times are taken.
     pub rounds: usize,
-    /// The kernel whose bytes the device's must be.
+    /// The CPU kernel that the device's bytes are compared with.
     pub level: aes::Level,
     /// The median of one CPU thread.
     pub one_thread: Option<f64>,
@@ -106,23 +106,23 @@ pub fn one_count(
     Ok(())
 }
 
-/// As many users as lie on the device at a time.
+/// The users that are on the device at a time.
 struct Window {
     users: Range<usize>,
-    /// Where their data lie in the host's memory.
+    /// The place of their data in the host's memory.
     bytes: Range<usize>,
-    /// What is launched: users or slices, counted from the window's beginning, and keys from its first user's.
+    /// The users or slices to launch, counted from the window's beginning. Keys are counted from its first user's.
     spans: Vec<Span>,
 }
 
-/// Users one behind another, each at a multiple of the scheme's alignment: where each begins, and the windows of at
-/// most `room` bytes, or of one user.
+/// Consecutive users, each at a multiple of the scheme's alignment: the beginning of each, and the windows of at most
+/// `room` bytes, or of one user.
 fn windows(kind: Kind, lengths: &[usize], room: usize) -> (Vec<usize>, Vec<Window>) {
     let (mut starts, mut windows) = (Vec::new(), Vec::<Window>::new());
     let mut at = 0;
     for (i, len) in lengths.iter().copied().enumerate() {
         let end = at + len.next_multiple_of(kind.alignment());
-        // One user after another has the device alone.
+        // One user after another uses the device alone.
         let fits = |window: &Window| kind != Kind::Gnc && end - window.bytes.start <= room;
         if !windows.last().is_some_and(fits) {
             windows.push(Window { users: i..i, bytes: at..at, spans: Vec::new() });
@@ -142,12 +142,12 @@ fn windows(kind: Kind, lengths: &[usize], room: usize) -> (Vec<usize>, Vec<Windo
     (starts, windows)
 }
 
-/// All users' data in pinned memory, and what the scheme needs on the device.
+/// All users' data in pinned memory, and the device memory that the scheme needs.
 struct Work<'a> {
     stream: Stream,
     launch: AesLaunch,
     host: Pinned,
-    /// Where each user begins there.
+    /// The beginning of each user in it.
     starts: Vec<usize>,
     windows: Vec<Window>,
     keys: Vec<&'a [u8]>,
@@ -155,7 +155,7 @@ struct Work<'a> {
     beside: Beside,
 }
 
-/// What lies on the device beside the data: each window's takes the memory of the one before.
+/// The device memory beside the data. Each window reuses the memory of the one before.
 enum Beside {
     Gcs(Option<(RoundKeys, Spans)>),
     Gcns(Option<Users>),
@@ -182,7 +182,7 @@ impl<'a> Work<'a> {
         for (start, (_, data)) in starts.iter().zip(data.each()) {
             host[*start..start + data.len()].copy_from_slice(data);
         }
-        // As much memory as any window needs.
+        // Enough memory for every window.
         let most =
             |len: fn(&Window) -> usize| windows.iter().max_by_key(|window| len(window)).expect("there are users");
         let buffer = stream.buffer(most(|window| window.bytes.len()).bytes.len())?;
@@ -197,7 +197,7 @@ impl<'a> Work<'a> {
         Ok(Self { stream, launch, host, starts, windows, keys, data: buffer, beside })
     }
 
-    /// Host to host, and of the kernels alone, once the bytes are known to be right.
+    /// The times from host to host, and of the kernels alone, after the bytes were found to be right.
     fn times(mut self, place: &Place<'_>, data: &Data, key_len: usize) -> Result<[Times; 2]> {
         self.host_to_host()?;
         self.check(data, key_len, place.level)?;
@@ -228,7 +228,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// After one run: the host's memory must hold what the CPU makes of the data.
+    /// Runs once, and compares the data in the host's memory with the CPU's result.
     fn check(&self, data: &Data, key_len: usize, level: aes::Level) -> Result<()> {
         for (i, (start, (key, data))) in self.starts.iter().zip(data.each()).enumerate() {
             let mut want = data.to_vec();
@@ -243,7 +243,7 @@ impl<'a> Work<'a> {
 }
 
 impl Beside {
-    /// Brings a window's keys to the device, and what tells where they belong.
+    /// Copies a window's keys to the device, and the places where they belong.
     fn bring(&mut self, stream: &mut Stream, window: &Window, keys: &[&[u8]]) -> phalanx_gpu::Result<()> {
         let keys = &keys[window.users.clone()];
         match self {

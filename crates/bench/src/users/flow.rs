@@ -1,7 +1,7 @@
-//! Messages that arrive one by one as a Poisson process, sealed by way of a [`Coalescer`]: throughput and latency.
+//! Messages that arrive one by one as a Poisson process and are sealed through a [`Coalescer`]: throughput and latency.
 //!
-//! A latency runs from the moment in which the message was due to arrive, whatever kept the submitter from submitting it
-//! then, to the one in which the task that awaits its result is woken.
+//! A latency runs from the time when the message was due to arrive, even if it was submitted later, to the time when the
+//! task that awaits its result is woken.
 
 use super::data::{BATCH, Contestant, Data, roster, take_turns};
 use super::workload::{self, Random, Shape};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 const SUITE: Suite = Suite::Aes256CtrSha3;
 const SCHEME: &str = "Coalescer";
-/// Parts of the capacity, in percent; the bar is that of the half.
+/// Parts of the capacity, in percent. The requirement is for one half.
 const LOADS: [u64; 3] = [10, 50, 80];
 const HALF: u64 = 50;
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
@@ -32,7 +32,7 @@ pub fn step(setup: &Setup) -> Result<Step<'_>> {
         true => Sizes { users: 300, seconds: 1.0, least: 1000, runs: 1 },
         false => Sizes { users: 2000, seconds: 4.0, least: 20_000, runs: 5 },
     };
-    // The data, those of a batch beside them, and a queue of copies that is full.
+    // The data, the copies in a batch, and a full queue of copies.
     let limits = Limits::default();
     scratch::require_memory((sizes.users * workload::LONGEST + 2 * limits.bytes + 2 * limits.queue) as u64)?;
     let weight = (sizes.seconds * 4e6) as u64 * sizes.runs as u64;
@@ -41,7 +41,7 @@ pub fn step(setup: &Setup) -> Result<Step<'_>> {
 
 struct Sizes {
     users: usize,
-    /// How long messages arrive, at each load, and the least number of them.
+    /// How long messages arrive at each load, and the least number of them.
     seconds: f64,
     least: usize,
     runs: usize,
@@ -62,7 +62,7 @@ fn measure(setup: &Setup, sizes: &Sizes, rows: &mut Rows<'_>) -> Result<()> {
         ..Row::default()
     };
     let service = service(setup, &limits, sizes, &row, rows)?;
-    // How much it seals when everything arrives at once, and waits where the queue is full.
+    // Its throughput if everything arrives at once and submitters wait while the queue is full.
     let count = 5 * sizes.least;
     let at_once = (0..sizes.runs).map(|_| run(setup, &source, count, std::iter::repeat(Duration::ZERO)));
     let at_once: Vec<f64> = at_once.map(|run| Ok(run?.seconds)).collect::<Result<_>>()?;
@@ -99,7 +99,7 @@ fn measure(setup: &Setup, sizes: &Sizes, rows: &mut Rows<'_>) -> Result<()> {
 const CAPACITY: &str = "arrivals as fast as the queue takes them";
 const BOUND: &str = "the time bound and the sealing of a full batch";
 
-/// How long the sealing of a batch takes that has as many bytes as it may have.
+/// How long sealing a batch of the largest size takes.
 fn service(
     setup: &Setup,
     limits: &Limits,
@@ -124,7 +124,7 @@ fn service(
     Ok(service)
 }
 
-/// The users whose messages arrive, over and over.
+/// The users, whose messages arrive again and again.
 struct Source(Vec<(Arc<SecretKey>, Vec<u8>)>);
 
 impl Source {
@@ -141,13 +141,13 @@ impl Source {
         &self.0[i % self.0.len()]
     }
 
-    /// The length of the first so many messages.
+    /// The length of the first `count` messages.
     fn bytes(&self, count: usize) -> u64 {
         (0..count).map(|i| self.message(i).1.len() as u64).sum()
     }
 }
 
-/// What became of so many messages.
+/// The results for a number of messages.
 struct Run {
     /// From the first arrival to the last result.
     seconds: f64,
@@ -155,7 +155,7 @@ struct Run {
     latencies: Vec<f64>,
 }
 
-/// Messages that arrive in such intervals.
+/// Messages that arrive at these intervals.
 fn run(setup: &Setup, source: &Source, count: usize, intervals: impl Iterator<Item = Duration>) -> Result<Run> {
     let cpu = roster(setup.threads, setup.levels);
     let coalescer = Coalescer::to_seal(cpu, SUITE, Limits::default())
@@ -164,7 +164,7 @@ fn run(setup: &Setup, source: &Source, count: usize, intervals: impl Iterator<It
     let started = Instant::now();
     let mut due = Vec::with_capacity(count);
     thread::scope(|scope| {
-        // Results are taken, and so their memory is given back, by another thread.
+        // Another thread takes the results, and so frees their memory.
         let (give, tickets) = mpsc::channel::<Ticket>();
         let taker = scope.spawn(move || tickets.into_iter().try_for_each(|ticket| ticket.wait().map(drop)));
         let mut next = started;
@@ -187,7 +187,7 @@ fn run(setup: &Setup, source: &Source, count: usize, intervals: impl Iterator<It
         taker.join().expect("the taker does not panic")
     })
     .map_err(|failure: Failure| Error::Program(format!("a message was not sealed: {failure}")))?;
-    // Every task has been woken then.
+    // By now every task has been woken.
     drop(coalescer);
     let mut latencies: Vec<f64> = Vec::with_capacity(count);
     let mut last = started;
@@ -200,7 +200,7 @@ fn run(setup: &Setup, source: &Source, count: usize, intervals: impl Iterator<It
     Ok(Run { seconds: last.saturating_duration_since(started).as_secs_f64(), latencies })
 }
 
-/// Stands for a task: when it is woken, the result is there.
+/// A stand-in for a task. When it is woken, the result is there.
 struct Arrived {
     done: Arc<Vec<OnceLock<Instant>>>,
     i: usize,
@@ -213,7 +213,7 @@ impl Wake for Arrived {
     }
 }
 
-/// The least of the ascending numbers that so many percent of them do not exceed.
+/// The given percentile of ascending numbers.
 fn percentile(ascending: &[f64], percent: f64) -> f64 {
     let rank = (ascending.len() as f64 * percent / 100.0).ceil() as usize;
     ascending[rank.clamp(1, ascending.len()) - 1]

@@ -9,11 +9,11 @@ pub struct Multiprocessor {
     pub blocks: u32,
     /// Registers: Rm.
     pub registers: u32,
-    /// In what units they are given to a thread: Ru.
+    /// The unit in which registers are allocated to a thread: Ru.
     pub register_unit: u32,
     /// Shared memory in bytes: Sm.
     pub shared: u32,
-    /// In what units it is given to a block, in bytes: Su.
+    /// The unit in which it is allocated to a block, in bytes: Su.
     pub shared_unit: u32,
     /// Threads of a warp: Ws.
     pub warp: u32,
@@ -30,7 +30,7 @@ pub const COMPUTE_3_5: Multiprocessor = Multiprocessor {
     warp: 32,
 };
 
-/// What a kernel needs.
+/// The needs of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
     /// Registers of a thread: Rt.
@@ -41,9 +41,9 @@ pub struct Kernel {
 
 /// The paper's kernel for coalesced and sliced data (section 3.3).
 pub const GCS: Kernel = Kernel { registers: 19, shared: 4344 };
-/// The one for coalesced data that are not sliced (section 3.4).
+/// The kernel for coalesced data that are not sliced (section 3.4).
 pub const GCNS: Kernel = Kernel { registers: 23, shared: 4592 };
-/// The one for a single user's data (section 3.5).
+/// The kernel for a single user's data (section 3.5).
 pub const GNC: Kernel = Kernel { registers: 27, shared: 4320 };
 
 /// A row of Table III.
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(row(GCS, 1024), [2, 11, 2, 64]);
     }
 
-    /// The same columns for the two other kernels, which the paper computes by the same formulae without printing them.
+    /// The same columns for the two other kernels, which the paper computes by the same formulas without printing them.
     #[test]
     fn the_other_kernels() {
         assert_eq!(row(GCNS, 256), [10, 10, 8, 64]);

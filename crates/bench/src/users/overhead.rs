@@ -1,6 +1,6 @@
-//! P2's model of what moving data to a GPU and back costs: section 3.9, Eqs. 7 to 10.
+//! P2's model of the cost of moving data to a GPU and back: section 3.9, Eqs. 7 to 10.
 
-/// What is moved, and over what. Lengths in bytes, times in seconds.
+/// The data to move, and the connection. Lengths are in bytes, times in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
     /// The number of users: N.
@@ -11,11 +11,11 @@ pub struct Transfer {
     pub key: f64,
     /// The length of a slice: SliceLen.
     pub slice: f64,
-    /// What tells a slice where its key is: KeyLoc.
+    /// The length of the location of a slice's key: KeyLoc.
     pub key_location: f64,
-    /// Bytes a second: BW.
+    /// Bytes per second: BW.
     pub bandwidth: f64,
-    /// What starting one transfer costs.
+    /// The time to start one transfer.
     pub delay: f64,
 }
 
@@ -88,7 +88,7 @@ mod tests {
         near(transfer.sliced_irregular(), 20.9812 + 0.02);
     }
 
-    /// What the paper concludes: coalescing takes N − 1 of N delays away, slicing costs little, padding more.
+    /// The paper's conclusion: coalescing removes N − 1 of N delays, slicing costs little, padding more.
     #[test]
     fn conclusions() {
         for transfer in [on(PLATFORM_1), on(PLATFORM_2)] {

@@ -1,8 +1,8 @@
 //! P2's workload (section 4.2): many users whose lengths are normally distributed over 35 to 150 KB, drawn by Box–Muller.
 //!
-//! The paper gives neither mean nor deviation. Here the mean is the middle of the range, 92.5 KB, and the deviation a sixth
-//! of its width, 19.17 KB, so that the range is three deviations to each side; a draw outside (one in 370) is drawn again.
-//! KB are 1024 bytes, as the paper's own example has it (section 3.4).
+//! The paper gives neither mean nor deviation. Here the mean is the middle of the range, 92.5 KB, and the deviation is a
+//! sixth of its width, 19.17 KB. So the range is three deviations to each side, and a draw outside it (one in 370) is
+//! repeated. KB are 1024 bytes, as in the paper's own example (section 3.4).
 
 use std::f64::consts::TAU;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const SHORTEST: usize = 35 * 1024;
 /// The longest length, in bytes.
 pub const LONGEST: usize = 150 * 1024;
-/// What regular lengths are multiples of: the paper's slice, in bytes.
+/// The unit of regular lengths: the paper's slice, in bytes.
 pub const SLICE: usize = 4096;
 
 /// The mean of the lengths, in bytes.
@@ -22,13 +22,13 @@ pub const DEVIATION: f64 = (LONGEST - SHORTEST) as f64 / 6.0;
 /// Whether lengths are whole slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Each length is the multiple of a slice next to the draw, and within the range.
+    /// Each length is the multiple of a slice closest to the draw, and within the range.
     Regular,
     /// Each length is the draw, in whole bytes.
     Irregular,
 }
 
-/// The lengths of so many users' data in bytes: the same for the same seed.
+/// The lengths of the users' data in bytes, which depend on the seed alone.
 pub fn lengths(users: usize, shape: Shape, seed: u64) -> Vec<usize> {
     let mut random = Random::new(seed);
     let mut normal = Normal { random: &mut random, spare: None };
@@ -48,7 +48,7 @@ fn length(normal: &mut Normal<'_>, shape: Shape) -> usize {
     }
 }
 
-/// The times between arrivals of a Poisson process with so many a second, without end.
+/// The times between arrivals of a Poisson process with `rate` arrivals per second, without end.
 pub fn arrivals(rate: f64, seed: u64) -> impl Iterator<Item = Duration> {
     let mut random = Random::new(seed);
     std::iter::repeat_with(move || Duration::from_secs_f64(-random.unit().ln() / rate))
@@ -72,7 +72,7 @@ impl Normal<'_> {
     }
 }
 
-/// SplitMix64: for workloads, and for nothing that must not be guessed.
+/// SplitMix64: for workloads only, because it can be predicted.
 pub struct Random(u64);
 
 impl Random {
@@ -94,7 +94,7 @@ impl Random {
         std::array::from_fn(|_| (self.next() >> 56) as u8)
     }
 
-    /// Uniform in (0, 1], so that it has a logarithm.
+    /// Uniform in (0, 1], so that its logarithm exists.
     fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
@@ -104,7 +104,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    /// Of 100,000 draws the mean is known to within 0.2 % of the range, the deviation to within 1 %.
+    /// For 100,000 draws the mean is known to within 0.2 % of the range, and the deviation to within 1 %.
     #[test]
     fn lengths_are_normal_within_the_range() {
         for shape in [Shape::Regular, Shape::Irregular] {
@@ -112,7 +112,7 @@ mod tests {
             let mean = lengths.iter().sum::<usize>() as f64 / 1e5;
             let deviation = (lengths.iter().map(|len| (*len as f64 - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
             assert!((mean - MEAN).abs() < 250.0, "{mean}");
-            // Cutting the tails off takes 1.3 % of the deviation.
+            // Cutting off the tails reduces the deviation by 1.3 %.
             assert!((deviation / (0.987 * DEVIATION) - 1.0).abs() < 0.01, "{deviation}");
             assert!(lengths.iter().all(|len| (SHORTEST..=LONGEST).contains(len)));
             if shape == Shape::Irregular {

@@ -51,7 +51,7 @@ fn all_schemes_give_the_same_bytes() {
     check(&[0]);
     check(&[1, 0, 0, 15, 16, 17, 0]);
     check(&[4095, 4096, 4097, 1, 8191, 8192, 8193]);
-    // Around the length of what a thread takes, of one user and of many.
+    // Around the length that a thread takes at once, for one user and for many.
     check(&[512 << 10, 1, (512 << 10) + 1, (512 << 10) - 1, (2 << 20) + 4095]);
     check(&(0..300).map(|i| (i * 7919) % 20_000).collect::<Vec<_>>());
 }

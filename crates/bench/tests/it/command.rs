@@ -1,4 +1,4 @@
-//! `phalanx-bench` on the command line: short runs of all experiments, and one that is killed and gone on with.
+//! `phalanx-bench` on the command line: short runs of all experiments, and one that is killed and resumed.
 
 use crate::common::{Ended, Sandbox, has_phalanx};
 use phalanx_bench::record::read;
@@ -42,12 +42,12 @@ fn without_device(mut command: Command) -> Command {
     command
 }
 
-/// Whether a note says that there was none, and why.
+/// Whether a note says that there was no device, and why.
 fn no_device(note: &str) -> bool {
     note.starts_with("not run: no device (") && note.len() > 30
 }
 
-/// Starts a run, and waits until `enough` says that it has come far enough.
+/// Starts a run, and waits until `enough` is true.
 fn start(s: &Sandbox, args: &[&str], enough: impl Fn() -> bool) -> Child {
     let child = without_device(s.command(args)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let started = Instant::now();
@@ -89,7 +89,7 @@ fn a_killed_run_keeps_its_rows_and_goes_on() {
 fn an_interrupted_run_leaves_its_rows_and_no_files() {
     let s = Sandbox::new();
     let mut child = start(&s, &["hpc", "--quick", "--out", "run"], || s.exists("run/scratch/plain"));
-    // SIGINT may be ignored by whoever started the tests.
+    // The process that started the tests may ignore SIGINT.
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let status = child.wait().unwrap();
     assert_eq!(status.signal(), Some(15), "{status}");
@@ -158,13 +158,13 @@ fn every_experiment_has_a_short_run() {
     }
     for engine in ["gpu", "hybrid"] {
         let of = |row: &&Row| row.engine == engine && row.scheme == "batch" && row.measure == "AES-256-CTR + SHA-3";
-        // Of each shape each number of users, and the mean.
+        // For each shape, each number of users and the mean.
         assert_eq!(users.iter().filter(of).count(), 2 * (3 + 1), "{engine}");
         assert!(users.iter().filter(of).all(|row| row.note.as_deref().is_some_and(no_device)), "{engine}");
     }
     let report = fs::read_to_string(s.path("users/report.md")).unwrap();
     assert!(report.contains("| *printed, platform 1: over 1 thread* |") && report.contains("| *54.9* |"), "{report}");
-    // Five ratios of batches on any machine, one that two cores are needed for, and one latency.
+    // Five ratios of batches on any machine, one that needs two cores, and one latency.
     assert!(users.iter().filter(|row| row.bar.is_some()).count() >= 6);
     let latency = |row: &&Row| row.measure.starts_with("latency");
     assert_eq!(users.iter().filter(latency).filter(|row| row.median_s.is_some_and(|s| s > 0.0)).count(), 9);

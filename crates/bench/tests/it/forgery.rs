@@ -1,5 +1,5 @@
-//! What `docs/security.md` says of SEFPS's layout, done: its check is no authentication, and ECB shows equal blocks.
-//! Phalanx's format refuses the same attacks.
+//! The attacks on SEFPS's layout that `docs/security.md` describes: its check is no authentication, and ECB shows equal
+//! blocks. Phalanx's format refuses the same attacks.
 
 use phalanx_bench::sefps::layout::{self, Kernels, Refused};
 use phalanx_core::engine::{CpuEngine, Engine, Levels};
@@ -14,19 +14,19 @@ use std::sync::Arc;
 const KNOWN: &[u8] = b"Pay 100 euro to Alice, and nothing at all to Mallory.";
 const WANTED: &[u8] = b"Pay 1000000 euro to Mallory, nothing to Alice at all.";
 
-/// What the attacker does: known plaintext and ciphertext give the keystream, which encrypts another plaintext.
+/// The attack: known plaintext and ciphertext give the keystream, which encrypts another plaintext.
 fn forge(ciphertext: &[u8], known: &[u8], wanted: &[u8]) -> Vec<u8> {
     ciphertext.iter().zip(known).zip(wanted).map(|((c, k), w)| c ^ k ^ w).collect()
 }
 
-/// Padding and digest need no key: SHA3-256 of what is known.
+/// Padding and digest need no key. The digest is the SHA3-256 of known bytes.
 fn with_digest(plain: &[u8]) -> Vec<u8> {
     let mut file = plain.to_vec();
     layout::append_digest(&mut file);
     file
 }
 
-/// The paper's other mode, which it allows without telling where a counter would be stored.
+/// The paper's other mode. It does not say where a counter would be stored.
 fn ctr_variant(secret: &[u8; 16], counter: &[u8; 16], file: &mut [u8]) {
     ctr_xor(Level::detect(), &Key::new(secret), counter, file);
 }
@@ -45,7 +45,7 @@ fn the_ctr_variant_is_forged_with_one_known_plaintext_and_its_check_passes() {
     assert_eq!(layout::strip_digest(&mut forged), Ok(()));
     assert_eq!(forged, WANTED);
 
-    // The check does find what is changed without knowing the plaintext.
+    // The check does find a change that was made without knowing the plaintext.
     stored[0] ^= 1;
     ctr_variant(&secret, &counter, &mut stored);
     assert_eq!(layout::strip_digest(&mut stored), Err(Refused::NotAuthentic));
@@ -59,7 +59,7 @@ fn the_ecb_layout_shows_equal_blocks() {
     layout::protect(&cipher, 1, &mut file);
     assert_eq!(file[..16], file[32..48]);
     assert_ne!(file[..16], file[16..32]);
-    // And equal files give equal files.
+    // Equal files give equal protected files.
     let mut again = plain;
     layout::protect(&cipher, 2, &mut again);
     assert_eq!(file, again);
@@ -68,7 +68,7 @@ fn the_ecb_layout_shows_equal_blocks() {
 #[test]
 fn a_part_of_an_ecb_file_passes_as_a_file_of_its_own() {
     let cipher = Kernels::new(Level::detect(), &[0x5e; 16]).unwrap();
-    // The attacker's file, which somebody protects: it begins with what a protected file holds in clear.
+    // The attacker's file, which somebody protects. It begins with the plaintext of a protected file.
     let prepared = with_digest(WANTED);
     let mut file = [&prepared[..], b" and more that looks harmless"].concat();
     layout::protect(&cipher, 1, &mut file);
@@ -120,7 +120,7 @@ fn phalanx_refuses_the_same_forgery() {
     for &suite in Suite::ALL {
         let stored = protect(&key, suite, KNOWN);
         assert_eq!(unprotect(&key, &stored).unwrap(), KNOWN);
-        // The ciphertext is what the last bytes hold; the rest stays as it was.
+        // The last bytes hold the ciphertext. The rest stays as it was.
         let (before, ciphertext) = stored.split_at(stored.len() - KNOWN.len());
         let forged = [before, &forge(ciphertext, KNOWN, WANTED)].concat();
         assert!(matches!(unprotect(&key, &forged), Err(Error::Altered { chunk: 0, .. })), "{}", suite.name());

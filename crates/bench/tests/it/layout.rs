@@ -1,4 +1,4 @@
-//! SEFPS's layout against an independent slow computation, and what it refuses.
+//! SEFPS's layout compared with an independent slow computation, and the files that it refuses.
 
 use phalanx_bench::sefps::layout::{self, BlockCipher, Kernels, Refused, SHORTEST, protected_len};
 use phalanx_bench::ttable::TTable;
@@ -9,7 +9,7 @@ fn painted(len: usize) -> Vec<u8> {
     (0..=250u8).cycle().take(len).collect()
 }
 
-/// The layout in one expression after another, by the reference's AES and SHA-3.
+/// The layout, written out with the reference's AES and SHA-3.
 fn slowly(key: &[u8], file: &[u8]) -> Vec<u8> {
     let p = 16 - file.len() % 16;
     let padded = [file, &vec![0; p], &[p as u8; 16]].concat();

@@ -1,4 +1,5 @@
-//! Rows of other machines: they join a report under their own machine's name, and nothing hostile gets in with them.
+//! Rows of other machines. They are added to a report under their own machine's name, and nothing hostile gets in with
+//! them.
 
 use phalanx_bench::head::DeviceHead;
 use phalanx_bench::head::Head;
@@ -84,7 +85,7 @@ fn another_machines_rows_join_under_its_own_name() {
     let (out, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let setup = run(out.path());
     let own = [JSON, CSV].map(|name| fs::read(out.path().join(name)).unwrap());
-    // The same row as our own but for its times, and one of the device script.
+    // The same row as our own except for its times, and one of the device script.
     let gpu = Row { experiment: "gpu".into(), measure: "kernel".into(), ..row("gpu", 0.001) };
     let given = file(from.path(), lines(&elsewhere(out.path()), &[row("cpu", 0.25), gpu]));
     merged::add(out.path(), &given).unwrap();
@@ -101,14 +102,14 @@ fn another_machines_rows_join_under_its_own_name() {
     let [figure, rows] = &merged[..] else { panic!("{merged:?}") };
     assert!(rows.ends_with(".jsonl") && figure.ends_with("-1-hpc-107MBs.svg"), "{merged:?}");
     assert!(out.path().join("hpc-107MBs.svg").exists() && there.contains(&format!("]({figure})")));
-    // Our own rows are what they were, and are all that a run goes on with.
+    // Our own rows are unchanged, and a run continues only them.
     assert_eq!([JSON, CSV].map(|name| fs::read(out.path().join(name)).unwrap()), own);
     assert_eq!(read(out.path()).unwrap().1, [row("cpu", 0.5)]);
     let mut record = Record::open(&setup, Head::now(&setup, vec![])).unwrap();
     let again = Step::new("step".into(), 1, |_| panic!("it is done"));
     let more = Step::new("more".into(), 1, |rows| {
         assert_eq!(rows.all(), [row("cpu", 0.5)]);
-        // What the other machine has is not taken for measured.
+        // Rows of the other machine do not count as measured.
         rows.write(row("gpu", 0.125))
     });
     run_steps(&mut record, vec![again, more], &()).unwrap();
@@ -136,7 +137,7 @@ fn each_machine_of_a_file_stands_alone() {
     assert_ne!(parts[0].name, parts[1].name);
 }
 
-/// Each gets one line that names the file and says why, and leaves nothing behind.
+/// Each bad file gets one line that names the file and says why, and leaves nothing behind.
 #[test]
 fn what_is_wrong_or_hostile_is_refused() {
     let (out, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -188,13 +189,13 @@ fn what_is_wrong_or_hostile_is_refused() {
     for odd in [from.path().to_owned(), "/dev/zero".into(), from.path().join("missing")] {
         merged::add(out.path(), &odd).unwrap_err();
     }
-    // Rows join a run, and nothing else.
+    // Rows can only be added to a run.
     let good = file(from.path(), whole);
     merged::add(&from.path().join("missing"), &good).unwrap_err();
     merged::add(out.path(), &good).unwrap();
 }
 
-/// Names from rows become names of files.
+/// Names in rows become names of files.
 #[test]
 fn figures_stay_in_the_folder() {
     let (out, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

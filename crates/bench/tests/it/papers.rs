@@ -1,4 +1,4 @@
-//! The papers' data files hold together, as `papers/README.md` has it.
+//! The papers' data files are consistent, as `papers/README.md` describes.
 
 use phalanx_bench::paper::{Figure, Paper, p1, p2, p3, p4, p5};
 
@@ -47,7 +47,7 @@ fn names_units_and_references_are_lawful() {
             assert!(sweep.names.as_ref().is_none_or(|names| names.len() == sweep.values.len()), "{sweep:?}");
             assert!(sweep.experiments.iter().all(|id| paper.experiments.iter().any(|e| e.id == *id)), "{sweep:?}");
         }
-        // Nothing is corrected or doubted that no figure names.
+        // Every correction and every doubt is named by a figure.
         let figures = || paper.values.iter().map(|v| &v.figure).chain(paper.parameters.iter().map(|p| &p.figure));
         for name in paper.corrections.keys() {
             assert!(figures().any(|f| f.why.contains(name)), "{}: {name}", paper.paper);

@@ -1,4 +1,4 @@
-//! The runner: rows as they come, runs that were cut short, and the two files that must agree.
+//! The runner: rows as they come, interrupted runs, and the two files that must agree.
 
 use phalanx_bench::head::Head;
 use phalanx_bench::record::{CSV, JSON, Record, Step, read, run_steps};
@@ -42,7 +42,7 @@ fn row(step: usize, i: usize) -> Row {
 const STEPS: usize = 4;
 const ROWS: usize = 3;
 
-/// Steps of three rows each. Each counts how often it ran, and the one named `fails` does after one row.
+/// Steps of three rows each. Each counts its runs, and the one named `fails` fails after one row.
 fn steps<'a>(ran: &'a RefCell<Vec<usize>>, fails: Option<usize>) -> Vec<Step<'a>> {
     let step = |step: usize| {
         Step::new(format!("step {step}"), 10, move |rows| {
@@ -76,7 +76,7 @@ fn assert_csv_agrees(out: &Path) {
     assert_eq!(records.len(), rows.len() + 1);
     for (record, row) in records[1..].iter().zip(&rows) {
         assert_eq!(record[..], row.fields());
-        // Numbers lose nothing on their way.
+        // Numbers keep their full precision.
         let seconds: Vec<f64> = record[9].split("; ").map(|s| s.parse().unwrap()).collect();
         assert_eq!(seconds, row.seconds);
         assert_eq!(record[11].parse::<f64>().ok(), row.median_s);
@@ -94,7 +94,7 @@ fn assert_csv_agrees(out: &Path) {
 fn a_whole_run_is_written_row_by_row() {
     let out = tempfile::tempdir().unwrap();
     let ran = RefCell::default();
-    /// Looks at the files after each row: what was written must be there for whoever looks.
+    /// Reads the files after each row. Every row that was written must be there.
     struct Looking<'a>(&'a Path, Cell<usize>);
     impl Watch for Looking<'_> {
         fn begin(&self, whole: u64, done: u64) {
@@ -125,13 +125,13 @@ fn a_run_that_was_cut_short_goes_on_without_losing_or_repeating_a_row() {
     assert!(read(out.path()).unwrap().1 == all_rows()[..7]);
     assert!(matches!(record(out.path(), false), Err(Error::Exists(_))));
     run_steps(&mut record(out.path(), true).unwrap(), steps(&ran, None), &()).unwrap();
-    // Steps that were done are not measured again; the one in the middle is.
+    // Finished steps are not measured again, but the one in the middle is.
     assert_eq!(*ran.borrow(), [0, 1, 2, 2, 3]);
     let (heads, rows) = read(out.path()).unwrap();
     assert!(rows == all_rows());
     assert_eq!(heads.len(), 2);
     assert_csv_agrees(out.path());
-    // A whole run has nothing left to do.
+    // A complete run has nothing left to do.
     run_steps(&mut record(out.path(), true).unwrap(), steps(&ran, None), &()).unwrap();
     assert_eq!(ran.borrow().len(), 5);
     assert!(read(out.path()).unwrap().1 == all_rows());
@@ -179,7 +179,7 @@ fn the_report_is_made_from_the_rows_alone() {
     run_steps(&mut record(out.path(), false).unwrap(), steps(&RefCell::default(), None), &()).unwrap();
     report::write(out.path()).unwrap();
     let text = fs::read_to_string(out.path().join(report::FILE)).unwrap();
-    // The measured speed of each case, the printed one beside it, and why that was corrected.
+    // The measured speed of each case, the printed one beside it, and the reason for a correction.
     let line = text.lines().find(|line| line.starts_with("| case 1 |")).unwrap();
     assert!(line.contains("| 4.00e-6 |") && line.contains("*0.030343 GB/s*"), "{line}");
     assert!(text.contains("*printed: P1 platform 1 CSP*"));

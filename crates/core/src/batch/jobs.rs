@@ -1,4 +1,4 @@
-//! Messages for engines that run jobs only: copied in, run, copied out.
+//! Messages for engines that only run jobs: they are copied in, run and copied out.
 
 use crate::Suite;
 use crate::batch::message::{Message, derive, front};
@@ -8,8 +8,8 @@ use crate::seam::{Bind, Engine, Job, Unit, Verdicts};
 use phalanx_kernels::aes::BLOCK;
 use phalanx_kernels::keccak;
 
-/// Seals or opens messages by way of the engine's buffers: copied in, run as jobs, copied out. Returns those that failed.
-/// On a fault all messages are as they were.
+/// Seals or opens messages through the engine's buffers. Returns those that failed. After a fault all messages are as they
+/// were.
 pub(crate) fn by_jobs(
     engine: &dyn Engine,
     op: Op,
@@ -48,7 +48,7 @@ fn job(engine: &dyn Engine, op: Op, suite: Suite, messages: &[Message<'_>]) -> R
     // Devices like data that begin with a whole block.
     let start = |at: usize, message: &Message| (at + message.ad.len()).next_multiple_of(BLOCK);
     let len = messages.iter().fold(0, |at, m| start(at, m) + m.data.len() - suite.overhead());
-    // Cloned, for turning the one into the other would leave the keys in memory that nobody wipes.
+    // Cloned, because converting it would leave keys in memory that nobody wipes.
     let mut job = Job::of_messages(op, suite, keys.iter().cloned().collect(), engine.buffer(len)?);
     let mut at = 0;
     for (message, key) in messages.iter().zip(which) {

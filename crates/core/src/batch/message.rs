@@ -1,4 +1,4 @@
-//! Messages, one short plaintext each under its user's key: `docs/format.md`, section 7.
+//! Messages: short plaintexts, each under its user's key. See `docs/format.md`, section 7.
 //!
 //! [`crate::batch`] seals and opens whole sets of them.
 
@@ -10,32 +10,32 @@ use std::{fmt, ptr};
 
 /// A message in the caller's memory, to be sealed or opened where it lies. The suite is the same for all of a set.
 pub struct Message<'a> {
-    /// Where messages that follow each other name the same key, in the same place, it is derived from once.
+    /// If consecutive messages name the same key, at the same address, their keys are derived once.
     pub(crate) key: &'a SecretKey,
     pub(crate) ad: &'a [u8],
-    /// Nonce, tag and ciphertext, as they are stored. Before sealing and after opening: room, and then the plaintext.
+    /// Nonce, tag and ciphertext, as they are stored. Before sealing and after opening: room, then the plaintext.
     pub(crate) data: &'a mut [u8],
-    /// What it is made for.
+    /// Whether it is to be sealed or opened.
     pub(crate) op: Op,
     /// The length of the room before a plaintext.
     pub(crate) room: usize,
 }
 
 impl<'a> Message<'a> {
-    /// A plaintext to be sealed under its user's key. The associated data, which may be empty, are authenticated, but not
+    /// A plaintext to be sealed under its user's key. The associated data may be empty. They are authenticated, but not
     /// stored.
     #[must_use]
     pub fn to_seal(key: &'a SecretKey, ad: &'a [u8], plaintext: BehindRoom<'a>) -> Self {
         Self { key, ad, data: plaintext.buffer, op: Op::Seal, room: plaintext.room }
     }
 
-    /// A stored message to be opened. Its plaintext will lie behind [`Suite::overhead`] bytes that mean nothing.
+    /// A stored message to be opened. Its plaintext will follow [`Suite::overhead`] bytes without a meaning.
     pub fn to_open(key: &'a SecretKey, ad: &'a [u8], stored: &'a mut [u8]) -> Self {
         Self { key, ad, data: stored, op: Op::Open, room: 0 }
     }
 }
 
-/// A plaintext that lies behind [`Suite::overhead`] bytes of room, into which sealing writes nonce and tag.
+/// A plaintext after [`Suite::overhead`] bytes of room, into which sealing writes nonce and tag.
 #[derive(Debug)]
 pub struct BehindRoom<'a> {
     buffer: &'a mut [u8],
@@ -43,8 +43,8 @@ pub struct BehindRoom<'a> {
 }
 
 impl<'a> BehindRoom<'a> {
-    /// Takes the whole buffer: its first [`Suite::overhead`] bytes are room, whose content will be lost. `None` where it is
-    /// shorter than that.
+    /// Takes the whole buffer. Its first [`Suite::overhead`] bytes are room, and their content will be lost. `None` if the
+    /// buffer is shorter than that.
     pub fn new(suite: Suite, buffer: &'a mut [u8]) -> Option<Self> {
         let room = suite.overhead();
         (buffer.len() >= room).then_some(Self { buffer, room })
@@ -52,7 +52,7 @@ impl<'a> BehindRoom<'a> {
 }
 
 impl Message<'_> {
-    /// About how much work it is, in bytes: the keys and the tag of a short one are more of it than its content.
+    /// A rough measure of the work, in bytes. For short messages, keys and tag are more work than the content.
     pub(crate) fn cost(&self) -> usize {
         const KEYS_AND_TAG: usize = 1024;
         self.data.len() + self.ad.len() + KEYS_AND_TAG
@@ -65,7 +65,7 @@ impl fmt::Debug for Message<'_> {
     }
 }
 
-/// How many messages at the front are no more work than `cost` bytes; one at least.
+/// The number of messages at the front that together are at most `cost` bytes of work, and at least one.
 pub(crate) fn front(messages: &[Message<'_>], cost: usize) -> usize {
     let mut sum = 0;
     let within = |message: &&Message| {
@@ -75,7 +75,7 @@ pub(crate) fn front(messages: &[Message<'_>], cost: usize) -> usize {
     messages.iter().take_while(within).count().max(1)
 }
 
-/// The keys of the messages, and which of them each message has.
+/// The keys of the messages, and the number of the key of each message.
 pub(crate) fn derive<'a>(
     level: keccak::Level,
     suite: Suite,

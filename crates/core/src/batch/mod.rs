@@ -1,6 +1,6 @@
 //! Many users' messages in one call, each under its own key: `docs/format.md`, section 7.
 //!
-//! A service seals what it has at hand, and stores each record as it then lies in memory:
+//! A service seals its records, and stores each one as it then lies in memory:
 //!
 //! ```
 //! use phalanx_core::batch::{self, BehindRoom, Message};
@@ -29,9 +29,9 @@
 //! # }
 //! ```
 //!
-//! The messages lie anywhere; [`seal_into`] and [`open_into`] copy them into one buffer. The work is shared among the
-//! workers of a roster; keys, digests and tags of different messages are computed side by side, so that short ones cost what
-//! their bytes cost and little more. The cost is linear in messages and bytes.
+//! The messages may lie anywhere. [`seal_into`] and [`open_into`] copy them into one buffer. The workers of a roster share
+//! the work. Keys, digests and tags of different messages are computed side by side, so that short messages cost little
+//! more than their bytes. The cost is linear in messages and bytes.
 
 pub mod coalescer;
 pub(crate) mod jobs;
@@ -49,7 +49,7 @@ use crate::{Error, Result, Suite};
 use share::share;
 use std::ops::Range;
 
-/// A plaintext behind the room that sealing needs for nonce and tag.
+/// A plaintext after the room that sealing needs for nonce and tag.
 #[must_use]
 pub fn with_room(suite: Suite, plaintext: &[u8]) -> Vec<u8> {
     let mut data = Vec::with_capacity(suite.overhead() + plaintext.len());
@@ -61,8 +61,8 @@ pub fn with_room(suite: Suite, plaintext: &[u8]) -> Vec<u8> {
 /// Seals all messages where they lie, under new random nonces.
 ///
 /// # Errors
-/// If a message has no room for nonce and tag, or is too long for its suite; if no engine has the suite; if engines or the
-/// system's random generator failed. Every message's plaintext is then as it was.
+/// If a message has no room for nonce and tag, or is too long for its suite; if no engine has the suite; or if engines or
+/// the system's random generator failed. Every message's plaintext is then as it was.
 pub fn seal(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<()> {
     share(roster, Op::Seal, suite, messages, &|_, group| draw_nonces(suite, group)).map(drop)
 }
@@ -70,19 +70,19 @@ pub fn seal(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Resu
 /// Opens all messages where they lie.
 ///
 /// # Errors
-/// [`Error::NotAuthentic`] names the messages that are not authentic: these are wiped, and all others are opened. If no
-/// engine has the suite, or engines failed, every message is as it was, but for those already found not to be authentic.
+/// [`Error::NotAuthentic`] names the messages that are not authentic. These are wiped, and all others are opened. If no
+/// engine has the suite, or engines failed, every message is as it was, except those already found not to be authentic.
 pub fn open(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<()> {
     let failed = open_all(roster, suite, messages)?;
     if failed.is_empty() { Ok(()) } else { Err(Error::NotAuthentic { failed }) }
 }
 
-/// The same, but gives those that are not authentic.
+/// The same, but returns those that are not authentic.
 pub(crate) fn open_all(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<Vec<usize>> {
     Ok(share(roster, Op::Open, suite, messages, &|_, _| Ok(()))?.failed().to_vec())
 }
 
-/// A message to be copied from where it lies.
+/// A message to be copied from its present place.
 #[derive(Clone, Copy)]
 pub struct Copied<'a> {
     /// The user's key.
@@ -93,18 +93,18 @@ pub struct Copied<'a> {
     pub bytes: &'a [u8],
 }
 
-/// [`seal`] from anywhere into one buffer: the messages lie there one behind another, each as it is stored, in the ranges
-/// that are returned. The buffer has room for all plaintexts and [`Suite::overhead`] for each.
+/// Like [`seal`], but copies messages from anywhere into one buffer. They lie there one after another, each as it is
+/// stored, in the ranges that are returned. The buffer must have room for all plaintexts and [`Suite::overhead`] for each.
 ///
 /// # Errors
-/// Those of [`seal`], or if the buffer is too short. The buffer is then wiped.
+/// As for [`seal`], or if the buffer is too short. The buffer is then wiped.
 pub fn seal_into(roster: &Roster, suite: Suite, inputs: &[Copied<'_>], out: &mut [u8]) -> Result<Vec<Range<usize>>> {
     let (_, places) = copied(roster, Op::Seal, suite, inputs, out)?;
     Ok(places)
 }
 
-/// Opens messages from anywhere into one buffer, which is as long as all of them: each plaintext lies in its range of those
-/// that are returned. A message that is not authentic has none, and its place is wiped.
+/// Opens messages from anywhere into one buffer, which must be as long as all of them together. Each plaintext lies in its
+/// returned range. A message that is not authentic has no range, and its place is wiped.
 ///
 /// # Errors
 /// If no engine has the suite, if engines failed, or if the buffer is too short. The buffer is then wiped.
@@ -121,7 +121,7 @@ pub fn open_into(
     Ok(opened)
 }
 
-/// Copies each input to its place just before the worker that takes it works on it. Gives the places of the whole messages.
+/// Copies each input to its place just before a worker works on it. Returns the places of the whole messages.
 fn copied(
     roster: &Roster,
     op: Op,

@@ -1,7 +1,7 @@
 //! Sharing a batch of messages among the workers of a roster, all or nothing.
 //!
-//! Each worker takes from what is left, large parts first and smaller ones towards the end, so that all end together. What
-//! an engine could not do another one does; if none could, what was done is undone.
+//! Workers take parts of the remaining messages, large parts first and smaller ones towards the end, so that all end
+//! together. If an engine cannot do a part, another one does it. If none can, the finished parts are undone.
 
 use crate::batch::jobs::by_jobs;
 use crate::batch::message::{Message, front};
@@ -15,15 +15,15 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 use std::{iter, panic, thread};
 
-/// As much work as pays for starting a thread, as [`Message::cost`] counts it.
+/// The work that pays for starting a thread, in the unit of [`Message::cost`].
 const WORTH_A_THREAD: usize = 128 << 10;
-/// The least that a worker takes at once: enough for the kernels to work side by side.
+/// The least that a worker takes at once, which is enough for the kernels to work side by side.
 const LEAST: usize = 64 << 10;
 
-/// What a worker does to messages, the first of which has the given number, before its engine gets them.
+/// A function that a worker calls for messages before its engine gets them. It gets the number of the first one.
 pub(crate) type Prepare<'a> = dyn Fn(usize, &mut [Message<'_>]) -> Result<()> + Sync + 'a;
 
-/// Seals or opens all messages where they lie, and wipes those that failed. On an error all others are as they were.
+/// Seals or opens all messages where they lie, and wipes those that failed. After an error all others are as they were.
 pub(crate) fn share(
     roster: &Roster,
     op: Op,
@@ -48,17 +48,17 @@ pub(crate) fn share(
     let cost = parts.iter().map(|part| self::cost(part.messages)).sum();
     let state = State { parts, cost, done: Vec::new(), failed: unfit, error: None };
     let run = Run { roster, op, suite, prepare, workers: workers.len(), state: Mutex::new(state) };
-    // The calling thread is a worker too: a small batch starts no thread.
+    // The calling thread is a worker too, so a small batch starts no thread.
     let able: Vec<_> = thread::scope(|scope| {
         let run = &run;
         let start = |member| thread::Builder::new().spawn_scoped(scope, move || (member, run.worker(member)));
-        // Where the system gives no more threads, those that there are do the work.
+        // If the system gives no more threads, the existing ones do the work.
         let others: Vec<_> = workers[1..useful].iter().map_while(|member| start(*member).ok()).collect();
         let mine = (workers[0], run.worker(workers[0]));
         let others = others.into_iter().map(|worker| worker.join().unwrap_or_else(|cause| panic::resume_unwind(cause)));
         iter::once(mine).chain(others).collect()
     });
-    // What a worker gave back after the others had ended.
+    // A part that a worker gave back after the others had ended.
     for (member, able) in able {
         if able {
             run.worker(member);
@@ -75,7 +75,7 @@ pub(crate) fn share(
     Err(error.expect("something was left because of it"))
 }
 
-/// Why the message cannot be one of the suite.
+/// Why the message is invalid in the suite.
 fn misfit(op: Op, suite: Suite, message: &Message) -> Option<&'static str> {
     if message.op != op {
         return Some(if op == Op::Seal { "it is one to be opened" } else { "it is one to be sealed" });
@@ -93,13 +93,13 @@ fn cost(messages: &[Message]) -> usize {
     messages.iter().map(Message::cost).sum()
 }
 
-/// Messages that lie behind one another, the first of them with its number.
+/// Consecutive messages, and the number of the first one.
 struct Part<'q, 'm> {
     first: usize,
     messages: &'q mut [Message<'m>],
 }
 
-/// The parts between the messages that are to be left alone, in descending order.
+/// The parts between the messages that must not be touched, in descending order.
 fn divide<'q, 'm>(messages: &'q mut [Message<'m>], unfit: &[usize]) -> Vec<Part<'q, 'm>> {
     let mut parts = Vec::new();
     let (mut first, mut rest) = (0, messages);
@@ -125,13 +125,13 @@ struct Run<'r, 'q, 'm> {
 }
 
 struct State<'q, 'm> {
-    /// What is left, and what workers gave back; the next is the last.
+    /// The remaining parts, including those that workers gave back. The last one is next.
     parts: Vec<Part<'q, 'm>>,
     /// About how much work is left.
     cost: usize,
     done: Vec<Range<usize>>,
     failed: Vec<usize>,
-    /// Why the last worker that gave something back did.
+    /// The fault of the last worker that gave something back.
     error: Option<Error>,
 }
 
@@ -159,7 +159,7 @@ impl<'q, 'm> Run<'_, 'q, 'm> {
         Some(Part { first, messages })
     }
 
-    /// Seals or opens a part, or gives it back. Returns whether an engine could.
+    /// Seals or opens a part, or gives it back. Returns whether an engine did it.
     fn part(&self, member: &Member, part: Part<'q, 'm>) -> bool {
         let Part { first, messages } = part;
         let prepared = (self.prepare)(first, messages);
@@ -194,7 +194,7 @@ impl<'q, 'm> Run<'_, 'q, 'm> {
     }
 }
 
-/// Opens what was sealed, or seals again, under the nonces that they have, what was opened.
+/// Opens what was sealed, or seals what was opened, under the same nonces.
 fn undo(op: Op, suite: Suite, messages: &mut [Message<'_>], done: Vec<Range<usize>>, failed: &[usize]) {
     let back = if op == Op::Seal { Op::Open } else { Op::Seal };
     for i in done.into_iter().flatten().filter(|i| failed.binary_search(i).is_err()) {

@@ -1,6 +1,6 @@
 //! Writing to a new file from many workers, each at its own offset.
 //!
-//! What was measured for each step stands in `docs/performance.md`.
+//! The measurements for each step are in `docs/performance.md`.
 
 use crate::{Error, Result};
 use rustix::fs::{self, Advice, FallocateFlags};
@@ -10,26 +10,26 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 
-/// From this length on it pays to reserve space, in bytes.
+/// From this length on, in bytes, reserving space pays.
 const LARGE: u64 = 4 << 20;
-/// The most that one call gives to the page cache, in bytes: with more the system takes memory in blocks so large that
+/// The most that one call writes to the page cache, in bytes. With more, the system takes memory in blocks so large that
 /// virtual machines have to fetch them from their host.
 const CALL: usize = 128 << 10;
-/// What is left out as a hole if it is zero, in bytes.
+/// The length of a block that is left out as a hole if it is zero, in bytes.
 const HOLE: usize = 64 << 10;
 
 /// A new file that is being written.
 pub(crate) struct Disk<'a> {
     file: &'a File,
-    /// Whether space is to be reserved for each part.
+    /// Whether to reserve space for each part.
     reserve_each: bool,
-    /// Whether the disk is to work while the cores do.
+    /// Whether to start write-back after each part, so that the disk works while the cores do.
     write_back: bool,
 }
 
 impl<'a> Disk<'a> {
-    /// `len` is the file's length, where it is known. With `full`, all of it will be written: where there is no room for
-    /// it, that is said now. With `write_back`, each part goes from the page cache to the disk as soon as it is written.
+    /// `len` is the file's length, if it is known. With `full`, all of it will be written, so a lack of room is an error at
+    /// once. With `write_back`, each part goes from the page cache to the disk as soon as it is written.
     pub(crate) fn new(file: &'a File, len: Option<u64>, full: bool, write_back: bool) -> Result<Self> {
         let large = len.filter(|len| *len >= LARGE && is_ext4(file));
         if let Some(len) = large
@@ -41,26 +41,26 @@ impl<'a> Disk<'a> {
         Ok(Self { file, reserve_each: large.is_some() && !full, write_back })
     }
 
-    /// Writes bytes that no other call writes.
+    /// Writes a range that no other call writes.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if self.reserve_each {
-            // Where there is no room, the write will say so.
+            // If there is no room, the write will fail.
             let _ = reserve(self.file, offset, bytes.len() as u64);
         }
         write_in_calls(self.file, bytes, offset)?;
         if self.write_back {
-            // On Linux this starts the write-back and keeps what is under it; elsewhere it does no harm.
+            // On Linux this starts the write-back and keeps the pages. Elsewhere it does no harm.
             let _ = fs::fadvise(self.file, offset, NonZeroU64::new(bytes.len() as u64), Advice::DontNeed);
         }
         Ok(())
     }
 
-    /// The same, but leaves out blocks of zeros: what was sparse, or could have been, becomes sparse.
+    /// The same, but leaves out blocks of zeros, so that the file becomes sparse.
     pub(crate) fn write_sparse(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         each_solid(bytes, |solid, at| self.write(solid, offset + at as u64))
     }
 
-    /// Ends the file, which is `len` bytes long: zeros at its end may have been left out.
+    /// Ends the file, which is `len` bytes long. Zeros at its end may have been left out.
     pub(crate) fn finish(self, len: u64) -> Result<()> {
         if self.file.metadata().map_err(Error::Write)?.len() != len {
             self.file.set_len(len).map_err(Error::Write)?;
@@ -107,12 +107,12 @@ fn each_solid(bytes: &[u8], mut write: impl FnMut(&[u8], usize) -> io::Result<()
     Ok(())
 }
 
-/// Reserves space, without making the file longer.
+/// Reserves space without changing the length of the file.
 fn reserve(file: &File, offset: u64, len: u64) -> rustix::io::Result<()> {
     fs::fallocate(file, FallocateFlags::KEEP_SIZE, offset, len)
 }
 
-/// Whether the file lies on ext4, where reserving space was measured to pay; a file system in memory would fill it twice.
+/// Whether the file is on ext4, where reserving space was measured to pay. A file system in memory would fill it twice.
 fn is_ext4(file: &File) -> bool {
     const EXT4_SUPER_MAGIC: u64 = 0xef53;
     fs::fstatfs(file).is_ok_and(|stat| stat.f_type as u64 == EXT4_SUPER_MAGIC)

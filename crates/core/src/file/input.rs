@@ -1,7 +1,7 @@
 //! Inputs: regular files that are read, and perhaps deleted afterwards.
 //!
-//! A file is opened within its folder, which stays open: what happens to paths meanwhile leads nowhere else. Nothing is
-//! ever waited for.
+//! A file is opened within its folder, which stays open. So a path that is changed meanwhile leads nowhere else. Nothing
+//! here ever waits.
 
 use crate::file::output::rename_new;
 use crate::file::temporary::{step, unused_name};
@@ -20,9 +20,9 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 #[derive(Debug)]
 pub struct InputFile {
     file: File,
-    /// As it was when it was opened.
+    /// The stamp of the file when it was opened.
     stamp: Stamp,
-    /// Its folder and its name there; `None` where the path has no last name, or ends in a slash.
+    /// Its folder and its name there. `None` if the path has no last name, or ends in a slash.
     entry: Option<(Arc<File>, OsString)>,
 }
 
@@ -70,13 +70,13 @@ impl InputFile {
         &self.file
     }
 
-    /// What the file was like when it was opened.
+    /// The stamp of the file when it was opened.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         self.stamp
     }
 
-    /// What deletes the file later, when it is not open any more.
+    /// The removal that deletes the file later, when it is no longer open.
     #[must_use]
     pub fn removal(&self) -> Option<Removal> {
         let (dir, name) = self.entry.clone()?;
@@ -87,15 +87,14 @@ impl InputFile {
 // Without NONBLOCK, opening a pipe that nobody writes to would wait for ever.
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// Opens a folder only to reach what is in it, for which it need not be readable.
+/// Opens a folder only to reach its entries, so it need not be readable.
 fn search(path: &Path) -> Result<File> {
     fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map(File::from)
         .map_err(read_error)
 }
 
-/// What tells a file from others, and whether it has been written to: device, inode, length, and the times of its
-/// last changes.
+/// The identity of a file, and signs of a write to it: device, inode, length, and the times of its last changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     id: (u64, u64),
@@ -142,25 +141,25 @@ impl Stamp {
         self.len == 0
     }
 
-    /// Whether it is the same file and was not written to. A new name, or none, changes the time of the last change too,
-    /// which is not compared.
+    /// Whether it is the same file and was not written to. The time of the last status change is not compared, because a
+    /// new or removed name changes it too.
     pub(crate) fn has_same_content(&self, now: &Self) -> bool {
         *self == Self { changed: self.changed, ..*now }
     }
 }
 
-/// A file or a symbolic link that is to be deleted, if its name still stands for what it was.
+/// A file or a symbolic link to be deleted, if its name still leads to it.
 #[derive(Debug)]
 pub struct Removal {
     dir: Arc<File>,
     name: OsString,
     stamp: Stamp,
-    /// Where it leads, for a link.
+    /// The target, for a link.
     target: Option<CString>,
 }
 
 impl Removal {
-    /// A link that leads to `target`, as it is now.
+    /// The removal of a link to `target`, as it is now.
     #[must_use]
     pub fn link(dir: Arc<File>, name: &OsStr, stat: &Stat, target: CString) -> Self {
         Self { dir, name: name.to_owned(), stamp: Stamp::new(stat), target: Some(target) }
@@ -168,26 +167,27 @@ impl Removal {
 
     /// Deletes it.
     ///
-    /// It is compared, renamed aside, compared again, and deleted then: what took its name, or was written to it, in
-    /// between is put back. A change that restores the time of modification between the two comparisons cannot be seen,
-    /// nor can writes through a mapping to a file system that keeps no times for these (tmpfs).
+    /// It is compared, renamed aside, compared again, and then deleted. If something else took its name or it was written
+    /// to meanwhile, it is put back. A change between the two comparisons that restores the time of modification cannot be
+    /// seen. Nor can writes through a mapping on a file system that keeps no times for these (tmpfs).
     ///
     /// # Errors
-    /// [`Error::Changed`] if it is not what it was: then it keeps its name, or has the name in [`Error::Aside`].
-    /// [`Error::Read`] or [`Error::Write`] if it cannot be looked at, renamed or deleted.
+    /// [`Error::Changed`] if it changed. It then keeps its name, or has the name in [`Error::Aside`]. [`Error::Read`] or
+    /// [`Error::Write`] if it cannot be looked at, renamed or deleted.
     pub fn run(self) -> Result<()> {
         let _step = step();
         let stat = |name: &OsStr| fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error);
         let before = stat(&self.name)?;
         let now = Stamp::new(&before);
-        // Deleting another name of the same file changes the time of its last change.
+        // Deleting another name of the same file changes the time of the last status change.
         let is_ours = now == self.stamp || unlinked().contains(&now.id) && self.stamp.has_same_content(&now);
         if !is_ours {
             return Err(Error::Changed);
         }
         let aside = unused_name("removed")?;
         let (name, aside) = (&*self.name, OsStr::new(&aside));
-        // Nobody else has this name. In steps, as some file systems rename without replacing, a new file could come between.
+        // Nobody else uses this name. Some file systems rename without replacing in two steps, and a new file could come
+        // between.
         fs::renameat(&self.dir, name, &self.dir, aside).map_err(|e| Error::Write(e.into()))?;
         let removed = match stat(aside) {
             Ok(now) if self.stamp.has_same_content(&Stamp::new(&now)) && self.leads_as_before(aside) => {
@@ -211,7 +211,7 @@ impl Removal {
     }
 }
 
-/// The files of several names that this process has deleted one of.
+/// The files with several names of which this process has deleted one.
 fn unlinked() -> MutexGuard<'static, HashSet<(u64, u64)>> {
     static UNLINKED: LazyLock<Mutex<HashSet<(u64, u64)>>> = LazyLock::new(Mutex::default);
     UNLINKED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -1,18 +1,18 @@
-//! What a file takes over from another one besides its bytes.
+//! The metadata that a file takes over from another one.
 
 use crate::{Error, Result};
 use rustix::fs::{self, Gid, Mode, Stat, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::fs::File;
 
-/// How much a file or folder takes over.
+/// How much metadata a file or folder takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carry {
-    /// Times, permissions (but not set-user-ID and the like), extended attributes with ACLs, and owner and group where
-    /// the process may set them; permissions of a group that cannot be set are dropped. Attributes that the target does
-    /// not take, and those of the `security` and `trusted` kinds, are left out.
+    /// Times, permissions (without set-user-ID and the like), extended attributes with ACLs, and owner and group if the
+    /// process may set them. Permissions of a group that cannot be set are dropped. Attributes that the target does not
+    /// take, and those of the `security` and `trusted` kinds, are left out.
     All,
-    /// Times, and the permissions of a new file under this umask, but none that the other one lacks.
+    /// Times, and the permissions of a new file under this umask, without those that the other file lacks.
     New {
         /// The process's file mode creation mask.
         umask: u32,
@@ -20,7 +20,7 @@ pub enum Carry {
 }
 
 impl Carry {
-    /// Takes over what a file has.
+    /// Takes over a file's metadata.
     ///
     /// # Errors
     /// [`Error::Read`] if `from` cannot be looked at, [`Error::Write`] if permissions or times cannot be set. What the file
@@ -29,7 +29,7 @@ impl Carry {
         self.run(from, to, 0o666)
     }
 
-    /// Takes over what a folder has.
+    /// Takes over a folder's metadata.
     ///
     /// # Errors
     /// [`Error::Read`] if `from` cannot be looked at, [`Error::Write`] if permissions or times cannot be set. What the file
@@ -61,12 +61,13 @@ impl Carry {
     }
 }
 
-/// Sets permissions, where the file system has any.
+/// Sets permissions if the file system has any.
 pub(crate) fn set_mode(file: &File, mode: u32) -> Result<()> {
     tolerate(fs::fchmod(file, Mode::from_raw_mode(mode)))
 }
 
-/// A file system without permissions or times refuses to set them; the file then keeps the narrower ones it was made with.
+/// A file system without permissions or times refuses to set them. The file then keeps the narrower ones that it was made
+/// with.
 fn tolerate(done: rustix::io::Result<()>) -> Result<()> {
     match done {
         Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => Ok(()),
@@ -74,7 +75,7 @@ fn tolerate(done: rustix::io::Result<()>) -> Result<()> {
     }
 }
 
-/// Gives the file its owner and group; returns which permissions may then be taken over.
+/// Sets the file's owner and group. Returns which permissions may then be taken over.
 fn copy_owner(from: &Stat, to: &File) -> u32 {
     const ALL: u32 = 0o777;
     const NOT_OF_GROUP: u32 = 0o707;
@@ -88,11 +89,11 @@ fn copy_owner(from: &Stat, to: &File) -> u32 {
     if given { ALL } else { NOT_OF_GROUP }
 }
 
-/// Access control lists: a file's or folder's own, and what a folder gives to what is made in it.
+/// Access control lists: that of a file or folder, and the default list that a folder gives to new entries.
 const ACLS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 
-/// Removes the lists that a file got from its folder, but for those that it is to take over: they would let others in
-/// whom the original keeps out.
+/// Removes the lists that a file got from its folder, except those that it is to take over. They would let in others whom
+/// the original keeps out.
 pub(crate) fn remove_acls(file: &File, except: &[u8]) {
     for acl in ACLS.iter().filter(|acl| !names(except).any(|name| name == acl.as_bytes())) {
         if fs::fgetxattr_query(file, *acl).is_ok() {
@@ -101,7 +102,7 @@ pub(crate) fn remove_acls(file: &File, except: &[u8]) {
     }
 }
 
-/// Copies what can be copied.
+/// Copies all attributes that can be copied.
 fn copy_xattrs(from: &File, to: &File) {
     let list = || {
         let mut list = vec![0; fs::flistxattr_query(from)?];

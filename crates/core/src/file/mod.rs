@@ -1,4 +1,4 @@
-//! Files: protecting and unprotecting them, and how programs read, write and delete them without losing any.
+//! Files: protecting and unprotecting them, and how programs read, write and delete them without data loss.
 
 mod cache;
 mod disk;

@@ -1,5 +1,4 @@
-//! Files that appear whole under their name, or not at all: written under a temporary name, they take their own by one
-//! rename.
+//! Files that appear whole under their name, or not at all. They are written under a temporary name and then renamed.
 
 use crate::file::metadata::{Carry, remove_acls, set_mode};
 use crate::file::temporary::{Temporary, is_named, step, unused_name};
@@ -14,37 +13,37 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A file in the making, for its owner alone. Dropped without [`Output::commit`], it leaves nothing behind.
+/// An unfinished file, readable by its owner alone. If it is dropped without [`Output::commit`], it leaves nothing behind.
 #[derive(Debug)]
 pub struct Output {
     temporary: Temporary,
     name: OsString,
 }
 
-/// What is to become of a file that stands under the name already.
+/// How to treat an existing file of the same name.
 #[derive(Clone, Copy, Debug)]
 pub enum Existing<'a> {
-    /// It stays, and the new one fails.
+    /// It stays, and the new file fails.
     Keep,
-    /// The new one takes its place, unless it is an output of the same run.
+    /// The new file replaces it, unless it is an output of the same run.
     Replace(&'a Made),
 }
 
-/// The files, links and folders that a run has made. None of them may replace another: on a file system that does not
-/// tell `A` from `a`, two inputs can lead to one output.
+/// The files, links and folders that a run has made. None of them may replace another. On a file system that does not
+/// distinguish `A` from `a`, two inputs can lead to one output.
 #[derive(Debug, Default)]
 pub struct Made(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     ids: HashSet<(u64, u64)>,
-    /// The folders that the run has written to, and whether they take names in other letters for the same, once that is
+    /// The folders that the run has written to, and whether they treat names in other letters as the same, once that is
     /// known.
     folders: HashMap<(u64, u64), Option<bool>>,
 }
 
 impl Made {
-    /// Adds a folder or link by its device and inode; says whether it is new.
+    /// Adds a folder or link by its device and inode. Returns whether it is new.
     pub fn insert(&self, id: (u64, u64)) -> bool {
         self.lock().ids.insert(id)
     }
@@ -54,10 +53,10 @@ impl Made {
         self.lock().ids.contains(&id)
     }
 
-    /// Renames what has the id `id`, and may replace what the run has not made.
+    /// Renames the file with this id. It may replace a file that the run has not made.
     ///
     /// # Errors
-    /// [`Error::OwnOutput`] where the run has made what stands under the name, or if renaming failed.
+    /// [`Error::OwnOutput`] if the run has made the existing file of that name, or an error if renaming failed.
     pub fn replace(&self, id: (u64, u64), dir: &File, from: &OsStr, to: &OsStr) -> Result<()> {
         let mut made = self.lock();
         match fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
@@ -72,8 +71,8 @@ impl Made {
         Ok(())
     }
 
-    /// Whether a name that stands in a folder is another name, by other letters, of what the run may have made there. From
-    /// now on the run has written to that folder.
+    /// Whether an existing name in a folder is another spelling of something that the run may have made there. From now on
+    /// the run has written to that folder.
     ///
     /// # Errors
     /// If the folder cannot be looked at.
@@ -84,10 +83,10 @@ impl Made {
         Ok(is_alias)
     }
 
-    /// Makes a symbolic link, and gives its device and inode. An existing file or link stays or is replaced.
+    /// Makes a symbolic link, and returns its device and inode. An existing file or link stays or is replaced.
     ///
     /// # Errors
-    /// Those of [`Made::replace`], or if the link cannot be made.
+    /// As for [`Made::replace`], or if the link cannot be made.
     pub fn symlink(&self, target: &CStr, dir: &File, name: &OsStr, force: bool) -> Result<(u64, u64)> {
         let _step = step();
         let id = |name: &OsStr| match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -124,7 +123,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Inodes do not tell: some file systems make up other ones for other letters.
+    /// Inodes do not help here, because some file systems make up a new one for each spelling.
     fn is_alias(&mut self, dir: &File, name: &OsStr) -> Result<bool> {
         let Some(folds) = self.folders.get_mut(&id(dir)?) else { return Ok(false) };
         let folds = match *folds {
@@ -143,7 +142,7 @@ impl Inner {
     }
 }
 
-/// Small letters for capital ones, and the other way round.
+/// Swaps capital and small letters.
 fn swap_case(name: &OsStr) -> Vec<u8> {
     let swap = |b: &u8| if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() };
     name.as_bytes().iter().map(swap).collect()
@@ -160,21 +159,21 @@ fn lists(dir: &File, name: &OsStr) -> Result<bool> {
     Ok(false)
 }
 
-/// How sure it is to be that outputs are on the disk.
+/// How certain it must be that outputs are on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// That is left to the system.
+    /// Not at all: the system decides.
     No,
-    /// They are, as far as their file systems tell: many at once, where a file system reports errors of many.
+    /// They are synced, many at once if the file system then reports the errors of all of them.
     Yes,
-    /// They are: each one is asked for.
+    /// Each output is synced on its own.
     Each,
 }
 
 impl Output {
     /// Begins a file that will be named `path`.
     ///
-    /// The folder is opened once: what happens to its path afterwards does not move the output elsewhere.
+    /// The folder is opened once. Changing its path afterwards does not move the output elsewhere.
     ///
     /// # Errors
     /// [`Error::Exists`] if the name is in use and may not be replaced, [`Error::Write`] if no file can be created there.
@@ -201,7 +200,7 @@ impl Output {
         &self.temporary.file
     }
 
-    /// Takes over what another file has besides its bytes.
+    /// Takes over the metadata of another file.
     ///
     /// # Errors
     /// As for [`Carry::file`].
@@ -209,7 +208,7 @@ impl Output {
         carry.file(from, self.file())
     }
 
-    /// Sets the permissions; lists of access that the folder gave are removed.
+    /// Sets the permissions, and removes access control lists that the folder gave.
     ///
     /// # Errors
     /// If the file system has permissions and refuses these.
@@ -228,7 +227,7 @@ impl Output {
         Self::commit_all(vec![self], existing, sync).pop().expect("as many as were given")
     }
 
-    /// Gives many files their names, as [`Output::commit`] does. Says in their order what became of them.
+    /// Gives many files their names, like [`Output::commit`]. Returns the results in the same order.
     #[must_use]
     pub fn commit_all(outputs: Vec<Self>, existing: Existing, sync: Sync) -> Vec<Result<Committed>> {
         let bulk = if sync == Sync::No { Ok(HashSet::new()) } else { sync_file_systems(&outputs) };
@@ -275,7 +274,7 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// Whether the name still leads to this very file.
+    /// Whether the name still leads to this file.
     ///
     /// # Errors
     /// [`Error::Read`] if the name cannot be looked up.
@@ -284,15 +283,15 @@ impl Committed {
     }
 }
 
-/// Renames within a folder, and replaces nothing.
+/// Renames within a folder, without replacing anything.
 pub(crate) fn rename_new(dir: &File, from: &OsStr, to: &OsStr) -> rustix::io::Result<()> {
-    /// Held by whoever can only look before.
+    /// Held by threads that can only check before they rename.
     static LOOKING: Mutex<()> = Mutex::new(());
     match fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
-        // A file system without this flag: a hard link does not replace anything either.
+        // On a file system without this flag, a hard link does not replace anything either.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match fs::linkat(dir, from, dir, to, AtFlags::empty()) {
             Ok(()) => fs::unlinkat(dir, from, AtFlags::empty()),
-            // Nor has it hard links: a look before is all that can be had.
+            // It has no hard links either. All that remains is to check first.
             Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => {
                 let _alone = LOOKING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 match fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
@@ -307,8 +306,7 @@ pub(crate) fn rename_new(dir: &File, from: &OsStr, to: &OsStr) -> rustix::io::Re
     }
 }
 
-/// Syncs those file systems of the outputs whose `syncfs` reports lost writes (from Linux 5.8 on); gives their devices.
-/// Overlays and what runs in user space keep them to themselves.
+/// Syncs the outputs' file systems whose `syncfs` reports lost writes (from Linux 5.8 on). Returns their devices.
 fn sync_file_systems(outputs: &[Output]) -> rustix::io::Result<HashSet<u64>> {
     let (mut seen, mut synced) = (HashSet::new(), HashSet::new());
     for output in outputs {
@@ -328,7 +326,7 @@ fn reports_lost_writes(file: &File) -> rustix::io::Result<bool> {
     Ok([EXT, XFS, BTRFS].contains(&(fs::fstatfs(file)?.f_type as u64)))
 }
 
-/// Syncs the folders of new names. Where that fails, the files have their names all the same, and the error says so.
+/// Syncs the folders of new names. If that fails, the files have their names all the same, and the error says so.
 fn sync_names(mut done: Vec<Result<Committed>>, sync: Sync) -> Vec<Result<Committed>> {
     let mut answers = HashMap::new();
     for result in &mut done {
@@ -341,7 +339,7 @@ fn sync_names(mut done: Vec<Result<Committed>>, sync: Sync) -> Vec<Result<Commit
     done
 }
 
-/// Syncs a folder, or its whole file system, unless that has been done: then it gives the same answer.
+/// Syncs a folder or its whole file system. If that was done before, the result is the same as then.
 fn sync_once(
     dir: &File,
     sync: Sync,
@@ -352,7 +350,7 @@ fn sync_once(
     *answers.entry(key).or_insert_with(|| if bulk { fs::syncfs(dir) } else { sync_folder(dir) })
 }
 
-/// Syncs a folder, where its file system can.
+/// Syncs a folder, if its file system can do that.
 ///
 /// # Errors
 /// If the file system reports that something was not written.
@@ -363,7 +361,7 @@ pub fn sync_folder(dir: &File) -> rustix::io::Result<()> {
     }
 }
 
-/// Some file systems report lost writes only when a file is closed: a copy of the descriptor is.
+/// Some file systems report lost writes only when a file is closed, so a copy of the descriptor is closed.
 ///
 /// # Errors
 /// [`Error::Write`] if the file system reports that something was not written.
@@ -372,7 +370,7 @@ pub fn check_close(file: &File) -> Result<()> {
     nix::unistd::close(copy).map_err(|e| Error::Write(e.into()))
 }
 
-/// Refuses targets that may not be replaced: all that exist, or else all that are no files (folders, devices, pipes).
+/// Refuses targets that may not be replaced: all that exist, or only those that are not files (folders, devices, pipes).
 fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
     let kind = |flags| match fs::statat(dir, name, flags) {
         Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),

@@ -1,4 +1,4 @@
-//! Saving what is intact of a damaged file, chunk by chunk.
+//! Saving the intact chunks of a damaged file.
 
 use crate::cpu::{CpuEngine, Levels};
 use crate::file::disk::write_sparse;
@@ -19,9 +19,9 @@ use std::os::unix::fs::FileExt;
 pub struct Salvage {
     /// Bytes of plaintext that are authentic.
     pub saved: u64,
-    /// Ranges of the plaintext that are lost, in order; zeros stand in their place.
+    /// The lost ranges of the plaintext, in order. They are filled with zeros.
     pub lost: Vec<Range<u64>>,
-    /// Whether the file's true end was found, and nothing behind it.
+    /// Whether the true end of the file was found, with nothing after it.
     pub whole_length: bool,
 }
 
@@ -33,10 +33,10 @@ impl Salvage {
     }
 }
 
-/// Writes all authentic chunks of `source`, of which `header` was read and opened, at their places in the empty file `sink`.
+/// Writes all authentic chunks of `source`, whose `header` was read and opened, at their places in the empty file `sink`.
 ///
-/// Chunks keep their places whatever happened to others, so bytes that were inserted or taken out spoil all behind them.
-/// Fails where not one chunk is authentic.
+/// Chunks are expected at their places. So bytes that were inserted or removed spoil all chunks after them. Fails if no
+/// chunk is authentic.
 pub(crate) fn salvage(
     engine: &dyn Engine,
     header: &Header,
@@ -57,10 +57,11 @@ pub(crate) fn salvage(
 
     for index in 0..records {
         let at = index * (chunk_len + overhead);
-        // Less than nonce and tag: the file was cut here, and there is nothing to save.
+        // This is less than nonce and tag. The file was truncated here, and there is nothing to save.
         let Some(len) = (body - at).min(chunk_len + overhead).checked_sub(overhead) else { break };
         let mut opens = |last| open_chunk(engine, &mut job, source, header_len + at, index, len as usize, last);
-        // Which chunk is the last is plain only if nothing was cut off or added: the other way is tried too.
+        // It is certain which chunk is the last only if nothing was cut off or added. So the other possibility is tried
+        // too.
         let at_end = index + 1 == records;
         let last = if opens(at_end)? { Some(at_end) } else { opens(!at_end)?.then_some(!at_end) };
         let offset = index * chunk_len;
@@ -79,10 +80,10 @@ pub(crate) fn salvage(
     if any { Ok(found) } else { Err(Error::Altered { chunk: 0, last: records <= 1 }) }
 }
 
-/// Why a file, of which `header` was read and opened, does not open, more exactly than `error` says it: whether its end
-/// came too early or too late, or else which chunk is the first that is damaged.
+/// Finds out more exactly than `error` why a file, whose `header` was read and opened, does not open: its end came too
+/// early or too late, or which chunk is the first that is damaged.
 pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &File) -> Error {
-    /// As many chunks before one that was found damaged are looked at.
+    /// The number of chunks before a damaged one that are looked at.
     const BACK: u64 = 64;
     if !matches!(error, Error::Altered { .. } | Error::Truncated(_)) {
         return error;
@@ -104,7 +105,7 @@ pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &F
         };
         let (newest, is_altered) = match error {
             Error::Altered { chunk, .. } => (chunk, true),
-            // The last whole record.
+            // The last complete record.
             _ => match (body / (chunk_len + overhead)).checked_sub(1) {
                 Some(newest) => (newest, false),
                 None => return Ok(None),
@@ -126,7 +127,7 @@ pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &F
         }
         Ok(damaged)
     };
-    // What cannot be looked at again is told as it was found.
+    // If it cannot be looked at again, the original error stays.
     look().ok().flatten().unwrap_or(error)
 }
 

@@ -1,4 +1,4 @@
-//! What goes in, what comes out, and who is told how far the work has come.
+//! The source of the bytes, their destination, and progress.
 
 use crate::file::input::Stamp;
 use crate::file::read_at::FromStart;
@@ -10,14 +10,16 @@ use std::io::{BufReader, Read, Write};
 
 /// Where the bytes come from.
 pub enum Source<'a> {
-    /// A regular file, as it was when its protection began: any worker reads anywhere.
+    /// A regular file, as it was when its protection began. Any worker reads anywhere in it.
     File(&'a File, Stamp),
-    /// Anything else, read in order; with the file that it is read from where that was empty, and may be written to meanwhile.
+    /// Anything else, read in order. If it reads a file that was empty, which may be written to meanwhile, that file is
+    /// here too.
     Stream(Stream<'a>, Option<(&'a File, Stamp)>),
 }
 
 impl<'a> Source<'a> {
-    /// An opened file of any kind. What does not tell its length (pipes, devices, many files under /proc) is a stream.
+    /// An opened file of any kind. One that does not tell its length (a pipe, a device, many files under /proc) is a
+    /// stream.
     ///
     /// # Errors
     /// [`Error::Read`] if the file cannot be looked at.
@@ -58,23 +60,23 @@ impl<'a> Source<'a> {
 
 /// Where the bytes go.
 pub enum Sink<'a> {
-    /// An empty regular file: any worker writes anywhere.
+    /// An empty regular file. Any worker writes anywhere in it.
     File(&'a File),
-    /// The same, but it will be synced: the bytes go to the disk at once, so that it works while the cores do.
+    /// The same, but it will be synced. Write-back starts at once, so that the disk works while the cores do.
     Synced(&'a File),
     /// Anything else, written in order.
     Stream(Box<dyn Write + Send + 'a>),
-    /// Nowhere: the bytes are only checked.
+    /// Nowhere. The bytes are only checked.
     Nothing,
 }
 
-/// Who is told how far the work has come, in bytes of plaintext. Called from all workers.
+/// Receives the progress of the work, in bytes of plaintext. Called from all workers.
 pub trait Progress: Sync {
-    /// So many bytes more are done.
+    /// Notes that more bytes are done.
     fn advance(&self, bytes: u64);
 }
 
-/// Nobody is told.
+/// Ignores progress.
 impl Progress for () {
     fn advance(&self, _: u64) {}
 }

@@ -1,4 +1,4 @@
-//! Streams that are looked at before they are taken.
+//! Streams with a look ahead.
 
 use crate::Result;
 use crate::io::read_full;
@@ -6,19 +6,19 @@ use crate::seam::Buffer;
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// An input that looks ahead. What it holds is wiped.
+/// An input that looks ahead. The bytes it holds are wiped.
 pub struct Stream<'a> {
     input: Box<dyn Read + Send + 'a>,
-    /// Made when it is needed.
+    /// Allocated when it is needed.
     buffer: Option<Buffer>,
-    /// What of the buffer has been read and not yet taken.
+    /// The part of the buffer that was read and not yet taken.
     ahead: Range<usize>,
-    /// An end is an end, even where more comes later, as from a terminal or a growing file.
+    /// The first end counts, even if more comes later, as from a terminal or a growing file.
     ended: bool,
 }
 
 impl<'a> Stream<'a> {
-    /// As much as is looked at to tell a short input from a long one, in bytes.
+    /// The number of bytes by which a short input is told from a long one.
     const PROBE: usize = 64 * 1024;
 
     /// Wraps an input.
@@ -26,7 +26,7 @@ impl<'a> Stream<'a> {
         Self { input: Box::new(input), buffer: None, ahead: 0..0, ended: false }
     }
 
-    /// Reads until so many bytes are held, or the input ends.
+    /// Reads until this many bytes are held, or the input ends.
     fn look_ahead(&mut self, len: usize) -> Result<()> {
         if self.ahead.len() < len && !self.ended {
             let buffer = match &mut self.buffer {
@@ -41,7 +41,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// The length of what is left, if that is short.
+    /// The length of the rest, if it is short.
     pub(crate) fn short_len(&mut self) -> Result<Option<u64>> {
         self.look_ahead(Self::PROBE)?;
         Ok(self.ended.then_some(self.ahead.len() as u64))

@@ -1,7 +1,7 @@
-//! Temporary files beside their targets, `.phalanx-<hash of the name>.tmp`, each under a lock while its run lives.
+//! Temporary files beside their targets, `.phalanx-<hash of the name>.tmp`, each locked while its run lives.
 //!
-//! Whoever finds one unlocked knows that its run was killed, and removes it. Where the file system has no locks, the name
-//! has a random part too, and such files are left alone.
+//! A run that finds one unlocked knows that its owner was killed, and removes it. If the file system has no locks, the name
+//! also has a random part, and such files are left alone.
 
 use crate::{Error, Result};
 use phalanx_kernels::keccak::sha3_256;
@@ -21,8 +21,8 @@ const SUFFIX: &str = ".tmp";
 /// The temporary files of this process, for [`remove_unfinished`].
 static UNFINISHED: Mutex<Vec<(Arc<File>, String)>> = Mutex::new(Vec::new());
 
-/// Shared while a file begins, takes its name or loses it, so that a signal's clean-up comes before or after, and not
-/// between.
+/// Locked for sharing while a file begins, gets its name or loses it, so that a signal's clean-up comes before or after
+/// these steps, and not between.
 static STEPS: RwLock<()> = RwLock::new(());
 
 /// Nothing is cleaned up while this is held.
@@ -30,8 +30,8 @@ pub(crate) fn step() -> RwLockReadGuard<'static, ()> {
     STEPS.read().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Removes the temporary files of all outputs in the making. None begins or ends any more until what is returned is
-/// dropped: for a process that is about to end by a signal.
+/// Removes the temporary files of all unfinished outputs. None begins or ends until the returned guard is dropped. For a
+/// process that is about to end by a signal.
 #[must_use]
 pub fn remove_unfinished() -> impl Sized {
     let no_step = STEPS.write().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -41,8 +41,8 @@ pub fn remove_unfinished() -> impl Sized {
     no_step
 }
 
-/// The same where the process cannot go on, not even to allocate memory or to wait: a file that is about to take its
-/// name at this very moment may stay.
+/// The same, for a process that cannot continue, allocate memory or wait. A file that gets its name at this moment may
+/// stay.
 pub fn remove_unfinished_at_once() {
     const TRIES: u32 = 100_000;
     ENDING.store(true, Ordering::SeqCst);
@@ -62,10 +62,11 @@ pub fn remove_unfinished_at_once() {
     }
 }
 
-/// Set once the process ends at once: what is begun after that is removed by whoever began it.
+/// Set when the process ends at once. A file that begins afterwards is removed by the thread that began it.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Adds a file to the list. Memory is taken while the list is not locked: where there is none, the list is still needed.
+/// Adds a file to the list. Memory is allocated while the list is not locked, because the list is still needed if there is
+/// no memory.
 fn add(mut entry: (Arc<File>, String)) {
     loop {
         let mut list = unfinished();
@@ -91,7 +92,7 @@ fn unfinished() -> MutexGuard<'static, Vec<(Arc<File>, String)>> {
     UNFINISHED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Whether a name is one that only a temporary file has, or an input that was about to be deleted.
+/// Whether only a temporary file, or an input that was about to be deleted, has such a name.
 #[must_use]
 pub fn is_temporary(name: &OsStr) -> bool {
     let hex = |part: &[u8], len| part.len() == len && part.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
@@ -105,7 +106,7 @@ pub fn is_temporary(name: &OsStr) -> bool {
     })
 }
 
-/// A name in nobody's use: `.phalanx-<random>.<end>`.
+/// A name that nobody uses: `.phalanx-<random>.<end>`.
 ///
 /// # Errors
 /// [`Error::Random`] if the system gives no random bytes.
@@ -115,7 +116,7 @@ pub fn unused_name(end: &str) -> Result<String> {
     Ok(format!("{PREFIX}{:032x}.{end}", u128::from_le_bytes(random)))
 }
 
-/// A temporary file, open and locked. Dropped before its name is taken, it is removed.
+/// A temporary file, open and locked. If it is dropped before it gets its final name, it is removed.
 #[derive(Debug)]
 pub(crate) struct Temporary {
     pub dir: Arc<File>,
@@ -124,12 +125,12 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// Creates the temporary file of a target, for its owner alone: under the same name in every run, which is short
-    /// enough for targets of any length. What a killed run left under it is removed first.
+    /// Creates the temporary file of a target, for its owner alone. Every run uses the same name, which is short enough for
+    /// targets of any length. A leftover of a killed run is removed first.
     pub fn create(dir: Arc<File>, target: &OsStr) -> Result<Self> {
         let hash: String = sha3_256(target.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect();
         let name = format!("{PREFIX}{hash}{SUFFIX}");
-        // Another run can come between any two steps, but hardly each time.
+        // Another run can come between any two steps, but hardly every time.
         for _ in 0..16 {
             let made = match Self::make(&dir, &name) {
                 Err(Errno::EXIST) => {
@@ -140,9 +141,9 @@ impl Temporary {
             };
             match fs::flock(&made.file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) if made.is_named()? => return Ok(made),
-                // Another run took it for a leftover before it was locked.
+                // Another run took it for a leftover before it was locked here.
                 Ok(()) => drop(made.forget()),
-                // Likewise, and it still has it locked.
+                // The same, and that run still has it locked.
                 Err(Errno::WOULDBLOCK) => {
                     made.forget();
                     return Err(busy());
@@ -172,12 +173,12 @@ impl Temporary {
         Ok(Self { dir, name, file: file.into() })
     }
 
-    /// Whether the name still stands for this file.
+    /// Whether the name still leads to this file.
     pub fn is_named(&self) -> Result<bool> {
         is_named(&self.file, &self.dir, OsStr::new(&self.name))
     }
 
-    /// The name is gone, or another's: it is not to be removed any more.
+    /// Notes that the name is gone or another's, so that it is not removed any more.
     pub fn forget(&self) -> bool {
         let mut unfinished = unfinished();
         let found = unfinished.iter().position(|(dir, name)| Arc::ptr_eq(dir, &self.dir) && *name == self.name);
@@ -194,7 +195,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Whether a name in a folder stands for the file.
+/// Whether a name in a folder leads to the file.
 pub(crate) fn is_named(file: &File, dir: &File, name: &OsStr) -> Result<bool> {
     let ours = fs::fstat(file).map_err(write_error)?;
     match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -222,13 +223,14 @@ fn remove_leftover(dir: &File, name: &str) -> Result<()> {
     }
 }
 
-/// Opens what stands under a temporary file's name, to lock it: for writing, without which NFS gives no lock.
+/// Opens an existing temporary file to lock it. It is opened for writing, because NFS gives no lock otherwise.
 fn open_leftover(dir: &File, name: &str) -> rustix::io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     match fs::openat(dir, name, OFlags::RDWR | flags, Mode::empty()) {
         // It may have got its final permissions already.
         Err(Errno::ACCESS) => {
-            // The path of a descriptor leads to its very file: a link that takes the name meanwhile is not followed.
+            // The path of a descriptor leads to the open file itself, so a link that takes the name meanwhile is not
+            // followed.
             let file = fs::openat(dir, name, OFlags::PATH | flags, Mode::empty())?;
             if FileType::from_raw_mode(fs::fstat(&file)?.st_mode) != FileType::RegularFile {
                 return Err(Errno::ACCESS);

@@ -1,5 +1,5 @@
-//! Every engine gives the bytes of the reference: one set of checks, run once an engine. Whoever includes it says by
-//! `engines` which engines there are.
+//! Every engine gives the same bytes as the reference. This set of checks runs for each engine. The file that includes it
+//! provides the engines by `engines`.
 
 use super::common::{SIZES, painted};
 use super::engines;
@@ -19,7 +19,8 @@ fn nonce(i: usize) -> [u8; 16] {
     [high, high | 0xffff_fffe, high | 0xffff_ffff_ffff_fffe, u128::MAX - 2][i % 4].to_be_bytes()
 }
 
-/// A job of units of these lengths, with gaps between them: chunks of up to 2^`chunk_log2` bytes, or messages. `bind` gives what unit i binds, and may put associated data
+/// A job of units of these lengths, with gaps between them: chunks of up to 2^`chunk_log2` bytes, or messages.
+/// `bind` gives the binding of unit i, and may put associated data
 /// before the unit's bytes, from the given place on.
 fn job(
     engine: &dyn Engine,
@@ -51,19 +52,19 @@ fn job(
     job
 }
 
-/// What binds the chunks of a file in which unit i is chunk `index(i)`.
+/// The binding of a file's chunks, in which unit i is chunk `index(i)`.
 fn chunk(index: u64, last: bool) -> (Bind, Vec<u8>) {
     (Bind::Chunk { index, last }, Vec::new())
 }
 
-/// What the unit would be in a file or message.
+/// The stored form of the unit in a file or message.
 fn stored(job: &Job, i: usize) -> Vec<u8> {
     let unit = &job.units[i];
     let (nonce, tag) = (&unit.nonce[..job.suite.nonce_len()], &unit.tag[..job.suite.tag_len()]);
     [nonce, tag, &job.buf[unit.data.clone()]].concat()
 }
 
-/// Opening gives back the plaintext, and finds each unit that was altered while it leaves the others whole.
+/// Opening gives back the plaintext, and finds each unit that was altered, while the others stay intact.
 fn check_opening(engine: &dyn Engine, mut job: Job, plain: &[u8]) {
     let name = &engine.info().name;
     job.op = Op::Open;
@@ -93,7 +94,7 @@ fn check_opening(engine: &dyn Engine, mut job: Job, plain: &[u8]) {
         for (i, unit) in units.iter().enumerate() {
             let range: Range<usize> = unit.data.clone();
             if altered.contains(&i) {
-                // Which bytes are left is the engine's affair, but for plaintext.
+                // The engine may leave any bytes except the plaintext.
                 assert!(
                     range.len() < 15 || job.buf[range.clone()] != plain[range],
                     "{name}: alteration {round}, unit {i}"
@@ -145,7 +146,7 @@ fn chunks_are_those_of_the_reference() {
 
 #[test]
 fn messages_of_many_keys_are_those_of_the_reference() {
-    // Lengths that leave lanes half full in every way, and more units than one group takes.
+    // Lengths that leave lanes partly filled in every way, and more units than one group takes.
     let lengths: Vec<usize> = (0..150).map(|i| [0, 1, 16, 4095, 4096, 4097, 9000, 300][i % 8] + i).collect();
     let users: Vec<[u8; 32]> = (0..20).map(|i| [i; 32]).collect();
     let ad = |i: usize| format!("record {i}").into_bytes();
@@ -168,7 +169,7 @@ fn messages_of_many_keys_are_those_of_the_reference() {
     }
 }
 
-/// Sealing gives what is expected of each unit, and opening gives it back.
+/// Sealing gives the expected form of each unit, and opening gives it back.
 fn check(engine: &dyn Engine, mut job: Job, expected: &[Vec<u8>]) {
     let plain = job.buf.to_vec();
     assert!(engine.run(&mut job).unwrap().all_passed());

@@ -6,7 +6,7 @@ use phalanx_core::{KeyId, KeySource, Password, SecretKey};
 use phalanx_kernels::{aes, keccak};
 use std::sync::Arc;
 
-/// Bytes that tell where they belong: byte i is i mod 251.
+/// Bytes that show their place: byte i is i mod 251.
 pub fn painted(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
 }
@@ -33,7 +33,7 @@ pub const SIZES: &[usize] = &[
     (1 << 20) + 1,
 ];
 
-/// The serial engine by every kernel of this machine, and the parallel engine by the fastest.
+/// The serial engine with every kernel of this machine, and the parallel engine with the fastest.
 pub fn engines() -> Vec<Arc<dyn Engine>> {
     let fastest = Levels::detect();
     let of_aes = aes::Level::available().map(|aes| Levels { aes, ..fastest });
@@ -42,7 +42,7 @@ pub fn engines() -> Vec<Arc<dyn Engine>> {
     serial.chain([Arc::new(CpuEngine::parallel(4, fastest)) as Arc<dyn Engine>]).collect()
 }
 
-/// Keys and passwords at hand.
+/// Given keys and a password.
 #[derive(Clone, Default)]
 pub struct AtHand {
     pub keys: Vec<SecretKey>,
@@ -59,7 +59,7 @@ impl KeySource for AtHand {
     }
 }
 
-/// The step of a sweep: `all` where PHALANX_EXHAUSTIVE is set, otherwise `part`, said aloud.
+/// The step of a sweep: `all` if PHALANX_EXHAUSTIVE is set, otherwise `part`, and a line says so.
 pub fn sweep_by(all: usize, part: usize) -> usize {
     if std::env::var_os("PHALANX_EXHAUSTIVE").is_some() {
         return all;

@@ -1,4 +1,4 @@
-//! Many users' messages in one call: against the reference, against the vectors, and when things go wrong.
+//! Many users' messages in one call, compared with the reference and the vectors, and with failures.
 
 use crate::common::{engines, unhex};
 use phalanx_core::batch::{self, BehindRoom, Copied, Message};
@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// What is to be sealed: whose it is, associated data, plaintext.
+/// A message to seal: its user, associated data and plaintext.
 struct Record {
     user: usize,
     ad: Vec<u8>,
@@ -79,13 +79,13 @@ fn failed(opened: phalanx_core::Result<()>) -> Vec<usize> {
     }
 }
 
-/// The engines of all tests, and one that has nothing of its own for messages.
+/// The engines of all tests, and one without its own method for messages.
 fn all_engines() -> Vec<Arc<dyn Engine>> {
     let plain: Arc<dyn Engine> = Arc::new(Faulty::after(usize::MAX, CpuEngine::parallel(2, Levels::detect())));
     engines().into_iter().chain([plain]).collect()
 }
 
-/// An engine that goes by jobs, and fails after so many of them.
+/// An engine that runs jobs, and fails after a number of them.
 struct Faulty {
     inner: CpuEngine,
     left: AtomicUsize,
@@ -161,7 +161,7 @@ fn every_vector_ends_as_it_says() {
     }
 }
 
-/// Fewer vectors than these mean that something was lost.
+/// Fewer vectors mean that something was lost.
 const VECTORS: usize = 153;
 
 #[test]
@@ -219,7 +219,7 @@ fn one_giant_among_small_ones_and_one_key_for_all() {
     for engines in [vec![engines().pop().unwrap()], engines()] {
         let roster = Roster::new(&engines);
         for &suite in Suite::ALL {
-            // The giant is the first, the last, or between; its length is that of no whole slice or thread's part.
+            // The giant is the first, the last, or between. Its length is not a multiple of a slice or of a thread's part.
             for place in [0, 1000, 2000] {
                 let mut random = Random(place as u64);
                 let mut record = |i: usize| {
@@ -229,7 +229,7 @@ fn one_giant_among_small_ones_and_one_key_for_all() {
                 let records: Vec<_> = (0..=2000).map(&mut record).collect();
                 let mut stored: Vec<_> = records.iter().map(|r| batch::with_room(suite, &r.text)).collect();
                 batch::seal(&roster, suite, &mut to_seal(suite, &keys, &records, &mut stored)).unwrap();
-                // Opened by one thread, sealed by one, opened by several: altered in its last byte, and not.
+                // Opened by one thread, sealed by one, opened by several, both altered in its last byte and unaltered.
                 let mut copy = stored.clone();
                 let opened = failed(batch::open(&one_lane, suite, &mut to_open(&keys, &records, &mut copy)));
                 assert!(opened.is_empty() && copy[place][suite.overhead()..] == records[place].text);
@@ -249,7 +249,7 @@ fn one_giant_among_small_ones_and_one_key_for_all() {
     }
 }
 
-/// Longer than what several threads divide a message for.
+/// Longer than the length from which several threads share a message.
 #[test]
 fn long_associated_data_of_little_text() {
     let keys = [SecretKey::from_slice(&[3; 32]).unwrap()];
@@ -320,7 +320,7 @@ fn what_cannot_be_is_refused() {
     let roster = Roster::new(&engines()[..1]);
     for &suite in Suite::ALL {
         let (mut room, mut none) = (batch::with_room(suite, b"text"), vec![1; suite.overhead() - 1]);
-        // What has no room cannot even be given, and what is to be opened is not sealed by mistake.
+        // A plaintext without room cannot be passed, and a message to open is not sealed by mistake.
         assert!(BehindRoom::new(suite, &mut none).is_none());
         let first = Message::to_seal(&key, b"", BehindRoom::new(suite, &mut room).unwrap());
         let mut set = [first, Message::to_open(&key, b"", &mut none)];
@@ -373,7 +373,7 @@ fn where_no_engine_can_all_is_as_it_was() {
         stored[5][0] ^= 1;
         let mut sealed = stored.clone();
         batch::open(&faulty(4), suite, &mut to_open(&keys, &records, &mut stored)).unwrap_err();
-        // What was found to be altered before the fault is wiped, the rest is as it was.
+        // A message that was found altered before the fault is wiped. The rest is as it was.
         if stored[5].iter().all(|byte| *byte == 0) {
             sealed[5].fill(0);
         }

@@ -1,4 +1,4 @@
-//! The coalescer in real time: its bounds, its push-back, and engines that fail.
+//! The coalescer in real time: its limits, a full queue, and engines that fail.
 
 use crate::common::engines;
 use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use std::{iter, thread};
 
 const SUITE: Suite = Suite::Aes256CtrSha3;
-/// As long as no test waits.
+/// Longer than any test waits.
 const NEVER: Duration = Duration::from_secs(3600);
 
 fn key(i: u8) -> Arc<SecretKey> {
@@ -25,7 +25,7 @@ fn cpu() -> Roster {
     Roster::new(&engines()[engines().len() - 1..])
 }
 
-/// The processor, with something done before each batch.
+/// The CPU, with a function called before each batch.
 struct Before<F>(CpuEngine, F);
 
 impl<F: Fn(usize) -> Result<(), Fault> + Send + Sync> Engine for Before<F> {
@@ -50,7 +50,7 @@ fn before(work: impl Fn(usize) -> Result<(), Fault> + Send + Sync + 'static) -> 
     Roster::new(&[Arc::new(Before(CpuEngine::serial(Levels::detect()), work))])
 }
 
-/// A gate that engines wait at.
+/// A gate at which engines wait.
 #[derive(Default)]
 struct Gate(Mutex<bool>, Condvar);
 
@@ -64,7 +64,7 @@ impl Gate {
     }
 }
 
-/// Polls a future by parking the thread.
+/// Polls a future, and parks the thread between polls.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(thread::Thread);
     impl Wake for Unpark {
@@ -102,7 +102,7 @@ fn what_it_seals_it_opens() {
                         let opened = opening.submit(&key(user), &ad, &stored).unwrap().wait().unwrap();
                         assert_eq!(opened[..], text);
                         assert_eq!(opened.into_vec(), text);
-                        // Another's key, other associated data, an altered byte, a cut.
+                        // Another key, other associated data, an altered byte, a truncated message.
                         let mut altered = stored.to_vec();
                         altered[i] ^= 1;
                         let wrong = [
@@ -138,7 +138,7 @@ fn a_batch_begins_with_enough_bytes_or_after_the_delay() {
     let tickets: Vec<_> = (0..3).map(|_| sealing.submit(&key(1), b"", &[0; 52]).unwrap()).collect();
     tickets.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
     assert_eq!(std::mem::take(&mut *sizes.lock().unwrap()), [3]);
-    // A message longer than a batch is one by itself.
+    // A message longer than a batch is a batch by itself.
     sealing.submit(&key(1), b"", &[0; 5000]).unwrap().wait().unwrap();
     assert_eq!(std::mem::take(&mut *sizes.lock().unwrap()), [1]);
 
@@ -162,7 +162,7 @@ fn what_gathers_while_a_batch_runs_is_one_batch() {
             Ok(())
         })
     };
-    // One message is enough, and six are as many as a batch takes.
+    // One message is enough to begin, and six fill a batch.
     let limits = Limits { enough: 100, bytes: 600, delay: NEVER, queue: 10_000 };
     let sealing = Coalescer::to_seal(engine, SUITE, limits).unwrap();
     let submit = |_| sealing.submit(&key(1), b"", &[0; 52]).unwrap();
@@ -189,7 +189,7 @@ fn a_full_queue_pushes_back() {
     let limits = Limits { enough: usize::MAX, bytes: 100, delay: Duration::ZERO, queue: 200 };
     let sealing = Arc::new(Coalescer::to_seal(engine, SUITE, limits).unwrap());
     let submit = || sealing.try_submit(&key(1), b"", &[0; 52]);
-    // The first is taken as a batch, which waits at the gate; two more fill the queue.
+    // The first is taken as a batch and waits at the gate. Two more fill the queue.
     let mut tickets = vec![submit().unwrap()];
     while tickets.len() < 3 {
         match submit() {
@@ -201,7 +201,7 @@ fn a_full_queue_pushes_back() {
     while submit().map(|ticket| tickets.push(ticket)) != Err(Failure::Full) {
         assert!(Instant::now() < deadline && tickets.len() <= 3, "the queue takes too much");
     }
-    // A future that is given up leaves its place.
+    // A future that is dropped leaves its place.
     let mut given_up = Box::pin(sealing.submit_async(&key(1), b"", &[0; 52]));
     assert!(given_up.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     drop(given_up);
@@ -259,7 +259,7 @@ fn tasks_that_wait_for_room_are_woken_when_it_is_their_turn() {
             gate.open();
         }
     }
-    // Once at first, once or twice for room, once for the result: not once for each batch.
+    // Once at first, once or twice for room, once for the result, and not once for each batch.
     assert!(polls <= 5 * TASKS, "{polls} polls of {TASKS} tasks");
 }
 

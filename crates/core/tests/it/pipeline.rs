@@ -1,4 +1,4 @@
-//! The file pipeline: every kind of source and sink, every engine, every size, against the reference.
+//! The file pipeline: every kind of source and sink, every engine and every size, compared with the reference.
 
 use crate::common::{AtHand, SIZES, engines, painted};
 use phalanx_core::{
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const KEY: [u8; 32] = [42; 32];
 
-/// One of each kind: their nonces and tags differ in length.
+/// One suite of each kind. Their nonces and tags differ in length.
 const SUITES: [Suite; 3] = [Suite::Aes256CtrSha3, Suite::Aes256Gcm, Suite::Aes256CtrTurboShake];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +55,7 @@ impl Read for Dribble<'_> {
     }
 }
 
-/// Takes odd pieces, as pipes do.
+/// Accepts odd pieces, as pipes do.
 struct Collect<'a>(&'a Mutex<Vec<u8>>);
 
 impl Write for Collect<'_> {
@@ -126,7 +126,7 @@ fn every_pair_of_ends_with_small_chunks() {
         let lanes = engine.info().workers;
         let roster = Roster::new(&[engine]);
         for (ends, suite) in ENDS.into_iter().flat_map(|ends| SUITES.map(|suite| (ends, suite))) {
-            // 300 chunks: more than one vectored call moves, several jobs for each lane.
+            // 300 chunks are more than one vectored call moves, and several jobs for each lane.
             for size in [0, 1, 4096, 4097, 300 * 4096, 300 * 4096 + 1] {
                 let plain = painted(size);
                 let stored = seal(&roster, suite, 12, &plain, ends);
@@ -200,7 +200,7 @@ fn a_file_that_shrinks_or_grows_is_refused() {
     }
 }
 
-/// A terminal, or a file that grows, may go on after an end.
+/// A terminal, or a growing file, may continue after an end.
 #[test]
 fn the_first_end_of_a_stream_is_its_end() {
     struct Resumes(Vec<&'static [u8]>);

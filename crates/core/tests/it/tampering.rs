@@ -1,4 +1,5 @@
-//! Any change to a file is found, and nothing false comes out: exhaustively over a small file of several chunks.
+//! Any change to a file is found, and no false plaintext is released. This is exhaustive over a small file of several
+//! chunks.
 
 #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges are what is compared")]
 
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex};
 const KEY: [u8; 32] = [42; 32];
 const CHUNK: usize = 4096;
 
-/// One of each kind: their nonces and tags differ in length.
+/// One suite of each kind. Their nonces and tags differ in length.
 const SUITES: [Suite; 3] = [Suite::Aes256CtrSha3, Suite::Aes256Gcm, Suite::Aes256CtrTurboShake];
 
 fn key() -> SecretKey {
@@ -61,7 +62,7 @@ fn open(stored: &[u8]) -> (Result<u64>, Vec<u8>) {
     (result, released.into_inner().unwrap())
 }
 
-/// The file must not open; what was released before must be the beginning of the truth, in whole chunks.
+/// The file must not open. Bytes that were released before must be the beginning of the plaintext, in whole chunks.
 #[track_caller]
 fn refused(stored: &[u8], plain: &[u8], what: &str) {
     let (result, released) = open(stored);
@@ -77,7 +78,7 @@ fn every_flipped_bit_is_found() {
         let plain = painted(2 * CHUNK + 10);
         let stored = protected(suite, &plain);
         assert_eq!(open(&stored).1, plain);
-        // By 7: of every byte at least one.
+        // In steps of 7 bits, which is at least one bit of every byte.
         for bit in (0..stored.len() * 8).step_by(sweep_by(1, 7)) {
             let mut altered = stored.clone();
             altered[bit / 8] ^= 1 << (bit % 8);
@@ -193,7 +194,7 @@ fn salvage_saves_what_is_intact() {
         check(&flipped(&[0]), &[lost(0)], plain.len(), true);
         check(&flipped(&[1, 2, 4]), &[CHUNK..3 * CHUNK, lost(4)], plain.len(), true);
         check(&flipped(&[5]), &[5 * CHUNK..plain.len()], plain.len(), false);
-        // Cut at a chunk's edge: all that is left is whole, but the end is not known.
+        // Cut at a chunk's edge: all remaining chunks are intact, but the end is unknown.
         check(&stored[..header + 3 * record], &[], 3 * CHUNK, false);
         // Cut within a chunk, and within a chunk's nonce and tag.
         check(
@@ -203,7 +204,7 @@ fn salvage_saves_what_is_intact() {
             false,
         );
         check(&stored[..header + 3 * record + suite.overhead() - 1], &[], 3 * CHUNK, false);
-        // Extended behind a last chunk that is whole.
+        // Extended after a last chunk that is full.
         let (plain, stored) = (painted(2 * CHUNK), protected(suite, &painted(2 * CHUNK)));
         let (found, output) = save(&[&stored[..], &vec![0; suite.overhead() + 12]].concat());
         let found = found.unwrap();

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{Seek, Write};
 use std::path::Path;
 
-/// Fewer files than these mean that something was lost.
+/// Fewer files mean that something was lost.
 const SCENARIOS: usize = 517;
 
 #[test]

@@ -15,7 +15,7 @@ fn call(roster: &Roster, op: Op, set: &mut Set) -> Result<()> {
     }
 }
 
-/// Does the work for every suite and both operations: nothing of the set may be left.
+/// Does the work for every suite and both operations. Nothing of the set may be left.
 #[track_caller]
 fn check(what: &str, work: impl Fn(Op, Set) + Sync) {
     for (op, suite) in [Op::Seal, Op::Open].into_iter().flat_map(|op| Suite::ALL.iter().map(move |suite| (op, *suite)))
@@ -40,7 +40,7 @@ pub fn what_is_not_authentic() {
         check(engine, |op, mut set| {
             if op == Op::Open {
                 set.data.iter_mut().for_each(|data| data[0] ^= 1);
-                // Nobody wipes them: there must be nothing to wipe.
+                // Nobody wipes them, because there must be nothing to wipe.
                 let opened = call(&roster, op, &mut set);
                 let all = set.data.len();
                 assert!(matches!(opened, Err(Error::NotAuthentic { failed }) if failed.len() == all));
@@ -63,7 +63,7 @@ pub fn into_one_buffer() {
                 wipe(&mut out);
             }
         }
-        // An engine that fails midway: nothing of what was done is there.
+        // An engine that fails midway leaves nothing of its work.
         let faulty = ByJobs::roster(2, fault);
         match op {
             Op::Seal => drop(batch::seal_into(&faulty, set.suite, &inputs, &mut out).unwrap_err()),

@@ -18,7 +18,7 @@ fn new(roster: Roster, op: Op, suite: Suite, limits: Limits) -> Coalescer {
     }
 }
 
-/// Nothing begins before it is closed.
+/// Limits under which nothing begins before the coalescer is closed.
 const HELD: Limits =
     Limits { enough: usize::MAX, bytes: usize::MAX, delay: Duration::from_secs(3600), queue: usize::MAX };
 
@@ -26,18 +26,18 @@ fn submit(to: &Coalescer, op: Op, set: &Set) -> Vec<Ticket> {
     set.keys.iter().zip(set.inputs(op)).map(|(key, input)| to.submit(key, AD, input.bytes).unwrap()).collect()
 }
 
-/// Waits for all results, and does with them what a caller does.
+/// Waits for all results, and treats them like a caller.
 fn take(tickets: Vec<Ticket>) {
     for (i, ticket) in tickets.into_iter().enumerate() {
         let result = ticket.wait().unwrap();
-        // One half wipe themselves.
+        // Half of them wipe themselves.
         if i % 2 == 0 {
             wipe(&mut result.into_vec());
         }
     }
 }
 
-/// Does the work with a coalescer in both operations, by SHA-3 and by AES-GCM: nothing of the set may be left.
+/// Does the work with a coalescer in both operations, with SHA-3 and with AES-GCM. Nothing of the set may be left.
 #[track_caller]
 fn check(what: &str, limits: Limits, roster: impl Fn() -> Roster + Sync, work: impl Fn(Op, Coalescer, &Set) + Sync) {
     let both = |op| [Suite::Aes256CtrSha3, Suite::Aes256Gcm].map(|suite| (op, suite));
@@ -63,7 +63,7 @@ pub fn messages_that_are_given_up() {
             drop(coalescer.submit_async(key, AD, input.bytes));
         }
     });
-    // One byte is all that the queue takes, behind the first message.
+    // The queue takes only one byte after the first message.
     let narrow = Limits { queue: 1, ..HELD };
     check("given up while waiting for room", narrow, cpu, |op, coalescer, set| {
         let first = coalescer.submit(&set.keys[0], AD, set.inputs(op)[0].bytes).unwrap();

@@ -1,9 +1,9 @@
-//! What the batch call, the coalescer, the reader and the writer leave behind in memory, once all is dropped and the caller has
-//! wiped its own: of plaintexts, keystream, users' keys, derived keys and round keys not one block of 16 bytes. (Of what is
-//! longer than 4 KiB every sixteenth block is looked for from there on.) Freed memory and the stacks of threads, those of
-//! threads that have ended too, are searched as well.
+//! What the batch call, the coalescer, the reader and the writer leave behind in memory, after everything is dropped and the caller has wiped its
+//! own buffers. No block of 16 bytes may be left of plaintexts, keystream, users' keys, derived keys and round keys.
+//! (Beyond the first 4 KiB only every sixteenth block is searched for.) Freed memory and the stacks of threads are searched
+//! too, including threads that have ended.
 //!
-//! Registers are not searched, and what lies in memory in another form, as the words of bitsliced AES, is not found.
+//! Registers are not searched, and secrets in another form, such as the words of bitsliced AES, are not found.
 
 #[cfg(target_os = "linux")]
 mod batch;
@@ -21,7 +21,7 @@ mod schedule;
 #[cfg(target_os = "linux")]
 mod set;
 
-/// One test: a search sees the memory of all threads, and none may come or go meanwhile.
+/// There is only one test, because a search sees the memory of all threads, and none may start or end meanwhile.
 #[test]
 fn nothing_secret_stays_in_memory() {
     #[cfg(not(target_os = "linux"))]

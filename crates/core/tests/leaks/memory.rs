@@ -1,9 +1,9 @@
-//! Secrets that are made where they are needed, and a search for them in all of this process's memory.
+//! Secrets that are generated where they are needed, and a search for them in all memory of this process.
 //!
-//! The search must not find itself: it knows the complement of what it looks for, and leaves out the buffer that it reads
-//! into.
+//! The search must not find itself. It only knows the complement of each secret, and leaves out its own read buffer.
 
 use phalanx_core::SecretKey;
+use phalanx_kernels::keccak;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 use zeroize::Zeroizing;
 
-/// Secret bytes that only their seed is kept of: splitmix64.
+/// Secret bytes, of which only the seed is kept: splitmix64.
 pub fn secret(seed: u64) -> impl Iterator<Item = u8> {
     let word = move |i: u64| {
         let z = seed.wrapping_add((i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -24,7 +24,7 @@ pub fn secret(seed: u64) -> impl Iterator<Item = u8> {
     (0..).map(move |i| (word(i / 8) >> (8 * (i % 8))) as u8)
 }
 
-/// Writes secret bytes where they are to lie.
+/// Writes secret bytes to their place.
 pub fn write(seed: u64, place: &mut [u8]) {
     place.iter_mut().zip(secret(seed)).for_each(|(to, byte)| *to = byte);
 }
@@ -36,9 +36,15 @@ pub fn key(seed: u64) -> SecretKey {
     SecretKey::from_slice(&*bytes).expect("32 bytes")
 }
 
-/// Does something, and wipes the stack that it used: what is found later, it has not left.
+/// Does something, and wipes the stack and the registers that it used, so that nothing found later is from it.
 #[inline(never)]
 pub fn tidily<T>(work: impl FnOnce() -> T) -> T {
+    /// A function of its own, so that the work's whole stack is wiped. If the work were inlined, it would use the frame of
+    /// `tidily`, which is not wiped.
+    #[inline(never)]
+    fn call<T>(work: impl FnOnce() -> T) -> T {
+        work()
+    }
     #[inline(never)]
     fn scrub(depth: usize) {
         let mut stack = [0u8; 16 << 10];
@@ -48,24 +54,34 @@ pub fn tidily<T>(work: impl FnOnce() -> T) -> T {
         }
         black_box(&mut stack);
     }
-    let result = black_box(work)();
+    let result = call(work);
     scrub(32);
+    overwrite_registers();
     result
 }
 
-/// What is looked for at once, in bytes. Of any longer run, 2 × `WINDOW` − 1 bytes hold one that is looked for.
+/// Hashes zeros with the widest kernel, which uses nearly all vector registers. Otherwise they may still hold a secret when the
+/// dynamic linker binds a function, which saves them on the stack.
+#[inline(never)]
+fn overwrite_registers() {
+    let mut digests = [[0; 32]; 8];
+    keccak::sha3_256_many(keccak::Level::detect(), &[&[0; 136][..]; 8], &mut digests);
+    black_box(&digests);
+}
+
+/// The length of the blocks to search for, in bytes. Any longer run of 2 × `WINDOW` − 1 bytes contains a whole block.
 const WINDOW: usize = 16;
 
-/// What is looked for.
+/// The blocks to search for.
 #[derive(Default)]
 pub struct Hunt {
-    /// The complement of each window, and where it is from: a name, and the place in that secret.
+    /// The complement of each block, and its origin: the number of the secret's name, and the place in that secret.
     windows: HashMap<u128, (usize, usize)>,
     names: Vec<String>,
 }
 
 impl Hunt {
-    /// Looks for this secret too, by whole windows from its start; of a long one, by every sixteenth.
+    /// Adds a secret to search for, in whole blocks from its start. Of a long one, every sixteenth block.
     pub fn seek(&mut self, name: impl Into<String>, bytes: impl IntoIterator<Item = u8>) {
         const LONG: usize = 4 << 10;
         let mut bytes = bytes.into_iter();
@@ -87,8 +103,8 @@ impl Hunt {
         self.names.push(name.into());
     }
 
-    /// Does something, after which nothing may be left that is looked for. It is done on a thread of its own, which still
-    /// has its stack while memory is searched.
+    /// Does something, after which no secret may be left. It runs on its own thread, which still has its stack while memory
+    /// is searched.
     #[track_caller]
     pub fn nothing_left(&self, what: &str, work: impl FnOnce() + Send) {
         let found = self.search_after(work);
@@ -111,12 +127,12 @@ impl Hunt {
         })
     }
 
-    /// Searches all memory that this process can write to. Gives each run that it finds, in words.
+    /// Searches all memory that this process can write to. Describes each run that it finds.
     fn search(&self) -> Vec<String> {
         const FILTER: u32 = 20;
         const PAGE: usize = 4096;
         let bit = |low: u64| (low.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FILTER)) as usize;
-        // A bit for each, so that it stays in the cache.
+        // One bit for each, so that the filter stays in the cache.
         let mut filter = vec![0u64; 1 << (FILTER - 6)];
         self.windows.keys().map(|window| bit(*window as u64)).for_each(|bit| filter[bit / 64] |= 1 << (bit % 64));
         let may_be = |low: u64| filter[bit(low) / 64] >> (bit(low) % 64) & 1 == 1;
@@ -125,7 +141,7 @@ impl Hunt {
         let own = buffer.as_ptr_range();
         let own = own.start as usize..own.end as usize;
         let memory = File::open("/proc/self/mem").expect("the process may read its own memory");
-        // What was found, by its address: which secret, and where in it.
+        // The blocks that were found, by their address: which secret, and the place in it.
         let mut found = BTreeMap::new();
         let around = |region: Range<usize>| {
             let Range { start, end } = region;
@@ -136,7 +152,7 @@ impl Hunt {
             while at + WINDOW <= part.end {
                 let bytes = &mut buffer[..(256 * PAGE).min(part.end - at)];
                 if let Err(error) = memory.read_exact_at(bytes, at as u64) {
-                    // Of threads that have ended the system may take back the stacks, and has then wiped them.
+                    // The system may take back the stacks of threads that have ended. It has then wiped them.
                     let end = at + bytes.len();
                     let is_there = regions().iter().any(|region| region.start <= at && end <= region.end);
                     assert!(!is_there, "memory at {at:#x} cannot be read: {error}");
@@ -167,7 +183,7 @@ impl Hunt {
         self.runs(found)
     }
 
-    /// Puts together windows that follow each other.
+    /// Joins consecutive blocks.
     fn runs(&self, found: BTreeMap<usize, (usize, usize)>) -> Vec<String> {
         let mut runs: Vec<(Range<usize>, usize, usize)> = Vec::new();
         for (at, (secret, place)) in found {
@@ -200,7 +216,7 @@ fn regions() -> Vec<Range<usize>> {
     regions
 }
 
-/// The search finds what is left, or all the rest means nothing.
+/// The search must find secrets that are left. Otherwise the other tests mean nothing.
 pub fn what_is_left_is_found() {
     let mut hunt = Hunt::default();
     hunt.seek("kept", secret(1).take(100));

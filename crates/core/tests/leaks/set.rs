@@ -1,4 +1,4 @@
-//! Messages whose traces are looked for, and the engines that work on them.
+//! Messages whose traces are searched for, and the engines that work on them.
 
 use crate::memory::{Hunt, key, secret, tidily, write};
 use crate::schedule::expand;
@@ -10,23 +10,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use zeroize::Zeroize;
 
-/// Around the edges of blocks, slices and lanes, and one message that several threads work on.
+/// Lengths around the edges of blocks, slices and lanes, and one message that several threads share.
 pub const LENGTHS: [usize; 14] =
     [100, 64, 4096, 0, 135, 137, 12_345, 4097, (1 << 20) + 777, 8 * 4096, 300, 16, 9 * 4096 + 5, 999];
 
 /// The associated data of all messages.
 pub const AD: &[u8] = b"associated";
 
-/// Where the seeds of keys begin.
+/// The first seed of keys.
 pub const KEYS: u64 = 1 << 32;
 
-/// Seeds that nobody has had, nor the test of the search, which has the first few.
+/// New seeds, which neither another set nor the test of the search has used. That test has the first few.
 pub fn seeds() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1000);
     NEXT.fetch_add(LENGTHS.len() as u64, Ordering::Relaxed)
 }
 
-/// A caller's messages. All of them are secret in their own way: no two sets have the same keys or texts.
+/// A caller's messages. No two sets have the same keys or texts.
 pub struct Set {
     pub suite: Suite,
     pub keys: Vec<Arc<SecretKey>>,
@@ -36,7 +36,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// What is to be sealed, or to be opened.
+    /// A set to be sealed or opened.
     pub fn new(op: Op, suite: Suite) -> Self {
         tidily(|| {
             let first = seeds();
@@ -54,7 +54,7 @@ impl Set {
         })
     }
 
-    /// Looks for all that is secret; for the keystream where it is known beforehand.
+    /// Searches for all secrets of the set, and for the keystream if it is known beforehand.
     pub fn hunt(&self, op: Op) -> Hunt {
         let mut hunt = Hunt::default();
         tidily(|| {
@@ -85,7 +85,7 @@ impl Set {
         self.keys.iter().map(|key| &**key).zip(self.data.iter_mut().map(Vec::as_mut_slice)).map(message).collect()
     }
 
-    /// What is sealed or opened from anywhere, not in place.
+    /// The messages to be copied.
     pub fn inputs(&self, op: Op) -> Vec<batch::Copied<'_>> {
         let from = if op == Op::Seal { self.suite.overhead() } else { 0 };
         self.keys
@@ -95,24 +95,24 @@ impl Set {
             .collect()
     }
 
-    /// What the caller has to do.
+    /// Wipes the caller's buffers.
     pub fn wipe(mut self) {
         self.data.iter_mut().for_each(|data| wipe(data));
     }
 }
 
-/// Wipes as callers do: what counts, and nothing behind it.
+/// Wipes the bytes like a caller, and not beyond their end.
 pub fn wipe(bytes: &mut [u8]) {
     bytes.fill(0);
     black_box(bytes);
 }
 
-/// The processor by three lanes.
+/// The CPU with three threads.
 pub fn cpu() -> Roster {
     Roster::new(&[Arc::new(CpuEngine::parallel(3, Levels::detect()))])
 }
 
-/// An engine that copies messages into jobs, and fails in its own way behind so many of them.
+/// An engine that copies messages into jobs. After `left` jobs it fails in its own way.
 pub struct ByJobs {
     inner: CpuEngine,
     left: AtomicUsize,
@@ -134,7 +134,7 @@ impl Engine for ByJobs {
         self.inner.buffer(len)
     }
     fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
-        // The work is done before it fails: there is something to leave behind.
+        // It does the work before it fails, so that there is something to leave behind.
         let verdicts = self.inner.run(job)?;
         let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map(|_| verdicts).map_err(|_| (self.fail)())
@@ -149,7 +149,7 @@ pub fn panics() -> Fault {
     panic!("as the test wants it")
 }
 
-/// The processor, with something done after the work.
+/// The CPU. It calls a function after the work.
 pub struct After<F>(CpuEngine, F);
 
 impl<F: Fn() + Send + Sync + 'static> After<F> {

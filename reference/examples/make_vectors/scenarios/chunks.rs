@@ -1,4 +1,4 @@
-//! Steps 5 and 6 of section 5: cut, extended and altered files, whose header is sound.
+//! Steps 5 and 6 of section 5: truncated, extended and altered files with a valid header.
 
 use super::*;
 
@@ -24,7 +24,7 @@ struct OfSuite<'a> {
 }
 
 impl OfSuite<'_> {
-    /// What all of these begin with: chunks of 4096, one key slot.
+    /// The beginning of all of these: chunks of 4096, one key slot.
     fn plan(&self, name: &str) -> Recipe {
         recipe(&format!("{}{name}", prefix(self.suite)), self.suite, 12, vec![key_slot()])
     }
@@ -181,7 +181,7 @@ fn extended(all: &mut OfSuite) {
     all.alter("append-sound-chunk", comment, &recipe, [&file[..], &more].concat());
 }
 
-/// Files that somebody made who has the file key: every tag is right over something.
+/// Files made by somebody who has the file key. Every tag is right over something.
 fn wrongly_made(all: &mut OfSuite) {
     let mut make = |name: &str, comment: &str, chunks: &[(u64, u8, usize)]| {
         let recipe = all.plan(name);
@@ -260,7 +260,7 @@ fn digests(all: &mut Scenarios) {
     }
 }
 
-/// One chunk each, in which suite 4 was taken for something else; or something else for suite 4.
+/// One chunk each, in which suite 4 was mistaken for another suite, or another one for suite 4.
 fn not_as_suite_4_is(all: &mut Scenarios) {
     let mut alter = |name: &str, comment: &str, recipe: &Recipe, chunk: Vec<u8>| {
         all.alter(name, comment, recipe, [reference::seal_header(recipe), chunk].concat());

@@ -1,7 +1,7 @@
 //! Steps 1 to 3 of section 5: no magic, another version, a malformed header.
 //!
-//! Wherever it can be, the header tag is right over what stands there, a good slot for the key at hand comes first, and sound
-//! chunks follow: so a reader that leaves out the one check in question would open the file.
+//! Where possible, the header tag is right over the actual bytes, a good slot for the given key comes first, and valid
+//! chunks follow. So a reader that leaves out the one check in question would open the file.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn put(header: &mut [u8], at: usize, bytes: &[u8]) {
     header[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Makes header_len right again after the slots' length has changed.
+/// Corrects header_len after the slots' length has changed.
 fn set_len(header: &mut [u8]) {
     let len = header.len() as u32 + 32;
     put(header, 8, &len.to_le_bytes());

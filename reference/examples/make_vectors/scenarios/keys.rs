@@ -1,4 +1,4 @@
-//! Step 4 of section 5: no key at hand opens the file, or to try its passwords would cost too much.
+//! Step 4 of section 5: no given key opens the file, or trying its passwords would cost too much.
 
 use super::*;
 
@@ -50,7 +50,8 @@ fn wrong_keys(all: &mut Scenarios) {
     refuse("no-password-before-chunks", comment, Hand::password(wrong), altered);
 }
 
-/// Headers altered, with the tag left as it was: lawful in form, so all that a reader sees is that no key opens them.
+/// Headers that were altered while the tag stayed as it was. Their form is valid, so a reader only sees that no key opens
+/// them.
 fn altered_headers(all: &mut Scenarios) {
     let mut refuse =
         |name: &str, comment: &str, hand: Hand, file: Vec<u8>| all.refuse(name, comment, "no-key", hand, file);
@@ -129,7 +130,7 @@ fn altered_headers(all: &mut Scenarios) {
     refuse("slot-of-another-file", comment, Hand::key(), seal("slot of another file", vec![raw(2, &other)]));
 }
 
-/// The limits of section 4. Nothing is ever derived here, so these slots are only filled up.
+/// The limits of section 4. Nothing is ever derived here, so the rest of these slots is filler.
 fn limits(all: &mut Scenarios) {
     let slot = |memory, passes| raw(1, &password_body(Cost { memory, passes, lanes: 4 }));
     let gib = 1 << 20;

@@ -7,7 +7,7 @@ pub(super) fn all() -> Vec<Made> {
     let (none, some) = (&b""[..], &b"from: alice\0to: bob"[..]);
     for suite in 1..=5 {
         for len in [0, 1, 15, 16, 17, 4095, 4096, 4097, 9000] {
-            // The long ones once a suite, with associated data in every other.
+            // The long ones once for each suite, with associated data in every other one.
             for (which, ad) in [("no-ad", none), ("ad", some)] {
                 if len > 17 && (which == "ad") != (suite == 2) {
                     continue;
@@ -84,7 +84,7 @@ fn refused(all: &mut Messages, suite: u8, ad: &[u8]) {
     let without = Message::new(&added, suite, b"", 20);
     let other = Message { ad: b"x".to_vec(), ..Message::new(&added, suite, b"", 20) };
     all.refuse(&added, "sealed without associated data, opened with", &other, without.seal());
-    // What binds the message binds no chunk: a chunk's tag over the same bytes is no message's.
+    // A message's binding is not a chunk's: a chunk's tag over the same bytes is not a message's.
     let keys = reference::message_keys(&without.key, suite);
     let chunk = reference::seal_chunk(&keys, 12, 0, 1, &without.nonce, &painted(20));
     all.refuse(&format!("{prefix}tag-of-a-chunk"), "the tag is that of a chunk under the same keys", &without, chunk);

@@ -1,4 +1,4 @@
-//! The scenarios, and what they are made of.
+//! The scenarios, and the parts that they are made of.
 
 mod accepted;
 mod chunks;
@@ -49,7 +49,7 @@ struct Scenario {
     password: Option<Vec<u8>>,
     key: Option<[u8; 32]>,
     expect: &'static str,
-    /// What the file was made of, where its header opens; and the plaintext, where all of it does.
+    /// The parts of the file, if its header opens, and the plaintext, if everything opens.
     made_of: Option<Recipe>,
     plaintext: Option<Vec<u8>>,
 }
@@ -81,7 +81,7 @@ impl Scenario {
 struct Scenarios(Vec<Scenario>);
 
 impl Scenarios {
-    /// A file that opens with what `hand` holds.
+    /// A file that opens with the keys and passwords of `hand`.
     fn accept(&mut self, name: &str, comment: &str, hand: Hand, recipe: &Recipe, plaintext: &[u8]) {
         let (file, recipe) = (reference::seal_file(recipe, plaintext), recipe.clone());
         self.add(name, comment, "ok", hand, file);
@@ -108,7 +108,7 @@ impl Scenarios {
     }
 }
 
-/// What the reader has at hand.
+/// The reader's keys and passwords.
 #[derive(Clone, Default)]
 struct Hand {
     password: Option<Vec<u8>>,
@@ -155,7 +155,7 @@ fn password_slot(password: &[u8], cost: Cost) -> Slot {
     Slot::Password { password: password.to_vec(), salt: random("salt"), cost }
 }
 
-/// The body of a password slot that nothing opens, to be had without spending its cost.
+/// The body of a password slot that nothing opens, made without spending its cost.
 fn password_body(cost: Cost) -> Vec<u8> {
     let mut body = random::<16>("salt").to_vec();
     body.extend(cost.memory.to_le_bytes());
@@ -174,13 +174,13 @@ fn padding(len: usize) -> Slot {
     raw(0, &vec![0; len])
 }
 
-/// A recipe with keys and nonces of its own, for up to four chunks.
+/// A recipe with its own keys and nonces, for up to four chunks.
 fn recipe(name: &str, suite: u8, chunk_log2: u8, slots: Vec<Slot>) -> Recipe {
     let nonces = (0..4).map(|i| nonce(suite, &format!("{name}: nonce {i}"))).collect();
     Recipe { file_key: random(&format!("{name}: file key")), suite, chunk_log2, slots, nonces }
 }
 
-/// Keeps as many nonces as a plaintext of this length has chunks.
+/// Keeps one nonce for each chunk of a plaintext of this length.
 fn for_len(mut recipe: Recipe, len: usize) -> Recipe {
     recipe.nonces.truncate(len.div_ceil(1 << recipe.chunk_log2).max(1));
     recipe
@@ -211,7 +211,7 @@ fn shape(suite: u8) -> Suite {
     Suite::of(suite).expect("a known suite")
 }
 
-/// What the names of a suite's scenarios begin with, where the same are there for suite 1.
+/// The prefix of the names of a suite's scenarios, if suite 1 has the same ones.
 fn prefix(suite: u8) -> String {
     if suite == 1 { String::new() } else { format!("suite-{suite}-") }
 }
@@ -228,7 +228,7 @@ fn string(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// A JSON object of fields that are JSON already, one a line, in this order.
+/// A JSON object of fields that are JSON already, one on each line, in this order.
 fn object(fields: &[(&str, String)]) -> String {
     let lines: Vec<String> = fields.iter().map(|(name, value)| format!("  \"{name}\": {value}")).collect();
     format!("{{\n{}\n}}\n", lines.join(",\n"))

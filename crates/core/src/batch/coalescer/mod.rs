@@ -1,7 +1,8 @@
 //! Messages that arrive one by one, from many threads or tasks, sealed or opened in batches.
 //!
-//! What arrives within a bound of bytes or of time is one batch; while one runs, the next gathers. A full queue pushes back: [`Coalescer::submit`] waits,
-//! [`Coalescer::try_submit`] refuses, and the future of [`Coalescer::submit_async`] is pending. No runtime is needed.
+//! Messages that arrive within a limit of bytes or time form one batch. While it runs, the next one gathers. If the queue
+//! is full, [`Coalescer::submit`] waits, [`Coalescer::try_submit`] refuses, and the future of [`Coalescer::submit_async`]
+//! is pending. No runtime is needed.
 //!
 //! ```
 //! use phalanx_core::batch::coalescer::{Coalescer, Limits};
@@ -17,9 +18,9 @@
 //! # }
 //! ```
 //!
-//! A ticket that is dropped gives its message up. What an engine's panic or fault costs is its batch: those tickets get a
-//! [`Failure`], and the next batch runs. Closing lets in nothing more and works off what waits. Whatever way a message
-//! goes, its plaintext is wiped.
+//! Dropping a ticket gives up its message. A panic or fault of an engine costs only its batch: the tickets get a
+//! [`Failure`], and the next batch runs. A closed coalescer accepts nothing more and finishes what waits. Plaintexts are
+//! wiped whatever happens to their messages.
 
 mod queue;
 mod slot;
@@ -45,16 +46,18 @@ use std::{fmt, io};
 use sync::thread::{self, JoinHandle};
 use sync::{Mutex, lock};
 
-/// When a batch begins, and when the queue is full. Bytes are those of messages as they are stored, and of associated data, 48 a message at least.
+/// When a batch begins, and when the queue is full. Bytes are those of stored messages and of their associated data, and at
+/// least 48 for each message.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// A batch begins as soon as this many bytes wait: enough to keep some workers busy for longer than it takes to start them.
     pub enough: usize,
-    /// A batch has no more bytes than these, or one message. It begins as soon as so many wait, if that is less.
+    /// The most bytes of a batch, which may exceed it only with a single message. A batch begins as soon as this many bytes
+    /// wait, if that is less than `enough`.
     pub bytes: usize,
-    /// A batch begins when its first message has waited so long.
+    /// A batch begins when its first message has waited this long.
     pub delay: Duration,
-    /// The queue is full when it would hold more bytes than these. It takes a single message of any length.
+    /// The most bytes in the queue. An empty queue takes a single message of any length.
     pub queue: usize,
 }
 
@@ -68,16 +71,16 @@ impl Default for Limits {
 /// Why a message was not sealed or opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// It is altered, cut, or of another key or other associated data.
+    /// The message is altered or truncated, or belongs to another key or other associated data.
     #[error("the message is not authentic")]
     NotAuthentic,
     /// The queue is full.
     #[error("the queue is full")]
     Full,
-    /// The coalescer takes nothing more.
+    /// The coalescer is closed.
     #[error("the coalescer is closed")]
     Closed,
-    /// The suite takes no message so long.
+    /// The message is too long for the suite.
     #[error("the message is too long for its suite")]
     TooLong,
     /// Engines, or the system's random generator, failed.
@@ -138,7 +141,7 @@ impl Coalescer {
         Ok(ticket)
     }
 
-    /// The same, but does not wait.
+    /// The same, without waiting.
     ///
     /// # Errors
     /// [`Failure::Full`], [`Failure::Closed`], [`Failure::TooLong`].
@@ -148,7 +151,7 @@ impl Coalescer {
         Ok(ticket)
     }
 
-    /// The same as a future, of the result itself. It is queued when it is first polled and there is room.
+    /// The same as a future of the result. The message is queued when the future is polled and there is room.
     pub fn submit_async(&self, key: &Arc<SecretKey>, ad: &[u8], bytes: &[u8]) -> Submission {
         let queue = self.queue.clone();
         match self.item(key, ad, bytes) {
@@ -157,7 +160,7 @@ impl Coalescer {
         }
     }
 
-    /// Takes nothing more, and lets no submitter wait any longer. What is queued is still worked off.
+    /// Accepts nothing more, and wakes all waiting submitters. Queued messages are still worked on.
     pub fn close(&self) {
         self.queue.close();
     }
@@ -177,13 +180,13 @@ impl Coalescer {
 }
 
 impl Drop for Coalescer {
-    /// Closes, and waits until everything is worked off.
+    /// Closes, and waits until all queued messages are done.
     fn drop(&mut self) {
         self.close();
         let worker = lock(&self.worker).take();
-        // The last owner may be a waker that the worker itself calls: it cannot wait for itself.
+        // The last owner may be a waker that the worker itself calls. The worker cannot wait for itself.
         if let Some(worker) = worker.filter(|worker| worker.thread().id() != thread::current().id()) {
-            // A panic of the worker has closed the queue, and each of its tickets has its failure.
+            // If the worker has panicked, the queue is closed and each ticket has its failure.
             let _ = worker.join();
         }
     }
@@ -195,7 +198,7 @@ impl fmt::Debug for Coalescer {
     }
 }
 
-/// However the worker ends, nobody waits for it any longer.
+/// Whatever ends the worker, nobody waits for it afterwards.
 struct CloseAtEnd<'a>(&'a Queue);
 
 impl Drop for CloseAtEnd<'_> {
@@ -207,7 +210,7 @@ impl Drop for CloseAtEnd<'_> {
 
 /// Seals or opens a batch, and gives each ticket its result.
 fn run(roster: &Roster, op: Op, suite: Suite, mut items: Vec<Item>) {
-    // Whoever dropped the ticket wants nothing any more.
+    // A dropped ticket means that nobody wants the result.
     items.retain(Item::is_wanted);
     let batch = AssertUnwindSafe(|| {
         let mut messages: Vec<Message> = items.iter_mut().map(|item| item.message(op, suite)).collect();
@@ -231,7 +234,7 @@ fn run(roster: &Roster, op: Op, suite: Suite, mut items: Vec<Item>) {
     }
 }
 
-/// A message on its way into the queue and through it: the future of [`Coalescer::submit_async`].
+/// A message on its way into the queue and through it. This is the future of [`Coalescer::submit_async`].
 pub struct Submission {
     queue: Arc<Queue>,
     /// The message, until it is queued.

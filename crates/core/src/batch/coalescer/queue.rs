@@ -1,4 +1,4 @@
-//! What waits for the next batch, and who waits for room.
+//! The messages that wait for the next batch, and the submitters that wait for room.
 
 use super::slot::{Slot, Ticket, Wiped, wake};
 use super::sync::{Condvar, Mutex, has_come, lock, wait, wait_until};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-/// A message that is to be sealed or opened. Dropped without a result, it leaves one.
+/// A message to be sealed or opened. If it is dropped without a result, it leaves one.
 pub(super) struct Item {
     key: Arc<SecretKey>,
     ad: Vec<u8>,
@@ -34,18 +34,18 @@ impl Item {
         Message { key: &self.key, ad: &self.ad, data: self.data.whole(), op, room }
     }
 
-    /// Whether its ticket is still there.
+    /// Whether its ticket still exists.
     pub fn is_wanted(&self) -> bool {
         Arc::strong_count(&self.slot) > 1
     }
 
-    /// Gives the result: what the message has become, or why not.
+    /// Sets the result: the processed message, or why there is none.
     pub fn finish(mut self, failure: Option<Failure>) {
         let data = mem::take(&mut self.data);
         self.slot.finish(failure.map_or(Ok(data), Err));
     }
 
-    /// What it counts in the queue. Those of no length take room, too.
+    /// How much it counts in the queue. Empty messages take room too.
     fn len(&mut self) -> usize {
         const LEAST: usize = 48;
         (self.data.whole().len() + self.ad.len()).max(LEAST)
@@ -58,7 +58,7 @@ impl Drop for Item {
     }
 }
 
-/// What waits, in the order in which it came.
+/// The waiting messages, in the order of arrival.
 pub(super) struct Queue {
     limits: Limits,
     state: Mutex<State>,
@@ -102,12 +102,12 @@ impl Queue {
         }
     }
 
-    /// Takes the item if there is room; gives it back if not, and wakes the task when there may be.
+    /// Takes the item if there is room. Otherwise gives it back, and wakes the task when there may be room.
     pub fn push_or_wake(&self, mut item: Item, place: &mut Option<u64>, waker: &Waker) -> Result<(), (Item, Failure)> {
         let len = item.len();
         let mut state = lock(&self.state);
         let result = self.admit(&mut state, item);
-        // Whoever comes again keeps its place.
+        // A task that asks again keeps its place.
         let before = place.take();
         let old = before.and_then(|before| state.wakers.remove(&before));
         if let Err((_, Failure::Full)) = result {
@@ -116,13 +116,13 @@ impl Queue {
             *place = Some(at);
             state.wakers.insert(at, (waker.clone(), len));
         }
-        // What a waker does when it is dropped is the caller's: not under the lock.
+        // A waker's drop is the caller's code, so it must not run under the lock.
         drop(state);
         drop(old);
         result
     }
 
-    /// Gives up a place among the tasks that wait. If its turn had come, it is the next ones'.
+    /// Gives up a place among the waiting tasks. If its turn had come, the next tasks get it.
     pub fn forget(&self, place: u64) {
         let mut state = lock(&self.state);
         let old = state.wakers.remove(&place);
@@ -132,14 +132,14 @@ impl Queue {
         next.into_iter().for_each(wake);
     }
 
-    /// Takes out the tasks that there is room for, in their order; at the end all. To wake every task at each batch would
-    /// be quadratic in their number.
+    /// Takes out the tasks for which there is room, in their order, or all of them when the queue is closed. Waking every
+    /// task at each batch would take quadratic time.
     fn next(&self, state: &mut State) -> Vec<Waker> {
         let mut room = self.limits.queue.saturating_sub(state.len);
         let mut next = Vec::new();
         while let Some(first) = state.wakers.first_entry() {
             let len = first.get().1;
-            // As admit() has it: an empty queue takes one of any length.
+            // As in admit(): an empty queue takes one message of any length.
             if len > room && !state.closed && !(state.items.is_empty() && next.is_empty()) {
                 break;
             }
@@ -161,19 +161,19 @@ impl Queue {
         state.items.push_back(item);
         let before = state.len;
         state.len += len;
-        // The worker waits for the first one, and then for enough.
+        // The worker waits for the first message, and then for enough bytes.
         if state.items.len() == 1 || (before < self.enough() && self.enough() <= state.len) {
             self.filled.notify_one();
         }
         Ok(())
     }
 
-    /// How many bytes no batch waits for more than.
+    /// The number of bytes at which a batch begins.
     fn enough(&self) -> usize {
         self.limits.enough.min(self.limits.bytes)
     }
 
-    /// Waits for the next batch, one message at least; `None` at the end.
+    /// Waits for the next batch, of at least one message. `None` at the end.
     pub fn take(&self) -> Option<Vec<Item>> {
         let mut state = lock(&self.state);
         loop {
@@ -184,7 +184,7 @@ impl Queue {
                 state = wait(&self.filled, state);
                 continue;
             };
-            // None for a delay that never ends.
+            // `None` if the delay never ends.
             let time = first.arrived.checked_add(self.limits.delay);
             if state.closed || state.len >= self.enough() || time.is_some_and(has_come) {
                 break;
@@ -211,7 +211,7 @@ impl Queue {
         Some(batch)
     }
 
-    /// Takes nothing more, and lets nobody wait for room.
+    /// Accepts nothing more, and wakes everybody who waits for room.
     pub fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
@@ -221,10 +221,10 @@ impl Queue {
         self.there_is_room(next);
     }
 
-    /// Drops all that waits: nobody works on it any more.
+    /// Drops all waiting messages, because nobody works on them any more.
     pub fn clear(&self) {
         let items = mem::take(&mut lock(&self.state).items);
-        // Outside of the lock: their tickets' tasks may come back at once.
+        // Outside the lock, because the tasks of their tickets may come back at once.
         drop(items);
     }
 

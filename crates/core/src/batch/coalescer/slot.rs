@@ -1,4 +1,4 @@
-//! A message's result, and who waits for it.
+//! A message's result, and its waiters.
 
 use super::Failure;
 use super::sync::{Condvar, Mutex, lock, wait};
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 #[derive(Default)]
 pub struct Wiped {
     bytes: Vec<u8>,
-    /// Where what counts begins.
+    /// Where the result begins.
     start: usize,
 }
 
@@ -25,18 +25,18 @@ impl Wiped {
         Self { bytes, start }
     }
 
-    /// All bytes, those before what counts too.
+    /// All bytes, including those before the result.
     pub(super) fn whole(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Takes the bytes over: from here on nobody wipes them.
+    /// Returns the bytes, which are no longer wiped when they are dropped.
     #[must_use]
     pub fn into_vec(mut self) -> Vec<u8> {
         let mut bytes = mem::take(&mut self.bytes);
         bytes.copy_within(self.start.., 0);
         let len = bytes.len() - self.start;
-        // Behind its length nobody could wipe what was there.
+        // Bytes beyond the vector's length could not be wiped later.
         wipe(&mut bytes[len..]);
         bytes.truncate(len);
         bytes
@@ -62,7 +62,7 @@ impl fmt::Debug for Wiped {
     }
 }
 
-/// Where a result is left for its ticket.
+/// The place where a result is left for its ticket.
 pub(super) struct Slot {
     state: Mutex<State>,
     done: Condvar,
@@ -93,12 +93,12 @@ impl Slot {
     }
 }
 
-/// Wakes a task. Its code is the caller's: a panic there is none of the other tickets'.
+/// Wakes a task. Its code is the caller's, so a panic there must not affect other tickets.
 pub(super) fn wake(waker: Waker) {
     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
-/// The right to a message's result: wait for it, or await it. Dropped, it gives the message up.
+/// The right to a message's result. Wait for it, or await it. Dropping it gives the message up.
 pub struct Ticket {
     slot: Arc<Slot>,
 }
@@ -108,7 +108,7 @@ impl Ticket {
         Self { slot }
     }
 
-    /// Waits for the message to be sealed, or to be opened.
+    /// Waits until the message is sealed or opened.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -136,7 +136,7 @@ impl Future for Ticket {
             State::Done(result) => Poll::Ready(result),
             State::Waiting(before) => {
                 *state = State::Waiting(Some(context.waker().clone()));
-                // What a waker does when it is dropped is the caller's: not under the lock.
+                // A waker's drop is the caller's code, so it must not run under the lock.
                 drop(state);
                 drop(before);
                 Poll::Pending

@@ -1,4 +1,5 @@
-//! What threads wait by: the standard library's, and in this crate's own tests a checker's, which tries many schedules.
+//! The primitives that threads wait with: those of the standard library or, in this crate's own tests, those of a checker
+//! that tries many schedules.
 
 #[cfg(test)]
 pub(super) use shuttle::{
@@ -12,7 +13,7 @@ pub(super) use std::{
     thread,
 };
 
-/// Locks, also behind a thread that panicked: no lock here is held while anything can.
+/// Locks, even after a thread has panicked: no lock here is held where a panic is possible.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -22,7 +23,7 @@ pub(super) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexG
     condvar.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Waits to be notified, or for the time to come; returns early now and then.
+/// Waits for a notification or for the time to come. May return early.
 #[cfg(not(test))]
 pub(super) fn wait_until<'a, T>(
     condvar: &Condvar,
@@ -34,7 +35,7 @@ pub(super) fn wait_until<'a, T>(
     condvar.wait_timeout(guard, left).unwrap_or_else(|poisoned| poisoned.into_inner()).0
 }
 
-/// The checker has no clock: any wait may end at any time.
+/// The checker has no clock, so any wait may end at any time.
 #[cfg(test)]
 pub(super) fn wait_until<'a, T>(
     _condvar: &Condvar,

@@ -138,7 +138,7 @@ fn closing_loses_nothing_that_was_taken() {
     );
 }
 
-/// However the worker ends, by a panic too, it does so with what it had in hand, what waits, and who waits for room.
+/// Whatever ends the worker, even a panic, the messages in work, the waiting ones and those who wait for room get a result.
 #[test]
 fn nobody_waits_for_a_worker_that_has_ended() {
     shuttle::check_random(

@@ -86,9 +86,9 @@ impl Cache {
     /// The first chunks of the range that are neither kept nor claimed, and follow each other: `most` of them or fewer.
     pub fn absent(&self, chunks: Range<u64>, most: u64) -> Range<u64> {
         let is_absent = |chunk: &u64| !self.chunks.contains_key(chunk);
-        let start = chunks.clone().find(is_absent).unwrap_or(chunks.end);
-        let count = (start..chunks.end.min(start.saturating_add(most))).take_while(is_absent).count() as u64;
-        start..start + count
+        let Some(start) = chunks.clone().find(is_absent) else { return chunks.end..chunks.end };
+        let more = start + 1..chunks.end.min(start.saturating_add(most));
+        start..start + 1 + more.take_while(is_absent).count() as u64
     }
 
     /// Claims absent chunks, which take `bytes` of memory. Others go until there is room; where all are claimed, more is

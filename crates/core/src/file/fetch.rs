@@ -69,6 +69,12 @@ impl Stream {
     pub fn new(offset: u64) -> Self {
         Self { end: offset, ..Self::default() }
     }
+
+    /// `len` bytes up to `end` were read. Only those count that nobody has read before.
+    pub fn advance(&mut self, end: u64, len: usize) {
+        self.run = self.run.saturating_add(end.saturating_sub(self.end).min(len as u64));
+        self.end = self.end.max(end);
+    }
 }
 
 impl<S: ReadAt> Fetch<S> {

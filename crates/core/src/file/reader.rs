@@ -153,10 +153,9 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
             let at = offset + done as u64;
             let block = self.shared.fetch.block(self.chunk_of(at), end, &mut stream)?;
             let copied = self.copy(&block, at, &mut buf[done..wanted]);
-            stream.run = stream.run.saturating_add(copied as u64);
+            stream.advance(at + copied as u64, copied);
             done += copied;
         }
-        stream.end = stream.end.max(offset + done as u64);
         self.put_stream(stream);
         Ok(done)
     }
@@ -269,8 +268,7 @@ impl<S: ReadAt + Send + Sync + 'static> Read for Reader<S> {
         let Some(block) = &self.here else { return Ok(0) };
         let done = self.copy(block, self.position, buf);
         self.position += done as u64;
-        self.stream.end = self.position;
-        self.stream.run = self.stream.run.saturating_add(done as u64);
+        self.stream.advance(self.position, done);
         Ok(done)
     }
 }

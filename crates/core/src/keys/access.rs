@@ -1,6 +1,6 @@
 //! Giving access to a file, and gaining it: headers made for recipients, and opened by the keys at hand.
 
-use crate::format::header::Header;
+use crate::format::header::{self, Header};
 use crate::format::slot::Slot;
 use crate::keys::id::KeyId;
 use crate::keys::key::{FileKeys, Kdf, Password, SecretKey, WRAPPED, WrappingKey};
@@ -51,12 +51,16 @@ impl Recipient {
     }
 }
 
-/// Draws a new file key and writes the header that gives it to the recipients.
+/// Draws a new file key and writes the header that gives it to the recipients, with room for more of them.
 pub fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Result<(Header, FileKeys)> {
     let file_key = SecretKey::random()?;
     let keys = file_key.file_keys(suite);
-    let slots = recipients.iter().map(|r| r.slot(&file_key)).collect();
-    Ok((Header::new(suite, chunk_log2, slots, &keys)?, keys))
+    let slots: Vec<_> = recipients.iter().map(|r| r.slot(&file_key)).collect();
+    if slots.is_empty() {
+        return Err(Error::KeyCount(0));
+    }
+    let len = header::padded_len(&slots);
+    Ok((Header::with_len(suite, chunk_log2, slots, &keys, len)?, keys))
 }
 
 /// Where the keys at hand come from. Asked only for what a file can use, and perhaps for the same again: it then
@@ -137,14 +141,20 @@ impl<S: KeySource> Opener<S> {
     /// [`Error::KeysRefused`] if none opens it and some were refused. [`Error::KdfLimit`] or [`Error::KdfMemory`] if a password
     /// cannot be tried. Also what the source of keys reports.
     pub fn open(&self, header: &Header) -> Result<FileKeys> {
+        Ok(self.open_slot(header, |_| true)?.keys)
+    }
+
+    /// The same, but only the slots of which `tries` says so are tried. Says which of them opened the header.
+    pub(crate) fn open_slot(&self, header: &Header, tries: impl Fn(usize) -> bool) -> Result<Opened> {
+        let slots = || header.slots().iter().enumerate().filter(|(i, _)| tries(*i));
         let (mut ids, mut tried, mut refused) = (Vec::new(), false, Vec::new());
-        for slot in header.slots() {
+        for (i, slot) in slots() {
             let Slot::Key { id, wrapped } = slot else { continue };
             match self.source.key(id) {
                 Ok(Some(key)) => {
                     tried = true;
-                    if let Some(keys) = unlock(header, &key.wrapping_key(), wrapped) {
-                        return Ok(keys);
+                    if let Some(opened) = unlock(header, &key.wrapping_key(), wrapped, i) {
+                        return Ok(opened);
                     }
                 }
                 Ok(None) => ids.push(*id),
@@ -155,15 +165,15 @@ impl<S: KeySource> Opener<S> {
                 Err(e) => return Err(e),
             }
         }
-        let passwords: Vec<_> = header.slots().iter().filter_map(password_slot).collect();
+        let passwords: Vec<_> = slots().filter_map(|(i, slot)| Some((i, password_slot(slot)?))).collect();
         if !passwords.is_empty()
             && let Some(password) = self.source.password()?
         {
             tried = true;
-            self.check_limit(passwords.iter().map(|(kdf, _)| *kdf))?;
-            for (kdf, wrapped) in &passwords {
-                if let Some(keys) = unlock(header, &self.derive(&password, kdf)?, wrapped) {
-                    return Ok(keys);
+            self.check_limit(passwords.iter().map(|(_, (kdf, _))| *kdf))?;
+            for (i, (kdf, wrapped)) in &passwords {
+                if let Some(opened) = unlock(header, &self.derive(&password, kdf)?, wrapped, *i) {
+                    return Ok(opened);
                 }
             }
         }
@@ -204,8 +214,16 @@ fn password_slot(slot: &Slot) -> Option<(&Kdf, &[u8; WRAPPED])> {
     }
 }
 
+/// A header that was opened, and by which slot.
+pub(crate) struct Opened {
+    pub file_key: SecretKey,
+    pub keys: FileKeys,
+    pub slot: usize,
+}
+
 /// Unwraps the file key and checks the header's tag with what comes of it.
-fn unlock(header: &Header, kek: &WrappingKey, wrapped: &[u8; WRAPPED]) -> Option<FileKeys> {
-    let keys = kek.unwrap(wrapped)?.file_keys(header.suite());
-    header.is_authentic(&keys).then_some(keys)
+fn unlock(header: &Header, kek: &WrappingKey, wrapped: &[u8; WRAPPED], slot: usize) -> Option<Opened> {
+    let file_key = kek.unwrap(wrapped)?;
+    let keys = file_key.file_keys(header.suite());
+    header.is_authentic(&keys).then_some(Opened { file_key, keys, slot })
 }

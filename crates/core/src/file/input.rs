@@ -76,6 +76,11 @@ impl InputFile {
         self.stamp
     }
 
+    /// Its folder, open, and its name there.
+    pub(crate) fn entry(&self) -> Option<&(Arc<File>, OsString)> {
+        self.entry.as_ref()
+    }
+
     /// What deletes the file later, when it is not open any more.
     #[must_use]
     pub fn removal(&self) -> Option<Removal> {

@@ -1,10 +1,12 @@
 //! Files: protecting and unprotecting them, and how programs read, write and delete them without losing any.
 
+mod anew;
 mod disk;
 pub(crate) mod input;
 pub(crate) mod metadata;
 pub(crate) mod output;
 mod pipeline;
+pub(crate) mod rekey;
 pub(crate) mod protected;
 pub(crate) mod salvage;
 pub(crate) mod source;
@@ -16,4 +18,5 @@ pub use crate::keys::private::check_file as check_private;
 pub use input::{InputFile, Removal, Stamp};
 pub use metadata::Carry;
 pub use output::{Committed, Existing, Made, Output, Sync, check_close, sync_folder};
+pub use rekey::{InPlace, Unfinished, is_unfinished};
 pub use temporary::{is_temporary, remove_unfinished, remove_unfinished_at_once, unused_name};

@@ -1,6 +1,6 @@
 //! Protecting a file for its recipients, and opening one: each is one value, used once.
 
-use crate::file::pipeline;
+use crate::file::{anew, pipeline};
 use crate::file::salvage::{self, Salvage};
 use crate::file::source::{Progress, Sink, Source};
 use crate::format::header::Header;
@@ -86,8 +86,7 @@ impl<'a> ProtectedFile<'a> {
     /// # Errors
     /// If reading failed, if it is no Phalanx file or a malformed one, or if no key at hand opens it.
     pub fn open(mut source: Source<'a>, keys: &Opener<impl KeySource>) -> Result<Self> {
-        let header = source.header()?;
-        let keys = keys.open(&header)?;
+        let (header, keys) = source.open(keys)?;
         Ok(Self { source, header, keys })
     }
 
@@ -95,6 +94,12 @@ impl<'a> ProtectedFile<'a> {
     #[must_use]
     pub fn suite(&self) -> Suite {
         self.header.suite()
+    }
+
+    /// How many bytes of plaintext its chunks hold.
+    #[must_use]
+    pub fn chunk_size(&self) -> ChunkSize {
+        ChunkSize(self.header.chunk_log2())
     }
 
     /// Writes the plaintext to `sink`, each chunk after its tag is checked. Returns its length in bytes. With
@@ -105,6 +110,15 @@ impl<'a> ProtectedFile<'a> {
     /// failed. What `sink` holds is then not the plaintext.
     pub fn unprotect(self, roster: &Roster, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
         pipeline::open(roster, &self.header, &self.keys, self.source, sink, progress)
+    }
+
+    /// Protects the plaintext anew, as `new`, and writes that to `sink`: under a new file key, which nobody knows who knew
+    /// the old one. The plaintext goes through memory only. Returns its length in bytes.
+    ///
+    /// # Errors
+    /// Those of [`ProtectedFile::unprotect`] and [`NewFile::seal`]. What `sink` holds is then no protected file.
+    pub fn protect_anew(self, roster: &Roster, new: NewFile, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
+        anew::transfer(self, roster, new, sink, progress)
     }
 
     /// Writes all authentic chunks at their places in the empty file `sink`; zeros stand for the others.

@@ -2,6 +2,8 @@
 //!
 //! Whoever finds one unlocked knows that its run was killed, and removes it. Where the file system has no locks, the name
 //! has a random part too, and such files are left alone.
+//!
+//! `.phalanx-<hash of the name>.rekey` is the side file of a change of a header in place (`rekey.rs`).
 
 use crate::{Error, Result};
 use phalanx_kernels::keccak::sha3_256;
@@ -91,12 +93,22 @@ fn unfinished() -> MutexGuard<'static, Vec<(Arc<File>, String)>> {
     UNFINISHED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// The first part of the names of a target's temporary files: as short for targets of any length.
+fn hash(target: &OsStr) -> String {
+    sha3_256(target.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The name of the side file of a protected file whose header is changed in place.
+pub(crate) fn side_name(target: &OsStr) -> String {
+    format!("{PREFIX}{}.rekey", hash(target))
+}
+
 /// Whether a name is one that only a temporary file has, or an input that was about to be deleted.
 #[must_use]
 pub fn is_temporary(name: &OsStr) -> bool {
     let hex = |part: &[u8], len| part.len() == len && part.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let unused = |end: &[u8]| name.as_bytes().strip_prefix(PREFIX.as_bytes()).and_then(|n| n.strip_suffix(end));
-    if [&b".removed"[..], b".link"].into_iter().any(|end| unused(end).is_some_and(|core| hex(core, 32))) {
+    if [&b".removed"[..], b".link", b".rekey"].into_iter().any(|end| unused(end).is_some_and(|core| hex(core, 32))) {
         return true;
     }
     let core = name.as_bytes().strip_prefix(PREFIX.as_bytes()).and_then(|n| n.strip_suffix(SUFFIX.as_bytes()));
@@ -127,7 +139,7 @@ impl Temporary {
     /// Creates the temporary file of a target, for its owner alone: under the same name in every run, which is short
     /// enough for targets of any length. What a killed run left under it is removed first.
     pub fn create(dir: Arc<File>, target: &OsStr) -> Result<Self> {
-        let hash: String = sha3_256(target.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect();
+        let hash = hash(target);
         let name = format!("{PREFIX}{hash}{SUFFIX}");
         // Another run can come between any two steps, but hardly each time.
         for _ in 0..16 {
@@ -159,7 +171,8 @@ impl Temporary {
         Err(busy())
     }
 
-    fn make(dir: &Arc<File>, name: &str) -> rustix::io::Result<Self> {
+    /// Creates a file of this name, for its owner alone, which is removed where its run ends before it is forgotten.
+    pub fn make(dir: &Arc<File>, name: &str) -> rustix::io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (dir, name) = (dir.clone(), name.to_owned());
         let entry = (dir.clone(), name.clone());
@@ -264,6 +277,8 @@ mod tests {
             (".phalanx-notes.tmp".into(), false),
             (format!(".phalanx-{hash}.removed"), true),
             (format!(".phalanx-{hash}.link"), true),
+            (format!(".phalanx-{hash}.rekey"), true),
+            (".phalanx-notes.rekey".into(), false),
             (format!(".phalanx-{hash}.other"), false),
         ] {
             assert_eq!(is_temporary(OsStr::new(&name)), is, "{name}");

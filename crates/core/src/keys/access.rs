@@ -43,7 +43,7 @@ impl Recipient {
         Recipient::Key { id: key.id(), kek: key.wrapping_key() }
     }
 
-    fn slot(&self, file_key: &SecretKey) -> Slot {
+    pub(crate) fn slot(&self, file_key: &SecretKey) -> Slot {
         match self {
             Recipient::Password { kdf, kek } => Slot::Password { kdf: *kdf, wrapped: kek.wrap(file_key) },
             Recipient::Key { id, kek } => Slot::Key { id: *id, wrapped: kek.wrap(file_key) },
@@ -124,12 +124,14 @@ pub struct Opener<S> {
     limit: KdfLimit,
     // Boxed, since a map that grows would leave copies behind.
     derived: Mutex<HashMap<Kdf, Box<WrappingKey>>>,
+    /// The password under a salt of this run.
+    renewed: Mutex<Option<Recipient>>,
 }
 
 impl<S: KeySource> Opener<S> {
     /// Opens with the keys of `source`.
     pub fn new(source: S, limit: KdfLimit) -> Self {
-        Self { source, limit, derived: Mutex::default() }
+        Self { source, limit, derived: Mutex::default(), renewed: Mutex::default() }
     }
 
     /// The keys of the file that `header` stands before; the header's tag has then been checked.
@@ -183,6 +185,53 @@ impl<S: KeySource> Opener<S> {
             return Err(Error::KeysRefused { keys: ids, password: !passwords.is_empty(), tried, refused });
         }
         Err(if tried { Error::WrongKey } else { Error::NoKey { keys: ids, password: !passwords.is_empty() } })
+    }
+
+    /// Those whom the slots of which `keeps` says so are for, to protect a new file for them. Each slot must open with what
+    /// is at hand; [`Error::NotAtHand`] tells of the first that does not.
+    pub(crate) fn recipients(
+        &self,
+        header: &Header,
+        keeps: impl Fn(usize) -> bool,
+        file_key: &SecretKey,
+    ) -> Result<Vec<Recipient>> {
+        let kept = || header.slots().iter().enumerate().filter(|(i, _)| keeps(*i));
+        let opens = |kek: &WrappingKey, wrapped| kek.unwrap(wrapped).is_some_and(|key| key.matches(file_key));
+        let (mut recipients, mut limited, mut has_password) = (Vec::new(), false, false);
+        for (i, slot) in kept() {
+            let recipient = match slot {
+                Slot::Key { id, wrapped } => match self.source.key(id) {
+                    Ok(key) => key.filter(|key| opens(&key.wrapping_key(), wrapped)).map(|key| Recipient::key(&key)),
+                    Err(Error::KeysRefused { .. }) => None,
+                    Err(e) => return Err(e),
+                },
+                Slot::Password { kdf, wrapped } => match self.source.password()? {
+                    Some(password) => {
+                        if !std::mem::replace(&mut limited, true) {
+                            self.check_limit(kept().filter_map(|(_, slot)| Some(password_slot(slot)?.0)))?;
+                        }
+                        let is_it = opens(&self.derive(&password, kdf)?, wrapped);
+                        if is_it && std::mem::replace(&mut has_password, true) {
+                            continue;
+                        }
+                        is_it.then(|| self.renewed(&password)).transpose()?
+                    }
+                    None => None,
+                },
+                Slot::Padding(_) | Slot::Unknown { .. } => None,
+            };
+            recipients.push(recipient.ok_or(Error::NotAtHand(i + 1))?);
+        }
+        Ok(recipients)
+    }
+
+    /// The password for new files. One Argon2 serves all of them.
+    fn renewed(&self, password: &Password) -> Result<Recipient> {
+        let mut renewed = self.renewed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if renewed.is_none() {
+            *renewed = Some(Recipient::password(password)?);
+        }
+        Ok(renewed.clone().expect("it was set above"))
     }
 
     fn check_limit<'a>(&self, kdfs: impl Iterator<Item = &'a Kdf> + Clone) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Protecting a file for its recipients, and opening one: each is one value, used once.
 
-use crate::file::{anew, pipeline};
 use crate::file::salvage::{self, Salvage};
 use crate::file::source::{Progress, Sink, Source};
+use crate::file::{anew, pipeline};
 use crate::format::header::Header;
 use crate::keys::access::{KeySource, Opener, Recipient, new_header};
 use crate::keys::key::FileKeys;

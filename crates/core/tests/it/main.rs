@@ -8,5 +8,6 @@ mod batch;
 mod coalescer;
 mod engines;
 mod pipeline;
+mod rekey;
 mod tampering;
 mod vectors;

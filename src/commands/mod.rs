@@ -7,6 +7,7 @@ pub mod key;
 mod key_copies;
 pub mod man;
 pub mod protect;
+pub mod rekey;
 mod salvage;
 pub mod unprotect;
 pub mod verify;

@@ -111,6 +111,7 @@ fn inspect_tells_what_shows_without_a_key() {
             {"type": "password", "memory_kib": 65536, "passes": 3, "lanes": 4},
             {"type": "padding", "bytes": 4096 - 177 - 3},
         ],
+        "rekey_interrupted": false,
     });
     assert_eq!(report, expected);
     let text = s.run(&["inspect", "f.phx"]).text();

@@ -7,7 +7,7 @@
 
 use crate::file::input::{InputFile, Stamp};
 use crate::file::metadata::tolerate;
-use crate::file::output::sync_folder;
+use crate::file::output::{Existing, Output, sync_folder};
 use crate::file::salvage;
 use crate::file::source::Source;
 use crate::file::temporary::{Temporary, is_named, side_name, step};
@@ -147,6 +147,14 @@ impl InPlace {
         let now = Stamp::of(&self.file).map_err(Error::Read)?;
         let is_same = self.stamp.has_same_content(&now) && is_named(&self.file, &self.dir, &self.name)?;
         if is_same { Ok(()) } else { Err(Error::Changed) }
+    }
+
+    /// Begins a whole new file, which is to take this one's place: look with [`InPlace::check_unchanged`] before it does.
+    ///
+    /// # Errors
+    /// As for [`Output::create_in`].
+    pub fn successor(&self, existing: Existing) -> Result<Output> {
+        Output::create_in(self.dir.clone(), &self.name, existing)
     }
 
     fn header(&self) -> Result<Header> {

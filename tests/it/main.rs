@@ -14,5 +14,6 @@ mod help;
 mod hostile;
 mod keys;
 mod readme;
+mod rekey;
 mod removal;
 mod trees;

@@ -15,5 +15,6 @@ mod hostile;
 mod keys;
 mod readme;
 mod rekey;
+mod rekey_cut_short;
 mod removal;
 mod trees;

@@ -11,3 +11,4 @@ mod pipeline;
 mod rekey;
 mod tampering;
 mod vectors;
+mod ways;

@@ -11,7 +11,7 @@ pub use examples::{Example, of as examples};
 pub use range::ByteRange;
 pub use usage::{command, help, parse};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, shown};
 use crate::paths::{self, Destination, End, Outputs};
 use crate::verbosity::Verbosity;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -49,6 +49,12 @@ pub enum Command {
     Verify(Verify),
     /// Show what can be seen of a protected file without a key
     Inspect(Inspect),
+    /// Add and remove the keys and passwords of protected files
+    ///
+    /// The content stays as it is: only the header is changed, in its place, and it is whole at every moment. Without any
+    /// change this lists the ways in, and finishes a change that was interrupted. Whoever held a key may have kept the file
+    /// key, which opens the file for ever, and an old copy of the header brings a removed slot back: --fresh is the remedy.
+    Rekey(Rekey),
     /// Make, list, copy and delete the keys of the keyring
     #[command(subcommand)]
     Key(Key),
@@ -149,6 +155,60 @@ pub struct Verify {
 }
 
 #[derive(Args)]
+pub struct Rekey {
+    /// Protected files
+    #[arg(required = true, value_name = "PATH.phx")]
+    paths: Vec<PathBuf>,
+    /// Take all protected files in whole folders
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    #[command(flatten)]
+    keys: KeyArgs,
+    #[command(flatten)]
+    changes: Changes,
+    /// Write a whole new file, under a new file key
+    ///
+    /// Every key and password that stays must be at hand, since each is a way to the new file key. The old file is
+    /// replaced by one rename. Copies of the old file still open as before.
+    #[arg(long)]
+    fresh: bool,
+    /// Print one line of JSON for each file
+    #[arg(long)]
+    json: bool,
+}
+
+/// How the ways into files change.
+#[derive(Args)]
+#[group(skip)]
+pub struct Changes {
+    /// Add a password, and ask for it
+    #[arg(long, conflicts_with = "add_password_file")]
+    pub add_password: bool,
+    /// Add the password in a file
+    #[arg(long, value_name = "FILE")]
+    pub add_password_file: Option<PathBuf>,
+    /// Add a key of the keyring (repeatable)
+    #[arg(long = "add-key", value_name = "NAME")]
+    pub add_keys: Vec<String>,
+    /// Add a file of 32 bytes as a key (repeatable)
+    #[arg(long = "add-key-file", value_name = "FILE")]
+    pub add_key_files: Vec<PathBuf>,
+    /// Remove a key, by name or id (repeatable)
+    ///
+    /// An id has 32 hexadecimal digits, as inspect shows it: the key itself is not needed then.
+    #[arg(long = "remove-key", value_name = "NAME")]
+    pub remove_keys: Vec<String>,
+    /// Remove all passwords but those that are added
+    #[arg(long)]
+    pub remove_passwords: bool,
+    /// Remove a slot by its number (repeatable)
+    ///
+    /// The number is that of the listing before the change, as inspect shows it. This takes one file only.
+    #[arg(long = "remove-slot", value_name = "N", value_parser = slot, conflicts_with = "recursive")]
+    pub remove_slots: Vec<usize>,
+}
+
+#[derive(Args)]
 pub struct Inspect {
     /// Protected files; - is standard input
     #[arg(required = true, value_name = "PATH.phx")]
@@ -178,10 +238,10 @@ pub struct KeyArgs {
     /// PHALANX_PASSWORD, or is asked for.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Use a key of the keyring (may be repeated)
+    /// Use a key of the keyring (repeatable)
     #[arg(short, long = "key", value_name = "NAME")]
     pub keys: Vec<String>,
-    /// Use a file of 32 bytes as a key (may be repeated)
+    /// Use a file of 32 bytes as a key (repeatable)
     #[arg(long = "key-file", value_name = "FILE")]
     pub key_files: Vec<PathBuf>,
 }
@@ -414,6 +474,35 @@ impl Verify {
     }
 }
 
+/// What `rekey` is to do.
+pub struct RekeyPlan {
+    pub paths: Vec<PathBuf>,
+    pub recursive: bool,
+    pub keys: KeyArgs,
+    pub changes: Changes,
+    pub fresh: bool,
+    pub json: bool,
+}
+
+impl Rekey {
+    pub fn validate(self) -> Outcome<RekeyPlan> {
+        let Self { paths, recursive, keys, changes, fresh, json } = self;
+        if paths.iter().any(|path| paths::is_dash(path)) {
+            return Err(Failure::usage("rekey changes files where they are: - is none"));
+        }
+        if paths.len() > 1 && !changes.remove_slots.is_empty() {
+            return Err(Failure::usage("--remove-slot takes one file: slots have other numbers in others"));
+        }
+        if let Some(link) = paths.iter().find(|path| paths::is_link(path) && !path.is_dir()) {
+            let line = format!("{}: it is a link: name the file that it leads to", shown(link));
+            return Err(Failure::usage(line));
+        }
+        let secrets = keys.key_files.iter().chain(&keys.password_file);
+        paths::one_stdin(secrets.chain(&changes.add_key_files).chain(&changes.add_password_file))?;
+        Ok(RekeyPlan { paths, recursive, keys, changes, fresh, json })
+    }
+}
+
 impl KeyArgs {
     fn validate(&self, paths: &[PathBuf]) -> Outcome {
         paths::one_stdin(paths.iter().chain(&self.key_files).chain(&self.password_file))
@@ -438,4 +527,9 @@ impl DestinationArgs {
 fn threads(text: &str) -> Result<NonZeroUsize, &'static str> {
     let number = text.parse().ok().filter(|n: &NonZeroUsize| n.get() <= 1024);
     number.ok_or("a number from 1 to 1024")
+}
+
+/// A file has no more slots.
+fn slot(text: &str) -> Result<usize, &'static str> {
+    text.parse().ok().filter(|number| (1..=64).contains(number)).ok_or("a number from 1 to 64")
 }

@@ -46,10 +46,13 @@ fn asks_for_password(option: &[u8]) -> Outcome<bool> {
         Some((last, others)) => others.iter().all(is_switch) && is_last(last),
         None => false,
     };
-    if option.starts_with(b"--password=") || option.starts_with(b"-p") && !is_cluster {
+    if option.starts_with(b"--password=")
+        || option.starts_with(b"--add-password=")
+        || option.starts_with(b"-p") && !is_cluster
+    {
         return Err(Failure::usage(PASSWORD));
     }
-    Ok(option == b"--password" || is_cluster && option.ends_with(b"p"))
+    Ok(option == b"--password" || option == b"--add-password" || is_cluster && option.ends_with(b"p"))
 }
 
 fn is_key_text(arg: &[u8]) -> bool {

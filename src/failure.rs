@@ -108,6 +108,11 @@ fn sentence(error: &Error) -> String {
         Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
         Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
         Error::Truncated(_) | Error::Extended(_) => format!("{error} (unprotect --salvage saves what is there)"),
+        Error::HeaderRoom => format!("{error} (--fresh writes a whole new file, with a header that has)"),
+        Error::LastWay => format!("{error} (name another of its keys too, or add one)"),
+        Error::NoSuchSlot(_) => format!("{error} (phalanx inspect shows its slots)"),
+        Error::NotAtHand(slot) => format!("{error} (name its key or password, or --remove-slot {slot})"),
+        Error::Interrupted(_) => format!("{error} (phalanx rekey finishes it, with a key that opens the file)"),
         Error::NoSuchKey(_) => format!("{error} (phalanx key list shows them)"),
         _ => error.to_string(),
     }

@@ -17,7 +17,7 @@ mod transfer;
 mod verbosity;
 
 use args::Command;
-use commands::{completions, inspect, key, man, protect, unprotect, verify};
+use commands::{completions, inspect, key, man, protect, rekey, unprotect, verify};
 use failure::Outcome;
 use phalanx_core::Error;
 use std::process::ExitCode;
@@ -39,6 +39,7 @@ fn run() -> Outcome {
         Command::Protect(protect) => protect::run(protect.validate()?, args.verbosity),
         Command::Unprotect(unprotect) => unprotect::run(unprotect.validate()?, args.verbosity),
         Command::Verify(verify) => verify::run(verify.validate()?, args.verbosity),
+        Command::Rekey(rekey) => rekey::run(rekey.validate()?, args.verbosity),
         Command::Inspect(inspect) => inspect::run(&inspect),
         Command::Key(key) => key::run(key, args.verbosity),
         Command::Engines(engines) => commands::engines::run(&engines),

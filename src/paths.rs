@@ -206,7 +206,7 @@ pub fn refuse_terminal(destination: &Destination, paths: &[PathBuf]) -> Outcome 
 }
 
 /// Whether a path names a symbolic link, even if a slash follows its last name.
-fn is_link(path: &Path) -> bool {
+pub fn is_link(path: &Path) -> bool {
     path.components().as_path().is_symlink()
 }
 

@@ -197,12 +197,17 @@ impl AtHand {
 }
 
 fn named_keys(args: &KeyArgs) -> Outcome<Vec<SecretKey>> {
+    load_keys(&args.keys, &args.key_files)
+}
+
+/// Keys of the keyring, and keys in files.
+pub fn load_keys(names: &[String], files: &[PathBuf]) -> Outcome<Vec<SecretKey>> {
     // It has its final length from the start, because growing would leave copies behind.
-    let mut keys = Vec::with_capacity(args.keys.len() + args.key_files.len());
-    for name in &args.keys {
+    let mut keys = Vec::with_capacity(names.len() + files.len());
+    for name in names {
         keys.push(keyring()?.load(name)?);
     }
-    for path in &args.key_files {
+    for path in files {
         keys.push(read_key_file(path)?);
     }
     Ok(keys)
@@ -232,8 +237,24 @@ fn new_password() -> Outcome<Password> {
         let ways = format!("--password-file, {PASSWORD_VARIABLE}, --key or --key-file");
         Failure::usage(format!("a password is needed, and none could be read from a terminal ({e}): give {ways}"))
     };
-    let password = refuse_empty(prompt("Password: ").map_err(unasked)?, "the prompt")?;
-    if !password.matches(&prompt("The same again: ").map_err(unasked)?) {
+    ask_twice("Password: ", unasked)
+}
+
+/// A password that is added to files: from a file, or asked for twice. PHALANX_PASSWORD is the one that opens them.
+pub fn added_password(file: Option<&Path>) -> Outcome<Password> {
+    if let Some(file) = file {
+        return refuse_empty(read_password_file(file)?, shown(file));
+    }
+    let unasked = |e: io::Error| {
+        let line = "the password to add could not be read from a terminal";
+        Failure::usage(format!("{line} ({e}): give --add-password-file"))
+    };
+    ask_twice("New password: ", unasked)
+}
+
+fn ask_twice(question: &str, unasked: impl Fn(io::Error) -> Failure) -> Outcome<Password> {
+    let password = refuse_empty(prompt(question).map_err(&unasked)?, "the prompt")?;
+    if !password.matches(&prompt("The same again: ").map_err(&unasked)?) {
         return Err(Failure::usage("the two passwords differ"));
     }
     Ok(password)

@@ -8,7 +8,7 @@ pub struct Verbosity {
     /// Print only errors; show no progress bar
     #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 900)]
     pub quiet: bool,
-    /// Print what was done, how fast and by which engine
+    /// Print what was done, how fast, by which engine
     #[arg(short, long, global = true, display_order = 901)]
     pub verbose: bool,
 }

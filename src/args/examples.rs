@@ -29,6 +29,10 @@ pub fn of(path: &str) -> [Example; 2] {
             ("phalanx inspect photos.tar.phx", "shows its cipher, sizes, keys and passwords"),
             ("phalanx inspect --json photos.tar.phx", "shows the same for a script"),
         ],
+        "rekey" => [
+            ("phalanx rekey photos.tar.phx --add-key lab", "lets the key lab open it too"),
+            ("phalanx rekey -R backup --remove-key lab --fresh", "shuts lab out of all files of a folder"),
+        ],
         "key" => [
             ("phalanx key new work", "makes a random key named work"),
             ("phalanx protect photos.tar --key work", "protects a file with it"),

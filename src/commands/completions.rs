@@ -35,7 +35,7 @@ fn with_key_names(command: Command, path: &str) -> Command {
     let takes_known = matches!(path, "key show" | "key export" | "key rm");
     let is_name = move |arg: &Arg| {
         let named = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "NAME"));
-        named && (takes_known || arg.get_long() == Some("key"))
+        named && (takes_known || matches!(arg.get_long(), Some("key" | "add-key" | "remove-key")))
     };
     let mark = |arg: Arg| if is_name(&arg) { arg.value_hint(KEY_NAME) } else { arg };
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();

@@ -17,13 +17,15 @@ pub fn run(args: &Inspect) -> Outcome {
     failure::each(&args.paths, |path: &PathBuf| {
         let at_path = |e| Failure::at(path, e);
         let input = Input::open(&End::from(path.clone()))?;
-        let header = input.source().and_then(|mut source| source.header()).map_err(at_path)?;
+        let header = input.source().and_then(|mut source| source.header());
+        let header = header.map_err(|e| at_path(input.interrupted(e)))?;
         let layout = input
             .len()
             .map(|len| Layout::for_file(header.bytes().len(), header.suite(), header.chunk_log2(), len))
             .transpose()
             .map_err(at_path)?;
-        let report = Report::new(shown(path), &header, layout.as_ref(), keyring.as_ref());
+        let mut report = Report::new(shown(path), &header, layout.as_ref(), keyring.as_ref());
+        report.rekey_interrupted = input.rekey_interrupted();
         if args.json {
             return say(serde_json::to_string(&report).expect("a report has no odd keys"));
         }
@@ -45,11 +47,14 @@ struct Report {
     plaintext_bytes: Option<u64>,
     file_bytes: Option<u64>,
     slots: Vec<SlotReport>,
+    /// Whether a change of the slots may have been interrupted.
+    rekey_interrupted: bool,
 }
 
+/// A slot, as it shows without a key.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-enum SlotReport {
+pub enum SlotReport {
     Padding { bytes: usize },
     Password { memory_kib: u32, passes: u32, lanes: u8 },
     Key { id: String, name: Option<String> },
@@ -69,6 +74,7 @@ impl Report {
             plaintext_bytes: layout.map(Layout::plaintext_len),
             file_bytes: layout.map(Layout::file_len),
             slots: header.slots().iter().map(|slot| SlotReport::new(slot, keyring)).collect(),
+            rekey_interrupted: false,
         }
     }
 
@@ -85,12 +91,16 @@ impl Report {
         ];
         let slots = self.slots.iter().enumerate();
         lines.extend(slots.map(|(i, slot)| format!("  slot {:<5} {}", i + 1, slot.text())));
+        if self.rekey_interrupted {
+            lines
+                .push("  rekey      was interrupted: phalanx rekey finishes it, with a key that opens the file".into());
+        }
         lines
     }
 }
 
 impl SlotReport {
-    fn new(slot: &Slot, keyring: Option<&Keyring>) -> Self {
+    pub fn new(slot: &Slot, keyring: Option<&Keyring>) -> Self {
         match slot {
             Slot::Padding(body) => SlotReport::Padding { bytes: body.len() },
             Slot::Password { kdf, .. } => {
@@ -104,7 +114,7 @@ impl SlotReport {
         }
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match self {
             SlotReport::Padding { bytes } => format!("padding, {}", count(*bytes as u64, "byte")),
             SlotReport::Password { memory_kib, passes, lanes } => {

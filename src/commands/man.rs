@@ -40,7 +40,7 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     ("LC_ALL, LC_CTYPE, LANG", "If the first of these that is set names UTF-8, messages contain an arrow and not ->."),
 ];
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     (
         "~/.config/phalanx/keys/NAME.key",
         "A key of the keyring: 32 raw bytes, which only their owner may read. Make a copy of each key: whoever loses all keys \
@@ -51,6 +51,11 @@ const FILES: [(&str, &str); 4] = [
         ".phalanx-*.tmp",
         "An output that is not complete yet, beside its target. It is removed if the run fails or is interrupted. A run that \
          was killed can leave one; the next run for the same output removes it.",
+    ),
+    (
+        ".phalanx-*.rekey",
+        "The new header of a file whose keys are being changed. A run of rekey that was killed can leave one; the next run for \
+         the same file finishes the change or undoes it.",
     ),
     ("PATH.phx", "A protected file. Its format is described in docs/format.md of the project."),
 ];

@@ -8,6 +8,7 @@ mod key_copies;
 pub mod man;
 pub mod protect;
 mod range;
+pub mod rekey;
 mod salvage;
 pub mod unprotect;
 pub mod verify;

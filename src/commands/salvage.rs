@@ -39,7 +39,8 @@ fn one(
     let input = Input::open(&place.input)?;
     let at_place = |e| blame(place, e);
     let target = Target::create(place, &input, &plan.destination, made)?;
-    let protected = input.source().and_then(|source| ProtectedFile::open(source, opener)).map_err(at_place)?;
+    let protected = input.source().and_then(|source| ProtectedFile::open(source, opener));
+    let protected = protected.map_err(|e| at_place(input.interrupted(e)))?;
     let meter = Meter::file(shown(place.input.path()), input.len(), verbosity);
     let (Sink::File(sink) | Sink::Synced(sink)) = target.sink() else { unreachable!("the output is a file") };
     let engine = CpuEngine::serial(engines::levels()?);

@@ -51,7 +51,7 @@ pub fn open<'l>(
     target: &Target,
     meter: &Meter,
 ) -> Result<(u64, &'l Crew)> {
-    let protected = ProtectedFile::open(input.source()?, opener)?;
+    let protected = ProtectedFile::open(input.source()?, opener).map_err(|e| input.interrupted(e))?;
     let crew = engines.crew(Op::Open, protected.suite(), input.known_len());
     meter.begin();
     Ok((protected.unprotect(&crew.roster, target.sink(), meter)?, crew))

@@ -54,6 +54,20 @@ impl Input {
         if let Input::File(input) = self { Some(input.stamp()) } else { None }
     }
 
+    /// Whether a change of the file's keys may have been interrupted.
+    pub fn rekey_interrupted(&self) -> bool {
+        matches!(self, Input::File(input) if file::is_unfinished(input))
+    }
+
+    /// Why it does not open: perhaps because a change of its keys was interrupted.
+    pub fn interrupted(&self, error: Error) -> Error {
+        let is_of_header = matches!(
+            error,
+            Error::Header(_) | Error::NoKey { .. } | Error::KeysRefused { .. } | Error::WrongKey | Error::KdfLimit(_)
+        );
+        if is_of_header && self.rekey_interrupted() { Error::Interrupted(Box::new(error)) } else { error }
+    }
+
     /// The removal of the input.
     pub fn removal(&self) -> Option<Removal> {
         if let Input::File(input) = self { input.removal() } else { None }

@@ -103,13 +103,15 @@ fn inspect_tells_what_shows_without_a_key() {
     s.run(&["protect", "f", "-k", "k", "--password-file", "password"]).ok();
     let report: serde_json::Value = serde_json::from_str(&s.run(&["inspect", "--json", "f.phx"]).text()).unwrap();
     let expected = serde_json::json!({
-        "path": "f.phx", "version": 1, "suite": 1, "cipher": "AES-256-CTR + SHA-3", "header_bytes": 177,
+        "path": "f.phx", "version": 1, "suite": 1, "cipher": "AES-256-CTR + SHA-3", "header_bytes": 4096,
         "chunk_bytes": 1 << 20, "chunks": 3, "plaintext_bytes": (2 << 20) + 1,
-        "file_bytes": 177 + 3 * 48 + (2 << 20) + 1,
+        "file_bytes": 4096 + 3 * 48 + (2 << 20) + 1,
         "slots": [
             {"type": "key", "id": id, "name": "k"},
             {"type": "password", "memory_kib": 65536, "passes": 3, "lanes": 4},
+            {"type": "padding", "bytes": 4096 - 177 - 3},
         ],
+        "rekey_interrupted": false,
     });
     assert_eq!(report, expected);
     let text = s.run(&["inspect", "f.phx"]).text();

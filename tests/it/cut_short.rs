@@ -18,7 +18,7 @@ fn kill(child: &std::process::Child, signal: Signal) {
 /// Runs the command `times` times and stops each run a bit later than the one before, from its start to beyond its end.
 /// `check` follows each run. A busy machine may make the first, whole run many times as slow as the others. So a run that
 /// ends before it is stopped shortens the delays.
-fn stop_everywhere(s: &Sandbox, args: &[&str], signal: Signal, times: u32, mut check: impl FnMut()) {
+pub fn stop_everywhere(s: &Sandbox, args: &[&str], signal: Signal, times: u32, mut check: impl FnMut()) {
     let started = Instant::now();
     s.run(args).ok();
     let mut length = started.elapsed();

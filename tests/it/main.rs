@@ -16,5 +16,7 @@ mod hostile_folders;
 mod keys;
 mod ranges;
 mod readme;
+mod rekey;
+mod rekey_cut_short;
 mod removal;
 mod trees;

@@ -108,7 +108,7 @@ fn every_line_of_every_block_runs_in_order() {
     ] {
         assert!(s.exists(&format!("work/{made}")), "{made}");
     }
-    assert_eq!(fs::read_dir(keyring).unwrap().filter(|e| e.as_ref().unwrap().path().extension().is_some()).count(), 3);
+    assert_eq!(fs::read_dir(keyring).unwrap().filter(|e| e.as_ref().unwrap().path().extension().is_some()).count(), 4);
 }
 
 /// A reader who copies a line must not need anything that only we have.

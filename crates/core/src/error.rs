@@ -114,6 +114,21 @@ pub enum Error {
     /// The slots of the file would make its header too long.
     #[error("a header has at most 65536 bytes, not {0}")]
     HeaderLen(usize),
+    /// The header keeps its length when it is changed in place, and the ways in do not fit into it.
+    #[error("its header has no room for these keys and passwords")]
+    HeaderRoom,
+    /// Nothing would open the file any more, as far as the keys at hand can tell.
+    #[error("no way in would be left that opened it now or is new")]
+    LastWay,
+    /// The header has no such slot, or it is padding.
+    #[error("it has no slot {0} to remove")]
+    NoSuchSlot(usize),
+    /// A way in cannot be carried over to a new file key, because its key or password is not at hand.
+    #[error("slot {0} cannot be kept under a new file key: what opens it is not at hand")]
+    NotAtHand(usize),
+    /// A change of the ways in was interrupted, and may be why the file does not open.
+    #[error("{0}; a change of its keys was interrupted")]
+    Interrupted(Box<Error>),
     /// There is not enough memory to derive a key from a password.
     #[error("not enough memory: Argon2 needs {0} KiB")]
     KdfMemory(u32),
@@ -217,6 +232,8 @@ impl Error {
             | Error::Cancelled => Class::Other,
             Error::NoSuchKey(_) | Error::KeyDamaged(_) | Error::KeyText(_) | Error::Refused(_) => Class::InputOutput,
             Error::KeyName(_) | Error::KeyCount(_) | Error::TooManyPasswords | Error::HeaderLen(_) => Class::Argument,
+            Error::HeaderRoom | Error::LastWay | Error::NoSuchSlot(_) | Error::NotAtHand(_) => Class::Argument,
+            Error::Interrupted(error) => error.class(),
         }
     }
 }

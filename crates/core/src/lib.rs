@@ -4,6 +4,7 @@
 //!
 //! - [`NewFile`] protects a [`Source`] for [`Recipient`]s into a [`Sink`]; [`ProtectedFile`] opens one by an [`Opener`], with
 //!   the keys that a [`KeySource`] gives: [`SecretKey`]s, which a [`Keyring`] keeps, and [`Password`]s.
+//! - [`Ways`] are the ways into a file, to be changed: in place by [`file::InPlace`], or in a new file.
 //! - [`batch`] seals and opens many users' messages in one call, and its [`Coalescer`](batch::coalescer::Coalescer) those
 //!   that arrive one by one.
 //! - A [`Roster`] is the engines that do the work: [`Roster::cpu`] is all cores.
@@ -56,6 +57,7 @@ pub use keys::id::KeyId;
 pub use keys::key::{Password, SecretKey};
 pub use keys::keyring::Keyring;
 pub use keys::text as key_text;
+pub use keys::ways::Ways;
 pub use roster::Roster;
 
 #[cfg(doctest)]

@@ -76,6 +76,11 @@ impl InputFile {
         self.stamp
     }
 
+    /// Its folder, open, and its name there.
+    pub(crate) fn entry(&self) -> Option<&(Arc<File>, OsString)> {
+        self.entry.as_ref()
+    }
+
     /// The removal that deletes the file later, when it is no longer open.
     #[must_use]
     pub fn removal(&self) -> Option<Removal> {

@@ -68,7 +68,7 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> Result<()> {
 
 /// A file system without permissions or times refuses to set them. The file then keeps the narrower ones that it was made
 /// with.
-fn tolerate(done: rustix::io::Result<()>) -> Result<()> {
+pub(crate) fn tolerate(done: rustix::io::Result<()>) -> Result<()> {
     match done {
         Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => Ok(()),
         done => done.map_err(|e| Error::Write(e.into())),

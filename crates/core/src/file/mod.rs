@@ -1,5 +1,6 @@
 //! Files: protecting and unprotecting them, and how programs read, write and delete them without data loss.
 
+mod anew;
 mod cache;
 mod disk;
 mod fetch;
@@ -11,6 +12,7 @@ pub(crate) mod protected;
 pub(crate) mod read_at;
 pub(crate) mod reader;
 mod records;
+pub(crate) mod rekey;
 pub(crate) mod salvage;
 pub(crate) mod source;
 mod stream;
@@ -22,4 +24,5 @@ pub use crate::keys::private::check_file as check_private;
 pub use input::{InputFile, Removal, Stamp};
 pub use metadata::Carry;
 pub use output::{Committed, Existing, Made, Output, Sync, check_close, sync_folder};
+pub use rekey::{InPlace, Unfinished, is_unfinished};
 pub use temporary::{is_temporary, remove_unfinished, remove_unfinished_at_once, unused_name};

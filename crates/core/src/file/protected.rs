@@ -1,9 +1,9 @@
 //! Protecting a file for its recipients, and opening one: each is one value, used once.
 
-use crate::file::pipeline;
 use crate::file::salvage::{self, Salvage};
 use crate::file::source::{Progress, Sink, Source};
 use crate::file::writer::Writer;
+use crate::file::{anew, pipeline};
 use crate::format::header::Header;
 use crate::keys::access::{KeySource, Opener, Recipient, new_header};
 use crate::keys::key::FileKeys;
@@ -97,8 +97,7 @@ impl<'a> ProtectedFile<'a> {
     /// # Errors
     /// If reading failed, if it is no Phalanx file or a malformed one, or if no key at hand opens it.
     pub fn open(mut source: Source<'a>, keys: &Opener<impl KeySource>) -> Result<Self> {
-        let header = source.header()?;
-        let keys = keys.open(&header)?;
+        let (header, keys) = source.open(keys)?;
         Ok(Self { source, header, keys })
     }
 
@@ -106,6 +105,12 @@ impl<'a> ProtectedFile<'a> {
     #[must_use]
     pub fn suite(&self) -> Suite {
         self.header.suite()
+    }
+
+    /// How many bytes of plaintext its chunks hold.
+    #[must_use]
+    pub fn chunk_size(&self) -> ChunkSize {
+        ChunkSize(self.header.chunk_log2())
     }
 
     /// Writes the plaintext to `sink`, each chunk after its tag is checked. Returns its length in bytes. With
@@ -116,6 +121,15 @@ impl<'a> ProtectedFile<'a> {
     /// failed. What `sink` holds is then not the plaintext.
     pub fn unprotect(self, roster: &Roster, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
         pipeline::open(roster, &self.header, &self.keys, self.source, sink, progress)
+    }
+
+    /// Protects the plaintext anew, as `new`, and writes that to `sink`: under a new file key, which nobody knows who knew
+    /// the old one. The plaintext goes through memory only. Returns its length in bytes.
+    ///
+    /// # Errors
+    /// Those of [`ProtectedFile::unprotect`] and [`NewFile::seal`]. What `sink` holds is then no protected file.
+    pub fn protect_anew(self, roster: &Roster, new: NewFile, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
+        anew::transfer(self, roster, new, sink, progress)
     }
 
     /// Writes all authentic chunks at their places in the empty file `sink`; zeros stand for the others.

@@ -131,6 +131,22 @@ pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &F
     look().ok().flatten().unwrap_or(error)
 }
 
+/// Whether the keys that `header` gives are those of the file's chunks: the last one is authentic, or else the first.
+pub(crate) fn opens(header: &Header, keys: &FileKeys, source: &File) -> Result<bool> {
+    let len = source.metadata().map_err(Error::Read)?.len();
+    let Ok(layout) = header.layout_for_file(len) else { return Ok(false) };
+    let engine = CpuEngine::serial(Levels::detect());
+    let buffer = engine.buffer(1 << header.chunk_log2())?;
+    let mut job = job(header, keys, buffer);
+    for index in [layout.chunks() - 1, 0] {
+        let (at, len) = (layout.file_offset(index), layout.data_len(index));
+        if open_chunk(&engine, &mut job, source, at, index, len, layout.is_last(index))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 impl Salvage {
     fn lose(&mut self, range: Range<u64>) {
         self.whole_length = false;

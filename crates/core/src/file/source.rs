@@ -4,7 +4,9 @@ use crate::file::input::Stamp;
 use crate::file::read_at::FromStart;
 use crate::file::stream::Stream;
 use crate::format::header::Header;
-use crate::{Error, Result};
+use crate::keys::access::{KeySource, Opener};
+use crate::keys::key::FileKeys;
+use crate::{Class, Error, Result};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 
@@ -55,6 +57,29 @@ impl<'a> Source<'a> {
             Source::File(file, _) => Header::read(&mut BufReader::with_capacity(4096, FromStart::new(*file))),
             Source::Stream(stream, _) => Header::read(stream),
         }
+    }
+
+    /// Reads the header, and finds a key that opens it.
+    ///
+    /// What is read while another process changes the header in place may be half of the old one and half of the new one.
+    /// So what does not open is read again, and tried again if it has changed.
+    pub(crate) fn open(&mut self, keys: &Opener<impl KeySource>) -> Result<(Header, FileKeys)> {
+        const TIMES: usize = 3;
+        let mut read = self.header();
+        for _ in 0..TIMES {
+            let before = read.as_ref().map_or(Vec::new(), |header| header.bytes().to_vec());
+            let opened = read.and_then(|header| keys.open(&header).map(|keys| (header, keys)));
+            match opened {
+                Err(e) if e.class() == Class::NotAuthentic && matches!(self, Source::File(..)) => {
+                    read = self.header();
+                    if read.as_ref().map_or(&[][..], Header::bytes) == before {
+                        return Err(e);
+                    }
+                }
+                done => return done,
+            }
+        }
+        read.and_then(|header| keys.open(&header).map(|keys| (header, keys)))
     }
 }
 

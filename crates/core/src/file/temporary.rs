@@ -2,6 +2,8 @@
 //!
 //! A run that finds one unlocked knows that its owner was killed, and removes it. If the file system has no locks, the name
 //! also has a random part, and such files are left alone.
+//!
+//! `.phalanx-<hash of the name>.rekey` is the side file of a change of a header in place (`rekey.rs`).
 
 use crate::{Error, Result};
 use phalanx_kernels::keccak::sha3_256;
@@ -92,12 +94,21 @@ fn unfinished() -> MutexGuard<'static, Vec<(Arc<File>, String)>> {
     UNFINISHED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// The first part of the names of a target's temporary files: as short for targets of any length.
+fn hash(target: &OsStr) -> String {
+    sha3_256(target.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The name of the side file of a protected file whose header is changed in place.
+pub(crate) fn side_name(target: &OsStr) -> String {
+    format!("{PREFIX}{}.rekey", hash(target))
+}
 /// Whether only a temporary file, or an input that was about to be deleted, has such a name.
 #[must_use]
 pub fn is_temporary(name: &OsStr) -> bool {
     let hex = |part: &[u8], len| part.len() == len && part.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let unused = |end: &[u8]| name.as_bytes().strip_prefix(PREFIX.as_bytes()).and_then(|n| n.strip_suffix(end));
-    if [&b".removed"[..], b".link"].into_iter().any(|end| unused(end).is_some_and(|core| hex(core, 32))) {
+    if [&b".removed"[..], b".link", b".rekey"].into_iter().any(|end| unused(end).is_some_and(|core| hex(core, 32))) {
         return true;
     }
     let core = name.as_bytes().strip_prefix(PREFIX.as_bytes()).and_then(|n| n.strip_suffix(SUFFIX.as_bytes()));
@@ -128,7 +139,7 @@ impl Temporary {
     /// Creates the temporary file of a target, for its owner alone. Every run uses the same name, which is short enough for
     /// targets of any length. A leftover of a killed run is removed first.
     pub fn create(dir: Arc<File>, target: &OsStr) -> Result<Self> {
-        let hash: String = sha3_256(target.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect();
+        let hash = hash(target);
         let name = format!("{PREFIX}{hash}{SUFFIX}");
         // Another run can come between any two steps, but hardly every time.
         for _ in 0..16 {
@@ -160,7 +171,8 @@ impl Temporary {
         Err(busy())
     }
 
-    fn make(dir: &Arc<File>, name: &str) -> rustix::io::Result<Self> {
+    /// Creates a file of this name, for its owner alone, which is removed where its run ends before it is forgotten.
+    pub fn make(dir: &Arc<File>, name: &str) -> rustix::io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (dir, name) = (dir.clone(), name.to_owned());
         let entry = (dir.clone(), name.clone());
@@ -266,6 +278,8 @@ mod tests {
             (".phalanx-notes.tmp".into(), false),
             (format!(".phalanx-{hash}.removed"), true),
             (format!(".phalanx-{hash}.link"), true),
+            (format!(".phalanx-{hash}.rekey"), true),
+            (".phalanx-notes.rekey".into(), false),
             (format!(".phalanx-{hash}.other"), false),
         ] {
             assert_eq!(is_temporary(OsStr::new(&name)), is, "{name}");

@@ -18,6 +18,8 @@ const MIN_LEN: usize = FIXED + slot::PREFIX + TAG;
 const MAX_LEN: usize = 65536;
 const MAX_SLOTS: usize = 64;
 const MAX_PASSWORD_SLOTS: usize = 4;
+/// Writers make headers a multiple of this long, in bytes: one page and, mostly, one block of the disk.
+const GRANULE: usize = 4096;
 
 /// A header as it stands in a file. That its tag is right shows only when a slot has been opened.
 #[derive(Clone, Debug)]
@@ -61,6 +63,26 @@ impl Header {
         let tag = keys.header_tag(&bytes);
         bytes.extend_from_slice(&tag);
         Ok(Self { bytes, suite, chunk_log2, slots })
+    }
+
+    /// Writes a header that is `len` bytes long, padding included: behind these slots, among which there is no padding.
+    ///
+    /// # Errors
+    /// Those of [`Header::new`], or [`Error::HeaderRoom`] if the slots do not fit into that length.
+    pub(crate) fn with_len(
+        suite: Suite,
+        chunk_log2: u8,
+        mut slots: Vec<Slot>,
+        keys: &FileKeys,
+        len: usize,
+    ) -> Result<Self> {
+        match len.checked_sub(len_of(&slots)).ok_or(Error::HeaderRoom)? {
+            0 => {}
+            _ if slots.len() == MAX_SLOTS => return Err(Error::HeaderRoom),
+            // One or two bytes: not even a slot without a body.
+            room => slots.push(Slot::Padding(vec![0; room.checked_sub(slot::PREFIX).ok_or(Error::HeaderRoom)?])),
+        }
+        Self::new(suite, chunk_log2, slots, keys)
     }
 
     /// Reads the header that `input` begins with, and not a byte more.
@@ -166,6 +188,19 @@ impl Header {
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }
+}
+
+/// The length of a header with these slots, in bytes.
+fn len_of(slots: &[Slot]) -> usize {
+    FIXED + TAG + slots.iter().map(Slot::len).sum::<usize>()
+}
+
+/// The length that a new header with these slots gets, padding included: so much that ways in can be added later in
+/// place. Without padding where the format leaves no room for any.
+pub(crate) fn padded_len(slots: &[Slot]) -> usize {
+    let len = len_of(slots);
+    let padded = (len + slot::PREFIX).next_multiple_of(GRANULE);
+    if slots.len() < MAX_SLOTS && padded <= MAX_LEN { padded } else { len }
 }
 
 fn too_many_passwords(slots: &[Slot]) -> bool {

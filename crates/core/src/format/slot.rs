@@ -100,6 +100,16 @@ impl Slot {
         out[start + 1..start + PREFIX].copy_from_slice(&len.to_le_bytes());
     }
 
+    /// The length of the stored slot in bytes, type and length included.
+    pub(crate) fn len(&self) -> usize {
+        let body = match self {
+            Slot::Padding(body) | Slot::Unknown { body, .. } => body.len(),
+            Slot::Password { .. } => 16 + 4 + 4 + 1 + WRAPPED,
+            Slot::Key { .. } => 16 + WRAPPED,
+        };
+        PREFIX + body
+    }
+
     /// The slot's type, as a number.
     #[must_use]
     pub fn kind(&self) -> u8 {

@@ -1,6 +1,6 @@
 //! Giving access to a file, and gaining it: headers made for recipients, and opened by the keys at hand.
 
-use crate::format::header::Header;
+use crate::format::header::{self, Header};
 use crate::format::slot::Slot;
 use crate::keys::id::KeyId;
 use crate::keys::key::{FileKeys, Kdf, Password, SecretKey, WRAPPED, WrappingKey};
@@ -43,7 +43,7 @@ impl Recipient {
         Recipient::Key { id: key.id(), kek: key.wrapping_key() }
     }
 
-    fn slot(&self, file_key: &SecretKey) -> Slot {
+    pub(crate) fn slot(&self, file_key: &SecretKey) -> Slot {
         match self {
             Recipient::Password { kdf, kek } => Slot::Password { kdf: *kdf, wrapped: kek.wrap(file_key) },
             Recipient::Key { id, kek } => Slot::Key { id: *id, wrapped: kek.wrap(file_key) },
@@ -51,12 +51,16 @@ impl Recipient {
     }
 }
 
-/// Draws a new file key and writes the header that gives it to the recipients.
+/// Draws a new file key and writes the header that gives it to the recipients, with room for more of them.
 pub fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Result<(Header, FileKeys)> {
     let file_key = SecretKey::random()?;
     let keys = file_key.file_keys(suite);
-    let slots = recipients.iter().map(|r| r.slot(&file_key)).collect();
-    Ok((Header::new(suite, chunk_log2, slots, &keys)?, keys))
+    let slots: Vec<_> = recipients.iter().map(|r| r.slot(&file_key)).collect();
+    if slots.is_empty() {
+        return Err(Error::KeyCount(0));
+    }
+    let len = header::padded_len(&slots);
+    Ok((Header::with_len(suite, chunk_log2, slots, &keys, len)?, keys))
 }
 
 /// Where the keys at hand come from. Asked only for what a file can use, and perhaps for the same again: it then
@@ -120,12 +124,14 @@ pub struct Opener<S> {
     limit: KdfLimit,
     // Boxed, since a map that grows would leave copies behind.
     derived: Mutex<HashMap<Kdf, Box<WrappingKey>>>,
+    /// The password under a salt of this run.
+    renewed: Mutex<Option<Recipient>>,
 }
 
 impl<S: KeySource> Opener<S> {
     /// Opens with the keys of `source`.
     pub fn new(source: S, limit: KdfLimit) -> Self {
-        Self { source, limit, derived: Mutex::default() }
+        Self { source, limit, derived: Mutex::default(), renewed: Mutex::default() }
     }
 
     /// The keys of the file that `header` stands before; the header's tag has then been checked.
@@ -137,14 +143,20 @@ impl<S: KeySource> Opener<S> {
     /// [`Error::KeysRefused`] if none opens it and some were refused. [`Error::KdfLimit`] or [`Error::KdfMemory`] if a password
     /// cannot be tried. Also what the source of keys reports.
     pub fn open(&self, header: &Header) -> Result<FileKeys> {
+        Ok(self.open_slot(header, |_| true)?.keys)
+    }
+
+    /// The same, but only the slots of which `tries` says so are tried. Says which of them opened the header.
+    pub(crate) fn open_slot(&self, header: &Header, tries: impl Fn(usize) -> bool) -> Result<Opened> {
+        let slots = || header.slots().iter().enumerate().filter(|(i, _)| tries(*i));
         let (mut ids, mut tried, mut refused) = (Vec::new(), false, Vec::new());
-        for slot in header.slots() {
+        for (i, slot) in slots() {
             let Slot::Key { id, wrapped } = slot else { continue };
             match self.source.key(id) {
                 Ok(Some(key)) => {
                     tried = true;
-                    if let Some(keys) = unlock(header, &key.wrapping_key(), wrapped) {
-                        return Ok(keys);
+                    if let Some(opened) = unlock(header, &key.wrapping_key(), wrapped, i) {
+                        return Ok(opened);
                     }
                 }
                 Ok(None) => ids.push(*id),
@@ -155,15 +167,15 @@ impl<S: KeySource> Opener<S> {
                 Err(e) => return Err(e),
             }
         }
-        let passwords: Vec<_> = header.slots().iter().filter_map(password_slot).collect();
+        let passwords: Vec<_> = slots().filter_map(|(i, slot)| Some((i, password_slot(slot)?))).collect();
         if !passwords.is_empty()
             && let Some(password) = self.source.password()?
         {
             tried = true;
-            self.check_limit(passwords.iter().map(|(kdf, _)| *kdf))?;
-            for (kdf, wrapped) in &passwords {
-                if let Some(keys) = unlock(header, &self.derive(&password, kdf)?, wrapped) {
-                    return Ok(keys);
+            self.check_limit(passwords.iter().map(|(_, (kdf, _))| *kdf))?;
+            for (i, (kdf, wrapped)) in &passwords {
+                if let Some(opened) = unlock(header, &self.derive(&password, kdf)?, wrapped, *i) {
+                    return Ok(opened);
                 }
             }
         }
@@ -173,6 +185,53 @@ impl<S: KeySource> Opener<S> {
             return Err(Error::KeysRefused { keys: ids, password: !passwords.is_empty(), tried, refused });
         }
         Err(if tried { Error::WrongKey } else { Error::NoKey { keys: ids, password: !passwords.is_empty() } })
+    }
+
+    /// Those whom the slots of which `keeps` says so are for, to protect a new file for them. Each slot must open with what
+    /// is at hand; [`Error::NotAtHand`] tells of the first that does not.
+    pub(crate) fn recipients(
+        &self,
+        header: &Header,
+        keeps: impl Fn(usize) -> bool,
+        file_key: &SecretKey,
+    ) -> Result<Vec<Recipient>> {
+        let kept = || header.slots().iter().enumerate().filter(|(i, _)| keeps(*i));
+        let opens = |kek: &WrappingKey, wrapped| kek.unwrap(wrapped).is_some_and(|key| key.matches(file_key));
+        let (mut recipients, mut limited, mut has_password) = (Vec::new(), false, false);
+        for (i, slot) in kept() {
+            let recipient = match slot {
+                Slot::Key { id, wrapped } => match self.source.key(id) {
+                    Ok(key) => key.filter(|key| opens(&key.wrapping_key(), wrapped)).map(|key| Recipient::key(&key)),
+                    Err(Error::KeysRefused { .. }) => None,
+                    Err(e) => return Err(e),
+                },
+                Slot::Password { kdf, wrapped } => match self.source.password()? {
+                    Some(password) => {
+                        if !std::mem::replace(&mut limited, true) {
+                            self.check_limit(kept().filter_map(|(_, slot)| Some(password_slot(slot)?.0)))?;
+                        }
+                        let is_it = opens(&self.derive(&password, kdf)?, wrapped);
+                        if is_it && std::mem::replace(&mut has_password, true) {
+                            continue;
+                        }
+                        is_it.then(|| self.renewed(&password)).transpose()?
+                    }
+                    None => None,
+                },
+                Slot::Padding(_) | Slot::Unknown { .. } => None,
+            };
+            recipients.push(recipient.ok_or(Error::NotAtHand(i + 1))?);
+        }
+        Ok(recipients)
+    }
+
+    /// The password for new files. One Argon2 serves all of them.
+    fn renewed(&self, password: &Password) -> Result<Recipient> {
+        let mut renewed = self.renewed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if renewed.is_none() {
+            *renewed = Some(Recipient::password(password)?);
+        }
+        Ok(renewed.clone().expect("it was set above"))
     }
 
     fn check_limit<'a>(&self, kdfs: impl Iterator<Item = &'a Kdf> + Clone) -> Result<()> {
@@ -204,8 +263,16 @@ fn password_slot(slot: &Slot) -> Option<(&Kdf, &[u8; WRAPPED])> {
     }
 }
 
+/// A header that was opened, and by which slot.
+pub(crate) struct Opened {
+    pub file_key: SecretKey,
+    pub keys: FileKeys,
+    pub slot: usize,
+}
+
 /// Unwraps the file key and checks the header's tag with what comes of it.
-fn unlock(header: &Header, kek: &WrappingKey, wrapped: &[u8; WRAPPED]) -> Option<FileKeys> {
-    let keys = kek.unwrap(wrapped)?.file_keys(header.suite());
-    header.is_authentic(&keys).then_some(keys)
+fn unlock(header: &Header, kek: &WrappingKey, wrapped: &[u8; WRAPPED], slot: usize) -> Option<Opened> {
+    let file_key = kek.unwrap(wrapped)?;
+    let keys = file_key.file_keys(header.suite());
+    header.is_authentic(&keys).then_some(Opened { file_key, keys, slot })
 }

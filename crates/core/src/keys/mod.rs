@@ -6,3 +6,4 @@ pub mod key;
 pub mod keyring;
 pub mod private;
 pub mod text;
+pub mod ways;

@@ -9,6 +9,8 @@ mod coalescer;
 mod engines;
 mod pipeline;
 mod reader;
+mod rekey;
 mod tampering;
 mod vectors;
+mod ways;
 mod writer;

@@ -1,0 +1,24 @@
+//! Gives a protected file another password in place of all that it has:
+//! `cargo run -p phalanx-core --example rekey -- FILE.phx OLD_PASSWORD_FILE NEW_PASSWORD_FILE`.
+
+use phalanx_core::file::{InPlace, InputFile};
+use phalanx_core::{Error, KdfLimit, Opener, Password, Recipient};
+use std::path::PathBuf;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let [path, old, new] = &args[..] else { return Err("FILE.phx OLD_PASSWORD_FILE NEW_PASSWORD_FILE".into()) };
+    let opener = Opener::new(Password::new(std::fs::read(old)?), KdfLimit::default());
+    // Locked until it is dropped. What a run that was killed has left is finished, or undone.
+    let target = InPlace::open(&InputFile::open(path)?)?;
+    let (mut ways, _) = target.ways(&opener)?;
+    ways.remove_passwords();
+    ways.add(&Recipient::password(&Password::new(std::fs::read(new)?))?);
+    match target.write(&ways, &opener) {
+        Err(Error::HeaderRoom) => Err("its header has no room: protect it anew".into()),
+        done => {
+            println!("it has {} slots now", done?.slots().len());
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Protecting a file anew under a new file key: it is opened and sealed at the same time, and what is between is in memory.
+
+use crate::file::protected::{NewFile, ProtectedFile};
+use crate::file::source::{Progress, Sink, Source};
+use crate::roster::Roster;
+use crate::{Error, Result};
+use std::io::{self, Read, Write};
+use std::panic;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use zeroize::Zeroizing;
+
+/// How many pieces wait between the two, and how long one is at most, in bytes.
+const PIECES: usize = 4;
+const PIECE: usize = 1 << 20;
+
+/// What goes from one to the other: pieces of plaintext, and an empty one at its end.
+type Piece = Zeroizing<Vec<u8>>;
+
+pub(crate) fn transfer(
+    old: ProtectedFile<'_>,
+    roster: &Roster,
+    new: NewFile,
+    sink: Sink<'_>,
+    progress: &dyn Progress,
+) -> Result<u64> {
+    let (to, from) = sync_channel(PIECES);
+    thread::scope(|scope| {
+        let open = move || {
+            let opened = old.unprotect(roster, Sink::Stream(Box::new(Pour(to.clone()))), &());
+            if opened.is_ok() {
+                // Where nobody takes it any more, sealing has failed.
+                let _ = to.send(Piece::default());
+            }
+            opened
+        };
+        let opening = thread::Builder::new().name("open".into()).spawn_scoped(scope, open);
+        let opening = opening.map_err(|e| Error::Memory(format!("no more threads: {e}")))?;
+        let draw = Draw { from, piece: Piece::default(), taken: 0, ended: false };
+        let sealed = new.seal(roster, Source::stream(draw), sink, progress);
+        match opening.join().unwrap_or_else(|cause| panic::resume_unwind(cause)) {
+            // Sealing has failed first, and says why.
+            Ok(_) | Err(Error::Write(_)) => sealed,
+            Err(error) => Err(error),
+        }
+    })
+}
+
+struct Pour(SyncSender<Piece>);
+
+impl Write for Pour {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let len = bytes.len().min(PIECE);
+        if len > 0 {
+            let piece = Piece::new(bytes[..len].to_vec());
+            self.0.send(piece).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        }
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Draw {
+    from: Receiver<Piece>,
+    piece: Piece,
+    taken: usize,
+    ended: bool,
+}
+
+impl Read for Draw {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.piece.len() && !self.ended {
+            // Without the empty piece it did not come to its end.
+            self.piece = self.from.recv().map_err(|_| io::Error::other("the protected file could not be opened"))?;
+            self.taken = 0;
+            self.ended = self.piece.is_empty();
+        }
+        let len = buf.len().min(self.piece.len() - self.taken);
+        buf[..len].copy_from_slice(&self.piece[self.taken..][..len]);
+        self.taken += len;
+        Ok(len)
+    }
+}

@@ -1,0 +1,278 @@
+//! Changing a file's header in place, so that at every moment the old one or the new one can be had whole.
+//!
+//! The new header goes to a side file first, `.phalanx-<hash of the name>.rekey`, then to its place, and then the side file
+//! goes; each step is on the disk before the next one begins. So where the header in place is whole, a side file says
+//! nothing and is discarded. Where it is not, the side file holds the whole one: it counts only if its file key is also
+//! that of the chunks, since anybody may have planted it.
+
+use crate::file::input::{InputFile, Stamp};
+use crate::file::metadata::tolerate;
+use crate::file::output::{Existing, Output, sync_folder};
+use crate::file::salvage;
+use crate::file::source::Source;
+use crate::file::temporary::{Temporary, is_named, side_name, step};
+use crate::format::header::Header;
+use crate::keys::access::{KeySource, Opener};
+use crate::keys::ways::Ways;
+use crate::{Class, Error, Result};
+use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// A protected file, opened for writing and locked, whose header is to be changed in place.
+#[derive(Debug)]
+pub struct InPlace {
+    /// Opened for reading, so that it can be synced.
+    dir: Arc<File>,
+    name: OsString,
+    file: File,
+    stamp: Stamp,
+}
+
+/// What became of a change of the header that an earlier run did not finish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfinished {
+    /// There was none.
+    None,
+    /// The header in place was whole: the side file was removed.
+    Discarded,
+    /// The header in place was torn: the one in the side file took its place.
+    Finished,
+}
+
+/// Whether a change of this file's header may have been interrupted: its side file is there. Anybody who can write to the
+/// folder can make one.
+#[must_use]
+pub fn is_unfinished(input: &InputFile) -> bool {
+    input.entry().is_some_and(|(dir, name)| fs::statat(dir, side_name(name), AtFlags::SYMLINK_NOFOLLOW).is_ok())
+}
+
+impl InPlace {
+    /// Opens a file for writing that has been opened for reading, and locks it. A link is not followed.
+    ///
+    /// Where the file system has no locks, two runs at once can undo one another's changes.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if it may not be written, if its folder cannot be synced, or if another run has it locked.
+    /// [`Error::Changed`] if its name leads to another file by now.
+    pub fn open(input: &InputFile) -> Result<Self> {
+        let refuse = |kind: io::ErrorKind, why: &str| Err(Error::Write(io::Error::new(kind, why)));
+        let Some((dir, name)) = input.entry() else {
+            return refuse(io::ErrorKind::InvalidInput, "not a file's name");
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = Arc::new(File::from(fs::openat(dir, ".", flags, Mode::empty()).map_err(write_error)?));
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = match fs::openat(&dir, name, flags, Mode::empty()) {
+            Err(Errno::LOOP) => return refuse(io::ErrorKind::InvalidInput, "it is a link"),
+            opened => File::from(opened.map_err(write_error)?),
+        };
+        let stamp = Stamp::of(&file).map_err(Error::Read)?;
+        if stamp.id() != input.stamp().id() {
+            return Err(Error::Changed);
+        }
+        match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return refuse(io::ErrorKind::ResourceBusy, "another run is changing its keys"),
+            Ok(()) | Err(_) => {}
+        }
+        Ok(Self { dir, name: name.clone(), file, stamp })
+    }
+
+    /// The file, to read from.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Opens the header with the keys at hand, after finishing or discarding what an earlier run has left.
+    ///
+    /// # Errors
+    /// Those of [`Source::header`] and [`Opener::open`]; [`Error::Interrupted`] with them where a change of the header was
+    /// interrupted and the keys at hand do not finish it. [`Error::Write`] if what was left cannot be finished or removed.
+    pub fn ways(&self, opener: &Opener<impl KeySource>) -> Result<(Ways, Unfinished)> {
+        match self.header().and_then(|header| Ways::open(header, opener)) {
+            Ok(ways) => {
+                let unfinished = self.discard(ways.header())?;
+                Ok((ways, unfinished))
+            }
+            Err(error) if error.class() != Class::NotAuthentic => Err(error),
+            Err(error) => self.finish(error, opener),
+        }
+    }
+
+    /// Puts the changed header into its place: whole or not at all, whatever ends this run. The file's time of
+    /// modification stays, since it is that of the plaintext.
+    ///
+    /// # Errors
+    /// Those of [`Ways::changed`]. [`Error::Changed`] if the file is not what `ways` were opened from. [`Error::Write`] if
+    /// writing failed: the old header is then in its place. [`Error::Interrupted`] if even that failed.
+    pub fn write(&self, ways: &Ways, opener: &Opener<impl KeySource>) -> Result<Header> {
+        let (before, after) = (ways.header(), ways.changed(opener)?);
+        if after.bytes() == before.bytes() {
+            return Ok(after);
+        }
+        let times = times(&self.file)?;
+        let side = self.make_side(before)?;
+        side.file.write_all_at(after.bytes(), 0).map_err(Error::Write)?;
+        // A run that finishes this one restores them.
+        tolerate(fs::futimens(&side.file, &times))?;
+        side.file.sync_all().map_err(Error::Write)?;
+        sync_folder(&self.dir).map_err(write_error)?;
+        // A signal's clean-up would remove the side file while it is needed.
+        let _step = step();
+        self.check_unchanged()?;
+        if self.header()?.bytes() != before.bytes() || !side.is_named()? {
+            return Err(Error::Changed);
+        }
+        side.forget();
+        if let Err(error) = self.overwrite(after.bytes(), &times) {
+            return match self.overwrite(before.bytes(), &times).and_then(|()| self.remove_side()) {
+                Ok(()) => Err(error),
+                Err(_) => Err(Error::Interrupted(Box::new(error))),
+            };
+        }
+        self.remove_side()?;
+        Ok(after)
+    }
+
+    /// Checks that the file is what it was when it was opened, and that its name still leads to it.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if not, [`Error::Read`] or [`Error::Write`] if it cannot be looked at.
+    pub fn check_unchanged(&self) -> Result<()> {
+        let now = Stamp::of(&self.file).map_err(Error::Read)?;
+        let is_same = self.stamp.has_same_content(&now) && is_named(&self.file, &self.dir, &self.name)?;
+        if is_same { Ok(()) } else { Err(Error::Changed) }
+    }
+
+    /// Begins a whole new file, which is to take this one's place: look with [`InPlace::check_unchanged`] before it does.
+    ///
+    /// # Errors
+    /// As for [`Output::create_in`].
+    pub fn successor(&self, existing: Existing) -> Result<Output> {
+        Output::create_in(self.dir.clone(), &self.name, existing)
+    }
+
+    fn header(&self) -> Result<Header> {
+        Source::File(&self.file, self.stamp).header()
+    }
+
+    /// Makes the side file. What stands under its name is nothing, since the header in place is whole.
+    fn make_side(&self, header: &Header) -> Result<Temporary> {
+        let name = side_name(&self.name);
+        match Temporary::make(&self.dir, &name) {
+            Err(Errno::EXIST) => {
+                self.discard(header)?;
+                Temporary::make(&self.dir, &name).map_err(write_error)
+            }
+            made => made.map_err(write_error),
+        }
+    }
+
+    /// Removes a side file, whatever it is, where `header` is whole in its place.
+    fn discard(&self, header: &Header) -> Result<Unfinished> {
+        let Some(side) = self.side()? else { return Ok(Unfinished::None) };
+        // The run that made it may have been killed before it restored the time of modification.
+        if let Some((side, written)) = side
+            && written.bytes() == header.bytes()
+        {
+            tolerate(fs::futimens(&self.file, &times(&side)?))?;
+        }
+        // Perhaps the header is whole in memory only.
+        self.file.sync_all().map_err(Error::Write)?;
+        self.remove_side()?;
+        Ok(Unfinished::Discarded)
+    }
+
+    fn remove_side(&self) -> Result<()> {
+        let name = side_name(&self.name);
+        match fs::unlinkat(&self.dir, &*name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => sync_folder(&self.dir).map_err(write_error),
+            Err(e) => Err(in_the_way(&name, e)),
+        }
+    }
+
+    /// Puts the header of the side file into its place, where the one in place is torn; `error` is why that does not open.
+    fn finish(&self, error: Error, opener: &Opener<impl KeySource>) -> Result<(Ways, Unfinished)> {
+        let interrupted = |error| Error::Interrupted(Box::new(error));
+        let (side, header) = match self.side()? {
+            None => return Err(error),
+            Some(None) => return Err(interrupted(error)),
+            Some(Some(found)) => found,
+        };
+        let ways = match Ways::open(header, opener) {
+            Ok(ways) => ways,
+            Err(e) if e.class() == Class::NotAuthentic => return Err(interrupted(error)),
+            Err(e) => return Err(e),
+        };
+        // Anybody may have planted it.
+        if !salvage::opens(ways.header(), ways.keys(), &self.file)? {
+            return Err(interrupted(error));
+        }
+        // An old header, where the one in place is whole: the keys at hand are no way in any more.
+        if self.header().is_ok_and(|header| ways.vouch_for(&header)) {
+            return Err(error);
+        }
+        let _step = step();
+        self.check_unchanged()?;
+        self.overwrite(ways.header().bytes(), &times(&side)?).map_err(interrupted)?;
+        self.remove_side()?;
+        Ok((ways, Unfinished::Finished))
+    }
+
+    /// What stands under the side file's name, if anything; with the header that it holds, if it is a regular file that
+    /// holds one and nothing else.
+    #[expect(clippy::type_complexity, reason = "one use, two questions")]
+    fn side(&self) -> Result<Option<Option<(File, Header)>>> {
+        let name = side_name(&self.name);
+        match fs::statat(&self.dir, &*name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => {}
+            Err(Errno::NOENT) => return Ok(None),
+            Err(e) => return Err(in_the_way(&name, e)),
+        }
+        let read = || -> Result<Option<(File, Header)>> {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            let file = File::from(fs::openat(&self.dir, &*name, flags, Mode::empty()).map_err(read_error)?);
+            let stat = fs::fstat(&file).map_err(read_error)?;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                return Ok(None);
+            }
+            let header = Source::file(&file)?.header()?;
+            Ok((stat.st_size == header.bytes().len() as i64).then_some((file, header)))
+        };
+        // What cannot be read is no header either.
+        Ok(Some(read().unwrap_or(None)))
+    }
+
+    /// Writes a header into its place, by one call where the system does not cut it, and syncs it.
+    fn overwrite(&self, header: &[u8], times: &Timestamps) -> Result<()> {
+        self.file.write_all_at(header, 0).map_err(Error::Write)?;
+        tolerate(fs::futimens(&self.file, times))?;
+        self.file.sync_all().map_err(Error::Write)
+    }
+}
+
+/// The time of modification, to set it again. That of the last access is left alone.
+fn times(file: &File) -> Result<Timestamps> {
+    let stat = fs::fstat(file).map_err(read_error)?;
+    Ok(Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ },
+    })
+}
+
+fn in_the_way(name: &str, e: Errno) -> Error {
+    Error::Write(io::Error::new(e.kind(), format!("{name} is in the way: {e}")))
+}
+
+fn read_error(e: Errno) -> Error {
+    Error::Read(e.into())
+}
+
+fn write_error(e: Errno) -> Error {
+    Error::Write(e.into())
+}

@@ -1,0 +1,179 @@
+//! The ways into a file, opened to be changed: which slots there are, which go, and which are new.
+
+use crate::format::header::Header;
+use crate::format::slot::Slot;
+use crate::keys::access::{KeySource, Opened, Opener, Recipient};
+use crate::keys::id::KeyId;
+use crate::keys::key::{FileKeys, SecretKey};
+use crate::{Class, Error, Result};
+use std::fmt;
+
+/// The ways into a protected file that a key at hand opens, and how they are to change.
+///
+/// Slots are numbered from 1, in the order of the header. What is removed and added here changes no file:
+/// [`InPlace::write`](crate::file::InPlace::write) does, or a [`NewFile`](crate::NewFile) for [`Ways::recipients`].
+pub struct Ways {
+    header: Header,
+    file_key: SecretKey,
+    keys: FileKeys,
+    /// The index of the slot that opened the header.
+    opened: usize,
+    /// Whether each of the header's slots stays. Padding never does: it is made anew.
+    kept: Vec<bool>,
+    added: Vec<Recipient>,
+}
+
+impl Ways {
+    /// Opens a header with the keys at hand, and keeps the file key.
+    ///
+    /// # Errors
+    /// Those of [`Opener::open`].
+    pub fn open(header: Header, opener: &Opener<impl KeySource>) -> Result<Self> {
+        let Opened { file_key, keys, slot } = opener.open_slot(&header, |_| true)?;
+        let kept = header.slots().iter().map(|slot| !matches!(slot, Slot::Padding(_))).collect();
+        Ok(Self { header, file_key, keys, opened: slot, kept, added: Vec::new() })
+    }
+
+    /// The header as it was opened.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The number of the slot that opened it.
+    #[must_use]
+    pub fn opened_by(&self) -> usize {
+        self.opened + 1
+    }
+
+    /// Whether the ways in are to change.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.is_reduced() || !self.added.is_empty()
+    }
+
+    /// Whether a way in is to be removed.
+    #[must_use]
+    pub fn is_reduced(&self) -> bool {
+        let mut slots = self.header.slots().iter().zip(&self.kept);
+        slots.any(|(slot, kept)| !kept && !matches!(slot, Slot::Padding(_)))
+    }
+
+    /// Adds a recipient. A named key that is a way in already, and stays one, is not added again.
+    pub fn add(&mut self, recipient: &Recipient) {
+        if let Recipient::Key { id, kek } = recipient {
+            for (slot, kept) in self.header.slots().iter().zip(&mut self.kept).filter(|(_, kept)| **kept) {
+                match slot {
+                    Slot::Key { id: other, wrapped } if other == id => {
+                        if kek.unwrap(wrapped).is_some_and(|key| key.matches(&self.file_key)) {
+                            return;
+                        }
+                        // It has the key's id, but the key does not open it.
+                        *kept = false;
+                    }
+                    _ => {}
+                }
+            }
+            if self.added.iter().any(|other| matches!(other, Recipient::Key { id: other, .. } if other == id)) {
+                return;
+            }
+        }
+        self.added.push(recipient.clone());
+    }
+
+    /// Whether a slot that stays opens with these keys or this password.
+    ///
+    /// # Errors
+    /// What the source of keys reports, or [`Error::KdfMemory`].
+    pub fn open_to(&self, opener: &Opener<impl KeySource>) -> Result<bool> {
+        match opener.open_slot(&self.header, |i| self.kept[i]) {
+            Ok(_) => Ok(true),
+            Err(e) if e.class() == Class::NotAuthentic => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Removes all slots of a named key. Says whether there were any.
+    pub fn remove_key(&mut self, id: &KeyId) -> bool {
+        self.remove(|slot| matches!(slot, Slot::Key { id: other, .. } if other == id))
+    }
+
+    /// Removes all password slots. Says whether there were any.
+    pub fn remove_passwords(&mut self) -> bool {
+        self.remove(|slot| matches!(slot, Slot::Password { .. }))
+    }
+
+    /// Removes the slot of this number, of whatever type.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSlot`] if there is none, or if it is padding.
+    pub fn remove_slot(&mut self, number: usize) -> Result<()> {
+        let found = number.checked_sub(1).and_then(|i| Some((self.header.slots().get(i)?, &mut self.kept[i])));
+        match found {
+            None | Some((Slot::Padding(_), _)) => Err(Error::NoSuchSlot(number)),
+            Some((_, kept)) => {
+                *kept = false;
+                Ok(())
+            }
+        }
+    }
+
+    fn remove(&mut self, goes: impl Fn(&Slot) -> bool) -> bool {
+        let mut found = false;
+        for (_, kept) in self.header.slots().iter().zip(&mut self.kept).filter(|(slot, _)| goes(slot)) {
+            *kept = false;
+            found = true;
+        }
+        found
+    }
+
+    /// The header with the changed ways in. It is as long as the one that was opened, so that it can take its place.
+    /// Slots of unknown types stay as they are.
+    ///
+    /// # Errors
+    /// [`Error::LastWay`] if no slot would be left that is new or opens with a key at hand. [`Error::HeaderRoom`],
+    /// [`Error::KeyCount`] or [`Error::TooManyPasswords`] if the slots do not fit. Also what the source of keys reports.
+    pub fn changed(&self, opener: &Opener<impl KeySource>) -> Result<Header> {
+        self.check_last(opener)?;
+        let kept = self.header.slots().iter().zip(&self.kept).filter(|(_, kept)| **kept).map(|(slot, _)| slot.clone());
+        let slots = kept.chain(self.added.iter().map(|recipient| recipient.slot(&self.file_key))).collect();
+        let Self { header, keys, .. } = self;
+        Header::with_len(header.suite(), header.chunk_log2(), slots, keys, header.bytes().len())
+    }
+
+    /// The recipients of a new file that has the changed ways in. Each needs its key or password at hand, since a new
+    /// file has a new file key. A password gets a new salt, and the recommended parameters.
+    ///
+    /// # Errors
+    /// [`Error::NotAtHand`] if a slot that stays cannot be made anew. [`Error::LastWay`] if no recipient is left. Those of
+    /// [`Recipient::password`], and what the source of keys reports.
+    pub fn recipients(&self, opener: &Opener<impl KeySource>) -> Result<Vec<Recipient>> {
+        let mut recipients = opener.recipients(&self.header, |i| self.kept[i], &self.file_key)?;
+        recipients.extend(self.added.iter().cloned());
+        if recipients.is_empty() { Err(Error::LastWay) } else { Ok(recipients) }
+    }
+
+    /// A slot that nobody has opened may be none that anybody can open.
+    fn check_last(&self, opener: &Opener<impl KeySource>) -> Result<()> {
+        if self.kept[self.opened] || !self.added.is_empty() || self.open_to(opener)? {
+            return Ok(());
+        }
+        Err(Error::LastWay)
+    }
+
+    /// The keys that the file key gives.
+    pub(crate) fn keys(&self) -> &FileKeys {
+        &self.keys
+    }
+
+    /// Whether a header has been written by somebody who knows the file key.
+    pub(crate) fn vouch_for(&self, header: &Header) -> bool {
+        header.is_authentic(&self.file_key.file_keys(header.suite()))
+    }
+}
+
+impl fmt::Debug for Ways {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ways({} slots)", self.header.slots().len())
+    }
+}

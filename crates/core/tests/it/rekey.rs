@@ -1,0 +1,437 @@
+//! Ways in that change: in place, whole or not at all, whatever an attacker has planted; and under a new file key.
+
+use crate::common::{AtHand, painted};
+use phalanx_core::file::{InPlace, InputFile, Unfinished, is_temporary, is_unfinished};
+use phalanx_core::format::{Header, Kdf};
+use phalanx_core::{
+    ChunkSize, Class, Error, KdfLimit, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Result, Roster,
+    SecretKey, Sink, Source, Suite, Ways,
+};
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+const CHUNK: usize = 4096;
+
+pub fn key(n: u8) -> SecretKey {
+    SecretKey::from_slice(&[n; 32]).unwrap()
+}
+
+pub fn opener(source: impl KeySource) -> Opener<impl KeySource> {
+    Opener::new(source, KdfLimit::default())
+}
+
+pub fn by(n: u8) -> Opener<impl KeySource> {
+    opener(key(n))
+}
+
+fn password(text: &str) -> Password {
+    Password::new(text.into())
+}
+
+/// A password that is cheap to try.
+pub fn cheap(text: &str) -> Recipient {
+    let kdf = Kdf { salt: [7; 16], memory_kib: 8, passes: 1, lanes: 1 };
+    Recipient::Password { kdf, kek: password(text).wrapping_key(&kdf).unwrap() }
+}
+
+/// A protected file in a folder of its own.
+pub struct Disk {
+    folder: tempfile::TempDir,
+    plain: Vec<u8>,
+}
+
+impl Disk {
+    pub fn new(recipients: &[Recipient]) -> Self {
+        Self::of(Suite::default(), recipients)
+    }
+
+    fn of(suite: Suite, recipients: &[Recipient]) -> Self {
+        let disk = Self { folder: tempfile::tempdir().unwrap(), plain: painted(2 * CHUNK + 100) };
+        disk.protect("f", suite, recipients);
+        disk
+    }
+
+    fn protect(&self, name: &str, suite: Suite, recipients: &[Recipient]) {
+        let new = NewFile::with_chunk_size(suite, ChunkSize::new(CHUNK as u64).unwrap(), recipients).unwrap();
+        let sink = File::create(self.path(name)).unwrap();
+        new.seal(&Roster::cpu(), Source::stream(&self.plain[..]), Sink::File(&sink), &()).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn read(&self) -> Vec<u8> {
+        fs::read(self.path("f")).unwrap()
+    }
+
+    pub fn header(&self) -> Header {
+        Header::read(&mut &self.read()[..]).unwrap()
+    }
+
+    fn input(&self) -> InputFile {
+        InputFile::open(&self.path("f")).unwrap()
+    }
+
+    fn in_place(&self) -> InPlace {
+        InPlace::open(&self.input()).unwrap()
+    }
+
+    /// Changes the ways in.
+    fn change(&self, keys: &Opener<impl KeySource>, change: impl FnOnce(&mut Ways)) -> Result<Header> {
+        let target = self.in_place();
+        let (mut ways, _) = target.ways(keys)?;
+        change(&mut ways);
+        target.write(&ways, keys)
+    }
+
+    fn opens(&self, keys: &Opener<impl KeySource>) -> bool {
+        let file = File::open(self.path("f")).unwrap();
+        let sink = tempfile::NamedTempFile::new().unwrap();
+        let opened = ProtectedFile::open(Source::new(&file).unwrap(), keys)
+            .and_then(|file| file.unprotect(&Roster::cpu(), Sink::File(sink.as_file()), &()));
+        match opened {
+            Ok(_) => assert!(fs::read(sink.path()).unwrap() == self.plain),
+            Err(e) => assert_eq!(e.class(), Class::NotAuthentic, "{e}"),
+        }
+        sink.as_file().metadata().unwrap().len() > 0
+    }
+
+    /// The path of the side file.
+    fn side(&self) -> PathBuf {
+        let hash = phalanx_reference::sha3_256(b"f");
+        let hash: String = hash[..16].iter().map(|b| format!("{b:02x}")).collect();
+        self.path(&format!(".phalanx-{hash}.rekey"))
+    }
+
+    /// All names in the folder.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Writes over the beginning of the file.
+    fn overwrite(&self, bytes: &[u8]) {
+        let mut all = self.read();
+        all[..bytes.len()].copy_from_slice(bytes);
+        fs::write(self.path("f"), all).unwrap();
+    }
+}
+
+/// The header of the disk's file, changed, which is written nowhere.
+fn changed(disk: &Disk, keys: &Opener<impl KeySource>, change: impl FnOnce(&mut Ways)) -> Vec<u8> {
+    let mut ways = Ways::open(disk.header(), keys).unwrap();
+    change(&mut ways);
+    ways.changed(keys).unwrap().bytes().to_vec()
+}
+
+#[test]
+fn new_headers_have_room() {
+    for (keys, len) in [(1, 4096), (40, 4096), (63, 4096), (64, 18 + 64 * 59 + 32)] {
+        let recipients: Vec<_> = (1..=keys).map(|n| Recipient::key(&key(n))).collect();
+        let disk = Disk::new(&recipients);
+        assert_eq!(disk.header().bytes().len(), len, "{keys} keys");
+        assert!(disk.opens(&by(1)) && disk.opens(&by(keys)));
+    }
+}
+
+#[test]
+fn ways_in_are_added_and_removed_in_place() {
+    for &suite in Suite::ALL {
+        let disk = Disk::of(suite, &[Recipient::key(&key(1))]);
+        let modified = SystemTime::UNIX_EPOCH + Duration::from_nanos(1_234_567_890_123_456_789);
+        File::options().write(true).open(disk.path("f")).unwrap().set_modified(modified).unwrap();
+        let (before, inode) = (disk.read(), fs::metadata(disk.path("f")).unwrap().ino());
+
+        disk.change(&by(1), |ways| {
+            ways.add(&Recipient::key(&key(2)));
+            ways.add(&cheap("p"));
+        })
+        .unwrap();
+        assert!(disk.opens(&by(1)) && disk.opens(&by(2)) && disk.opens(&opener(password("p"))));
+        // It is a way in already.
+        let same = disk.read();
+        disk.change(&by(2), |ways| ways.add(&Recipient::key(&key(1)))).unwrap();
+        assert!(disk.read() == same);
+
+        disk.change(&by(2), |ways| assert!(ways.remove_key(&key(1).id()) && !ways.remove_key(&key(9).id()))).unwrap();
+        assert!(!disk.opens(&by(1)) && disk.opens(&by(2)) && disk.opens(&opener(password("p"))));
+        disk.change(&by(2), |ways| assert!(ways.remove_passwords())).unwrap();
+        assert!(!disk.opens(&opener(password("p"))));
+        disk.change(&by(2), |ways| {
+            ways.remove_slot(1).unwrap();
+            ways.add(&Recipient::key(&key(3)));
+        })
+        .unwrap();
+        assert!(!disk.opens(&by(2)) && disk.opens(&by(3)));
+
+        let meta = fs::metadata(disk.path("f")).unwrap();
+        assert_eq!((meta.modified().unwrap(), meta.ino()), (modified, inode), "{suite:?}");
+        assert!(disk.read().len() == before.len() && disk.read()[4096..] == before[4096..]);
+        assert_eq!(disk.names(), ["f"]);
+    }
+}
+
+#[test]
+fn a_torn_header_is_mended_wherever_it_is_torn() {
+    for suite in [Suite::Aes256CtrSha3, Suite::Aes256Gcm] {
+        let disk = Disk::of(suite, &[Recipient::key(&key(1))]);
+        let modified = fs::metadata(disk.path("f")).unwrap().modified().unwrap();
+        let old = disk.header().bytes().to_vec();
+        let new = changed(&disk, &by(1), |ways| {
+            ways.remove_key(&key(1).id());
+            ways.add(&Recipient::key(&key(2)));
+        });
+        let mut finished = 0;
+        for cut in (0..old.len()).step_by(37).chain([old.len()]) {
+            for (first, second) in [(&new, &old), (&old, &new)] {
+                disk.overwrite(&[&first[..cut], &second[cut..]].concat());
+                fs::write(disk.side(), &new).unwrap();
+                File::options().write(true).open(disk.side()).unwrap().set_modified(modified).unwrap();
+                assert!(is_unfinished(&disk.input()) && is_temporary(disk.side().file_name().unwrap()));
+                let now = disk.header_bytes();
+                // The removed key opens the old header where it is whole, and nothing else.
+                let target = disk.in_place();
+                let keys = opener(AtHand { keys: vec![key(1), key(2)], password: None });
+                let (_, unfinished) = target.ways(&keys).unwrap();
+                let is_whole = now == old || now == new;
+                assert_eq!(unfinished, if is_whole { Unfinished::Discarded } else { Unfinished::Finished }, "{cut}");
+                assert!(disk.header_bytes() == if now == old { old.clone() } else { new.clone() });
+                finished += usize::from(!is_whole);
+                assert_eq!(disk.names(), ["f"]);
+                if now != old {
+                    assert_eq!(fs::metadata(disk.path("f")).unwrap().modified().unwrap(), modified, "{cut}");
+                    assert!(disk.opens(&by(2)) && !disk.opens(&by(1)));
+                }
+            }
+        }
+        assert!(finished > 100, "{finished}");
+    }
+}
+
+impl Disk {
+    fn header_bytes(&self) -> Vec<u8> {
+        self.read()[..4096].to_vec()
+    }
+}
+
+#[test]
+fn a_torn_header_stays_where_the_keys_at_hand_do_not_mend_it() {
+    let disk = Disk::new(&[Recipient::key(&key(1))]);
+    let new = changed(&disk, &by(1), |ways| ways.add(&Recipient::key(&key(2))));
+    fs::write(disk.side(), &new).unwrap();
+    disk.overwrite(&new[..100]);
+    let torn = disk.read();
+    let error = disk.in_place().ways(&by(3)).unwrap_err();
+    assert!(matches!(&error, Error::Interrupted(_)) && error.class() == Class::NotAuthentic, "{error}");
+    assert!(disk.read() == torn && fs::read(disk.side()).unwrap() == new);
+    assert_eq!(disk.in_place().ways(&by(2)).unwrap().1, Unfinished::Finished);
+    assert!(disk.opens(&by(1)) && disk.opens(&by(2)));
+}
+
+#[test]
+fn what_was_planted_is_not_believed() {
+    let disk = Disk::new(&[Recipient::key(&key(1))]);
+    // Of the attacker's file, for a key that both have.
+    disk.protect("other", Suite::default(), &[Recipient::key(&key(1)), Recipient::key(&key(66))]);
+    let foreign = fs::read(disk.path("other")).unwrap()[..4096].to_vec();
+    let before = disk.read();
+    let torn = {
+        let mut torn = before.clone();
+        torn[4000..4096].fill(0);
+        torn
+    };
+    let beside = disk.path("precious");
+    let plant: [(&str, &dyn Fn()); 6] = [
+        ("random bytes", &|| fs::write(disk.side(), painted(4096)).unwrap()),
+        ("nothing", &|| fs::write(disk.side(), "").unwrap()),
+        ("a header of another file", &|| fs::write(disk.side(), &foreign).unwrap()),
+        ("bytes behind the header", &|| fs::write(disk.side(), [&before[..4096], b"x"].concat()).unwrap()),
+        ("a link to a whole header", &|| symlink("precious", disk.side()).unwrap()),
+        ("a pipe", &|| {
+            rustix::fs::mknodat(
+                rustix::fs::CWD,
+                disk.side(),
+                rustix::fs::FileType::Fifo,
+                rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+                0,
+            )
+            .unwrap();
+        }),
+    ];
+    for (what, plant) in plant {
+        fs::write(&beside, &before[..4096]).unwrap();
+        // A whole header in place: what was planted goes, and nothing else changes.
+        fs::write(disk.path("f"), &before).unwrap();
+        plant();
+        assert_eq!(disk.in_place().ways(&by(1)).unwrap().1, Unfinished::Discarded, "{what}");
+        assert!(disk.read() == before && fs::symlink_metadata(disk.side()).is_err(), "{what}");
+        // Also where it comes between the look and the change.
+        let target = disk.in_place();
+        let (mut ways, _) = target.ways(&by(1)).unwrap();
+        ways.add(&Recipient::key(&key(2)));
+        plant();
+        target.write(&ways, &by(1)).unwrap();
+        assert!(disk.opens(&by(2)) && fs::symlink_metadata(disk.side()).is_err(), "{what}");
+        drop(target);
+        // A torn one: it stays as it is.
+        fs::write(disk.path("f"), &torn).unwrap();
+        plant();
+        let error = disk.in_place().ways(&by(1)).unwrap_err();
+        assert!(matches!(error, Error::Interrupted(_)), "{what}: {error}");
+        assert!(disk.read() == torn && fs::symlink_metadata(disk.side()).is_ok(), "{what}");
+        assert!(fs::read(&beside).unwrap() == before[..4096], "{what}: what the link leads to has changed");
+        fs::remove_file(disk.side()).unwrap();
+    }
+    // A folder is in the way.
+    fs::write(disk.path("f"), &before).unwrap();
+    fs::create_dir(disk.side()).unwrap();
+    assert_eq!(disk.in_place().ways(&by(1)).unwrap_err().class(), Class::InputOutput);
+}
+
+#[test]
+fn an_old_header_does_not_come_back() {
+    let disk = Disk::new(&[Recipient::key(&key(1)), Recipient::key(&key(2))]);
+    let old = disk.header_bytes();
+    disk.change(&by(1), |ways| assert!(ways.remove_key(&key(2).id()))).unwrap();
+    let now = disk.read();
+    // Planted by whoever was removed: neither a holder of a key that stayed nor one of a removed key brings it back.
+    fs::write(disk.side(), &old).unwrap();
+    let error = disk.in_place().ways(&by(2)).unwrap_err();
+    assert!(matches!(error, Error::NoKey { .. }), "{error}");
+    assert!(disk.read() == now && disk.side().exists());
+    assert_eq!(disk.in_place().ways(&by(1)).unwrap().1, Unfinished::Discarded);
+    assert!(disk.read() == now && !disk.opens(&by(2)));
+}
+
+#[test]
+fn one_run_changes_a_file_at_a_time_and_only_the_file_that_was_opened() {
+    let disk = Disk::new(&[Recipient::key(&key(1))]);
+    let busy = {
+        let _first = disk.in_place();
+        InPlace::open(&disk.input()).unwrap_err()
+    };
+    assert!(matches!(&busy, Error::Write(e) if e.kind() == std::io::ErrorKind::ResourceBusy), "{busy}");
+    // Another file takes the name, before it is opened for writing and after.
+    let input = disk.input();
+    disk.protect("other", Suite::default(), &[Recipient::key(&key(1))]);
+    fs::rename(disk.path("other"), disk.path("f")).unwrap();
+    assert!(matches!(InPlace::open(&input), Err(Error::Changed)));
+    let target = disk.in_place();
+    let (mut ways, _) = target.ways(&by(1)).unwrap();
+    ways.add(&Recipient::key(&key(2)));
+    disk.protect("other", Suite::default(), &[Recipient::key(&key(1))]);
+    fs::rename(disk.path("other"), disk.path("f")).unwrap();
+    assert!(matches!(target.write(&ways, &by(1)), Err(Error::Changed)));
+    assert_eq!(disk.names(), ["f"], "the side file is gone");
+    // Somebody writes another header.
+    let target = disk.in_place();
+    let (mut ways, _) = target.ways(&by(1)).unwrap();
+    ways.add(&Recipient::key(&key(2)));
+    let other = changed(&disk, &by(1), |ways| ways.add(&Recipient::key(&key(3))));
+    disk.overwrite(&other);
+    assert!(matches!(target.write(&ways, &by(1)), Err(Error::Changed)));
+    assert!(disk.header_bytes() == other);
+    drop(target);
+    // A link is not written through.
+    fs::rename(disk.path("f"), disk.path("real")).unwrap();
+    symlink("real", disk.path("f")).unwrap();
+    assert!(InPlace::open(&disk.input()).unwrap_err().to_string().contains("it is a link"));
+}
+
+#[test]
+fn who_reads_meanwhile_reads_the_old_header_or_the_new_one() {
+    let disk = Disk::new(&[Recipient::key(&key(1))]);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut times = 0;
+                    while !over.load(Ordering::Relaxed) {
+                        let file = File::open(disk.path("f")).unwrap();
+                        ProtectedFile::open(Source::new(&file).unwrap(), &by(1)).unwrap();
+                        times += 1;
+                    }
+                    times
+                })
+            })
+            .collect();
+        for n in 0..200 {
+            let other = key(2 + n % 2);
+            disk.change(&by(1), |ways| {
+                ways.remove_key(&key(3 - n % 2).id());
+                ways.add(&Recipient::key(&other));
+            })
+            .unwrap();
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(readers.into_iter().map(|reader| reader.join().unwrap()).sum::<u32>() > 100);
+    });
+}
+
+#[test]
+fn protected_anew_the_old_file_key_opens_nothing() {
+    for &suite in Suite::ALL {
+        let disk = Disk::of(suite, &[Recipient::key(&key(1)), cheap("p"), Recipient::key(&key(2))]);
+        let old = disk.header_bytes();
+        let keys = opener(AtHand { keys: vec![key(1)], password: Some(password("p")) });
+        let mut ways = Ways::open(disk.header(), &keys).unwrap();
+        // The second key is not at hand.
+        assert!(matches!(ways.recipients(&keys), Err(Error::NotAtHand(3))));
+        ways.remove_key(&key(2).id());
+        ways.add(&Recipient::key(&key(3)));
+        let recipients = ways.recipients(&keys).unwrap();
+        // Argon2's parameters are not the file's.
+        let kdfs: Vec<_> = recipients
+            .iter()
+            .filter_map(|r| if let Recipient::Password { kdf, .. } = r { Some(kdf) } else { None })
+            .collect();
+        assert!(matches!(kdfs[..], [kdf] if (kdf.memory_kib, kdf.passes, kdf.lanes) == (65536, 3, 4)));
+
+        let file = File::open(disk.path("f")).unwrap();
+        let protected = ProtectedFile::open(Source::new(&file).unwrap(), &keys).unwrap();
+        assert_eq!(protected.chunk_size(), ChunkSize::new(CHUNK as u64).unwrap());
+        let new = NewFile::with_chunk_size(suite, protected.chunk_size(), &recipients).unwrap();
+        let sink = File::create(disk.path("new")).unwrap();
+        let len = protected.protect_anew(&Roster::cpu(), new, Sink::File(&sink), &()).unwrap();
+        assert_eq!(len, disk.plain.len() as u64);
+        fs::rename(disk.path("new"), disk.path("f")).unwrap();
+        assert!(disk.opens(&by(1)) && disk.opens(&by(3)) && !disk.opens(&by(2)) && disk.opens(&opener(password("p"))));
+        disk.overwrite(&old);
+        assert!(!disk.opens(&by(1)) && !disk.opens(&by(2)));
+    }
+}
+
+#[test]
+fn what_is_damaged_is_not_protected_anew() {
+    let disk = Disk::new(&[Recipient::key(&key(1))]);
+    let whole = disk.read();
+    let anew = || {
+        let file = File::open(disk.path("f")).unwrap();
+        let protected = ProtectedFile::open(Source::new(&file).unwrap(), &by(1)).unwrap();
+        let new = NewFile::new(Suite::default(), &[Recipient::key(&key(1))]).unwrap();
+        let sink = Sink::Stream(Box::new(std::io::sink()));
+        protected.protect_anew(&Roster::cpu(), new, sink, &())
+    };
+    anew().unwrap();
+    let mut damaged = whole.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    fs::write(disk.path("f"), damaged).unwrap();
+    assert!(matches!(anew(), Err(Error::Altered { .. })));
+    fs::write(disk.path("f"), &whole[..whole.len() - 100 - 48]).unwrap();
+    assert!(matches!(anew(), Err(Error::Truncated(_))));
+    // Nobody takes it.
+    fs::write(disk.path("f"), &whole).unwrap();
+    let file = File::open(disk.path("f")).unwrap();
+    let protected = ProtectedFile::open(Source::new(&file).unwrap(), &by(1)).unwrap();
+    let new = NewFile::new(Suite::default(), &[Recipient::key(&key(1))]).unwrap();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let sink = Sink::Stream(Box::new(full));
+    assert!(matches!(protected.protect_anew(&Roster::cpu(), new, sink, &()), Err(Error::Write(_))));
+}

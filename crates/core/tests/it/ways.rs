@@ -1,0 +1,125 @@
+//! The ways into a file, and the header that they become: which slots stay, and which limits hold.
+
+use crate::common::{AtHand, painted};
+use crate::rekey::{Disk, by, cheap, key, opener};
+use phalanx_core::format::{Header, Slot};
+use phalanx_core::{Error, Recipient, SecretKey, Suite, Ways};
+
+#[test]
+fn slots_that_are_not_there_cannot_be_removed() {
+    let disk = Disk::new(&[Recipient::key(&key(1))]);
+    let mut ways = Ways::open(disk.header(), &by(1)).unwrap();
+    assert_eq!(ways.opened_by(), 1);
+    // The second is padding.
+    for number in [0, 2, 3, usize::MAX] {
+        assert!(matches!(ways.remove_slot(number), Err(Error::NoSuchSlot(n)) if n == number));
+    }
+    assert!(!ways.is_changed());
+}
+
+#[test]
+fn the_last_way_in_stays() {
+    let file_key = SecretKey::random().unwrap();
+    let keys = file_key.file_keys(Suite::default());
+    let slot = |n| Slot::Key { id: key(n).id(), wrapped: key(n).wrapping_key().wrap(&file_key) };
+    let unknown = Slot::Unknown { kind: 77, body: vec![1; 9] };
+    // With the second key's id, but nothing that it opens.
+    let false_one = Slot::Key { id: key(2).id(), wrapped: [0; 40] };
+    let header =
+        |slots: &[Slot]| Header::new(Suite::default(), 12, [slots, &[Slot::Padding(vec![0; 500])]].concat(), &keys);
+    let both = || opener(AtHand { keys: vec![key(1), key(2)], password: None });
+    for (others, by, is_last) in [
+        (vec![], both(), true),
+        (vec![unknown], both(), true),
+        (vec![false_one], both(), true),
+        (vec![slot(2)], opener(AtHand { keys: vec![key(1)], password: None }), true),
+        (vec![slot(2)], both(), false),
+        (vec![slot(1)], both(), true),
+    ] {
+        let slots = [vec![slot(1)], others].concat();
+        let mut ways = Ways::open(header(&slots).unwrap(), &by).unwrap();
+        ways.remove_key(&key(1).id());
+        assert_eq!(matches!(ways.changed(&by), Err(Error::LastWay)), is_last, "{slots:?}");
+        ways.add(&Recipient::key(&key(3)));
+        ways.changed(&by).unwrap();
+    }
+    // A key whose slot does not open it is added all the same.
+    let slots = [slot(1), Slot::Key { id: key(2).id(), wrapped: [0; 40] }];
+    let mut ways = Ways::open(header(&slots).unwrap(), &both()).unwrap();
+    assert!(!ways.open_to(&by(2)).unwrap());
+    ways.add(&Recipient::key(&key(2)));
+    let header = ways.changed(&both()).unwrap();
+    assert_eq!(header.slots()[..2], [slot(1), slot(2)]);
+}
+
+#[test]
+fn unknown_slots_are_kept_as_they_are() {
+    let file_key = SecretKey::random().unwrap();
+    let keys = file_key.file_keys(Suite::default());
+    let unknown = |kind| Slot::Unknown { kind, body: painted(usize::from(kind)) };
+    let slots = vec![
+        unknown(3),
+        Slot::Padding(vec![1; 40]),
+        Slot::Key { id: key(1).id(), wrapped: key(1).wrapping_key().wrap(&file_key) },
+        unknown(255),
+        Slot::Padding(vec![1; 40]),
+    ];
+    let header = Header::new(Suite::default(), 12, slots, &keys).unwrap();
+    let len = header.bytes().len();
+    let mut ways = Ways::open(header, &by(1)).unwrap();
+    assert_eq!(ways.opened_by(), 3);
+    ways.remove_key(&key(1).id());
+    ways.add(&Recipient::key(&key(2)));
+    let header = ways.changed(&by(1)).unwrap();
+    assert_eq!(header.bytes().len(), len);
+    assert_eq!(header.slots()[..2], [unknown(3), unknown(255)]);
+    assert!(matches!(&header.slots()[2], Slot::Key { id, .. } if *id == key(2).id()));
+    assert!(matches!(&header.slots()[3..], [Slot::Padding(body)] if body.len() == 83 && body.iter().all(|b| *b == 0)));
+    // By number, one goes.
+    let mut ways = Ways::open(header, &by(2)).unwrap();
+    ways.remove_slot(1).unwrap();
+    assert_eq!(ways.changed(&by(2)).unwrap().slots()[0], unknown(255));
+}
+
+#[test]
+fn the_limits_hold() {
+    let disk = Disk::new(&[Recipient::key(&key(1))]);
+    let mut ways = Ways::open(disk.header(), &by(1)).unwrap();
+    (0..4).for_each(|i| ways.add(&cheap(&format!("{i}"))));
+    ways.changed(&by(1)).unwrap();
+    ways.add(&cheap("4"));
+    assert!(matches!(ways.changed(&by(1)), Err(Error::TooManyPasswords)));
+
+    let mut ways = Ways::open(disk.header(), &by(1)).unwrap();
+    (2..=63).for_each(|n| ways.add(&Recipient::key(&key(n))));
+    assert_eq!(ways.changed(&by(1)).unwrap().slots().len(), 64);
+    // A slot more leaves none for the padding.
+    ways.add(&Recipient::key(&key(64)));
+    assert!(matches!(ways.changed(&by(1)), Err(Error::HeaderRoom)));
+
+    // A header without padding takes no more, but one for another, and fewer.
+    let file_key = SecretKey::random().unwrap();
+    let keys = file_key.file_keys(Suite::default());
+    let slot = |n| Slot::Key { id: key(n).id(), wrapped: key(n).wrapping_key().wrap(&file_key) };
+    let full = |n| Header::new(Suite::default(), 12, (1..=n).map(slot).collect(), &keys).unwrap();
+    for n in [2, 64] {
+        let len = full(n).bytes().len();
+        let mut ways = Ways::open(full(n), &by(1)).unwrap();
+        ways.add(&Recipient::key(&key(200)));
+        assert!(matches!(ways.changed(&by(1)), Err(Error::HeaderRoom | Error::KeyCount(_))));
+        ways.remove_key(&key(2).id());
+        assert_eq!(ways.changed(&by(1)).unwrap().bytes().len(), len);
+        let mut ways = Ways::open(full(n), &by(1)).unwrap();
+        ways.remove_key(&key(2).id());
+        let header = ways.changed(&by(1)).unwrap();
+        assert_eq!(header.bytes().len(), len);
+        Ways::open(header, &by(1)).unwrap();
+    }
+    // What is left over would be less than a slot: two bytes.
+    let body = vec![1; 59 - 3 + 2];
+    let slots = vec![slot(1), Slot::Unknown { kind: 9, body }];
+    let mut ways = Ways::open(Header::new(Suite::default(), 12, slots, &keys).unwrap(), &by(1)).unwrap();
+    ways.remove_slot(2).unwrap();
+    ways.add(&Recipient::key(&key(2)));
+    assert!(matches!(ways.changed(&by(1)), Err(Error::HeaderRoom)));
+}

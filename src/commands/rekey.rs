@@ -1,0 +1,230 @@
+//! `phalanx rekey`: ways into files are added and removed.
+
+mod report;
+
+use crate::args::{Changes, EngineArgs, EngineName, RekeyPlan};
+use crate::engines::{Crew, Engines};
+use crate::failure::{self, Code, Failure, Outcome, complain, shown};
+use crate::paths::{Destination, End, Outputs, unprotected_name};
+use crate::progress::{Meter, count};
+use crate::secrets::{self, AtHand};
+use crate::transfer::{Action, Input, Target, Transfer, tree};
+use crate::verbosity::Verbosity;
+use phalanx_core::engine::Op;
+use phalanx_core::file::{Carry, Existing, InPlace, Made, Unfinished};
+use phalanx_core::format::Header;
+use phalanx_core::{
+    Error, KdfLimit, KeyId, NewFile, Opener, Password, ProtectedFile, Recipient, Result, Sink, Source, Suite, Ways,
+};
+use report::{Report, Reporter};
+use std::cell::RefCell;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
+    let RekeyPlan { paths, recursive, keys, changes, fresh, json } = plan;
+    let removed = changes.remove_keys.iter().map(|name| removed_id(name)).collect::<Outcome<_>>()?;
+    let action = Rekey {
+        opener: secrets::opener(&keys)?,
+        reporter: Reporter::new(json, verbosity),
+        changes,
+        removed,
+        added: OnceLock::new(),
+        fresh,
+        changed: AtomicU64::new(0),
+        reduced: AtomicBool::new(false),
+    };
+    let transfer = Transfer::new(action, nowhere(recursive), &keys, &cpu(), verbosity)?;
+    let (mut files, mut failed) = (0, 0);
+    let done = failure::each(&paths, |path| {
+        if recursive && path.is_dir() {
+            let found = tree::run(&transfer, path, None)?;
+            if found.seen() == 0 {
+                return Err(Failure::new(Code::InputOutput, format!("{}: no protected file is in it", shown(path))));
+            }
+            files += found.files();
+            failed += found.failed();
+            return found.outcome();
+        }
+        let done = one(&transfer, path);
+        *if done.is_ok() { &mut files } else { &mut failed } += 1;
+        done
+    });
+    let action = &transfer.action;
+    if !verbosity.quiet && (recursive || paths.len() > 1) {
+        let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
+        complain(format!("{}, {} changed{failures}", count(files, "file"), action.changed.load(Ordering::Relaxed)));
+    }
+    if !verbosity.quiet && action.reduced.load(Ordering::Relaxed) {
+        complain(match fresh {
+            false => {
+                "warning: whoever held what was removed may have kept the file key, which still opens the file, and an old \
+                 copy of the header brings it back as a way in: --fresh protects anew, under a new file key"
+            }
+            true => "warning: old copies of the file still open with what was removed",
+        });
+    }
+    done
+}
+
+/// The id of a key that is named by it, or by its name in the keyring.
+fn removed_id(name: &str) -> Outcome<KeyId> {
+    match KeyId::from_hex(name) {
+        Some(id) => Ok(id),
+        None => Ok(secrets::keyring()?.load(name)?.id()),
+    }
+}
+
+/// Files change where they are.
+fn nowhere(recursive: bool) -> Destination {
+    Destination { outputs: Outputs::Beside, force: false, remove: false, sync: true, recursive, carry: Carry::All }
+}
+
+/// A header is not worth a GPU.
+fn cpu() -> EngineArgs {
+    EngineArgs { engine: EngineName::Cpu, threads: None }
+}
+
+fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
+    if path.is_dir() {
+        let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(path));
+        return Err(Failure::new(Code::InputOutput, line));
+    }
+    let input = Input::open(&End::Path(path.to_owned()))?;
+    transfer.prepare()?;
+    let meter = Meter::file(shown(path), input.len(), transfer.verbosity);
+    let done = transfer.action.transfer(&transfer.engines, &input, &Target::Nothing, &meter);
+    meter.finish();
+    done.map_err(|e| Failure::at(path, e))?;
+    transfer.action.checked(path, 0)
+}
+
+struct Rekey {
+    opener: Opener<AtHand>,
+    reporter: Reporter,
+    changes: Changes,
+    /// The ids of the keys that are removed.
+    removed: Vec<KeyId>,
+    added: OnceLock<Added>,
+    fresh: bool,
+    /// How many files have changed.
+    changed: AtomicU64,
+    /// Whether a way into any of them was removed.
+    reduced: AtomicBool,
+}
+
+/// The ways in that are added. One Argon2 serves all files.
+struct Added {
+    keys: Vec<Recipient>,
+    password: Option<(Opener<Password>, Recipient)>,
+}
+
+thread_local! {
+    /// What was done to the file that this thread works on, until it is told.
+    static DONE: RefCell<Option<Report>> = const { RefCell::new(None) };
+}
+
+impl Action for Rekey {
+    fn output_name(&self, name: &OsStr) -> Option<OsString> {
+        unprotected_name(name).map(|_| name.to_owned())
+    }
+
+    fn prepare(&self) -> Outcome {
+        let Changes { add_password, add_password_file, add_keys, add_key_files, .. } = &self.changes;
+        let keys = secrets::load_keys(add_keys, add_key_files)?.iter().map(Recipient::key).collect();
+        let asked = *add_password || add_password_file.is_some();
+        let password = asked.then(|| secrets::added_password(add_password_file.as_deref())).transpose()?;
+        let password = match password {
+            Some(password) => {
+                let recipient = Recipient::password(&password)?;
+                Some((Opener::new(password, KdfLimit::default()), recipient))
+            }
+            None => None,
+        };
+        let _ = self.added.set(Added { keys, password });
+        Ok(())
+    }
+
+    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, _: &Target, meter: &Meter) -> Result<(u64, &'l Crew)> {
+        let Input::File(file) = input else {
+            return Err(Error::Read(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
+        };
+        let crew = engines.crew(Op::Seal, Suite::default(), input.known_len());
+        let mut report = if self.is_listing() && !input.rekey_interrupted() {
+            let ways = Ways::open(input.source()?.header()?, &self.opener)?;
+            Report::new(ways.header(), ways.opened_by(), Unfinished::None)
+        } else {
+            let target = InPlace::open(file)?;
+            let (mut ways, unfinished) = target.ways(&self.opener)?;
+            let mut report = Report::new(ways.header(), ways.opened_by(), unfinished);
+            report.missing = self.apply(&mut ways)?;
+            if self.fresh {
+                report.after = Some(self.anew(&target, &ways, crew, meter)?);
+            } else if ways.is_changed() {
+                report.after = Some(target.write(&ways, &self.opener)?);
+            }
+            if ways.is_reduced() {
+                self.reduced.store(true, Ordering::Relaxed);
+            }
+            report
+        };
+        report.fresh = self.fresh;
+        if report.after.is_some() || report.unfinished == Unfinished::Finished {
+            self.changed.fetch_add(1, Ordering::Relaxed);
+        }
+        DONE.set(Some(report));
+        Ok((0, crew))
+    }
+
+    fn checked(&self, path: &Path, _: u64) -> Outcome {
+        DONE.take().map_or(Ok(()), |report| self.reporter.tell(path, &report))
+    }
+}
+
+impl Rekey {
+    /// Whether nothing is to be changed.
+    fn is_listing(&self) -> bool {
+        let Changes { remove_passwords, remove_slots, .. } = &self.changes;
+        let adds = self.added.get().is_some_and(|added| !added.keys.is_empty() || added.password.is_some());
+        let removes = !self.removed.is_empty() || *remove_passwords || !remove_slots.is_empty();
+        !adds && !removes && !self.fresh
+    }
+
+    /// Changes the ways in; gives the keys that were to be removed and are none of them.
+    fn apply(&self, ways: &mut Ways) -> Result<Vec<KeyId>> {
+        for &number in &self.changes.remove_slots {
+            ways.remove_slot(number)?;
+        }
+        let missing = self.removed.iter().copied().filter(|id| !ways.remove_key(id)).collect();
+        if self.changes.remove_passwords {
+            ways.remove_passwords();
+        }
+        let added = self.added.get().expect("the action was prepared");
+        added.keys.iter().for_each(|key| ways.add(key));
+        if let Some((opener, password)) = &added.password
+            && !ways.open_to(opener)?
+        {
+            ways.add(password);
+        }
+        Ok(missing)
+    }
+
+    /// Protects the file anew, and gives the new header.
+    fn anew(&self, target: &InPlace, ways: &Ways, crew: &Crew, meter: &Meter) -> Result<Header> {
+        let recipients = ways.recipients(&self.opener)?;
+        let protected = ProtectedFile::open(Source::file(target.file())?, &self.opener)?;
+        let new = NewFile::with_chunk_size(protected.suite(), protected.chunk_size(), &recipients)?;
+        let made = Made::default();
+        let output = target.successor(Existing::Replace(&made))?;
+        meter.begin();
+        protected.protect_anew(&crew.roster, new, Sink::Synced(output.file()), meter)?;
+        output.carry(target.file(), Carry::All)?;
+        let header = Source::file(output.file())?.header()?;
+        target.check_unchanged()?;
+        output.commit(Existing::Replace(&made), true)?;
+        Ok(header)
+    }
+}

@@ -1,0 +1,113 @@
+//! What `rekey` tells: the ways into a file, before a change and after it.
+
+use crate::commands::inspect::SlotReport;
+use crate::failure::{Outcome, complain, say, shown};
+use crate::secrets;
+use crate::verbosity::Verbosity;
+use phalanx_core::file::Unfinished;
+use phalanx_core::format::Header;
+use phalanx_core::{KeyId, Keyring};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// What was done to a file.
+pub struct Report {
+    before: Header,
+    opened_by: usize,
+    pub unfinished: Unfinished,
+    /// The new header, where the ways in were changed.
+    pub after: Option<Header>,
+    pub fresh: bool,
+    /// Keys that were to be removed, but are no ways in.
+    pub missing: Vec<KeyId>,
+}
+
+impl Report {
+    pub fn new(before: &Header, opened_by: usize, unfinished: Unfinished) -> Self {
+        Self { before: before.clone(), opened_by, unfinished, after: None, fresh: false, missing: Vec::new() }
+    }
+}
+
+/// The names of the fields are those of `--json`.
+#[derive(Serialize)]
+struct Line {
+    path: String,
+    changed: bool,
+    fresh: bool,
+    /// What became of a change that was interrupted, if there was one.
+    interrupted: Option<&'static str>,
+    opened_by: usize,
+    before: Vec<SlotReport>,
+    after: Vec<SlotReport>,
+}
+
+/// Tells of files, each as one piece, from whichever thread.
+pub struct Reporter {
+    json: bool,
+    quiet: bool,
+    /// Only to show the names of keys.
+    keyring: Option<Keyring>,
+    turn: Mutex<()>,
+}
+
+impl Reporter {
+    pub fn new(json: bool, verbosity: Verbosity) -> Self {
+        Self { json, quiet: verbosity.quiet, keyring: secrets::keyring().ok(), turn: Mutex::default() }
+    }
+
+    pub fn tell(&self, path: &Path, report: &Report) -> Outcome {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = shown(path);
+        if !self.quiet {
+            for id in &report.missing {
+                complain(format!("warning: {path}: the key {id} is no way in: it was not removed"));
+            }
+        }
+        if self.json {
+            let line = self.line(path, report);
+            return say(serde_json::to_string(&line).expect("a report has no odd keys"));
+        }
+        if self.quiet {
+            return Ok(());
+        }
+        say(&path)?;
+        match report.unfinished {
+            Unfinished::None => {}
+            Unfinished::Finished => say("  an interrupted change was finished")?,
+            Unfinished::Discarded => say("  what an interrupted change had left was removed")?,
+        }
+        let Some(after) = &report.after else { return self.list(&report.before, Some(report.opened_by)) };
+        say("  before")?;
+        self.list(&report.before, Some(report.opened_by))?;
+        say(if report.fresh { "  after, under a new file key" } else { "  after" })?;
+        self.list(after, None)
+    }
+
+    fn list(&self, header: &Header, opened_by: Option<usize>) -> Outcome {
+        (1..).zip(self.slots(header)).try_for_each(|(number, slot)| {
+            let opened = if opened_by == Some(number) { ", which opened it now" } else { "" };
+            say(format!("  slot {number:<5} {}{opened}", slot.text()))
+        })
+    }
+
+    fn slots(&self, header: &Header) -> Vec<SlotReport> {
+        header.slots().iter().map(|slot| SlotReport::new(slot, self.keyring.as_ref())).collect()
+    }
+
+    fn line(&self, path: String, report: &Report) -> Line {
+        Line {
+            path,
+            changed: report.after.is_some(),
+            fresh: report.fresh,
+            interrupted: match report.unfinished {
+                Unfinished::None => None,
+                Unfinished::Finished => Some("finished"),
+                Unfinished::Discarded => Some("discarded"),
+            },
+            opened_by: report.opened_by,
+            before: self.slots(&report.before),
+            after: self.slots(report.after.as_ref().unwrap_or(&report.before)),
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! A change of keys that is cut short, meets another one, or meets what somebody has planted: nothing is lost or half done.
+
+use crate::common::{Ended, Sandbox, has, painted, skip};
+use crate::cut_short::stop_everywhere;
+use crate::rekey::{HEADER, opens, protected, raw};
+use phalanx_reference::{Recipe, Slot, seal_header};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::os::unix::fs::{chown, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The name of the side file of `f.phx`.
+fn side() -> String {
+    Sandbox::temporary("f.phx").replace(".tmp", ".rekey")
+}
+
+#[test]
+fn killed_at_any_point_the_old_ways_in_or_the_new_ones_are_whole() {
+    let s = protected();
+    s.run(&["rekey", "f.phx", "--add-key", "b"]).ok();
+    let args = ["rekey", "f.phx", "-k", "a", "--remove-key", "b", "--add-key", "c", "-q"];
+    let back = ["rekey", "f.phx", "-k", "a", "--remove-key", "c", "--add-key", "b", "-q"];
+    let content = s.read("f.phx")[HEADER..].to_vec();
+    stop_everywhere(&s, &args, Signal::KILL, 100, || {
+        assert!(s.read("f.phx")[HEADER..] == content);
+        s.run(&["verify", "f.phx", "-q", "-k", "a"]).ok();
+        assert!(s.leftovers().len() <= 1);
+        let ways: Vec<_> =
+            ["b", "c"].into_iter().filter(|k| s.run(&["verify", "f.phx", "-k", k]).0.status.success()).collect();
+        assert_eq!(ways.len(), 1, "{ways:?}");
+        s.run(&back).ok();
+        assert!(s.leftovers().is_empty());
+        opens(&s, "ab");
+    });
+    // Other signals leave nothing behind at all.
+    for signal in [Signal::INT, Signal::TERM] {
+        stop_everywhere(&s, &args, signal, 25, || {
+            assert!(s.leftovers().is_empty(), "{:?}", s.leftovers());
+            s.run(&back).ok();
+        });
+    }
+}
+
+/// The system calls that a change of a header is made of.
+const CALLS: &str = "openat,pwrite64,fsync,utimensat,unlinkat";
+
+#[test]
+fn killed_before_each_of_its_system_calls_nothing_is_half_done() {
+    let s = protected();
+    s.run(&["rekey", "f.phx", "--add-key", "b"]).ok();
+    let (old, mut left, mut seen) = (s.read("f.phx"), 0, [0; 2]);
+    for call in CALLS.split(',') {
+        for when in 1.. {
+            s.write("f.phx", &old);
+            let inject = format!("inject={call}:signal=KILL:when={when}");
+            let options = ["-e", &format!("trace={call}"), "-e", &inject];
+            let args = ["rekey", "f.phx", "-k", "a", "--remove-key", "b", "--add-key", "c", "-q"];
+            let Some(mut command) = s.traced(&options, &args) else { return };
+            if command.output().unwrap().status.success() {
+                assert!(when > 1, "{call}");
+                break;
+            }
+            let is_new = s.run(&["verify", "f.phx", "-k", "c"]).0.status.success();
+            seen[usize::from(is_new)] += 1;
+            opens(&s, if is_new { "ac" } else { "ab" });
+            left += s.leftovers().len();
+            // The next run takes away what was left; a look is enough.
+            s.run(&["rekey", "f.phx", "-k", "a"]).ok();
+            assert!(s.leftovers().is_empty(), "{call} {when}");
+            opens(&s, if is_new { "ac" } else { "ab" });
+        }
+    }
+    // Of the ten steps, four come between the side file and the header in place, and four after that.
+    assert!(seen[0] > 10 && seen[1] >= 4 && left >= 8, "{seen:?}, {left}");
+}
+
+#[test]
+fn a_disk_that_fails_at_any_step_leaves_the_old_header() {
+    let s = protected();
+    let old = s.read("f.phx");
+    let args = ["rekey", "f.phx", "-k", "a", "--add-key", "c", "-q"];
+    for (call, errors) in [("pwrite64", ["ENOSPC", "EIO"]), ("fsync", ["EIO", "ENOSPC"])] {
+        for (when, error) in [(1, errors[0]), (2, errors[1]), (3, errors[0])] {
+            let inject = format!("inject={call}:error={error}:when={when}");
+            let options = ["-e", &format!("trace={call}"), "-e", &inject];
+            let Some(mut command) = s.traced(&options, &args) else { return };
+            let ended = Ended(command.output().unwrap());
+            if call == "pwrite64" && when == 3 {
+                ended.ok();
+                opens(&s, "ac");
+                s.write("f.phx", &old);
+                continue;
+            }
+            ended.fails(4);
+            assert!(s.read("f.phx") == old && s.leftovers().is_empty(), "{call} {when}");
+        }
+    }
+    // Not even the old one can be written back.
+    let options = ["-e", "trace=pwrite64", "-e", "inject=pwrite64:error=EIO:when=2+"];
+    let line = Ended(s.traced(&options, &args).unwrap().output().unwrap()).fails(4);
+    assert!(line.contains("was interrupted (phalanx rekey finishes it"), "{line}");
+    assert_eq!(s.leftovers(), [side()]);
+    assert!(s.run(&["rekey", "f.phx"]).text().contains("what an interrupted change had left was removed"));
+    assert!(s.leftovers().is_empty());
+    opens(&s, "a");
+}
+
+#[test]
+fn each_step_is_on_the_disk_before_the_next() {
+    if !has("strace") {
+        return;
+    }
+    let s = protected();
+    let mut command = Command::new("strace");
+    command.args(["-f", "-y", "-o", "trace", "-e", &format!("trace={CALLS}"), env!("CARGO_BIN_EXE_phalanx")]);
+    command.args(["rekey", "f.phx", "-k", "a", "--add-key", "b"]).current_dir(s.path(""));
+    Ended(command.env("PHALANX_KEYRING", s.path("keyring")).output().unwrap()).ok();
+    let text = String::from_utf8(s.read("trace")).unwrap();
+    let calls: Vec<_> = text
+        .lines()
+        .map(|line| line.split_once(' ').unwrap().1.trim_start())
+        .filter(|call| !call.starts_with("+++"))
+        .filter(|call| !call.starts_with("openat") || call.contains(".rekey") && call.contains("O_CREAT"))
+        .map(|call| {
+            let name = call.split('(').next().unwrap();
+            let what = if call.contains(".rekey") {
+                "side file"
+            } else if call.contains("f.phx>") {
+                "file"
+            } else {
+                "folder"
+            };
+            format!("{name} {what}")
+        })
+        .collect();
+    let expected = [
+        "openat side file",
+        "pwrite64 side file",
+        "utimensat side file",
+        "fsync side file",
+        "fsync folder",
+        "pwrite64 file",
+        "utimensat file",
+        "fsync file",
+        "unlinkat side file",
+        "fsync folder",
+    ];
+    assert_eq!(calls, expected);
+    let created = text.lines().find(|line| line.contains("O_CREAT") && line.contains(".rekey")).unwrap();
+    assert!(created.contains("O_EXCL") && created.contains("O_NOFOLLOW") && created.contains("0600"), "{created}");
+    let written = text.lines().find(|line| line.contains("pwrite64") && line.contains("f.phx>")).unwrap();
+    assert!(written.contains("4096, 0)"), "in one call: {written}");
+}
+
+#[test]
+fn a_torn_header_is_told_and_mended() {
+    let s = protected();
+    let old = s.read("f.phx");
+    s.run(&["rekey", "f.phx", "--remove-key", "a", "--add-key", "b"]).ok();
+    let new = s.read("f.phx");
+    // In the first key's slot, and so that it is malformed.
+    for cut in [60, 17] {
+        let mut torn = [&new[..cut], &old[cut..]].concat();
+        if cut == 17 {
+            torn[16] = 9;
+        }
+        s.write("f.phx", &torn);
+        s.write(&side(), &new[..HEADER]);
+        for args in [
+            &["unprotect", "f.phx", "-o", "g"][..],
+            &["verify", "f.phx"],
+            &["unprotect", "f.phx", "--salvage", "-o", "g"],
+        ] {
+            let line = s.run(args).fails(3);
+            assert!(line.contains("interrupted") && line.contains("phalanx rekey finishes it"), "{line}");
+        }
+        let ended = s.run(&["inspect", "f.phx"]);
+        let told = ended.error() + &String::from_utf8_lossy(&ended.0.stdout);
+        assert!(told.contains("interrupted") && told.contains("phalanx rekey finishes it"), "{told}");
+        // Not with the key that goes.
+        let line = s.run(&["rekey", "f.phx", "-k", "a"]).fails(3);
+        assert!(line.contains("phalanx rekey finishes it"), "{line}");
+        assert!(s.read("f.phx") == torn && s.exists(&side()) && !s.exists("g"));
+        let told = s.run(&["rekey", "f.phx"]).text();
+        assert!(told.contains("an interrupted change was finished"), "{told}");
+        assert!(s.read("f.phx") == new && s.leftovers().is_empty());
+        opens(&s, "b");
+    }
+    // Together with a change, and in a tree.
+    fs::create_dir(s.path("t")).unwrap();
+    s.write("t/f.phx", [&new[..60], &old[60..]].concat());
+    s.write(&format!("t/{}", side()), &new[..HEADER]);
+    let line = s.run(&["verify", "-R", "t", "-q"]).fails_with_lines(3);
+    assert!(line.contains("t/f.phx: ") && line.contains("phalanx rekey finishes it"), "{line}");
+    let json = s.run(&["rekey", "-R", "t", "--add-key", "c", "--json"]).text();
+    assert!(json.contains("\"interrupted\":\"finished\"") && json.contains("\"changed\":true"), "{json}");
+    s.run(&["verify", "-R", "t", "-k", "c"]).ok();
+    s.run(&["verify", "-R", "t", "-k", "b"]).ok();
+    assert_eq!(fs::read_dir(s.path("t")).unwrap().count(), 1);
+}
+
+#[test]
+fn planted_side_files_change_nothing() {
+    let s = protected();
+    s.write("precious", "precious");
+    let before = s.read("f.phx");
+    // The attacker's own file key, for a key that both have, and for the attacker's alone.
+    let header = |slots: Vec<Slot>| {
+        let recipe = Recipe { file_key: [9; 32], suite: 1, chunk_log2: 20, slots, nonces: vec![] };
+        seal_header(&recipe)
+    };
+    let pad = Slot::Raw { kind: 0, body: vec![0; HEADER - 53 - 59] };
+    let shared = header(vec![Slot::Key { key: raw(&s, "a") }, pad.clone()]);
+    let theirs = header(vec![Slot::Key { key: [66; 32] }, pad]);
+    assert!(shared.len() == HEADER && theirs.len() == HEADER);
+    let path = s.path(&side());
+    let plant: [(&str, &dyn Fn(&Path)); 6] = [
+        ("random bytes", &|path| fs::write(path, painted(HEADER)).unwrap()),
+        ("the attacker's key", &|path| fs::write(path, &theirs).unwrap()),
+        ("a shared key", &|path| fs::write(path, &shared).unwrap()),
+        ("a link", &|path| symlink("precious", path).unwrap()),
+        ("a pipe", &|path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success())),
+        ("another user's", &|path| {
+            fs::write(path, &theirs).unwrap();
+            if rustix::process::getuid().is_root() {
+                chown(path, Some(65534), Some(65534)).unwrap();
+            } else {
+                skip("root");
+            }
+        }),
+    ];
+    for (what, plant) in plant {
+        // A look, and a change, take it away.
+        plant(&path);
+        s.run(&["verify", "f.phx"]).ok();
+        let report: serde_json::Value = serde_json::from_str(&s.run(&["rekey", "f.phx", "--json"]).text()).unwrap();
+        assert_eq!(report["interrupted"], "discarded", "{what}");
+        assert!(s.read("f.phx") == before && s.leftovers().is_empty(), "{what}");
+        plant(&path);
+        s.run(&["rekey", "f.phx", "--add-key", "b"]).ok();
+        opens(&s, "ab");
+        assert!(s.leftovers().is_empty(), "{what}");
+        // Where the header in place is torn, it is not taken for the new one.
+        let mut torn = before.clone();
+        torn[HEADER - 1] ^= 1;
+        s.write("f.phx", &torn);
+        plant(&path);
+        s.run(&["rekey", "f.phx"]).fails(3);
+        assert!(s.read("f.phx") == torn && s.exists(&side()), "{what}");
+        fs::remove_file(&path).unwrap();
+        s.write("f.phx", &before);
+        assert_eq!(s.read("precious"), b"precious", "{what}");
+    }
+    fs::create_dir(&path).unwrap();
+    assert!(s.run(&["rekey", "f.phx", "--add-key", "b"]).fails(4).contains("is in the way"));
+    assert!(s.read("f.phx") == before);
+}
+
+#[test]
+fn runs_at_the_same_time_lose_no_change() {
+    let s = protected();
+    let names: Vec<String> = (0..12).map(|i| format!("k{i}")).collect();
+    for name in &names {
+        s.run(&["key", "new", name]).ok();
+    }
+    let (mut done, mut refused) = (Vec::new(), 0);
+    let children: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let mut command = s.command(&["rekey", "f.phx", "-k", "a", "--add-key", name, "-q"]);
+            (name, command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        })
+        .collect();
+    for (name, child) in children {
+        let ended = Ended(child.wait_with_output().unwrap());
+        if ended.0.status.success() {
+            done.push(name);
+        } else {
+            assert!(ended.fails(4).contains("another run is changing its keys"));
+            refused += 1;
+        }
+    }
+    assert!(!done.is_empty() && done.len() + refused == names.len());
+    for name in done {
+        s.run(&["verify", "f.phx", "-k", name]).ok();
+    }
+    assert!(s.leftovers().is_empty());
+    // While somebody else has it locked, nothing is changed.
+    let file = File::open(s.path("f.phx")).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    assert!(s.run(&["rekey", "f.phx", "--add-key", "b"]).fails(4).contains("another run"));
+    s.run(&["rekey", "f.phx", "-k", "a"]).ok();
+}

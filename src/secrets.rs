@@ -169,7 +169,7 @@ impl KeySource for AtHand {
             Err(e) => refused.push(e.to_string()),
         }
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused.iter().cloned());
-        Err(Error::KeysRefused { keys: vec![*id], password: false, tried: false, refused })
+        Err(Error::KeysRefused { keys: vec![*id], identity: false, password: false, tried: false, refused })
     }
 
     fn password(&self) -> Result<Option<Password>> {

@@ -1,0 +1,8 @@
+//! The tests of the crate, in one program: it is compiled and linked once.
+
+mod common;
+mod hostile;
+mod interop;
+mod opening;
+mod plugins;
+mod texts;

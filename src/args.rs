@@ -36,12 +36,13 @@ pub enum Command {
     /// Protect files: PATH becomes PATH.phx
     ///
     /// An output appears under its name when it is complete, and not before. An existing file is never replaced without
-    /// --force. Without --key, --key-file or --password-file, a password is asked for.
+    /// --force. Without --key, --key-file, --recipient, --recipients-file or --password-file, a password is asked for.
     Protect(Protect),
     /// Get protected files back: PATH.phx becomes PATH
     ///
     /// The password or the key is found by itself where it can be: a key by its id in the keyring, a password in
-    /// PHALANX_PASSWORD or by a prompt. A key that is named by --key or --key-file is the only one that is tried.
+    /// PHALANX_PASSWORD or by a prompt. Where --key, --key-file, --identity or --password-file name keys or a password, these
+    /// alone are tried. An identity is never tried unless it is named.
     Unprotect(Unprotect),
     /// Check every chunk of protected files; write nothing
     Verify(Verify),
@@ -97,7 +98,7 @@ pub struct Unprotect {
     #[arg(required = true, value_name = "PATH.phx")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
-    keys: KeyArgs,
+    keys: OpenKeys,
     /// Save the intact chunks of a damaged file
     ///
     /// Zeros stand in place of what was lost. The lost ranges are printed, one on a line, and the exit status is still 3.
@@ -124,7 +125,7 @@ pub struct Verify {
     #[arg(short = 'R', long)]
     pub recursive: bool,
     #[command(flatten)]
-    pub keys: KeyArgs,
+    pub keys: OpenKeys,
     #[command(flatten)]
     pub engine: EngineArgs,
 }
@@ -148,6 +149,31 @@ pub struct ProtectKeys {
     /// Ask for a password in addition to the keys
     #[arg(short, long, conflicts_with = "password_file")]
     pub password: bool,
+    /// Protect for a public key (may be repeated)
+    ///
+    /// The key is one of age or SSH: it begins with age1, ssh-ed25519 or ssh-rsa. Whoever holds its private key can get the file back with --identity. An age1
+    /// key of another kind than age's own is for a plugin: age1NAME1... needs the program age-plugin-NAME.
+    #[arg(short, long = "recipient", value_name = "KEY")]
+    pub recipients: Vec<String>,
+    /// Protect for all public keys in a file
+    ///
+    /// May be repeated. There is one key on each line. Lines that are empty or begin with # do not count.
+    #[arg(long = "recipients-file", value_name = "FILE")]
+    pub recipients_files: Vec<PathBuf>,
+}
+
+/// The keys for opening. Those that are named are the only ones that are tried.
+#[derive(Args, Clone)]
+#[group(skip)]
+pub struct OpenKeys {
+    #[command(flatten)]
+    pub keys: KeyArgs,
+    /// Use the private keys in a file (may be repeated)
+    ///
+    /// The file is one of age identities, the same behind a passphrase, or an OpenSSH private key. A passphrase is asked for when
+    /// it is needed. Anybody can protect a file for a public key, so nothing is known about who wrote what an identity opens.
+    #[arg(short, long = "identity", value_name = "FILE")]
+    pub identities: Vec<PathBuf>,
 }
 
 #[derive(Args, Clone)]
@@ -162,7 +188,7 @@ pub struct KeyArgs {
     /// Use a key of the keyring (may be repeated)
     #[arg(short, long = "key", value_name = "NAME")]
     pub keys: Vec<String>,
-    /// Use a file of 32 bytes as a key (may be repeated)
+    /// Use a 32-byte file as a key (may be repeated)
     #[arg(long = "key-file", value_name = "FILE")]
     pub key_files: Vec<PathBuf>,
 }
@@ -335,7 +361,7 @@ pub struct ProtectPlan {
 impl Protect {
     pub fn validate(self) -> Outcome<ProtectPlan> {
         let destination = self.destination.validate(&self.paths, Carry::All)?;
-        self.keys.keys.validate(&self.paths)?;
+        paths::one_stdin(self.paths.iter().chain(self.keys.keys.files()).chain(&self.keys.recipients_files))?;
         let (keys, suite, engine) = (self.keys, self.cipher.unwrap_or(Cipher::Aes256).into(), self.engine);
         Ok(ProtectPlan { paths: self.paths, destination, keys, suite, engine })
     }
@@ -345,7 +371,7 @@ impl Protect {
 pub struct UnprotectPlan {
     pub paths: Vec<PathBuf>,
     pub destination: Destination,
-    pub keys: KeyArgs,
+    pub keys: OpenKeys,
     pub engine: EngineArgs,
     pub salvage: bool,
 }
@@ -368,9 +394,16 @@ impl Verify {
     }
 }
 
-impl KeyArgs {
+impl OpenKeys {
     fn validate(&self, paths: &[PathBuf]) -> Outcome {
-        paths::one_stdin(paths.iter().chain(&self.key_files).chain(&self.password_file))
+        paths::one_stdin(paths.iter().chain(self.keys.files()).chain(&self.identities))
+    }
+}
+
+impl KeyArgs {
+    /// The files of keys and of the password.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.key_files.iter().chain(&self.password_file)
     }
 }
 

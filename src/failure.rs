@@ -108,6 +108,7 @@ fn sentence(error: &Error) -> String {
         Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
         Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
         Error::Truncated(_) | Error::Extended(_) => format!("{error} (unprotect --salvage saves what is there)"),
+        Error::NoKey { identity: true, .. } => format!("{error} (--identity names a file of identities)"),
         Error::NoSuchKey(_) => format!("{error} (phalanx key list shows them)"),
         _ => error.to_string(),
     }

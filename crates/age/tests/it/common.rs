@@ -108,13 +108,13 @@ pub fn not_for_these<T: std::fmt::Debug>(result: Result<T>) {
     assert!(matches!(result, Err(Error::NoKey { identity: true, .. })), "{result:?}");
 }
 
-/// A program of age, if it is there; otherwise says that the test is skipped, or fails where age is required.
-pub fn age(program: &str) -> Option<Command> {
+/// A program, if it is there; otherwise says that the test is skipped, or fails where PHALANX_REQUIRE names `what`.
+pub fn program(program: &str, what: &str) -> Option<Command> {
     let found = env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).is_file()));
     if !found {
-        let required = env::var("PHALANX_REQUIRE").is_ok_and(|list| list.split(',').any(|what| what == "age"));
-        assert!(!required, "{program} is required and not there");
-        println!("skipped: no {program}");
+        let required = env::var("PHALANX_REQUIRE").unwrap_or_default();
+        assert!(!required.split([',', ' ']).any(|name| name == what), "PHALANX_REQUIRE names {what}, which is missing");
+        println!("skipped: no {what}");
     }
     found.then(|| Command::new(program))
 }

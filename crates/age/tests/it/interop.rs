@@ -9,7 +9,7 @@ use std::process::Stdio;
 #[test]
 fn age_opens_what_is_made_here_and_makes_what_is_opened_here() {
     for name in ["alice.txt", "ssh-ed25519", "ssh-rsa"] {
-        let Some(mut age) = age("age") else { return };
+        let Some(mut age) = program("age", "age") else { return };
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("key"), data(name)).unwrap();
@@ -18,7 +18,7 @@ fn age_opens_what_is_made_here_and_makes_what_is_opened_here() {
         assert_eq!(opened.stdout, file_key().expose(), "{}", String::from_utf8_lossy(&opened.stderr));
 
         fs::write(path("plain"), file_key().expose()).unwrap();
-        let mut age = crate::common::age("age").unwrap();
+        let mut age = program("age", "age").unwrap();
         let made = age.args(["-e", "-r", recipient_of(name).text()]).arg(path("plain")).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         open(&header(vec![raw(made.stdout)]), identities(&[name], Plugins::default())).unwrap();
@@ -27,7 +27,7 @@ fn age_opens_what_is_made_here_and_makes_what_is_opened_here() {
 
 #[test]
 fn new_keys_of_age_keygen_work() {
-    let Some(mut keygen) = age("age-keygen") else { return };
+    let Some(mut keygen) = program("age-keygen", "age") else { return };
     let made = keygen.stderr(Stdio::null()).output().unwrap().stdout;
     let text = String::from_utf8(made.clone()).unwrap();
     let public = text.lines().find_map(|line| line.strip_prefix("# public key: ")).unwrap();
@@ -40,7 +40,7 @@ fn new_keys_of_age_keygen_work() {
 /// The crate `age` has no keys of this kind: the plugin that age offers for that does the work.
 #[test]
 fn post_quantum_keys_work_by_their_plugin() {
-    let Some(mut plugin) = age("age-plugin-pq") else { return };
+    let Some(mut plugin) = program("age-plugin-pq", "age-plugin-pq") else { return };
     let path = format!("{}/tests/data/pq.txt", env!("CARGO_MANIFEST_DIR"));
     let identity = plugin.args(["-identity", &path]).stderr(Stdio::null()).output().unwrap().stdout;
     let recipient = Recipient::parse(&text("pq.pub"), &Plugins::default()).unwrap();
@@ -48,4 +48,20 @@ fn post_quantum_keys_work_by_their_plugin() {
     hand.add("pq", &identity).unwrap();
     let made = header(vec![slot(&recipient_of("alice.txt")), slot(&recipient)]);
     assert_eq!(open(&made, hand).unwrap().0, 1);
+}
+
+#[test]
+fn new_keys_of_ssh_keygen_work() {
+    for (kind, bits) in [("ed25519", "256"), ("rsa", "2048"), ("rsa", "4096")] {
+        let Some(mut keygen) = program("ssh-keygen", "ssh-keygen") else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        keygen.args(["-q", "-t", kind, "-b", bits, "-a", "4", "-N", PASSPHRASE, "-f"]).arg(&path);
+        assert!(keygen.status().unwrap().success());
+        let public = fs::read_to_string(folder.path().join("key.pub")).unwrap();
+        let recipient = Recipient::parse(&public, &Plugins::default()).unwrap();
+        let mut hand = Identities::new(Plugins::new(Answers::new(PASSPHRASE)));
+        hand.add("new", &fs::read(&path).unwrap()).unwrap();
+        open(&header(vec![slot(&recipient)]), hand).unwrap();
+    }
 }

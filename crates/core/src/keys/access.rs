@@ -189,6 +189,11 @@ impl<S: KeySource> Opener<S> {
         Self { source, limit, derived: Mutex::default() }
     }
 
+    /// Where the keys come from.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
     /// The keys of the file that `header` stands before; the header's tag has then been checked.
     ///
     /// Key slots are tried first, since they cost nothing, then age slots, then password slots.

@@ -41,8 +41,8 @@ pub enum Command {
     /// Get protected files back: PATH.phx becomes PATH
     ///
     /// The password or the key is found by itself where it can be: a key by its id in the keyring, a password in
-    /// PHALANX_PASSWORD or by a prompt. Where --key, --key-file, --identity or --password-file name keys or a password, these
-    /// alone are tried. An identity is never tried unless it is named.
+    /// PHALANX_PASSWORD or by a prompt. Where --key, --key-file or --identity name keys, these are the only ones that are tried,
+    /// and the password is the one of --password-file, if any. An identity is never tried unless it is named.
     Unprotect(Unprotect),
     /// Check every chunk of protected files; write nothing
     Verify(Verify),

@@ -146,7 +146,9 @@ impl Sandbox {
         let (mut shown, mut byte, mut typed) = (Vec::new(), [0], typed.iter());
         while stdout.read(&mut byte).unwrap() > 0 {
             shown.push(byte[0]);
-            if shown.ends_with(b": ")
+            let line = shown.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+            if line.ends_with(b": ")
+                && [&b"Pass"[..], b"The same"].iter().any(|prompt| line.starts_with(prompt))
                 && let Some(line) = typed.next()
             {
                 // Earlier, the terminal would still echo it: the prompt appears before the echo is off.

@@ -2,9 +2,8 @@
 
 use crate::common::{Ended, Sandbox, has, painted};
 use std::fs::{self, Permissions};
-use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 #[test]
 fn wrong_usage_is_one_line_and_exit_2() {

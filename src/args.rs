@@ -38,12 +38,13 @@ pub enum Command {
     /// Protect files: PATH becomes PATH.phx
     ///
     /// An output appears under its name when it is complete, and not before. An existing file is never replaced without
-    /// --force. Without --key, --key-file or --password-file, a password is asked for.
+    /// --force. Without --key, --key-file, --recipient, --recipients-file or --password-file, a password is asked for.
     Protect(Protect),
     /// Get protected files back: PATH.phx becomes PATH
     ///
-    /// Keys are found in the keyring by their ids. A password comes from PHALANX_PASSWORD or from a prompt. A key that is
-    /// named by --key or --key-file is the only one that is tried.
+    /// Keys are found in the keyring by their ids. A password comes from PHALANX_PASSWORD or from a prompt. If --key,
+    /// --key-file or --identity name keys, only these are tried, and the only password is that of --password-file. An
+    /// identity is never tried unless it is named.
     Unprotect(Unprotect),
     /// Check every chunk of protected files; write nothing
     Verify(Verify),
@@ -113,7 +114,7 @@ pub struct Unprotect {
     #[arg(required = true, value_name = "PATH.phx")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
-    keys: KeyArgs,
+    keys: OpenKeys,
     /// Save the intact chunks of a damaged file
     ///
     /// Lost ranges are filled with zeros and printed, one on a line. The exit status is still 3.
@@ -149,7 +150,7 @@ pub struct Verify {
     #[arg(short = 'R', long)]
     pub recursive: bool,
     #[command(flatten)]
-    pub keys: KeyArgs,
+    pub keys: OpenKeys,
     #[command(flatten)]
     pub engine: EngineArgs,
 }
@@ -163,7 +164,7 @@ pub struct Rekey {
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]
-    keys: KeyArgs,
+    keys: OpenKeys,
     #[command(flatten)]
     changes: Changes,
     /// Write a whole new file, under a new file key
@@ -193,6 +194,17 @@ pub struct Changes {
     /// Add a file of 32 bytes as a key (repeatable)
     #[arg(long = "add-key-file", value_name = "FILE")]
     pub add_key_files: Vec<PathBuf>,
+    /// Add a public key of age or SSH (repeatable)
+    ///
+    /// A recipient that the file has already gets a new slot in place of the old one.
+    #[arg(long = "add-recipient", value_name = "RECIPIENT")]
+    pub add_recipients: Vec<String>,
+    /// Add the public keys in a file (repeatable)
+    #[arg(long = "add-recipients-file", value_name = "FILE")]
+    pub add_recipients_files: Vec<PathBuf>,
+    /// Remove a public key (repeatable)
+    #[arg(long = "remove-recipient", value_name = "RECIPIENT")]
+    pub remove_recipients: Vec<String>,
     /// Remove a key, by name or id (repeatable)
     ///
     /// An id has 32 hexadecimal digits, as inspect shows it: the key itself is not needed then.
@@ -227,6 +239,31 @@ pub struct ProtectKeys {
     /// Ask for a password in addition to the keys
     #[arg(short, long, conflicts_with = "password_file")]
     pub password: bool,
+    /// Protect for a public key (may be repeated)
+    ///
+    /// The key is one of age or SSH: it begins with age1, ssh-ed25519 or ssh-rsa. Whoever holds its private key can get the file back with --identity. An age1
+    /// key of another kind than age's own is for a plugin: age1NAME1... needs the program age-plugin-NAME.
+    #[arg(short, long = "recipient", value_name = "KEY")]
+    pub recipients: Vec<String>,
+    /// Protect for all public keys in a file
+    ///
+    /// May be repeated. There is one key on each line. Lines that are empty or begin with # do not count.
+    #[arg(long = "recipients-file", value_name = "FILE")]
+    pub recipients_files: Vec<PathBuf>,
+}
+
+/// The keys for opening. Those that are named are the only ones that are tried.
+#[derive(Args, Clone)]
+#[group(skip)]
+pub struct OpenKeys {
+    #[command(flatten)]
+    pub keys: KeyArgs,
+    /// Use the private keys in a file (may be repeated)
+    ///
+    /// The file is one of age identities, the same behind a passphrase, or an OpenSSH private key. A passphrase is asked for when
+    /// it is needed. Anybody can protect a file for a public key, so nothing is known about who wrote what an identity opens.
+    #[arg(short, long = "identity", value_name = "FILE")]
+    pub identities: Vec<PathBuf>,
 }
 
 #[derive(Args, Clone)]
@@ -241,7 +278,7 @@ pub struct KeyArgs {
     /// Use a key of the keyring (repeatable)
     #[arg(short, long = "key", value_name = "NAME")]
     pub keys: Vec<String>,
-    /// Use a file of 32 bytes as a key (repeatable)
+    /// Use a 32-byte file as a key (repeatable)
     #[arg(long = "key-file", value_name = "FILE")]
     pub key_files: Vec<PathBuf>,
 }
@@ -419,7 +456,7 @@ pub struct ProtectPlan {
 impl Protect {
     pub fn validate(self) -> Outcome<ProtectPlan> {
         let destination = self.destination.validate(&self.paths, Carry::All)?;
-        self.keys.keys.validate(&self.paths)?;
+        paths::one_stdin(self.paths.iter().chain(self.keys.keys.files()).chain(&self.keys.recipients_files))?;
         let (keys, suite, engine) = (self.keys, self.cipher.unwrap_or(Cipher::Aes256).into(), self.engine);
         let chunk_size = self.chunk_size.unwrap_or_default();
         Ok(ProtectPlan { paths: self.paths, destination, keys, suite, chunk_size, engine })
@@ -430,7 +467,7 @@ impl Protect {
 pub struct UnprotectPlan {
     pub paths: Vec<PathBuf>,
     pub destination: Destination,
-    pub keys: KeyArgs,
+    pub keys: OpenKeys,
     pub engine: EngineArgs,
     pub salvage: bool,
     pub range: Option<ByteRange>,
@@ -478,7 +515,7 @@ impl Verify {
 pub struct RekeyPlan {
     pub paths: Vec<PathBuf>,
     pub recursive: bool,
-    pub keys: KeyArgs,
+    pub keys: OpenKeys,
     pub changes: Changes,
     pub fresh: bool,
     pub json: bool,
@@ -497,15 +534,22 @@ impl Rekey {
             let line = format!("{}: it is a link: name the file that it leads to", shown(link));
             return Err(Failure::usage(line));
         }
-        let secrets = keys.key_files.iter().chain(&keys.password_file);
-        paths::one_stdin(secrets.chain(&changes.add_key_files).chain(&changes.add_password_file))?;
+        let added = changes.add_key_files.iter().chain(&changes.add_password_file).chain(&changes.add_recipients_files);
+        paths::one_stdin(keys.keys.files().chain(&keys.identities).chain(added))?;
         Ok(RekeyPlan { paths, recursive, keys, changes, fresh, json })
     }
 }
 
-impl KeyArgs {
+impl OpenKeys {
     fn validate(&self, paths: &[PathBuf]) -> Outcome {
-        paths::one_stdin(paths.iter().chain(&self.key_files).chain(&self.password_file))
+        paths::one_stdin(paths.iter().chain(self.keys.files()).chain(&self.identities))
+    }
+}
+
+impl KeyArgs {
+    /// The files of keys and of the password.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.key_files.iter().chain(&self.password_file)
     }
 }
 

@@ -113,6 +113,7 @@ fn sentence(error: &Error) -> String {
         Error::NoSuchSlot(_) => format!("{error} (phalanx inspect shows its slots)"),
         Error::NotAtHand(slot) => format!("{error} (name its key or password, or --remove-slot {slot})"),
         Error::Interrupted(_) => format!("{error} (phalanx rekey finishes it, with a key that opens the file)"),
+        Error::NoKey { identity: true, .. } => format!("{error} (--identity names a file of identities)"),
         Error::NoSuchKey(_) => format!("{error} (phalanx key list shows them)"),
         _ => error.to_string(),
     }

@@ -88,6 +88,7 @@ pub(crate) fn slot_is_valid(kind: u8, body: &[u8]) -> bool {
     match kind {
         1 => body.len() == 65 && cost_is_valid(slot_cost(body)),
         2 => body.len() == 56,
+        3 => (17..=16400).contains(&body.len()),
         _ => true,
     }
 }

@@ -2,13 +2,15 @@
 
 mod report;
 
+use crate::age;
 use crate::args::{Changes, EngineArgs, EngineName, RekeyPlan};
 use crate::engines::{Crew, Engines};
 use crate::failure::{self, Code, Failure, Outcome, complain, shown};
+use crate::key_files::KeyFiles;
 use crate::paths::{Destination, End, Outputs, unprotected_name};
 use crate::progress::{Meter, count};
 use crate::secrets::{self, AtHand};
-use crate::transfer::{Action, Input, Target, Transfer, tree};
+use crate::transfer::{Action, Input, Moved, Target, Transfer, tree};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::file::{Carry, Existing, InPlace, Made, Unfinished};
@@ -27,17 +29,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     let RekeyPlan { paths, recursive, keys, changes, fresh, json } = plan;
     let removed = changes.remove_keys.iter().map(|name| removed_id(name)).collect::<Outcome<_>>()?;
+    let removed_recipients = changes.remove_recipients.iter();
+    let removed_recipients =
+        removed_recipients.map(|text| age::recipient_text("--remove-recipient", text)).collect::<Outcome<_>>()?;
     let action = Rekey {
-        opener: secrets::opener(&keys)?,
+        opener: secrets::opener(&keys, verbosity)?,
         reporter: Reporter::new(json, verbosity),
         changes,
         removed,
+        removed_recipients,
         added: OnceLock::new(),
         fresh,
         changed: AtomicU64::new(0),
         reduced: AtomicBool::new(false),
     };
-    let transfer = Transfer::new(action, nowhere(recursive), &keys, &cpu(), verbosity)?;
+    let keys = KeyFiles::new(&keys.keys, &keys.identities);
+    let transfer = Transfer::new(action, nowhere(recursive), keys, &cpu(), verbosity)?;
     let (mut files, mut failed) = (0, 0);
     let done = failure::each(&paths, |path| {
         if recursive && path.is_dir() {
@@ -108,6 +115,8 @@ struct Rekey {
     changes: Changes,
     /// The ids of the keys that are removed.
     removed: Vec<KeyId>,
+    /// The canonical texts of the age recipients that are removed.
+    removed_recipients: Vec<String>,
     added: OnceLock<Added>,
     fresh: bool,
     /// How many files have changed.
@@ -118,7 +127,7 @@ struct Rekey {
 
 /// The ways in that are added. One Argon2 serves all files.
 struct Added {
-    keys: Vec<Recipient>,
+    recipients: Vec<Recipient>,
     password: Option<(Opener<Password>, Recipient)>,
 }
 
@@ -134,7 +143,11 @@ impl Action for Rekey {
 
     fn prepare(&self) -> Outcome {
         let Changes { add_password, add_password_file, add_keys, add_key_files, .. } = &self.changes;
-        let keys = secrets::load_keys(add_keys, add_key_files)?.iter().map(Recipient::key).collect();
+        let Changes { add_recipients, add_recipients_files, .. } = &self.changes;
+        let keys = secrets::load_keys(add_keys, add_key_files)?;
+        let mut recipients: Vec<_> = keys.iter().map(|(_, key)| Recipient::key(key)).collect();
+        let others = age::recipients("--add-recipient", add_recipients, add_recipients_files)?;
+        recipients.extend(others.into_iter().map(Recipient::from));
         let asked = *add_password || add_password_file.is_some();
         let password = asked.then(|| secrets::added_password(add_password_file.as_deref())).transpose()?;
         let password = match password {
@@ -144,11 +157,11 @@ impl Action for Rekey {
             }
             None => None,
         };
-        let _ = self.added.set(Added { keys, password });
+        let _ = self.added.set(Added { recipients, password });
         Ok(())
     }
 
-    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, _: &Target, meter: &Meter) -> Result<(u64, &'l Crew)> {
+    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, _: &Target, meter: &Meter) -> Result<Moved<'l>> {
         let Input::File(file) = input else {
             return Err(Error::Read(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
         };
@@ -176,7 +189,7 @@ impl Action for Rekey {
             self.changed.fetch_add(1, Ordering::Relaxed);
         }
         DONE.set(Some(report));
-        Ok((0, crew))
+        Ok(Moved { bytes: 0, crew, opened: None })
     }
 
     fn checked(&self, path: &Path, _: u64) -> Outcome {
@@ -188,22 +201,28 @@ impl Rekey {
     /// Whether nothing is to be changed.
     fn is_listing(&self) -> bool {
         let Changes { remove_passwords, remove_slots, .. } = &self.changes;
-        let adds = self.added.get().is_some_and(|added| !added.keys.is_empty() || added.password.is_some());
-        let removes = !self.removed.is_empty() || *remove_passwords || !remove_slots.is_empty();
+        let adds = self.added.get().is_some_and(|added| !added.recipients.is_empty() || added.password.is_some());
+        let removes = !self.removed.is_empty()
+            || !self.removed_recipients.is_empty()
+            || *remove_passwords
+            || !remove_slots.is_empty();
         !adds && !removes && !self.fresh
     }
 
-    /// Changes the ways in; gives the keys that were to be removed and are none of them.
-    fn apply(&self, ways: &mut Ways) -> Result<Vec<KeyId>> {
+    /// Changes the ways in. Returns the keys and recipients that were to be removed and are none of them.
+    fn apply(&self, ways: &mut Ways) -> Result<Vec<String>> {
         for &number in &self.changes.remove_slots {
             ways.remove_slot(number)?;
         }
-        let missing = self.removed.iter().copied().filter(|id| !ways.remove_key(id)).collect();
+        let keys = self.removed.iter().filter(|id| !ways.remove_key(id)).map(|id| format!("the key {id}"));
+        let mut missing: Vec<_> = keys.collect();
+        let recipients = self.removed_recipients.iter().filter(|text| !ways.remove_recipient(text));
+        missing.extend(recipients.map(|text| format!("the recipient {text}")));
         if self.changes.remove_passwords {
             ways.remove_passwords();
         }
         let added = self.added.get().expect("the action was prepared");
-        added.keys.iter().for_each(|key| ways.add(key));
+        added.recipients.iter().for_each(|recipient| ways.add(recipient));
         if let Some((opener, password)) = &added.password
             && !ways.open_to(opener)?
         {

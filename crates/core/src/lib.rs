@@ -52,7 +52,7 @@ pub use file::salvage::Salvage;
 pub use file::source::{Progress, Sink, Source};
 pub use file::writer::Writer;
 pub use format::suite::Suite;
-pub use keys::access::{KdfLimit, KeySource, Opener, Recipient};
+pub use keys::access::{AgeRecipient, KdfLimit, KeySource, OpenedBy, Opener, Recipient};
 pub use keys::id::KeyId;
 pub use keys::key::{Password, SecretKey};
 pub use keys::keyring::Keyring;

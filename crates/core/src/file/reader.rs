@@ -121,7 +121,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     /// Those of [`Reader::open`], or a fault if no engine has the file's suite.
     pub fn open_with(source: S, keys: &Opener<impl KeySource>, options: &ReaderOptions) -> Result<Self> {
         let header = Header::read(&mut BufReader::with_capacity(4096, FromStart::new(&source)))?;
-        let keys = keys.open(&header)?;
+        let keys = keys.open(&header)?.keys;
         let layout = header.layout_for_file(source.size().map_err(Error::Read)?)?;
         let records = Records::new(&header, &keys);
         let roster = options.roster.clone().unwrap_or_else(|| Arc::new(Roster::cpu()));

@@ -29,7 +29,7 @@ impl Ways {
     /// # Errors
     /// Those of [`Opener::open`].
     pub fn open(header: Header, opener: &Opener<impl KeySource>) -> Result<Self> {
-        let Opened { file_key, keys, slot } = opener.open_slot(&header, |_| true)?;
+        let Opened { file_key, keys, slot, .. } = opener.open_slot(&header, |_| true)?;
         let kept = header.slots().iter().map(|slot| !matches!(slot, Slot::Padding(_))).collect();
         Ok(Self { header, file_key, keys, opened: slot, kept, added: Vec::new() })
     }
@@ -56,11 +56,28 @@ impl Ways {
     #[must_use]
     pub fn is_reduced(&self) -> bool {
         let mut slots = self.header.slots().iter().zip(&self.kept);
-        slots.any(|(slot, kept)| !kept && !matches!(slot, Slot::Padding(_)))
+        let is_gone = |slot: &Slot| match slot {
+            Slot::Padding(_) => false,
+            Slot::Age { tag, .. } => !self.added.iter().any(|recipient| self.is_of(recipient, tag)),
+            _ => true,
+        };
+        slots.any(|(slot, kept)| !kept && is_gone(slot))
     }
 
-    /// Adds a recipient. A named key that is a way in already, and stays one, is not added again.
+    /// Whether an age slot with this tag is the recipient's.
+    fn is_of(&self, recipient: &Recipient, tag: &[u8; 16]) -> bool {
+        matches!(recipient, Recipient::Age(recipient) if self.keys.recipient_tag(recipient.text()) == *tag)
+    }
+
+    /// Adds a recipient. A named key that is a way in already, and stays one, is not added again. An age recipient that
+    /// has a slot gets a new one in its place, because nobody but the recipient can tell whether the old one opens.
     pub fn add(&mut self, recipient: &Recipient) {
+        if let Recipient::Age(age) = recipient {
+            self.remove_recipient(age.text());
+            if self.added.iter().any(|other| matches!(other, Recipient::Age(other) if other.text() == age.text())) {
+                return;
+            }
+        }
         if let Recipient::Key { id, kek } = recipient {
             for (slot, kept) in self.header.slots().iter().zip(&mut self.kept).filter(|(_, kept)| **kept) {
                 match slot {
@@ -98,6 +115,12 @@ impl Ways {
         self.remove(|slot| matches!(slot, Slot::Key { id: other, .. } if other == id))
     }
 
+    /// Removes all slots of an age recipient, given its canonical text. Says whether there were any.
+    pub fn remove_recipient(&mut self, text: &str) -> bool {
+        let tag = self.keys.recipient_tag(text);
+        self.remove(|slot| matches!(slot, Slot::Age { tag: other, .. } if *other == tag))
+    }
+
     /// Removes all password slots. Says whether there were any.
     pub fn remove_passwords(&mut self) -> bool {
         self.remove(|slot| matches!(slot, Slot::Password { .. }))
@@ -132,12 +155,14 @@ impl Ways {
     ///
     /// # Errors
     /// [`Error::LastWay`] if no slot would be left that is new or opens with a key at hand. [`Error::HeaderRoom`],
-    /// [`Error::KeyCount`] or [`Error::TooManyPasswords`] if the slots do not fit. Also what the source of keys reports.
+    /// [`Error::KeyCount`] or [`Error::TooManyPasswords`] if the slots do not fit. [`Error::Recipient`] if an age recipient
+    /// cannot be added. Also what the source of keys reports.
     pub fn changed(&self, opener: &Opener<impl KeySource>) -> Result<Header> {
         self.check_last(opener)?;
         let kept = self.header.slots().iter().zip(&self.kept).filter(|(_, kept)| **kept).map(|(slot, _)| slot.clone());
-        let slots = kept.chain(self.added.iter().map(|recipient| recipient.slot(&self.file_key))).collect();
-        let Self { header, keys, .. } = self;
+        let Self { header, keys, file_key, .. } = self;
+        let added = self.added.iter().map(|recipient| recipient.slot(file_key, keys));
+        let slots = kept.map(Ok).chain(added).collect::<Result<_>>()?;
         Header::with_len(header.suite(), header.chunk_log2(), slots, keys, header.bytes().len())
     }
 

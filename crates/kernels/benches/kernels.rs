@@ -83,13 +83,11 @@ fn turboshake(c: &mut Criterion) {
     }
 }
 
+/// A function that hashes many inputs.
+type Many = fn(keccak::Level, &[&[u8]], &mut [[u8; keccak::DIGEST]]);
+
 /// The digests of the data's slices, on every level.
-fn slices(
-    group: &mut BenchmarkGroup<'_, WallTime>,
-    name: &str,
-    data: &[u8],
-    many: fn(keccak::Level, &[&[u8]], &mut [[u8; keccak::DIGEST]]),
-) {
+fn slices(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, data: &[u8], many: Many) {
     let slices: Vec<&[u8]> = data.chunks(SLICE).collect();
     let mut out = vec![[0; keccak::DIGEST]; slices.len()];
     group.throughput(Throughput::Bytes(data.len() as u64));

@@ -48,11 +48,12 @@ macro_rules! round {
         let c2 = parity($a[2], $a[7], $a[12], $a[17], $a[22]);
         let c3 = parity($a[3], $a[8], $a[13], $a[18], $a[23]);
         let c4 = parity($a[4], $a[9], $a[14], $a[19], $a[24]);
+        // In this order each one can take the register of a parity that is no longer needed: 32 registers are just enough.
         let d0 = effect(c4, c1);
-        let d1 = effect(c0, c2);
         let d2 = effect(c1, c3);
-        let d3 = effect(c2, c4);
         let d4 = effect(c3, c0);
+        let d1 = effect(c0, c2);
+        let d3 = effect(c2, c4);
 
         // Steps ρ and π fetch the lanes of each plane from all over the state, χ mixes them.
         let b0 = rho::<0, 0>($a[0], d0);

@@ -88,8 +88,10 @@ fn sha3_256() {
 
 #[test]
 fn turboshake256() {
+    type Many = fn(keccak::Level, &[&[u8]], &mut [[u8; keccak::DIGEST]]);
+
     for test in tests("turboshake256", "TurboSHAKE256") {
-        let many: fn(keccak::Level, &[&[u8]], &mut [[u8; keccak::DIGEST]]) = match test["domain"].as_u64() {
+        let many: Many = match test["domain"].as_u64() {
             Some(0x01) => keccak::turboshake256_many::<0x01>,
             Some(0x06) => keccak::turboshake256_many::<0x06>,
             Some(0x07) => keccak::turboshake256_many::<0x07>,

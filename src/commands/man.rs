@@ -47,8 +47,8 @@ const ENVIRONMENT: [(&str, &str); 9] = [
 const FILES: [(&str, &str); 5] = [
     (
         "~/.config/phalanx/keys/NAME.key",
-        "A key of the keyring: 32 raw bytes, which only their owner may read. Make a copy of each key: whoever loses all keys \
-         of a file has lost the file.",
+        "A key of the keyring: 32 raw bytes, which only their owner may read. Make a copy of each key: if all keys \
+         of a file are lost, so is the file.",
     ),
     ("~/.cache/phalanx/engines-N.json", "The measured speeds of the engines with N threads. It may be deleted."),
     (
@@ -108,8 +108,8 @@ fn page(command: &Command, man: &Man, path: &str) -> io::Result<Vec<u8>> {
     section(&mut roff, "FILES", &FILES);
     section(&mut roff, "EXIT STATUS", &EXIT_STATUS);
     roff.control("PP", []);
-    let several = "With several paths, a failure does not stop the others. Of several kinds of failure the status is 3 before 4 \
-                   before 2 before 1.";
+    let several = "With several paths, a failure does not stop the others. If several kinds of failure occur, the \
+                   status is the first of 3, 4, 2, 1.";
     roff.text([roman(several)]);
     roff.control("SH", ["EXAMPLES"]);
     for (line, meaning) in args::examples(path) {

@@ -147,7 +147,7 @@ fn an_output_that_was_replaced_meanwhile_keeps_its_input() {
     let ended = meanwhile(&s, &format!("fsync:{SECOND}:when=2"), &args, || s.exists("f.phx"), replace);
     let Some(ended) = ended else { return };
     let told = ended.fails(4);
-    assert!(told.contains("f.phx: its name leads to another file"), "{told}");
+    assert!(told.contains("f.phx: its name now leads to another file"), "{told}");
     assert_eq!(s.read("f"), b"x");
 }
 

@@ -46,7 +46,7 @@ pub fn for_bytes(found: &Found, quick: bool, bytes: u64) -> std::result::Result<
     let device = found.as_ref().map_err(|why| format!("no device ({why})"))?;
     let most = if quick { ON_A_CPU_QUICK } else { ON_A_CPU };
     if device.info().kind != Kind::Gpu && bytes > most {
-        return Err(format!("the device is no GPU: it is given {} MiB at most", most >> 20));
+        return Err(format!("the device is not a GPU: it gets at most {} MiB", most >> 20));
     }
     Ok(device)
 }

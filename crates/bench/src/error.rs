@@ -20,7 +20,7 @@ pub enum Error {
     #[error("{path}: {1}", path = .0.display())]
     Path(PathBuf, #[source] io::Error),
     /// The folder holds a run already.
-    #[error("{}: it holds a run already (--resume goes on with it, --out names another folder)", .0.display())]
+    #[error("{}: it holds a run already (--resume continues it, --out names another folder)", .0.display())]
     Exists(PathBuf),
     /// The folder's run does not match this one, or is not a run.
     #[error("{path}: {1}", path = .0.display())]

@@ -41,7 +41,7 @@ pub fn add(out: &Path, from: &Path) -> Result<()> {
     let (own, _) = record::read(out)?;
     let (name, text, parts) = read(from)?;
     if parts.iter().flat_map(|part| &part.heads).any(|head| own.contains(head)) {
-        return Err(Error::Folder(from.to_owned(), "these rows are of the very run that they are to join".into()));
+        return Err(Error::Folder(from.to_owned(), "these rows are from the same run as the report".into()));
     }
     let path = out.join(format!("{name}.jsonl"));
     fs::write(&path, text).map_err(Error::at(&path))
@@ -76,7 +76,7 @@ fn read(path: &Path) -> Result<(String, String, Vec<Part>)> {
     let mut bytes = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > LONGEST {
-        return Err(refuse(format!("it is longer than {} MiB, which no run is", LONGEST >> 20)));
+        return Err(refuse(format!("it is longer than {} MiB, longer than any run", LONGEST >> 20)));
     }
     let text = String::from_utf8(bytes).map_err(|_| refuse("it is no text".into()))?;
     let name = sha3_256(text.as_bytes())[..8].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -105,7 +105,7 @@ fn parse(text: &str, name: &str) -> Result<Vec<Part>, String> {
             }
             Line::Row(row) => {
                 check_row(&row).map_err(at)?;
-                let part = parts.last_mut().ok_or_else(|| at("a row before the head that tells its machine"))?;
+                let part = parts.last_mut().ok_or_else(|| at("a row before the head that names its machine"))?;
                 part.rows.push(*row);
                 count += 1;
                 if count > MOST_ROWS {

@@ -136,7 +136,7 @@ impl Record {
         let kept = Kept::read(&path, &mut json)?;
         if kept.heads.iter().any(|old| !old.fits(&head)) {
             let line =
-                "its run was made with another commit, machine, device, kernel or size: --out names another folder";
+                "its run was made with another commit, machine, device, kernel or size: give another folder with --out";
             return Err(Error::Folder(setup.out.clone(), line.into()));
         }
         // A line that a killed run left half written is removed.

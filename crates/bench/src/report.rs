@@ -39,7 +39,7 @@ pub fn write(out: &Path) -> Result<()> {
         let device = head.device.as_ref().map(|device| format!(" with {}", device.name)).unwrap_or_default();
         let _ = write!(text, "\n# On another machine: {}\n\n", escaped(&format!("{}{device}", head.cpu)));
         text += &machine(&part.heads);
-        text += "\nThese rows were not measured where the others were, but there; they were merged into this report.\n";
+        text += "\nThese rows were measured on that machine and merged into this report.\n";
         text += &experiments(out, &part.rows, &format!("{}-", part.name))?;
     }
     let path = out.join(FILE);
@@ -67,7 +67,7 @@ fn experiments(out: &Path, rows: &[Row], prefix: &str) -> Result<String> {
             "users" => ("P2: many users", users::sections(&rows)),
             "hpc" => ("P3: one file, many threads", hpc::sections(&rows)),
             "keys" => ("P5: digests of keys", keys::sections(&rows)),
-            "peers" => ("Whole commands beside other programs", peers::sections(&rows)),
+            "peers" => ("Whole commands compared with other programs", peers::sections(&rows)),
             _ => ("The device's kernels", gpu::sections(&rows)),
         };
         let _ = write!(text, "\n## {title}\n");

@@ -2,18 +2,19 @@
 //!
 //! Most programs need only the names at the root of this crate:
 //!
-//! - [`NewFile`] protects a [`Source`] for [`Recipient`]s into a [`Sink`]; [`ProtectedFile`] opens one by an [`Opener`], with
-//!   the keys that a [`KeySource`] gives: [`SecretKey`]s, which a [`Keyring`] keeps, and [`Password`]s.
-//! - [`Ways`] are the ways into a file, to be changed: in place by [`file::InPlace`], or in a new file.
-//! - [`batch`] seals and opens many users' messages in one call, and its [`Coalescer`](batch::coalescer::Coalescer) those
-//!   that arrive one by one.
-//! - A [`Roster`] is the engines that do the work: [`Roster::cpu`] is all cores.
+//! - [`NewFile`] protects a [`Source`] for [`Recipient`]s, and writes it to a [`Sink`]. [`ProtectedFile`] opens one with an
+//!   [`Opener`] and the keys of a [`KeySource`]: [`SecretKey`]s, which a [`Keyring`] keeps, and [`Password`]s.
+//! - [`Ways`] are the ways into a file. They are changed in place by [`file::InPlace`], or in a new file.
+//! - [`Reader`] reads a protected file by range, and [`Writer`] protects what is written piece by piece.
+//! - [`batch`] seals and opens many users' messages in one call. Its [`Coalescer`](batch::coalescer::Coalescer) does so for
+//!   messages that arrive one by one.
+//! - A [`Roster`] is the set of engines that do the work. [`Roster::cpu`] is all cores.
 //!
 //! [`engine`] is for authors of engines, [`format`](mod@format) for tools that look into files, and [`file`](mod@file) for
-//! programs that write and delete files: nothing appears half written, and nothing is lost.
+//! programs that write and delete files without leaving half-written ones or losing data.
 //!
-//! The path of a byte: a `pipeline` or a batch makes jobs of it, the `schedule` hands these to an [`engine::Engine`] of the
-//! roster, the CPU's seals them by chunks and the kernels. Nothing here knows of a GPU, of MPI or of FUSE.
+//! The path of a byte: a `pipeline` or a batch makes jobs of it. The `schedule` passes these to an [`engine::Engine`] of
+//! the roster. The CPU's engine seals them in chunks with the kernels. Nothing here knows of GPUs, MPI or FUSE.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
@@ -30,7 +31,7 @@ mod schedule;
 mod seam;
 mod secret;
 
-/// For authors of engines, and of work for them: the one seam.
+/// For authors of engines, and of work for them.
 pub mod engine {
     pub use crate::cpu::chunk::tag;
     pub use crate::cpu::{CpuEngine, Levels, NoSuchKernel};
@@ -41,7 +42,7 @@ pub mod engine {
     pub use crate::seam::*;
 }
 
-/// For tools that look into files: headers, slots, and what lies where.
+/// For tools that look into files: headers, slots, and the places of chunks.
 pub mod format;
 
 pub use error::{Class, Error, Result};

@@ -52,7 +52,7 @@ fn phalanx(named: Option<&Path>) -> Outcome<PathBuf> {
     if path.is_file() {
         return std::path::absolute(&path).map_err(|e| Error::Path(path, e).into());
     }
-    let how = "there is no such program: build it by `cargo build --release -p phalanx`, or name one by --phalanx";
+    let how = "there is no such program: build it with `cargo build --release -p phalanx`, or name one with --phalanx";
     Err(Failure::at(&path, Code::InputOutput, how))
 }
 

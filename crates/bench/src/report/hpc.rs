@@ -33,6 +33,6 @@ fn section(rows: &[Row], size: &str) -> Section {
             }
         }
     }
-    let text = "Efficiency: speedup / threads, or / cores where the threads are more. The paper's machine has 16 logical cores.";
+    let text = "Efficiency: speedup / threads, or speedup / cores if there are fewer cores. The paper's machine has 16 logical cores.";
     Section { title, text: text.into(), table: Table::pivot("threads", cells), figure: Some(figure) }
 }

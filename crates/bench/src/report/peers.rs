@@ -25,7 +25,7 @@ fn bars(rows: &[Row]) -> Section {
         Some(vec![input(row), row.scheme.clone(), bar.asked.clone(), measured, bar.verdict().into()])
     };
     let table = Table::of(["what", "program", "asked", "measured", ""], rows.iter().filter_map(line));
-    Section { title: "the bars".into(), text: String::new(), table, figure: None }
+    Section { title: "the requirements".into(), text: String::new(), table, figure: None }
 }
 
 fn commands(rows: &[&Row]) -> Section {
@@ -50,7 +50,7 @@ fn commands(rows: &[&Row]) -> Section {
         cells.map(Option::unwrap_or_default).to_vec()
     };
     let columns = ["what", "program", "median, ms", "all times, ms", "GB/s", "peak memory"];
-    let text = "Every round runs each program once; one round before is not counted. `cp` neither encrypts nor checks; \
+    let text = "Every round runs each program once. The first round is not counted. `cp` neither encrypts nor checks; \
                 `openssl enc` does not authenticate.";
     let table = Table::of(columns, rows.iter().map(line));
     Section { title: "the commands".into(), text: text.into(), table, figure: Some(figure) }

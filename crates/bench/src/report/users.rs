@@ -30,8 +30,8 @@ fn bars(rows: &[Row]) -> Section {
         Some(vec![what, row.scheme.clone(), bar.asked.clone(), measured, bar.verdict().into()])
     };
     let table = Table::of(["what", "scheme", "asked", "measured", ""], rows.iter().filter_map(line));
-    let text = "They are asked of a machine with two cores, and 10,000 users; a short run has fewer.";
-    Section { title: "the bars".into(), text: text.into(), table, figure: None }
+    let text = "They are for a machine with two cores, and for 10,000 users. A short run has fewer.";
+    Section { title: "the requirements".into(), text: text.into(), table, figure: None }
 }
 
 /// "measure, scheme", with engine and threads if one scheme has several.
@@ -133,7 +133,7 @@ fn peers(rows: &[Row]) -> Section {
         cells.map(Option::unwrap_or_default).to_vec()
     };
     let table = Table::of(["what", "scheme", "threads", "median, ms", "GB/s"], rows.map(line));
-    let text = "Every round runs each once; one round before is not counted.";
+    let text = "Every round runs each once. The first round is not counted.";
     Section { title: "beside the peers".into(), text: text.into(), table, figure: None }
 }
 

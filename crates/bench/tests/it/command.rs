@@ -242,7 +242,7 @@ fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
     let report = fs::read_to_string(s.path("sefps/report.md")).unwrap();
     assert_eq!(report.matches("\n# On another machine: ").count(), 2, "{report}");
     assert_eq!(rows(&s, "sefps"), sefps);
-    assert!(s.run(&["report", "sefps", "--merge", "sefps/rows.jsonl"]).fails(4).contains("very run"));
+    assert!(s.run(&["report", "sefps", "--merge", "sefps/rows.jsonl"]).fails(4).contains("the same run"));
     s.write("hostile", "\x1b[2J{\n");
     assert!(s.run(&["report", "sefps", "--merge", "hostile"]).fails(4).contains("line 1"));
     s.run(&["report", "sefps", "--merge", "missing"]).fails(4);

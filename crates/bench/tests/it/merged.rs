@@ -167,7 +167,7 @@ fn what_is_wrong_or_hostile_is_refused() {
         ("a median", with(Row { median_s: Some(0.1), ..base.clone() })),
         ("a median", with(Row { seconds: Vec::new(), ..base.clone() })),
         ("a speed", with(Row { gb_per_s: Some(9.0), ..base.clone() })),
-        ("very run", own),
+        ("the same run", own),
         ("longer than", vec![b' '; 17 << 20]),
         ("not a line", "[".repeat(100_000).into()),
         (

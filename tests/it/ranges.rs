@@ -33,7 +33,7 @@ fn ranges_are_those_of_the_plain_file() {
             ("0-1", 0..1),
             ("0-", 0..len),
             ("1M-1M+64K", 1 << 20..(1 << 20) + 65536),
-            ("1M-1-1M+1", usize::MAX..0),
+            ("1M+1-1M+2", (1 << 20) + 1..(1 << 20) + 2),
             ("4095-4097", 4095..4097),
             ("5M-", 5 << 20..len),
             ("5M-6M", 5 << 20..len),
@@ -44,10 +44,7 @@ fn ranges_are_those_of_the_plain_file() {
         ];
         for (range, expected) in cases {
             let told = s.run(&["unprotect", "f.phx", "--range", range, "-o", "-"]);
-            match plain.get(expected) {
-                Some(expected) => assert!(told.ok() == expected, "{range}"),
-                None => drop(told.fails(2)),
-            }
+            assert!(told.ok() == plain[expected], "{range}");
         }
         assert!(s.run(&["unprotect", "f.phx", "--range=-7", "-o", "-"]).ok() == plain[len - 7..]);
         assert!(s.run(&["unprotect", "-e", "serial", "f.phx", "-o", "-", "--range", "7-9"]).ok() == plain[7..9]);

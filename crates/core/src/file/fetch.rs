@@ -277,7 +277,7 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
         let mut at = stream.ahead.max(next);
         while at < target && !state.is_closed {
             let chunks = state.cache.absent(at..target, self.job);
-            let is_short = ((chunks.end - chunks.start) as u64) < self.job;
+            let is_short = chunks.end - chunks.start < self.job;
             if chunks.is_empty() || (is_short && chunks.end == target && target > end && target < self.layout.chunks())
             {
                 break;

@@ -120,7 +120,10 @@ impl Memory {
 
     /// Takes the memory back from a job. An engine may have put another buffer in its place.
     fn of(mut buf: Buffer) -> Self {
-        buf.memory_mut().map(mem::take).unwrap_or_else(|| Self { used: 0..buf.len(), storage: buf.to_vec() })
+        match buf.memory_mut() {
+            Some(memory) => mem::take(memory),
+            None => Self { used: 0..buf.len(), storage: buf.to_vec() },
+        }
     }
 
     pub fn bytes(&self) -> &[u8] {

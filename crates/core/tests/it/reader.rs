@@ -57,7 +57,7 @@ impl Random {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        (u128::from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)) * u128::from(n) >> 64) as u64
+        ((u128::from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)) * u128::from(n)) >> 64) as u64
     }
 }
 
@@ -193,7 +193,7 @@ fn an_empty_file_has_no_bytes_and_is_authentic_all_the_same() {
     for &suite in Suite::ALL {
         let stored = protected(suite, CHUNK, &[]);
         let mut reader = open(stored.clone()).unwrap();
-        assert!(reader.is_empty() && reader.len() == 0);
+        assert!(reader.is_empty());
         assert_eq!(reader.read(&mut [0; 8]).unwrap(), 0);
         assert_eq!(reader.read_at(&mut [0; 8], 0).unwrap(), 0);
         assert_eq!(reader.seek(SeekFrom::End(0)).unwrap(), 0);
@@ -606,6 +606,10 @@ impl Engine for Failing {
     }
 }
 
+fn roster_of(engine: &Arc<Failing>) -> Arc<Roster> {
+    Arc::new(Roster::new(&[engine.clone() as Arc<dyn Engine>]))
+}
+
 fn failing() -> Arc<Failing> {
     let inner = CpuEngine::parallel(2, Levels::detect());
     Arc::new(Failing { inner, fails: AtomicBool::new(false), panics: AtomicBool::new(false) })
@@ -616,7 +620,7 @@ fn an_engine_that_fails_is_an_error_or_another_takes_over() {
     let plain = noise(50 * CHUNK);
     let stored = protected(Suite::default(), CHUNK, &plain);
     let engine = failing();
-    let alone = ReaderOptions::new().cache(0).roster(Arc::new(Roster::new(&[engine.clone()])));
+    let alone = ReaderOptions::new().cache(0).roster(roster_of(&engine));
     let reader = Reader::open_with(stored.clone(), &opener(), &alone).unwrap();
     engine.fails.store(true, Ordering::Relaxed);
     assert!(matches!(reader.read_at(&mut [0; 10], 0), Err(Error::Fault(_))));
@@ -626,11 +630,11 @@ fn an_engine_that_fails_is_an_error_or_another_takes_over() {
     let engine = failing();
     let told = Arc::new(AtomicUsize::new(0));
     let tell = told.clone();
-    let roster = Roster::new(&[engine.clone()]).with_fallback(Arc::new(CpuEngine::serial(Levels::detect()))).on_fault(
-        move |_| {
+    let roster = Roster::new(&[engine.clone() as Arc<dyn Engine>])
+        .with_fallback(Arc::new(CpuEngine::serial(Levels::detect())))
+        .on_fault(move |_| {
             tell.fetch_add(1, Ordering::Relaxed);
-        },
-    );
+        });
     let options = options(40 * CHUNK, 16 * CHUNK).roster(Arc::new(roster));
     let mut reader = Reader::open_with(stored, &opener(), &options).unwrap();
     engine.fails.store(true, Ordering::Relaxed);
@@ -644,7 +648,7 @@ fn an_engine_that_fails_is_an_error_or_another_takes_over() {
 fn a_panic_of_one_reader_leaves_the_others_nothing_to_wait_for() {
     let plain = noise(50 * CHUNK);
     let engine = failing();
-    let options = ReaderOptions::new().cache(0).roster(Arc::new(Roster::new(&[engine.clone()])));
+    let options = ReaderOptions::new().cache(0).roster(roster_of(&engine));
     let reader = Reader::open_with(protected(Suite::default(), CHUNK, &plain), &opener(), &options).unwrap();
     engine.panics.store(true, Ordering::Relaxed);
     let panicked = thread::scope(|scope| scope.spawn(|| reader.read_at(&mut [0; 10], 0)).join().is_err());

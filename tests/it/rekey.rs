@@ -16,7 +16,7 @@ pub fn protected() -> Sandbox {
         s.run(&["key", "new", name]).ok();
     }
     s.secret("p", "old password\n");
-    s.write("f", painted(10_000));
+    s.write("f", painted(20_000));
     s.run(&["protect", "f", "-k", "a"]).ok();
     s
 }
@@ -157,7 +157,7 @@ fn slots_of_unknown_types_stay() {
             Slot::Raw { kind: 0, body: vec![0; 300] },
             unknown(77),
         ],
-        nonces: (0..3).map(|i| vec![i; 16]).collect(),
+        nonces: (0..5).map(|i| vec![i; 16]).collect(),
     };
     s.write("f.phx", seal_file(&recipe, &s.read("f")));
     let told = s.run(&["rekey", "f.phx", "--add-key", "b", "--remove-key", "a"]).text();
@@ -182,7 +182,7 @@ fn without_room_in_the_header_a_whole_new_file_is_needed() {
         suite: 3,
         chunk_log2: 13,
         slots: vec![Slot::Key { key: raw(&s, "a") }],
-        nonces: (0..3).map(|i| vec![i; 16]).collect(),
+        nonces: (0..5).map(|i| vec![i; 16]).collect(),
     };
     s.write("f.phx", seal_file(&recipe, &s.read("f")));
     let before = s.read("f.phx");

@@ -45,8 +45,9 @@ impl NewFile {
     /// # Errors
     /// If reading, an engine or writing failed, if the input changed meanwhile, or if it is too long for its suite. What
     /// `sink` holds is then no protected file.
-    pub fn seal(self, roster: &Roster, source: Source<'_>, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
-        pipeline::seal(roster, &self.header, &self.keys, source, sink, progress)
+    pub fn seal(self, roster: &Roster, mut source: Source<'_>, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
+        let header = self.header.fitted(source.short_len()?, &self.keys)?;
+        pipeline::seal(roster, &header, &self.keys, source, sink, progress)
     }
 
     /// The same for bytes that come piece by piece: what is written to the [`Writer`] is sealed and goes to `output`. The

@@ -46,6 +46,14 @@ impl<'a> Source<'a> {
         Source::Stream(Stream::new(input), None)
     }
 
+    /// The length of what is to be read, in bytes, if it is known or short.
+    pub(crate) fn short_len(&mut self) -> Result<Option<u64>> {
+        match self {
+            Source::File(_, stamp) => Ok(Some(stamp.len())),
+            Source::Stream(stream, _) => stream.short_len(),
+        }
+    }
+
     /// Reads the header that a protected source begins with.
     ///
     /// # Errors

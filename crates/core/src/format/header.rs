@@ -20,6 +20,11 @@ const MAX_SLOTS: usize = 64;
 const MAX_PASSWORD_SLOTS: usize = 4;
 /// Writers make headers a multiple of this long, in bytes: one page and, mostly, one block of the disk.
 const GRANULE: usize = 4096;
+/// The same where the plaintext is short, which a page of padding would make much longer; and how short, in bytes.
+const SMALL_GRANULE: usize = 1024;
+const SMALL: u64 = 16384;
+/// The least padding, in bytes: room for four keys or passwords.
+const LEAST_ROOM: usize = 320;
 
 /// A header as it stands in a file. That its tag is right shows only when a slot has been opened.
 #[derive(Clone, Debug)]
@@ -63,6 +68,31 @@ impl Header {
         let tag = keys.header_tag(&bytes);
         bytes.extend_from_slice(&tag);
         Ok(Self { bytes, suite, chunk_log2, slots })
+    }
+
+    /// Writes the header of a new file, with room for more ways in behind these slots.
+    ///
+    /// # Errors
+    /// Those of [`Header::new`].
+    pub(crate) fn padded(suite: Suite, chunk_log2: u8, slots: Vec<Slot>, keys: &FileKeys) -> Result<Self> {
+        if slots.is_empty() {
+            return Err(Error::KeyCount(0));
+        }
+        let len = padded_len(&slots, GRANULE);
+        Self::with_len(suite, chunk_log2, slots, keys, len)
+    }
+
+    /// The header of a new file for a plaintext of so many bytes, if that is known: less padding does for a short one.
+    ///
+    /// # Errors
+    /// None: the slots fit already.
+    pub(crate) fn fitted(self, plaintext_len: Option<u64>, keys: &FileKeys) -> Result<Self> {
+        if plaintext_len.is_none_or(|len| len > SMALL) {
+            return Ok(self);
+        }
+        let slots: Vec<_> = self.slots.iter().filter(|slot| !matches!(slot, Slot::Padding(_))).cloned().collect();
+        let len = padded_len(&slots, SMALL_GRANULE);
+        Self::with_len(self.suite, self.chunk_log2, slots, keys, len)
     }
 
     /// Writes a header that is `len` bytes long, padding included: behind these slots, among which there is no padding.
@@ -197,9 +227,9 @@ fn len_of(slots: &[Slot]) -> usize {
 
 /// The length that a new header with these slots gets, padding included: so much that ways in can be added later in
 /// place. Without padding where the format leaves no room for any.
-pub(crate) fn padded_len(slots: &[Slot]) -> usize {
+fn padded_len(slots: &[Slot], granule: usize) -> usize {
     let len = len_of(slots);
-    let padded = (len + slot::PREFIX).next_multiple_of(GRANULE);
+    let padded = (len + slot::PREFIX + LEAST_ROOM).next_multiple_of(granule);
     if slots.len() < MAX_SLOTS && padded <= MAX_LEN { padded } else { len }
 }
 

@@ -1,6 +1,6 @@
 //! Giving access to a file, and gaining it: headers made for recipients, and opened by the keys at hand.
 
-use crate::format::header::{self, Header};
+use crate::format::header::Header;
 use crate::format::slot::{MAX_AGE_FILE, Slot};
 use crate::keys::id::KeyId;
 use crate::keys::key::{FileKeys, Kdf, Password, SecretKey, WRAPPED, WrappingKey};
@@ -78,12 +78,8 @@ impl Recipient {
 pub fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Result<(Header, FileKeys)> {
     let file_key = SecretKey::random()?;
     let keys = file_key.file_keys(suite);
-    let slots = recipients.iter().map(|r| r.slot(&file_key, &keys)).collect::<Result<Vec<_>>>()?;
-    if slots.is_empty() {
-        return Err(Error::KeyCount(0));
-    }
-    let len = header::padded_len(&slots);
-    Ok((Header::with_len(suite, chunk_log2, slots, &keys, len)?, keys))
+    let slots = recipients.iter().map(|r| r.slot(&file_key, &keys)).collect::<Result<_>>()?;
+    Ok((Header::padded(suite, chunk_log2, slots, &keys)?, keys))
 }
 
 /// Where the keys at hand come from. Asked only for what a file can use, and perhaps for the same again: it then

@@ -49,7 +49,7 @@ impl Disk {
     }
 
     fn of(suite: Suite, recipients: &[Recipient]) -> Self {
-        let disk = Self { folder: tempfile::tempdir().unwrap(), plain: painted(2 * CHUNK + 100) };
+        let disk = Self { folder: tempfile::tempdir().unwrap(), plain: painted(5 * CHUNK + 100) };
         disk.protect("f", suite, recipients);
         disk
     }
@@ -132,11 +132,29 @@ fn changed(disk: &Disk, keys: &Opener<impl KeySource>, change: impl FnOnce(&mut 
 
 #[test]
 fn new_headers_have_room() {
-    for (keys, len) in [(1, 4096), (40, 4096), (63, 4096), (64, 18 + 64 * 59 + 32)] {
-        let recipients: Vec<_> = (1..=keys).map(|n| Recipient::key(&key(n))).collect();
-        let disk = Disk::new(&recipients);
-        assert_eq!(disk.header().bytes().len(), len, "{keys} keys");
-        assert!(disk.opens(&by(1)) && disk.opens(&by(keys)));
+    let few = |n: u8| (1..=n).map(|n| Recipient::key(&key(n))).collect::<Vec<_>>();
+    for (keys, small, large) in [
+        (1, 1024, 4096),
+        (10, 1024, 4096),
+        (11, 1024, 4096),
+        (12, 2048, 4096),
+        (63, 4096, 4096),
+        (64, 18 + 64 * 59 + 32, 18 + 64 * 59 + 32),
+    ] {
+        for (plain, expected) in [(0, small), (16384, small), (16385, large), (70_000, large)] {
+            let disk = Disk { folder: tempfile::tempdir().unwrap(), plain: painted(plain) };
+            disk.protect("f", Suite::default(), &few(keys));
+            assert_eq!(disk.header().bytes().len(), expected, "{keys} keys, {plain} bytes");
+            // The same from a file as from a stream.
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), &disk.plain).unwrap();
+            let new = NewFile::with_chunk_size(Suite::default(), ChunkSize::new(4096).unwrap(), &few(keys)).unwrap();
+            let sink = File::create(disk.path("g")).unwrap();
+            let source = Source::file(file.as_file()).unwrap();
+            new.seal(&Roster::cpu(), source, Sink::File(&sink), &()).unwrap();
+            assert_eq!(fs::metadata(disk.path("g")).unwrap().len(), disk.read().len() as u64);
+            assert!(plain == 0 || disk.opens(&by(1)) && disk.opens(&by(keys)));
+        }
     }
 }
 

@@ -36,12 +36,13 @@ pub enum Command {
     /// Protect files: PATH becomes PATH.phx
     ///
     /// An output appears under its name when it is complete, and not before. An existing file is never replaced without
-    /// --force. Without --key, --key-file or --password-file, a password is asked for.
+    /// --force. Without --key, --key-file, --recipient, --recipients-file or --password-file, a password is asked for.
     Protect(Protect),
     /// Get protected files back: PATH.phx becomes PATH
     ///
     /// The password or the key is found by itself where it can be: a key by its id in the keyring, a password in
-    /// PHALANX_PASSWORD or by a prompt. A key that is named by --key or --key-file is the only one that is tried.
+    /// PHALANX_PASSWORD or by a prompt. Where --key, --key-file or --identity name keys, these are the only ones that are tried,
+    /// and the password is the one of --password-file, if any. An identity is never tried unless it is named.
     Unprotect(Unprotect),
     /// Check every chunk of protected files; write nothing
     Verify(Verify),
@@ -103,7 +104,7 @@ pub struct Unprotect {
     #[arg(required = true, value_name = "PATH.phx")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
-    keys: KeyArgs,
+    keys: OpenKeys,
     /// Save the intact chunks of a damaged file
     ///
     /// Zeros stand in place of what was lost. The lost ranges are printed, one on a line, and the exit status is still 3.
@@ -130,7 +131,7 @@ pub struct Verify {
     #[arg(short = 'R', long)]
     pub recursive: bool,
     #[command(flatten)]
-    pub keys: KeyArgs,
+    pub keys: OpenKeys,
     #[command(flatten)]
     pub engine: EngineArgs,
 }
@@ -144,12 +145,13 @@ pub struct Rekey {
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]
-    keys: KeyArgs,
+    keys: OpenKeys,
     #[command(flatten)]
     changes: Changes,
     /// Write a whole new file, under a new file key
     ///
-    /// Every key and password that stays must be at hand, since each is a way to the new file key. The old file is
+    /// Every key and password that stays must be at hand, and every public key be added again, since each is a way to the new
+    /// file key. The old file is
     /// replaced by one rename. Copies of the old file still open as before.
     #[arg(long)]
     fresh: bool,
@@ -174,11 +176,19 @@ pub struct Changes {
     /// Add a file of 32 bytes as a key (repeatable)
     #[arg(long = "add-key-file", value_name = "FILE")]
     pub add_key_files: Vec<PathBuf>,
+    /// Add a public key (repeatable)
+    ///
+    /// It is one of age or SSH, as for protect. If it is a way in already, it gets a new slot in place of its old one.
+    #[arg(long = "add-recipient", value_name = "KEY")]
+    pub add_recipients: Vec<String>,
     /// Remove a key, by name or id (repeatable)
     ///
     /// An id has 32 hexadecimal digits, as inspect shows it: the key itself is not needed then.
     #[arg(long = "remove-key", value_name = "NAME")]
     pub remove_keys: Vec<String>,
+    /// Remove a public key (repeatable)
+    #[arg(long = "remove-recipient", value_name = "KEY")]
+    pub remove_recipients: Vec<String>,
     /// Remove all passwords but those that are added
     #[arg(long)]
     pub remove_passwords: bool,
@@ -208,6 +218,31 @@ pub struct ProtectKeys {
     /// Ask for a password in addition to the keys
     #[arg(short, long, conflicts_with = "password_file")]
     pub password: bool,
+    /// Protect for a public key (repeatable)
+    ///
+    /// The key is one of age or SSH: it begins with age1, ssh-ed25519 or ssh-rsa. Whoever holds its private key can get the file back with --identity. An age1
+    /// key of another kind than age's own is for a plugin: age1NAME1... needs the program age-plugin-NAME.
+    #[arg(short, long = "recipient", value_name = "KEY")]
+    pub recipients: Vec<String>,
+    /// Protect for all public keys in a file
+    ///
+    /// May be repeated. There is one key on each line. Lines that are empty or begin with # do not count.
+    #[arg(long = "recipients-file", value_name = "FILE")]
+    pub recipients_files: Vec<PathBuf>,
+}
+
+/// The keys for opening. Those that are named are the only ones that are tried.
+#[derive(Args, Clone)]
+#[group(skip)]
+pub struct OpenKeys {
+    #[command(flatten)]
+    pub keys: KeyArgs,
+    /// Use the private keys in a file (repeatable)
+    ///
+    /// The file is one of age identities, the same behind a passphrase, or an OpenSSH private key. A passphrase is asked for when
+    /// it is needed. Anybody can protect a file for a public key, so nothing is known about who wrote what an identity opens.
+    #[arg(short, long = "identity", value_name = "FILE")]
+    pub identities: Vec<PathBuf>,
 }
 
 #[derive(Args, Clone)]
@@ -222,7 +257,7 @@ pub struct KeyArgs {
     /// Use a key of the keyring (repeatable)
     #[arg(short, long = "key", value_name = "NAME")]
     pub keys: Vec<String>,
-    /// Use a file of 32 bytes as a key (repeatable)
+    /// Use a 32-byte file as a key (repeatable)
     #[arg(long = "key-file", value_name = "FILE")]
     pub key_files: Vec<PathBuf>,
 }
@@ -395,7 +430,7 @@ pub struct ProtectPlan {
 impl Protect {
     pub fn validate(self) -> Outcome<ProtectPlan> {
         let destination = self.destination.validate(&self.paths, Carry::All)?;
-        self.keys.keys.validate(&self.paths)?;
+        paths::one_stdin(self.paths.iter().chain(self.keys.keys.files()).chain(&self.keys.recipients_files))?;
         let (keys, suite, engine) = (self.keys, self.cipher.unwrap_or(Cipher::Aes256).into(), self.engine);
         Ok(ProtectPlan { paths: self.paths, destination, keys, suite, engine })
     }
@@ -405,7 +440,7 @@ impl Protect {
 pub struct UnprotectPlan {
     pub paths: Vec<PathBuf>,
     pub destination: Destination,
-    pub keys: KeyArgs,
+    pub keys: OpenKeys,
     pub engine: EngineArgs,
     pub salvage: bool,
 }
@@ -432,7 +467,7 @@ impl Verify {
 pub struct RekeyPlan {
     pub paths: Vec<PathBuf>,
     pub recursive: bool,
-    pub keys: KeyArgs,
+    pub keys: OpenKeys,
     pub changes: Changes,
     pub fresh: bool,
     pub json: bool,
@@ -451,15 +486,22 @@ impl Rekey {
             let line = format!("{}: it is a link: name the file that it leads to", shown(link));
             return Err(Failure::usage(line));
         }
-        let secrets = keys.key_files.iter().chain(&keys.password_file);
+        let secrets = keys.keys.files().chain(&keys.identities);
         paths::one_stdin(secrets.chain(&changes.add_key_files).chain(&changes.add_password_file))?;
         Ok(RekeyPlan { paths, recursive, keys, changes, fresh, json })
     }
 }
 
-impl KeyArgs {
+impl OpenKeys {
     fn validate(&self, paths: &[PathBuf]) -> Outcome {
-        paths::one_stdin(paths.iter().chain(&self.key_files).chain(&self.password_file))
+        paths::one_stdin(paths.iter().chain(self.keys.files()).chain(&self.identities))
+    }
+}
+
+impl KeyArgs {
+    /// The files of keys and of the password.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.key_files.iter().chain(&self.password_file)
     }
 }
 

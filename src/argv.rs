@@ -41,7 +41,7 @@ pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
 fn asks_for_password(option: &[u8]) -> Outcome<bool> {
     // The short options without a value, which may stand together, and those with one, which then stand last.
     let is_switch = |letter: &u8| b"pRfqvhV".contains(letter);
-    let is_last = |letter: &u8| is_switch(letter) || b"oket".contains(letter);
+    let is_last = |letter: &u8| is_switch(letter) || b"oketri".contains(letter);
     let is_cluster = match option[1..].split_last() {
         Some((last, others)) => others.iter().all(is_switch) && is_last(last),
         None => false,
@@ -56,7 +56,13 @@ fn asks_for_password(option: &[u8]) -> Outcome<bool> {
 }
 
 fn is_key_text(arg: &[u8]) -> bool {
-    arg.len() > key_text::LEN / 2 && key_text::is_meant(arg)
+    arg.len() > key_text::LEN / 2 && (key_text::is_meant(arg) || is_identity(arg))
+}
+
+/// Whether it begins as a private key of age does.
+fn is_identity(arg: &[u8]) -> bool {
+    const PREFIX: &[u8] = b"AGE-SECRET-KEY-";
+    arg.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
 fn is_missing(path: &Path) -> bool {

@@ -5,7 +5,7 @@ use crate::secrets;
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Device and inode.
 type Id = (u64, u64);
@@ -23,11 +23,11 @@ pub struct KeyFiles {
 
 impl KeyFiles {
     /// Those of a command line. What cannot be found is no file that could be deleted.
-    pub fn new(args: &KeyArgs) -> Self {
+    pub fn new(args: &KeyArgs, identities: &[PathBuf]) -> Self {
         let keyring = secrets::keyring().ok();
         let dir = keyring.as_ref().map(|ring| ring.dir());
         let named = args.keys.iter().filter_map(|name| Some(dir?.join(format!("{name}.key"))));
-        let given = args.key_files.iter().chain(&args.password_file).cloned();
+        let given = args.files().chain(identities).cloned();
         let entries = dir.and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
         Self {
             keyring: dir.and_then(id),

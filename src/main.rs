@@ -1,6 +1,7 @@
 //! The command `phalanx`: see `phalanx --help`, and `docs/` for the format, the design and the threats.
 #![deny(unsafe_code)]
 
+mod age;
 mod args;
 mod argv;
 mod commands;

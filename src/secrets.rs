@@ -1,12 +1,17 @@
 //! Where keys and passwords come from. They never stand in arguments, and never in messages.
 
-use crate::args::{KeyArgs, ProtectKeys};
+use crate::age;
+use crate::args::{KeyArgs, OpenKeys, ProtectKeys};
 use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::paths::is_dash;
 use crate::stdio;
+use crate::verbosity::Verbosity;
 use etcetera::BaseStrategy;
+use phalanx_age::Identities;
 use phalanx_core::file::{self, read_full};
-use phalanx_core::{Error, KdfLimit, KeyId, KeySource, Keyring, Opener, Password, Recipient, Result, SecretKey};
+use phalanx_core::{
+    Error, KdfLimit, KeyId, KeySource, Keyring, OpenedBy, Opener, Password, Recipient, Result, SecretKey,
+};
 use std::collections::BTreeSet;
 use std::env;
 use std::fmt::Display;
@@ -14,6 +19,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use zeroize::Zeroizing;
 
@@ -53,7 +59,7 @@ pub fn open(path: &Path) -> Result<File> {
 }
 
 /// The same, but a file that is open to others, or not the user's, is refused. A pipe has no permissions that count.
-fn open_private(path: &Path) -> Result<File> {
+pub fn open_private(path: &Path) -> Result<File> {
     let file = open(path)?;
     let meta = file.metadata().map_err(Error::Read)?;
     if meta.is_file() && !is_dash(path) {
@@ -90,12 +96,15 @@ impl Recipients {
     fn ask(&self) -> Outcome<Vec<Recipient>> {
         let args = &self.keys.keys;
         let mut keys = named_keys(args)?;
-        keys.sort_by_key(SecretKey::id);
-        keys.dedup_by_key(|key| key.id());
-        let asked = self.keys.password || keys.is_empty();
-        let password =
-            password_for_new(args.password_file.as_deref(), asked, "since a key was given (--password adds it)")?;
-        let mut recipients: Vec<_> = keys.iter().map(Recipient::key).collect();
+        keys.sort_by_key(|(_, key)| key.id());
+        keys.dedup_by_key(|(_, key)| key.id());
+        let others = age::recipients(&self.keys)?;
+        let asked = self.keys.password || keys.is_empty() && others.is_empty();
+        let given = if keys.is_empty() { "a recipient" } else { "a key" };
+        let why = format!("since {given} was given (--password adds it)");
+        let password = password_for_new(args.password_file.as_deref(), asked, &why)?;
+        let mut recipients: Vec<_> = keys.iter().map(|(_, key)| Recipient::key(key)).collect();
+        recipients.extend(others.into_iter().map(Recipient::from));
         if let Some(password) = password {
             recipients.push(Recipient::password(&password)?);
         }
@@ -120,12 +129,16 @@ pub fn password_for_new(file: Option<&Path>, asked: bool, why: &str) -> Outcome<
 
 /// The keys at hand for opening.
 pub struct AtHand {
-    /// By --key and --key-file.
-    given: Vec<SecretKey>,
+    /// By --key and --key-file, with their names.
+    given: Vec<(String, SecretKey)>,
+    /// By --identity.
+    identities: Identities,
+    /// Whether nobody is told yet that a file was opened by an identity.
+    untold: AtomicBool,
     /// Searched where no key is given.
     keyring: Option<Keyring>,
     /// What was found there: each key is looked up once in a run.
-    found: Mutex<Vec<SecretKey>>,
+    found: Mutex<Vec<(String, SecretKey)>>,
     given_password: Option<Password>,
     /// Whether the variable, or the user, may be asked for a password.
     ask: bool,
@@ -135,10 +148,14 @@ pub struct AtHand {
 }
 
 /// What opens files with the keys at hand.
-pub fn opener(args: &KeyArgs) -> Outcome<Opener<AtHand>> {
+pub fn opener(args: &OpenKeys, verbosity: Verbosity) -> Outcome<Opener<AtHand>> {
+    let identities = age::identities(&args.identities)?;
+    let args = &args.keys;
     let given = named_keys(args)?;
-    let none_given = given.is_empty();
+    let none_given = given.is_empty() && identities.is_empty();
     let at_hand = AtHand {
+        identities,
+        untold: AtomicBool::new(!verbosity.quiet),
         keyring: if none_given { keyring().ok() } else { None },
         found: Mutex::default(),
         ask: none_given && args.password_file.is_none(),
@@ -153,14 +170,14 @@ pub fn opener(args: &KeyArgs) -> Outcome<Opener<AtHand>> {
 impl KeySource for AtHand {
     fn key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(key) = self.given.iter().chain(&*found).find(|key| key.id() == *id) {
+        if let Some((_, key)) = self.given.iter().chain(&*found).find(|(_, key)| key.id() == *id) {
             return Ok(Some(key.clone()));
         }
         let Some(keyring) = &self.keyring else { return Ok(None) };
         let mut refused = Vec::new();
         match keyring.find(id, |e| refused.push(e.to_string())) {
-            Ok(Some((_, key))) => {
-                found.push(key.clone());
+            Ok(Some((name, key))) => {
+                found.push((name, key.clone()));
                 return Ok(Some(key));
             }
             Ok(None) if refused.is_empty() => return Ok(None),
@@ -169,16 +186,42 @@ impl KeySource for AtHand {
             Err(e) => refused.push(e.to_string()),
         }
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused.iter().cloned());
-        Err(Error::KeysRefused { keys: vec![*id], password: false, tried: false, refused })
+        Err(Error::KeysRefused { keys: vec![*id], identity: false, password: false, tried: false, refused })
     }
 
     fn password(&self) -> Result<Option<Password>> {
         // While one thread asks the user, the others wait for the answer.
         Ok(self.password.get_or_init(|| self.find_password()).clone())
     }
+
+    fn identity(&self, files: &[&[u8]], opens: &mut dyn FnMut(usize, &SecretKey) -> bool) -> Result<Option<String>> {
+        let opened = self.identities.identity(files, opens)?;
+        // Once in a run.
+        if let Some(name) = &opened
+            && self.untold.swap(false, Ordering::Relaxed)
+        {
+            complain(format!("opened by identity {name}; the sender is unknown"));
+        }
+        Ok(opened)
+    }
 }
 
 impl AtHand {
+    /// What opened a file, in words; its slot has the number that inspect shows.
+    pub fn describe(&self, slot: usize, by: &OpenedBy) -> String {
+        let what = match by {
+            OpenedBy::Key(id) => {
+                let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+                let name = self.given.iter().chain(&*found).find(|(_, key)| key.id() == *id).map(|(name, _)| name);
+                name.map_or_else(|| format!("key {id}"), |name| format!("key {name}"))
+            }
+            OpenedBy::Identity(name) => format!("identity {name}"),
+            OpenedBy::Password => "a password".into(),
+            _ => "a key".into(),
+        };
+        format!("slot {}: {what}", slot + 1)
+    }
+
     fn find_password(&self) -> Option<Password> {
         if self.given_password.is_some() || !self.ask {
             return self.given_password.clone();
@@ -195,19 +238,20 @@ impl AtHand {
     }
 }
 
-fn named_keys(args: &KeyArgs) -> Outcome<Vec<SecretKey>> {
+/// The keys of a command line, with what names them to the user.
+fn named_keys(args: &KeyArgs) -> Outcome<Vec<(String, SecretKey)>> {
     load_keys(&args.keys, &args.key_files)
 }
 
-/// Keys of the keyring, and keys in files.
-pub fn load_keys(names: &[String], files: &[PathBuf]) -> Outcome<Vec<SecretKey>> {
+/// Keys of the keyring, and keys in files, with what names them to the user.
+pub fn load_keys(names: &[String], files: &[PathBuf]) -> Outcome<Vec<(String, SecretKey)>> {
     // As long as it will be: one that grows would leave copies behind.
     let mut keys = Vec::with_capacity(names.len() + files.len());
     for name in names {
-        keys.push(keyring()?.load(name)?);
+        keys.push((name.clone(), keyring()?.load(name)?));
     }
     for path in files {
-        keys.push(read_key_file(path)?);
+        keys.push((shown(path), read_key_file(path)?));
     }
     Ok(keys)
 }
@@ -233,7 +277,7 @@ fn new_password() -> Outcome<Password> {
         return refuse_empty(password, PASSWORD_VARIABLE);
     }
     let unasked = |e: io::Error| {
-        let ways = format!("--password-file, {PASSWORD_VARIABLE}, --key or --key-file");
+        let ways = format!("--password-file, {PASSWORD_VARIABLE}, --key, --key-file or --recipient");
         Failure::usage(format!("a password is needed, and none could be read from a terminal ({e}): give {ways}"))
     };
     ask_twice("Password: ", unasked)
@@ -264,6 +308,12 @@ fn refuse_empty(password: Password, source: impl Display) -> Outcome<Password> {
         return Err(Failure::usage(format!("{source}: an empty password protects nothing")));
     }
     Ok(password)
+}
+
+/// Asks for what nobody may see; `None` without a terminal.
+pub fn prompt_at_terminal(question: &str) -> Option<Zeroizing<String>> {
+    File::open("/dev/tty").ok()?;
+    rpassword::prompt_password(question).ok().map(Zeroizing::new)
 }
 
 fn prompt(question: &str) -> io::Result<Password> {

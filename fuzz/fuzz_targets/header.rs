@@ -63,6 +63,8 @@ fn slot(bytes: &mut Vec<u8>, steer: &mut Steer) {
         3 => vec![steer.byte(); 56],
         4 => steer.take(66).to_vec(),
         5 => vec![steer.byte(); usize::from(steer.u16() >> (steer.byte() % 12))],
+        // Around the shortest age slot, and now and then the longest.
+        7 => vec![steer.byte(); 10 + steer.below(40) + 16370 * usize::from(steer.byte() / 200)],
         _ => Vec::new(),
     };
     bytes.push([0, 1, 1, 2, 1, 200, 0, 3][usize::from(kind % 8)]);
@@ -129,6 +131,7 @@ fn write_again(header: &Header) {
 
 fn body(slot: &Slot) -> Vec<u8> {
     match slot {
+        Slot::Age { tag, file } => [&tag[..], file].concat(),
         Slot::Padding(body) | Slot::Unknown { body, .. } => body.clone(),
         Slot::Password { kdf, wrapped } => {
             let (memory, passes) = (kdf.memory_kib.to_le_bytes(), kdf.passes.to_le_bytes());

@@ -18,8 +18,8 @@ pub enum Outcome {
     Version(u8),
     Header,
     KdfLimit,
-    /// Nothing was at hand for any slot: the ids of the key slots, and whether there are password slots.
-    NoKey(Vec<[u8; 16]>, bool),
+    /// Nothing was at hand for any slot: the ids of the key slots, and whether there are age slots and password slots.
+    NoKey(Vec<[u8; 16]>, bool, bool),
     WrongKey,
     Altered,
     Opens,
@@ -53,8 +53,9 @@ impl Expected {
             | (Outcome::KdfLimit, Err(Error::KdfLimit(_)))
             | (Outcome::WrongKey, Err(Error::WrongKey)) => true,
             (Outcome::Version(expected), Err(Error::Version(version))) => expected == version,
-            (Outcome::NoKey(ids, has_password), Err(Error::NoKey { keys, password })) => {
-                keys.iter().eq(ids.iter().map(|id| KeyId(*id)).collect::<Vec<_>>().iter()) && password == has_password
+            (Outcome::NoKey(ids, has_age, has_password), Err(Error::NoKey { keys, identity, password })) => {
+                let ids: Vec<_> = ids.iter().map(|id| KeyId(*id)).collect();
+                *keys == ids && identity == has_age && password == has_password
             }
             (Outcome::Altered, Err(Error::Altered { chunk, .. })) => {
                 self.chunks.get(*chunk as usize).is_some_and(Option::is_none)
@@ -108,6 +109,7 @@ fn unlock(made: &mut Made, hand: Hand, bytes: &[u8], header: &reference::Header)
             return Ok(file_key);
         }
     }
+    let has_age = of_kind(3).next().is_some();
     let has_password = of_kind(1).next().is_some();
     if has_password && hand.password {
         tried = true;
@@ -123,7 +125,7 @@ fn unlock(made: &mut Made, hand: Hand, bytes: &[u8], header: &reference::Header)
             }
         }
     }
-    Err(if tried { Outcome::WrongKey } else { Outcome::NoKey(ids, has_password) })
+    Err(if tried { Outcome::WrongKey } else { Outcome::NoKey(ids, has_age, has_password) })
 }
 
 /// Whether the password slots exceed [`LIMIT`].

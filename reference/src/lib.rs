@@ -247,6 +247,7 @@ fn slot_is_lawful(kind: u8, body: &[u8]) -> bool {
     match kind {
         1 => body.len() == 65 && cost_is_lawful(slot_cost(body)),
         2 => body.len() == 56,
+        3 => (17..=16400).contains(&body.len()),
         _ => true,
     }
 }

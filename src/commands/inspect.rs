@@ -6,6 +6,7 @@ use crate::paths::End;
 use crate::progress::{count, size};
 use crate::secrets;
 use crate::transfer::Input;
+use phalanx_age::Outline;
 use phalanx_core::Keyring;
 use phalanx_core::format::{Header, Layout, Slot};
 use serde::Serialize;
@@ -58,6 +59,7 @@ pub enum SlotReport {
     Padding { bytes: usize },
     Password { memory_kib: u32, passes: u32, lanes: u8 },
     Key { id: String, name: Option<String> },
+    Age { stanzas: Vec<String>, bytes: usize },
     Unknown { number: u8, bytes: usize },
 }
 
@@ -110,6 +112,7 @@ impl SlotReport {
                 let name = keyring.and_then(|ring| ring.find(id, drop).ok().flatten()).map(|(name, _)| name);
                 SlotReport::Key { id: id.to_string(), name }
             }
+            Slot::Age { file, .. } => SlotReport::Age { stanzas: stanzas(file), bytes: file.len() },
             Slot::Unknown { kind, body } => SlotReport::Unknown { number: *kind, bytes: body.len() },
         }
     }
@@ -124,9 +127,27 @@ impl SlotReport {
             }
             SlotReport::Key { id, name: Some(name) } => format!("key {id} ({name} in the keyring)"),
             SlotReport::Key { id, name: None } => format!("key {id} (not in the keyring)"),
+            SlotReport::Age { stanzas, bytes } if stanzas.is_empty() => {
+                format!("age, but nothing that could open: {}", count(*bytes as u64, "byte"))
+            }
+            SlotReport::Age { stanzas, bytes } => {
+                format!("age recipient, {}, {}", stanzas.join(" and "), count(*bytes as u64, "byte"))
+            }
             SlotReport::Unknown { number, bytes } => {
                 format!("of type {number}, not known to this program, {}", count(*bytes as u64, "byte"))
             }
         }
     }
+}
+
+/// The types of an age file's stanzas, with the tags that SSH keys have there; none where no identity would be tried on it.
+fn stanzas(file: &[u8]) -> Vec<String> {
+    const LONGEST: usize = 40;
+    let outline = Outline::of(file);
+    let stanzas = outline.iter().flat_map(Outline::stanzas).filter(|stanza| !stanza.is_grease());
+    let named = stanzas.map(|stanza| match (stanza.kind(), stanza.arguments().next()) {
+        (kind @ ("ssh-ed25519" | "ssh-rsa"), Some(tag)) => format!("{kind} {tag}"),
+        (kind, _) => kind.to_owned(),
+    });
+    named.map(|name| name.chars().take(LONGEST).collect()).collect()
 }

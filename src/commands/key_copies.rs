@@ -1,6 +1,6 @@
 //! Copies of keys outside the keyring: raw bytes, text, and all keys in one file, which a password may protect.
 
-use crate::args::{EngineArgs, EngineName, KeyArgs};
+use crate::args::{EngineArgs, EngineName, KeyArgs, OpenKeys};
 use crate::engines::Engines;
 use crate::failure::{self, Code, Failure, Outcome, complain, shown};
 use crate::paths::is_dash;
@@ -134,7 +134,8 @@ pub fn read_all(
         warn_of_readers(path);
         return parse(path, &bytes);
     }
-    let opener = secrets::opener(&KeyArgs { password_file, keys: Vec::new(), key_files: Vec::new() })?;
+    let keys = KeyArgs { password_file, keys: Vec::new(), key_files: Vec::new() };
+    let opener = secrets::opener(&OpenKeys { keys, identities: Vec::new() }, verbosity)?;
     let protected = ProtectedFile::open(Source::stream(&bytes[..]), &opener).map_err(at_path)?;
     let engines = one_thread(verbosity)?;
     let roster = &engines.crew(Op::Open, protected.suite(), None).roster;

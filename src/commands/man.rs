@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 
 /// Each variable that the program reads.
-const ENVIRONMENT: [(&str, &str); 8] = [
+const ENVIRONMENT: [(&str, &str); 9] = [
     (
         "PHALANX_PASSWORD",
         "The password, if no --password-file is given. Other programs of the same user can read a program's variables: \
@@ -36,6 +36,10 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     (
         "CUDA_VISIBLE_DEVICES, OCL_ICD_VENDORS, OCL_ICD_FILENAMES, OPENCL_VENDOR_PATH",
         "Read by the drivers of GPUs. If one of them changes, speeds are measured again.",
+    ),
+    (
+        "PATH",
+        "Where the plugins of age are looked for: the programs age-plugin-NAME. They get no variable that begins with PHALANX_.",
     ),
     ("LC_ALL, LC_CTYPE, LANG", "If the first of these that is set names UTF-8, messages contain an arrow and not ->."),
 ];

@@ -1,12 +1,13 @@
 //! `phalanx protect`
 
 use crate::args::ProtectPlan;
-use crate::engines::{Crew, Engines};
+use crate::engines::Engines;
 use crate::failure::Outcome;
+use crate::key_files::KeyFiles;
 use crate::paths::{self, End, unprotected_name};
 use crate::progress::Meter;
 use crate::secrets::Recipients;
-use crate::transfer::{self, Action, Input, Target, Transfer};
+use crate::transfer::{self, Action, Input, Moved, Target, Transfer};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::format::Header;
@@ -15,9 +16,9 @@ use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     paths::refuse_terminal(&plan.destination, &plan.paths)?;
-    let keys = plan.keys.keys.clone();
+    let keys = KeyFiles::new(&plan.keys.keys, &[]);
     let action = Protect { recipients: Recipients::new(plan.keys), suite: plan.suite };
-    transfer::run(&Transfer::new(action, plan.destination, &keys, &plan.engine, verbosity)?, &plan.paths)
+    transfer::run(&Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?, &plan.paths)
 }
 
 struct Protect {
@@ -45,17 +46,12 @@ impl Action for Protect {
         Ok(())
     }
 
-    fn transfer<'l>(
-        &self,
-        engines: &'l Engines,
-        input: &Input,
-        target: &Target,
-        meter: &Meter,
-    ) -> Result<(u64, &'l Crew)> {
+    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, target: &Target, meter: &Meter) -> Result<Moved<'l>> {
         let new = NewFile::new(self.suite, self.recipients.found())?;
         let crew = engines.crew(Op::Seal, self.suite, input.known_len());
         meter.begin();
-        Ok((new.seal(&crew.roster, input.source()?, target.sink(), meter)?, crew))
+        let bytes = new.seal(&crew.roster, input.source()?, target.sink(), meter)?;
+        Ok(Moved { bytes, crew, opened: None })
     }
 
     fn warns_of_keys(&self) -> bool {

@@ -2,13 +2,15 @@
 
 mod report;
 
+use crate::age;
 use crate::args::{Changes, EngineArgs, EngineName, RekeyPlan};
 use crate::engines::{Crew, Engines};
 use crate::failure::{self, Code, Failure, Outcome, complain, shown};
+use crate::key_files::KeyFiles;
 use crate::paths::{Destination, End, Outputs, unprotected_name};
 use crate::progress::{Meter, count};
 use crate::secrets::{self, AtHand};
-use crate::transfer::{Action, Input, Target, Transfer, tree};
+use crate::transfer::{Action, Input, Moved, Target, Transfer, tree};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::file::{Carry, Existing, InPlace, Made, Unfinished};
@@ -27,17 +29,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     let RekeyPlan { paths, recursive, keys, changes, fresh, json } = plan;
     let removed = changes.remove_keys.iter().map(|name| removed_id(name)).collect::<Outcome<_>>()?;
+    let left = age::removed_recipients(&changes.remove_recipients)?;
     let action = Rekey {
-        opener: secrets::opener(&keys)?,
+        opener: secrets::opener(&keys, verbosity)?,
         reporter: Reporter::new(json, verbosity),
         changes,
         removed,
+        left,
         added: OnceLock::new(),
         fresh,
         changed: AtomicU64::new(0),
         reduced: AtomicBool::new(false),
     };
-    let transfer = Transfer::new(action, nowhere(recursive), &keys, &cpu(), verbosity)?;
+    let key_files = KeyFiles::new(&keys.keys, &keys.identities);
+    let transfer = Transfer::new(action, nowhere(recursive), key_files, &cpu(), verbosity)?;
     let (mut files, mut failed) = (0, 0);
     let done = failure::each(&paths, |path| {
         if recursive && path.is_dir() {
@@ -108,6 +113,8 @@ struct Rekey {
     changes: Changes,
     /// The ids of the keys that are removed.
     removed: Vec<KeyId>,
+    /// The public keys that are removed.
+    left: Vec<phalanx_age::Recipient>,
     added: OnceLock<Added>,
     fresh: bool,
     /// How many files have changed.
@@ -118,6 +125,7 @@ struct Rekey {
 
 /// The ways in that are added. One Argon2 serves all files.
 struct Added {
+    /// Named keys and public keys.
     keys: Vec<Recipient>,
     password: Option<(Opener<Password>, Recipient)>,
 }
@@ -133,8 +141,10 @@ impl Action for Rekey {
     }
 
     fn prepare(&self) -> Outcome {
-        let Changes { add_password, add_password_file, add_keys, add_key_files, .. } = &self.changes;
-        let keys = secrets::load_keys(add_keys, add_key_files)?.iter().map(Recipient::key).collect();
+        let Changes { add_password, add_password_file, add_keys, add_key_files, add_recipients, .. } = &self.changes;
+        let keys = secrets::load_keys(add_keys, add_key_files)?;
+        let mut keys: Vec<_> = keys.iter().map(|(_, key)| Recipient::key(key)).collect();
+        keys.extend(age::added_recipients(add_recipients)?.into_iter().map(Recipient::from));
         let asked = *add_password || add_password_file.is_some();
         let password = asked.then(|| secrets::added_password(add_password_file.as_deref())).transpose()?;
         let password = match password {
@@ -148,7 +158,7 @@ impl Action for Rekey {
         Ok(())
     }
 
-    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, _: &Target, meter: &Meter) -> Result<(u64, &'l Crew)> {
+    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, _: &Target, meter: &Meter) -> Result<Moved<'l>> {
         let Input::File(file) = input else {
             return Err(Error::Read(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
         };
@@ -176,7 +186,7 @@ impl Action for Rekey {
             self.changed.fetch_add(1, Ordering::Relaxed);
         }
         DONE.set(Some(report));
-        Ok((0, crew))
+        Ok(Moved { bytes: 0, crew, opened: None })
     }
 
     fn checked(&self, path: &Path, _: u64) -> Outcome {
@@ -189,16 +199,20 @@ impl Rekey {
     fn is_listing(&self) -> bool {
         let Changes { remove_passwords, remove_slots, .. } = &self.changes;
         let adds = self.added.get().is_some_and(|added| !added.keys.is_empty() || added.password.is_some());
-        let removes = !self.removed.is_empty() || *remove_passwords || !remove_slots.is_empty();
+        let removes =
+            !self.removed.is_empty() || !self.left.is_empty() || *remove_passwords || !remove_slots.is_empty();
         !adds && !removes && !self.fresh
     }
 
-    /// Changes the ways in; gives the keys that were to be removed and are none of them.
-    fn apply(&self, ways: &mut Ways) -> Result<Vec<KeyId>> {
+    /// Changes the ways in; gives those that were to be removed and are none of them, in words.
+    fn apply(&self, ways: &mut Ways) -> Result<Vec<String>> {
         for &number in &self.changes.remove_slots {
             ways.remove_slot(number)?;
         }
-        let missing = self.removed.iter().copied().filter(|id| !ways.remove_key(id)).collect();
+        let keys = self.removed.iter().filter(|id| !ways.remove_key(id)).map(|id| format!("the key {id}"));
+        let mut missing: Vec<String> = keys.collect();
+        let others = self.left.iter().filter(|recipient| !ways.remove_recipient(recipient.text()));
+        missing.extend(others.map(|recipient| format!("the recipient {recipient}")));
         if self.changes.remove_passwords {
             ways.remove_passwords();
         }

@@ -1,23 +1,25 @@
 //! `phalanx unprotect`
 
 use crate::args::UnprotectPlan;
-use crate::engines::{Crew, Engines};
+use crate::engines::Engines;
 use crate::failure::Outcome;
+use crate::key_files::KeyFiles;
 use crate::paths::unprotected_name;
 use crate::progress::Meter;
 use crate::secrets::{self, AtHand};
-use crate::transfer::{self, Action, Input, Target, Transfer};
+use crate::transfer::{self, Action, Input, Moved, Target, Transfer};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::{Opener, ProtectedFile, Result};
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
-    let action = Unprotect { opener: secrets::opener(&plan.keys)? };
+    let action = Unprotect { opener: secrets::opener(&plan.keys, verbosity)? };
     if plan.salvage {
         return super::salvage::run(&plan, &action.opener, verbosity);
     }
-    transfer::run(&Transfer::new(action, plan.destination, &plan.keys, &plan.engine, verbosity)?, &plan.paths)
+    let keys = KeyFiles::new(&plan.keys.keys, &plan.keys.identities);
+    transfer::run(&Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?, &plan.paths)
 }
 
 struct Unprotect {
@@ -29,13 +31,7 @@ impl Action for Unprotect {
         unprotected_name(name)
     }
 
-    fn transfer<'l>(
-        &self,
-        engines: &'l Engines,
-        input: &Input,
-        target: &Target,
-        meter: &Meter,
-    ) -> Result<(u64, &'l Crew)> {
+    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, target: &Target, meter: &Meter) -> Result<Moved<'l>> {
         open(&self.opener, engines, input, target, meter)
     }
 }
@@ -47,9 +43,11 @@ pub fn open<'l>(
     input: &Input,
     target: &Target,
     meter: &Meter,
-) -> Result<(u64, &'l Crew)> {
+) -> Result<Moved<'l>> {
     let protected = ProtectedFile::open(input.source()?, opener).map_err(|e| input.interrupted(e))?;
     let crew = engines.crew(Op::Open, protected.suite(), input.known_len());
+    let opened = opener.source().describe(protected.opened_slot(), protected.opened_by());
     meter.begin();
-    Ok((protected.unprotect(&crew.roster, target.sink(), meter)?, crew))
+    let bytes = protected.unprotect(&crew.roster, target.sink(), meter)?;
+    Ok(Moved { bytes, crew, opened: Some(opened) })
 }

@@ -2,12 +2,13 @@
 
 use super::unprotect;
 use crate::args::Verify;
-use crate::engines::{Crew, Engines};
+use crate::engines::Engines;
 use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
+use crate::key_files::KeyFiles;
 use crate::paths::{Destination, End, Outputs, Place, file_len, unprotected_name};
 use crate::progress::{Meter, count};
 use crate::secrets::{self, AtHand};
-use crate::transfer::{Action, Input, Target, Transfer, blame, tree};
+use crate::transfer::{Action, Input, Moved, Target, Transfer, blame, tree};
 use crate::verbosity::Verbosity;
 use phalanx_core::file::Carry;
 use phalanx_core::{Opener, Result};
@@ -15,7 +16,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
-    let action = Check { opener: secrets::opener(&args.keys)?, quiet: verbosity.quiet };
+    let action = Check { opener: secrets::opener(&args.keys, verbosity)?, quiet: verbosity.quiet };
     let nowhere = Destination {
         outputs: Outputs::Beside,
         force: false,
@@ -24,7 +25,8 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
         recursive: args.recursive,
         carry: Carry::All,
     };
-    let transfer = Transfer::new(action, nowhere, &args.keys, &args.engine, verbosity)?;
+    let keys = KeyFiles::new(&args.keys.keys, &args.keys.identities);
+    let transfer = Transfer::new(action, nowhere, keys, &args.engine, verbosity)?;
     transfer.engines.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());
     let (mut files, mut bytes, mut failed) = (0, 0, 0);
     let done = failure::each(&args.paths, |path| {
@@ -58,12 +60,12 @@ fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
     let meter = Meter::file(shown(path), input.len(), transfer.verbosity);
     let done = transfer.action.transfer(&transfer.engines, &input, &Target::Nothing, &meter);
     meter.finish();
-    let (bytes, crew) = done.map_err(|e| blame(&place, e))?;
-    transfer.action.checked(path, bytes)?;
+    let moved = done.map_err(|e| blame(&place, e))?;
+    transfer.action.checked(path, moved.bytes)?;
     if transfer.verbosity.verbose {
-        complain(format!("{}: {}, {}", shown(path), meter.summary(bytes), crew.description));
+        complain(format!("{}: {}, {}", shown(path), meter.summary(moved.bytes), moved.description()));
     }
-    Ok(bytes)
+    Ok(moved.bytes)
 }
 
 struct Check {
@@ -76,13 +78,7 @@ impl Action for Check {
         unprotected_name(name)
     }
 
-    fn transfer<'l>(
-        &self,
-        engines: &'l Engines,
-        input: &Input,
-        target: &Target,
-        meter: &Meter,
-    ) -> Result<(u64, &'l Crew)> {
+    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, target: &Target, meter: &Meter) -> Result<Moved<'l>> {
         unprotect::open(&self.opener, engines, input, target, meter)
     }
 

@@ -1,7 +1,7 @@
 //! What is done to files, and all that it needs: whole trees and single files stand on this.
 
 use super::ends::{Input, Target};
-use crate::args::{EngineArgs, KeyArgs};
+use crate::args::EngineArgs;
 use crate::engines::{Crew, Engines};
 use crate::failure::{Code, Failure, Outcome};
 use crate::key_files::KeyFiles;
@@ -28,14 +28,14 @@ pub trait Action: Sync {
         Ok(())
     }
 
-    /// Moves the bytes. Returns how many, of plaintext, and who did it. The meter is told when the work begins.
+    /// Moves the bytes. The meter is told when the work begins.
     fn transfer<'l>(
         &self,
         engines: &'l Engines,
         input: &Input,
         target: &Target,
         meter: &Meter,
-    ) -> phalanx_core::Result<(u64, &'l Crew)>;
+    ) -> phalanx_core::Result<Moved<'l>>;
 
     /// A file of a tree without a mirror has been checked.
     fn checked(&self, _path: &Path, _bytes: u64) -> Outcome {
@@ -45,6 +45,24 @@ pub trait Action: Sync {
     /// Whether to warn that the keys which are used lie in the tree that is worked on.
     fn warns_of_keys(&self) -> bool {
         false
+    }
+}
+
+/// What has been done to a file.
+pub struct Moved<'l> {
+    /// How many bytes of plaintext it has.
+    pub bytes: u64,
+    /// Who did the work.
+    pub crew: &'l Crew,
+    /// What opened it, in words, if it was opened.
+    pub opened: Option<String>,
+}
+
+impl Moved<'_> {
+    /// Who did the work, and what opened the file.
+    pub fn description(&self) -> String {
+        let opened = self.opened.as_ref().map(|by| format!(", opened by {by}")).unwrap_or_default();
+        format!("{}{opened}", self.crew.description)
     }
 }
 
@@ -64,12 +82,12 @@ impl<A: Action> Transfer<A> {
     pub fn new(
         action: A,
         destination: Destination,
-        keys: &KeyArgs,
+        keys: KeyFiles,
         engine: &EngineArgs,
         verbosity: Verbosity,
     ) -> Outcome<Self> {
         let engines = Engines::new(engine, verbosity)?;
-        let (made, keys) = (Arc::default(), Arc::new(KeyFiles::new(keys)));
+        let (made, keys) = (Arc::default(), Arc::new(keys));
         Ok(Self { action, engines, destination, verbosity, made, keys, prepared: OnceLock::new() })
     }
 

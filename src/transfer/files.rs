@@ -35,14 +35,14 @@ fn file<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
     let meter = Meter::file(shown(place.input.path()), input.len(), transfer.verbosity);
     let done = transfer.action.transfer(&transfer.engines, &input, &target, &meter);
     meter.finish();
-    let (bytes, crew) = done.map_err(|e| blame(place, e))?;
+    let moved = done.map_err(|e| blame(place, e))?;
     let removal = if deletes(transfer, place, &input) { input.removal() } else { None };
     target.commit(place, &input, &transfer.destination, &transfer.made, removal)?;
     let (from, to) = (shown(place.input.path()), shown(place.output.path()));
     if transfer.verbosity.verbose {
-        complain(format!("{from} {} {to}: {}, {}", arrow(), meter.summary(bytes), crew.description));
+        complain(format!("{from} {} {to}: {}, {}", arrow(), meter.summary(moved.bytes), moved.description()));
     } else if !transfer.verbosity.quiet && is_terminal() && !place.output.is_standard() {
-        complain(format!("{from} {} {to}: {}", arrow(), meter.brief(bytes)));
+        complain(format!("{from} {} {to}: {}", arrow(), meter.brief(moved.bytes)));
     }
     Ok(())
 }

@@ -9,6 +9,6 @@ mod tally;
 pub mod tree;
 mod walk;
 
-pub use action::{Action, Transfer};
+pub use action::{Action, Moved, Transfer};
 pub use ends::{Input, Target, blame};
 pub use files::run;

@@ -182,7 +182,8 @@ impl<A: Action> Workers<'_, A> {
         } else {
             action.transfer(&self.small, &input, &target, &self.meter)
         };
-        let (bytes, _) = done.map_err(|e| if matches!(e, Error::Write(_)) { at_output(e) } else { at_input(e) })?;
+        let moved = done.map_err(|e| if matches!(e, Error::Write(_)) { at_output(e) } else { at_input(e) })?;
+        let bytes = moved.bytes;
         let Target::File(output, _) = target else {
             tree.tally.succeed(bytes);
             self.meter.file_done();

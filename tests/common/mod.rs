@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -127,6 +127,37 @@ impl Sandbox {
         command.current_dir(self.path("")).env("PHALANX_KEYRING", self.path("keyring")).env_remove("PHALANX_PASSWORD");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Some(command)
+    }
+
+    /// The program at a terminal of its own, which /dev/tty then is, by the program script of util-linux. Types a line whenever
+    /// it is asked for one. Gives the exit code, and all that was shown.
+    pub fn at_terminal(&self, args: &str, typed: &[&str]) -> (i32, String) {
+        let line = format!("{} {args}", env!("CARGO_BIN_EXE_phalanx"));
+        let mut child = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .current_dir(self.path(""))
+            .env("PHALANX_KEYRING", self.path("keyring"))
+            .env_remove("PHALANX_PASSWORD")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (mut shown, mut byte, mut typed) = (Vec::new(), [0], typed.iter());
+        while stdout.read(&mut byte).unwrap() > 0 {
+            shown.push(byte[0]);
+            let line = shown.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+            if line.ends_with(b": ")
+                && [&b"Pass"[..], b"The same"].iter().any(|prompt| line.starts_with(prompt))
+                && let Some(line) = typed.next()
+            {
+                // Earlier, the terminal would still echo it: the prompt appears before the echo is off.
+                sleep(Duration::from_millis(300));
+                stdin.write_all(line.as_bytes()).unwrap();
+                stdin.write_all(b"\n").unwrap();
+            }
+        }
+        (child.wait().unwrap().code().unwrap(), String::from_utf8_lossy(&shown).into_owned())
     }
 
     /// The name of the temporary file of a target.

@@ -2,9 +2,8 @@
 
 use crate::common::{Ended, Sandbox, has, painted};
 use std::fs::{self, Permissions};
-use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 #[test]
 fn wrong_usage_is_one_line_and_exit_2() {
@@ -201,45 +200,17 @@ fn a_password_file_loses_one_newline_and_no_more() {
 
 #[test]
 fn a_password_is_asked_for_twice() {
-    // A terminal of its own, which /dev/tty then is, by the program script of util-linux.
     if !has("script") {
         return;
     }
     let s = Sandbox::new();
     s.write("f", "x");
-    // Types each line when it is asked for: earlier, the terminal would still echo it.
-    let ask = |args: &str, typed: &[&str]| {
-        let line = format!("{} {args}", env!("CARGO_BIN_EXE_phalanx"));
-        let mut child = Command::new("script")
-            .args(["-qec", &line, "/dev/null"])
-            .current_dir(s.path(""))
-            .env("PHALANX_KEYRING", s.path("keyring"))
-            .env_remove("PHALANX_PASSWORD")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let (mut shown, mut byte, mut typed) = (Vec::new(), [0], typed.iter());
-        while stdout.read(&mut byte).unwrap() > 0 {
-            shown.push(byte[0]);
-            if shown.ends_with(b": ")
-                && let Some(line) = typed.next()
-            {
-                // The prompt appears before the echo is off.
-                std::thread::sleep(std::time::Duration::from_millis(300));
-                stdin.write_all(line.as_bytes()).unwrap();
-                stdin.write_all(b"\n").unwrap();
-            }
-        }
-        (child.wait().unwrap().code().unwrap(), String::from_utf8_lossy(&shown).into_owned())
-    };
-    let (code, shown) = ask("protect f", &["hunter2", "hunter3"]);
+    let (code, shown) = s.at_terminal("protect f", &["hunter2", "hunter3"]);
     assert!(code == 2 && shown.contains("differ") && !s.exists("f.phx"), "{code}: {shown}");
-    let (code, shown) = ask("protect f", &["hunter2", "hunter2"]);
+    let (code, shown) = s.at_terminal("protect f", &["hunter2", "hunter2"]);
     assert!(code == 0 && shown.contains("Password: ") && !shown.contains("hunter"), "{code}: {shown}");
-    assert_eq!(ask("verify f.phx", &["hunter3"]).0, 3);
-    assert_eq!(ask("verify f.phx", &["hunter2"]).0, 0);
+    assert_eq!(s.at_terminal("verify f.phx", &["hunter3"]).0, 3);
+    assert_eq!(s.at_terminal("verify f.phx", &["hunter2"]).0, 0);
 }
 
 #[test]

@@ -245,7 +245,7 @@ fn bash_completes_files_and_names_of_keys() {
     assert_eq!(in_bash(&s, &["protect", "raw", "--engine", "s"]), ["serial"]);
     assert_eq!(in_bash(&s, &["prot"]), ["protect"]);
     assert_eq!(in_bash(&s, &["key", "sh"]), ["show"]);
-    assert_eq!(in_bash(&s, &["protect", "raw", "--rec"]), ["--recursive"]);
+    assert_eq!(in_bash(&s, &["protect", "raw", "--recu"]), ["--recursive"]);
     assert_eq!(in_bash(&s, &["completions", "z"]), ["zsh"]);
     assert!(in_bash(&s, &["key", "new", ""]).iter().all(|name| !keys.contains(&&**name)));
 }

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod age;
 mod command;
 mod cut_short;
 mod engines;

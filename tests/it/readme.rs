@@ -72,7 +72,7 @@ fn the_main_job_returns_the_file_and_says_how_fast_also_when_repeated() {
 
 #[test]
 fn every_line_of_every_block_runs_in_order() {
-    if !["bash", "tar", "seq", "dd", "diff", "cmp"].into_iter().all(has) {
+    if !["bash", "tar", "seq", "dd", "diff", "cmp", "ssh-keygen"].into_iter().all(has) {
         return;
     }
     let s = Sandbox::new();
@@ -93,6 +93,7 @@ fn every_line_of_every_block_runs_in_order() {
     );
     let same = |a: &str, b: &str| assert_eq!(s.read(&format!("work/{a}")), s.read(&format!("work/{b}")), "{a}, {b}");
     same("photos.tar", "photos2.tar");
+    same("photos.tar", "from-somebody.tar");
     same("project/notes.txt", "restored/notes.txt");
     same("project/table.csv", "unpacked/project/table.csv");
     assert!(!s.exists("work/old.h5") && s.exists("work/old.h5.phx"));
@@ -119,7 +120,10 @@ fn no_line_writes_outside_the_folder_or_asks() {
         let outside = command.split_whitespace().any(|word| word.trim_start_matches('>').starts_with(['/', '~']));
         assert!(!outside || command.contains("/dev/urandom"), "{line}");
         if command.starts_with("phalanx protect") {
-            assert!(command.contains("--key") || command.contains("--password-file"), "{line} asks for a password");
+            assert!(
+                ["--key", "--password-file", "--recipient"].iter().any(|option| command.contains(option)),
+                "{line} asks for a password"
+            );
         }
     }
 }

@@ -27,10 +27,12 @@ pub enum Error {
     #[error("its password slots ask for more key derivation than the limit allows ({0})")]
     KdfLimit(&'static str),
     /// None of the keys at hand belongs to a slot of the file.
-    #[error("no key at hand opens it: it needs {}", wanted(.keys, *.password))]
+    #[error("no key at hand opens it: it needs {}", wanted(.keys, *.identity, *.password))]
     NoKey {
         /// The ids of the file's key slots.
         keys: Vec<KeyId>,
+        /// Whether the file has age recipients, and no identity at hand opens it.
+        identity: bool,
         /// Whether a password would open the file.
         password: bool,
     },
@@ -94,16 +96,26 @@ pub enum Error {
     #[error(transparent)]
     Refused(#[from] Refused),
     /// No key at hand opens the file, and some that may open it are refused or cannot be read.
-    #[error("{}; {}", unopened(.keys, *.password, *.tried), .refused.join("; "))]
+    #[error("{}; {}", unopened(.keys, *.identity, *.password, *.tried), .refused.join("; "))]
     KeysRefused {
         /// The ids of the file's key slots that no key was found for.
         keys: Vec<KeyId>,
+        /// Whether the file has age recipients, and no identity at hand opens it.
+        identity: bool,
         /// Whether a password would open the file.
         password: bool,
         /// Whether another key or a password was at hand that does not open it.
         tried: bool,
         /// Which they are, and why: one text each.
         refused: Vec<String>,
+    },
+    /// A file cannot be protected for this age recipient.
+    #[error("cannot protect for {recipient}: {reason}")]
+    Recipient {
+        /// Its canonical text.
+        recipient: String,
+        /// What failed, in one line.
+        reason: String,
     },
     /// A file cannot have this number of recipients.
     #[error("a file has 1 to 64 keys, not {0}")]
@@ -228,6 +240,7 @@ impl Error {
             | Error::Message { .. }
             | Error::Fault(_)
             | Error::KdfMemory(_)
+            | Error::Recipient { .. }
             | Error::Cancelled => Class::Other,
             Error::NoSuchKey(_) | Error::KeyDamaged(_) | Error::KeyText(_) | Error::Refused(_) => Class::InputOutput,
             Error::KeyName(_) | Error::KeyCount(_) | Error::TooManyPasswords | Error::HeaderLen(_) => Class::Argument,
@@ -237,8 +250,11 @@ impl Error {
     }
 }
 
-fn wanted(keys: &[KeyId], password: bool) -> String {
+fn wanted(keys: &[KeyId], identity: bool, password: bool) -> String {
     let mut ways: Vec<String> = keys.iter().map(|id| format!("key {id}")).collect();
+    if identity {
+        ways.push("the identity of one of its age recipients".into());
+    }
     if password {
         ways.push("a password".into());
     }
@@ -248,8 +264,12 @@ fn wanted(keys: &[KeyId], password: bool) -> String {
     ways.join(" or ")
 }
 
-fn unopened(keys: &[KeyId], password: bool, tried: bool) -> String {
-    if tried { Error::WrongKey.to_string() } else { Error::NoKey { keys: keys.to_vec(), password }.to_string() }
+fn unopened(keys: &[KeyId], identity: bool, password: bool, tried: bool) -> String {
+    if tried {
+        Error::WrongKey.to_string()
+    } else {
+        Error::NoKey { keys: keys.to_vec(), identity, password }.to_string()
+    }
 }
 
 /// A name that was given, unless it is so long that it may be something else, such as a key's text.

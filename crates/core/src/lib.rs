@@ -49,7 +49,7 @@ pub use file::protected::{ChunkSize, NewFile, ProtectedFile};
 pub use file::salvage::Salvage;
 pub use file::source::{Progress, Sink, Source};
 pub use format::suite::Suite;
-pub use keys::access::{KdfLimit, KeySource, Opener, Recipient};
+pub use keys::access::{AgeRecipient, KdfLimit, KeySource, OpenedBy, Opener, Recipient};
 pub use keys::id::KeyId;
 pub use keys::key::{Password, SecretKey};
 pub use keys::keyring::Keyring;

@@ -4,9 +4,9 @@ use crate::commands::inspect::SlotReport;
 use crate::failure::{Outcome, complain, say, shown};
 use crate::secrets;
 use crate::verbosity::Verbosity;
+use phalanx_core::Keyring;
 use phalanx_core::file::Unfinished;
 use phalanx_core::format::Header;
-use phalanx_core::{KeyId, Keyring};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -19,8 +19,8 @@ pub struct Report {
     /// The new header, where the ways in were changed.
     pub after: Option<Header>,
     pub fresh: bool,
-    /// Keys that were to be removed, but are no ways in.
-    pub missing: Vec<KeyId>,
+    /// What was to be removed, but is no way in.
+    pub missing: Vec<String>,
 }
 
 impl Report {
@@ -60,8 +60,8 @@ impl Reporter {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let path = shown(path);
         if !self.quiet {
-            for id in &report.missing {
-                complain(format!("warning: {path}: the key {id} is no way in: it was not removed"));
+            for what in &report.missing {
+                complain(format!("warning: {path}: {what} is no way in: it was not removed"));
             }
         }
         if self.json {

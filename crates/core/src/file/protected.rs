@@ -4,7 +4,7 @@ use crate::file::salvage::{self, Salvage};
 use crate::file::source::{Progress, Sink, Source};
 use crate::file::{anew, pipeline};
 use crate::format::header::Header;
-use crate::keys::access::{KeySource, Opener, Recipient, new_header};
+use crate::keys::access::{KeySource, Opened, OpenedBy, Opener, Recipient, new_header};
 use crate::keys::key::FileKeys;
 use crate::roster::Roster;
 use crate::seam::Engine;
@@ -78,7 +78,7 @@ impl Default for ChunkSize {
 pub struct ProtectedFile<'a> {
     source: Source<'a>,
     header: Header,
-    keys: FileKeys,
+    opened: Opened,
 }
 
 impl<'a> ProtectedFile<'a> {
@@ -87,8 +87,32 @@ impl<'a> ProtectedFile<'a> {
     /// # Errors
     /// If reading failed, if it is no Phalanx file or a malformed one, or if no key at hand opens it.
     pub fn open(mut source: Source<'a>, keys: &Opener<impl KeySource>) -> Result<Self> {
-        let (header, keys) = source.open(keys)?;
-        Ok(Self { source, header, keys })
+        let (header, opened) = source.open(keys)?;
+        Ok(Self { source, header, opened })
+    }
+
+    /// The header, which is authentic.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What opened the file.
+    #[must_use]
+    pub fn opened_by(&self) -> &OpenedBy {
+        &self.opened.by
+    }
+
+    /// The place of the slot that opened it, from 0.
+    #[must_use]
+    pub fn opened_slot(&self) -> usize {
+        self.opened.slot
+    }
+
+    /// What names a recipient in its age slot, given the recipient's canonical text.
+    #[must_use]
+    pub fn recipient_tag(&self, recipient: &str) -> [u8; 16] {
+        self.opened.keys.recipient_tag(recipient)
     }
 
     /// The file's suite.
@@ -110,7 +134,7 @@ impl<'a> ProtectedFile<'a> {
     /// If a chunk is not authentic, if the file is truncated or goes on after its end, or if reading, an engine or writing
     /// failed. What `sink` holds is then not the plaintext.
     pub fn unprotect(self, roster: &Roster, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
-        pipeline::open(roster, &self.header, &self.keys, self.source, sink, progress)
+        pipeline::open(roster, &self.header, &self.opened.keys, self.source, sink, progress)
     }
 
     /// Protects the plaintext anew, as `new`, and writes that to `sink`: under a new file key, which nobody knows who knew
@@ -130,7 +154,7 @@ impl<'a> ProtectedFile<'a> {
         let Source::File(file, _) = self.source else {
             return Err(Error::Read(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
         };
-        salvage::salvage(engine, &self.header, &self.keys, file, sink, progress)
+        salvage::salvage(engine, &self.header, &self.opened.keys, file, sink, progress)
     }
 }
 

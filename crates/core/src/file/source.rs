@@ -3,8 +3,7 @@
 use crate::file::input::Stamp;
 use crate::file::stream::Stream;
 use crate::format::header::Header;
-use crate::keys::access::{KeySource, Opener};
-use crate::keys::key::FileKeys;
+use crate::keys::access::{KeySource, Opened, Opener};
 use crate::{Class, Error, Result};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -69,12 +68,12 @@ impl<'a> Source<'a> {
     ///
     /// What is read while another process changes the header in place may be half of the old one and half of the new one.
     /// So what does not open is read again, and tried again if it has changed.
-    pub(crate) fn open(&mut self, keys: &Opener<impl KeySource>) -> Result<(Header, FileKeys)> {
+    pub(crate) fn open(&mut self, keys: &Opener<impl KeySource>) -> Result<(Header, Opened)> {
         const TIMES: usize = 3;
         let mut read = self.header();
         for _ in 0..TIMES {
             let before = read.as_ref().map_or(Vec::new(), |header| header.bytes().to_vec());
-            let opened = read.and_then(|header| keys.open(&header).map(|keys| (header, keys)));
+            let opened = read.and_then(|header| keys.open(&header).map(|opened| (header, opened)));
             match opened {
                 Err(e) if e.class() == Class::NotAuthentic && matches!(self, Source::File(..)) => {
                     read = self.header();
@@ -85,7 +84,7 @@ impl<'a> Source<'a> {
                 done => return done,
             }
         }
-        read.and_then(|header| keys.open(&header).map(|keys| (header, keys)))
+        read.and_then(|header| keys.open(&header).map(|opened| (header, opened)))
     }
 }
 

@@ -8,4 +8,4 @@ pub(crate) mod suite;
 pub use crate::keys::key::{FileKeys, Kdf, WRAPPED, WrappingKey};
 pub use header::Header;
 pub use layout::Layout;
-pub use slot::Slot;
+pub use slot::{MAX_AGE_FILE, Slot};

@@ -6,6 +6,10 @@ use crate::{Error, Result};
 
 /// Type and length before each body.
 pub(crate) const PREFIX: usize = 3;
+/// The recipient's tag at the start of the body of an age slot.
+const AGE_TAG: usize = 16;
+/// The length in bytes of the longest age file in a slot.
+pub const MAX_AGE_FILE: usize = 16384;
 
 /// One way into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +29,13 @@ pub enum Slot {
         id: KeyId,
         /// The wrapped file key.
         wrapped: [u8; WRAPPED],
+    },
+    /// Type 3: the file key in an age file for one recipient. Nothing here has looked into that file.
+    Age {
+        /// Names the recipient to whoever can open the file: [`FileKeys::recipient_tag`](crate::format::FileKeys::recipient_tag).
+        tag: [u8; AGE_TAG],
+        /// The age file: 1 to 16384 bytes.
+        file: Vec<u8>,
     },
     /// A type that this program does not know, kept as it is.
     Unknown {
@@ -47,6 +58,7 @@ impl Slot {
             0 => Ok(Slot::Padding(body.to_vec())),
             1 => Self::parse_password(body),
             2 => Self::parse_key(body).ok_or(Error::Header("a key slot of the wrong length")),
+            3 => Self::parse_age(body).ok_or(Error::Header("an age slot of the wrong length")),
             kind => Ok(Slot::Unknown { kind, body: body.to_vec() }),
         }
     }
@@ -79,6 +91,11 @@ impl Slot {
         Some(Slot::Key { id: KeyId(*id), wrapped: wrapped.try_into().ok()? })
     }
 
+    fn parse_age(body: &[u8]) -> Option<Self> {
+        let (tag, file) = body.split_first_chunk::<AGE_TAG>()?;
+        (1..=MAX_AGE_FILE).contains(&file.len()).then(|| Slot::Age { tag: *tag, file: file.to_vec() })
+    }
+
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[self.kind(), 0, 0]);
@@ -95,6 +112,10 @@ impl Slot {
                 out.extend_from_slice(&id.0);
                 out.extend_from_slice(wrapped);
             }
+            Slot::Age { tag, file } => {
+                out.extend_from_slice(tag);
+                out.extend_from_slice(file);
+            }
         }
         let len = u16::try_from(out.len() - start - PREFIX).expect("a header is shorter than a slot may be");
         out[start + 1..start + PREFIX].copy_from_slice(&len.to_le_bytes());
@@ -106,6 +127,7 @@ impl Slot {
             Slot::Padding(body) | Slot::Unknown { body, .. } => body.len(),
             Slot::Password { .. } => 16 + 4 + 4 + 1 + WRAPPED,
             Slot::Key { .. } => 16 + WRAPPED,
+            Slot::Age { file, .. } => AGE_TAG + file.len(),
         };
         PREFIX + body
     }
@@ -117,6 +139,7 @@ impl Slot {
             Slot::Padding(_) => 0,
             Slot::Password { .. } => 1,
             Slot::Key { .. } => 2,
+            Slot::Age { .. } => 3,
             Slot::Unknown { kind, .. } => *kind,
         }
     }

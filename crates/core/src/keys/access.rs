@@ -1,12 +1,13 @@
 //! Giving access to a file, and gaining it: headers made for recipients, and opened by the keys at hand.
 
 use crate::format::header::Header;
-use crate::format::slot::Slot;
+use crate::format::slot::{MAX_AGE_FILE, Slot};
 use crate::keys::id::KeyId;
 use crate::keys::key::{FileKeys, Kdf, Password, SecretKey, WRAPPED, WrappingKey};
 use crate::{Error, Result, Suite};
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::fmt;
+use std::sync::{Arc, Mutex};
 
 /// What a file is protected for: each becomes a slot. Made once, for any number of files.
 #[derive(Clone, Debug)]
@@ -25,6 +26,19 @@ pub enum Recipient {
         /// Its key-encrypting key.
         kek: WrappingKey,
     },
+    /// Whoever holds the identity of an age recipient.
+    Age(Arc<dyn AgeRecipient>),
+}
+
+/// A recipient of age files: a public key, that is. The crate `phalanx-age` has them.
+pub trait AgeRecipient: fmt::Debug + Send + Sync {
+    /// Its canonical text: “age1…” in small letters, or an SSH key's type and Base64 with one space between them.
+    fn text(&self) -> &str;
+    /// A binary age file for this recipient alone, whose payload is the file key's 32 bytes.
+    ///
+    /// # Errors
+    /// [`Error::Recipient`] if it cannot be made.
+    fn wrap(&self, file_key: &SecretKey) -> Result<Vec<u8>>;
 }
 
 impl Recipient {
@@ -43,11 +57,20 @@ impl Recipient {
         Recipient::Key { id: key.id(), kek: key.wrapping_key() }
     }
 
-    pub(crate) fn slot(&self, file_key: &SecretKey) -> Slot {
-        match self {
+    /// The slot that gives the recipient the file key, from which `keys` come.
+    pub(crate) fn slot(&self, file_key: &SecretKey, keys: &FileKeys) -> Result<Slot> {
+        Ok(match self {
             Recipient::Password { kdf, kek } => Slot::Password { kdf: *kdf, wrapped: kek.wrap(file_key) },
             Recipient::Key { id, kek } => Slot::Key { id: *id, wrapped: kek.wrap(file_key) },
-        }
+            Recipient::Age(recipient) => {
+                let file = recipient.wrap(file_key)?;
+                if !(1..=MAX_AGE_FILE).contains(&file.len()) {
+                    let reason = format!("its age file has {} bytes, and a slot holds 1 to {MAX_AGE_FILE}", file.len());
+                    return Err(Error::Recipient { recipient: recipient.text().into(), reason });
+                }
+                Slot::Age { tag: keys.recipient_tag(recipient.text()), file }
+            }
+        })
     }
 }
 
@@ -55,7 +78,7 @@ impl Recipient {
 pub fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Result<(Header, FileKeys)> {
     let file_key = SecretKey::random()?;
     let keys = file_key.file_keys(suite);
-    let slots = recipients.iter().map(|r| r.slot(&file_key)).collect();
+    let slots = recipients.iter().map(|r| r.slot(&file_key, &keys)).collect::<Result<_>>()?;
     Ok((Header::padded(suite, chunk_log2, slots, &keys)?, keys))
 }
 
@@ -74,6 +97,44 @@ pub trait KeySource {
     /// # Errors
     /// If there is a password that cannot be had; the file is not opened then.
     fn password(&self) -> Result<Option<Password>>;
+    /// Tries the age identities at hand on the age files in the file's slots.
+    ///
+    /// `opens` is given the place of an age file among `files` and the file key that was found in it. It says whether that
+    /// opens the header. The first one that does ends the search, and what names the identity to its user is returned. `None`
+    /// if no identity opens the header, or none is at hand.
+    ///
+    /// [`Error::KeysRefused`] says that an identity may open the file and cannot be used.
+    ///
+    /// # Errors
+    /// Any other error ends the search, and the file is not opened.
+    fn identity(&self, files: &[&[u8]], opens: &mut dyn FnMut(usize, &SecretKey) -> bool) -> Result<Option<String>> {
+        let _ = (files, opens);
+        Ok(None)
+    }
+}
+
+/// What opened a file, and whose slot it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenedBy {
+    /// A named key.
+    Key(KeyId),
+    /// An age identity, with the name that [`KeySource::identity`] gives. Anybody can write a file for a public key, so
+    /// nothing is known about who wrote this one.
+    Identity(String),
+    /// A password.
+    Password,
+}
+
+/// How a header was opened.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The file's keys.
+    pub keys: FileKeys,
+    /// The place of the slot, from 0.
+    pub slot: usize,
+    /// Whose slot it is.
+    pub by: OpenedBy,
 }
 
 /// One key is at hand.
@@ -130,57 +191,82 @@ impl<S: KeySource> Opener<S> {
         Self { source, limit, derived: Mutex::default(), renewed: Mutex::default() }
     }
 
+    /// Where the keys come from.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
     /// The keys of the file that `header` stands before; the header's tag has then been checked.
     ///
-    /// Key slots are tried first, since they cost nothing, then password slots.
+    /// Key slots are tried first, since they cost nothing, then age slots, then password slots.
     ///
     /// # Errors
     /// [`Error::NoKey`] if no key at hand is for the file, [`Error::WrongKey`] if one is and does not open it,
     /// [`Error::KeysRefused`] if none opens it and some were refused. [`Error::KdfLimit`] or [`Error::KdfMemory`] if a password
     /// cannot be tried. Also what the source of keys reports.
-    pub fn open(&self, header: &Header) -> Result<FileKeys> {
-        Ok(self.open_slot(header, |_| true)?.keys)
+    pub fn open(&self, header: &Header) -> Result<Opened> {
+        Ok(self.open_slot(header, |_| true)?.0)
     }
 
-    /// The same, but only the slots of which `tries` says so are tried. Says which of them opened the header.
-    pub(crate) fn open_slot(&self, header: &Header, tries: impl Fn(usize) -> bool) -> Result<Opened> {
-        let slots = || header.slots().iter().enumerate().filter(|(i, _)| tries(*i));
-        let (mut ids, mut tried, mut refused) = (Vec::new(), false, Vec::new());
-        for (i, slot) in slots() {
-            let Slot::Key { id, wrapped } = slot else { continue };
+    /// The same, but only the slots of which `tries` says so are tried. Gives the file key too.
+    pub(crate) fn open_slot(&self, header: &Header, tries: impl Fn(usize) -> bool) -> Result<(Opened, SecretKey)> {
+        let mut unopened = Unopened::default();
+        for (slot, key_slot) in header.slots().iter().enumerate().filter(|(slot, _)| tries(*slot)) {
+            let Slot::Key { id, wrapped } = key_slot else { continue };
             match self.source.key(id) {
                 Ok(Some(key)) => {
-                    tried = true;
-                    if let Some(opened) = unlock(header, &key.wrapping_key(), wrapped, i) {
-                        return Ok(opened);
+                    unopened.tried = true;
+                    if let Some((keys, file_key)) = unlock(header, &key.wrapping_key(), wrapped) {
+                        return Ok((Opened { keys, slot, by: OpenedBy::Key(*id) }, file_key));
                     }
                 }
-                Ok(None) => ids.push(*id),
-                Err(Error::KeysRefused { refused: those, .. }) => {
-                    ids.push(*id);
-                    refused.extend(those);
+                Ok(None) => unopened.keys.push(*id),
+                Err(e) => {
+                    unopened.refuse(e)?;
+                    unopened.keys.push(*id);
                 }
-                Err(e) => return Err(e),
             }
         }
-        let passwords: Vec<_> = slots().filter_map(|(i, slot)| Some((i, password_slot(slot)?))).collect();
-        if !passwords.is_empty()
+        let age_slots: Vec<_> = slots(header, age_slot).filter(|(slot, _)| tries(*slot)).collect();
+        unopened.identity = !age_slots.is_empty();
+        if unopened.identity {
+            match self.open_by_identity(header, &age_slots) {
+                Ok(Some(opened)) => return Ok(opened),
+                Ok(None) => {}
+                Err(e) => unopened.refuse(e)?,
+            }
+        }
+        let passwords: Vec<_> = slots(header, password_slot).filter(|(slot, _)| tries(*slot)).collect();
+        unopened.password = !passwords.is_empty();
+        if unopened.password
             && let Some(password) = self.source.password()?
         {
-            tried = true;
+            unopened.tried = true;
             self.check_limit(passwords.iter().map(|(_, (kdf, _))| *kdf))?;
-            for (i, (kdf, wrapped)) in &passwords {
-                if let Some(opened) = unlock(header, &self.derive(&password, kdf)?, wrapped, *i) {
-                    return Ok(opened);
+            for (slot, (kdf, wrapped)) in passwords {
+                if let Some((keys, file_key)) = unlock(header, &self.derive(&password, kdf)?, wrapped) {
+                    return Ok((Opened { keys, slot, by: OpenedBy::Password }, file_key));
                 }
             }
         }
-        if !refused.is_empty() {
-            refused.sort();
-            refused.dedup();
-            return Err(Error::KeysRefused { keys: ids, password: !passwords.is_empty(), tried, refused });
-        }
-        Err(if tried { Error::WrongKey } else { Error::NoKey { keys: ids, password: !passwords.is_empty() } })
+        Err(unopened.into())
+    }
+
+    fn open_by_identity(&self, header: &Header, slots: &[(usize, &[u8])]) -> Result<Option<(Opened, SecretKey)>> {
+        let files: Vec<_> = slots.iter().map(|(_, file)| *file).collect();
+        let mut opened = None;
+        let name = self.source.identity(&files, &mut |at, file_key| {
+            let Some((slot, _)) = slots.get(at) else { return false };
+            let keys = file_key.file_keys(header.suite());
+            let opens = header.is_authentic(&keys);
+            if opens {
+                opened = Some((*slot, keys, file_key.clone()));
+            }
+            opens
+        })?;
+        // Only what the header has confirmed counts.
+        let (Some(name), Some((slot, keys, file_key))) = (name, opened) else { return Ok(None) };
+        Ok(Some((Opened { keys, slot, by: OpenedBy::Identity(name) }, file_key)))
     }
 
     /// Those whom the slots of which `keeps` says so are for, to protect a new file for them. Each slot must open with what
@@ -214,7 +300,8 @@ impl<S: KeySource> Opener<S> {
                     }
                     None => None,
                 },
-                Slot::Padding(_) | Slot::Unknown { .. } => None,
+                // An identity does not tell whom it is for.
+                Slot::Padding(_) | Slot::Age { .. } | Slot::Unknown { .. } => None,
             };
             recipients.push(recipient.ok_or(Error::NotAtHand(i + 1))?);
         }
@@ -252,6 +339,53 @@ impl<S: KeySource> Opener<S> {
     }
 }
 
+/// What is known about a file that no key at hand opens, so far.
+#[derive(Default)]
+struct Unopened {
+    /// The ids of key slots that no key was found for.
+    keys: Vec<KeyId>,
+    identity: bool,
+    password: bool,
+    /// Whether something was at hand for the file and does not open it.
+    tried: bool,
+    refused: Vec<String>,
+}
+
+impl Unopened {
+    /// Keeps a refusal, for other ways in may open the file. Any other error ends the search.
+    fn refuse(&mut self, error: Error) -> Result<()> {
+        let Error::KeysRefused { refused, .. } = error else { return Err(error) };
+        self.refused.extend(refused);
+        Ok(())
+    }
+}
+
+impl From<Unopened> for Error {
+    fn from(Unopened { keys, identity, password, tried, mut refused }: Unopened) -> Self {
+        if !refused.is_empty() {
+            refused.sort();
+            refused.dedup();
+            return Error::KeysRefused { keys, identity, password, tried, refused };
+        }
+        if tried { Error::WrongKey } else { Error::NoKey { keys, identity, password } }
+    }
+}
+
+/// The slots of one kind, with their places.
+fn slots<'h, T: 'h>(
+    header: &'h Header,
+    kind: impl Fn(&'h Slot) -> Option<T> + 'h,
+) -> impl Iterator<Item = (usize, T)> + 'h {
+    header.slots().iter().enumerate().filter_map(move |(at, slot)| Some((at, kind(slot)?)))
+}
+
+fn age_slot(slot: &Slot) -> Option<&[u8]> {
+    match slot {
+        Slot::Age { file, .. } => Some(file),
+        _ => None,
+    }
+}
+
 fn password_slot(slot: &Slot) -> Option<(&Kdf, &[u8; WRAPPED])> {
     match slot {
         Slot::Password { kdf, wrapped } => Some((kdf, wrapped)),
@@ -259,16 +393,9 @@ fn password_slot(slot: &Slot) -> Option<(&Kdf, &[u8; WRAPPED])> {
     }
 }
 
-/// A header that was opened, and by which slot.
-pub(crate) struct Opened {
-    pub file_key: SecretKey,
-    pub keys: FileKeys,
-    pub slot: usize,
-}
-
 /// Unwraps the file key and checks the header's tag with what comes of it.
-fn unlock(header: &Header, kek: &WrappingKey, wrapped: &[u8; WRAPPED], slot: usize) -> Option<Opened> {
+fn unlock(header: &Header, kek: &WrappingKey, wrapped: &[u8; WRAPPED]) -> Option<(FileKeys, SecretKey)> {
     let file_key = kek.unwrap(wrapped)?;
     let keys = file_key.file_keys(header.suite());
-    header.is_authentic(&keys).then_some(Opened { file_key, keys, slot })
+    header.is_authentic(&keys).then_some((keys, file_key))
 }

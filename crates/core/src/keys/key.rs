@@ -134,6 +134,13 @@ impl FileKeys {
     pub fn header_tag(&self, header: &[u8]) -> [u8; 32] {
         self.header.tag(header)
     }
+
+    /// What names a recipient in its age slot, given the recipient's canonical text: whoever can open the file can tell which
+    /// slot is whose.
+    #[must_use]
+    pub fn recipient_tag(&self, recipient: &str) -> [u8; 16] {
+        Kmac256::new(&self.content.mac, b"phalanx v1 recipient").tag_128(recipient.as_bytes())
+    }
 }
 
 /// The keys of one file's chunks or of one user's messages, as the format derives them: an engine expands them as it needs them.

@@ -2,7 +2,7 @@
 
 use crate::format::header::Header;
 use crate::format::slot::Slot;
-use crate::keys::access::{KeySource, Opened, Opener, Recipient};
+use crate::keys::access::{KeySource, Opened, OpenedBy, Opener, Recipient};
 use crate::keys::id::KeyId;
 use crate::keys::key::{FileKeys, SecretKey};
 use crate::{Class, Error, Result};
@@ -15,9 +15,8 @@ use std::fmt;
 pub struct Ways {
     header: Header,
     file_key: SecretKey,
-    keys: FileKeys,
-    /// The index of the slot that opened the header.
-    opened: usize,
+    /// What opened the header.
+    opened: Opened,
     /// Whether each of the header's slots stays. Padding never does: it is made anew.
     kept: Vec<bool>,
     added: Vec<Recipient>,
@@ -29,9 +28,9 @@ impl Ways {
     /// # Errors
     /// Those of [`Opener::open`].
     pub fn open(header: Header, opener: &Opener<impl KeySource>) -> Result<Self> {
-        let Opened { file_key, keys, slot } = opener.open_slot(&header, |_| true)?;
+        let (opened, file_key) = opener.open_slot(&header, |_| true)?;
         let kept = header.slots().iter().map(|slot| !matches!(slot, Slot::Padding(_))).collect();
-        Ok(Self { header, file_key, keys, opened: slot, kept, added: Vec::new() })
+        Ok(Self { header, file_key, opened, kept, added: Vec::new() })
     }
 
     /// The header as it was opened.
@@ -43,7 +42,13 @@ impl Ways {
     /// The number of the slot that opened it.
     #[must_use]
     pub fn opened_by(&self) -> usize {
-        self.opened + 1
+        self.opened.slot + 1
+    }
+
+    /// What opened it.
+    #[must_use]
+    pub fn opener(&self) -> &OpenedBy {
+        &self.opened.by
     }
 
     /// Whether the ways in are to change.
@@ -59,8 +64,13 @@ impl Ways {
         slots.any(|(slot, kept)| !kept && !matches!(slot, Slot::Padding(_)))
     }
 
-    /// Adds a recipient. A named key that is a way in already, and stays one, is not added again.
+    /// Adds a recipient. A named key that is a way in already, and stays one, is not added again. An age recipient gets a
+    /// new slot in place of those that it has, since nothing tells whether its identity opens these.
     pub fn add(&mut self, recipient: &Recipient) {
+        if let Recipient::Age(age) = recipient {
+            self.remove_recipient(age.text());
+            self.added.retain(|other| !matches!(other, Recipient::Age(other) if other.text() == age.text()));
+        }
         if let Recipient::Key { id, kek } = recipient {
             for (slot, kept) in self.header.slots().iter().zip(&mut self.kept).filter(|(_, kept)| **kept) {
                 match slot {
@@ -96,6 +106,12 @@ impl Ways {
     /// Removes all slots of a named key. Says whether there were any.
     pub fn remove_key(&mut self, id: &KeyId) -> bool {
         self.remove(|slot| matches!(slot, Slot::Key { id: other, .. } if other == id))
+    }
+
+    /// Removes all slots of an age recipient, given its canonical text. Says whether there were any.
+    pub fn remove_recipient(&mut self, text: &str) -> bool {
+        let wanted = self.keys().recipient_tag(text);
+        self.remove(|slot| matches!(slot, Slot::Age { tag, .. } if *tag == wanted))
     }
 
     /// Removes all password slots. Says whether there were any.
@@ -136,8 +152,9 @@ impl Ways {
     pub fn changed(&self, opener: &Opener<impl KeySource>) -> Result<Header> {
         self.check_last(opener)?;
         let kept = self.header.slots().iter().zip(&self.kept).filter(|(_, kept)| **kept).map(|(slot, _)| slot.clone());
-        let slots = kept.chain(self.added.iter().map(|recipient| recipient.slot(&self.file_key))).collect();
-        let Self { header, keys, .. } = self;
+        let (header, keys) = (&self.header, self.keys());
+        let added = self.added.iter().map(|recipient| recipient.slot(&self.file_key, keys));
+        let slots = kept.map(Ok).chain(added).collect::<Result<_>>()?;
         Header::with_len(header.suite(), header.chunk_log2(), slots, keys, header.bytes().len())
     }
 
@@ -155,7 +172,7 @@ impl Ways {
 
     /// A slot that nobody has opened may be none that anybody can open.
     fn check_last(&self, opener: &Opener<impl KeySource>) -> Result<()> {
-        if self.kept[self.opened] || !self.added.is_empty() || self.open_to(opener)? {
+        if self.kept[self.opened.slot] || !self.added.is_empty() || self.open_to(opener)? {
             return Ok(());
         }
         Err(Error::LastWay)
@@ -163,7 +180,7 @@ impl Ways {
 
     /// The keys that the file key gives.
     pub(crate) fn keys(&self) -> &FileKeys {
-        &self.keys
+        &self.opened.keys
     }
 
     /// Whether a header has been written by somebody who knows the file key.

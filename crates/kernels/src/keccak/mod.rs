@@ -239,6 +239,16 @@ impl Kmac256 {
         out[0]
     }
 
+    /// The 16-byte tag of one message (L = 128 bits).
+    #[must_use]
+    pub fn tag_128(&self, message: &[u8]) -> [u8; 16] {
+        // right_encode(128), cSHAKE's domain bits 00, the padding's first bit.
+        let input = Input { state: &self.state, message, suffix: &[128, 1, 0x04] };
+        let mut tag = [0; 16];
+        sponges(Level::Portable, std::iter::once(input), |_, out| tag.copy_from_slice(&out[..16]));
+        tag
+    }
+
     /// Fills `out`, at most [`RATE`] bytes, with the output for one short message; L = 8 × its length enters the computation.
     ///
     /// # Panics

@@ -164,10 +164,14 @@ fn slots(all: &mut Scenarios) {
     accept("padding-not-zeros", "the body of padding means nothing", Hand::key(), slots);
     let slots = vec![key_slot(), padding(65536 - 50 - 59 - 3)];
     accept("header-len-65536", "the longest header", Hand::key(), slots);
-    for kind in [3, 4, 127, 255] {
+    for kind in [4, 5, 127, 255] {
         let name = format!("unknown-slot-{kind}");
         let slots = vec![raw(kind, &painted(65)), raw(kind, b""), key_slot()];
         accept(&name, "slots of a type that version 1 does not know are skipped", Hand::key(), slots);
+    }
+    for len in [17, 100, 16400] {
+        let comment = "an age slot is passed over by whoever has no identity, whatever its age file is";
+        accept(&format!("age-slot-{len}"), comment, Hand::key(), vec![raw(3, &painted(len)), key_slot()]);
     }
     let mut most = vec![padding(1); 62];
     most.push(other_key_slot());

@@ -150,6 +150,11 @@ fn slot_forms(all: &mut Scenarios) {
             refuse(&format!("{name}-slot-body-{len}"), &comment, file);
         }
     }
+    for len in [0, 16, 16401] {
+        let file = crafted(vec![key_slot(), raw(3, &painted(len))], |_| {});
+        let comment = format!("an age slot whose body has {len} bytes, after a good slot");
+        refuse(&format!("age-slot-body-{len}"), &comment, file);
+    }
 }
 
 fn password_parameters(all: &mut Scenarios) {

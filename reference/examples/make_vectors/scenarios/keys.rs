@@ -35,7 +35,7 @@ fn wrong_keys(all: &mut Scenarios) {
         Hand::key(),
         seal("53", vec![padding(0)]),
     );
-    let unknown = seal("unknown", vec![raw(3, &painted(56)), raw(200, b"")]);
+    let unknown = seal("unknown", vec![raw(4, &painted(56)), raw(200, b"")]);
     refuse("unknown-slots-only", "only slots of unknown types", Hand::key(), unknown);
 
     let mut cut = by_key.clone();

@@ -1,0 +1,352 @@
+//! Identities: private keys, from their files, and what they open.
+
+use crate::file;
+use crate::outline::Outline;
+use crate::plugin::{PluginIdentity, Plugins};
+use crate::recipient::Recipient;
+use crate::ssh::SshKey;
+use age::armor::ArmoredReader;
+use age::secrecy::SecretString;
+use age::{Decryptor, x25519};
+use phalanx_core::{Error, KeyId, KeySource, Password, SecretKey};
+use std::fmt;
+use std::io::{BufReader, Read};
+use std::iter;
+use std::sync::{Arc, Mutex, PoisonError};
+use zeroize::Zeroizing;
+
+/// A reader takes no more identities than this.
+pub const MAX_IDENTITIES: usize = 256;
+/// How many pairs of a stanza and an identity are tried for one file.
+const MOST_TRIALS: usize = 4096;
+/// How many of these an SSH key may have. Its stanzas have its tag, so that honest files have one each.
+const MOST_SSH_TRIALS: usize = 16;
+/// The longest file of identities, in bytes.
+const LONGEST: usize = 1 << 20;
+/// The most work behind a passphrase that is done: scrypt with N = 2^20 takes 1 GiB. Age itself writes 2^18.
+const MOST_SCRYPT: u8 = 20;
+
+/// Private keys at hand, in the order in which they were added.
+pub struct Identities {
+    entries: Vec<Entry>,
+    plugins: Plugins,
+    /// Plugins run one at a time: two would want the same device, and the same user.
+    turn: Mutex<()>,
+}
+
+/// Why a file is not one of identities. The error repeats nothing of the file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// There is none in it.
+    #[error("no identity is in it")]
+    None,
+    /// A line is no identity.
+    #[error("line {0} is no identity")]
+    Line(usize),
+    /// A line is a recipient.
+    #[error("line {0} is a recipient: the identity is the secret that belongs to it")]
+    Recipient(usize),
+    /// A line is a post-quantum identity.
+    #[error(
+        "line {0} is a post-quantum identity, which this program cannot use by itself (age-plugin-pq -identity makes one that it can use)"
+    )]
+    PostQuantum(usize),
+    /// An SSH key that cannot be used.
+    #[error("{0}")]
+    Ssh(String),
+    /// An age file that is not protected by a passphrase.
+    #[error("an age file without a passphrase cannot hold identities")]
+    NoPassphrase,
+    /// It is too long.
+    #[error("a file of identities has at most {LONGEST} bytes")]
+    Long,
+    /// There are too many.
+    #[error("more than {MAX_IDENTITIES} identities")]
+    Many,
+}
+
+struct Entry {
+    /// Names where it comes from.
+    label: String,
+    identity: Identity,
+}
+
+enum Identity {
+    X25519(Box<x25519::Identity>),
+    Ssh(Box<SshKey>),
+    Plugin(PluginIdentity),
+    Locked(Box<Locked>),
+}
+
+/// A file of identities behind a passphrase.
+struct Locked {
+    bytes: Vec<u8>,
+    state: Mutex<Option<Result<Arc<Vec<Identity>>, String>>>,
+}
+
+impl Identities {
+    /// None yet. `plugins` says how plugins are run, and who is asked for passphrases.
+    #[must_use]
+    pub fn new(plugins: Plugins) -> Self {
+        Self { entries: Vec::new(), plugins, turn: Mutex::default() }
+    }
+
+    /// Adds those of a file: lines of identities as age writes them, the same behind a passphrase, or an SSH private key.
+    /// `label` names the file to the user. A passphrase is asked for when an identity may open a file, and once.
+    ///
+    /// # Errors
+    /// [`IdentityError`] if it is no such file.
+    pub fn add(&mut self, label: &str, bytes: &[u8]) -> Result<(), IdentityError> {
+        if bytes.len() > LONGEST {
+            return Err(IdentityError::Long);
+        }
+        let identities = if bytes.starts_with(b"age-encryption.org/") || bytes.starts_with(b"-----BEGIN AGE ENCRYPTED")
+        {
+            vec![Locked::read(bytes)?]
+        } else {
+            read(str::from_utf8(bytes).map_err(|_| IdentityError::None)?)?
+        };
+        if self.entries.len() + identities.len() > MAX_IDENTITIES {
+            return Err(IdentityError::Many);
+        }
+        self.entries.extend(identities.into_iter().map(|identity| Entry { label: label.into(), identity }));
+        Ok(())
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl KeySource for Identities {
+    fn key(&self, _: &KeyId) -> phalanx_core::Result<Option<SecretKey>> {
+        Ok(None)
+    }
+
+    fn password(&self) -> phalanx_core::Result<Option<Password>> {
+        Ok(None)
+    }
+
+    /// What asks nobody is tried first, then what asks for a passphrase, then plugins.
+    fn identity(
+        &self,
+        files: &[&[u8]],
+        opens: &mut dyn FnMut(usize, &SecretKey) -> bool,
+    ) -> phalanx_core::Result<Option<String>> {
+        let outlines = files.iter().enumerate().filter_map(|(at, file)| Some((at, Outline::of(file).ok()?)));
+        let outlines: Vec<_> = outlines.collect();
+        if outlines.is_empty() {
+            return Ok(None);
+        }
+        let mut search =
+            Search { files, outlines, opens, plugins: &self.plugins, left: Some(MOST_TRIALS), refused: Vec::new() };
+        for step in [Step::Silent, Step::Asking, Step::Plugins] {
+            for Entry { label, identity } in &self.entries {
+                let _turn =
+                    matches!(step, Step::Plugins).then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
+                if search.opens_by(label, identity, step) {
+                    return Ok(Some(named(label, identity)));
+                }
+            }
+        }
+        let Search { left, mut refused, .. } = search;
+        if left.is_none() {
+            refused.push(format!("no more than {MOST_TRIALS} pairs of an identity and a stanza were tried"));
+        }
+        if refused.is_empty() {
+            return Ok(None);
+        }
+        Err(Error::KeysRefused { keys: Vec::new(), identity: true, password: false, tried: false, refused })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Silent,
+    Asking,
+    Plugins,
+}
+
+/// The search for an identity that opens one file.
+struct Search<'s> {
+    files: &'s [&'s [u8]],
+    /// Those of the files that may hold a file key, with their places.
+    outlines: Vec<(usize, Outline<'s>)>,
+    opens: &'s mut dyn FnMut(usize, &SecretKey) -> bool,
+    plugins: &'s Plugins,
+    /// How many more pairs are tried; `None` once there were too many.
+    left: Option<usize>,
+    refused: Vec<String>,
+}
+
+impl Search<'_> {
+    fn opens_by(&mut self, label: &str, identity: &Identity, step: Step) -> bool {
+        match (identity, step) {
+            (Identity::X25519(key), Step::Silent) => self.by_x25519(key),
+            (Identity::Ssh(key), Step::Silent) if !key.is_locked() => self.by_ssh(label, key),
+            (Identity::Ssh(key), Step::Asking) if key.is_locked() => self.by_ssh(label, key),
+            (Identity::Plugin(plugin), Step::Plugins) => self.by_plugin(label, plugin),
+            (Identity::Locked(locked), Step::Asking | Step::Plugins) => {
+                // SSH keys are not in such files.
+                let is_ssh = |outline: &Outline<'_>| {
+                    outline.stanzas().iter().all(|s| s.kind().starts_with("ssh-") || s.is_grease())
+                };
+                if self.outlines.iter().all(|(_, outline)| is_ssh(outline)) {
+                    return false;
+                }
+                match locked.open(label, self.plugins) {
+                    Ok(inner) if step == Step::Asking => {
+                        inner.iter().any(|one| self.opens_by(label, one, Step::Silent))
+                    }
+                    Ok(inner) => inner.iter().any(|one| self.opens_by(label, one, Step::Plugins)),
+                    Err(why) => self.refuse(why),
+                }
+            }
+            _ => false,
+        }
+    }
+
+    fn by_x25519(&mut self, key: &x25519::Identity) -> bool {
+        let trials = |outline: &Outline<'_>| outline.stanzas().iter().filter(|s| s.kind() == "X25519").count();
+        let candidates: Vec<_> = self.outlines.iter().map(|(at, outline)| (*at, trials(outline))).collect();
+        candidates.into_iter().any(|(at, trials)| trials > 0 && self.try_one(at, trials, key))
+    }
+
+    fn by_ssh(&mut self, label: &str, key: &SshKey) -> bool {
+        let trials = |outline: &Outline<'_>| outline.stanzas().iter().filter(|s| key.is_for(s)).count();
+        let candidates: Vec<_> = self.outlines.iter().map(|(at, outline)| (*at, trials(outline))).collect();
+        let mut left = MOST_SSH_TRIALS;
+        for (at, trials) in candidates.into_iter().filter(|(_, trials)| *trials > 0) {
+            let Some(rest) = left.checked_sub(trials) else { return false };
+            left = rest;
+            // Now that a stanza is for it, its passphrase is worth asking for.
+            match key.open(label, self.plugins.user()) {
+                Ok(identity) if self.try_one(at, trials, &*identity) => return true,
+                Ok(_) => {}
+                Err(why) => return self.refuse(why),
+            }
+        }
+        false
+    }
+
+    fn by_plugin(&mut self, label: &str, plugin: &PluginIdentity) -> bool {
+        match plugin.open(&self.outlines, self.plugins) {
+            Ok(keys) => keys.iter().any(|(at, key)| self.try_one(*at, 1, key)),
+            Err(why) => self.refuse(format!("{label}: {why}")),
+        }
+    }
+
+    /// Tries an identity on one file with this number of stanzas for it.
+    fn try_one(&mut self, at: usize, trials: usize, identity: &dyn age::Identity) -> bool {
+        self.left = self.left.and_then(|left| left.checked_sub(trials));
+        self.left.is_some() && file::unwrap(self.files[at], identity).is_some_and(|key| (self.opens)(at, &key))
+    }
+
+    /// Notes why an identity cannot be used; it opens nothing.
+    fn refuse(&mut self, why: String) -> bool {
+        self.refused.push(why);
+        false
+    }
+}
+
+impl Locked {
+    fn read(bytes: &[u8]) -> Result<Identity, IdentityError> {
+        let is_scrypt = file::guarded(|| decryptor(bytes).map(|file| file.is_scrypt()));
+        match is_scrypt.flatten() {
+            Some(true) => Ok(Identity::Locked(Box::new(Self { bytes: bytes.to_vec(), state: Mutex::default() }))),
+            Some(false) => Err(IdentityError::NoPassphrase),
+            None => Err(IdentityError::None),
+        }
+    }
+
+    /// The identities, for which the passphrase is asked once. While one thread asks, the others wait for the answer.
+    fn open(&self, label: &str, plugins: &Plugins) -> Result<Arc<Vec<Identity>>, String> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let ask = || {
+            let passphrase = plugins.user().secret(&format!("Passphrase of {label}: "));
+            let passphrase = passphrase.ok_or_else(|| format!("{label}: nobody could be asked for its passphrase"))?;
+            let plain = file::guarded(|| self.decrypt(&passphrase)).flatten();
+            let plain = plain.ok_or_else(|| format!("{label}: the passphrase is wrong"))?;
+            let text = str::from_utf8(&plain).map_err(|_| format!("{label}: {}", IdentityError::None))?;
+            Ok(Arc::new(lines(text).map_err(|e| format!("{label}: {e}"))?))
+        };
+        state.get_or_insert_with(ask).clone()
+    }
+
+    fn decrypt(&self, passphrase: &str) -> Option<Zeroizing<Vec<u8>>> {
+        let mut identity = age::scrypt::Identity::new(SecretString::from(passphrase));
+        identity.set_max_work_factor(MOST_SCRYPT);
+        let mut plain = Zeroizing::new(vec![0; self.bytes.len()]);
+        let mut reader = decryptor(&self.bytes)?.decrypt(iter::once(&identity as _)).ok()?;
+        let mut len = 0;
+        // The plaintext is shorter than the file.
+        while len < plain.len() {
+            match reader.read(&mut plain[len..]).ok()? {
+                0 => break,
+                more => len += more,
+            }
+        }
+        plain.truncate(len);
+        Some(plain)
+    }
+}
+
+fn decryptor(bytes: &[u8]) -> Option<Decryptor<ArmoredReader<BufReader<&[u8]>>>> {
+    Decryptor::new(ArmoredReader::new(bytes)).ok()
+}
+
+/// The identities of a plain file.
+fn read(text: &str) -> Result<Vec<Identity>, IdentityError> {
+    if text.trim_start().starts_with("-----BEGIN") {
+        return Ok(vec![Identity::Ssh(Box::new(SshKey::read(text).map_err(IdentityError::Ssh)?))]);
+    }
+    lines(text)
+}
+
+/// The identities of age's own kind of file: one on each line. Lines that are empty or begin with # do not count.
+fn lines(text: &str) -> Result<Vec<Identity>, IdentityError> {
+    // As long as it will be: one that grows would leave copies of keys behind.
+    let lines = || text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    if lines().count() > MAX_IDENTITIES {
+        return Err(IdentityError::Many);
+    }
+    let mut found = Vec::with_capacity(lines().count());
+    for (i, line) in lines() {
+        found.push(one(line.trim(), i + 1)?);
+    }
+    if found.is_empty() { Err(IdentityError::None) } else { Ok(found) }
+}
+
+fn one(line: &str, number: usize) -> Result<Identity, IdentityError> {
+    if line.starts_with("AGE-SECRET-KEY-PQ-1") {
+        return Err(IdentityError::PostQuantum(number));
+    }
+    if line.starts_with("AGE-SECRET-KEY-1") {
+        let key = line.parse().map_err(|_| IdentityError::Line(number))?;
+        return Ok(Identity::X25519(Box::new(key)));
+    }
+    if line.starts_with("AGE-PLUGIN-") {
+        return PluginIdentity::read(line).map(Identity::Plugin).ok_or(IdentityError::Line(number));
+    }
+    let is_public = line.starts_with("age1") || line.starts_with("ssh-");
+    Err(if is_public { IdentityError::Recipient(number) } else { IdentityError::Line(number) })
+}
+
+/// An identity's name for its user: where it comes from, and its recipient.
+fn named(label: &str, identity: &Identity) -> String {
+    match identity {
+        Identity::X25519(key) => format!("{label} ({})", Recipient::from(key.to_public()).text()),
+        Identity::Ssh(key) => format!("{label} ({})", key.recipient().text().split(' ').next().unwrap_or_default()),
+        Identity::Plugin(plugin) => format!("{label} (the plugin {})", plugin.name()),
+        Identity::Locked(_) => label.into(),
+    }
+}
+
+impl fmt::Debug for Identities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identities({})", self.entries.len())
+    }
+}

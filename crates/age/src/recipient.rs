@@ -1,0 +1,180 @@
+//! Recipients: public keys, from their text.
+
+use crate::file;
+use crate::plugin::{PluginRecipient, Plugins};
+use age::ssh::ParseRecipientKeyError;
+use age_core::primitives::bech32_decode;
+use phalanx_core::{AgeRecipient, Error, SecretKey};
+use std::fmt;
+use std::sync::Arc;
+
+/// The longest text of a recipient, in bytes. Post-quantum ones have about 2000.
+const LONGEST: usize = 16384;
+
+/// A public key that files are protected for.
+#[derive(Clone)]
+pub struct Recipient {
+    text: String,
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    X25519(age::x25519::Recipient),
+    Tag(Box<age::tag::Recipient>),
+    TagPq(Box<age::tagpq::Recipient>),
+    Ssh(Box<age::ssh::Recipient>),
+    Plugin(PluginRecipient),
+}
+
+/// Why a text is no recipient. The error does not repeat the text, which may be a private key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecipientError {
+    /// It is a private key.
+    #[error("this is an identity, which is secret, and not a recipient")]
+    Identity,
+    /// It begins as no recipient does.
+    #[error("not a recipient: one begins with age1, ssh-ed25519 or ssh-rsa")]
+    Unknown,
+    /// It begins as a recipient does, and is not one.
+    #[error("not a recipient: a character is wrong or missing")]
+    Damaged,
+    /// SSH keys of this type cannot encrypt.
+    #[error("SSH keys of the type {0} cannot be recipients (ssh-ed25519 and ssh-rsa can)")]
+    SshType(String),
+    /// An RSA key must have 2048 to 4096 bits.
+    #[error("an RSA key with fewer than 2048 or more than 4096 bits cannot be a recipient")]
+    RsaLength,
+}
+
+impl Recipient {
+    /// Reads a recipient: `age1…`, or an SSH key's type and Base64, whatever follows. One of another `age1…` kind than age's
+    /// own is for the plugin that its text names; `plugins` says where that is looked for.
+    ///
+    /// # Errors
+    /// [`RecipientError`] if it is no recipient.
+    pub fn parse(text: &str, plugins: &Plugins) -> Result<Self, RecipientError> {
+        let text = text.trim();
+        if text.len() > LONGEST {
+            return Err(RecipientError::Damaged);
+        }
+        let lower = text.to_ascii_lowercase();
+        if lower.starts_with("age-secret-key-") || lower.starts_with("age-plugin-") || text.starts_with("-----BEGIN") {
+            return Err(RecipientError::Identity);
+        }
+        if lower.starts_with("age1") {
+            return Self::parse_age(text, plugins);
+        }
+        let mut words = text.split_ascii_whitespace();
+        match (words.next(), words.next()) {
+            (Some(kind), Some(key)) if is_ssh(kind) => Self::parse_ssh(kind, key),
+            _ => Err(RecipientError::Unknown),
+        }
+    }
+
+    fn parse_age(text: &str, plugins: &Plugins) -> Result<Self, RecipientError> {
+        let damaged = || RecipientError::Damaged;
+        let hrp = bech32_decode(text, |_| damaged(), |_| Ok(()), |hrp, _| Ok(hrp.to_lowercase()))?;
+        let lower = text.to_ascii_lowercase();
+        let kind = match &*hrp {
+            "age" => Kind::X25519(lower.parse().map_err(|_| damaged())?),
+            "age1tag" => Kind::Tag(Box::new(lower.parse().map_err(|_| damaged())?)),
+            "age1tagpq" => Kind::TagPq(Box::new(lower.parse().map_err(|_| damaged())?)),
+            other => {
+                let name = other.strip_prefix("age1").ok_or_else(damaged)?;
+                Kind::Plugin(PluginRecipient::new(name, &lower, plugins).ok_or_else(damaged)?)
+            }
+        };
+        Ok(Self { text: lower, kind })
+    }
+
+    fn parse_ssh(kind: &str, key: &str) -> Result<Self, RecipientError> {
+        let parsed = file::guarded(|| format!("{kind} {key}").parse::<age::ssh::Recipient>());
+        let key = parsed.ok_or(RecipientError::Damaged)?.map_err(|e| match e {
+            ParseRecipientKeyError::RsaModulusTooLarge | ParseRecipientKeyError::RsaModulusTooSmall => {
+                RecipientError::RsaLength
+            }
+            ParseRecipientKeyError::Unsupported(kind) => RecipientError::SshType(kind),
+            _ => RecipientError::Damaged,
+        })?;
+        Ok(key.into())
+    }
+
+    /// Its canonical text: `age1…` in small letters, or an SSH key's type and Base64 with one space between them.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether files can be protected for it now.
+    ///
+    /// # Errors
+    /// A sentence that says what is missing: its plugin.
+    pub fn check(&self) -> Result<(), String> {
+        if let Kind::Plugin(plugin) = &self.kind { plugin.check() } else { Ok(()) }
+    }
+}
+
+fn is_ssh(kind: &str) -> bool {
+    ["ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-"].iter().any(|prefix| kind.starts_with(prefix))
+}
+
+/// The recipients in a file of them: one on each line. Lines that are empty or begin with # do not count.
+///
+/// # Errors
+/// The number of the first line that is no recipient, from 1, and why; or [`RecipientError::Unknown`] at line 0, if there is
+/// none in the file.
+pub fn recipients(text: &str, plugins: &Plugins) -> Result<Vec<Recipient>, (usize, RecipientError)> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    let found: Vec<_> =
+        lines.map(|(i, line)| Recipient::parse(line, plugins).map_err(|e| (i + 1, e))).collect::<Result<_, _>>()?;
+    if found.is_empty() { Err((0, RecipientError::Unknown)) } else { Ok(found) }
+}
+
+impl From<age::ssh::Recipient> for Recipient {
+    fn from(key: age::ssh::Recipient) -> Self {
+        Self { text: key.to_string(), kind: Kind::Ssh(Box::new(key)) }
+    }
+}
+
+impl From<age::x25519::Recipient> for Recipient {
+    fn from(key: age::x25519::Recipient) -> Self {
+        Self { text: key.to_string(), kind: Kind::X25519(key) }
+    }
+}
+
+impl From<Recipient> for phalanx_core::Recipient {
+    fn from(recipient: Recipient) -> Self {
+        phalanx_core::Recipient::Age(Arc::new(recipient))
+    }
+}
+
+impl AgeRecipient for Recipient {
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn wrap(&self, file_key: &SecretKey) -> phalanx_core::Result<Vec<u8>> {
+        let wrapped = match &self.kind {
+            Kind::X25519(key) => file::wrap(key, file_key),
+            Kind::Tag(key) => file::wrap(&**key, file_key),
+            Kind::TagPq(key) => file::wrap(&**key, file_key),
+            Kind::Ssh(key) => file::wrap(&**key, file_key),
+            Kind::Plugin(plugin) => file::wrap(plugin, file_key),
+        };
+        wrapped.map_err(|reason| Error::Recipient { recipient: self.text.clone(), reason })
+    }
+}
+
+impl fmt::Display for Recipient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Recipient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recipient({self})")
+    }
+}

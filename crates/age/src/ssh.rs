@@ -1,0 +1,89 @@
+//! SSH private keys as identities. Those behind a passphrase ask for it once, and only where a stanza has their key's tag.
+
+use crate::file;
+use crate::recipient::Recipient;
+use crate::user::User;
+use age::ssh::Identity;
+use age_core::secrecy::SecretString;
+use base64::Engine;
+use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
+use sha2::{Digest, Sha256};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An SSH private key.
+pub struct SshKey {
+    /// What its stanzas begin with: type and tag.
+    kind: String,
+    tag: String,
+    recipient: Recipient,
+    state: Mutex<State>,
+}
+
+enum State {
+    Locked(Box<age::ssh::EncryptedKey>),
+    Open(Arc<Identity>),
+    /// Nobody gave the right passphrase, and nobody is asked again.
+    Refused(String),
+}
+
+impl SshKey {
+    /// Reads an OpenSSH private key, or an RSA key as PEM. The error says why it is none that can be used.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let parsed = file::guarded(|| {
+            let key = Identity::from_buffer(text.as_bytes(), None).ok()?;
+            let public = age::ssh::Recipient::try_from(key.clone());
+            Some((key, public))
+        });
+        let (key, public) = parsed.flatten().ok_or("not an SSH key that can be read")?;
+        let state = match key {
+            Identity::Unencrypted(_) => State::Open(Arc::new(key)),
+            Identity::Encrypted(key) => State::Locked(Box::new(key)),
+            Identity::Unsupported(_) => return Err("SSH keys of this kind cannot be identities".into()),
+        };
+        let recipient = Recipient::from(public.map_err(|_| "SSH keys of this kind cannot be identities")?);
+        let (kind, key) = recipient.text().split_once(' ').ok_or("not an SSH key that can be read")?;
+        let key = BASE64_STANDARD.decode(key).map_err(|_| "not an SSH key that can be read")?;
+        let tag = BASE64_STANDARD_NO_PAD.encode(&Sha256::digest(&key)[..4]);
+        Ok(Self { kind: kind.into(), tag, recipient, state: Mutex::new(state) })
+    }
+
+    /// Whether a stanza is for this key, as far as its tag of 32 bits tells.
+    pub fn is_for(&self, stanza: &crate::Stanza<'_>) -> bool {
+        stanza.kind() == self.kind && stanza.arguments().next() == Some(&*self.tag)
+    }
+
+    /// The public key.
+    pub fn recipient(&self) -> &Recipient {
+        &self.recipient
+    }
+
+    /// Whether a passphrase is still to be asked for.
+    pub fn is_locked(&self) -> bool {
+        matches!(*self.lock(), State::Locked(_))
+    }
+
+    /// The key as an identity of the crate `age`; `label` names it when its passphrase is asked for.
+    ///
+    /// While one thread asks, the others wait for the answer.
+    pub fn open(&self, label: &str, user: &dyn User) -> Result<Arc<Identity>, String> {
+        let mut state = self.lock();
+        if let State::Locked(key) = &*state {
+            *state = match user.secret(&format!("Passphrase of {label}: ")) {
+                None => State::Refused(format!("{label}: nobody could be asked for its passphrase")),
+                Some(passphrase) => match file::guarded(|| key.decrypt(SecretString::from(passphrase.as_str()))) {
+                    Some(Ok(open)) => State::Open(Arc::new(open.into())),
+                    _ => State::Refused(format!("{label}: the passphrase is wrong")),
+                },
+            };
+        }
+        match &*state {
+            State::Open(key) => Ok(key.clone()),
+            State::Refused(why) => Err(why.clone()),
+            State::Locked(_) => unreachable!("it was opened or refused above"),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

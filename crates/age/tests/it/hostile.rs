@@ -1,0 +1,157 @@
+//! Slots that somebody made to do harm: they open nothing, end nothing, and hide no good slot behind them.
+
+use crate::common::*;
+use phalanx_age::{NotASlot, Outline, Plugins, Recipient};
+use phalanx_core::AgeRecipient;
+use phalanx_core::format::{MAX_AGE_FILE, Slot};
+use std::time::{Duration, Instant};
+
+fn sound(recipient: &Recipient) -> Vec<u8> {
+    recipient.wrap(&file_key()).unwrap()
+}
+
+fn alice() -> Recipient {
+    recipient_of("alice.txt")
+}
+
+/// The header of an age file, and its payload.
+fn parts(file: &[u8]) -> (String, Vec<u8>) {
+    let (header, payload) = file.split_at(file.len() - 64);
+    (String::from_utf8(header.to_vec()).unwrap(), payload.to_vec())
+}
+
+/// Alone, the slot opens nothing; with a good slot behind it, that one opens.
+#[track_caller]
+fn opens_nothing(file: &[u8], what: &str) {
+    let hand = || identities(&["alice.txt", "ssh-ed25519", "ssh-rsa"], Plugins::default());
+    not_for_these(open(&header(vec![raw(file.to_vec())]), hand()));
+    let (at, _) = open(&header(vec![raw(file.to_vec()), slot(&alice())]), hand()).unwrap();
+    assert_eq!(at, 1, "{what}");
+}
+
+#[test]
+fn passphrases_are_refused_before_anything_is_derived() {
+    let recipient = age::scrypt::Recipient::new(age::secrecy::SecretString::from("x"));
+    let file = age::encrypt(&recipient, &[7; 32]).unwrap();
+    assert_eq!(Outline::of(&file), Err(NotASlot::Passphrase));
+    opens_nothing(&file, "scrypt alone");
+    // Nor where the stanza asks for the work of ages, alone or beside a good one.
+    let (header_text, payload) = parts(&sound(&alice()));
+    let scrypt = format!("-> scrypt {} 40\n{}\n", "A".repeat(22), "A".repeat(43));
+    for text in [
+        header_text.replacen("-> ", &format!("{scrypt}-> "), 1),
+        header_text.replacen("--- ", &format!("{scrypt}--- "), 1),
+    ] {
+        let file = [text.as_bytes(), &payload].concat();
+        assert_eq!(Outline::of(&file), Err(NotASlot::Passphrase));
+        let begun = Instant::now();
+        opens_nothing(&file, "scrypt beside another");
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+}
+
+#[test]
+fn junk_and_any_cut_open_nothing() {
+    opens_nothing(b"x", "one byte");
+    opens_nothing(&[0; 300], "zeros");
+    opens_nothing(b"age-encryption.org/v1\n", "no stanza");
+    opens_nothing(b"-----BEGIN AGE ENCRYPTED FILE-----\nYWdl\n-----END AGE ENCRYPTED FILE-----\n", "armor");
+    opens_nothing(&vec![b'-'; MAX_AGE_FILE], "the longest");
+    let whole = sound(&alice());
+    for len in (1..whole.len()).step_by(7) {
+        assert!(Outline::of(&whole[..len]).is_err(), "{len}");
+        opens_nothing(&whole[..len], "cut");
+    }
+}
+
+#[test]
+fn any_change_to_an_age_file_is_found() {
+    for name in ["alice.txt", "ssh-ed25519"] {
+        let whole = sound(&recipient_of(name));
+        for at in 0..whole.len() {
+            let mut altered = whole.clone();
+            altered[at] ^= 1;
+            let found = open(&header(vec![raw(altered)]), identities(&[name], Plugins::default()));
+            assert!(found.is_err(), "{name}: byte {at}");
+        }
+    }
+}
+
+#[test]
+fn a_payload_that_is_no_file_key_opens_nothing() {
+    let key: age::x25519::Recipient = alice().text().parse().unwrap();
+    for len in [0, 1, 31, 33, 64, 4000] {
+        let file = age::encrypt(&key, &vec![42; len]).unwrap();
+        assert_eq!(Outline::of(&file), Err(NotASlot::Payload), "{len}");
+        opens_nothing(&file, "another length");
+    }
+    // The right length, and another key.
+    opens_nothing(&age::encrypt(&key, &[43; 32]).unwrap(), "another file key");
+}
+
+#[test]
+fn many_stanzas_are_refused() {
+    let bob: age::x25519::Recipient = recipient_of("bob.txt").text().parse().unwrap();
+    let alice_key: age::x25519::Recipient = alice().text().parse().unwrap();
+    let with = |others: usize| {
+        let recipients = std::iter::repeat_n(&bob as &dyn age::Recipient, others).chain([&alice_key as _]);
+        let mut file = Vec::new();
+        let mut writer = age::Encryptor::with_recipients(recipients).unwrap().wrap_output(&mut file).unwrap();
+        std::io::Write::write_all(&mut writer, file_key().expose()).unwrap();
+        writer.finish().unwrap();
+        file
+    };
+    // With the one that means nothing there are eight.
+    assert!(Outline::of(&with(6)).is_ok());
+    assert_eq!(Outline::of(&with(7)), Err(NotASlot::Stanzas));
+    opens_nothing(&with(7), "nine stanzas");
+    opens_nothing(&with(80), "the most stanzas that fit");
+}
+
+#[test]
+fn the_work_for_one_file_is_bounded() {
+    // As many stanzas as a header can have, all of the right type and for nobody.
+    let stanza = format!("-> X25519 {}\n{}\n", "B".repeat(43), "A".repeat(43));
+    let text = format!("age-encryption.org/v1\n{}--- {}\n", stanza.repeat(8), "A".repeat(43));
+    let file = [text.as_bytes(), &[0; 64]].concat();
+    assert!(Outline::of(&file).is_ok());
+    let full = header(vec![raw(file); 62]);
+    let mut hand = phalanx_age::Identities::new(Plugins::default());
+    for _ in 0..20 {
+        hand.add("alice.txt", &data("alice.txt")).unwrap();
+    }
+    let begun = Instant::now();
+    let said = refused(open(&full, hand));
+    assert_eq!(said, "no more than 4096 pairs of an identity and a stanza were tried");
+    println!("{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60));
+
+    // A stanza with an SSH key's tag costs a private key's work: only a few are tried.
+    let (text, payload) = parts(&sound(&recipient_of("ssh-rsa")));
+    let mut body = text.clone().into_bytes();
+    let at = text.find('\n').unwrap() + "-> ssh-rsa 123456".len() + 30;
+    body[at] = if body[at] == b'A' { b'B' } else { b'A' };
+    let wrong = [body, payload].concat();
+    assert!(Outline::of(&wrong).is_ok());
+    let full = header(vec![raw(wrong); 62]);
+    let begun = Instant::now();
+    not_for_these(open(&full, identities(&["ssh-rsa"], Plugins::default())));
+    assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn lengths_of_slots_are_those_of_the_format() {
+    let read = |body_len: usize| {
+        let sound = header(vec![Slot::Unknown { kind: 200, body: vec![0; body_len] }]);
+        let mut bytes = sound.bytes().to_vec();
+        bytes[18] = 3;
+        phalanx_core::format::Header::read(&mut &bytes[..])
+    };
+    assert!(read(16).is_err() && read(16 + MAX_AGE_FILE + 1).is_err() && read(0).is_err());
+    for len in [17, 16 + MAX_AGE_FILE] {
+        let found = read(len).unwrap();
+        let Slot::Age { file, .. } = &found.slots()[0] else { panic!("{:?}", found.slots()) };
+        assert_eq!(file.len(), len - 16);
+        assert_eq!(found.slots()[0].kind(), 3);
+    }
+}

@@ -1,0 +1,353 @@
+//! Age recipients and identities at the command: `crates/age` tests the slots themselves.
+
+use crate::common::{Ended, Sandbox, has, skip};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/age/tests/data");
+const PLUGIN: &str = "age1test1qqqqqqqqgsf9kn";
+
+pub fn data(name: &str) -> String {
+    fs::read_to_string(format!("{DATA}/{name}")).unwrap()
+}
+
+/// The recipient of a test key of age.
+pub fn public(name: &str) -> String {
+    data(name).lines().find_map(|line| line.strip_prefix("# public key: ")).unwrap().to_owned()
+}
+
+fn private(name: &str) -> String {
+    data(name).lines().last().unwrap().to_owned()
+}
+
+/// A folder with a file f, and the test keys as their owners have them.
+fn sandbox() -> Sandbox {
+    let s = Sandbox::new();
+    s.write("f", "precious");
+    for name in
+        ["alice.txt", "bob.txt", "ssh-ed25519", "ssh-ed25519-locked", "ssh-rsa", "alice-locked.age", "bob-locked.txt"]
+    {
+        s.secret(name, fs::read(format!("{DATA}/{name}")).unwrap());
+    }
+    s
+}
+
+/// The same with f.phx for alice.
+fn for_alice() -> Sandbox {
+    let s = sandbox();
+    s.run(&["protect", "f", "-r", &public("alice.txt")]).ok();
+    s
+}
+
+/// What a run that succeeded has said.
+#[track_caller]
+fn said(ended: Ended) -> String {
+    let error = ended.error();
+    ended.ok();
+    error
+}
+
+/// A folder of plugins, as PATH: each name is a way in which `crates/age/tests/data/plugin` behaves.
+fn plugins(s: &Sandbox, names: &[&str]) -> String {
+    fs::create_dir(s.path("plugins")).unwrap();
+    for name in names {
+        symlink(PathBuf::from(DATA).join("plugin"), s.path("plugins").join(format!("age-plugin-{name}"))).unwrap();
+    }
+    format!("{}:{}", s.path("plugins").display(), std::env::var("PATH").unwrap_or_default())
+}
+
+#[test]
+fn each_kind_of_recipient_gets_its_file_back_and_is_told_that_the_sender_is_unknown() {
+    let s = sandbox();
+    s.write("keys.pub", format!("# a team\n\n{}\n{}", data("ssh-ed25519.pub"), public("bob.txt")));
+    s.run(&["protect", "f", "-r", &public("alice.txt"), "--recipients-file", "keys.pub", "-r", &data("ssh-rsa.pub")])
+        .ok();
+    for name in ["alice.txt", "bob.txt", "ssh-ed25519", "ssh-rsa"] {
+        let line = said(s.run(&["unprotect", "f.phx", "-o", "g", "-f", "-i", name]));
+        assert!(line.starts_with(&format!("phalanx: opened by identity {name} (")), "{line}");
+        assert!(line.ends_with("); the sender is unknown\n") && line.lines().count() == 1, "{line}");
+        assert_eq!(s.read("g"), b"precious");
+    }
+    assert_eq!(said(s.run(&["verify", "-q", "f.phx", "-i", "alice.txt"])), "");
+    // The order of the slots does not follow that of the command line.
+    let inspected = s.run(&["inspect", "f.phx"]).text();
+    let slots: Vec<&str> = inspected.lines().filter(|line| line.contains("slot")).collect();
+    assert!(slots.len() == 5 && slots[0].contains("age recipient, X25519, "), "{inspected}");
+    assert!(slots[2].contains("ssh-ed25519 ") && slots[3].contains("ssh-rsa "), "{inspected}");
+    let json = s.run(&["inspect", "--json", "f.phx"]).text();
+    assert!(json.contains(r#"{"type":"age","stanzas":["X25519"],"bytes":"#), "{json}");
+}
+
+#[test]
+fn recipients_and_keys_and_a_password_open_one_file() {
+    let s = sandbox();
+    s.run(&["key", "new", "work"]).ok();
+    s.secret("pw", "secret");
+    s.run(&["protect", "f", "-k", "work", "-r", &public("alice.txt"), "--password-file", "pw"]).ok();
+    for (args, slot) in [
+        (&["-k", "work"][..], "slot 1: key work"),
+        (&[], "slot 1: key work"),
+        (&["-i", "alice.txt"], "slot 2: identity alice.txt ("),
+        // Key slots go first, then age slots, then password slots.
+        (&["-i", "alice.txt", "-k", "work"], "slot 1: key work"),
+        (&["-i", "alice.txt", "--password-file", "pw"], "slot 2: identity alice.txt ("),
+        (&["-i", "bob.txt", "--password-file", "pw"], "slot 3: a password"),
+    ] {
+        // Without --key the keyring is searched, but not where anything else is named.
+        let line = said(s.run(&[&["unprotect", "-vf", "f.phx", "-o", "g"], args].concat()));
+        assert!(line.lines().last().unwrap().contains(&format!(", opened by {slot}")), "{args:?}: {line}");
+        assert_eq!(line.contains("the sender is unknown"), slot.contains("identity"), "{line}");
+        let line = said(s.run(&[&["verify", "-v", "f.phx"], args].concat()));
+        assert!(line.lines().last().unwrap().contains(&format!(", opened by {slot}")), "{args:?}: {line}");
+    }
+}
+
+#[test]
+fn what_is_named_is_all_that_is_tried() {
+    let s = for_alice();
+    s.run(&["key", "new", "work"]).ok();
+    s.secret("pw", "secret");
+    // Identities are not looked for.
+    let line = s.run(&["verify", "f.phx"]).fails(3);
+    assert_eq!(
+        line,
+        "phalanx: f.phx: no key at hand opens it: it needs the identity of one of its age recipients (--identity names a file of \
+         identities)"
+    );
+    s.run(&["verify", "f.phx", "-k", "work"]).fails(3);
+    s.run(&["verify", "f.phx", "--password-file", "pw"]).fails(3);
+    s.run(&["verify", "f.phx", "-i", "bob.txt"]).fails(3);
+    // Where identities are named, neither the keyring nor the variable is asked.
+    s.run(&["protect", "f", "-k", "work", "-o", "keyed.phx"]).ok();
+    s.run_with_password("secret", &["protect", "f", "-o", "password.phx"]).ok();
+    s.run(&["verify", "keyed.phx"]).ok();
+    s.run_with_password("secret", &["verify", "password.phx"]).ok();
+    s.run(&["verify", "keyed.phx", "-i", "alice.txt"]).fails(3);
+    s.run_with_password("secret", &["verify", "password.phx", "-i", "alice.txt"]).fails(3);
+}
+
+#[test]
+fn a_recipient_needs_no_password_and_takes_one_beside_it() {
+    let s = sandbox();
+    let ended = s.run_with_password("secret", &["protect", "f", "-r", &public("alice.txt")]);
+    assert_eq!(
+        said(ended),
+        "phalanx: warning: PHALANX_PASSWORD is set but not used, since a recipient was given (--password adds it)\n"
+    );
+    s.run_with_password("secret", &["protect", "-pf", "f", "-r", &public("alice.txt")]).ok();
+    s.run_with_password("secret", &["verify", "f.phx"]).ok();
+    s.run(&["verify", "f.phx", "-i", "alice.txt"]).ok();
+    // The same recipient twice is one.
+    s.run(&["protect", "-f", "f", "-r", &public("alice.txt"), "-r", &public("alice.txt").to_uppercase()]).ok();
+    assert_eq!(s.run(&["inspect", "f.phx"]).text().matches("age recipient").count(), 1);
+}
+
+#[test]
+fn a_tree_says_once_that_the_sender_is_unknown() {
+    let s = sandbox();
+    fs::create_dir(s.path("tree")).unwrap();
+    for i in 0..9 {
+        s.write(&format!("tree/{i}"), "x");
+    }
+    s.run(&["protect", "-R", "tree", "-r", &public("alice.txt")]).ok();
+    let line = said(s.run(&["verify", "-R", "tree.phx", "-i", "alice.txt", "-i", "bob.txt"]));
+    assert_eq!(line.matches("the sender is unknown").count(), 1, "{line}");
+    s.run(&["unprotect", "-qR", "tree.phx", "-o", "again", "-i", "alice.txt"]).ok();
+    assert_eq!(s.read("again/8"), b"x");
+}
+
+#[test]
+fn wrong_recipients_are_told_and_not_repeated() {
+    let s = sandbox();
+    let long = "q".repeat(58);
+    let cases = [
+        (format!("age1{long}"), "phalanx: --recipient: not a recipient: a character is wrong or missing"),
+        ("alice".into(), "phalanx: --recipient: not a recipient: one begins with age1, ssh-ed25519 or ssh-rsa"),
+        (
+            data("ssh-ecdsa.pub"),
+            "phalanx: --recipient: SSH keys of the type ecdsa-sha2-nistp256 cannot be recipients (ssh-ed25519 and ssh-rsa can)",
+        ),
+        (
+            data("ssh-rsa-short.pub"),
+            "phalanx: --recipient: an RSA key with fewer than 2048 or more than 4096 bits cannot be a recipient",
+        ),
+    ];
+    for (recipient, expected) in cases {
+        assert_eq!(s.run(&["protect", "f", "-r", &recipient]).fails(2), expected);
+    }
+    for args in [
+        &["-r", &private("alice.txt")][..],
+        &["-i", &private("alice.txt")],
+        &[&format!("--recipient={}", private("alice.txt"))],
+        &[&private("alice.txt")],
+    ] {
+        let line = s.run(&[&["protect", "f"], args].concat()).fails(2);
+        assert!(line.contains("does not belong in arguments") && !line.contains("SECRET"), "{line}");
+    }
+    let line = s.run(&["protect", "f", &format!("--recipient={}", data("ssh-ed25519"))]).fails(2);
+    assert_eq!(line, "phalanx: --recipient: this is an identity, which is secret, and not a recipient");
+    s.write("list", format!("{}\nhello\n", public("alice.txt")));
+    let line = s.run(&["protect", "f", "--recipients-file", "list"]).fails(4);
+    assert_eq!(line, "phalanx: list: line 2: not a recipient: one begins with age1, ssh-ed25519 or ssh-rsa");
+    s.write("list", "# nobody\n");
+    assert_eq!(s.run(&["protect", "f", "--recipients-file", "list"]).fails(4), "phalanx: list: no recipient is in it");
+    s.run(&["protect", "f", "--recipients-file", "missing"]).fails(4);
+    assert!(!s.exists("f.phx"));
+}
+
+#[test]
+fn files_of_identities_are_as_private_as_keys() {
+    let s = for_alice();
+    for mode in [0o644, 0o640, 0o602] {
+        fs::set_permissions(s.path("alice.txt"), fs::Permissions::from_mode(mode)).unwrap();
+        let line = s.run(&["verify", "f.phx", "-i", "alice.txt"]).fails(4);
+        assert_eq!(line, "phalanx: alice.txt: it is refused because it is open to other users (chmod 600 alice.txt)");
+    }
+    s.secret("bad", "hello\n");
+    assert_eq!(s.run(&["verify", "f.phx", "-i", "bad"]).fails(4), "phalanx: bad: line 1 is no identity");
+    s.secret("pq", data("pq.txt"));
+    let line = s.run(&["verify", "f.phx", "-i", "pq"]).fails(4);
+    assert!(line.starts_with("phalanx: pq: line 2 is a post-quantum identity"), "{line}");
+    s.run(&["verify", "f.phx", "-i", "missing"]).fails(4);
+    s.run(&["verify", "f.phx", "-i", "plugins"]).fails(4);
+    // A pipe has no permissions that count.
+    s.run_with_input(data("alice.txt").as_bytes(), &["verify", "f.phx", "-i", "-"]).ok();
+    s.run_with_input(public("alice.txt").as_bytes(), &["protect", "f", "-f", "--recipients-file", "-"]).ok();
+    assert!(s.run(&["verify", "-", "-i", "-"]).fails(2).contains("- is given more than once"));
+    assert!(s.run(&["protect", "-", "--recipients-file", "-"]).fails(2).contains("- is given more than once"));
+}
+
+#[test]
+fn passphrases_need_somebody_to_ask() {
+    let s = for_alice();
+    // A session of its own has no terminal.
+    if !has("setsid") {
+        return;
+    }
+    let run = |identity: &str| {
+        let mut command = Command::new("setsid");
+        command.args(["-w", env!("CARGO_BIN_EXE_phalanx"), "verify", "f.phx", "-i", identity]).current_dir(s.path(""));
+        command.env_remove("PHALANX_PASSWORD").stdin(Stdio::null());
+        Ended(command.output().unwrap())
+    };
+    let line = run("alice-locked.age").fails(3);
+    assert!(line.ends_with("; alice-locked.age: nobody could be asked for its passphrase"), "{line}");
+    // The key is for none of the slots, so its passphrase would not help.
+    let line = run("ssh-ed25519-locked").fails(3);
+    assert!(!line.contains("passphrase"), "{line}");
+}
+
+#[test]
+fn passphrases_are_asked_for_at_the_terminal() {
+    if !has("script") {
+        return;
+    }
+    let s = for_alice();
+    s.run(&["protect", "f", "-r", &data("ssh-ed25519-locked.pub"), "-o", "g.phx"]).ok();
+    for (args, code) in [
+        ("f.phx -i alice-locked.age", 0),
+        ("g.phx -i ssh-ed25519-locked", 0),
+        ("f.phx g.phx -i alice-locked.age -i ssh-ed25519-locked", 0),
+        ("f.phx -i bob-locked.txt", 3),
+    ] {
+        let (ended, shown) = s.at_terminal(&format!("verify {args}"), &["open sesame", "open sesame"]);
+        assert!(
+            ended == code && shown.contains("Passphrase of ") && !shown.contains("open sesame"),
+            "{ended}: {shown}"
+        );
+    }
+    let (ended, shown) = s.at_terminal("verify f.phx -i alice-locked.age", &["wrong"]);
+    assert!(ended == 3 && shown.contains("alice-locked.age: the passphrase is wrong"), "{ended}: {shown}");
+}
+
+#[test]
+fn plugins_run_without_passwords_and_keys_in_their_environment() {
+    let s = sandbox();
+    let path = plugins(&s, &["test", "env"]);
+    let run =
+        |args: &[&str]| Ended(s.command(args).env("PATH", &path).env("PHALANX_PASSWORD", "secret").output().unwrap());
+    s.secret("plugin", "AGE-PLUGIN-TEST-1QQQQQQQQJGX4L0\n");
+    s.secret("env", "AGE-PLUGIN-ENV-1QQQQQQQQSDE24Y\n");
+    for recipient in [PLUGIN, "age1env1qqqqqqqq28w665"] {
+        run(&["protect", "-f", "f", "-r", recipient]).ok();
+        for identity in ["plugin", "env"] {
+            let line = said(run(&["verify", "f.phx", "-i", identity]));
+            let name = if identity == "env" { "env" } else { "test" };
+            assert_eq!(
+                line,
+                format!("phalanx: opened by identity {identity} (the plugin {name}); the sender is unknown\n")
+            );
+        }
+    }
+}
+
+#[test]
+fn a_plugin_that_is_missing_is_one_line() {
+    let s = sandbox();
+    let path = plugins(&s, &["test"]);
+    let line = s.run(&["protect", "f", "-r", PLUGIN]).fails(1);
+    assert_eq!(
+        line,
+        format!("phalanx: cannot protect for {PLUGIN}: it needs the program age-plugin-test, which is not in PATH")
+    );
+    Ended(s.command(&["protect", "f", "-r", PLUGIN]).env("PATH", &path).output().unwrap()).ok();
+    s.secret("plugin", "AGE-PLUGIN-TEST-1QQQQQQQQJGX4L0\n");
+    let line = s.run(&["verify", "f.phx", "-i", "plugin"]).fails(3);
+    assert!(line.ends_with("; plugin: it needs the program age-plugin-test, which is not in PATH"), "{line}");
+    // Post-quantum keys are a plugin's, here.
+    let line = Ended(
+        s.command(&["protect", "-f", "f", "-r", data("pq.pub").trim()]).env("PATH", "/nowhere").output().unwrap(),
+    )
+    .fails(1);
+    assert!(
+        line.ends_with(": post-quantum keys of age need the program age-plugin-pq, which is not in PATH"),
+        "{line}"
+    );
+}
+
+/// The newest `age` reads what is in the slots, and its new keys work: `crates/age` has more of this.
+#[test]
+fn new_keys_of_age_and_ssh_work() {
+    let s = sandbox();
+    if !["age-keygen", "ssh-keygen"]
+        .into_iter()
+        .all(|program| find(program, if program == "age-keygen" { "age" } else { program }))
+    {
+        return;
+    }
+    let run = |program: &str, args: &[&str]| {
+        let done = Command::new(program).args(args).current_dir(s.path("")).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    };
+    run("age-keygen", &["-o", "new.txt"]);
+    let public = run("age-keygen", &["-y", "new.txt"]);
+    run("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", "new-ed25519"]);
+    run("ssh-keygen", &["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", "new-rsa"]);
+    s.run(&[
+        "protect",
+        "f",
+        "-r",
+        public.trim(),
+        "--recipients-file",
+        "new-ed25519.pub",
+        "--recipients-file",
+        "new-rsa.pub",
+    ])
+    .ok();
+    for identity in ["new.txt", "new-ed25519", "new-rsa"] {
+        s.run(&["verify", "f.phx", "-i", identity]).ok();
+    }
+}
+
+/// Whether a program is there; where it is not, the test is skipped under the name of what has it.
+fn find(program: &str, what: &str) -> bool {
+    let found =
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join(program).is_file());
+    if !found {
+        skip(what);
+    }
+    found
+}

@@ -169,7 +169,8 @@ pub struct Rekey {
     changes: Changes,
     /// Write a whole new file, under a new file key
     ///
-    /// Every key and password that stays must be at hand, since each is a way to the new file key. The old file is
+    /// Every key and password that stays must be at hand, and every public key must be added again, since each is a way to
+    /// the new file key. The old file is
     /// replaced by one rename. Copies of the old file still open as before.
     #[arg(long)]
     fresh: bool,
@@ -194,16 +195,14 @@ pub struct Changes {
     /// Add a file of 32 bytes as a key (repeatable)
     #[arg(long = "add-key-file", value_name = "FILE")]
     pub add_key_files: Vec<PathBuf>,
-    /// Add a public key of age or SSH (repeatable)
+    /// Add a public key (repeatable)
     ///
-    /// A recipient that the file has already gets a new slot in place of the old one.
-    #[arg(long = "add-recipient", value_name = "RECIPIENT")]
+    /// It is one of age or SSH, as for protect. A public key that the file has already gets a new slot in place of the old
+    /// one.
+    #[arg(long = "add-recipient", value_name = "KEY")]
     pub add_recipients: Vec<String>,
-    /// Add the public keys in a file (repeatable)
-    #[arg(long = "add-recipients-file", value_name = "FILE")]
-    pub add_recipients_files: Vec<PathBuf>,
     /// Remove a public key (repeatable)
-    #[arg(long = "remove-recipient", value_name = "RECIPIENT")]
+    #[arg(long = "remove-recipient", value_name = "KEY")]
     pub remove_recipients: Vec<String>,
     /// Remove a key, by name or id (repeatable)
     ///
@@ -239,7 +238,7 @@ pub struct ProtectKeys {
     /// Ask for a password in addition to the keys
     #[arg(short, long, conflicts_with = "password_file")]
     pub password: bool,
-    /// Protect for a public key (may be repeated)
+    /// Protect for a public key (repeatable)
     ///
     /// The key is one of age or SSH: it begins with age1, ssh-ed25519 or ssh-rsa. Whoever holds its private key can get the file back with --identity. An age1
     /// key of another kind than age's own is for a plugin: age1NAME1... needs the program age-plugin-NAME.
@@ -258,7 +257,7 @@ pub struct ProtectKeys {
 pub struct OpenKeys {
     #[command(flatten)]
     pub keys: KeyArgs,
-    /// Use the private keys in a file (may be repeated)
+    /// Use the private keys in a file (repeatable)
     ///
     /// The file is one of age identities, the same behind a passphrase, or an OpenSSH private key. A passphrase is asked for when
     /// it is needed. Anybody can protect a file for a public key, so nothing is known about who wrote what an identity opens.
@@ -534,7 +533,7 @@ impl Rekey {
             let line = format!("{}: it is a link: name the file that it leads to", shown(link));
             return Err(Failure::usage(line));
         }
-        let added = changes.add_key_files.iter().chain(&changes.add_password_file).chain(&changes.add_recipients_files);
+        let added = changes.add_key_files.iter().chain(&changes.add_password_file);
         paths::one_stdin(keys.keys.files().chain(&keys.identities).chain(added))?;
         Ok(RekeyPlan { paths, recursive, keys, changes, fresh, json })
     }

@@ -111,7 +111,9 @@ fn sentence(error: &Error) -> String {
         Error::HeaderRoom => format!("{error} (--fresh writes a whole new file, with a header that has)"),
         Error::LastWay => format!("{error} (name another of its keys too, or add one)"),
         Error::NoSuchSlot(_) => format!("{error} (phalanx inspect shows its slots)"),
-        Error::NotAtHand(slot) => format!("{error} (name its key or password, or --remove-slot {slot})"),
+        Error::NotAtHand(slot) => {
+            format!("{error} (name its key, its password or --add-recipient, or --remove-slot {slot})")
+        }
         Error::Interrupted(_) => format!("{error} (phalanx rekey finishes it, with a key that opens the file)"),
         Error::NoKey { identity: true, .. } => format!("{error} (--identity names a file of identities)"),
         Error::NoSuchKey(_) => format!("{error} (phalanx key list shows them)"),

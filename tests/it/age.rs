@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/age/tests/data");
 const PLUGIN: &str = "age1test1qqqqqqqqgsf9kn";
 
-fn data(name: &str) -> String {
+pub fn data(name: &str) -> String {
     fs::read_to_string(format!("{DATA}/{name}")).unwrap()
 }
 
 /// The recipient of a test key of age.
-fn public(name: &str) -> String {
+pub fn public(name: &str) -> String {
     data(name).lines().find_map(|line| line.strip_prefix("# public key: ")).unwrap().to_owned()
 }
 
@@ -74,7 +74,7 @@ fn each_kind_of_recipient_gets_its_file_back_and_is_told_that_the_sender_is_unkn
     // The order of the slots does not follow that of the command line.
     let inspected = s.run(&["inspect", "f.phx"]).text();
     let slots: Vec<&str> = inspected.lines().filter(|line| line.contains("slot")).collect();
-    assert!(slots.len() == 4 && slots[0].contains("age recipient, X25519, "), "{inspected}");
+    assert!(slots.len() == 5 && slots[0].contains("age recipient, X25519, "), "{inspected}");
     assert!(slots[2].contains("ssh-ed25519 ") && slots[3].contains("ssh-rsa "), "{inspected}");
     let json = s.run(&["inspect", "--json", "f.phx"]).text();
     assert!(json.contains(r#"{"type":"age","stanzas":["X25519"],"bytes":"#), "{json}");

@@ -1,5 +1,6 @@
 //! `phalanx rekey`: ways in come and go, and the content stays.
 
+use crate::age;
 use crate::common::{Ended, Sandbox, has, painted, skip};
 use phalanx_reference::{Recipe, Slot, key_id, open_file, seal_file};
 use std::fs::{self, File, Permissions};
@@ -109,6 +110,49 @@ fn each_option_changes_what_it_says() {
 }
 
 #[test]
+fn public_keys_come_and_go() {
+    let s = protected();
+    for name in ["alice.txt", "bob.txt", "ssh-ed25519"] {
+        s.secret(name, age::data(name));
+    }
+    let (alice, bob, ssh) = (age::public("alice.txt"), age::public("bob.txt"), age::data("ssh-ed25519.pub"));
+    let opened_by = |identity: &str| s.run(&["unprotect", "f.phx", "-o", "-", "-i", identity]);
+    s.run(&["rekey", "f.phx", "--add-recipient", &alice, "--add-recipient", &bob, "--add-recipient", &ssh]).ok();
+    for identity in ["alice.txt", "bob.txt", "ssh-ed25519"] {
+        assert!(opened_by(identity).ok() == s.read("f"), "{identity}");
+    }
+    opens(&s, "a");
+    // Whoever opens it by an identity can tell whose slots are whose, and is told that the sender is unknown.
+    let ended = s.run(&["rekey", "f.phx", "-i", "bob.txt", "--remove-recipient", &alice.to_uppercase()]);
+    assert!(ended.error().contains("the sender is unknown"), "{}", ended.error());
+    let told = ended.text();
+    assert!(told.contains("slot 3     ") && told.matches("which opened it now").count() == 1, "{told}");
+    opened_by("alice.txt").fails(3);
+    opened_by("bob.txt").ok();
+    let ended = s.run(&["rekey", "f.phx", "--remove-recipient", &alice]);
+    assert!(ended.error().contains(&format!("the recipient {alice} has no slot")), "{}", ended.error());
+    ended.ok();
+    // A recipient has one slot.
+    s.run(&["rekey", "f.phx", "-k", "a", "--add-recipient", &bob, "--add-recipient", &bob, "--remove-recipient", &ssh])
+        .ok();
+    let header = phalanx_reference::read_header(&s.read("f.phx")).unwrap();
+    assert_eq!(header.slots.iter().filter(|(kind, _)| *kind == 3).count(), 1);
+    opened_by("bob.txt").ok();
+    opened_by("ssh-ed25519").fails(3);
+    // The last way in, and another file key, for which the public key must be named again.
+    s.run(&["rekey", "f.phx", "-i", "bob.txt", "--remove-recipient", &bob]).fails_with_lines(2);
+    assert!(s.run(&["rekey", "f.phx", "--fresh"]).fails(2).contains("--add-recipient"));
+    s.run(&["rekey", "f.phx", "--fresh", "--add-recipient", &bob]).ok();
+    opened_by("bob.txt").ok();
+    opens(&s, "a");
+    let private = age::data("bob.txt").lines().last().unwrap().to_owned();
+    for option in ["--add-recipient", "--remove-recipient"] {
+        let line = s.run(&["rekey", "f.phx", option, &private]).fails(2);
+        assert!(!line.contains(&private), "{line}");
+    }
+}
+
+#[test]
 fn what_rekey_does_not_take_back_is_said() {
     let s = protected();
     let ended = s.run(&["rekey", "f.phx", "--add-key", "b"]);
@@ -120,7 +164,7 @@ fn what_rekey_does_not_take_back_is_said() {
     assert!(told.contains("old copy of the header"), "{told}");
     // What is said to go must be a way in; if it is none, that is as wished, and said.
     let ended = s.run(&["rekey", "f.phx", "--remove-key", "b"]);
-    assert!(ended.error().contains(&id(&s, "b")) && ended.error().contains("no way in"), "{}", ended.error());
+    assert!(ended.error().contains(&id(&s, "b")) && ended.error().contains("has no slot"), "{}", ended.error());
     ended.ok();
     s.run(&["rekey", "f.phx", "--add-key", "b"]).ok();
     let ended = s.run(&["rekey", "f.phx", "--remove-key", "b", "-q"]);

@@ -166,7 +166,7 @@ fn salvage_lists_what_is_lost_and_still_fails() {
     assert!(s.read("g") == plain);
     let mut stored = s.read("g.phx");
     for chunk in [1, 2, 4] {
-        stored[500 + chunk * ((1 << 20) + 48)] ^= 1;
+        stored[4096 + 500 + chunk * ((1 << 20) + 48)] ^= 1;
     }
     s.write("g.phx", &stored);
     s.run(&["unprotect", "g.phx", "--force"]).fails(3);

@@ -120,7 +120,10 @@ fn no_line_writes_outside_the_folder_or_asks() {
         let outside = command.split_whitespace().any(|word| word.trim_start_matches('>').starts_with(['/', '~']));
         assert!(!outside || command.contains("/dev/urandom"), "{line}");
         if command.starts_with("phalanx protect") {
-            assert!(["--key", "--password-file", "--recipient"].iter().any(|option| command.contains(option)), "{line} asks for a password");
+            assert!(
+                ["--key", "--password-file", "--recipient"].iter().any(|option| command.contains(option)),
+                "{line} asks for a password"
+            );
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Age recipients and identities: where the command line says that they are.
 
-use crate::failure::{Code, Failure, Outcome, complain, shown};
+use crate::failure::{Failure, Outcome, complain, shown};
 use crate::secrets::{damaged, open, open_private, prompt_at_terminal};
 use phalanx_age::{Identities, Plugins, Recipient, User};
+use phalanx_core::Error;
 use phalanx_core::file::read_full;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -31,8 +32,7 @@ pub fn recipients(option: &str, texts: &[String], files: &[PathBuf]) -> Outcome<
     found.sort_by(|a, b| a.text().cmp(b.text()));
     found.dedup_by(|a, b| a.text() == b.text());
     for recipient in &found {
-        let missing = |why| Failure::new(Code::Other, format!("cannot protect for {recipient}: {why}"));
-        recipient.check().map_err(missing)?;
+        recipient.check().map_err(|reason| Error::Recipient { recipient: recipient.text().into(), reason })?;
     }
     Ok(found)
 }

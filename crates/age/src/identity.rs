@@ -30,8 +30,6 @@ const MOST_SCRYPT: u8 = 20;
 pub struct Identities {
     entries: Vec<Entry>,
     plugins: Plugins,
-    /// Plugins run one at a time: two would want the same device, and the same user.
-    turn: Mutex<()>,
 }
 
 /// Why a file is not one of identities. The error repeats nothing of the file.
@@ -89,7 +87,7 @@ impl Identities {
     /// None yet. `plugins` says how plugins are run, and who is asked for passphrases.
     #[must_use]
     pub fn new(plugins: Plugins) -> Self {
-        Self { entries: Vec::new(), plugins, turn: Mutex::default() }
+        Self { entries: Vec::new(), plugins }
     }
 
     /// Adds those of a file: lines of identities as age writes them, the same behind a passphrase, or an SSH private key.
@@ -145,8 +143,6 @@ impl KeySource for Identities {
             Search { files, outlines, opens, plugins: &self.plugins, left: Some(MOST_TRIALS), refused: Vec::new() };
         for step in [Step::Silent, Step::Asking, Step::Plugins] {
             for Entry { label, identity } in &self.entries {
-                let _turn =
-                    matches!(step, Step::Plugins).then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
                 if search.opens_by(label, identity, step) {
                     return Ok(Some(named(label, identity)));
                 }

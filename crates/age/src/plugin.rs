@@ -19,8 +19,8 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
@@ -45,13 +45,15 @@ pub struct Plugins {
     path: Option<OsString>,
     time: Duration,
     user: Arc<dyn User>,
+    /// Plugins run one at a time: two would want the same device, and the same user.
+    turn: Arc<Mutex<()>>,
 }
 
 impl Plugins {
     /// Plugins in the folders of the variable PATH, with [`PLUGIN_TIME`].
     #[must_use]
     pub fn new(user: Arc<dyn User>) -> Self {
-        Self { path: env::var_os("PATH"), time: PLUGIN_TIME, user }
+        Self { path: env::var_os("PATH"), time: PLUGIN_TIME, user, turn: Arc::default() }
     }
 
     /// The same in other folders, written as in PATH.
@@ -213,6 +215,7 @@ impl age::Identity for OpenKey {
 
 /// A running plugin.
 struct Session<'p> {
+    _turn: MutexGuard<'p, ()>,
     name: String,
     user: &'p dyn User,
     child: Child,
@@ -223,6 +226,7 @@ struct Session<'p> {
 
 impl<'p> Session<'p> {
     fn start(name: &str, plugins: &'p Plugins, machine: &str) -> Result<Self, String> {
+        let turn = plugins.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let path = plugins.find(name)?;
         let failed = |e: io::Error| format!("the plugin {name} cannot be run: {e}");
         let mut command = Command::new(path);
@@ -236,7 +240,8 @@ impl<'p> Session<'p> {
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (to, said) = mpsc::channel::<Zeroizing<String>>();
         let (heard, from) = mpsc::channel();
-        let session = Self { name: name.into(), user: plugins.user(), child, to: Some(to), from, left: plugins.time };
+        let (user, left) = (plugins.user(), plugins.time);
+        let session = Self { _turn: turn, name: name.into(), user, child, to: Some(to), from, left };
         // Threads of their own, since neither reading nor writing has a time limit. A plugin that leaves its ends open to
         // others is not waited for.
         let write = move || {

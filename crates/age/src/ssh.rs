@@ -3,12 +3,14 @@
 use crate::file;
 use crate::recipient::Recipient;
 use crate::user::User;
-use age::ssh::Identity;
+use age::ssh::{Identity, UnsupportedKey};
 use age_core::secrecy::SecretString;
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const KIND: &str = "SSH keys of this kind cannot be identities (ssh-ed25519 and ssh-rsa can)";
 
 /// An SSH private key.
 pub struct SshKey {
@@ -38,9 +40,15 @@ impl SshKey {
         let state = match key {
             Identity::Unencrypted(_) => State::Open(Arc::new(key)),
             Identity::Encrypted(key) => State::Locked(Box::new(key)),
-            Identity::Unsupported(_) => return Err("SSH keys of this kind cannot be identities".into()),
+            Identity::Unsupported(UnsupportedKey::EncryptedPem) => {
+                return Err("an old form of SSH key with a passphrase (ssh-keygen -p makes a new one of it)".into());
+            }
+            Identity::Unsupported(UnsupportedKey::Hardware(_)) => {
+                return Err("SSH keys in hardware cannot be identities".into());
+            }
+            Identity::Unsupported(_) => return Err(KIND.into()),
         };
-        let recipient = Recipient::from(public.map_err(|_| "SSH keys of this kind cannot be identities")?);
+        let recipient = Recipient::from(public.map_err(|_| KIND)?);
         let (kind, key) = recipient.text().split_once(' ').ok_or("not an SSH key that can be read")?;
         let key = BASE64_STANDARD.decode(key).map_err(|_| "not an SSH key that can be read")?;
         let tag = BASE64_STANDARD_NO_PAD.encode(&Sha256::digest(&key)[..4]);

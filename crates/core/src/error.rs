@@ -110,7 +110,7 @@ pub enum Error {
         refused: Vec<String>,
     },
     /// A file cannot be protected for this age recipient.
-    #[error("cannot protect for {recipient}: {reason}")]
+    #[error("cannot protect for {}: {reason}", brief(.recipient))]
     Recipient {
         /// Its canonical text.
         recipient: String,
@@ -286,6 +286,15 @@ fn unopened(keys: &[KeyId], identity: bool, password: bool, tried: bool) -> Stri
         Error::WrongKey.to_string()
     } else {
         Error::NoKey { keys: keys.to_vec(), identity, password }.to_string()
+    }
+}
+
+/// A recipient's text, which can have thousands of characters.
+fn brief(text: &str) -> String {
+    const START: usize = 64;
+    match text.split_at_checked(START) {
+        Some((start, rest)) if rest.len() > START => format!("{start}…"),
+        _ => text.into(),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::recipient::Recipient;
 use crate::ssh::SshKey;
 use age::armor::ArmoredReader;
 use age::secrecy::SecretString;
-use age::{Decryptor, x25519};
+use age::{DecryptError, Decryptor, x25519};
 use phalanx_core::{Error, KeyId, KeySource, Password, SecretKey};
 use std::fmt;
 use std::io::{BufReader, Read};
@@ -182,8 +182,8 @@ impl Search<'_> {
     fn opens_by(&mut self, label: &str, identity: &Identity, step: Step) -> bool {
         match (identity, step) {
             (Identity::X25519(key), Step::Silent) => self.by_x25519(key),
-            (Identity::Ssh(key), Step::Silent) if !key.is_locked() => self.by_ssh(label, key),
-            (Identity::Ssh(key), Step::Asking) if key.is_locked() => self.by_ssh(label, key),
+            (Identity::Ssh(key), Step::Silent) if !key.has_passphrase() => self.by_ssh(label, key),
+            (Identity::Ssh(key), Step::Asking) if key.has_passphrase() => self.by_ssh(label, key),
             (Identity::Plugin(plugin), Step::Plugins) => self.by_plugin(label, plugin),
             (Identity::Locked(locked), Step::Asking | Step::Plugins) => {
                 // SSH keys are not in such files.
@@ -251,10 +251,10 @@ impl Search<'_> {
 impl Locked {
     fn read(bytes: &[u8]) -> Result<Identity, IdentityError> {
         let is_scrypt = file::guarded(|| decryptor(bytes).map(|file| file.is_scrypt()));
-        match is_scrypt.flatten() {
-            Some(true) => Ok(Identity::Locked(Box::new(Self { bytes: bytes.to_vec(), state: Mutex::default() }))),
-            Some(false) => Err(IdentityError::NoPassphrase),
-            None => Err(IdentityError::None),
+        match is_scrypt {
+            Some(Ok(true)) => Ok(Identity::Locked(Box::new(Self { bytes: bytes.to_vec(), state: Mutex::default() }))),
+            Some(Ok(false)) => Err(IdentityError::NoPassphrase),
+            Some(Err(_)) | None => Err(IdentityError::None),
         }
     }
 
@@ -264,34 +264,39 @@ impl Locked {
         let ask = || {
             let passphrase = plugins.user().secret(&format!("Passphrase of {label}: "));
             let passphrase = passphrase.ok_or_else(|| format!("{label}: nobody could be asked for its passphrase"))?;
-            let plain = file::guarded(|| self.decrypt(&passphrase)).flatten();
-            let plain = plain.ok_or_else(|| format!("{label}: the passphrase is wrong"))?;
+            let plain = file::guarded(|| self.decrypt(&passphrase)).unwrap_or(Err(DecryptError::DecryptionFailed));
+            let plain = plain.map_err(|e| match e {
+                DecryptError::ExcessiveWork { .. } => {
+                    format!("{label}: its passphrase costs more work than scrypt with 1 GiB")
+                }
+                _ => format!("{label}: the passphrase is wrong"),
+            })?;
             let text = str::from_utf8(&plain).map_err(|_| format!("{label}: {}", IdentityError::None))?;
             Ok(Arc::new(lines(text).map_err(|e| format!("{label}: {e}"))?))
         };
         state.get_or_insert_with(ask).clone()
     }
 
-    fn decrypt(&self, passphrase: &str) -> Option<Zeroizing<Vec<u8>>> {
+    fn decrypt(&self, passphrase: &str) -> Result<Zeroizing<Vec<u8>>, DecryptError> {
         let mut identity = age::scrypt::Identity::new(SecretString::from(passphrase));
         identity.set_max_work_factor(MOST_SCRYPT);
         let mut plain = Zeroizing::new(vec![0; self.bytes.len()]);
-        let mut reader = decryptor(&self.bytes)?.decrypt(iter::once(&identity as _)).ok()?;
+        let mut reader = decryptor(&self.bytes)?.decrypt(iter::once(&identity as _))?;
         let mut len = 0;
         // The plaintext is shorter than the file.
         while len < plain.len() {
-            match reader.read(&mut plain[len..]).ok()? {
+            match reader.read(&mut plain[len..])? {
                 0 => break,
                 more => len += more,
             }
         }
         plain.truncate(len);
-        Some(plain)
+        Ok(plain)
     }
 }
 
-fn decryptor(bytes: &[u8]) -> Option<Decryptor<ArmoredReader<BufReader<&[u8]>>>> {
-    Decryptor::new(ArmoredReader::new(bytes)).ok()
+fn decryptor(bytes: &[u8]) -> Result<Decryptor<ArmoredReader<BufReader<&[u8]>>>, DecryptError> {
+    Decryptor::new(ArmoredReader::new(bytes))
 }
 
 /// The identities of a plain file.

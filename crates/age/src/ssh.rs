@@ -8,7 +8,7 @@ use age_core::secrecy::SecretString;
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
 use sha2::{Digest, Sha256};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 const KIND: &str = "SSH keys of this kind cannot be identities (ssh-ed25519 and ssh-rsa can)";
 
@@ -18,6 +18,7 @@ pub struct SshKey {
     kind: String,
     tag: String,
     recipient: Recipient,
+    has_passphrase: bool,
     state: Mutex<State>,
 }
 
@@ -52,7 +53,8 @@ impl SshKey {
         let (kind, key) = recipient.text().split_once(' ').ok_or("not an SSH key that can be read")?;
         let key = BASE64_STANDARD.decode(key).map_err(|_| "not an SSH key that can be read")?;
         let tag = BASE64_STANDARD_NO_PAD.encode(&Sha256::digest(&key)[..4]);
-        Ok(Self { kind: kind.into(), tag, recipient, state: Mutex::new(state) })
+        let has_passphrase = matches!(state, State::Locked(_));
+        Ok(Self { kind: kind.into(), tag, recipient, has_passphrase, state: Mutex::new(state) })
     }
 
     /// Whether a stanza is for this key, as far as its tag of 32 bits tells.
@@ -65,16 +67,16 @@ impl SshKey {
         &self.recipient
     }
 
-    /// Whether a passphrase is still to be asked for.
-    pub fn is_locked(&self) -> bool {
-        matches!(*self.lock(), State::Locked(_))
+    /// Whether it is behind a passphrase, which somebody may have given meanwhile.
+    pub fn has_passphrase(&self) -> bool {
+        self.has_passphrase
     }
 
     /// The key as an identity of the crate `age`; `label` names it when its passphrase is asked for.
     ///
     /// While one thread asks, the others wait for the answer.
     pub fn open(&self, label: &str, user: &dyn User) -> Result<Arc<Identity>, String> {
-        let mut state = self.lock();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Locked(key) = &*state {
             *state = match user.secret(&format!("Passphrase of {label}: ")) {
                 None => State::Refused(format!("{label}: nobody could be asked for its passphrase")),
@@ -89,9 +91,5 @@ impl SshKey {
             State::Refused(why) => Err(why.clone()),
             State::Locked(_) => unreachable!("it was opened or refused above"),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -74,6 +74,22 @@ fn a_passphrase_is_asked_for_once_and_only_where_it_may_help() {
     }
 }
 
+/// As in a folder: all files open, and the passphrase is asked for once.
+#[test]
+fn many_threads_wait_for_one_passphrase() {
+    for (locked, recipient) in [("ssh-ed25519-locked", "ssh-ed25519-locked"), ("alice-locked.age", "alice.txt")] {
+        let user = Answers::new(PASSPHRASE);
+        let opener = Opener::new(identities(&[locked], Plugins::new(user.clone())), Default::default());
+        let header = header(vec![slot(&recipient_of(recipient))]);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..8).for_each(|_| assert_eq!(opener.open(&header).unwrap().slot, 0)));
+            }
+        });
+        assert_eq!(user.asked(), 1);
+    }
+}
+
 #[test]
 fn a_wrong_passphrase_and_nobody_to_ask_are_told_apart() {
     for (locked, recipient) in [

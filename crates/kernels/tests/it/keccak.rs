@@ -107,6 +107,9 @@ fn kmac_of_one() {
             let mut want = [0; DIGEST];
             kmac_oracle(key, customization, &painted[..len], &mut want);
             assert_eq!(kmac.tag(&painted[..len]), want, "{len} bytes");
+            let mut want = [0; 16];
+            kmac_oracle(key, customization, &painted[..len], &mut want);
+            assert_eq!(kmac.tag_128(&painted[..len]), want, "{len} bytes");
         }
         for len in 0..=130 {
             for out in [1, 16, 31, 32, 48, 64, RATE] {

@@ -12,13 +12,15 @@ use phalanx_core::engine::{CpuEngine, Engine};
 use phalanx_core::file::Made;
 use phalanx_core::{Error, Opener, Progress, Reader, ReaderOptions, Result, Roster, Sink};
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// What is read at once, in bytes.
 const PIECE: usize = 1 << 20;
+/// Chunks below this length are small, in bytes.
+const SMALL: usize = 64 << 10;
 
 pub fn run(plan: &UnprotectPlan, range: ByteRange, opener: &Opener<AtHand>, verbosity: Verbosity) -> Outcome {
     let (places, named) = plan.destination.places(&plan.paths, unprotected_name)?;
@@ -52,7 +54,7 @@ fn one(
     let len = range.end - range.start;
     let meter = Meter::file(shown(place.input.path()), Some(len), verbosity);
     meter.begin();
-    let done = write(&reader, range, &target, &meter);
+    let done = write(reader, range, &target, &meter);
     meter.finish();
     done.map_err(at_place)?;
     target.commit(place, &input, &plan.destination, &made, None)?;
@@ -66,23 +68,45 @@ fn one(
 }
 
 /// Writes the range in order. Each piece is authentic before it is written.
-fn write(reader: &Reader<File>, range: Range<u64>, target: &Target, meter: &Meter) -> Result<()> {
+fn write(mut reader: Reader<File>, range: Range<u64>, target: &Target, meter: &Meter) -> Result<()> {
     let mut output: Box<dyn Write + Send + '_> = match target.sink() {
         Sink::File(file) | Sink::Synced(file) => Box::new(file),
         Sink::Stream(stream) => stream,
         Sink::Nothing => unreachable!("a range has an output"),
     };
-    let mut buf = Zeroizing::new(vec![0; PIECE.min(usize::try_from(range.end - range.start).unwrap_or(PIECE))]);
+    // Small chunks are put together, so that few calls write them. Large ones are written from where they lie.
+    let is_small = reader.chunk_len() < SMALL;
+    let mut buf = Zeroizing::new(vec![0; if is_small { PIECE } else { 0 }]);
+    reader.seek(SeekFrom::Start(range.start)).map_err(Error::Read)?;
     let mut at = range.start;
     while at < range.end {
-        let wanted = buf.len().min(usize::try_from(range.end - at).unwrap_or(usize::MAX));
-        let read = reader.read_at(&mut buf[..wanted], at)?;
-        if read == 0 {
+        let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+        let len = if is_small {
+            let wanted = left.min(PIECE);
+            let read = reader.read_at(&mut buf[..wanted], at)?;
+            output.write_all(&buf[..read]).map_err(Error::Write)?;
+            read
+        } else {
+            let bytes = reader.fill_buf().map_err(core_error)?;
+            let bytes = &bytes[..bytes.len().min(left)];
+            output.write_all(bytes).map_err(Error::Write)?;
+            let len = bytes.len();
+            reader.consume(len);
+            len
+        };
+        if len == 0 {
             return Err(Error::Changed);
         }
-        output.write_all(&buf[..read]).map_err(Error::Write)?;
-        at += read as u64;
-        meter.advance(read as u64);
+        at += len as u64;
+        meter.advance(len as u64);
     }
     output.flush().map_err(Error::Write)
+}
+
+/// The library's error inside one of input.
+fn core_error(error: std::io::Error) -> Error {
+    match error.downcast::<Error>() {
+        Ok(error) => error,
+        Err(error) => Error::Read(error),
+    }
 }

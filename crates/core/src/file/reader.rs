@@ -9,7 +9,7 @@ use crate::keys::access::{KeySource, Opener};
 use crate::roster::Roster;
 use crate::{Error, Result, Suite};
 use std::fmt;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -61,7 +61,7 @@ impl ReaderOptions {
 /// A protected file whose plaintext is read by range. Each chunk is checked before any of its bytes is given out, and so is
 /// the length before anybody is told it.
 ///
-/// It is [`Read`] and [`Seek`]. [`Reader::read_at`] needs no cursor, and many threads may call it at once. A clone has a
+/// It is [`Read`], [`BufRead`] and [`Seek`]. [`Reader::read_at`] needs no cursor, and many threads may call it at once. A clone has a
 /// cursor of its own, and shares the opened chunks. When the last clone is dropped, these are wiped, and the threads that
 /// read ahead have ended.
 ///
@@ -227,6 +227,29 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         done
     }
 
+    /// The block that the cursor is in, for somebody who wants so many bytes; `None` at the end or behind it.
+    fn block_here(&mut self, wanted: usize) -> Result<Option<Arc<Block>>> {
+        if self.position >= self.len() || wanted == 0 {
+            return Ok(None);
+        }
+        let chunk = self.chunk_of(self.position);
+        if self.here.as_ref().is_none_or(|block| !block.chunks.contains(&chunk)) {
+            if self.position != self.stream.end {
+                self.stream = Stream::new(self.position);
+            }
+            // Its memory may be the next block's.
+            self.here = None;
+            let end = self.chunk_of(self.position.saturating_add(wanted as u64).min(self.len()) - 1) + 1;
+            self.here = Some(self.shared.fetch.block(chunk, end, &mut self.stream)?);
+        }
+        Ok(self.here.clone())
+    }
+
+    fn advance(&mut self, len: usize) {
+        self.position += len as u64;
+        self.stream.advance(self.position, len);
+    }
+
     /// The stream that a read goes on with. Reads of several threads may come in another order than they were meant, so
     /// it may begin a little before or behind the end of the one before.
     fn take_stream(&self, offset: u64, len: u64) -> Stream {
@@ -253,23 +276,30 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
 
 impl<S: ReadAt + Send + Sync + 'static> Read for Reader<S> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if self.position >= self.len() || buf.is_empty() {
-            return Ok(0);
-        }
-        let chunk = self.chunk_of(self.position);
-        if self.here.as_ref().is_none_or(|block| !block.chunks.contains(&chunk)) {
-            if self.position != self.stream.end {
-                self.stream = Stream::new(self.position);
-            }
-            self.here = None;
-            let end = self.chunk_of((self.position.saturating_add(buf.len() as u64)).min(self.len()) - 1) + 1;
-            self.here = Some(self.shared.fetch.block(chunk, end, &mut self.stream)?);
-        }
-        let Some(block) = &self.here else { return Ok(0) };
-        let done = self.copy(block, self.position, buf);
-        self.position += done as u64;
-        self.stream.advance(self.position, done);
+        let Some(block) = self.block_here(buf.len())? else { return Ok(0) };
+        let done = self.copy(&block, self.position, buf);
+        self.advance(done);
         Ok(done)
+    }
+}
+
+/// Without a copy: the bytes are those of the cache, up to the end of the chunk.
+impl<S: ReadAt + Send + Sync + 'static> BufRead for Reader<S> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.block_here(1)?.is_none() {
+            return Ok(&[]);
+        }
+        let (fetch, chunk) = (&self.shared.fetch, self.chunk_of(self.position));
+        let skip = (self.position % self.chunk_len() as u64) as usize;
+        match &self.here {
+            Some(block) => Ok(&block.chunk(&fetch.records, chunk, fetch.layout.data_len(chunk))[skip..]),
+            None => Ok(&[]),
+        }
+    }
+
+    fn consume(&mut self, amount: usize) {
+        let left = self.len().saturating_sub(self.position);
+        self.advance(usize::try_from(left).unwrap_or(usize::MAX).min(amount));
     }
 }
 

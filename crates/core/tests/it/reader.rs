@@ -6,7 +6,7 @@ use phalanx_core::{
     ChunkSize, Class, Error, KdfLimit, NewFile, Opener, ReadAt, Reader, ReaderOptions, Recipient, Result, Roster,
     SecretKey, Sink, Source, Suite,
 };
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
@@ -124,6 +124,17 @@ fn every_way_through_the_file_gives_the_same() {
                 }
                 assert!(read == plain, "{len} in pieces of {piece}, cache {cache}, ahead {ahead}");
                 assert_eq!(cursor.read(&mut buf).unwrap(), 0);
+                // Without a copy, a piece of each chunk at a time.
+                let mut borrowed = Vec::new();
+                cursor.rewind().unwrap();
+                while let bytes @ [_, ..] = cursor.fill_buf().unwrap() {
+                    let taken = bytes.len().min(piece);
+                    borrowed.extend_from_slice(&bytes[..taken]);
+                    cursor.consume(taken);
+                }
+                assert!(borrowed == plain);
+                cursor.consume(1);
+                assert_eq!(cursor.stream_position().unwrap(), len as u64);
                 for offset in (0..len).step_by(piece) {
                     check_range(&reader, &plain, offset as u64, piece);
                 }

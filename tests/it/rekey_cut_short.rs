@@ -200,6 +200,9 @@ fn a_torn_header_is_told_and_mended() {
     assert_eq!(fs::read_dir(s.path("t")).unwrap().count(), 1);
 }
 
+/// What is planted, in words, and what does it.
+type Plant<'a> = (&'a str, &'a dyn Fn(&Path));
+
 #[test]
 fn planted_side_files_change_nothing() {
     let s = protected();
@@ -215,7 +218,7 @@ fn planted_side_files_change_nothing() {
     let theirs = header(vec![Slot::Key { key: [66; 32] }, pad]);
     assert!(shared.len() == HEADER && theirs.len() == HEADER);
     let path = s.path(&side());
-    let plant: [(&str, &dyn Fn(&Path)); 6] = [
+    let plant: [Plant; 6] = [
         ("random bytes", &|path| fs::write(path, painted(HEADER)).unwrap()),
         ("the attacker's key", &|path| fs::write(path, &theirs).unwrap()),
         ("a shared key", &|path| fs::write(path, &shared).unwrap()),

@@ -75,9 +75,9 @@ impl InPlace {
         if stamp.id() != input.stamp().id() {
             return Err(Error::Changed);
         }
-        match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return refuse(io::ErrorKind::ResourceBusy, "another run is changing its keys"),
-            Ok(()) | Err(_) => {}
+        // Any other error: the file system has no locks.
+        if fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return refuse(io::ErrorKind::ResourceBusy, "another run is changing its keys");
         }
         Ok(Self { dir, name: name.clone(), file, stamp })
     }
@@ -226,7 +226,6 @@ impl InPlace {
 
     /// What stands under the side file's name, if anything; with the header that it holds, if it is a regular file that
     /// holds one and nothing else.
-    #[expect(clippy::type_complexity, reason = "one use, two questions")]
     fn side(&self) -> Result<Option<Option<(File, Header)>>> {
         let name = side_name(&self.name);
         match fs::statat(&self.dir, &*name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -80,15 +80,14 @@ impl Ways {
         }
         if let Recipient::Key { id, kek } = recipient {
             for (slot, kept) in self.header.slots().iter().zip(&mut self.kept).filter(|(_, kept)| **kept) {
-                match slot {
-                    Slot::Key { id: other, wrapped } if other == id => {
-                        if kek.unwrap(wrapped).is_some_and(|key| key.matches(&self.file_key)) {
-                            return;
-                        }
-                        // It has the key's id, but the key does not open it.
-                        *kept = false;
+                if let Slot::Key { id: other, wrapped } = slot
+                    && other == id
+                {
+                    if kek.unwrap(wrapped).is_some_and(|key| key.matches(&self.file_key)) {
+                        return;
                     }
-                    _ => {}
+                    // It has the key's id, but the key does not open it.
+                    *kept = false;
                 }
             }
             if self.added.iter().any(|other| matches!(other, Recipient::Key { id: other, .. } if other == id)) {

@@ -4,13 +4,13 @@ use crate::common::{AtHand, painted};
 use phalanx_core::file::{InPlace, InputFile, Unfinished, is_temporary, is_unfinished};
 use phalanx_core::format::{Header, Kdf};
 use phalanx_core::{
-    ChunkSize, Class, Error, KdfLimit, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Result, Roster,
-    SecretKey, Sink, Source, Suite, Ways,
+    ChunkSize, Class, Error, KdfLimit, KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Result,
+    Roster, SecretKey, Sink, Source, Suite, Ways,
 };
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 const CHUNK: usize = 4096;
@@ -391,6 +391,41 @@ fn who_reads_meanwhile_reads_the_old_header_or_the_new_one() {
         over.store(true, Ordering::Relaxed);
         assert!(readers.into_iter().map(|reader| reader.join().unwrap()).sum::<u32>() > 100);
     });
+}
+
+/// A key; whoever asks for it has read a header that is then whole.
+struct Meanwhile<F>(SecretKey, F);
+
+impl<F: Fn()> KeySource for Meanwhile<F> {
+    fn key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
+        (self.1)();
+        self.0.key(id)
+    }
+
+    fn password(&self) -> Result<Option<Password>> {
+        Ok(None)
+    }
+}
+
+#[test]
+fn a_header_that_was_read_while_it_was_written_is_read_again() {
+    let disk = Disk::new(&[Recipient::key(&key(1))]);
+    let old = disk.header_bytes();
+    let new = changed(&disk, &by(1), |ways| ways.add(&Recipient::key(&key(2))));
+    // The old slots under the new tag.
+    disk.overwrite(&[&old[..4064], &new[4064..]].concat());
+    let torn = disk.header_bytes();
+    assert!(torn != old && torn != new);
+    let file = File::open(disk.path("f")).unwrap();
+    let open = |write: &dyn Fn()| ProtectedFile::open(Source::new(&file).unwrap(), &opener(Meanwhile(key(1), write)));
+    open(&|| disk.overwrite(&new)).unwrap();
+    // It is not read for ever.
+    disk.overwrite(&torn);
+    assert!(matches!(open(&|| ()), Err(Error::WrongKey)));
+    let times = AtomicUsize::new(0);
+    let other = |n: usize| [&torn[..4000], &[n as u8 + 1; 10], &torn[4010..]].concat();
+    let again = open(&|| disk.overwrite(&other(times.fetch_add(1, Ordering::Relaxed))));
+    assert!(matches!(again, Err(Error::WrongKey)) && times.into_inner() < 10);
 }
 
 #[test]

@@ -205,6 +205,9 @@ impl Stream {
     }
 
     /// The same with TurboSHAKE256 in place of SHA3-256: the first 32 bytes for the domain separation byte 0x50.
+    ///
+    /// # Errors
+    /// Those of [`Stream::sha3_slices`].
     pub fn turboshake_slices(
         &mut self,
         threads: u32,

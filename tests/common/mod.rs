@@ -88,6 +88,19 @@ impl Sandbox {
     }
 }
 
+/// Whether whoever started the tests ignores a signal, as shells do with SIGINT for what runs in the background. The
+/// program then ignores it too. A line says so.
+pub fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let ignored = mask >> (signal - 1) & 1 == 1;
+    if ignored {
+        println!("skipped: no signal {signal}, which is ignored here");
+    }
+    ignored
+}
+
 /// Waits until a condition is true.
 pub fn wait_for(condition: impl Fn() -> bool) {
     let started = Instant::now();

@@ -1,6 +1,6 @@
 //! Runs that are interrupted, at any point and by anything, lose nothing and leave nothing half done.
 
-use crate::common::{Ended, Sandbox, has, painted, skip, wait_for};
+use crate::common::{Ended, Sandbox, has, is_ignored, painted, skip, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
@@ -19,6 +19,9 @@ fn kill(child: &std::process::Child, signal: Signal) {
 /// `check` follows each run. A busy machine may make the first, whole run many times as slow as the others. So a run that
 /// ends before it is stopped shortens the delays.
 pub fn stop_everywhere(s: &Sandbox, args: &[&str], signal: Signal, times: u32, mut check: impl FnMut()) {
+    if is_ignored(signal.as_raw()) {
+        return;
+    }
     let started = Instant::now();
     s.run(args).ok();
     let mut length = started.elapsed();

@@ -169,7 +169,7 @@ impl Action for Rekey {
             let ways = Ways::open(input.source()?.header()?, &self.opener)?;
             Report::new(ways.header(), ways.opened_by(), Unfinished::None)
         } else {
-            let target = InPlace::open(file)?;
+            let mut target = InPlace::open(file)?;
             let (mut ways, unfinished) = target.ways(&self.opener)?;
             let mut report = Report::new(ways.header(), ways.opened_by(), unfinished);
             report.missing = self.apply(&mut ways)?;

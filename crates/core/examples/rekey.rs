@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [path, old, new] = &args[..] else { return Err("FILE.phx OLD_PASSWORD_FILE NEW_PASSWORD_FILE".into()) };
     let opener = Opener::new(Password::new(std::fs::read(old)?), KdfLimit::default());
     // Locked until it is dropped. What a run that was killed has left is finished, or undone.
-    let target = InPlace::open(&InputFile::open(path)?)?;
+    let mut target = InPlace::open(&InputFile::open(path)?)?;
     let (mut ways, _) = target.ways(&opener)?;
     ways.remove_passwords();
     ways.add(&Recipient::password(&Password::new(std::fs::read(new)?))?);

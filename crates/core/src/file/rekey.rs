@@ -93,7 +93,7 @@ impl InPlace {
     /// # Errors
     /// Those of [`Source::header`] and [`Opener::open`]; [`Error::Interrupted`] with them where a change of the header was
     /// interrupted and the keys at hand do not finish it. [`Error::Write`] if what was left cannot be finished or removed.
-    pub fn ways(&self, opener: &Opener<impl KeySource>) -> Result<(Ways, Unfinished)> {
+    pub fn ways(&mut self, opener: &Opener<impl KeySource>) -> Result<(Ways, Unfinished)> {
         match self.header().and_then(|header| Ways::open(header, opener)) {
             Ok(ways) => {
                 let unfinished = self.discard(ways.header())?;
@@ -110,7 +110,7 @@ impl InPlace {
     /// # Errors
     /// Those of [`Ways::changed`]. [`Error::Changed`] if the file is not what `ways` were opened from. [`Error::Write`] if
     /// writing failed: the old header is then in its place. [`Error::Interrupted`] if even that failed.
-    pub fn write(&self, ways: &Ways, opener: &Opener<impl KeySource>) -> Result<Header> {
+    pub fn write(&mut self, ways: &Ways, opener: &Opener<impl KeySource>) -> Result<Header> {
         let (before, after) = (ways.header(), ways.changed(opener)?);
         if after.bytes() == before.bytes() {
             return Ok(after);
@@ -162,7 +162,7 @@ impl InPlace {
     }
 
     /// Makes the side file. What stands under its name is nothing, since the header in place is whole.
-    fn make_side(&self, header: &Header) -> Result<Temporary> {
+    fn make_side(&mut self, header: &Header) -> Result<Temporary> {
         let name = side_name(&self.name);
         match Temporary::make(&self.dir, &name) {
             Err(Errno::EXIST) => {
@@ -174,13 +174,13 @@ impl InPlace {
     }
 
     /// Removes a side file, whatever it is, where `header` is whole in its place.
-    fn discard(&self, header: &Header) -> Result<Unfinished> {
+    fn discard(&mut self, header: &Header) -> Result<Unfinished> {
         let Some(side) = self.side()? else { return Ok(Unfinished::None) };
         // The run that made it may have been killed before it restored the time of modification.
         if let Some((side, written)) = side
             && written.bytes() == header.bytes()
         {
-            tolerate(fs::futimens(&self.file, &times(&side)?))?;
+            self.set_times(&times(&side)?)?;
         }
         // Perhaps the header is whole in memory only.
         self.file.sync_all().map_err(Error::Write)?;
@@ -197,7 +197,7 @@ impl InPlace {
     }
 
     /// Puts the header of the side file into its place, where the one in place is torn; `error` is why that does not open.
-    fn finish(&self, error: Error, opener: &Opener<impl KeySource>) -> Result<(Ways, Unfinished)> {
+    fn finish(&mut self, error: Error, opener: &Opener<impl KeySource>) -> Result<(Ways, Unfinished)> {
         let interrupted = |error| Error::Interrupted(Box::new(error));
         let (side, header) = match self.side()? {
             None => return Err(error),
@@ -248,10 +248,17 @@ impl InPlace {
     }
 
     /// Writes a header into its place, by one call where the system does not cut it, and syncs it.
-    fn overwrite(&self, header: &[u8], times: &Timestamps) -> Result<()> {
+    fn overwrite(&mut self, header: &[u8], times: &Timestamps) -> Result<()> {
         self.file.write_all_at(header, 0).map_err(Error::Write)?;
-        tolerate(fs::futimens(&self.file, times))?;
+        self.set_times(times)?;
         self.file.sync_all().map_err(Error::Write)
+    }
+
+    /// Sets the time of modification. What the file is like then is this run's own doing.
+    fn set_times(&mut self, times: &Timestamps) -> Result<()> {
+        tolerate(fs::futimens(&self.file, times))?;
+        self.stamp = Stamp::of(&self.file).map_err(Error::Read)?;
+        Ok(())
     }
 }
 

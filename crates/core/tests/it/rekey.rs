@@ -82,7 +82,7 @@ impl Disk {
 
     /// Changes the ways in.
     fn change(&self, keys: &Opener<impl KeySource>, change: impl FnOnce(&mut Ways)) -> Result<Header> {
-        let target = self.in_place();
+        let mut target = self.in_place();
         let (mut ways, _) = target.ways(keys)?;
         change(&mut ways);
         target.write(&ways, keys)
@@ -214,7 +214,7 @@ fn a_torn_header_is_mended_wherever_it_is_torn() {
                 assert!(is_unfinished(&disk.input()) && is_temporary(disk.side().file_name().unwrap()));
                 let now = disk.header_bytes();
                 // The removed key opens the old header where it is whole, and nothing else.
-                let target = disk.in_place();
+                let mut target = disk.in_place();
                 let keys = opener(AtHand { keys: vec![key(1), key(2)], password: None });
                 let (_, unfinished) = target.ways(&keys).unwrap();
                 let is_whole = now == old || now == new;
@@ -250,6 +250,25 @@ fn a_torn_header_stays_where_the_keys_at_hand_do_not_mend_it() {
     assert!(disk.read() == torn && fs::read(disk.side()).unwrap() == new);
     assert_eq!(disk.in_place().ways(&by(2)).unwrap().1, Unfinished::Finished);
     assert!(disk.opens(&by(1)) && disk.opens(&by(2)));
+
+    // It is changed further in the same run, whatever the times of the file and the side file are.
+    for torn in [true, false] {
+        let new = changed(&disk, &by(1), |ways| {
+            ways.remove_key(&key(2).id());
+            ways.add(&cheap("p"));
+        });
+        disk.overwrite(if torn { &new[..200] } else { &new });
+        fs::write(disk.side(), &new).unwrap();
+        let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        File::options().write(true).open(disk.side()).unwrap().set_modified(modified).unwrap();
+        disk.change(&by(1), |ways| {
+            ways.add(&Recipient::key(&key(2)));
+            ways.remove_passwords();
+        })
+        .unwrap();
+        assert!(disk.opens(&by(2)) && !disk.opens(&opener(password("p"))));
+        assert_eq!(fs::metadata(disk.path("f")).unwrap().modified().unwrap(), modified);
+    }
 }
 
 #[test]
@@ -290,7 +309,7 @@ fn what_was_planted_is_not_believed() {
         assert_eq!(disk.in_place().ways(&by(1)).unwrap().1, Unfinished::Discarded, "{what}");
         assert!(disk.read() == before && fs::symlink_metadata(disk.side()).is_err(), "{what}");
         // Also where it comes between the look and the change.
-        let target = disk.in_place();
+        let mut target = disk.in_place();
         let (mut ways, _) = target.ways(&by(1)).unwrap();
         ways.add(&Recipient::key(&key(2)));
         plant();
@@ -340,7 +359,7 @@ fn one_run_changes_a_file_at_a_time_and_only_the_file_that_was_opened() {
     disk.protect("other", Suite::default(), &[Recipient::key(&key(1))]);
     fs::rename(disk.path("other"), disk.path("f")).unwrap();
     assert!(matches!(InPlace::open(&input), Err(Error::Changed)));
-    let target = disk.in_place();
+    let mut target = disk.in_place();
     let (mut ways, _) = target.ways(&by(1)).unwrap();
     ways.add(&Recipient::key(&key(2)));
     disk.protect("other", Suite::default(), &[Recipient::key(&key(1))]);
@@ -348,7 +367,7 @@ fn one_run_changes_a_file_at_a_time_and_only_the_file_that_was_opened() {
     assert!(matches!(target.write(&ways, &by(1)), Err(Error::Changed)));
     assert_eq!(disk.names(), ["f"], "the side file is gone");
     // Somebody writes another header.
-    let target = disk.in_place();
+    let mut target = disk.in_place();
     let (mut ways, _) = target.ways(&by(1)).unwrap();
     ways.add(&Recipient::key(&key(2)));
     let other = changed(&disk, &by(1), |ways| ways.add(&Recipient::key(&key(3))));

@@ -38,7 +38,7 @@ pub enum Command {
     /// Protect files: PATH becomes PATH.phx
     ///
     /// An output appears under its name when it is complete, and not before. An existing file is never replaced without
-    /// --force. Without --key, --key-file, --recipient, --recipients-file or --password-file, a password is asked for.
+    /// --force. Without --key, --key-file, --recipient, --recipients-file or --password-file, the password is that of PHALANX_PASSWORD, or is asked for.
     Protect(Protect),
     /// Get protected files back: PATH.phx becomes PATH
     ///
@@ -50,9 +50,9 @@ pub enum Command {
     Verify(Verify),
     /// Show what can be seen of a protected file without a key
     Inspect(Inspect),
-    /// Add and remove the keys and passwords of protected files
+    /// Change which keys and passwords open protected files
     ///
-    /// The content stays as it is: only the header is changed, in its place, and it is whole at every moment. Without any
+    /// The content stays as it is: only the header is changed, in its place. If that is interrupted, the next rekey of the file finishes it. Without any
     /// change this lists the ways in, and finishes a change that was interrupted. Whoever held a key may have kept the file
     /// key, which opens the file for ever, and an old copy of the header brings a removed slot back: --fresh is the remedy.
     Rekey(Rekey),
@@ -170,8 +170,7 @@ pub struct Rekey {
     /// Write a whole new file, under a new file key
     ///
     /// Every key and password that stays must be at hand, and every public key must be added again, since each is a way to
-    /// the new file key. The old file is
-    /// replaced by one rename. Copies of the old file still open as before.
+    /// the new file key. The old file is replaced by one rename. Copies of the old file still open as before.
     #[arg(long)]
     fresh: bool,
     /// Print one line of JSON for each file
@@ -240,8 +239,9 @@ pub struct ProtectKeys {
     pub password: bool,
     /// Protect for a public key (repeatable)
     ///
-    /// The key is one of age or SSH: it begins with age1, ssh-ed25519 or ssh-rsa. Whoever holds its private key can get the file back with --identity. An age1
-    /// key of another kind than age's own is for a plugin: age1NAME1... needs the program age-plugin-NAME.
+    /// The key is one of age or SSH: it begins with age1, ssh-ed25519 or ssh-rsa. Whoever holds its private key can get the
+    /// file back with --identity. An age1 key of another kind than age's own is for a plugin: age1NAME1... needs the
+    /// program age-plugin-NAME.
     #[arg(short, long = "recipient", value_name = "KEY")]
     pub recipients: Vec<String>,
     /// Protect for all public keys in a file
@@ -259,7 +259,7 @@ pub struct OpenKeys {
     pub keys: KeyArgs,
     /// Use the private keys in a file (repeatable)
     ///
-    /// The file is one of age identities, the same behind a passphrase, or an OpenSSH private key. A passphrase is asked for when
+    /// The file holds age identities, perhaps behind a passphrase, or is an OpenSSH private key. A passphrase is asked for when
     /// it is needed. Anybody can protect a file for a public key, so nothing is known about who wrote what an identity opens.
     #[arg(short, long = "identity", value_name = "FILE")]
     pub identities: Vec<PathBuf>,
@@ -524,10 +524,10 @@ impl Rekey {
     pub fn validate(self) -> Outcome<RekeyPlan> {
         let Self { paths, recursive, keys, changes, fresh, json } = self;
         if paths.iter().any(|path| paths::is_dash(path)) {
-            return Err(Failure::usage("rekey changes files where they are: - is none"));
+            return Err(Failure::usage("rekey changes files in place, so it cannot take - (standard input)"));
         }
         if paths.len() > 1 && !changes.remove_slots.is_empty() {
-            return Err(Failure::usage("--remove-slot takes one file: slots have other numbers in others"));
+            return Err(Failure::usage("--remove-slot takes one file: slot numbers differ from file to file"));
         }
         if let Some(link) = paths.iter().find(|path| paths::is_link(path) && !path.is_dir()) {
             let line = format!("{}: it is a link: name the file that it leads to", shown(link));

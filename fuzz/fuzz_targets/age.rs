@@ -1,4 +1,4 @@
-//! An age slot that somebody altered: only the sound age file gives a file key, and nothing panics, in the crate `age` either.
+//! An age slot that somebody altered: only the sound age file gives a file key, and nothing panics, not even inside the crate `age`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -11,7 +11,7 @@ mod scenarios;
 #[test]
 fn primitives() {
     let mut tests = 0;
-    for (name, file) in read_folder("primitives", 12) {
+    for (name, file) in read_folder("primitives", 13) {
         let algorithm = text(&file, "algorithm");
         for test in file["tests"].as_array().unwrap() {
             let label = format!("{name}: {}", text(test, "name"));
@@ -58,6 +58,13 @@ fn run_primitive(algorithm: &str, test: &Value, label: &str) {
             let bits = number("output_bits") as usize;
             let output = reference::kmac256(&get("key"), &get("message"), bits, &customization);
             assert_eq!(output, get("output"), "{label}");
+        }
+        "TurboSHAKE256" => {
+            let pattern = || (0..number("pattern_len")).map(|i| (i % 251) as u8).collect();
+            let message: Vec<u8> = bytes(test, "message").unwrap_or_else(pattern);
+            let output = get("output");
+            let got = reference::turboshake256(&message, number("domain") as u8, output.len());
+            assert_eq!(got, output, "{label}");
         }
         "AES-KW" => {
             let (kek, wrapped, key) = (get("kek"), get("wrapped"), bytes(test, "key"));

@@ -26,7 +26,7 @@ pub fn of(path: &str) -> [Example; 2] {
             ("phalanx verify --recursive backup --key work", "checks a whole folder; fit for a nightly job"),
         ],
         "inspect" => [
-            ("phalanx inspect photos.tar.phx", "shows its cipher, sizes, keys and passwords"),
+            ("phalanx inspect photos.tar.phx", "shows its cipher, its sizes and which keys open it"),
             ("phalanx inspect --json photos.tar.phx", "shows the same for a script"),
         ],
         "rekey" => [

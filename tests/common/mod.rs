@@ -33,6 +33,14 @@ impl Sandbox {
         Ended(self.command(args).env("PHALANX_PASSWORD", password).output().unwrap())
     }
 
+    /// A copy of the program in the folder, for users who cannot reach the original. Another process makes the copy: a
+    /// process that another test starts meanwhile would hold the new file open for writing, and then it could not be run.
+    pub fn copy_of_the_program(&self) -> PathBuf {
+        let copy = self.path("phalanx");
+        assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_phalanx")).arg(&copy).status().unwrap().success());
+        copy
+    }
+
     /// The program under strace with these options, in the folder. `None` if there is no strace, and a line says so.
     pub fn traced(&self, options: &[&str], args: &[&str]) -> Option<Command> {
         if !has("strace") {

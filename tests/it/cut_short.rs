@@ -304,9 +304,7 @@ fn what_may_not_be_read_or_written_is_an_error() {
         return;
     }
     let s = Sandbox::new();
-    let program = s.path("phalanx");
-    // By a process of its own: what is open for writing here, other tests' children hold open too, and cannot be run.
-    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_phalanx")).arg(&program).status().unwrap().success());
+    let program = s.copy_of_the_program();
     fs::set_permissions(s.path(""), Permissions::from_mode(0o755)).unwrap();
     std::os::unix::fs::chown(s.secret("raw", [1; 32]), Some(65534), Some(65534)).unwrap();
     s.write("f", "x");

@@ -73,8 +73,7 @@ fn a_leftover_that_becomes_a_link_changes_no_other_file() {
         return skip("root");
     }
     let s = Sandbox::new();
-    let program = s.path("phalanx");
-    fs::copy(env!("CARGO_BIN_EXE_phalanx"), &program).unwrap();
+    let program = s.copy_of_the_program();
     fs::set_permissions(s.path(""), Permissions::from_mode(0o777)).unwrap();
     let nobodys = |name: &str, content: &[u8], mode| {
         s.write(name, content);

@@ -159,7 +159,7 @@ fn folders_above_need_not_be_readable() {
         return skip("root");
     }
     let s = Sandbox::new();
-    fs::copy(env!("CARGO_BIN_EXE_phalanx"), s.path("phalanx")).unwrap();
+    s.copy_of_the_program();
     fs::create_dir_all(s.path("home/user/t")).unwrap();
     s.write("home/user/t/f", "x");
     s.write("home/user/raw", [1; 32]);

@@ -378,9 +378,7 @@ fn what_may_not_be_written_is_an_error() {
     if !rustix::process::getuid().is_root() {
         return skip("root");
     }
-    let program = s.path("phalanx");
-    // By a process of its own: what is open for writing here, other tests' children hold open too, and cannot be run.
-    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_phalanx")).arg(&program).status().unwrap().success());
+    let program = s.copy_of_the_program();
     fs::set_permissions(s.path(""), Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(s.path("f.phx"), Permissions::from_mode(0o644)).unwrap();
     for (copy, key) in [("raw", "a"), ("other", "b")] {

@@ -40,10 +40,18 @@ fn one(
     let made = Made::default();
     let target = Target::create(place, &input, &plan.destination, &made)?;
 
+    let levels = engines::levels()?;
     let threads = if plan.engine.engine == EngineName::Serial { 1 } else { engines::threads(&plan.engine) };
-    let engine = CpuEngine::parallel(threads, engines::levels()?);
+    let engine = match plan.engine.engine {
+        EngineName::Serial => CpuEngine::serial(levels),
+        _ => CpuEngine::parallel(threads, levels),
+    };
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
-    let options = ReaderOptions::new().roster(Arc::new(Roster::new(&[Arc::new(engine)])));
+    let mut options = ReaderOptions::new().roster(Arc::new(Roster::new(&[Arc::new(engine)])));
+    if threads == 1 {
+        // The thread that reads does the work.
+        options = options.read_ahead(0);
+    }
     let source = input.file().try_clone().map_err(Error::Read);
     let reader = source.and_then(|source| Reader::open_with(source, opener, &options)).map_err(at_place)?;
     let Some(range) = range.within(reader.len()) else {

@@ -22,7 +22,7 @@ pub const SLICE: usize = 4096;
 /// A full chunk has at least eight, so that a short chunk alone keeps eight lanes busy: `docs/format.md`, section 3.
 #[must_use]
 pub fn slice_len(chunk_log2: u8) -> usize {
-    1 << chunk_log2.saturating_sub(3).min(SLICE.ilog2() as u8)
+    1 << chunk_log2.saturating_sub(3).clamp(4, SLICE.ilog2() as u8)
 }
 
 /// A nonce; a suite uses as many bytes of it as it stores.
@@ -69,8 +69,8 @@ pub struct Job {
     pub op: Op,
     /// The suite of all units.
     pub suite: Suite,
-    /// The length of the slices of all units in bytes: a multiple of 16, and at most [`SLICE`].
-    pub slice_len: usize,
+    /// The length of the slices of all units in bytes: a power of two from 16 to [`SLICE`].
+    slice_len: usize,
     /// The keys that units name by their index. Those of chunks and of messages do not mix in one job.
     pub keys: Arc<[ContentKeys]>,
     /// The bytes.
@@ -90,6 +90,19 @@ impl Job {
     #[must_use]
     pub fn of_messages(op: Op, suite: Suite, keys: Arc<[ContentKeys]>, buf: Buffer) -> Self {
         Self { op, suite, slice_len: SLICE, keys, buf, units: Vec::new() }
+    }
+
+    /// An empty job of the same kind, with the same keys, around another buffer.
+    #[must_use]
+    pub fn like(&self, buf: Buffer) -> Self {
+        let Self { op, suite, slice_len, ref keys, .. } = *self;
+        Self { op, suite, slice_len, keys: keys.clone(), buf, units: Vec::new() }
+    }
+
+    /// The length of the slices of all units in bytes: a power of two from 16 to [`SLICE`].
+    #[must_use]
+    pub fn slice_len(&self) -> usize {
+        self.slice_len
     }
 
     /// Overwrites the units that failed with zeros.

@@ -69,7 +69,7 @@ impl GpuEngine {
             // A longer job goes through the device in parts.
             largest_job: usize::MAX,
         };
-        let limits = Limits { len, slices: (len / 1024).max(1) };
+        let limits = Limits { len, slices: (len / 512).max(1) };
         let pool = Pool::new(device.clone(), 2 * streams);
         Self { info, device, keccak, limits, streams: Mutex::default(), freed: Condvar::new(), pool }
     }
@@ -141,8 +141,8 @@ impl Engine for GpuEngine {
         let pair = self.pool.pair(job.buf.len()).map_err(|error| self.fault(error))?;
         let mut buf = engine::Buffer::new(pair);
         buf.copy_from_slice(&job.buf);
-        let (keys, units) = (job.keys.clone(), job.units.clone());
-        let mut copy = Job { buf, keys, units, ..*job };
+        let mut copy = job.like(buf);
+        copy.units.clone_from(&job.units);
         let verdicts = self.run_pinned(&mut copy).map_err(|error| self.fault(error))?;
         for unit in &copy.units {
             job.buf[unit.data.clone()].copy_from_slice(&copy.buf[unit.data.clone()]);
@@ -200,7 +200,7 @@ impl WorkStream {
 
     /// Seals or opens a job. Returns the indices of the units that are not authentic.
     fn run(&mut self, job: &mut Job, keccak: keccak::Level, limits: Limits) -> Result<Vec<usize>> {
-        let windows = plan::windows(&job.units, job.slice_len, limits);
+        let windows = plan::windows(&job.units, job.slice_len(), limits);
         if windows.is_empty() {
             return Ok(engine::tag(keccak, job, &[]));
         }

@@ -20,11 +20,12 @@ const GROUP_SLICES: usize = 2048;
 /// Seals or opens all units of a job in place. Returns the units that failed.
 pub fn run(levels: Levels, job: &mut Job) -> Vec<usize> {
     let mut failed = Vec::new();
+    let slice_len = job.slice_len();
     let mut pieces = pieces(job.suite, &mut job.buf, &mut job.units);
-    let keys = Keys::new(job.suite, job.slice_len, &job.keys);
+    let keys = Keys::new(job.suite, slice_len, &job.keys);
     let mut first = 0;
     while first < pieces.len() {
-        let end = group_end(&pieces, job.slice_len, first);
+        let end = group_end(&pieces, slice_len, first);
         keys.run(levels, job.op, &mut pieces[first..end], |i| failed.push(first + i));
         first = end;
     }
@@ -41,7 +42,7 @@ pub fn tag(level: keccak::Level, job: &mut Job, digests: &[[u8; DIGEST]]) -> Vec
     if job.units.is_empty() {
         return Vec::new();
     }
-    let Job { buf, units, keys, slice_len, .. } = &*job;
+    let (Job { buf, units, keys, .. }, slice_len) = (&*job, job.slice_len());
     let head = |unit: &Unit| Head {
         keys: &keys[unit.key as usize],
         nonce: unit.nonce,
@@ -49,7 +50,7 @@ pub fn tag(level: keccak::Level, job: &mut Job, digests: &[[u8; DIGEST]]) -> Vec
             Bind::Chunk { index, last } => Bound::Chunk { index: *index, last: *last },
             Bind::Message { ad } => Bound::Message { ad: &buf[ad.clone()] },
         },
-        slices: unit.data.len().div_ceil(*slice_len),
+        slices: unit.data.len().div_ceil(slice_len),
     };
     let mut tags = vec![[0; 32]; units.len()];
     ctr_sha3::tags(level, &units.iter().map(head).collect::<Vec<_>>(), digests, |i, tag| tags[i] = *tag);

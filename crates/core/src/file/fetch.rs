@@ -278,8 +278,10 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
         while at < target && !state.is_closed {
             let chunks = state.cache.absent(at..target, self.job);
             let is_short = chunks.end - chunks.start < self.job;
-            if chunks.is_empty() || (is_short && chunks.end == target && target > end && target < self.layout.chunks())
-            {
+            let waits = is_short && chunks.end == target && target > end && target < self.layout.chunks();
+            if chunks.is_empty() || waits {
+                // What is there already is not looked through again at the next read.
+                stream.ahead = chunks.start;
                 break;
             }
             let bytes = self.stored_len(&chunks);
@@ -309,7 +311,7 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
 
     /// A thread's life.
     fn work(&self, number: usize) {
-        let _running = Running(self);
+        let mut running = Running { fetch: self, is_counted: true };
         loop {
             let mut state = self.lock();
             while state.queue.is_empty() && !state.is_closed {
@@ -318,6 +320,9 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
                 state = after;
                 state.idle -= 1;
                 if wait.timed_out() && state.queue.is_empty() {
+                    // Under the same lock, so that nobody counts on this thread any more.
+                    state.running -= 1;
+                    running.is_counted = false;
                     return;
                 }
             }
@@ -359,10 +364,15 @@ impl<S: ReadAt> Drop for Claimed<'_, S> {
 }
 
 /// Counts a thread as long as it runs, also if it panics.
-struct Running<'a, S: ReadAt>(&'a Fetch<S>);
+struct Running<'a, S: ReadAt> {
+    fetch: &'a Fetch<S>,
+    is_counted: bool,
+}
 
 impl<S: ReadAt> Drop for Running<'_, S> {
     fn drop(&mut self) {
-        self.0.lock().running -= 1;
+        if self.is_counted {
+            self.fetch.lock().running -= 1;
+        }
     }
 }

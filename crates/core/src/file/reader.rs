@@ -6,6 +6,7 @@ use crate::file::read_at::{FromStart, ReadAt};
 use crate::file::records::Records;
 use crate::format::header::Header;
 use crate::keys::access::{KeySource, Opener};
+use crate::keys::key::FileKeys;
 use crate::roster::Roster;
 use crate::{Error, Result, Suite};
 use std::fmt;
@@ -61,9 +62,13 @@ impl ReaderOptions {
 /// A protected file whose plaintext is read by range. Each chunk is checked before any of its bytes is given out, and so is
 /// the length before anybody is told it.
 ///
-/// It is [`Read`], [`BufRead`] and [`Seek`]. [`Reader::read_at`] needs no cursor, and many threads may call it at once. A clone has a
-/// cursor of its own, and shares the opened chunks. When the last clone is dropped, these are wiped, and the threads that
-/// read ahead have ended.
+/// It is [`Read`], [`BufRead`] and [`Seek`]. [`Reader::read_at`] needs no cursor, and many threads may call it at
+/// once. A clone has a cursor of its own, and shares the opened chunks. A clone that reads by its cursor also keeps the
+/// chunks that its last read ended in. When the last clone is dropped, all of these are wiped, and the threads that read
+/// ahead have ended.
+///
+/// That drop waits for reads of the source that are under way. Do not drop the last clone while you hold a lock that the
+/// source takes, such as an interpreter's. A child process after `fork` must not use a reader of its parent.
 ///
 /// Errors of [`Read`] are of the kind [`io::ErrorKind::InvalidData`] where the file is not authentic, and have the [`Error`]
 /// inside. One error does not end a reader: other chunks can be read all the same.
@@ -122,7 +127,8 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     pub fn open_with(source: S, keys: &Opener<impl KeySource>, options: &ReaderOptions) -> Result<Self> {
         let header = Header::read(&mut BufReader::with_capacity(4096, FromStart::new(&source)))?;
         let keys = keys.open(&header)?.keys;
-        let layout = header.layout_for_file(source.size().map_err(Error::Read)?)?;
+        let len = source.size().map_err(Error::Read)?;
+        let layout = header.layout_for_file(len).map_err(|error| explain(error, &source, len, &header, &keys))?;
         let records = Records::new(&header, &keys);
         let roster = options.roster.clone().unwrap_or_else(|| Arc::new(Roster::cpu()));
         let cache = options.cache.unwrap_or((16 << 20).max(4 * records.record_len()));
@@ -229,6 +235,9 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
 
     /// The block that the cursor is in, for somebody who wants so many bytes; `None` at the end or behind it.
     fn block_here(&mut self, wanted: usize) -> Result<Option<Arc<Block>>> {
+        if self.position >= self.len() {
+            self.here = None;
+        }
         if self.position >= self.len() || wanted == 0 {
             return Ok(None);
         }
@@ -272,6 +281,22 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     fn streams(&self) -> MutexGuard<'_, Vec<Stream>> {
         self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Why a file of an impossible length does not open: whether it ends too early, or goes on after its last chunk.
+fn explain<S: ReadAt>(error: Error, source: &S, len: u64, header: &Header, keys: &FileKeys) -> Error {
+    let records = Records::new(header, keys);
+    let header_len = header.bytes().len() as u64;
+    let record_len = records.record_len() as u64;
+    let whole = len.saturating_sub(header_len) / record_len;
+    let ends_before = || -> Result<()> {
+        let layout = header.layout_for_file(header_len + whole * record_len)?;
+        Fetch::new(source, layout, records, Arc::new(Roster::cpu()), 0, 0)?.check_end()
+    };
+    if matches!(error, Error::Truncated(_)) && whole > 0 && ends_before().is_ok() {
+        return Error::Extended("it goes on after its last chunk");
+    }
+    error
 }
 
 impl<S: ReadAt + Send + Sync + 'static> Read for Reader<S> {
@@ -319,7 +344,7 @@ impl<S: ReadAt + Send + Sync + 'static> Seek for Reader<S> {
 
 impl<S> Clone for Reader<S> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone(), position: self.position, here: self.here.clone(), stream: self.stream }
+        Self { shared: self.shared.clone(), position: self.position, here: None, stream: self.stream }
     }
 }
 

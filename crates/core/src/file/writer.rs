@@ -67,6 +67,8 @@ impl<W: Write> Writer<W> {
 
     /// Seals the last chunk, writes what is left and flushes the output. Returns the plaintext's length in bytes.
     ///
+    /// The output is dropped. A caller who still needs it, to sync a file for example, makes the writer with `&mut output`.
+    ///
     /// # Errors
     /// If an engine or writing failed, now or before, or if the plaintext is too long for its suite.
     pub fn finish(mut self) -> Result<u64> {
@@ -171,12 +173,16 @@ impl<W: Write> Write for Writer<W> {
             if self.gathered == self.most * self.job * self.records.chunk_len {
                 self.seal(false)?;
             }
+            // If it fails, a part of `buf` has been taken, which the caller cannot know: nothing may follow.
+            self.has_failed = true;
             done += self.gather(&buf[done..])?;
+            self.has_failed = false;
         }
         Ok(done)
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.check()?;
         self.output.flush()
     }
 }

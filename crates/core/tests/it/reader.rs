@@ -387,6 +387,20 @@ fn short_and_interrupted_reads_are_gone_on_with() {
 }
 
 #[test]
+fn a_file_that_goes_on_after_its_end_is_not_called_truncated() {
+    let plain = noise(5 * CHUNK);
+    let stored = protected(Suite::default(), CHUNK, &plain);
+    for more in [1, 47, 48] {
+        let longer = [&stored[..], &vec![7; more]].concat();
+        assert!(matches!(open(longer), Err(Error::Extended(_))), "{more}");
+    }
+    for less in [1, CHUNK + 1, CHUNK + 48] {
+        let shorter = stored[..stored.len() - less].to_vec();
+        assert!(matches!(open(shorter), Err(Error::Truncated(_) | Error::Altered { .. })), "{less}");
+    }
+}
+
+#[test]
 fn errors_of_the_source_are_told_and_pass() {
     let plain = noise(50 * CHUNK);
     let stored = protected(Suite::default(), CHUNK, &plain);

@@ -20,7 +20,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use zeroize::Zeroizing;
 
 const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
@@ -311,12 +311,24 @@ fn refuse_empty(password: Password, source: impl Display) -> Outcome<Password> {
     Ok(password)
 }
 
+/// The turn at the terminal. Two prompts at once would mix their answers, and the one that ends first would turn on the echo
+/// of the other, or leave the terminal without one.
+pub fn at_terminal() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Asks for what nobody may see; `None` without a terminal.
 pub fn prompt_at_terminal(question: &str) -> Option<Zeroizing<String>> {
     File::open("/dev/tty").ok()?;
-    rpassword::prompt_password(question).ok().map(Zeroizing::new)
+    ask(question).ok()
 }
 
 fn prompt(question: &str) -> io::Result<Password> {
-    rpassword::prompt_password(question).map(|typed| Password::new(typed.into_bytes()))
+    ask(question).map(|typed| Password::new(typed.as_bytes().to_vec()))
+}
+
+fn ask(question: &str) -> io::Result<Zeroizing<String>> {
+    let _turn = at_terminal();
+    rpassword::prompt_password(question).map(Zeroizing::new)
 }

@@ -262,6 +262,29 @@ fn passphrases_are_asked_for_at_the_terminal() {
     assert!(ended == 3 && shown.contains("alice-locked.age: the passphrase is wrong"), "{ended}: {shown}");
 }
 
+/// Files of a tree are opened at once, but the terminal takes one answer at a time.
+#[test]
+fn two_passphrases_are_asked_for_one_after_the_other() {
+    if !has("script") {
+        return;
+    }
+    let s = sandbox();
+    fs::create_dir(s.path("tree")).unwrap();
+    for i in 0..8 {
+        let name = format!("tree/{i}");
+        s.write(&name, "x");
+        let recipient = if i % 2 == 0 { public("alice.txt") } else { data("ssh-ed25519-locked.pub") };
+        s.run(&["protect", &name, "--remove", "-r", &recipient]).ok();
+    }
+    let (ended, shown) = s
+        .at_terminal("verify -qR tree -t 4 -i alice-locked.age -i ssh-ed25519-locked", &["open sesame", "open sesame"]);
+    assert_eq!(ended, 0, "{shown}");
+    assert!(!shown.contains("open sesame"), "{shown}");
+    let prompts: Vec<_> = shown.lines().filter(|line| line.contains("Passphrase of ")).collect();
+    assert_eq!(prompts.len(), 2, "{shown}");
+    assert!(prompts.iter().all(|line| line.matches("Passphrase of ").count() == 1), "{shown}");
+}
+
 #[test]
 fn plugins_run_without_passwords_and_keys_in_their_environment() {
     let s = sandbox();

@@ -144,18 +144,79 @@ fn a_recipient_needs_no_password_and_takes_one_beside_it() {
     assert_eq!(s.run(&["inspect", "f.phx"]).text().matches("age recipient").count(), 1);
 }
 
-#[test]
-fn a_tree_says_once_that_the_sender_is_unknown() {
+/// A tree with files for alice, for bob and for the key work.
+fn mixed_tree() -> Sandbox {
     let s = sandbox();
+    s.run(&["key", "new", "work"]).ok();
     fs::create_dir(s.path("tree")).unwrap();
     for i in 0..9 {
-        s.write(&format!("tree/{i}"), "x");
+        let name = format!("tree/{i}");
+        s.write(&name, "x");
+        let ways = [["-r", &public("alice.txt")], ["-r", &public("bob.txt")], ["-k", "work"]];
+        s.run(&[&["protect", "--remove", &name], &ways[i % 3][..]].concat()).ok();
     }
-    s.run(&["protect", "-R", "tree", "-r", &public("alice.txt")]).ok();
-    let line = said(s.run(&["verify", "-R", "tree.phx", "-i", "alice.txt", "-i", "bob.txt"]));
-    assert_eq!(line.matches("the sender is unknown").count(), 1, "{line}");
-    s.run(&["unprotect", "-qR", "tree.phx", "-o", "again", "-i", "alice.txt"]).ok();
-    assert_eq!(s.read("again/8"), b"x");
+    s
+}
+
+#[test]
+fn a_run_says_once_for_each_identity_that_the_sender_is_unknown() {
+    let s = mixed_tree();
+    fs::create_dir(s.path("keyed")).unwrap();
+    for i in [2, 5, 8] {
+        fs::rename(s.path(&format!("tree/{i}.phx")), s.path(&format!("keyed/{i}.phx"))).unwrap();
+    }
+    let identities = ["-i", "alice.txt", "-i", "bob.txt"];
+    for command in ["verify", "rekey"] {
+        let line = said(s.run(&[&[command, "-R", "tree"], &identities[..]].concat()));
+        assert_eq!(line.matches("the sender is unknown").count(), 2, "{line}");
+        for name in ["alice", "bob"] {
+            assert_eq!(line.matches(&format!("phalanx: opened by identity {name}.txt (age1")).count(), 1, "{line}");
+        }
+    }
+    assert_eq!(said(s.run(&[&["verify", "-qR", "tree"], &identities[..]].concat())), "");
+    s.run(&[&["unprotect", "-qR", "tree", "-o", "again"], &identities[..]].concat()).ok();
+    assert_eq!(s.read("again/7"), b"x");
+}
+
+/// Otherwise nobody could tell which of the files have a sender who is known.
+#[test]
+fn with_keys_and_identities_each_file_of_an_unknown_sender_is_named() {
+    let s = mixed_tree();
+    s.secret("pw", "secret");
+    let strangers = |line: &str| -> Vec<String> {
+        let ends = |line: &str| line.ends_with("; the sender is unknown");
+        let mut found: Vec<_> =
+            line.lines().filter(|line| ends(line)).map(|line| line.split(": ").nth(1).unwrap().to_owned()).collect();
+        found.sort();
+        found
+    };
+    let keys = ["-i", "alice.txt", "-i", "bob.txt", "-k", "work"];
+    let expected: Vec<_> = [0, 1, 3, 4, 6, 7].iter().map(|i| format!("tree/{i}.phx")).collect();
+    for args in [&["verify", "-R", "tree"][..], &["unprotect", "-R", "tree", "-o", "again"], &["rekey", "-R", "tree"]] {
+        assert_eq!(strangers(&said(s.run(&[args, &keys].concat()))), expected, "{args:?}");
+        assert!(args[0] == "unprotect" || s.run(&[args, &keys, &["-q"]].concat()).error().is_empty(), "{args:?}");
+    }
+    let line = said(s.run(&[&["verify", "tree/0.phx", "tree/1.phx", "tree/2.phx"], &keys[..]].concat()));
+    assert_eq!(strangers(&line), expected[..2]);
+    let line = said(s.run(&["verify", "tree/0.phx", "tree/3.phx", "-i", "alice.txt", "--password-file", "pw"]));
+    assert_eq!(strangers(&line), ["tree/0.phx", "tree/3.phx"]);
+}
+
+#[test]
+fn ranges_and_salvage_say_what_opened_the_file() {
+    let s = mixed_tree();
+    for args in [&["--range", "0-1"][..], &["--salvage"]] {
+        let run = |file: &str, more: &[&str]| {
+            let named = ["-f", file, "-o", "out", "-i", "alice.txt", "-k", "work"];
+            said(s.run(&[&["unprotect"], args, &named, more].concat()))
+        };
+        let line = run("tree/0.phx", &["-v"]);
+        assert!(line.contains(", opened by slot 1: identity alice.txt (age1"), "{line}");
+        assert!(line.contains("phalanx: tree/0.phx: opened by identity alice.txt (age1"), "{line}");
+        let line = run("tree/2.phx", &["-v"]);
+        assert!(line.ends_with(", opened by slot 1: key work\n") && !line.contains("sender"), "{line}");
+        assert_eq!(run("tree/0.phx", &["-q"]), "");
+    }
 }
 
 #[test]

@@ -263,6 +263,16 @@ fn wrong_recipients_are_told_and_not_repeated() {
     assert!(!s.exists("f.phx"));
 }
 
+/// The crate `age` panics on it. It is the key that is damaged, and not the program.
+#[test]
+fn a_damaged_key_is_no_internal_error() {
+    let s = sandbox();
+    for damaged in ["ssh-rsa AAAAB3NzaC1yc2EAAAACAAAAAAACAwM=", "ssh-rsa AAAAB3NzaC1yc2EAAAAA"] {
+        let line = s.run(&["protect", "f", "-r", damaged]).fails(2);
+        assert_eq!(line, "phalanx: --recipient: not a recipient: a character is wrong or missing");
+    }
+}
+
 #[test]
 fn files_of_identities_are_as_private_as_keys() {
     let s = for_alice();

@@ -106,6 +106,8 @@ impl Recipient {
             ParseRecipientKeyError::RsaModulusTooLarge | ParseRecipientKeyError::RsaModulusTooSmall => {
                 RecipientError::RsaLength
             }
+            // What follows the type is wrong.
+            ParseRecipientKeyError::Unsupported(kind) if is_usable(&kind) => RecipientError::Damaged,
             ParseRecipientKeyError::Unsupported(kind) => RecipientError::SshType(kind),
             _ => RecipientError::Damaged,
         })?;
@@ -133,6 +135,11 @@ impl Recipient {
 
 fn is_ssh(kind: &str) -> bool {
     ["ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-"].iter().any(|prefix| kind.starts_with(prefix))
+}
+
+/// Whether SSH keys of this type can be recipients.
+fn is_usable(kind: &str) -> bool {
+    ["ssh-ed25519", "ssh-rsa"].contains(&kind)
 }
 
 /// Whether an SSH public key has the fields of its type as OpenSSH writes them, and nothing else.

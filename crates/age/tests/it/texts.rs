@@ -116,7 +116,8 @@ fn nothing_is_in_an_ssh_key_but_the_key() {
         let other_kind = if name == "ssh-rsa" { "ssh-ed25519" } else { "ssh-rsa" };
         for other in others {
             let error = with(&other).unwrap_err();
-            assert!(matches!(error, RecipientError::Damaged | RecipientError::SshType(_)), "{name}: {error}");
+            let is_type = matches!(&error, RecipientError::SshType(kind) if !name.starts_with(kind));
+            assert!(error == RecipientError::Damaged || is_type, "{name}: {error}");
         }
         assert_eq!(parse(&format!("{other_kind} {key}")).unwrap_err(), RecipientError::Damaged);
         for text in [format!("{key}="), format!("{key}AAAA"), format!("{key}!"), key[..key.len() - 1].to_owned()] {

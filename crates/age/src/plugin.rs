@@ -45,7 +45,7 @@ pub struct Plugins {
     path: Option<OsString>,
     time: Duration,
     user: Arc<dyn User>,
-    /// Plugins run one at a time: two would want the same device, and the same user.
+    /// Plugins run one at a time, among all clones: two would want the same device, and the same user.
     turn: Arc<Mutex<()>>,
 }
 

@@ -1,14 +1,14 @@
 //! Age recipients and identities: where the command line says that they are.
 
 use crate::failure::{Failure, Outcome, complain, shown};
-use crate::secrets::{damaged, open, open_private, prompt_at_terminal};
+use crate::secrets::{at_terminal, damaged, open, open_private, prompt_at_terminal};
 use phalanx_age::{Identities, Plugins, Recipient, User};
 use phalanx_core::Error;
 use phalanx_core::file::read_full;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use zeroize::Zeroizing;
 
 /// Longer files are surely not of recipients or identities.
@@ -16,14 +16,16 @@ const LONGEST: usize = 1 << 20;
 /// The longest line that a user types for a plugin.
 const LONGEST_LINE: u64 = 4096;
 
+/// The plugins of this run. Recipients and identities share them, so that two never run at once.
+static PLUGINS: LazyLock<Plugins> = LazyLock::new(|| Plugins::new(Arc::new(Terminal)));
+
 /// The recipients that an option names, and those in files, each once.
 pub fn recipients(option: &str, texts: &[String], files: &[PathBuf]) -> Outcome<Vec<Recipient>> {
-    let plugins = Plugins::new(Arc::new(Terminal));
-    let mut found = texts.iter().map(|text| parse(option, text, &plugins)).collect::<Outcome<Vec<_>>>()?;
+    let mut found = texts.iter().map(|text| parse(option, text)).collect::<Outcome<Vec<_>>>()?;
     for path in files {
         let bytes = read(path, open(path).map_err(|e| Failure::at(path, e))?)?;
         let text = str::from_utf8(&bytes).map_err(|_| damaged(path, "a file of recipients is text"))?;
-        let of_file = phalanx_age::recipients(text, &plugins).map_err(|(line, e)| match line {
+        let of_file = phalanx_age::recipients(text, &PLUGINS).map_err(|(line, e)| match line {
             0 => damaged(path, "no recipient is in it"),
             _ => damaged(path, &format!("line {line}: {e}")),
         })?;
@@ -39,16 +41,16 @@ pub fn recipients(option: &str, texts: &[String], files: &[PathBuf]) -> Outcome<
 
 /// The canonical text of a recipient that an option names. It need not be one that files can be protected for here.
 pub fn recipient_text(option: &str, text: &str) -> Outcome<String> {
-    Ok(parse(option, text, &Plugins::new(Arc::new(Terminal)))?.text().to_owned())
+    Ok(parse(option, text)?.text().to_owned())
 }
 
-fn parse(option: &str, text: &str, plugins: &Plugins) -> Outcome<Recipient> {
-    Recipient::parse(text, plugins).map_err(|e| Failure::usage(format!("{option}: {e}")))
+fn parse(option: &str, text: &str) -> Outcome<Recipient> {
+    Recipient::parse(text, &PLUGINS).map_err(|e| Failure::usage(format!("{option}: {e}")))
 }
 
 /// The identities in these files.
 pub fn identities(paths: &[PathBuf]) -> Outcome<Identities> {
-    let mut found = Identities::new(Plugins::new(Arc::new(Terminal)));
+    let mut found = Identities::new(PLUGINS.clone());
     for path in paths {
         let bytes = read(path, open_private(path).map_err(|e| Failure::at(path, e))?)?;
         found.add(&shown(path), &bytes).map_err(|e| damaged(path, &e.to_string()))?;
@@ -76,6 +78,7 @@ impl User for Terminal {
     }
 
     fn line(&self, question: &str) -> Option<String> {
+        let _turn = at_terminal();
         let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
         (&terminal).write_all(question.as_bytes()).ok()?;
         let mut line = String::new();

@@ -4,7 +4,7 @@
 
 use crate::failure::{Failure, Outcome};
 use phalanx_core::key_text;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -19,11 +19,13 @@ pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
     let (mut after_password, mut paths_only) = (false, false);
     for arg in args {
         let bytes = arg.as_bytes();
-        let is_option = !paths_only && bytes.len() > 1 && bytes.starts_with(b"-");
+        let is_option = !paths_only && bytes.len() > 1 && bytes.starts_with(b"-") && !is_identity(bytes);
         if is_option {
             after_password = asks_for_password(bytes)?;
             paths_only = bytes == b"--";
-            if bytes.splitn(2, |b| *b == b'=').nth(1).is_some_and(is_key_text) {
+            if attached(bytes)
+                .is_some_and(|value| is_key_text(value) && is_missing(Path::new(OsStr::from_bytes(value))))
+            {
                 return Err(Failure::usage(KEY));
             }
             continue;
@@ -39,9 +41,7 @@ pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
 
 /// Whether an option is `--password`, or short options that end with `-p`. An error if a value is attached to it.
 fn asks_for_password(option: &[u8]) -> Outcome<bool> {
-    // The short options without a value, which may be combined, and those with a value, which come last in a combination.
-    let is_switch = |letter: &u8| b"pRfqvhV".contains(letter);
-    let is_last = |letter: &u8| is_switch(letter) || b"oketri".contains(letter);
+    let is_last = |letter: &u8| is_switch(letter) || takes_value(letter);
     let is_cluster = match option[1..].split_last() {
         Some((last, others)) => others.iter().all(is_switch) && is_last(last),
         None => false,
@@ -55,14 +55,39 @@ fn asks_for_password(option: &[u8]) -> Outcome<bool> {
     Ok(option == b"--password" || option == b"--add-password" || is_cluster && option.ends_with(b"p"))
 }
 
-fn is_key_text(arg: &[u8]) -> bool {
-    arg.len() > key_text::LEN / 2 && (key_text::is_meant(arg) || is_identity(arg))
+/// A short option without a value. These may be combined.
+fn is_switch(letter: &u8) -> bool {
+    b"pRfqvhV".contains(letter)
 }
 
-/// Whether it begins as a private key of age does.
+/// A short option with a value. It comes last in a combination, and the value may follow without a space.
+fn takes_value(letter: &u8) -> bool {
+    b"oketri".contains(letter)
+}
+
+/// The value within an option's argument: `--identity=VALUE`, `-iVALUE`, or `-fi=VALUE`.
+fn attached(option: &[u8]) -> Option<&[u8]> {
+    if option.starts_with(b"--") {
+        return option.splitn(2, |b| *b == b'=').nth(1);
+    }
+    let last = option[1..].iter().position(|letter| !is_switch(letter))? + 1;
+    let value = takes_value(&option[last]).then(|| &option[last + 1..])?;
+    Some(value.strip_prefix(b"=").unwrap_or(value))
+}
+
+fn is_key_text(arg: &[u8]) -> bool {
+    arg.len() > key_text::LEN / 2 && key_text::is_meant(arg) || is_identity(arg)
+}
+
+/// Whether it is a private key of age or SSH, or a whole file of them: a line begins as they do.
 fn is_identity(arg: &[u8]) -> bool {
-    const PREFIX: &[u8] = b"AGE-SECRET-KEY-";
-    arg.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+    let begins = |line: &[u8]| {
+        let line = line.trim_ascii_start();
+        [&b"AGE-SECRET-KEY-"[..], b"AGE-PLUGIN-", b"-----BEGIN"]
+            .iter()
+            .any(|prefix| line.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix)))
+    };
+    arg.split(|byte| *byte == b'\n').any(begins)
 }
 
 fn is_missing(path: &Path) -> bool {
@@ -109,6 +134,30 @@ mod tests {
             "protect -- --password hunter2",
             "protect -- --password=hunter2",
         ] {
+            assert!(!refused(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn private_keys_are_refused_wherever_they_stand() {
+        let key = format!("AGE-SECRET-KEY-1{}", "Q".repeat(58));
+        let file = format!("# created: now\n# public key: age1\n{key}\n");
+        let secrets =
+            [&key, &key.to_lowercase(), &file, "AGE-PLUGIN-X-1QQQQQQQQ", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3"];
+        for secret in secrets {
+            for before in ["", "-i", "-r", "-k", "-i=", "-fi", "-qvr=", "--identity=", "--recipient=", "--key="] {
+                assert!(
+                    refuse_secrets([OsString::from(format!("{before}{secret}"))].into_iter()).is_err(),
+                    "{before}{secret}"
+                );
+            }
+            for before in ["-i", "--identity", "--", "--key-file"] {
+                assert!(refuse_secrets([before, secret].map(OsString::from).into_iter()).is_err(), "{before} {secret}");
+            }
+        }
+        for line in
+            ["verify f -iage.txt", "protect f -rage1qqqqqqqq", "protect f -kwork", "protect -oAGE f", "verify -i=k"]
+        {
             assert!(!refused(line), "{line}");
         }
     }

@@ -185,6 +185,9 @@ pub fn guard(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
         if info.location().is_some_and(|l| l.file().ends_with("unix/stack_overflow.rs")) {
             last_resort::out_of_memory();
         }
+        if phalanx_age::catches_panics() {
+            return;
+        }
         let place = info.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
         complain(format!("internal error{place}: please report it"));
         last_resort::panic_is_told();

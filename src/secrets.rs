@@ -19,8 +19,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use zeroize::Zeroizing;
 
 const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
@@ -134,8 +133,9 @@ pub struct AtHand {
     given: Vec<(String, SecretKey)>,
     /// The identities of --identity.
     identities: Identities,
-    /// Whether nobody has been told yet that an identity opened a file.
-    untold: AtomicBool,
+    /// Which identities the user has been told of.
+    told: Mutex<BTreeSet<String>>,
+    quiet: bool,
     /// The keyring, which is searched if no key is given.
     keyring: Option<Keyring>,
     /// What was found there. Each key is looked up once in a run.
@@ -156,7 +156,8 @@ pub fn opener(args: &OpenKeys, verbosity: Verbosity) -> Outcome<Opener<AtHand>> 
     let none_given = given.is_empty() && identities.is_empty();
     let at_hand = AtHand {
         identities,
-        untold: AtomicBool::new(!verbosity.quiet),
+        told: Mutex::default(),
+        quiet: verbosity.quiet,
         keyring: if none_given { keyring().ok() } else { None },
         found: Mutex::default(),
         ask: none_given && args.password_file.is_none(),
@@ -196,14 +197,7 @@ impl KeySource for AtHand {
     }
 
     fn identity(&self, files: &[&[u8]], opens: &mut dyn FnMut(usize, &SecretKey) -> bool) -> Result<Option<String>> {
-        let opened = self.identities.identity(files, opens)?;
-        // Once in a run.
-        if let Some(name) = &opened
-            && self.untold.swap(false, Ordering::Relaxed)
-        {
-            complain(format!("opened by identity {name}; the sender is unknown"));
-        }
-        Ok(opened)
+        self.identities.identity(files, opens)
     }
 }
 
@@ -221,6 +215,21 @@ impl AtHand {
             _ => "a key".into(),
         };
         format!("slot {}: {what}", slot + 1)
+    }
+
+    /// Says that the sender of a file is unknown, if an identity opened it. Where only identities are named, this is so for
+    /// all files, and is said once for each identity. Otherwise each file has its line.
+    pub fn tell_sender(&self, path: impl FnOnce() -> PathBuf, by: &OpenedBy) {
+        let OpenedBy::Identity(name) = by else { return };
+        if self.quiet {
+            return;
+        }
+        let line = format!("opened by identity {name}; the sender is unknown");
+        if !self.given.is_empty() || self.given_password.is_some() {
+            complain(format!("{}: {line}", shown(&path())));
+        } else if self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
+            complain(line);
+        }
     }
 
     fn find_password(&self) -> Option<Password> {
@@ -311,12 +320,24 @@ fn refuse_empty(password: Password, source: impl Display) -> Outcome<Password> {
     Ok(password)
 }
 
+/// The turn at the terminal. Two prompts at once would mix their answers, and the one that ends first would turn on the echo
+/// of the other, or leave the terminal without one.
+pub fn at_terminal() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Asks for what nobody may see; `None` without a terminal.
 pub fn prompt_at_terminal(question: &str) -> Option<Zeroizing<String>> {
     File::open("/dev/tty").ok()?;
-    rpassword::prompt_password(question).ok().map(Zeroizing::new)
+    ask(question).ok()
 }
 
 fn prompt(question: &str) -> io::Result<Password> {
-    rpassword::prompt_password(question).map(|typed| Password::new(typed.into_bytes()))
+    ask(question).map(|typed| Password::new(typed.as_bytes().to_vec()))
+}
+
+fn ask(question: &str) -> io::Result<Zeroizing<String>> {
+    let _turn = at_terminal();
+    rpassword::prompt_password(question).map(Zeroizing::new)
 }

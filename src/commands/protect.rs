@@ -52,7 +52,7 @@ impl Action for Protect {
         let crew = engines.crew(Op::Seal, self.suite, input.known_len());
         meter.begin();
         let bytes = new.seal(&crew.roster, input.source()?, target.sink(), meter)?;
-        Ok(Moved { bytes, crew, opened: None })
+        Ok(Moved { bytes, crew, opened: None, by: None })
     }
 
     fn warns_of_keys(&self) -> bool {

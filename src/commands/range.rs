@@ -54,6 +54,9 @@ fn one(
     }
     let source = input.file().try_clone().map_err(Error::Read);
     let reader = source.and_then(|source| Reader::open_with(source, opener, &options)).map_err(at_place)?;
+    let at_hand = opener.source();
+    let opened = at_hand.describe(reader.opened_slot(), reader.opened_by());
+    let by = reader.opened_by().clone();
     let Some(range) = range.within(reader.len()) else {
         let (path, len) = (shown(place.input.path()), count(reader.len(), "byte"));
         return Err(Failure::usage(format!("{path}: it has {len}, and the range has none of them")));
@@ -65,10 +68,11 @@ fn one(
     let done = write(reader, range, &target, &meter);
     meter.finish();
     done.map_err(at_place)?;
+    at_hand.tell_sender(|| place.input.path().to_owned(), &by);
     target.commit(place, &input, &plan.destination, &made, None)?;
     let (from, to) = (shown(place.input.path()), shown(place.output.path()));
     if verbosity.verbose {
-        complain(format!("{from} {} {to}: {}, {description}", arrow(), meter.summary(len)));
+        complain(format!("{from} {} {to}: {}, {description}, opened by {opened}", arrow(), meter.summary(len)));
     } else if !verbosity.quiet && is_terminal() && !place.output.is_standard() {
         complain(format!("{from} {} {to}: {}", arrow(), meter.brief(len)));
     }

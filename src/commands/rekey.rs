@@ -16,13 +16,14 @@ use phalanx_core::engine::Op;
 use phalanx_core::file::{Carry, Existing, InPlace, Made, Unfinished};
 use phalanx_core::format::Header;
 use phalanx_core::{
-    Error, KdfLimit, KeyId, NewFile, Opener, Password, ProtectedFile, Recipient, Result, Sink, Source, Suite, Ways,
+    Error, KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, ProtectedFile, Recipient, Result, Sink, Source, Suite,
+    Ways,
 };
 use report::{Report, Reporter};
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -105,7 +106,10 @@ fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
     let meter = Meter::file(shown(path), input.len(), transfer.verbosity);
     let done = transfer.action.transfer(&transfer.engines, &input, &Target::Nothing, &meter);
     meter.finish();
-    done.map_err(|e| Failure::at(path, e))?;
+    let moved = done.map_err(|e| Failure::at(path, e))?;
+    if let Some(by) = &moved.by {
+        transfer.action.opened(|| path.to_owned(), by);
+    }
     transfer.action.checked(path, 0)
 }
 
@@ -165,12 +169,15 @@ impl Action for Rekey {
             return Err(Error::Read(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
         };
         let crew = engines.crew(Op::Seal, Suite::default(), input.known_len());
+        let by;
         let mut report = if self.is_listing() && !input.rekey_interrupted() {
             let ways = Ways::open(input.source()?.header()?, &self.opener)?;
+            by = ways.opened_with().clone();
             Report::new(ways.header(), ways.opened_by(), Unfinished::None)
         } else {
             let mut target = InPlace::open(file)?;
             let (mut ways, unfinished) = target.ways(&self.opener)?;
+            by = ways.opened_with().clone();
             let mut report = Report::new(ways.header(), ways.opened_by(), unfinished);
             report.missing = self.apply(&mut ways)?;
             if self.fresh {
@@ -188,7 +195,11 @@ impl Action for Rekey {
             self.changed.fetch_add(1, Ordering::Relaxed);
         }
         DONE.set(Some(report));
-        Ok(Moved { bytes: 0, crew, opened: None })
+        Ok(Moved { bytes: 0, crew, opened: None, by: Some(by) })
+    }
+
+    fn opened(&self, path: impl FnOnce() -> PathBuf, by: &OpenedBy) {
+        self.opener.source().tell_sender(path, by);
     }
 
     fn checked(&self, path: &Path, _: u64) -> Outcome {

@@ -2,13 +2,13 @@
 
 use crate::args::UnprotectPlan;
 use crate::engines;
-use crate::failure::{self, Code, Failure, Outcome, say, shown};
+use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
 use crate::paths::{Place, unprotected_name};
-use crate::progress::{Meter, count};
+use crate::progress::{Meter, arrow, count};
 use crate::secrets::AtHand;
 use crate::transfer::{Input, Target, blame};
 use crate::verbosity::Verbosity;
-use phalanx_core::engine::CpuEngine;
+use phalanx_core::engine::{CpuEngine, Engine};
 use phalanx_core::file::Made;
 use phalanx_core::{Opener, ProtectedFile, Salvage, Sink};
 
@@ -41,15 +41,24 @@ fn one(
     let target = Target::create(place, &input, &plan.destination, made)?;
     let protected = input.source().and_then(|source| ProtectedFile::open(source, opener));
     let protected = protected.map_err(|e| at_place(input.interrupted(e)))?;
+    let at_hand = opener.source();
+    let opened = at_hand.describe(protected.opened_slot(), protected.opened_by());
+    let by = protected.opened_by().clone();
     let meter = Meter::file(shown(place.input.path()), input.len(), verbosity);
     let (Sink::File(sink) | Sink::Synced(sink)) = target.sink() else { unreachable!("the output is a file") };
     let engine = CpuEngine::serial(engines::levels()?);
+    let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
     let found = protected.salvage(&engine, sink, &meter);
     meter.finish();
     let found = found.map_err(at_place)?;
+    at_hand.tell_sender(|| place.input.path().to_owned(), &by);
     // A damaged input is never removed, because another attempt may save more of it.
     let removal = if plan.destination.remove && found.is_intact() { input.removal() } else { None };
     target.commit(place, &input, &plan.destination, made, removal)?;
+    if verbosity.verbose {
+        let (from, to) = (shown(place.input.path()), shown(place.output.path()));
+        complain(format!("{from} {} {to}: {}, {description}, opened by {opened}", arrow(), meter.summary(found.saved)));
+    }
     Ok(found)
 }
 

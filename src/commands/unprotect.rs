@@ -10,8 +10,9 @@ use crate::secrets::{self, AtHand};
 use crate::transfer::{self, Action, Input, Moved, Target, Transfer};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
-use phalanx_core::{Opener, ProtectedFile, Result};
+use phalanx_core::{OpenedBy, Opener, ProtectedFile, Result};
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     let action = Unprotect { opener: secrets::opener(&plan.keys, verbosity)? };
@@ -37,6 +38,10 @@ impl Action for Unprotect {
     fn transfer<'l>(&self, engines: &'l Engines, input: &Input, target: &Target, meter: &Meter) -> Result<Moved<'l>> {
         open(&self.opener, engines, input, target, meter)
     }
+
+    fn opened(&self, path: impl FnOnce() -> PathBuf, by: &OpenedBy) {
+        self.opener.source().tell_sender(path, by);
+    }
 }
 
 /// Opens a protected file; its user may be asked for a password.
@@ -50,7 +55,8 @@ pub fn open<'l>(
     let protected = ProtectedFile::open(input.source()?, opener).map_err(|e| input.interrupted(e))?;
     let crew = engines.crew(Op::Open, protected.suite(), input.known_len());
     let opened = opener.source().describe(protected.opened_slot(), protected.opened_by());
+    let by = Some(protected.opened_by().clone());
     meter.begin();
     let bytes = protected.unprotect(&crew.roster, target.sink(), meter)?;
-    Ok(Moved { bytes, crew, opened: Some(opened) })
+    Ok(Moved { bytes, crew, opened: Some(opened), by })
 }

@@ -11,9 +11,9 @@ use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Input, Moved, Target, Transfer, blame, tree};
 use crate::verbosity::Verbosity;
 use phalanx_core::file::Carry;
-use phalanx_core::{Opener, Result};
+use phalanx_core::{OpenedBy, Opener, Result};
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
     let action = Check { opener: secrets::opener(&args.keys, verbosity)?, quiet: verbosity.quiet };
@@ -61,6 +61,9 @@ fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
     let done = transfer.action.transfer(&transfer.engines, &input, &Target::Nothing, &meter);
     meter.finish();
     let moved = done.map_err(|e| blame(&place, e))?;
+    if let Some(by) = &moved.by {
+        transfer.action.opened(|| path.to_owned(), by);
+    }
     transfer.action.checked(path, moved.bytes)?;
     if transfer.verbosity.verbose {
         complain(format!("{}: {}, {}", shown(path), meter.summary(moved.bytes), moved.description()));
@@ -80,6 +83,10 @@ impl Action for Check {
 
     fn transfer<'l>(&self, engines: &'l Engines, input: &Input, target: &Target, meter: &Meter) -> Result<Moved<'l>> {
         unprotect::open(&self.opener, engines, input, target, meter)
+    }
+
+    fn opened(&self, path: impl FnOnce() -> PathBuf, by: &OpenedBy) {
+        self.opener.source().tell_sender(path, by);
     }
 
     fn checked(&self, path: &Path, bytes: u64) -> Outcome {

@@ -8,9 +8,10 @@ use crate::key_files::KeyFiles;
 use crate::paths::{Destination, End};
 use crate::progress::Meter;
 use crate::verbosity::Verbosity;
+use phalanx_core::OpenedBy;
 use phalanx_core::file::Made;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// An operation on files.
@@ -37,6 +38,9 @@ pub trait Action: Sync {
         meter: &Meter,
     ) -> phalanx_core::Result<Moved<'l>>;
 
+    /// Called when a file has been opened by this, and moved.
+    fn opened(&self, _path: impl FnOnce() -> PathBuf, _by: &OpenedBy) {}
+
     /// Called when a file of a tree without a mirror has been checked.
     fn checked(&self, _path: &Path, _bytes: u64) -> Outcome {
         Ok(())
@@ -56,6 +60,8 @@ pub struct Moved<'l> {
     pub crew: &'l Crew,
     /// What opened it, in words, if it was opened.
     pub opened: Option<String>,
+    /// The same for the program.
+    pub by: Option<OpenedBy>,
 }
 
 impl Moved<'_> {

@@ -36,6 +36,9 @@ fn file<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
     let done = transfer.action.transfer(&transfer.engines, &input, &target, &meter);
     meter.finish();
     let moved = done.map_err(|e| blame(place, e))?;
+    if let Some(by) = &moved.by {
+        transfer.action.opened(|| place.input.path().to_owned(), by);
+    }
     let removal = if deletes(transfer, place, &input) { input.removal() } else { None };
     target.commit(place, &input, &transfer.destination, &transfer.made, removal)?;
     let (from, to) = (shown(place.input.path()), shown(place.output.path()));

@@ -186,6 +186,9 @@ impl<A: Action> Workers<'_, A> {
             action.transfer(&self.small, &input, &target, &self.meter)
         };
         let moved = done.map_err(|e| if matches!(e, Error::Write(_)) { at_output(e) } else { at_input(e) })?;
+        if let Some(by) = &moved.by {
+            action.opened(|| folder.path(&name), by);
+        }
         let bytes = moved.bytes;
         let Target::File(output, _) = target else {
             tree.tally.succeed(bytes);

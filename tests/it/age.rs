@@ -144,18 +144,79 @@ fn a_recipient_needs_no_password_and_takes_one_beside_it() {
     assert_eq!(s.run(&["inspect", "f.phx"]).text().matches("age recipient").count(), 1);
 }
 
-#[test]
-fn a_tree_says_once_that_the_sender_is_unknown() {
+/// A tree with files for alice, for bob and for the key work.
+fn mixed_tree() -> Sandbox {
     let s = sandbox();
+    s.run(&["key", "new", "work"]).ok();
     fs::create_dir(s.path("tree")).unwrap();
     for i in 0..9 {
-        s.write(&format!("tree/{i}"), "x");
+        let name = format!("tree/{i}");
+        s.write(&name, "x");
+        let ways = [["-r", &public("alice.txt")], ["-r", &public("bob.txt")], ["-k", "work"]];
+        s.run(&[&["protect", "--remove", &name], &ways[i % 3][..]].concat()).ok();
     }
-    s.run(&["protect", "-R", "tree", "-r", &public("alice.txt")]).ok();
-    let line = said(s.run(&["verify", "-R", "tree.phx", "-i", "alice.txt", "-i", "bob.txt"]));
-    assert_eq!(line.matches("the sender is unknown").count(), 1, "{line}");
-    s.run(&["unprotect", "-qR", "tree.phx", "-o", "again", "-i", "alice.txt"]).ok();
-    assert_eq!(s.read("again/8"), b"x");
+    s
+}
+
+#[test]
+fn a_run_says_once_for_each_identity_that_the_sender_is_unknown() {
+    let s = mixed_tree();
+    fs::create_dir(s.path("keyed")).unwrap();
+    for i in [2, 5, 8] {
+        fs::rename(s.path(&format!("tree/{i}.phx")), s.path(&format!("keyed/{i}.phx"))).unwrap();
+    }
+    let identities = ["-i", "alice.txt", "-i", "bob.txt"];
+    for command in ["verify", "rekey"] {
+        let line = said(s.run(&[&[command, "-R", "tree"], &identities[..]].concat()));
+        assert_eq!(line.matches("the sender is unknown").count(), 2, "{line}");
+        for name in ["alice", "bob"] {
+            assert_eq!(line.matches(&format!("phalanx: opened by identity {name}.txt (age1")).count(), 1, "{line}");
+        }
+    }
+    assert_eq!(said(s.run(&[&["verify", "-qR", "tree"], &identities[..]].concat())), "");
+    s.run(&[&["unprotect", "-qR", "tree", "-o", "again"], &identities[..]].concat()).ok();
+    assert_eq!(s.read("again/7"), b"x");
+}
+
+/// Otherwise nobody could tell which of the files have a sender who is known.
+#[test]
+fn with_keys_and_identities_each_file_of_an_unknown_sender_is_named() {
+    let s = mixed_tree();
+    s.secret("pw", "secret");
+    let strangers = |line: &str| -> Vec<String> {
+        let ends = |line: &str| line.ends_with("; the sender is unknown");
+        let mut found: Vec<_> =
+            line.lines().filter(|line| ends(line)).map(|line| line.split(": ").nth(1).unwrap().to_owned()).collect();
+        found.sort();
+        found
+    };
+    let keys = ["-i", "alice.txt", "-i", "bob.txt", "-k", "work"];
+    let expected: Vec<_> = [0, 1, 3, 4, 6, 7].iter().map(|i| format!("tree/{i}.phx")).collect();
+    for args in [&["verify", "-R", "tree"][..], &["unprotect", "-R", "tree", "-o", "again"], &["rekey", "-R", "tree"]] {
+        assert_eq!(strangers(&said(s.run(&[args, &keys].concat()))), expected, "{args:?}");
+        assert!(args[0] == "unprotect" || s.run(&[args, &keys, &["-q"]].concat()).error().is_empty(), "{args:?}");
+    }
+    let line = said(s.run(&[&["verify", "tree/0.phx", "tree/1.phx", "tree/2.phx"], &keys[..]].concat()));
+    assert_eq!(strangers(&line), expected[..2]);
+    let line = said(s.run(&["verify", "tree/0.phx", "tree/3.phx", "-i", "alice.txt", "--password-file", "pw"]));
+    assert_eq!(strangers(&line), ["tree/0.phx", "tree/3.phx"]);
+}
+
+#[test]
+fn ranges_and_salvage_say_what_opened_the_file() {
+    let s = mixed_tree();
+    for args in [&["--range", "0-1"][..], &["--salvage"]] {
+        let run = |file: &str, more: &[&str]| {
+            let named = ["-f", file, "-o", "out", "-i", "alice.txt", "-k", "work"];
+            said(s.run(&[&["unprotect"], args, &named, more].concat()))
+        };
+        let line = run("tree/0.phx", &["-v"]);
+        assert!(line.contains(", opened by slot 1: identity alice.txt (age1"), "{line}");
+        assert!(line.contains("phalanx: tree/0.phx: opened by identity alice.txt (age1"), "{line}");
+        let line = run("tree/2.phx", &["-v"]);
+        assert!(line.ends_with(", opened by slot 1: key work\n") && !line.contains("sender"), "{line}");
+        assert_eq!(run("tree/0.phx", &["-q"]), "");
+    }
 }
 
 #[test]
@@ -180,14 +241,19 @@ fn wrong_recipients_are_told_and_not_repeated() {
     for args in [
         &["-r", &private("alice.txt")][..],
         &["-i", &private("alice.txt")],
+        &[&format!("-r{}", private("alice.txt"))],
+        &[&format!("-fi{}", private("alice.txt"))],
         &[&format!("--recipient={}", private("alice.txt"))],
+        &[&format!("--identity={}", data("alice.txt"))],
+        &[&format!("--recipient={}", data("ssh-ed25519"))],
+        &["-i", &data("ssh-ed25519")],
+        &["-i", "AGE-PLUGIN-SECRET-1QQQQQQQQ7VDLJ6"],
         &[&private("alice.txt")],
     ] {
         let line = s.run(&[&["protect", "f"], args].concat()).fails(2);
-        assert!(line.contains("does not belong in arguments") && !line.contains("SECRET"), "{line}");
+        assert!(line.contains("does not belong in arguments"), "{line}");
+        assert!(!line.contains("SECRET") && !line.contains("BEGIN"), "{line}");
     }
-    let line = s.run(&["protect", "f", &format!("--recipient={}", data("ssh-ed25519"))]).fails(2);
-    assert_eq!(line, "phalanx: --recipient: this is an identity, which is secret, and not a recipient");
     s.write("list", format!("{}\nhello\n", public("alice.txt")));
     let line = s.run(&["protect", "f", "--recipients-file", "list"]).fails(4);
     assert_eq!(line, "phalanx: list: line 2: not a recipient: one begins with age1, ssh-ed25519 or ssh-rsa");
@@ -195,6 +261,16 @@ fn wrong_recipients_are_told_and_not_repeated() {
     assert_eq!(s.run(&["protect", "f", "--recipients-file", "list"]).fails(4), "phalanx: list: no recipient is in it");
     s.run(&["protect", "f", "--recipients-file", "missing"]).fails(4);
     assert!(!s.exists("f.phx"));
+}
+
+/// The crate `age` panics on it. It is the key that is damaged, and not the program.
+#[test]
+fn a_damaged_key_is_no_internal_error() {
+    let s = sandbox();
+    for damaged in ["ssh-rsa AAAAB3NzaC1yc2EAAAACAAAAAAACAwM=", "ssh-rsa AAAAB3NzaC1yc2EAAAAA"] {
+        let line = s.run(&["protect", "f", "-r", damaged]).fails(2);
+        assert_eq!(line, "phalanx: --recipient: not a recipient: a character is wrong or missing");
+    }
 }
 
 #[test]
@@ -260,6 +336,29 @@ fn passphrases_are_asked_for_at_the_terminal() {
     }
     let (ended, shown) = s.at_terminal("verify f.phx -i alice-locked.age", &["wrong"]);
     assert!(ended == 3 && shown.contains("alice-locked.age: the passphrase is wrong"), "{ended}: {shown}");
+}
+
+/// Files of a tree are opened at once, but the terminal takes one answer at a time.
+#[test]
+fn two_passphrases_are_asked_for_one_after_the_other() {
+    if !has("script") {
+        return;
+    }
+    let s = sandbox();
+    fs::create_dir(s.path("tree")).unwrap();
+    for i in 0..8 {
+        let name = format!("tree/{i}");
+        s.write(&name, "x");
+        let recipient = if i % 2 == 0 { public("alice.txt") } else { data("ssh-ed25519-locked.pub") };
+        s.run(&["protect", &name, "--remove", "-r", &recipient]).ok();
+    }
+    let (ended, shown) = s
+        .at_terminal("verify -qR tree -t 4 -i alice-locked.age -i ssh-ed25519-locked", &["open sesame", "open sesame"]);
+    assert_eq!(ended, 0, "{shown}");
+    assert!(!shown.contains("open sesame"), "{shown}");
+    let prompts: Vec<_> = shown.lines().filter(|line| line.contains("Passphrase of ")).collect();
+    assert_eq!(prompts.len(), 2, "{shown}");
+    assert!(prompts.iter().all(|line| line.matches("Passphrase of ").count() == 1), "{shown}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::outline::Outline;
 use age::{Decryptor, EncryptError, Encryptor};
 use phalanx_core::SecretKey;
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,9 +38,24 @@ pub fn unwrap(file: &[u8], identity: &dyn age::Identity) -> Option<SecretKey> {
     })?
 }
 
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is in the crate `age`, with data that may be damaged. A panic there is caught, and means that they are:
+/// a panic hook that would tell a user of a bug asks this first.
+#[must_use]
+pub fn catches_panics() -> bool {
+    // A thread that ends guards nothing.
+    GUARDED.try_with(Cell::get).unwrap_or(false)
+}
+
 /// Calls the crate `age`; `None` if it panics. Nothing that is used after a panic was lent to it to be changed.
-pub fn guarded<T>(act: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(act)).ok()
+pub(crate) fn guarded<T>(act: impl FnOnce() -> T) -> Option<T> {
+    let before = GUARDED.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(act)).ok();
+    GUARDED.set(before);
+    done
 }
 
 #[cfg(test)]
@@ -70,6 +86,16 @@ mod tests {
         assert!(unwrap(&file, &Panics).is_none());
         assert_eq!(wrap(&Panics, &key).unwrap_err(), "the crate age failed");
         assert!(unwrap(&file, &identity).unwrap().matches(&key));
+    }
+
+    #[test]
+    fn a_panic_hook_is_told_which_panics_are_caught() {
+        assert!(!catches_panics());
+        assert_eq!(guarded(|| (guarded(catches_panics), catches_panics())), Some((Some(true), true)));
+        assert!(!catches_panics());
+        assert_eq!(guarded(|| (guarded(|| panic!("a test")), catches_panics())), Some((None::<()>, true)));
+        assert!(!catches_panics());
+        assert_eq!(guarded(|| std::thread::spawn(catches_panics).join().unwrap()), Some(false));
     }
 
     #[test]

@@ -12,10 +12,11 @@ use phalanx_core::{Error, KeyId, KeySource, Password, SecretKey};
 use std::fmt;
 use std::io::{BufReader, Read};
 use std::iter;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
-/// A reader takes no more identities than this.
+/// A reader takes no more identities than this, those behind passphrases included.
 pub const MAX_IDENTITIES: usize = 256;
 /// How many pairs of a stanza and an identity are tried for one file.
 const MOST_TRIALS: usize = 4096;
@@ -30,6 +31,8 @@ const MOST_SCRYPT: u8 = 20;
 pub struct Identities {
     entries: Vec<Entry>,
     plugins: Plugins,
+    /// How many there are. A file behind a passphrase is one until it is known what is in it.
+    held: AtomicUsize,
 }
 
 /// Why a file is not one of identities. The error repeats nothing of the file.
@@ -87,7 +90,7 @@ impl Identities {
     /// None yet. `plugins` says how plugins are run, and who is asked for passphrases.
     #[must_use]
     pub fn new(plugins: Plugins) -> Self {
-        Self { entries: Vec::new(), plugins }
+        Self { entries: Vec::new(), plugins, held: AtomicUsize::new(0) }
     }
 
     /// Adds those of a file: lines of identities as age writes them, the same behind a passphrase, or an SSH private key.
@@ -105,9 +108,7 @@ impl Identities {
         } else {
             read(str::from_utf8(bytes).map_err(|_| IdentityError::None)?)?
         };
-        if self.entries.len() + identities.len() > MAX_IDENTITIES {
-            return Err(IdentityError::Many);
-        }
+        count(&self.held, identities.len())?;
         self.entries.extend(identities.into_iter().map(|identity| Entry { label: label.into(), identity }));
         Ok(())
     }
@@ -139,8 +140,15 @@ impl KeySource for Identities {
         if outlines.is_empty() {
             return Ok(None);
         }
-        let mut search =
-            Search { files, outlines, opens, plugins: &self.plugins, left: Some(MOST_TRIALS), refused: Vec::new() };
+        let mut search = Search {
+            files,
+            outlines,
+            opens,
+            plugins: &self.plugins,
+            held: &self.held,
+            left: Some(MOST_TRIALS),
+            refused: Vec::new(),
+        };
         for step in [Step::Silent, Step::Asking, Step::Plugins] {
             for Entry { label, identity } in &self.entries {
                 if search.opens_by(label, identity, step) {
@@ -173,6 +181,7 @@ struct Search<'s> {
     outlines: Vec<(usize, Outline<'s>)>,
     opens: &'s mut dyn FnMut(usize, &SecretKey) -> bool,
     plugins: &'s Plugins,
+    held: &'s AtomicUsize,
     /// How many more pairs are tried; `None` once there were too many.
     left: Option<usize>,
     refused: Vec<String>,
@@ -193,7 +202,7 @@ impl Search<'_> {
                 if self.outlines.iter().all(|(_, outline)| is_ssh(outline)) {
                     return false;
                 }
-                match locked.open(label, self.plugins) {
+                match locked.open(label, self.plugins, self.held) {
                     Ok(inner) if step == Step::Asking => {
                         inner.iter().any(|one| self.opens_by(label, one, Step::Silent))
                     }
@@ -216,7 +225,10 @@ impl Search<'_> {
         let candidates: Vec<_> = self.outlines.iter().map(|(at, outline)| (*at, trials(outline))).collect();
         let mut left = MOST_SSH_TRIALS;
         for (at, trials) in candidates.into_iter().filter(|(_, trials)| *trials > 0) {
-            let Some(rest) = left.checked_sub(trials) else { return false };
+            let Some(rest) = left.checked_sub(trials) else {
+                return self
+                    .refuse(format!("{label}: no more than {MOST_SSH_TRIALS} stanzas for one SSH key were tried"));
+            };
             left = rest;
             // Now that a stanza is for it, its passphrase is worth asking for.
             match key.open(label, self.plugins.user()) {
@@ -259,7 +271,7 @@ impl Locked {
     }
 
     /// The identities, for which the passphrase is asked once. While one thread asks, the others wait for the answer.
-    fn open(&self, label: &str, plugins: &Plugins) -> Result<Arc<Vec<Identity>>, String> {
+    fn open(&self, label: &str, plugins: &Plugins, held: &AtomicUsize) -> Result<Arc<Vec<Identity>>, String> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let ask = || {
             let passphrase = plugins.user().secret(&format!("Passphrase of {label}: "));
@@ -272,7 +284,8 @@ impl Locked {
                 _ => format!("{label}: the passphrase is wrong"),
             })?;
             let text = str::from_utf8(&plain).map_err(|_| format!("{label}: {}", IdentityError::None))?;
-            Ok(Arc::new(lines(text).map_err(|e| format!("{label}: {e}"))?))
+            let found = lines(text).and_then(|found| count(held, found.len() - 1).map(|()| found));
+            Ok(Arc::new(found.map_err(|e| format!("{label}: {e}"))?))
         };
         state.get_or_insert_with(ask).clone()
     }
@@ -293,6 +306,12 @@ impl Locked {
         plain.truncate(len);
         Ok(plain)
     }
+}
+
+/// Counts more identities, if there may be more.
+fn count(held: &AtomicUsize, more: usize) -> Result<(), IdentityError> {
+    let sum = |held: usize| held.checked_add(more).filter(|sum| *sum <= MAX_IDENTITIES);
+    held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).map(drop).map_err(|_| IdentityError::Many)
 }
 
 fn decryptor(bytes: &[u8]) -> Result<Decryptor<ArmoredReader<BufReader<&[u8]>>>, DecryptError> {

@@ -21,6 +21,7 @@ mod recipient;
 mod ssh;
 mod user;
 
+pub use file::catches_panics;
 pub use identity::{Identities, IdentityError, MAX_IDENTITIES};
 pub use outline::{MAX_STANZAS, NotASlot, Outline, Stanza};
 pub use plugin::{PLUGIN_TIME, Plugins};

@@ -18,9 +18,9 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
@@ -45,7 +45,7 @@ pub struct Plugins {
     path: Option<OsString>,
     time: Duration,
     user: Arc<dyn User>,
-    /// Plugins run one at a time: two would want the same device, and the same user.
+    /// Plugins run one at a time, among all clones: two would want the same device, and the same user.
     turn: Arc<Mutex<()>>,
 }
 
@@ -99,12 +99,21 @@ pub struct PluginRecipient {
     name: String,
     text: String,
     plugins: Plugins,
+    broken: Arc<Broken>,
 }
+
+/// Why a plugin is not run again for a recipient or an identity: it cannot be run, or it took too long once.
+type Broken = OnceLock<String>;
 
 impl PluginRecipient {
     /// `None` if no plugin may have that name.
     pub fn new(name: &str, text: &str, plugins: &Plugins) -> Option<Self> {
-        is_name(name).then(|| Self { name: name.into(), text: text.into(), plugins: plugins.clone() })
+        is_name(name).then(|| Self {
+            name: name.into(),
+            text: text.into(),
+            plugins: plugins.clone(),
+            broken: Arc::default(),
+        })
     }
 
     /// Whether the plugin is there.
@@ -113,7 +122,7 @@ impl PluginRecipient {
     }
 
     fn stanzas(&self, file_key: &FileKey) -> Result<Vec<Stanza>, String> {
-        let mut session = Session::start(&self.name, &self.plugins, "recipient-v1")?;
+        let mut session = Session::start(&self.name, &self.plugins, "recipient-v1", &self.broken)?;
         let mut said = Zeroizing::new(String::with_capacity(self.text.len() + 256));
         command(&mut said, &format!("add-recipient {}", self.text), &[]);
         command(&mut said, "extension-labels", &[]);
@@ -155,6 +164,7 @@ impl age::Recipient for PluginRecipient {
 pub struct PluginIdentity {
     name: String,
     text: Zeroizing<String>,
+    broken: Broken,
 }
 
 impl PluginIdentity {
@@ -162,12 +172,12 @@ impl PluginIdentity {
     pub fn read(text: &str) -> Option<Self> {
         let hrp = bech32_decode(text, |_| (), |_| Ok(()), |hrp, _| Ok(hrp.to_lowercase())).ok()?;
         let name = hrp.strip_prefix("age-plugin-")?.strip_suffix('-')?;
-        is_name(name).then(|| Self { name: name.into(), text: Zeroizing::new(text.into()) })
+        is_name(name).then(|| Self { name: name.into(), text: Zeroizing::new(text.into()), broken: Broken::new() })
     }
 
     /// The keys of the age files that the plugin opens, with their places.
     pub fn open(&self, files: &[(usize, Outline<'_>)], plugins: &Plugins) -> Result<Vec<(usize, OpenKey)>, String> {
-        let mut session = Session::start(&self.name, plugins, "identity-v1")?;
+        let mut session = Session::start(&self.name, plugins, "identity-v1", &self.broken)?;
         let mut said = Zeroizing::new(String::with_capacity(256 << 10));
         command(&mut said, &format!("add-identity {}", *self.text), &[]);
         for (i, (_, outline)) in files.iter().enumerate() {
@@ -218,6 +228,7 @@ struct Session<'p> {
     _turn: MutexGuard<'p, ()>,
     name: String,
     user: &'p dyn User,
+    broken: &'p Broken,
     child: Child,
     to: Option<Sender<Zeroizing<String>>>,
     from: Receiver<io::Result<Message>>,
@@ -225,8 +236,12 @@ struct Session<'p> {
 }
 
 impl<'p> Session<'p> {
-    fn start(name: &str, plugins: &'p Plugins, machine: &str) -> Result<Self, String> {
+    fn start(name: &str, plugins: &'p Plugins, machine: &str, broken: &'p Broken) -> Result<Self, String> {
         let turn = plugins.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever had the turn before may have found out.
+        if let Some(why) = broken.get() {
+            return Err(why.clone());
+        }
         let path = plugins.find(name)?;
         let failed = |e: io::Error| format!("the plugin {name} cannot be run: {e}");
         let mut command = Command::new(path);
@@ -236,12 +251,16 @@ impl<'p> Session<'p> {
         });
         command.arg(format!("--age-plugin={machine}")).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = command.spawn().map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => broken.get_or_init(|| failed(e)).clone(),
+            // A lack of memory or open files passes.
+            _ => failed(e),
+        })?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (to, said) = mpsc::channel::<Zeroizing<String>>();
         let (heard, from) = mpsc::channel();
         let (user, left) = (plugins.user(), plugins.time);
-        let session = Self { _turn: turn, name: name.into(), user, child, to: Some(to), from, left };
+        let session = Self { _turn: turn, name: name.into(), user, broken, child, to: Some(to), from, left };
         // Threads of their own, since neither reading nor writing has a time limit. A plugin that leaves its ends open to
         // others is not waited for.
         let write = move || {
@@ -277,7 +296,7 @@ impl<'p> Session<'p> {
         loop {
             let begun = Instant::now();
             let message = self.from.recv_timeout(self.left).map_err(|e| match e {
-                RecvTimeoutError::Timeout => self.named("it took too long"),
+                RecvTimeoutError::Timeout => self.broken.get_or_init(|| self.named("it took too long")).clone(),
                 RecvTimeoutError::Disconnected => self.named("it said too much"),
             })?;
             self.left = self.left.saturating_sub(begun.elapsed());
@@ -344,15 +363,26 @@ impl Drop for Session<'_> {
     fn drop(&mut self) {
         // Its input is closed when the thread that writes has nothing left.
         self.to = None;
-        let limit = Instant::now() + ENDING.min(self.left);
-        while Instant::now() < limit {
-            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(5));
+        if !ends_within(ENDING.min(self.left), || self.child.try_wait()) {
+            // A plugin that runs as another user cannot be ended, and one that waits for a device may take its time. It is left
+            // to itself then, as are programs that a plugin has started.
+            let _ = self.child.kill();
+            ends_within(ENDING, || self.child.try_wait());
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    }
+}
+
+/// Waits for a program, and returns whether it has ended.
+fn ends_within(time: Duration, mut state: impl FnMut() -> io::Result<Option<ExitStatus>>) -> bool {
+    let limit = Instant::now() + time;
+    loop {
+        if matches!(state(), Ok(Some(_)) | Err(_)) {
+            return true;
+        }
+        if Instant::now() >= limit {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -480,6 +510,18 @@ mod tests {
         assert_eq!(written(b"a"), "-> x y\nYQ\n");
         assert_eq!(written(&[0; 48]), format!("-> x y\n{}\n\n", "A".repeat(64)));
         assert_eq!(written(&[0; 51]), format!("-> x y\n{}\nAAAA\n", "A".repeat(64)));
+    }
+
+    /// `kill` fails for a plugin that runs as another user.
+    #[test]
+    fn a_program_that_does_not_end_is_not_waited_for() {
+        let begun = Instant::now();
+        assert!(!ends_within(Duration::from_millis(50), || Ok(None)));
+        assert!((50..20_000).contains(&begun.elapsed().as_millis()));
+        let mut states = [Ok(None), Ok(None), Ok(Some(ExitStatus::default()))].into_iter();
+        assert!(ends_within(Duration::from_secs(60), || states.next().unwrap()));
+        assert!(states.next().is_none());
+        assert!(ends_within(Duration::ZERO, || Err(io::ErrorKind::NotFound.into())));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use crate::file;
 use crate::plugin::{PluginRecipient, Plugins};
 use age::ssh::ParseRecipientKeyError;
-use age_core::primitives::bech32_decode;
+use age_core::primitives::{bech32_decode, bech32_encode};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use phalanx_core::{AgeRecipient, Error, SecretKey};
 use std::fmt;
 use std::sync::Arc;
@@ -75,8 +77,17 @@ impl Recipient {
 
     fn parse_age(text: &str, plugins: &Plugins) -> Result<Self, RecipientError> {
         let damaged = || RecipientError::Damaged;
-        let hrp = bech32_decode(text, |_| damaged(), |_| Ok(()), |hrp, _| Ok(hrp.to_lowercase()))?;
+        let (hrp, again) = bech32_decode(
+            text,
+            |_| damaged(),
+            |_| Ok(()),
+            |hrp, bytes| Ok((hrp.to_lowercase(), bech32_encode(hrp, &bytes.collect::<Vec<_>>()))),
+        )?;
         let lower = text.to_ascii_lowercase();
+        // Bits after the last byte that are not zero would make another text, and another tag, of the same key.
+        if again != lower {
+            return Err(damaged());
+        }
         let kind = match &*hrp {
             "age" => Kind::X25519(lower.parse().map_err(|_| damaged())?),
             "age1tag" => Kind::Tag(Box::new(lower.parse().map_err(|_| damaged())?)),
@@ -91,14 +102,20 @@ impl Recipient {
 
     fn parse_ssh(kind: &str, key: &str) -> Result<Self, RecipientError> {
         let parsed = file::guarded(|| format!("{kind} {key}").parse::<age::ssh::Recipient>());
-        let key = parsed.ok_or(RecipientError::Damaged)?.map_err(|e| match e {
+        let parsed = parsed.ok_or(RecipientError::Damaged)?.map_err(|e| match e {
             ParseRecipientKeyError::RsaModulusTooLarge | ParseRecipientKeyError::RsaModulusTooSmall => {
                 RecipientError::RsaLength
             }
+            // What follows the type is wrong.
+            ParseRecipientKeyError::Unsupported(kind) if is_usable(&kind) => RecipientError::Damaged,
             ParseRecipientKeyError::Unsupported(kind) => RecipientError::SshType(kind),
             _ => RecipientError::Damaged,
         })?;
-        Ok(key.into())
+        let recipient = Self::from(parsed);
+        // The crate age takes what follows the key as a part of it. The tag of its stanza is then none that an identity has.
+        let blob = BASE64_STANDARD.decode(key).map_err(|_| RecipientError::Damaged)?;
+        let is_whole = is_whole_ssh(kind, &blob) && recipient.text.split_once(' ') == Some((kind, key));
+        if is_whole { Ok(recipient) } else { Err(RecipientError::Damaged) }
     }
 
     /// Its canonical text: `age1…` in small letters, or an SSH key's type and Base64 with one space between them.
@@ -118,6 +135,35 @@ impl Recipient {
 
 fn is_ssh(kind: &str) -> bool {
     ["ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-"].iter().any(|prefix| kind.starts_with(prefix))
+}
+
+/// Whether SSH keys of this type can be recipients.
+fn is_usable(kind: &str) -> bool {
+    ["ssh-ed25519", "ssh-rsa"].contains(&kind)
+}
+
+/// Whether an SSH public key has the fields of its type as OpenSSH writes them, and nothing else.
+fn is_whole_ssh(kind: &str, blob: &[u8]) -> bool {
+    let mut rest = blob;
+    let mut field = || {
+        let (len, after) = rest.split_first_chunk()?;
+        let (field, after) = after.split_at_checked(usize::try_from(u32::from_be_bytes(*len)).ok()?)?;
+        rest = after;
+        Some(field)
+    };
+    // Positive, with a zero in front only where its first bit would be a sign.
+    let is_number = |field: &[u8]| match field {
+        [0, next, ..] => *next >= 0x80,
+        [first, ..] => *first < 0x80 && *first > 0,
+        [] => false,
+    };
+    let are_lawful = field() == Some(kind.as_bytes())
+        && match kind {
+            "ssh-ed25519" => field().is_some_and(|key| key.len() == 32),
+            "ssh-rsa" => field().is_some_and(is_number) && field().is_some_and(is_number),
+            _ => false,
+        };
+    are_lawful && rest.is_empty()
 }
 
 /// The recipients in a file of them: one on each line. Lines that are empty or begin with # do not count.

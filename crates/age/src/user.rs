@@ -3,6 +3,9 @@
 use zeroize::Zeroizing;
 
 /// Asks the user, and tells the user something. An answer of `None` means that nobody can be asked, or nobody answers.
+///
+/// Files are opened by several threads, so several may ask at once, for different identities. Whoever has one terminal lets
+/// them take turns.
 pub trait User: Send + Sync {
     /// Asks for what nobody may see, such as a passphrase; `what` says what it is for.
     fn secret(&self, what: &str) -> Option<Zeroizing<String>>;

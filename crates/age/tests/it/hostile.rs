@@ -135,8 +135,38 @@ fn the_work_for_one_file_is_bounded() {
     assert!(Outline::of(&wrong).is_ok());
     let full = header(vec![raw(wrong); 62]);
     let begun = Instant::now();
-    not_for_these(open(&full, identities(&["ssh-rsa"], Plugins::default())));
+    let said = refused(open(&full, identities(&["ssh-rsa"], Plugins::default())));
+    assert_eq!(said, "ssh-rsa: no more than 16 stanzas for one SSH key were tried");
     assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
+/// What is behind a passphrase counts as soon as it is known.
+#[test]
+fn no_more_identities_hide_behind_passphrases() {
+    let bob = text("bob.txt").lines().last().unwrap().to_owned() + "\n";
+    let locked = |identities: usize| {
+        let mut recipient = age::scrypt::Recipient::new(age::secrecy::SecretString::from(PASSPHRASE));
+        recipient.set_work_factor(2);
+        age::encrypt(&recipient, bob.repeat(identities).as_bytes()).unwrap()
+    };
+    let made = header(vec![slot(&alice())]);
+    let hand = |numbers: &[usize]| {
+        let mut hand = phalanx_age::Identities::new(Plugins::new(Answers::new(PASSPHRASE)));
+        hand.add("plain", bob.repeat(10).as_bytes()).unwrap();
+        for number in numbers {
+            hand.add(&format!("with {number}"), &locked(*number)).unwrap();
+        }
+        hand
+    };
+    not_for_these(open(&made, hand(&[246])));
+    not_for_these(open(&made, hand(&[200, 46])));
+    assert_eq!(refused(open(&made, hand(&[247]))), "with 247: more than 256 identities");
+    assert_eq!(refused(open(&made, hand(&[200, 47, 45]))), "with 47: more than 256 identities");
+    // Those of a file that is refused open nothing.
+    let for_bob = header(vec![slot(&recipient_of("bob.txt"))]);
+    let mut only = phalanx_age::Identities::new(Plugins::new(Answers::new(PASSPHRASE)));
+    only.add("with 257", &locked(257)).unwrap();
+    assert_eq!(refused(open(&for_bob, only)), "with 257: more than 256 identities");
 }
 
 #[test]

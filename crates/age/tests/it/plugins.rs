@@ -2,10 +2,11 @@
 
 use crate::common::*;
 use phalanx_age::{Identities, Plugins, Recipient, User};
-use phalanx_core::AgeRecipient;
-use std::os::unix::fs::symlink;
+use phalanx_core::{AgeRecipient, KdfLimit, Opener};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
@@ -144,6 +145,48 @@ fn a_plugin_that_hangs_is_ended() {
     let made = header(vec![slot(&recipient("test", &folder.plugins(Answers::new("x"))))]);
     assert_eq!(refused(open(&made, hand("silent", plugins))), "silent: the plugin silent failed: it took too long");
     assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+/// Otherwise each file of a tree would cost the whole time.
+#[test]
+fn a_plugin_that_hangs_is_run_once() {
+    let folder = Folder::new();
+    let plugins = folder.plugins(Answers::new("x")).with_time(Duration::from_secs(1));
+    let made = header(vec![slot(&recipient("test", &folder.plugins(Answers::new("x"))))]);
+    let opener = Opener::new(hand("silent", plugins.clone()), KdfLimit::default());
+    let silent = recipient("silent", &plugins);
+    let begun = Instant::now();
+    for _ in 0..15 {
+        assert_eq!(refused(opener.open(&made)), "silent: the plugin silent failed: it took too long");
+        assert!(silent.wrap(&file_key()).unwrap_err().to_string().ends_with("it took too long"));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    // Nor do many threads wait for it one after the other.
+    let opener = Opener::new(hand("silent", plugins), KdfLimit::default());
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..30 {
+            scope.spawn(|| refused(opener.open(&made)));
+        }
+    });
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_plugin_that_cannot_be_run_is_not_tried_again() {
+    let folder = Folder::new();
+    let program = folder.0.path().join("age-plugin-absent");
+    std::fs::write(&program, "#!/nowhere/at/all\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let plugins = folder.plugins(Answers::new("x"));
+    let made = header(vec![slot(&recipient("test", &plugins))]);
+    let opener = Opener::new(hand("absent", plugins.clone()), KdfLimit::default());
+    let said = refused(opener.open(&made));
+    assert!(said.starts_with("absent: the plugin absent cannot be run: "), "{said}");
+    std::fs::remove_file(&program).unwrap();
+    symlink(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/plugin"), &program).unwrap();
+    assert_eq!(refused(opener.open(&made)), said);
+    open(&made, hand("absent", plugins)).unwrap();
 }
 
 /// Time at a prompt is the user's, and not the plugin's.

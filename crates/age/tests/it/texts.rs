@@ -1,6 +1,8 @@
 //! Recipients and identities as text.
 
 use crate::common::*;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use phalanx_age::{Identities, IdentityError, MAX_IDENTITIES, Outline, Plugins, Recipient, RecipientError, recipients};
 use phalanx_core::AgeRecipient;
 
@@ -26,6 +28,101 @@ fn a_recipient_has_one_canonical_text() {
             assert_eq!(parse(&other).unwrap().text(), canonical);
         }
         assert_eq!(parse(&canonical).unwrap().to_string(), canonical);
+    }
+}
+
+/// Bech32 of groups of 5 bits.
+fn bech32(hrp: &str, groups: &[u8]) -> String {
+    let step = |sum: u32, group: u8| {
+        let generator = [0x3b6a_57b2, 0x2650_8e6d, 0x1ea1_19fa, 0x3d42_33dd, 0x2a14_62b3];
+        let next = (sum & 0x1ff_ffff) << 5 ^ u32::from(group);
+        generator.iter().enumerate().filter(|(i, _)| sum >> (25 + i) & 1 == 1).fold(next, |next, (_, g)| next ^ g)
+    };
+    let expanded = hrp.bytes().map(|c| c >> 5).chain([0]).chain(hrp.bytes().map(|c| c & 31));
+    let sum = expanded.chain(groups.iter().copied()).chain([0; 6]).fold(1, step) ^ 1;
+    let check = (0..6).map(|i| (sum >> (25 - 5 * i) & 31) as u8);
+    let chars = groups.iter().copied().chain(check).map(|group| char::from(CHARS[usize::from(group)]));
+    format!("{hrp}1{}", chars.collect::<String>())
+}
+
+const CHARS: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
+
+/// The last group of 5 bits has some that belong to no byte. If they counted for nothing, a key would have several texts.
+#[test]
+fn a_recipient_has_no_second_text_with_other_padding() {
+    let alice = recipient_of("alice.txt").text().to_owned();
+    let texts = [
+        (&*alice, "age", 4),
+        ("age1test1qqqqqqqqgsf9kn", "age1test", 0),
+        (&bech32("age1test", &[0, 0]), "age1test", 2),
+    ];
+    for (text, hrp, spare) in texts {
+        let body = &text[hrp.len() + 1..text.len() - 6];
+        let groups: Vec<u8> = body.bytes().map(|c| CHARS.iter().position(|other| *other == c).unwrap() as u8).collect();
+        assert_eq!(bech32(hrp, &groups), text);
+        parse(text).unwrap();
+        for padding in 1..1 << spare {
+            let mut other = groups.clone();
+            *other.last_mut().unwrap() |= padding;
+            assert_ne!(other, groups);
+            let other = bech32(hrp, &other);
+            assert_eq!(parse(&other).unwrap_err(), RecipientError::Damaged, "{other}");
+            assert_eq!(parse(&other.to_uppercase()).unwrap_err(), RecipientError::Damaged, "{other}");
+        }
+    }
+}
+
+/// An SSH key's tag is a hash of its whole text. With other bytes in it, the slot would open for nobody.
+#[test]
+fn nothing_is_in_an_ssh_key_but_the_key() {
+    let fields = |blob: &[u8]| {
+        let (mut rest, mut fields) = (blob, Vec::new());
+        while let Some((len, after)) = rest.split_first_chunk() {
+            let (field, after) = after.split_at(u32::from_be_bytes(*len) as usize);
+            fields.push(field.to_vec());
+            rest = after;
+        }
+        fields
+    };
+    let blob_of = |fields: &[Vec<u8>]| -> Vec<u8> {
+        fields.iter().flat_map(|field| [&(field.len() as u32).to_be_bytes()[..], field].concat()).collect()
+    };
+    for name in ["ssh-ed25519", "ssh-rsa"] {
+        let line = text(&format!("{name}.pub"));
+        let key = line.split(' ').nth(1).unwrap();
+        let blob = BASE64_STANDARD.decode(key).unwrap();
+        let parts = fields(&blob);
+        assert_eq!(blob_of(&parts), blob);
+        let with = |blob: &[u8]| parse(&format!("{name} {}", BASE64_STANDARD.encode(blob)));
+        with(&blob).unwrap();
+        let mut others =
+            vec![[&blob[..], &[0]].concat(), [&blob[..], b"more"].concat(), blob[..blob.len() - 1].to_vec()];
+        others.push([&blob[..], &[0, 0, 0, 0]].concat());
+        for at in 0..parts.len() {
+            // A number has no zeros before it.
+            let mut longer = parts.clone();
+            longer[at].insert(0, 0);
+            others.push(blob_of(&longer));
+            let mut longer = parts.clone();
+            longer[at].push(0);
+            // A longer modulus would be another key.
+            if at != 2 {
+                others.push(blob_of(&longer));
+            }
+            let mut missing = parts.clone();
+            missing.remove(at);
+            others.push(blob_of(&missing));
+        }
+        let other_kind = if name == "ssh-rsa" { "ssh-ed25519" } else { "ssh-rsa" };
+        for other in others {
+            let error = with(&other).unwrap_err();
+            let is_type = matches!(&error, RecipientError::SshType(kind) if !name.starts_with(kind));
+            assert!(error == RecipientError::Damaged || is_type, "{name}: {error}");
+        }
+        assert_eq!(parse(&format!("{other_kind} {key}")).unwrap_err(), RecipientError::Damaged);
+        for text in [format!("{key}="), format!("{key}AAAA"), format!("{key}!"), key[..key.len() - 1].to_owned()] {
+            assert_eq!(parse(&format!("{name} {text}")).unwrap_err(), RecipientError::Damaged, "{text}");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::file::fetch::{Fetch, Stream};
 use crate::file::read_at::{FromStart, ReadAt};
 use crate::file::records::Records;
 use crate::format::header::Header;
-use crate::keys::access::{KeySource, Opener};
+use crate::keys::access::{KeySource, Opened, OpenedBy, Opener};
 use crate::keys::key::FileKeys;
 use crate::roster::Roster;
 use crate::{Error, Result, Suite};
@@ -100,6 +100,9 @@ pub struct Reader<S> {
 /// What all clones share.
 struct Shared<S> {
     fetch: Arc<Fetch<S>>,
+    /// The place of the slot that opened the file, and whose it is.
+    slot: usize,
+    by: OpenedBy,
     /// The streams of `read_at`, the last one last.
     streams: Mutex<Vec<Stream>>,
 }
@@ -126,7 +129,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     /// Those of [`Reader::open`], or a fault if no engine has the file's suite.
     pub fn open_with(source: S, keys: &Opener<impl KeySource>, options: &ReaderOptions) -> Result<Self> {
         let header = Header::read(&mut BufReader::with_capacity(4096, FromStart::new(&source)))?;
-        let keys = keys.open(&header)?.keys;
+        let Opened { keys, slot, by, .. } = keys.open(&header)?;
         let len = source.size().map_err(Error::Read)?;
         let layout = header.layout_for_file(len).map_err(|error| explain(error, &source, len, &header, &keys))?;
         let records = Records::new(&header, &keys);
@@ -135,7 +138,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         let ahead = options.read_ahead.unwrap_or((8 << 20).max(2 * records.record_len()));
         let fetch = Fetch::new(source, layout, records, roster, cache, ahead)?;
         fetch.check_end()?;
-        let shared = Shared { fetch: Arc::new(fetch), streams: Mutex::default() };
+        let shared = Shared { fetch: Arc::new(fetch), slot, by, streams: Mutex::default() };
         Ok(Self { shared: Arc::new(shared), position: 0, here: None, stream: Stream::default() })
     }
 
@@ -176,6 +179,18 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What opened the file.
+    #[must_use]
+    pub fn opened_by(&self) -> &OpenedBy {
+        &self.shared.by
+    }
+
+    /// The place of the slot that opened it, from 0.
+    #[must_use]
+    pub fn opened_slot(&self) -> usize {
+        self.shared.slot
     }
 
     /// The file's suite.

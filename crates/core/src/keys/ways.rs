@@ -2,7 +2,7 @@
 
 use crate::format::header::Header;
 use crate::format::slot::Slot;
-use crate::keys::access::{KeySource, Opened, Opener, Recipient};
+use crate::keys::access::{KeySource, Opened, OpenedBy, Opener, Recipient};
 use crate::keys::id::KeyId;
 use crate::keys::key::{FileKeys, SecretKey};
 use crate::{Class, Error, Result};
@@ -18,6 +18,7 @@ pub struct Ways {
     keys: FileKeys,
     /// The index of the slot that opened the header.
     opened: usize,
+    by: OpenedBy,
     /// Whether each of the header's slots stays. Padding never does: it is made anew.
     kept: Vec<bool>,
     added: Vec<Recipient>,
@@ -29,9 +30,9 @@ impl Ways {
     /// # Errors
     /// Those of [`Opener::open`].
     pub fn open(header: Header, opener: &Opener<impl KeySource>) -> Result<Self> {
-        let Opened { file_key, keys, slot, .. } = opener.open_slot(&header, |_| true)?;
+        let Opened { file_key, keys, slot, by } = opener.open_slot(&header, |_| true)?;
         let kept = header.slots().iter().map(|slot| !matches!(slot, Slot::Padding(_))).collect();
-        Ok(Self { header, file_key, keys, opened: slot, kept, added: Vec::new() })
+        Ok(Self { header, file_key, keys, opened: slot, by, kept, added: Vec::new() })
     }
 
     /// The header as it was opened.
@@ -44,6 +45,12 @@ impl Ways {
     #[must_use]
     pub fn opened_by(&self) -> usize {
         self.opened + 1
+    }
+
+    /// What opened it.
+    #[must_use]
+    pub fn opened_with(&self) -> &OpenedBy {
+        &self.by
     }
 
     /// Whether the ways in are to change.

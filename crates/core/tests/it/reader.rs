@@ -3,8 +3,8 @@
 use crate::common::{painted, sweep_by};
 use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Verdicts};
 use phalanx_core::{
-    ChunkSize, Class, Error, KdfLimit, NewFile, Opener, ReadAt, Reader, ReaderOptions, Recipient, Result, Roster,
-    SecretKey, Sink, Source, Suite,
+    ChunkSize, Class, Error, KdfLimit, NewFile, OpenedBy, Opener, ReadAt, Reader, ReaderOptions, Recipient, Result,
+    Roster, SecretKey, Sink, Source, Suite,
 };
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -307,6 +307,8 @@ fn other_keys_and_other_files_are_told_as_everywhere() {
     let stored = protected(Suite::default(), CHUNK, b"text");
     let opener = Opener::new(SecretKey::random().unwrap(), KdfLimit::default());
     assert!(matches!(Reader::open(stored.clone(), &opener), Err(Error::NoKey { .. })));
+    let reader = open(stored.clone()).unwrap();
+    assert_eq!((reader.opened_slot(), reader.opened_by()), (0, &OpenedBy::Key(key().id())));
     assert!(matches!(open(b"no header at all, but long enough for one to be there".to_vec()), Err(Error::NotPhalanx)));
     assert!(matches!(open(stored[..30].to_vec()), Err(Error::Header(_))));
     let nobody = ReaderOptions::new().roster(Arc::new(Roster::new(&[])));

@@ -3,7 +3,7 @@
 use crate::common::{AtHand, painted};
 use crate::rekey::{Disk, by, cheap, key, opener};
 use phalanx_core::format::{Header, Slot};
-use phalanx_core::{Error, Recipient, SecretKey, Suite, Ways};
+use phalanx_core::{Error, OpenedBy, Recipient, SecretKey, Suite, Ways};
 
 #[test]
 fn slots_that_are_not_there_cannot_be_removed() {
@@ -67,7 +67,7 @@ fn unknown_slots_are_kept_as_they_are() {
     let header = Header::new(Suite::default(), 12, slots, &keys).unwrap();
     let len = header.bytes().len();
     let mut ways = Ways::open(header, &by(1)).unwrap();
-    assert_eq!(ways.opened_by(), 3);
+    assert_eq!((ways.opened_by(), ways.opened_with()), (3, &OpenedBy::Key(key(1).id())));
     ways.remove_key(&key(1).id());
     ways.add(&Recipient::key(&key(2)));
     let header = ways.changed(&by(1)).unwrap();

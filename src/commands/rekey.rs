@@ -241,6 +241,8 @@ impl Rekey {
         protected.protect_anew(&crew.roster, new, Sink::Synced(output.file()), meter)?;
         output.carry(target.file(), Carry::All)?;
         let header = Source::file(output.file())?.header()?;
+        // It may take minutes, and the look at the old file comes right before the rename.
+        output.file().sync_all().map_err(Error::Write)?;
         target.check_unchanged()?;
         output.commit(Existing::Replace(&made), true)?;
         Ok(header)

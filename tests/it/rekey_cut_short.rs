@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The name of the side file of `f.phx`.
 fn side() -> String {
@@ -294,4 +295,24 @@ fn runs_at_the_same_time_lose_no_change() {
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
     assert!(s.run(&["rekey", "f.phx", "--add-key", "b"]).fails(4).contains("another run"));
     s.run(&["rekey", "f.phx", "-k", "a"]).ok();
+}
+
+#[test]
+fn a_file_that_is_replaced_while_its_successor_is_synced_stays() {
+    let s = protected();
+    s.run(&["protect", "f", "-k", "a", "-o", "newer.phx"]).ok();
+    let newer = s.read("newer.phx");
+    let options = ["-e", "trace=fsync", "-e", "inject=fsync:delay_enter=3000000:when=1"];
+    let Some(mut command) = s.traced(&options, &["rekey", "f.phx", "--fresh", "-q"]) else { return };
+    let child = command.spawn().unwrap();
+    let (whole, started) = (s.read("f.phx").len() as u64, Instant::now());
+    let temporary = s.path(&Sandbox::temporary("f.phx"));
+    while fs::metadata(&temporary).map_or(0, |meta| meta.len()) < whole {
+        assert!(started.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    fs::rename(s.path("newer.phx"), s.path("f.phx")).unwrap();
+    assert!(Ended(child.wait_with_output().unwrap()).fails(4).contains("changed"));
+    assert!(s.read("f.phx") == newer && s.leftovers().is_empty());
 }

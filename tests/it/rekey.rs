@@ -286,7 +286,7 @@ fn the_command_line_is_checked_first() {
     symlink("f.phx", s.path("link.phx")).unwrap();
     fs::create_dir(s.path("d")).unwrap();
     let before = s.read("f.phx");
-    assert!(s.run(&["rekey", "-"]).fails(2).contains("where they are"));
+    assert!(s.run(&["rekey", "-"]).fails(2).contains("in place"));
     assert!(s.run(&["rekey", "link.phx", "--add-key", "b"]).fails(2).contains("it is a link"));
     assert!(s.run(&["rekey", "f.phx", "d", "--remove-slot", "1"]).fails(2).contains("takes one file"));
     assert!(s.run(&["rekey", "-R", "d", "--remove-slot", "1"]).fails(2).contains("cannot be combined"));

@@ -141,6 +141,13 @@ pub enum Error {
     /// A change of the ways in was interrupted, and may be why the file does not open.
     #[error("{0}; a change of its keys was interrupted")]
     Interrupted(Box<Error>),
+    /// The changed ways in are in their place, but the side file of the change, or its name, may still be there. The next
+    /// change of the file removes it.
+    #[error("its keys are changed, but the side file of the change may be left: {0}")]
+    Uncleared(#[source] Box<Error>),
+    /// The file system has no locks, so that two changes of a header in place at once could destroy it.
+    #[error("its file system has no locks, which a change in place needs")]
+    NoLocks,
     /// There is not enough memory to derive a key from a password.
     #[error("not enough memory: Argon2 needs {0} KiB")]
     KdfMemory(u32),
@@ -235,6 +242,8 @@ impl Error {
             | Error::Protected
             | Error::OwnOutput
             | Error::Displaced
+            | Error::Uncleared(_)
+            | Error::NoLocks
             | Error::Aside(_) => Class::InputOutput,
             Error::Memory(_)
             | Error::Random(_)

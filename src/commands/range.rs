@@ -45,7 +45,8 @@ fn one(
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
     let options = ReaderOptions::new().roster(Arc::new(Roster::new(&[Arc::new(engine)])));
     let source = input.file().try_clone().map_err(Error::Read);
-    let reader = source.and_then(|source| Reader::open_with(source, opener, &options)).map_err(at_place)?;
+    let reader = source.and_then(|source| Reader::open_with(source, opener, &options));
+    let reader = reader.map_err(|e| at_place(input.interrupted(e)))?;
     let Some(range) = range.within(reader.len()) else {
         let (path, len) = (shown(place.input.path()), count(reader.len(), "byte"));
         return Err(Failure::usage(format!("{path}: it has {len}, and the range has none of them")));

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The name of the side file of `f.phx`.
-fn side() -> String {
+pub fn side() -> String {
     Sandbox::temporary("f.phx").replace(".tmp", ".rekey")
 }
 
@@ -323,7 +323,7 @@ fn a_file_that_is_replaced_while_its_successor_is_synced_stays() {
 }
 
 /// The result of a run in which system calls on a file fail as `inject` says; `None` without strace.
-fn with_faults(s: &Sandbox, file: Option<&str>, inject: &[&str], args: &[&str]) -> Option<Ended> {
+pub fn with_faults(s: &Sandbox, file: Option<&str>, inject: &[&str], args: &[&str]) -> Option<Ended> {
     let path = file.map(|file| s.path(file).to_str().unwrap().to_owned());
     let calls: Vec<_> = inject.iter().map(|rule| rule.split(':').next().unwrap()).collect();
     let trace = format!("trace={}", calls.join(","));

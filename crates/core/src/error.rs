@@ -135,6 +135,9 @@ pub enum Error {
     /// The header has no such slot, or it is padding.
     #[error("it has no slot {0} to remove")]
     NoSuchSlot(usize),
+    /// A slot is to be removed by its number, which was seen before an interrupted change was finished.
+    #[error("an interrupted change was finished just now, so its slots may have other numbers: none was removed")]
+    Renumbered,
     /// A way in cannot be carried over to a new file key, because its key or password is not at hand.
     #[error("slot {0} cannot be kept under a new file key: what opens it is not at hand")]
     NotAtHand(usize),
@@ -254,7 +257,9 @@ impl Error {
             | Error::Cancelled => Class::Other,
             Error::NoSuchKey(_) | Error::KeyDamaged(_) | Error::KeyText(_) | Error::Refused(_) => Class::InputOutput,
             Error::KeyName(_) | Error::KeyCount(_) | Error::TooManyPasswords | Error::HeaderLen(_) => Class::Argument,
-            Error::HeaderRoom | Error::LastWay | Error::NoSuchSlot(_) | Error::NotAtHand(_) => Class::Argument,
+            Error::HeaderRoom | Error::Renumbered | Error::LastWay | Error::NoSuchSlot(_) | Error::NotAtHand(_) => {
+                Class::Argument
+            }
             Error::Interrupted(error) => error.class(),
         }
     }

@@ -4,6 +4,7 @@ use crate::file::cache::Block;
 use crate::file::fetch::{Fetch, Stream};
 use crate::file::read_at::{FromStart, ReadAt};
 use crate::file::records::Records;
+use crate::file::source::open_header;
 use crate::format::header::Header;
 use crate::keys::access::{KeySource, Opener};
 use crate::roster::Roster;
@@ -120,8 +121,9 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     /// # Errors
     /// Those of [`Reader::open`], or a fault if no engine has the file's suite.
     pub fn open_with(source: S, keys: &Opener<impl KeySource>, options: &ReaderOptions) -> Result<Self> {
-        let header = Header::read(&mut BufReader::with_capacity(4096, FromStart::new(&source)))?;
-        let keys = keys.open(&header)?.keys;
+        let read = || Header::read(&mut BufReader::with_capacity(4096, FromStart::new(&source)));
+        let (header, opened) = open_header(read, keys)?;
+        let keys = opened.keys;
         let layout = header.layout_for_file(source.size().map_err(Error::Read)?)?;
         let records = Records::new(&header, &keys);
         let roster = options.roster.clone().unwrap_or_else(|| Arc::new(Roster::cpu()));

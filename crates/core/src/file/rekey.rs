@@ -228,7 +228,7 @@ impl InPlace {
             return Err(error);
         }
         let Some((side, header)) = self.side()? else { return Err(interrupted(error)) };
-        let ways = match Ways::open(header, opener) {
+        let mut ways = match Ways::open(header, opener) {
             Ok(ways) => ways,
             Err(e) if e.class() == Class::NotAuthentic => return Err(interrupted(error)),
             Err(e) => return Err(e),
@@ -249,6 +249,7 @@ impl InPlace {
         self.check_unchanged()?;
         self.overwrite(ways.header().bytes(), &times(&side)?).map_err(interrupted)?;
         self.remove_side().map_err(uncleared)?;
+        ways.renumber();
         Ok((ways, Unfinished::Finished))
     }
 

@@ -52,8 +52,8 @@ pub enum Command {
     Inspect(Inspect),
     /// Change which keys and passwords open protected files
     ///
-    /// The content stays as it is: only the header is changed, in its place. If that is interrupted, the next rekey of the file finishes it. Without any
-    /// change this lists the ways in, and finishes a change that was interrupted. Whoever held a key may have kept the file
+    /// The content stays as it is: only the header is changed, in its place. If that is interrupted, the next rekey of the file finishes it:
+    /// do not rename or replace the file before that. Without any change this lists the ways in, and finishes a change that was interrupted. Whoever held a key may have kept the file
     /// key, which opens the file for ever, and an old copy of the header brings a removed slot back: --fresh is the remedy.
     Rekey(Rekey),
     /// Make, list, copy and delete the keys of the keyring

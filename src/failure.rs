@@ -109,8 +109,9 @@ fn sentence(error: &Error) -> String {
         Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
         Error::Truncated(_) | Error::Extended(_) => format!("{error} (unprotect --salvage saves what is there)"),
         Error::HeaderRoom => format!("{error} (--fresh writes a whole new file, with a header that has)"),
+        Error::NoLocks => format!("{error} (--fresh writes a whole new file)"),
         Error::LastWay => format!("{error} (name another of its keys too, or add one)"),
-        Error::NoSuchSlot(_) => format!("{error} (phalanx inspect shows its slots)"),
+        Error::NoSuchSlot(_) | Error::Renumbered => format!("{error} (phalanx inspect shows its slots)"),
         Error::NotAtHand(slot) => {
             format!("{error} (name its key, its password or --add-recipient, or --remove-slot {slot})")
         }

@@ -7,8 +7,8 @@ use crate::progress::{count, size};
 use crate::secrets;
 use crate::transfer::Input;
 use phalanx_age::Outline;
-use phalanx_core::Keyring;
 use phalanx_core::format::{Header, Layout, Slot};
+use phalanx_core::{Keyring, Result};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -18,8 +18,7 @@ pub fn run(args: &Inspect) -> Outcome {
     failure::each(&args.paths, |path: &PathBuf| {
         let at_path = |e| Failure::at(path, e);
         let input = Input::open(&End::from(path.clone()))?;
-        let header = input.source().and_then(|mut source| source.header());
-        let header = header.map_err(|e| at_path(input.interrupted(e)))?;
+        let header = read(&input).map_err(|e| at_path(input.interrupted(e)))?;
         let layout = input
             .len()
             .map(|len| Layout::for_file(header.bytes().len(), header.suite(), header.chunk_log2(), len))
@@ -32,6 +31,23 @@ pub fn run(args: &Inspect) -> Outcome {
         }
         report.lines().into_iter().try_for_each(say)
     })
+}
+
+/// Reads the header. That of a file is read until it is the same twice, since another process may be writing it.
+fn read(input: &Input) -> Result<Header> {
+    const TIMES: usize = 3;
+    let read = || input.source().and_then(|mut source| source.header());
+    let mut header = read();
+    if matches!(input, Input::File(_)) {
+        for _ in 0..TIMES {
+            let before = std::mem::replace(&mut header, read());
+            let bytes = |header: &Result<Header>| header.as_ref().map_or(Vec::new(), |header| header.bytes().to_vec());
+            if bytes(&header) == bytes(&before) {
+                break;
+            }
+        }
+    }
+    header
 }
 
 /// Everything that can be seen without a key. The names of the fields are those of `--json`.

@@ -53,7 +53,8 @@ fn one(
         options = options.read_ahead(0);
     }
     let source = input.file().try_clone().map_err(Error::Read);
-    let reader = source.and_then(|source| Reader::open_with(source, opener, &options)).map_err(at_place)?;
+    let reader = source.and_then(|source| Reader::open_with(source, opener, &options));
+    let reader = reader.map_err(|e| at_place(input.interrupted(e)))?;
     let at_hand = opener.source();
     let opened = at_hand.describe(reader.opened_slot(), reader.opened_by());
     let by = reader.opened_by().clone();

@@ -1,6 +1,7 @@
 //! `phalanx rekey`: ways into files are added and removed.
 
 mod report;
+mod taken;
 
 use crate::age;
 use crate::args::{Changes, EngineArgs, EngineName, RekeyPlan};
@@ -13,8 +14,7 @@ use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Input, Moved, Target, Transfer, tree};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
-use phalanx_core::file::{Carry, Existing, InPlace, Made, Unfinished};
-use phalanx_core::format::Header;
+use phalanx_core::file::{Carry, Existing, InPlace, InputFile, Made, Unfinished};
 use phalanx_core::{
     Error, KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, ProtectedFile, Recipient, Result, Sink, Source, Suite,
     Ways,
@@ -23,9 +23,11 @@ use report::{Report, Reporter};
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use taken::Taken;
 
 pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     let RekeyPlan { paths, recursive, keys, changes, fresh, json } = plan;
@@ -41,8 +43,10 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
         removed_recipients,
         added: OnceLock::new(),
         fresh,
+        taken: Taken::default(),
         changed: AtomicU64::new(0),
         reduced: AtomicBool::new(false),
+        finished: AtomicBool::new(false),
     };
     let keys = KeyFiles::new(&keys.keys, &keys.identities);
     let transfer = Transfer::new(action, nowhere(recursive), keys, &cpu(), verbosity)?;
@@ -74,6 +78,11 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
             }
             true => "warning: old copies of the file still open with what was removed",
         });
+    } else if !verbosity.quiet && action.finished.load(Ordering::Relaxed) {
+        complain(
+            "warning: an interrupted change was finished. If it removed a key or password, whoever held that may have kept \
+             the file key, which still opens the file: --fresh protects anew, under a new file key",
+        );
     }
     done
 }
@@ -106,7 +115,10 @@ fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
     let meter = Meter::file(shown(path), input.len(), transfer.verbosity);
     let done = transfer.action.transfer(&transfer.engines, &input, &Target::Nothing, &meter);
     meter.finish();
-    let moved = done.map_err(|e| Failure::at(path, e))?;
+    let moved = done.map_err(|e| {
+        transfer.action.failed(path);
+        Failure::at(path, e)
+    })?;
     if let Some(by) = &moved.by {
         transfer.action.opened(|| path.to_owned(), by);
     }
@@ -123,10 +135,13 @@ struct Rekey {
     removed_recipients: Vec<String>,
     added: OnceLock<Added>,
     fresh: bool,
+    taken: Taken,
     /// How many files have changed.
     changed: AtomicU64,
     /// Whether a way into any of them was removed.
     reduced: AtomicBool,
+    /// Whether an interrupted change was finished, which may have removed one.
+    finished: AtomicBool,
 }
 
 /// The ways in that are added. One Argon2 serves all files.
@@ -137,7 +152,13 @@ struct Added {
 
 thread_local! {
     /// What was done to the file that this thread works on, until it is told.
-    static DONE: RefCell<Option<Report>> = const { RefCell::new(None) };
+    static DONE: RefCell<Option<Done>> = const { RefCell::new(None) };
+}
+
+enum Done {
+    Seen(Box<Report>),
+    /// The file was done under another name.
+    ElsewhereNamed,
 }
 
 impl Action for Rekey {
@@ -169,33 +190,26 @@ impl Action for Rekey {
             return Err(Error::Read(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
         };
         let crew = engines.crew(Op::Seal, Suite::default(), input.known_len());
-        let by;
-        let mut report = if self.is_listing() && !input.rekey_interrupted() {
-            let ways = Ways::open(input.source()?.header()?, &self.opener)?;
-            by = ways.opened_with().clone();
-            Report::new(ways.header(), ways.opened_by(), Unfinished::None)
-        } else {
-            let mut target = InPlace::open(file)?;
-            let (mut ways, unfinished) = target.ways(&self.opener)?;
-            by = ways.opened_with().clone();
-            let mut report = Report::new(ways.header(), ways.opened_by(), unfinished);
-            report.missing = self.apply(&mut ways)?;
-            if self.fresh {
-                report.after = Some(self.anew(&target, &ways, crew, meter)?);
-            } else if ways.is_changed() {
-                report.after = Some(target.write(&ways, &self.opener)?);
-            }
-            if ways.is_reduced() {
-                self.reduced.store(true, Ordering::Relaxed);
-            }
-            report
-        };
-        report.fresh = self.fresh;
-        if report.after.is_some() || report.unfinished == Unfinished::Finished {
-            self.changed.fetch_add(1, Ordering::Relaxed);
+        let mut moved = Moved { bytes: 0, crew, opened: None, by: None };
+        let is_interrupted = input.rekey_interrupted();
+        if self.is_listing() && !is_interrupted {
+            let ways = Ways::read(&mut input.source()?, &self.opener)?;
+            let report = Report::new(ways.header(), ways.opened_by(), Unfinished::None);
+            moved.by = Some(ways.opened_with().clone());
+            DONE.set(Some(Done::Seen(Box::new(report))));
+            return Ok(moved);
         }
-        DONE.set(Some(report));
-        Ok(Moved { bytes: 0, crew, opened: None, by: Some(by) })
+        // What an interrupted change has left under one name is not found under another.
+        let Some(turn) = self.taken.turn(file, is_interrupted) else {
+            DONE.set(Some(Done::ElsewhereNamed));
+            return Ok(moved);
+        };
+        moved.by = Some(self.change(file, crew, meter)?);
+        // Under a new file key each name becomes a file of its own.
+        if !self.fresh && file.file().metadata().is_ok_and(|meta| meta.nlink() > 1) {
+            turn.done();
+        }
+        Ok(moved)
     }
 
     fn opened(&self, path: impl FnOnce() -> PathBuf, by: &OpenedBy) {
@@ -203,7 +217,16 @@ impl Action for Rekey {
     }
 
     fn checked(&self, path: &Path, _: u64) -> Outcome {
-        DONE.take().map_or(Ok(()), |report| self.reporter.tell(path, &report))
+        match DONE.take() {
+            None => Ok(()),
+            Some(Done::Seen(report)) => self.reporter.tell(path, &report),
+            Some(Done::ElsewhereNamed) => self.reporter.tell_other_name(path),
+        }
+    }
+
+    fn failed(&self, path: &Path) {
+        // The failure itself is what the run ends with.
+        let _ = self.checked(path, 0);
     }
 }
 
@@ -219,6 +242,61 @@ impl Rekey {
         !adds && !removes && !self.fresh
     }
 
+    /// Changes a file. What has changed is told even if something fails behind that.
+    fn change(&self, file: &InputFile, crew: &Crew, meter: &Meter) -> Result<OpenedBy> {
+        let mut target = InPlace::open(file)?;
+        let opened = target.ways(&self.opener).inspect_err(|error| {
+            if matches!(error, Error::Uncleared(_)) {
+                self.changed.fetch_add(1, Ordering::Relaxed);
+                self.finished.store(true, Ordering::Relaxed);
+            }
+        });
+        let (mut ways, unfinished) = opened?;
+        let mut report = Report::new(ways.header(), ways.opened_by(), unfinished);
+        let done = self.replace(&mut target, &mut ways, crew, meter, &mut report);
+        let is_finished = unfinished == Unfinished::Finished;
+        if report.after.is_some() && (ways.is_reduced() || self.fresh && is_finished) {
+            self.reduced.store(true, Ordering::Relaxed);
+        } else if is_finished {
+            self.finished.store(true, Ordering::Relaxed);
+        }
+        if report.is_changed() {
+            self.changed.fetch_add(1, Ordering::Relaxed);
+        }
+        if done.is_ok() || report.is_changed() {
+            DONE.set(Some(Done::Seen(Box::new(report))));
+        }
+        done.map(|()| ways.opened_with().clone())
+    }
+
+    /// Puts the changed header, or a whole new file, into its place.
+    fn replace(
+        &self,
+        target: &mut InPlace,
+        ways: &mut Ways,
+        crew: &Crew,
+        meter: &Meter,
+        report: &mut Report,
+    ) -> Result<()> {
+        report.missing = self.apply(ways)?;
+        if self.fresh {
+            return self.anew(target, ways, crew, meter, report);
+        }
+        if !ways.is_changed() {
+            return Ok(());
+        }
+        match target.write(ways, &self.opener) {
+            Ok(header) => report.after = Some(header),
+            Err(error) => {
+                if matches!(error, Error::Uncleared(_)) {
+                    report.after = Some(Source::file(target.file())?.header()?);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// Changes the ways in. Returns the keys and recipients that were to be removed and are none of them.
     fn apply(&self, ways: &mut Ways) -> Result<Vec<String>> {
         for &number in &self.changes.remove_slots {
@@ -228,8 +306,8 @@ impl Rekey {
         let mut missing: Vec<_> = keys.collect();
         let recipients = self.removed_recipients.iter().filter(|text| !ways.remove_recipient(text));
         missing.extend(recipients.map(|text| format!("the recipient {text}")));
-        if self.changes.remove_passwords {
-            ways.remove_passwords();
+        if self.changes.remove_passwords && !ways.remove_passwords() {
+            missing.push("a password".into());
         }
         let added = self.added.get().expect("the action was prepared");
         added.recipients.iter().for_each(|recipient| ways.add(recipient));
@@ -241,8 +319,8 @@ impl Rekey {
         Ok(missing)
     }
 
-    /// Protects the file anew, and gives the new header.
-    fn anew(&self, target: &InPlace, ways: &Ways, crew: &Crew, meter: &Meter) -> Result<Header> {
+    /// Protects the file anew.
+    fn anew(&self, target: &InPlace, ways: &Ways, crew: &Crew, meter: &Meter, report: &mut Report) -> Result<()> {
         let recipients = ways.recipients(&self.opener)?;
         let protected = ProtectedFile::open(Source::file(target.file())?, &self.opener)?;
         let new = NewFile::with_chunk_size(protected.suite(), protected.chunk_size(), &recipients)?;
@@ -252,8 +330,14 @@ impl Rekey {
         protected.protect_anew(&crew.roster, new, Sink::Synced(output.file()), meter)?;
         output.carry(target.file(), Carry::All)?;
         let header = Source::file(output.file())?.header()?;
+        // It may take minutes, and the look at the old file comes right before the rename.
+        output.file().sync_all().map_err(Error::Write)?;
         target.check_unchanged()?;
-        output.commit(Existing::Replace(&made), true)?;
-        Ok(header)
+        let done = output.commit(Existing::Replace(&made), true).map(drop);
+        if matches!(done, Ok(()) | Err(Error::Unsynced(_))) {
+            report.after = Some(header);
+            report.fresh = true;
+        }
+        done
     }
 }

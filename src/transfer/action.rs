@@ -46,6 +46,9 @@ pub trait Action: Sync {
         Ok(())
     }
 
+    /// Called when the transfer of a file of a tree has failed.
+    fn failed(&self, _path: &Path) {}
+
     /// Whether to warn if a key that is used lies in the tree that is worked on.
     fn warns_of_keys(&self) -> bool {
         false

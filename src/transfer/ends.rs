@@ -63,7 +63,14 @@ impl Input {
     pub fn interrupted(&self, error: Error) -> Error {
         let is_of_header = matches!(
             error,
-            Error::Header(_) | Error::NoKey { .. } | Error::KeysRefused { .. } | Error::WrongKey | Error::KdfLimit(_)
+            Error::Header(_)
+                | Error::NotPhalanx
+                | Error::Version(_)
+                | Error::Read(_)
+                | Error::NoKey { .. }
+                | Error::KeysRefused { .. }
+                | Error::WrongKey
+                | Error::KdfLimit(_)
         );
         if is_of_header && self.rekey_interrupted() { Error::Interrupted(Box::new(error)) } else { error }
     }

@@ -185,6 +185,9 @@ impl<A: Action> Workers<'_, A> {
         } else {
             action.transfer(&self.small, &input, &target, &self.meter)
         };
+        if done.is_err() {
+            action.failed(&folder.path(&name));
+        }
         let moved = done.map_err(|e| if matches!(e, Error::Write(_)) { at_output(e) } else { at_input(e) })?;
         if let Some(by) = &moved.by {
             action.opened(|| folder.path(&name), by);

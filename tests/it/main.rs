@@ -19,5 +19,6 @@ mod ranges;
 mod readme;
 mod rekey;
 mod rekey_cut_short;
+mod rekey_told;
 mod removal;
 mod trees;

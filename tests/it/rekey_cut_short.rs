@@ -9,9 +9,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The name of the side file of `f.phx`.
-fn side() -> String {
+pub fn side() -> String {
     Sandbox::temporary("f.phx").replace(".tmp", ".rekey")
 }
 
@@ -106,19 +107,14 @@ fn a_disk_that_fails_at_any_step_leaves_the_old_header() {
     opens(&s, "a");
 }
 
-#[test]
-fn each_step_is_on_the_disk_before_the_next() {
-    if !has("strace") {
-        return;
-    }
-    let s = protected();
+/// The steps of a change, as the system is asked for them.
+fn steps(s: &Sandbox, args: &[&str]) -> Vec<String> {
     let mut command = Command::new("strace");
     command.args(["-f", "-y", "-o", "trace", "-e", &format!("trace={CALLS}"), env!("CARGO_BIN_EXE_phalanx")]);
-    command.args(["rekey", "f.phx", "-k", "a", "--add-key", "b"]).current_dir(s.path(""));
+    command.args(args).current_dir(s.path(""));
     Ended(command.env("PHALANX_KEYRING", s.path("keyring")).output().unwrap()).ok();
     let text = String::from_utf8(s.read("trace")).unwrap();
-    let calls: Vec<_> = text
-        .lines()
+    text.lines()
         .map(|line| line.split_once(' ').unwrap().1.trim_start())
         .filter(|call| !call.starts_with("+++"))
         .filter(|call| !call.starts_with("openat") || call.contains(".rekey") && call.contains("O_CREAT"))
@@ -133,7 +129,17 @@ fn each_step_is_on_the_disk_before_the_next() {
             };
             format!("{name} {what}")
         })
-        .collect();
+        .collect()
+}
+
+#[test]
+fn each_step_is_on_the_disk_before_the_next() {
+    if !has("strace") {
+        return;
+    }
+    let s = protected();
+    let calls = steps(&s, &["rekey", "f.phx", "-k", "a", "--add-key", "b"]);
+    let text = String::from_utf8(s.read("trace")).unwrap();
     let expected = [
         "openat side file",
         "pwrite64 side file",
@@ -294,4 +300,111 @@ fn runs_at_the_same_time_lose_no_change() {
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
     assert!(s.run(&["rekey", "f.phx", "--add-key", "b"]).fails(4).contains("another run"));
     s.run(&["rekey", "f.phx", "-k", "a"]).ok();
+}
+
+#[test]
+fn a_file_that_is_replaced_while_its_successor_is_synced_stays() {
+    let s = protected();
+    s.run(&["protect", "f", "-k", "a", "-o", "newer.phx"]).ok();
+    let newer = s.read("newer.phx");
+    let options = ["-e", "trace=fsync", "-e", "inject=fsync:delay_enter=3000000:when=1"];
+    let Some(mut command) = s.traced(&options, &["rekey", "f.phx", "--fresh", "-q"]) else { return };
+    let child = command.spawn().unwrap();
+    let (whole, started) = (s.read("f.phx").len() as u64, Instant::now());
+    let temporary = s.path(&Sandbox::temporary("f.phx"));
+    while fs::metadata(&temporary).map_or(0, |meta| meta.len()) < whole {
+        assert!(started.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    fs::rename(s.path("newer.phx"), s.path("f.phx")).unwrap();
+    assert!(Ended(child.wait_with_output().unwrap()).fails(4).contains("changed"));
+    assert!(s.read("f.phx") == newer && s.leftovers().is_empty());
+}
+
+/// The result of a run in which system calls on a file fail as `inject` says; `None` without strace.
+pub fn with_faults(s: &Sandbox, file: Option<&str>, inject: &[&str], args: &[&str]) -> Option<Ended> {
+    let path = file.map(|file| s.path(file).to_str().unwrap().to_owned());
+    let calls: Vec<_> = inject.iter().map(|rule| rule.split(':').next().unwrap()).collect();
+    let trace = format!("trace={}", calls.join(","));
+    let rules: Vec<_> = inject.iter().map(|rule| format!("inject={rule}")).collect();
+    let mut options = vec!["-e", &trace];
+    rules.iter().for_each(|rule| options.extend(["-e", rule]));
+    options.extend(path.iter().flat_map(|path| ["-P", path]));
+    Some(Ended(s.traced(&options, args)?.output().unwrap()))
+}
+
+#[test]
+fn without_locks_no_header_is_changed_in_place() {
+    let s = protected();
+    let before = s.read("f.phx");
+    let run = |args: &[&str]| with_faults(&s, None, &["flock:error=ENOLCK"], args);
+    let Some(ended) = run(&["rekey", "f.phx", "--add-key", "b"]) else { return };
+    let line = ended.fails(4);
+    assert!(line.contains("has no locks") && line.contains("--fresh"), "{line}");
+    assert!(s.read("f.phx") == before && s.leftovers().is_empty());
+    // Another run may need its side file just now.
+    s.write(&side(), &before[..HEADER]);
+    run(&["rekey", "f.phx"]).unwrap().ok();
+    assert_eq!(s.leftovers(), [side()]);
+    let mut torn = before.clone();
+    torn[HEADER - 1] ^= 1;
+    s.write("f.phx", &torn);
+    assert!(run(&["rekey", "f.phx"]).unwrap().fails(4).contains("has no locks"));
+    assert!(s.read("f.phx") == torn && s.leftovers() == [side()]);
+    s.run(&["rekey", "f.phx"]).ok();
+    run(&["rekey", "f.phx", "--fresh", "--add-key", "b"]).unwrap().ok();
+    opens(&s, "ab");
+    assert!(s.leftovers().is_empty());
+}
+
+#[test]
+fn a_torn_header_is_mended_where_the_disk_does_not_give_it_back() {
+    let s = protected();
+    let old = s.read("f.phx");
+    s.run(&["rekey", "f.phx", "--remove-key", "a", "--add-key", "b"]).ok();
+    let new = s.read("f.phx");
+    let tear = || {
+        s.write("f.phx", [&new[..60], &old[60..]].concat());
+        s.write(&side(), &new[..HEADER]);
+    };
+    // The header, every time it is read; and the file's last chunk.
+    for faults in ["pread64:error=EIO:when=1", "pread64:error=EIO:when=2"] {
+        tear();
+        let Some(ended) = with_faults(&s, Some("f.phx"), &[faults], &["rekey", "f.phx"]) else { return };
+        assert!(ended.text().contains("an interrupted change was finished"), "{faults}");
+        assert!(s.read("f.phx") == new && s.leftovers().is_empty());
+    }
+    tear();
+    for args in [&["verify", "f.phx"][..], &["inspect", "f.phx"], &["unprotect", "f.phx", "-o", "g"]] {
+        let ended = with_faults(&s, Some("f.phx"), &["pread64:error=EIO"], args).unwrap();
+        let line = ended.fails(4);
+        assert!(line.contains("phalanx rekey finishes it"), "{line}");
+    }
+    // What does not even begin like a protected file.
+    s.write("f.phx", [&[0; 512][..], &old[512..]].concat());
+    assert!(s.run(&["verify", "f.phx"]).fails(3).contains("phalanx rekey finishes it"));
+    // A side file that cannot be read may be the right one.
+    let line = with_faults(&s, Some(&side()), &["pread64:error=EIO"], &["rekey", "f.phx"]).unwrap().fails(4);
+    assert!(line.contains(&side()) && line.contains("Input/output error"), "{line}");
+    s.run(&["rekey", "f.phx"]).ok();
+    assert!(s.read("f.phx") == new && s.leftovers().is_empty());
+}
+
+#[test]
+fn before_a_side_file_goes_the_header_is_written_again_and_synced() {
+    if !has("strace") {
+        return;
+    }
+    let s = protected();
+    let whole = s.read("f.phx");
+    let mut torn = whole.clone();
+    torn[HEADER - 1] ^= 1;
+    for (content, before) in [(&whole, &[][..]), (&torn, &["fsync side file", "fsync folder"])] {
+        s.write("f.phx", content);
+        s.write(&side(), &whole[..HEADER]);
+        let after = ["pwrite64 file", "utimensat file", "fsync file", "unlinkat side file", "fsync folder"];
+        assert_eq!(steps(&s, &["rekey", "f.phx"]), [before, &after].concat());
+        assert!(s.read("f.phx") == whole);
+    }
 }

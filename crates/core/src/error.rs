@@ -135,12 +135,22 @@ pub enum Error {
     /// The header has no such slot, or it is padding.
     #[error("it has no slot {0} to remove")]
     NoSuchSlot(usize),
+    /// A slot is to be removed by its number, which was seen before an interrupted change was finished.
+    #[error("an interrupted change was finished just now, so its slots may have other numbers: none was removed")]
+    Renumbered,
     /// A way in cannot be carried over to a new file key, because its key or password is not at hand.
     #[error("slot {0} cannot be kept under a new file key: what opens it is not at hand")]
     NotAtHand(usize),
     /// A change of the ways in was interrupted, and may be why the file does not open.
     #[error("{0}; a change of its keys was interrupted")]
     Interrupted(Box<Error>),
+    /// The changed ways in are in their place, but the side file of the change, or its name, may still be there. The next
+    /// change of the file removes it.
+    #[error("its keys are changed, but the side file of the change may be left: {0}")]
+    Uncleared(#[source] Box<Error>),
+    /// The file system has no locks, so that two changes of a header in place at once could destroy it.
+    #[error("its file system has no locks, which a change in place needs")]
+    NoLocks,
     /// There is not enough memory to derive a key from a password.
     #[error("not enough memory: Argon2 needs {0} KiB")]
     KdfMemory(u32),
@@ -235,6 +245,8 @@ impl Error {
             | Error::Protected
             | Error::OwnOutput
             | Error::Displaced
+            | Error::Uncleared(_)
+            | Error::NoLocks
             | Error::Aside(_) => Class::InputOutput,
             Error::Memory(_)
             | Error::Random(_)
@@ -245,7 +257,9 @@ impl Error {
             | Error::Cancelled => Class::Other,
             Error::NoSuchKey(_) | Error::KeyDamaged(_) | Error::KeyText(_) | Error::Refused(_) => Class::InputOutput,
             Error::KeyName(_) | Error::KeyCount(_) | Error::TooManyPasswords | Error::HeaderLen(_) => Class::Argument,
-            Error::HeaderRoom | Error::LastWay | Error::NoSuchSlot(_) | Error::NotAtHand(_) => Class::Argument,
+            Error::HeaderRoom | Error::Renumbered | Error::LastWay | Error::NoSuchSlot(_) | Error::NotAtHand(_) => {
+                Class::Argument
+            }
             Error::Interrupted(error) => error.class(),
         }
     }

@@ -27,6 +27,11 @@ impl Report {
     pub fn new(before: &Header, opened_by: usize, unfinished: Unfinished) -> Self {
         Self { before: before.clone(), opened_by, unfinished, after: None, fresh: false, missing: Vec::new() }
     }
+
+    /// Whether the file has changed.
+    pub fn is_changed(&self) -> bool {
+        self.after.is_some() || self.unfinished == Unfinished::Finished
+    }
 }
 
 /// The names of the fields are those of `--json`.
@@ -84,6 +89,20 @@ impl Reporter {
         self.list(after, None)
     }
 
+    /// Tells of a file that was done under another name.
+    pub fn tell_other_name(&self, path: &Path) -> Outcome {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = shown(path);
+        if self.json {
+            return say(serde_json::json!({ "path": path, "changed": false, "other_name": true }));
+        }
+        if self.quiet {
+            return Ok(());
+        }
+        say(path)?;
+        say("  another name of a file that this run has done")
+    }
+
     fn list(&self, header: &Header, opened_by: Option<usize>) -> Outcome {
         (1..).zip(self.slots(header)).try_for_each(|(number, slot)| {
             let opened = if opened_by == Some(number) { ", which opened it now" } else { "" };
@@ -98,7 +117,7 @@ impl Reporter {
     fn line(&self, path: String, report: &Report) -> Line {
         Line {
             path,
-            changed: report.after.is_some(),
+            changed: report.is_changed(),
             fresh: report.fresh,
             interrupted: match report.unfinished {
                 Unfinished::None => None,

@@ -31,6 +31,8 @@ pub struct InPlace {
     name: OsString,
     file: File,
     stamp: Stamp,
+    /// Whether no other run can change it meanwhile: the file system has locks.
+    locked: bool,
 }
 
 /// What became of a change of the header that an earlier run did not finish.
@@ -54,7 +56,7 @@ pub fn is_unfinished(input: &InputFile) -> bool {
 impl InPlace {
     /// Opens a file for writing that has been opened for reading, and locks it. A link is not followed.
     ///
-    /// Where the file system has no locks, two runs at once can undo one another's changes.
+    /// Where the file system has no locks, the file can be read, and get a successor. Its header is not changed.
     ///
     /// # Errors
     /// [`Error::Write`] if it may not be written, if its folder cannot be synced, or if another run has it locked.
@@ -75,11 +77,12 @@ impl InPlace {
         if stamp.id() != input.stamp().id() {
             return Err(Error::Changed);
         }
-        // Any other error: the file system has no locks.
-        if fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-            return refuse(io::ErrorKind::ResourceBusy, "another run is changing its keys");
-        }
-        Ok(Self { dir, name: name.clone(), file, stamp })
+        let locked = match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return refuse(io::ErrorKind::ResourceBusy, "another run is changing its keys"),
+            // Any other error: the file system has no locks.
+            done => done.is_ok(),
+        };
+        Ok(Self { dir, name: name.clone(), file, stamp, locked })
     }
 
     /// The file, to read from.
@@ -93,28 +96,40 @@ impl InPlace {
     /// # Errors
     /// Those of [`Source::header`] and [`Opener::open`]; [`Error::Interrupted`] with them where a change of the header was
     /// interrupted and the keys at hand do not finish it. [`Error::Write`] if what was left cannot be finished or removed.
+    /// [`Error::NoLocks`] if it is to be finished, and the file system has no locks; what is to be removed stays then.
+    /// [`Error::Uncleared`] if it was finished, and the side file cannot be removed.
     pub fn ways(&mut self, opener: &Opener<impl KeySource>) -> Result<(Ways, Unfinished)> {
-        match self.header().and_then(|header| Ways::open(header, opener)) {
-            Ok(ways) => {
-                let unfinished = self.discard(ways.header())?;
-                Ok((ways, unfinished))
-            }
-            Err(error) if error.class() != Class::NotAuthentic => Err(error),
-            Err(error) => self.finish(error, opener),
-        }
+        let error = match self.header() {
+            Ok(header) => match Ways::open(header, opener) {
+                // Without a lock, another run may need the side file just now.
+                Ok(ways) if !self.locked => return Ok((ways, Unfinished::None)),
+                Ok(ways) => {
+                    let unfinished = self.discard(ways.header())?;
+                    return Ok((ways, unfinished));
+                }
+                Err(error) if error.class() != Class::NotAuthentic => return Err(error),
+                Err(error) => error,
+            },
+            // The disk may not give a header back that was torn by a power cut.
+            Err(error) => error,
+        };
+        self.finish(error, opener)
     }
 
     /// Puts the changed header into its place: whole or not at all, whatever ends this run. The file's time of
     /// modification stays, since it is that of the plaintext.
     ///
     /// # Errors
-    /// Those of [`Ways::changed`]. [`Error::Changed`] if the file is not what `ways` were opened from. [`Error::Write`] if
-    /// writing failed: the old header is then in its place. [`Error::Interrupted`] if even that failed.
+    /// Those of [`Ways::changed`]. [`Error::NoLocks`] if the file system has no locks. [`Error::Changed`] if the file is not
+    /// what `ways` were opened from. [`Error::Write`] if writing failed: the old header is then in its place.
+    /// [`Error::Interrupted`] if even that failed. [`Error::Uncleared`] if the new header is in its place, and the side file
+    /// cannot be removed.
     pub fn write(&mut self, ways: &Ways, opener: &Opener<impl KeySource>) -> Result<Header> {
         let (before, after) = (ways.header(), ways.changed(opener)?);
         if after.bytes() == before.bytes() {
             return Ok(after);
         }
+        self.check_locked()?;
         let times = times(&self.file)?;
         let side = self.make_side(before)?;
         side.file.write_all_at(after.bytes(), 0).map_err(Error::Write)?;
@@ -125,17 +140,21 @@ impl InPlace {
         // A signal's clean-up would remove the side file while it is needed.
         let _step = step();
         self.check_unchanged()?;
-        if self.header()?.bytes() != before.bytes() || !side.is_named()? {
+        if self.header()?.bytes() != before.bytes() {
             return Err(Error::Changed);
         }
+        // In this order: a process that ends at once removes what is not forgotten, without waiting for any step.
         side.forget();
+        if !side.is_named()? {
+            return Err(Error::Changed);
+        }
         if let Err(error) = self.overwrite(after.bytes(), &times) {
             return match self.overwrite(before.bytes(), &times).and_then(|()| self.remove_side()) {
                 Ok(()) => Err(error),
                 Err(_) => Err(Error::Interrupted(Box::new(error))),
             };
         }
-        self.remove_side()?;
+        self.remove_side().map_err(uncleared)?;
         Ok(after)
     }
 
@@ -157,6 +176,10 @@ impl InPlace {
         Output::create_in(self.dir.clone(), &self.name, existing)
     }
 
+    fn check_locked(&self) -> Result<()> {
+        if self.locked { Ok(()) } else { Err(Error::NoLocks) }
+    }
+
     fn header(&self) -> Result<Header> {
         Source::File(&self.file, self.stamp).header()
     }
@@ -175,15 +198,17 @@ impl InPlace {
 
     /// Removes a side file, whatever it is, where `header` is whole in its place.
     fn discard(&mut self, header: &Header) -> Result<Unfinished> {
-        let Some(side) = self.side()? else { return Ok(Unfinished::None) };
-        // The run that made it may have been killed before it restored the time of modification.
-        if let Some((side, written)) = side
-            && written.bytes() == header.bytes()
-        {
-            self.set_times(&times(&side)?)?;
+        if !self.has_side()? {
+            return Ok(Unfinished::None);
         }
-        // Perhaps the header is whole in memory only.
-        self.file.sync_all().map_err(Error::Write)?;
+        let times = match self.side() {
+            // The run that made it may have been killed before it restored the time of modification.
+            Ok(Some((side, written))) if written.bytes() == header.bytes() => times(&side)?,
+            _ => times(&self.file)?,
+        };
+        // Perhaps the header is whole in memory only. After a failed sync the system may take it for written, so it is
+        // written again.
+        self.overwrite(header.bytes(), &times)?;
         self.remove_side()?;
         Ok(Unfinished::Discarded)
     }
@@ -199,12 +224,11 @@ impl InPlace {
     /// Puts the header of the side file into its place, where the one in place is torn; `error` is why that does not open.
     fn finish(&mut self, error: Error, opener: &Opener<impl KeySource>) -> Result<(Ways, Unfinished)> {
         let interrupted = |error| Error::Interrupted(Box::new(error));
-        let (side, header) = match self.side()? {
-            None => return Err(error),
-            Some(None) => return Err(interrupted(error)),
-            Some(Some(found)) => found,
-        };
-        let ways = match Ways::open(header, opener) {
+        if !self.has_side()? {
+            return Err(error);
+        }
+        let Some((side, header)) = self.side()? else { return Err(interrupted(error)) };
+        let mut ways = match Ways::open(header, opener) {
             Ok(ways) => ways,
             Err(e) if e.class() == Class::NotAuthentic => return Err(interrupted(error)),
             Err(e) => return Err(e),
@@ -217,34 +241,48 @@ impl InPlace {
         if self.header().is_ok_and(|header| ways.vouch_for(&header)) {
             return Err(error);
         }
+        self.check_locked()?;
+        // The run that made it may have been killed before that.
+        side.sync_all().map_err(Error::Write)?;
+        sync_folder(&self.dir).map_err(write_error)?;
         let _step = step();
         self.check_unchanged()?;
         self.overwrite(ways.header().bytes(), &times(&side)?).map_err(interrupted)?;
-        self.remove_side()?;
+        self.remove_side().map_err(uncleared)?;
+        ways.renumber();
         Ok((ways, Unfinished::Finished))
     }
 
-    /// What stands under the side file's name, if anything; with the header that it holds, if it is a regular file that
-    /// holds one and nothing else.
-    fn side(&self) -> Result<Option<Option<(File, Header)>>> {
+    /// Whether anything stands under the side file's name.
+    fn has_side(&self) -> Result<bool> {
         let name = side_name(&self.name);
         match fs::statat(&self.dir, &*name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(_) => {}
-            Err(Errno::NOENT) => return Ok(None),
-            Err(e) => return Err(in_the_way(&name, e)),
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(in_the_way(&name, e)),
         }
-        let read = || -> Result<Option<(File, Header)>> {
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-            let file = File::from(fs::openat(&self.dir, &*name, flags, Mode::empty()).map_err(read_error)?);
-            let stat = fs::fstat(&file).map_err(read_error)?;
-            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-                return Ok(None);
-            }
-            let header = Source::file(&file)?.header()?;
-            Ok((stat.st_size == header.bytes().len() as i64).then_some((file, header)))
+    }
+
+    /// The side file and the header that it holds, if it is a regular file that holds one and nothing else.
+    fn side(&self) -> Result<Option<(File, Header)>> {
+        let name = side_name(&self.name);
+        let unread = |e: io::Error| Error::Read(io::Error::new(e.kind(), format!("{name}: {e}")));
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = match fs::openat(&self.dir, &*name, flags, Mode::empty()) {
+            // A link, and a socket.
+            Err(Errno::LOOP | Errno::NXIO) => return Ok(None),
+            opened => File::from(opened.map_err(|e| unread(e.into()))?),
         };
-        // What cannot be read is no header either.
-        Ok(Some(read().unwrap_or(None)))
+        let stat = fs::fstat(&file).map_err(|e| unread(e.into()))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(None);
+        }
+        match Source::file(&file).and_then(|mut source| source.header()) {
+            Ok(header) => Ok((stat.st_size == header.bytes().len() as i64).then_some((file, header))),
+            Err(Error::Read(e)) => Err(unread(e)),
+            Err(error) if error.class() == Class::NotAuthentic => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes a header into its place, by one call where the system does not cut it, and syncs it.
@@ -269,6 +307,11 @@ fn times(file: &File) -> Result<Timestamps> {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ },
     })
+}
+
+/// The new header is in its place, whatever failed behind that.
+fn uncleared(error: Error) -> Error {
+    Error::Uncleared(Box::new(error))
 }
 
 fn in_the_way(name: &str, e: Errno) -> Error {

@@ -140,8 +140,11 @@ pub(crate) fn opens(header: &Header, keys: &FileKeys, source: &File) -> Result<b
     let mut job = job(header, keys, buffer);
     for index in [layout.chunks() - 1, 0] {
         let (at, len) = (layout.file_offset(index), layout.data_len(index));
-        if open_chunk(&engine, &mut job, source, at, index, len, layout.is_last(index))? {
-            return Ok(true);
+        match open_chunk(&engine, &mut job, source, at, index, len, layout.is_last(index)) {
+            Ok(true) => return Ok(true),
+            // The other one may do.
+            Ok(false) | Err(Error::Read(_)) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(false)

@@ -66,28 +66,39 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Reads the header, and finds a key that opens it.
-    ///
-    /// What is read while another process changes the header in place may be half of the old one and half of the new one.
-    /// So what does not open is read again, and tried again if it has changed.
+    /// Reads the header, and finds a key that opens it. That of a file is read again if need be: [`open_header`].
     pub(crate) fn open(&mut self, keys: &Opener<impl KeySource>) -> Result<(Header, Opened)> {
-        const TIMES: usize = 3;
-        let mut read = self.header();
-        for _ in 0..TIMES {
-            let before = read.as_ref().map_or(Vec::new(), |header| header.bytes().to_vec());
-            let opened = read.and_then(|header| keys.open(&header).map(|opened| (header, opened)));
-            match opened {
-                Err(e) if e.class() == Class::NotAuthentic && matches!(self, Source::File(..)) => {
-                    read = self.header();
-                    if read.as_ref().map_or(&[][..], Header::bytes) == before {
-                        return Err(e);
-                    }
-                }
-                done => return done,
-            }
+        match self {
+            Source::File(..) => open_header(|| self.header(), keys),
+            Source::Stream(..) => self.header().and_then(|header| keys.open(&header).map(|opened| (header, opened))),
         }
-        read.and_then(|header| keys.open(&header).map(|opened| (header, opened)))
     }
+}
+
+/// Reads a header, which can be read more than once, and finds a key that opens it.
+///
+/// What is read while another process changes the header in place may be half of the old one and half of the new one. So
+/// what does not open is read again, and tried again if it has changed.
+pub(crate) fn open_header(
+    mut read: impl FnMut() -> Result<Header>,
+    keys: &Opener<impl KeySource>,
+) -> Result<(Header, Opened)> {
+    const TIMES: usize = 3;
+    let mut header = read();
+    for _ in 0..TIMES {
+        let before = header.as_ref().map_or(Vec::new(), |header| header.bytes().to_vec());
+        let opened = header.and_then(|header| keys.open(&header).map(|opened| (header, opened)));
+        match opened {
+            Err(e) if e.class() == Class::NotAuthentic => {
+                header = read();
+                if header.as_ref().map_or(&[][..], Header::bytes) == before {
+                    return Err(e);
+                }
+            }
+            done => return done,
+        }
+    }
+    header.and_then(|header| keys.open(&header).map(|opened| (header, opened)))
 }
 
 /// Where the bytes go.

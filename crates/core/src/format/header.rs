@@ -43,6 +43,8 @@ impl Header {
     ///
     /// # Errors
     /// [`Error::KeyCount`], [`Error::TooManyPasswords`] or [`Error::HeaderLen`] if the format does not allow such slots.
+    /// [`Error::Header`] if one of them would not be read as what it is: an age file of a length that the format does not
+    /// allow, or a [`Slot::Unknown`] of a known type.
     pub fn new(suite: Suite, chunk_log2: u8, slots: Vec<Slot>, keys: &FileKeys) -> Result<Self> {
         assert!((12..=24).contains(&chunk_log2));
         if !(1..=MAX_SLOTS).contains(&slots.len()) {
@@ -51,7 +53,12 @@ impl Header {
         if too_many_passwords(&slots) {
             return Err(Error::TooManyPasswords);
         }
-        let mut bytes = Vec::with_capacity(1024);
+        slots.iter().try_for_each(Slot::check)?;
+        let len = len_of(&slots);
+        if len > MAX_LEN {
+            return Err(Error::HeaderLen(len));
+        }
+        let mut bytes = Vec::with_capacity(len);
         bytes.extend_from_slice(MAGIC);
         bytes.push(VERSION);
         bytes.extend_from_slice(&[0; 4]);
@@ -60,10 +67,6 @@ impl Header {
         bytes.extend_from_slice(&[0; 2]);
         bytes.extend_from_slice(&(slots.len() as u16).to_le_bytes());
         slots.iter().for_each(|slot| slot.write(&mut bytes));
-        let len = bytes.len() + TAG;
-        if len > MAX_LEN {
-            return Err(Error::HeaderLen(len));
-        }
         bytes[8..12].copy_from_slice(&(len as u32).to_le_bytes());
         let tag = keys.header_tag(&bytes);
         bytes.extend_from_slice(&tag);

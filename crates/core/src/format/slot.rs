@@ -8,6 +8,7 @@ use crate::{Error, Result};
 pub(crate) const PREFIX: usize = 3;
 /// The recipient's tag at the start of the body of an age slot.
 const AGE_TAG: usize = 16;
+const AGE_LEN: Error = Error::Header("an age slot of the wrong length");
 /// The length in bytes of the longest age file in a slot.
 pub const MAX_AGE_FILE: usize = 16384;
 
@@ -58,7 +59,7 @@ impl Slot {
             0 => Ok(Slot::Padding(body.to_vec())),
             1 => Self::parse_password(body),
             2 => Self::parse_key(body).ok_or(Error::Header("a key slot of the wrong length")),
-            3 => Self::parse_age(body).ok_or(Error::Header("an age slot of the wrong length")),
+            3 => Self::parse_age(body).ok_or(AGE_LEN),
             kind => Ok(Slot::Unknown { kind, body: body.to_vec() }),
         }
     }
@@ -96,6 +97,19 @@ impl Slot {
         (1..=MAX_AGE_FILE).contains(&file.len()).then(|| Slot::Age { tag: *tag, file: file.to_vec() })
     }
 
+    /// Whether it would be read as what it is.
+    ///
+    /// # Errors
+    /// [`Error::Header`] if not.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            Slot::Age { file, .. } if !(1..=MAX_AGE_FILE).contains(&file.len()) => Err(AGE_LEN),
+            Slot::Unknown { kind: 0..=3, .. } => Err(Error::Header("a slot of a known type given as unknown")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the slot, whose length the caller has checked.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[self.kind(), 0, 0]);

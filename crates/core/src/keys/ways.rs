@@ -1,5 +1,6 @@
 //! The ways into a file, opened to be changed: which slots there are, which go, and which are new.
 
+use crate::file::source::Source;
 use crate::format::header::Header;
 use crate::format::slot::Slot;
 use crate::keys::access::{KeySource, Opened, OpenedBy, Opener, Recipient};
@@ -22,6 +23,8 @@ pub struct Ways {
     /// Whether each of the header's slots stays. Padding never does: it is made anew.
     kept: Vec<bool>,
     added: Vec<Recipient>,
+    /// Whether the header is another one than a caller can have seen before.
+    renumbered: bool,
 }
 
 impl Ways {
@@ -30,9 +33,23 @@ impl Ways {
     /// # Errors
     /// Those of [`Opener::open`].
     pub fn open(header: Header, opener: &Opener<impl KeySource>) -> Result<Self> {
-        let Opened { file_key, keys, slot, by } = opener.open_slot(&header, |_| true)?;
+        let opened = opener.open(&header)?;
+        Ok(Self::new(header, opened))
+    }
+
+    /// Reads a header and opens it. That of a file is read again where another process may have been writing it.
+    ///
+    /// # Errors
+    /// Those of [`Source::header`] and [`Opener::open`].
+    pub fn read(source: &mut Source, opener: &Opener<impl KeySource>) -> Result<Self> {
+        let (header, opened) = source.open(opener)?;
+        Ok(Self::new(header, opened))
+    }
+
+    fn new(header: Header, opened: Opened) -> Self {
+        let Opened { file_key, keys, slot, by } = opened;
         let kept = header.slots().iter().map(|slot| !matches!(slot, Slot::Padding(_))).collect();
-        Ok(Self { header, file_key, keys, opened: slot, by, kept, added: Vec::new() })
+        Self { header, file_key, keys, opened: slot, by, kept, added: Vec::new(), renumbered: false }
     }
 
     /// The header as it was opened.
@@ -65,6 +82,9 @@ impl Ways {
         let mut slots = self.header.slots().iter().zip(&self.kept);
         let is_gone = |slot: &Slot| match slot {
             Slot::Padding(_) => false,
+            Slot::Key { id, .. } => {
+                !self.added.iter().any(|recipient| matches!(recipient, Recipient::Key { id: other, .. } if other == id))
+            }
             Slot::Age { tag, .. } => !self.added.iter().any(|recipient| self.is_of(recipient, tag)),
             _ => true,
         };
@@ -135,8 +155,12 @@ impl Ways {
     /// Removes the slot of this number, of whatever type.
     ///
     /// # Errors
-    /// [`Error::NoSuchSlot`] if there is none, or if it is padding.
+    /// [`Error::NoSuchSlot`] if there is none, or if it is padding. [`Error::Renumbered`] if an interrupted change was finished
+    /// when these ways were opened: the number may then be one of the header before.
     pub fn remove_slot(&mut self, number: usize) -> Result<()> {
+        if self.renumbered {
+            return Err(Error::Renumbered);
+        }
         let found = number.checked_sub(1).and_then(|i| Some((self.header.slots().get(i)?, &mut self.kept[i])));
         match found {
             None | Some((Slot::Padding(_), _)) => Err(Error::NoSuchSlot(number)),
@@ -190,6 +214,11 @@ impl Ways {
             return Ok(());
         }
         Err(Error::LastWay)
+    }
+
+    /// Notes that nobody can have seen this header in its place before.
+    pub(crate) fn renumber(&mut self) {
+        self.renumbered = true;
     }
 
     /// The keys that the file key gives.

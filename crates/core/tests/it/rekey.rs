@@ -4,8 +4,8 @@ use crate::common::{AtHand, painted};
 use phalanx_core::file::{InPlace, InputFile, Unfinished, is_temporary, is_unfinished};
 use phalanx_core::format::{Header, Kdf};
 use phalanx_core::{
-    ChunkSize, Class, Error, KdfLimit, KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Result,
-    Roster, SecretKey, Sink, Source, Suite, Ways,
+    ChunkSize, Class, Error, KdfLimit, KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Reader, Recipient,
+    Result, Roster, SecretKey, Sink, Source, Suite, Ways,
 };
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -438,6 +438,9 @@ fn a_header_that_was_read_while_it_was_written_is_read_again() {
     let file = File::open(disk.path("f")).unwrap();
     let open = |write: &dyn Fn()| ProtectedFile::open(Source::new(&file).unwrap(), &opener(Meanwhile(key(1), write)));
     open(&|| disk.overwrite(&new)).unwrap();
+    disk.overwrite(&torn);
+    let reader = Reader::open(File::open(disk.path("f")).unwrap(), &opener(Meanwhile(key(1), || disk.overwrite(&new))));
+    assert_eq!(reader.unwrap().len(), disk.plain.len() as u64);
     // It is not read for ever.
     disk.overwrite(&torn);
     assert!(matches!(open(&|| ()), Err(Error::WrongKey)));

@@ -58,7 +58,7 @@ fn unknown_slots_are_kept_as_they_are() {
     let keys = file_key.file_keys(Suite::default());
     let unknown = |kind| Slot::Unknown { kind, body: painted(usize::from(kind)) };
     let slots = vec![
-        unknown(3),
+        unknown(4),
         Slot::Padding(vec![1; 40]),
         Slot::Key { id: key(1).id(), wrapped: key(1).wrapping_key().wrap(&file_key) },
         unknown(255),
@@ -72,7 +72,7 @@ fn unknown_slots_are_kept_as_they_are() {
     ways.add(&Recipient::key(&key(2)));
     let header = ways.changed(&by(1)).unwrap();
     assert_eq!(header.bytes().len(), len);
-    assert_eq!(header.slots()[..2], [unknown(3), unknown(255)]);
+    assert_eq!(header.slots()[..2], [unknown(4), unknown(255)]);
     assert!(matches!(&header.slots()[2], Slot::Key { id, .. } if *id == key(2).id()));
     assert!(matches!(&header.slots()[3..], [Slot::Padding(body)] if body.len() == 83 && body.iter().all(|b| *b == 0)));
     // By number, one goes.
@@ -122,4 +122,28 @@ fn the_limits_hold() {
     ways.remove_slot(2).unwrap();
     ways.add(&Recipient::key(&key(2)));
     assert!(matches!(ways.changed(&by(1)), Err(Error::HeaderRoom)));
+}
+
+#[test]
+fn slots_that_would_not_be_read_as_what_they_are_are_not_written() {
+    let keys = SecretKey::random().unwrap().file_keys(Suite::default());
+    let new = |slot: &Slot| Header::new(Suite::default(), 12, vec![slot.clone()], &keys);
+    // Before the slot come 18 bytes and the slot's own 3, and the tag of 32 behind it.
+    let longest = 65536 - 18 - 3 - 32;
+    let unknown = |kind, len| Slot::Unknown { kind, body: vec![0; len] };
+    let age = |len| Slot::Age { tag: [0; 16], file: vec![0; len] };
+    for slot in [Slot::Padding(vec![0; longest]), unknown(4, longest), unknown(255, 0), age(1), age(16384)] {
+        assert_eq!(Header::read(&mut new(&slot).unwrap().bytes()).unwrap().slots(), [slot]);
+    }
+    for len in [longest + 1, 65535, 65536, 1 << 20] {
+        for slot in [Slot::Padding(vec![0; len]), unknown(4, len)] {
+            assert!(matches!(new(&slot), Err(Error::HeaderLen(n)) if n == len + 53), "{len}");
+        }
+    }
+    for len in [0, 16385, 65536, 1 << 20] {
+        assert!(matches!(new(&age(len)), Err(Error::Header(_))), "{len}");
+    }
+    for kind in 0..4 {
+        assert!(matches!(new(&unknown(kind, 59)), Err(Error::Header(_))), "{kind}");
+    }
 }

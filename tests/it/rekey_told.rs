@@ -71,6 +71,16 @@ fn a_change_that_was_finished_is_told_whatever_fails_then() {
     let (lines, errors) = (told(&ended), ended.fails_with_lines(2));
     assert!(lines.contains("\"changed\":true") && lines.contains("\"interrupted\":\"finished\""), "{lines}");
     assert!(errors.contains("no way in would be left") && errors.contains("--fresh"), "{errors}");
+    // The side file stays.
+    torn(&s, "f.phx");
+    if let Some(ended) = with_faults(&s, None, &["unlinkat:error=EIO:when=1"], &["rekey", "f.phx"]) {
+        let errors = ended.fails_with_lines(4);
+        assert!(
+            errors.contains("its keys are changed") && errors.contains("an interrupted change was finished"),
+            "{errors}"
+        );
+        assert!(s.read("f.phx") == s.read("new") && s.leftovers() == [side()]);
+    }
     // A part of the file.
     torn(&s, "f.phx");
     let line = s.run(&["unprotect", "f.phx", "--range", "0-10", "-o", "-"]).fails(3);

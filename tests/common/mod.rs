@@ -96,6 +96,15 @@ impl Sandbox {
     }
 }
 
+/// Whether sweeps are to be exhaustive: PHALANX_EXHAUSTIVE is set. Otherwise a line says that they are not.
+pub fn is_exhaustive() -> bool {
+    let is_set = std::env::var_os("PHALANX_EXHAUSTIVE").is_some();
+    if !is_set {
+        println!("skipped: exhaustive sweep (PHALANX_EXHAUSTIVE=1)");
+    }
+    is_set
+}
+
 /// Whether whoever started the tests ignores a signal, as shells do with SIGINT for what runs in the background. The
 /// program then ignores it too. A line says so.
 pub fn is_ignored(signal: i32) -> bool {

@@ -1,6 +1,6 @@
 //! Runs that are interrupted, at any point and by anything, lose nothing and leave nothing half done.
 
-use crate::common::{Ended, Sandbox, has, is_ignored, painted, skip, wait_for};
+use crate::common::{Ended, Sandbox, has, is_exhaustive, is_ignored, painted, skip, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
@@ -15,13 +15,14 @@ fn kill(child: &std::process::Child, signal: Signal) {
     let _ = kill_process(Pid::from_child(child), signal);
 }
 
-/// Runs the command `times` times and stops each run a bit later than the one before, from its start to beyond its end.
+/// Runs the command `times` times, or a fourth of that unless PHALANX_EXHAUSTIVE is set, and stops each run a bit later than the one before, from its start to beyond its end.
 /// `check` follows each run. A busy machine may make the first, whole run many times as slow as the others. So a run that
 /// ends before it is stopped shortens the delays.
 pub fn stop_everywhere(s: &Sandbox, args: &[&str], signal: Signal, times: u32, mut check: impl FnMut()) {
     if is_ignored(signal.as_raw()) {
         return;
     }
+    let times = if is_exhaustive() { times } else { times / 4 };
     let started = Instant::now();
     s.run(args).ok();
     let mut length = started.elapsed();

@@ -161,8 +161,10 @@ fn every_flipped_bit_is_found() {
     s.run(&["key", "new", "k"]).ok();
     s.run(&["protect", "f", "-k", "k"]).ok();
     let stored = s.read("f.phx");
+    // Most of the header is padding, and a few places stand for all of it.
+    let counts = |at: &usize| !(100..960).contains(at) || at % 43 == 0;
     // The core's tests flip every bit; here a few of each field go through the whole command.
-    for at in (0..stored.len()).step_by(7) {
+    for at in (0..stored.len()).filter(counts).filter(|at| at % 7 == 0 || at % 43 == 0) {
         let mut altered = stored.clone();
         altered[at] ^= 1 << (at % 8);
         s.write("altered.phx", altered);
@@ -170,7 +172,7 @@ fn every_flipped_bit_is_found() {
         assert!(!s.exists("altered"), "byte {at}");
         s.run(&["verify", "altered.phx"]).fails(3);
     }
-    for len in 0..stored.len() {
+    for len in (0..stored.len()).filter(counts) {
         s.write("altered.phx", &stored[..len]);
         s.run(&["unprotect", "altered.phx"]).fails(3);
         assert!(!s.exists("altered"), "{len} bytes");

@@ -40,7 +40,7 @@ fn shell(s: &Sandbox, script: &str) -> Command {
 #[test]
 fn the_setup_commands_are_one_line_each() {
     let ([job, tests], _) = parts();
-    assert_eq!((job.lines().count(), tests), (1, "cargo test --workspace"));
+    assert_eq!((job.lines().count(), tests), (1, "cargo test"));
 }
 
 #[test]

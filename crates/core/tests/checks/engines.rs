@@ -113,8 +113,10 @@ fn chunks_are_those_of_the_reference() {
     for &suite in Suite::ALL {
         let keys = reference::file_keys(&FILE_KEY, suite.id());
         for (&size, &chunk_log2) in SIZES.iter().flat_map(|size| CHUNK_LOG2S.iter().map(move |log2| (size, log2))) {
-            // The engines do not mind how long a chunk is. The reference is slow.
-            if size > 20_000 && chunk_log2 < 20 {
+            // The engines do not mind how long a chunk is. The reference is slow, so the shortest slices stand for all
+            // short ones, unless the sweep is exhaustive.
+            let is_left_out = [13, 14].contains(&chunk_log2) && std::env::var_os("PHALANX_EXHAUSTIVE").is_none();
+            if size > 20_000 && chunk_log2 < 20 || is_left_out {
                 continue;
             }
             let bind = |i: usize| (i as u64 * 1_000_000_007, i == 2);

@@ -272,7 +272,7 @@ fn class(found: &Result<u64, Error>) -> reference::Error {
     match found {
         Err(Error::NotPhalanx) => reference::Error::NotPhalanx,
         Err(Error::Version(_)) => reference::Error::Version,
-        Err(Error::Header(_)) => reference::Error::Header,
+        Err(Error::Header(_) | Error::Volume) => reference::Error::Header,
         Err(Error::KdfLimit(_)) => reference::Error::KdfLimit,
         Err(Error::NoKey { .. } | Error::WrongKey) => reference::Error::NoKey,
         Err(Error::Truncated(_) | Error::Extended(_) | Error::Altered { .. }) => reference::Error::Altered,

@@ -77,6 +77,10 @@ pub fn read_header(file: &[u8]) -> Result<Header, Error> {
 /// Key slots come first because they cost nothing. So a key opens its file, whatever the password slots ask for.
 pub fn open_header(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Result<(Header, [u8; 32]), Error> {
     let header = read_header(file)?;
+    // The config of a volume is no file (§10.2).
+    if header.slots.iter().any(|(kind, _)| *kind == 4) {
+        return Err(Error::Header);
+    }
     let opens = |file_key: &[u8; 32]| {
         let (bytes, tag) = file[..header.len].split_at(header.len - TAG_LEN);
         header_tag(&file_keys(file_key, header.suite), bytes) == tag

@@ -23,6 +23,9 @@ pub enum Error {
     /// The header breaks a rule of the format.
     #[error("malformed header: {0}")]
     Header(&'static str),
+    /// The file is the config of a volume: it has no content of its own.
+    #[error("it is the config of a volume, not a file: mount the folder that it lies in")]
+    Volume,
     /// Deriving the key from a password would cost more than the limit.
     #[error("its password slots ask for more key derivation than the limit allows ({0})")]
     KdfLimit(&'static str),
@@ -234,6 +237,7 @@ impl Error {
             | Error::KeysRefused { .. }
             | Error::WrongKey
             | Error::NotAuthentic { .. }
+            | Error::Volume
             | Error::Altered { .. }
             | Error::Truncated(_)
             | Error::Extended(_) => Class::NotAuthentic,

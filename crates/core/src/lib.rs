@@ -10,7 +10,7 @@
 //!   messages that arrive one by one.
 //! - A [`Roster`] is the set of engines that do the work. [`Roster::cpu`] is all cores.
 //!
-//! [`engine`] is for authors of engines, [`format`](mod@format) for tools that look into files, and [`file`](mod@file) for
+//! [`volume`] is what a mounted volume is made of. [`engine`] is for authors of engines, [`format`](mod@format) for tools that look into files, and [`file`](mod@file) for
 //! programs that write and delete files without leaving half-written ones or losing data.
 //!
 //! The path of a byte: a `pipeline` or a batch makes jobs of it. The `schedule` passes these to an [`engine::Engine`] of
@@ -41,6 +41,9 @@ pub mod engine {
     pub use crate::schedule::{Extent, Share, Work, run};
     pub use crate::seam::*;
 }
+
+/// For the mounted volume: its config, its keys, and the files in it.
+pub mod volume;
 
 /// For tools that look into files: headers, slots, and the places of chunks.
 pub mod format;

@@ -5,7 +5,7 @@ use crate::file::fetch::{Fetch, Stream};
 use crate::file::read_at::{FromStart, ReadAt};
 use crate::file::records::Records;
 use crate::file::source::open_header;
-use crate::format::header::Header;
+use crate::format::header::{Header, Purpose};
 use crate::keys::access::{KeySource, Opened, OpenedBy, Opener};
 use crate::keys::key::FileKeys;
 use crate::roster::Roster;
@@ -129,7 +129,10 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     /// # Errors
     /// Those of [`Reader::open`], or a fault if no engine has the file's suite.
     pub fn open_with(source: S, keys: &Opener<impl KeySource>, options: &ReaderOptions) -> Result<Self> {
-        let read = || Header::read(&mut BufReader::with_capacity(4096, FromStart::new(&source)));
+        let read = || {
+            let header = Header::read(&mut BufReader::with_capacity(4096, FromStart::new(&source)))?;
+            header.check_purpose(Purpose::File).map(|()| header)
+        };
         let (header, Opened { keys, slot, by, .. }) = open_header(read, keys)?;
         let len = source.size().map_err(Error::Read)?;
         let layout = header.layout_for_file(len).map_err(|error| explain(error, &source, len, &header, &keys))?;

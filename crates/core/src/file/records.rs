@@ -4,7 +4,7 @@ use crate::format::header::Header;
 use crate::keys::key::{ContentKeys, FileKeys};
 use crate::op::Op;
 use crate::roster::{Member, Roster};
-use crate::seam::{self, Bind, Buffer, Job, Unit};
+use crate::seam::{self, Bind, Buffer, Job, Unit, Verdicts};
 use crate::secret::wipe;
 use crate::{Error, Result, Suite};
 use std::mem;
@@ -47,24 +47,36 @@ impl Records {
     /// Opens a run where it lies. Returns how many of its chunks are authentic, from the first on. The others are wiped.
     ///
     /// An engine's fault is the only error. The memory then holds what it held before.
-    pub fn open(&self, roster: &Roster, member: &Member, memory: &mut Memory, mut units: Vec<Unit>) -> Result<usize> {
+    pub fn open(&self, roster: &Roster, member: &Member, memory: &mut Memory, units: Vec<Unit>) -> Result<usize> {
+        let all = units.len();
+        let verdicts = self.open_each(roster, member, memory, units)?;
+        let authentic = verdicts.failed().first().copied().unwrap_or(all);
+        let end = memory.bytes_mut().len();
+        wipe(&mut memory.bytes_mut()[(authentic * self.record_len()).min(end)..]);
+        Ok(authentic)
+    }
+
+    /// The same, but each chunk counts for itself: only those that are not authentic are wiped.
+    pub fn open_each(
+        &self,
+        roster: &Roster,
+        member: &Member,
+        memory: &mut Memory,
+        mut units: Vec<Unit>,
+    ) -> Result<Verdicts> {
         for unit in &mut units {
             let (nonce, tag) = self.head(&mut memory.storage[memory.used.clone()], unit);
             unit.nonce[..nonce.len()].copy_from_slice(nonce);
             unit.tag[..tag.len()].copy_from_slice(tag);
         }
-        let all = units.len();
         let mut job = self.job(Op::Open, memory, units);
         let ran = roster.by_turns(member, self.suite, |engine| engine.run(&mut job));
-        let authentic = ran.map(|(verdicts, _)| {
+        let verdicts = ran.map(|(verdicts, _)| {
             job.wipe(&verdicts);
-            verdicts.failed().first().copied().unwrap_or(all)
+            verdicts
         });
         *memory = Memory::of(job.buf);
-        let authentic = authentic?;
-        let end = memory.bytes_mut().len();
-        wipe(&mut memory.bytes_mut()[(authentic * self.record_len()).min(end)..]);
-        Ok(authentic)
+        Ok(verdicts?)
     }
 
     /// Seals a run where it lies, under new nonces.

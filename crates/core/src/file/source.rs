@@ -3,7 +3,7 @@
 use crate::file::input::Stamp;
 use crate::file::read_at::FromStart;
 use crate::file::stream::Stream;
-use crate::format::header::Header;
+use crate::format::header::{Header, Purpose};
 use crate::keys::access::{KeySource, Opened, Opener};
 use crate::{Class, Error, Result};
 use std::fs::File;
@@ -66,12 +66,25 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Reads the header, and finds a key that opens it. That of a file is read again if need be: [`open_header`].
+    /// Reads the header of a file, and finds a key that opens it. It is read again if need be: [`open_header`].
     pub(crate) fn open(&mut self, keys: &Opener<impl KeySource>) -> Result<(Header, Opened)> {
-        match self {
-            Source::File(..) => open_header(|| self.header(), keys),
-            Source::Stream(..) => self.header().and_then(|header| keys.open(&header).map(|opened| (header, opened))),
+        self.open_for(|header| header.check_purpose(Purpose::File), keys)
+    }
+
+    /// The same for whatever header `check` accepts.
+    pub(crate) fn open_for(
+        &mut self,
+        check: impl Fn(&Header) -> Result<()>,
+        keys: &Opener<impl KeySource>,
+    ) -> Result<(Header, Opened)> {
+        let is_file = matches!(self, Source::File(..));
+        let mut read = || self.header().and_then(|header| check(&header).map(|()| header));
+        if is_file {
+            return open_header(read, keys);
         }
+        let header = read()?;
+        let opened = keys.open(&header)?;
+        Ok((header, opened))
     }
 }
 

@@ -26,6 +26,15 @@ const SMALL: u64 = 16384;
 /// The least padding, in bytes: room for four keys or passwords.
 const LEAST_ROOM: usize = 320;
 
+/// What a header stands before, which decides on the label of its key-encrypting keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A file, protected for itself or in a volume.
+    File,
+    /// The config of a volume: a slot of type 4 says so.
+    Volume,
+}
+
 /// A header as it stands in a file. That its tag is right shows only when a slot has been opened.
 #[derive(Clone, Debug)]
 pub struct Header {
@@ -216,11 +225,32 @@ impl Header {
         Layout::for_file(self.bytes.len(), self.suite, self.chunk_log2, len)
     }
 
+    /// What it stands before.
+    #[must_use]
+    pub fn purpose(&self) -> Purpose {
+        purpose_of(&self.slots)
+    }
+
+    /// Refuses a header that stands before something else: a reader of files refuses the config of a volume.
+    pub(crate) fn check_purpose(&self, purpose: Purpose) -> Result<()> {
+        match (self.purpose(), purpose) {
+            (Purpose::Volume, Purpose::File) => Err(Error::Volume),
+            (Purpose::File, Purpose::Volume) => Err(Error::Header("it is not the config of a volume")),
+            _ => Ok(()),
+        }
+    }
+
     /// The slots in their order.
     #[must_use]
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }
+}
+
+/// What a header with these slots stands before.
+pub(crate) fn purpose_of(slots: &[Slot]) -> Purpose {
+    let is_volume = slots.iter().any(|slot| slot.kind() == slot::VOLUME);
+    if is_volume { Purpose::Volume } else { Purpose::File }
 }
 
 /// The length of a header with these slots, in bytes.

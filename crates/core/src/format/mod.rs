@@ -6,6 +6,6 @@ pub(crate) mod slot;
 pub(crate) mod suite;
 
 pub use crate::keys::key::{FileKeys, Kdf, WRAPPED, WrappingKey};
-pub use header::Header;
+pub use header::{Header, Purpose};
 pub use layout::Layout;
 pub use slot::{MAX_AGE_FILE, Slot};

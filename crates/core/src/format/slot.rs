@@ -9,6 +9,10 @@ pub(crate) const PREFIX: usize = 3;
 /// The recipient's tag at the start of the body of an age slot.
 const AGE_TAG: usize = 16;
 const AGE_LEN: Error = Error::Header("an age slot of the wrong length");
+/// The type of the slot that makes a header that of a volume's config. It gives nobody access, so it is a [`Slot::Unknown`].
+pub(crate) const VOLUME: u8 = 4;
+/// The type of the slot that lists the holes of a volume's file. It is a [`Slot::Unknown`] too.
+pub(crate) const HOLES: u8 = 5;
 /// The length in bytes of the longest age file in a slot.
 pub const MAX_AGE_FILE: usize = 16384;
 
@@ -38,7 +42,7 @@ pub enum Slot {
         /// The age file: 1 to 16384 bytes.
         file: Vec<u8>,
     },
-    /// A type that this program does not know, kept as it is.
+    /// A type that gives nobody access, or that this program does not know, kept as it is.
     Unknown {
         /// The type's number.
         kind: u8,

@@ -1,6 +1,6 @@
 //! Giving access to a file, and gaining it: headers made for recipients, and opened by the keys at hand.
 
-use crate::format::header::Header;
+use crate::format::header::{Header, Purpose};
 use crate::format::slot::{MAX_AGE_FILE, Slot};
 use crate::keys::id::KeyId;
 use crate::keys::key::{FileKeys, Kdf, Password, SecretKey, WRAPPED, WrappingKey};
@@ -58,10 +58,14 @@ impl Recipient {
     }
 
     /// The slot that gives the recipient the file key, from which `keys` come.
-    pub(crate) fn slot(&self, file_key: &SecretKey, keys: &FileKeys) -> Result<Slot> {
+    pub(crate) fn slot(&self, purpose: Purpose, file_key: &SecretKey, keys: &FileKeys) -> Result<Slot> {
         Ok(match self {
-            Recipient::Password { kdf, kek } => Slot::Password { kdf: *kdf, wrapped: kek.wrap(file_key) },
-            Recipient::Key { id, kek } => Slot::Key { id: *id, wrapped: kek.wrap(file_key) },
+            Recipient::Password { kdf, kek } => Slot::Password { kdf: *kdf, wrapped: kek.wrap(purpose, file_key) },
+            Recipient::Key { id, kek } => Slot::Key { id: *id, wrapped: kek.wrap(purpose, file_key) },
+            Recipient::Age(recipient) if purpose == Purpose::Volume => {
+                let reason = "a volume opens by keys and passwords only".into();
+                return Err(Error::Recipient { recipient: recipient.text().into(), reason });
+            }
             Recipient::Age(recipient) => {
                 let file = recipient.wrap(file_key)?;
                 if !(1..=MAX_AGE_FILE).contains(&file.len()) {
@@ -78,8 +82,18 @@ impl Recipient {
 pub fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Result<(Header, FileKeys)> {
     let file_key = SecretKey::random()?;
     let keys = file_key.file_keys(suite);
-    let slots = recipients.iter().map(|r| r.slot(&file_key, &keys)).collect::<Result<_>>()?;
+    let slots = slots_for(Purpose::File, recipients, &file_key, &keys)?;
     Ok((Header::padded(suite, chunk_log2, slots, &keys)?, keys))
+}
+
+/// The slots that give the recipients the file key, from which `keys` come.
+pub(crate) fn slots_for(
+    purpose: Purpose,
+    recipients: &[Recipient],
+    file_key: &SecretKey,
+    keys: &FileKeys,
+) -> Result<Vec<Slot>> {
+    recipients.iter().map(|recipient| recipient.slot(purpose, file_key, keys)).collect()
 }
 
 /// Where the keys at hand come from. Asked only for what a file can use, and perhaps for the same again: it then
@@ -278,7 +292,8 @@ impl<S: KeySource> Opener<S> {
         file_key: &SecretKey,
     ) -> Result<Vec<Recipient>> {
         let kept = || header.slots().iter().enumerate().filter(|(i, _)| keeps(*i));
-        let opens = |kek: &WrappingKey, wrapped| kek.unwrap(wrapped).is_some_and(|key| key.matches(file_key));
+        let purpose = header.purpose();
+        let opens = |kek: &WrappingKey, wrapped| kek.unwrap(purpose, wrapped).is_some_and(|key| key.matches(file_key));
         let (mut recipients, mut limited, mut has_password) = (Vec::new(), false, false);
         for (i, slot) in kept() {
             let recipient = match slot {
@@ -400,8 +415,8 @@ fn password_slot(slot: &Slot) -> Option<(&Kdf, &[u8; WRAPPED])> {
 }
 
 /// Unwraps the file key and checks the header's tag with what comes of it.
-fn unlock(header: &Header, kek: &WrappingKey, wrapped: &[u8; WRAPPED]) -> Option<(SecretKey, FileKeys)> {
-    let file_key = kek.unwrap(wrapped)?;
+pub(crate) fn unlock(header: &Header, kek: &WrappingKey, wrapped: &[u8; WRAPPED]) -> Option<(SecretKey, FileKeys)> {
+    let file_key = kek.unwrap(header.purpose(), wrapped)?;
     let keys = file_key.file_keys(header.suite());
     header.is_authentic(&keys).then_some((file_key, keys))
 }

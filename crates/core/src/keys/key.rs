@@ -1,5 +1,6 @@
 //! Secrets and what is derived from them: `docs/format.md`, sections 3 and 4. All are wiped on drop, none shows in Debug.
 
+use crate::format::header::Purpose;
 use crate::keys::id::KeyId;
 use crate::secret::{wipe, wiped};
 use crate::{Error, Result, Suite};
@@ -65,12 +66,22 @@ impl SecretKey {
         KeyId(id)
     }
 
-    /// The key-encrypting key of a slot whose secret this is.
+    /// The key-encrypting keys of slots whose secret this is.
     #[must_use]
     pub fn wrapping_key(&self) -> WrappingKey {
-        let mut kek = Zeroizing::new([0; 32]);
-        Kmac256::new(&self.0, b"phalanx v1 key wrap").derive(b"", &mut *kek);
-        WrappingKey(Self(*kek))
+        WrappingKey(self.clone())
+    }
+
+    /// Fills `out` with KMAC256(key, "", bits of `out`, label).
+    pub(crate) fn derive(&self, label: &[u8], out: &mut [u8]) {
+        Kmac256::new(&self.0, label).derive(b"", out);
+    }
+
+    /// The key that [`SecretKey::derive`] gives.
+    pub(crate) fn derived(&self, label: &[u8]) -> Self {
+        let mut key = Self([0; 32]);
+        self.derive(label, &mut key.0);
+        key
     }
 
     /// The keys of a file whose file key this is.
@@ -96,29 +107,34 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// A key-encrypting key: wraps and unwraps file keys (AES-256 key wrap, RFC 3394).
+/// What the key-encrypting keys of a slot come from, one for each [`Purpose`]. They wrap and unwrap file keys (AES-256 key
+/// wrap, RFC 3394).
 #[derive(Clone, Debug)]
 pub struct WrappingKey(SecretKey);
 
 impl WrappingKey {
     /// Wraps a file key.
     #[must_use]
-    pub fn wrap(&self, file_key: &SecretKey) -> [u8; WRAPPED] {
+    pub fn wrap(&self, purpose: Purpose, file_key: &SecretKey) -> [u8; WRAPPED] {
         let mut wrapped = [0; WRAPPED];
-        self.cipher().wrap_key(&file_key.0, &mut wrapped).expect("32 bytes wrap into 40");
+        self.cipher(purpose).wrap_key(&file_key.0, &mut wrapped).expect("32 bytes wrap into 40");
         wrapped
     }
 
     /// Unwraps a file key; `None` where its integrity check fails.
     #[must_use]
-    pub fn unwrap(&self, wrapped: &[u8; WRAPPED]) -> Option<SecretKey> {
+    pub fn unwrap(&self, purpose: Purpose, wrapped: &[u8; WRAPPED]) -> Option<SecretKey> {
         let mut key = SecretKey([0; 32]);
-        self.cipher().unwrap_key(wrapped, &mut key.0).ok()?;
+        self.cipher(purpose).unwrap_key(wrapped, &mut key.0).ok()?;
         Some(key)
     }
 
-    fn cipher(&self) -> KwAes256 {
-        KwAes256::new((&self.0.0).into())
+    fn cipher(&self, purpose: Purpose) -> KwAes256 {
+        let label: &[u8] = match purpose {
+            Purpose::File => b"phalanx v1 key wrap",
+            Purpose::Volume => b"phalanx v1 volume wrap",
+        };
+        KwAes256::new((&self.0.derived(label).0).into())
     }
 }
 
@@ -135,6 +151,13 @@ impl FileKeys {
     #[must_use]
     pub fn header_tag(&self, header: &[u8]) -> [u8; 32] {
         self.header.tag(header)
+    }
+
+    /// What names a file of a volume in the volume's journal and binds its extended attributes: KMAC256(K_mac, "", 128,
+    /// "phalanx v1 volume file").
+    #[must_use]
+    pub fn volume_file_id(&self) -> [u8; 16] {
+        Kmac256::new(&self.content.mac, b"phalanx v1 volume file").tag_128(b"")
     }
 
     /// What names a recipient in its age slot, given the recipient's canonical text: whoever can open the file can tell which

@@ -37,12 +37,12 @@ impl Ways {
         Ok(Self::new(header, opened))
     }
 
-    /// Reads a header and opens it. That of a file is read again where another process may have been writing it.
+    /// Reads a header, which may be that of a volume's config, and opens it. That of a file is read again where another process may have been writing it.
     ///
     /// # Errors
     /// Those of [`Source::header`] and [`Opener::open`].
     pub fn read(source: &mut Source, opener: &Opener<impl KeySource>) -> Result<Self> {
-        let (header, opened) = source.open(opener)?;
+        let (header, opened) = source.open_for(|_| Ok(()), opener)?;
         Ok(Self::new(header, opened))
     }
 
@@ -105,12 +105,13 @@ impl Ways {
                 return;
             }
         }
+        let purpose = self.header.purpose();
         if let Recipient::Key { id, kek } = recipient {
             for (slot, kept) in self.header.slots().iter().zip(&mut self.kept).filter(|(_, kept)| **kept) {
                 if let Slot::Key { id: other, wrapped } = slot
                     && other == id
                 {
-                    if kek.unwrap(wrapped).is_some_and(|key| key.matches(&self.file_key)) {
+                    if kek.unwrap(purpose, wrapped).is_some_and(|key| key.matches(&self.file_key)) {
                         return;
                     }
                     // It has the key's id, but the key does not open it.
@@ -191,7 +192,7 @@ impl Ways {
         self.check_last(opener)?;
         let kept = self.header.slots().iter().zip(&self.kept).filter(|(_, kept)| **kept).map(|(slot, _)| slot.clone());
         let Self { header, keys, file_key, .. } = self;
-        let added = self.added.iter().map(|recipient| recipient.slot(file_key, keys));
+        let added = self.added.iter().map(|recipient| recipient.slot(header.purpose(), file_key, keys));
         let slots = kept.map(Ok).chain(added).collect::<Result<_>>()?;
         Header::with_len(header.suite(), header.chunk_log2(), slots, keys, header.bytes().len())
     }

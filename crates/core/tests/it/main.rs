@@ -12,5 +12,6 @@ mod reader;
 mod rekey;
 mod tampering;
 mod vectors;
+mod volume;
 mod ways;
 mod writer;

@@ -2,7 +2,7 @@
 
 use crate::common::{AtHand, painted};
 use crate::rekey::{Disk, by, cheap, key, opener};
-use phalanx_core::format::{Header, Slot};
+use phalanx_core::format::{Header, Purpose, Slot};
 use phalanx_core::{Error, OpenedBy, Recipient, SecretKey, Suite, Ways};
 
 #[test]
@@ -21,7 +21,7 @@ fn slots_that_are_not_there_cannot_be_removed() {
 fn the_last_way_in_stays() {
     let file_key = SecretKey::random().unwrap();
     let keys = file_key.file_keys(Suite::default());
-    let slot = |n| Slot::Key { id: key(n).id(), wrapped: key(n).wrapping_key().wrap(&file_key) };
+    let slot = |n| Slot::Key { id: key(n).id(), wrapped: key(n).wrapping_key().wrap(Purpose::File, &file_key) };
     let unknown = Slot::Unknown { kind: 77, body: vec![1; 9] };
     // With the second key's id, but nothing that it opens.
     let false_one = Slot::Key { id: key(2).id(), wrapped: [0; 40] };
@@ -60,7 +60,7 @@ fn unknown_slots_are_kept_as_they_are() {
     let slots = vec![
         unknown(4),
         Slot::Padding(vec![1; 40]),
-        Slot::Key { id: key(1).id(), wrapped: key(1).wrapping_key().wrap(&file_key) },
+        Slot::Key { id: key(1).id(), wrapped: key(1).wrapping_key().wrap(Purpose::File, &file_key) },
         unknown(255),
         Slot::Padding(vec![1; 40]),
     ];
@@ -100,7 +100,7 @@ fn the_limits_hold() {
     // A header without padding takes no more, but one for another, and fewer.
     let file_key = SecretKey::random().unwrap();
     let keys = file_key.file_keys(Suite::default());
-    let slot = |n| Slot::Key { id: key(n).id(), wrapped: key(n).wrapping_key().wrap(&file_key) };
+    let slot = |n| Slot::Key { id: key(n).id(), wrapped: key(n).wrapping_key().wrap(Purpose::File, &file_key) };
     let full = |n| Header::new(Suite::default(), 12, (1..=n).map(slot).collect(), &keys).unwrap();
     for n in [2, 64] {
         let len = full(n).bytes().len();

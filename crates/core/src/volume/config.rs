@@ -1,0 +1,115 @@
+//! The config of a volume: `docs/format.md`, section 10.2.
+
+use crate::file::pipeline;
+use crate::file::protected::ChunkSize;
+use crate::file::source::{Sink, Source};
+use crate::format::header::{Header, Purpose};
+use crate::format::slot::{Slot, VOLUME};
+use crate::keys::access::{KeySource, Opened, Opener, Recipient, slots_for};
+use crate::keys::key::SecretKey;
+use crate::roster::Roster;
+use crate::volume::keys::VolumeKeys;
+use crate::{Error, Result, Suite};
+use std::fmt;
+
+/// The name of the config in the root folder of a volume.
+pub const CONFIG: &str = "phalanx.volume";
+
+/// The version of volumes that this program knows, and no features: the body of the slot.
+const BODY: [u8; 8] = [1, 0, 0, 0, 0, 0, 0, 0];
+
+/// What the config of a volume tells whoever can open it.
+#[derive(Clone)]
+pub struct Config {
+    suite: Suite,
+    chunk_size: ChunkSize,
+    keys: VolumeKeys,
+}
+
+impl Config {
+    /// Draws the keys of a new volume. Also returns the bytes of its config, which give them to the recipients.
+    ///
+    /// # Errors
+    /// [`Error::Header`] for suite 4, which cannot write a chunk anew. Those of [`NewFile::new`](crate::NewFile::new), and
+    /// [`Error::Recipient`] for an age recipient.
+    pub fn create(suite: Suite, chunk_size: ChunkSize, recipients: &[Recipient]) -> Result<(Vec<u8>, Self)> {
+        check_suite(suite)?;
+        let file_key = SecretKey::random()?;
+        let keys = file_key.file_keys(suite);
+        let mut slots = slots_for(Purpose::Volume, recipients, &file_key, &keys)?;
+        if slots.is_empty() {
+            return Err(Error::KeyCount(0));
+        }
+        slots.push(Slot::Unknown { kind: VOLUME, body: BODY.to_vec() });
+        let header = Header::padded(suite, chunk_size.0, slots, &keys)?;
+        let mut bytes = Vec::new();
+        let sink = Sink::Stream(Box::new(&mut bytes));
+        pipeline::seal(&Roster::cpu(), &header, &keys, Source::stream(&[][..]), sink, &())?;
+        Ok((bytes, Self { suite, chunk_size, keys: VolumeKeys::new(&file_key) }))
+    }
+
+    /// Reads a config with the keys at hand, and checks all of it.
+    ///
+    /// # Errors
+    /// If it cannot be read, is no config of a volume, or one that this program does not know; if no key at hand opens it; or
+    /// if it is not authentic.
+    pub fn open(mut source: Source<'_>, keys: &Opener<impl KeySource>) -> Result<Self> {
+        let (header, Opened { file_key, keys, .. }) = source.open_for(check, keys)?;
+        if pipeline::open(&Roster::cpu(), &header, &keys, source, Sink::Nothing, &())? > 0 {
+            return Err(Error::Extended("the config of a volume has no content"));
+        }
+        let chunk_size = ChunkSize(header.chunk_log2());
+        Ok(Self { suite: header.suite(), chunk_size, keys: VolumeKeys::new(&file_key) })
+    }
+
+    /// The suite of the volume's files.
+    #[must_use]
+    pub fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    /// The chunk size of the volume's files.
+    #[must_use]
+    pub fn chunk_size(&self) -> ChunkSize {
+        self.chunk_size
+    }
+
+    /// The volume's keys.
+    #[must_use]
+    pub fn keys(&self) -> &VolumeKeys {
+        &self.keys
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Config({}, …)", self.suite.name())
+    }
+}
+
+/// What is checked before any key is tried.
+fn check(header: &Header) -> Result<()> {
+    header.check_purpose(Purpose::Volume)?;
+    check_suite(header.suite())?;
+    let mut volume = header.slots().iter().filter(|slot| slot.kind() == VOLUME);
+    match (volume.next(), volume.next()) {
+        (Some(Slot::Unknown { body, .. }), None) if *body == BODY => {}
+        (Some(Slot::Unknown { body, .. }), None) if body.len() == BODY.len() => {
+            return Err(Error::Header("a newer kind of volume, which this program does not know"));
+        }
+        _ => return Err(Error::Header("a volume slot of the wrong length, or several")),
+    }
+    let is_allowed = |slot: &Slot| !matches!(slot, Slot::Age { .. }) && (slot.kind() <= 2 || slot.kind() == VOLUME);
+    if header.slots().iter().all(is_allowed) {
+        Ok(())
+    } else {
+        Err(Error::Header("a volume opens by keys and passwords only"))
+    }
+}
+
+fn check_suite(suite: Suite) -> Result<()> {
+    match suite {
+        Suite::Aes256Gcm => Err(Error::Header("suite 4 cannot write a chunk anew, so a volume cannot have it")),
+        _ => Ok(()),
+    }
+}

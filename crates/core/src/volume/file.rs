@@ -1,0 +1,123 @@
+//! The headers of a volume's files: `docs/format.md`, section 10.6.
+
+use crate::file::protected::ChunkSize;
+use crate::format::header::{Header, Purpose};
+use crate::format::slot::{HOLES, Slot};
+use crate::keys::access::{Recipient, slots_for, unlock};
+use crate::keys::key::{FileKeys, SecretKey};
+use crate::volume::config::Config;
+use crate::{Error, Result};
+use std::ops::Range;
+
+/// The length of the header of each file, in bytes.
+pub const HEADER_LEN: usize = 4096;
+/// How many holes a file lists at most.
+pub const MAX_HOLES: usize = 240;
+
+/// The holes of a file: ranges of chunks that were never written, in ascending order, with a chunk or more between two of
+/// them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holes(Vec<Range<u64>>);
+
+impl Holes {
+    /// Takes ranges; `None` if they are not as the format has them, or more than [`MAX_HOLES`].
+    #[must_use]
+    pub fn new(ranges: Vec<Range<u64>>) -> Option<Self> {
+        let is_ascending = ranges.windows(2).all(|pair| pair[0].end < pair[1].start);
+        let is_lawful = ranges.len() <= MAX_HOLES && is_ascending && ranges.iter().all(|range| !range.is_empty());
+        is_lawful.then_some(Self(ranges))
+    }
+
+    /// The ranges.
+    #[must_use]
+    pub fn ranges(&self) -> &[Range<u64>] {
+        &self.0
+    }
+
+    /// The hole that a chunk lies in.
+    #[must_use]
+    pub fn around(&self, chunk: u64) -> Option<Range<u64>> {
+        let place = self.0.partition_point(|range| range.end <= chunk);
+        self.0.get(place).filter(|range| range.contains(&chunk)).cloned()
+    }
+
+    fn parse(body: &[u8]) -> Option<Self> {
+        let number = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
+        let range = |bytes: &[u8]| {
+            let first = number(&bytes[..8])?;
+            Some(first..first.checked_add(number(&bytes[8..])?)?)
+        };
+        if body.is_empty() || !body.len().is_multiple_of(16) {
+            return None;
+        }
+        Self::new(body.chunks(16).map(range).collect::<Option<_>>()?)
+    }
+
+    fn slot(&self) -> Option<Slot> {
+        let mut body = Vec::with_capacity(16 * self.0.len());
+        for range in &self.0 {
+            body.extend_from_slice(&range.start.to_le_bytes());
+            body.extend_from_slice(&(range.end - range.start).to_le_bytes());
+        }
+        (!body.is_empty()).then_some(Slot::Unknown { kind: HOLES, body })
+    }
+}
+
+impl Config {
+    /// The header and the keys of a new file, under a new file key.
+    ///
+    /// # Errors
+    /// [`Error::Random`] if the system gives no random bytes.
+    pub fn new_file(&self) -> Result<(Header, FileKeys)> {
+        let file_key = SecretKey::random()?;
+        let keys = file_key.file_keys(self.suite());
+        let recipients = [Recipient::key(&self.keys().files)];
+        let slots = slots_for(Purpose::File, &recipients, &file_key, &keys)?;
+        Ok((self.header(slots, &keys)?, keys))
+    }
+
+    /// Opens the header of one of the volume's files by the volume's own key.
+    ///
+    /// # Errors
+    /// [`Error::Header`] if it is not as the headers of a volume's files are, [`Error::WrongKey`] if it is not this volume's.
+    pub fn open_file(&self, header: &Header) -> Result<(FileKeys, Holes)> {
+        if header.bytes().len() != HEADER_LEN || (header.suite(), header.chunk_log2()) != self.shape() {
+            return Err(Error::Header("not as in the files of this volume"));
+        }
+        let (mut wrapped, mut holes, mut padding) = (None, None, false);
+        for slot in header.slots() {
+            let is_first = match slot {
+                Slot::Key { id, wrapped: key } if *id == self.keys().files.id() => wrapped.replace(key).is_none(),
+                Slot::Unknown { kind: HOLES, body } => holes.replace(body).is_none(),
+                Slot::Padding(_) => !std::mem::replace(&mut padding, true),
+                _ => false,
+            };
+            if !is_first {
+                return Err(Error::Header("not the slots of a file of this volume"));
+            }
+        }
+        let wrapped = wrapped.ok_or(Error::Header("not the slots of a file of this volume"))?;
+        let (_, keys) = unlock(header, &self.keys().files.wrapping_key(), wrapped).ok_or(Error::WrongKey)?;
+        let holes = holes.map_or(Some(Holes::default()), |body| Holes::parse(body));
+        Ok((keys, holes.ok_or(Error::Header("a malformed list of holes"))?))
+    }
+
+    /// The header of the same file with other holes.
+    ///
+    /// # Errors
+    /// None, for a header that [`Config::open_file`] has opened.
+    pub fn with_holes(&self, header: &Header, keys: &FileKeys, holes: &Holes) -> Result<Header> {
+        let key = header.slots().iter().filter(|slot| matches!(slot, Slot::Key { .. })).cloned();
+        self.header(key.chain(holes.slot()).collect(), keys)
+    }
+
+    fn header(&self, slots: Vec<Slot>, keys: &FileKeys) -> Result<Header> {
+        let (suite, chunk_log2) = self.shape();
+        Header::with_len(suite, chunk_log2, slots, keys, HEADER_LEN)
+    }
+
+    fn shape(&self) -> (crate::Suite, u8) {
+        let ChunkSize(chunk_log2) = self.chunk_size();
+        (self.suite(), chunk_log2)
+    }
+}

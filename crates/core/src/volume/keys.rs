@@ -1,0 +1,63 @@
+//! The keys of a volume: `docs/format.md`, section 10.3. All are wiped on drop, none shows in Debug.
+
+use crate::keys::key::SecretKey;
+use phalanx_kernels::keccak::Kmac256;
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// A key for AES-SIV, as `AEAD_AES_SIV_CMAC_512` has it.
+pub type SivKey = Zeroizing<[u8; 64]>;
+
+/// The keys of a volume.
+#[derive(Clone)]
+pub struct VolumeKeys {
+    /// The named key that opens the volume's files.
+    pub(crate) files: SecretKey,
+    /// Encrypts the ids of folders.
+    pub folders: SivKey,
+    /// Encrypts names.
+    pub names: SivKey,
+    /// Encrypts the targets of symbolic links.
+    pub links: SivKey,
+    /// Encrypts extended attributes.
+    pub xattrs: SivKey,
+    journal: SecretKey,
+}
+
+impl VolumeKeys {
+    /// Derives them from the file key of the config.
+    pub(crate) fn new(file_key: &SecretKey) -> Self {
+        let volume = file_key.derived(b"phalanx v1 volume");
+        let siv = |label: &[u8]| {
+            let mut key = Zeroizing::new([0; 64]);
+            volume.derive(label, &mut *key);
+            key
+        };
+        Self {
+            files: volume.derived(b"phalanx v1 volume files"),
+            folders: siv(b"phalanx v1 volume folders"),
+            names: siv(b"phalanx v1 volume names"),
+            links: siv(b"phalanx v1 volume links"),
+            xattrs: siv(b"phalanx v1 volume xattrs"),
+            journal: volume.derived(b"phalanx v1 volume journal"),
+        }
+    }
+
+    /// The MAC of a transaction of the journal, given all its bytes before the MAC.
+    #[must_use]
+    pub fn journal_mac(&self, transaction: &[u8]) -> [u8; 32] {
+        Kmac256::new(self.journal.expose(), b"phalanx v1 volume transaction").tag(transaction)
+    }
+
+    /// The named key that opens the volume's files: for tools that open one of them by itself.
+    #[must_use]
+    pub fn files(&self) -> &SecretKey {
+        &self.files
+    }
+}
+
+impl fmt::Debug for VolumeKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("VolumeKeys(…)")
+    }
+}

@@ -1,0 +1,13 @@
+//! What a mounted volume is made of: `docs/format.md`, section 10. Here are its config, its keys, and the headers and chunks
+//! of the files in it. The crate `phalanx-volume` mounts it.
+
+mod chunks;
+mod config;
+mod file;
+mod keys;
+
+pub use crate::keys::key::FileKeys;
+pub use chunks::{Chunks, Place, Records};
+pub use config::{CONFIG, Config};
+pub use file::{HEADER_LEN, Holes, MAX_HOLES};
+pub use keys::{SivKey, VolumeKeys};

@@ -1,0 +1,4 @@
+//! The mounted volume of Phalanx: a folder that is encrypted on disk and plain in use (`docs/format.md`, section 10).
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+#![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]

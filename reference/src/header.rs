@@ -78,7 +78,7 @@ pub fn read_header(file: &[u8]) -> Result<Header, Error> {
 pub fn open_header(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Result<(Header, [u8; 32]), Error> {
     let header = read_header(file)?;
     // The config of a volume is no file (§10.2).
-    if header.slots.iter().any(|(kind, _)| *kind == 4) {
+    if header.slots.iter().any(|(kind, _)| *kind == 16) {
         return Err(Error::Header);
     }
     let opens = |file_key: &[u8; 32]| {

@@ -31,7 +31,7 @@ const LEAST_ROOM: usize = 320;
 pub enum Purpose {
     /// A file, protected for itself or in a volume.
     File,
-    /// The config of a volume: a slot of type 4 says so.
+    /// The config of a volume: a slot of type 16 says so.
     Volume,
 }
 

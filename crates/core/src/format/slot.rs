@@ -10,9 +10,9 @@ pub(crate) const PREFIX: usize = 3;
 const AGE_TAG: usize = 16;
 const AGE_LEN: Error = Error::Header("an age slot of the wrong length");
 /// The type of the slot that makes a header that of a volume's config. It gives nobody access, so it is a [`Slot::Unknown`].
-pub(crate) const VOLUME: u8 = 4;
+pub(crate) const VOLUME: u8 = 16;
 /// The type of the slot that lists the holes of a volume's file. It is a [`Slot::Unknown`] too.
-pub(crate) const HOLES: u8 = 5;
+pub(crate) const HOLES: u8 = 17;
 /// The length in bytes of the longest age file in a slot.
 pub const MAX_AGE_FILE: usize = 16384;
 

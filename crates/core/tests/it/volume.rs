@@ -53,7 +53,7 @@ fn a_config_is_no_file_and_a_file_no_config() {
     let file = Header::new(Suite::default(), 12, vec![way.clone()], &keys).unwrap();
     assert!(matches!(open(file.bytes()), Err(Error::Header(_))));
     // The key was wrapped for a file: a volume's slot beside it does not make it a way into a volume.
-    let slots = vec![way, Slot::Unknown { kind: 4, body: vec![1, 0, 0, 0, 0, 0, 0, 0] }];
+    let slots = vec![way, Slot::Unknown { kind: 16, body: vec![1, 0, 0, 0, 0, 0, 0, 0] }];
     let posing = Header::new(Suite::default(), 12, slots, &keys).unwrap();
     assert!(matches!(open(posing.bytes()), Err(Error::WrongKey)));
 }

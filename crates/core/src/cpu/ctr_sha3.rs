@@ -6,7 +6,7 @@
 use crate::Suite;
 use crate::cpu::levels::Levels;
 use crate::cpu::pieces::{Bound, Piece};
-use crate::keys::key::ContentKeys;
+use crate::keys::key::{CHUNK, ContentKeys};
 use crate::op::Op;
 use crate::seam::{Nonce, SLICE, Tag};
 use crate::secret::wipe;
@@ -59,9 +59,8 @@ impl<'a> Expanded<'a> {
     }
 }
 
-/// What the KMACs of chunks, or of messages, have in common.
+/// The label of the KMACs of chunks, or of messages.
 fn label(bound: Bound<'_>) -> &'static Label {
-    static CHUNK: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 chunk"));
     static MESSAGE: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 message"));
     match bound {
         Bound::Chunk { .. } => &CHUNK,
@@ -69,7 +68,7 @@ fn label(bound: Bound<'_>) -> &'static Label {
     }
 }
 
-/// What a tag authenticates, but for the digests of the slices.
+/// What a tag authenticates, without the digests of the slices.
 #[derive(Clone, Copy)]
 pub(crate) struct Head<'a> {
     pub keys: &'a ContentKeys,
@@ -99,7 +98,7 @@ pub(crate) fn tags(level: keccak::Level, heads: &[Head<'_>], digests: &[[u8; DIG
     let mut scratch = Scratch::new(heads.iter().copied());
     assert_eq!(digests.len(), scratch.slices.len(), "a digest for each slice");
     for (place, digest) in scratch.slices.iter().zip(digests) {
-        scratch.bytes[*place..][..DIGEST].copy_from_slice(digest);
+        put(&mut scratch.bytes, *place, digest);
     }
     let ads = heads.iter().filter_map(|head| associated_data(head.bound));
     keccak::sha3_256_each(level, ads, |i, digest| put(&mut scratch.bytes, scratch.ads[i], digest));

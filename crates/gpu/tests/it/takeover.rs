@@ -11,9 +11,8 @@ use phalanx_core::{
 };
 use phalanx_gpu::GpuEngine;
 use phalanx_kernels::keccak;
-use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const KEY: [u8; 32] = [5; 32];
@@ -121,40 +120,24 @@ fn alone_it_fails_cleanly_and_the_job_is_as_it_was() {
     }
 }
 
-/// Collects what is written in order.
-struct Collect<'a>(&'a Mutex<Vec<u8>>);
-
-impl Write for Collect<'_> {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(buf);
-        Ok(buf.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Seals data, which the CPU and then this roster open. Both ends are pipes.
 fn round_trip(roster: &Roster, plain: &[u8]) -> Result<(), Error> {
     let key = SecretKey::from_slice(&KEY).unwrap();
     let new = NewFile::with_chunk_size(Suite::default(), ChunkSize::new(1 << 14).unwrap(), &[Recipient::key(&key)])?;
-    let stored = Mutex::new(Vec::new());
-    let sink = Sink::Stream(Box::new(Collect(&stored)));
-    new.seal(roster, Source::stream(plain), sink, &())?;
-    let stored = stored.into_inner().unwrap();
+    let mut stored = Vec::new();
+    new.seal(roster, Source::stream(plain), Sink::Stream(Box::new(&mut stored)), &())?;
     assert!(opened(&Roster::new(&[cpu()]), &stored)? == plain);
     assert!(opened(roster, &stored)? == plain);
     Ok(())
 }
 
 fn opened(roster: &Roster, stored: &[u8]) -> Result<Vec<u8>, Error> {
-    let opened = Mutex::new(Vec::new());
+    let mut opened = Vec::new();
     let keys = vec![SecretKey::from_slice(&KEY).unwrap()];
     let opener = Opener::new(AtHand { keys, password: None }, KdfLimit::default());
     let protected = ProtectedFile::open(Source::stream(stored), &opener)?;
-    let sink = Sink::Stream(Box::new(Collect(&opened)));
-    protected.unprotect(roster, sink, &())?;
-    Ok(opened.into_inner().unwrap())
+    protected.unprotect(roster, Sink::Stream(Box::new(&mut opened)), &())?;
+    Ok(opened)
 }
 
 /// The run goes on with the CPU, at whichever step the device fails.
@@ -241,10 +224,9 @@ fn a_suite_that_the_device_lacks_is_no_fault() {
     let key = SecretKey::from_slice(&KEY).unwrap();
     let seal = |roster: &Roster| {
         let new = NewFile::new(Suite::Aes256Gcm, &[Recipient::key(&key)]).unwrap();
-        let stored = Mutex::new(Vec::new());
-        let sink = Sink::Stream(Box::new(Collect(&stored)));
-        new.seal(roster, Source::stream(&b"text"[..]), sink, &())?;
-        assert_eq!(opened(&Roster::new(&[cpu()]), &stored.into_inner().unwrap())?, b"text");
+        let mut stored = Vec::new();
+        new.seal(roster, Source::stream(&b"text"[..]), Sink::Stream(Box::new(&mut stored)), &())?;
+        assert_eq!(opened(&Roster::new(&[cpu()]), &stored)?, b"text");
         Ok::<(), Error>(())
     };
     seal(&roster).unwrap();

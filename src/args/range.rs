@@ -11,7 +11,7 @@ pub enum ByteRange {
     Between(u64, u64),
     /// From here on.
     From(u64),
-    /// The last so many.
+    /// This many bytes at the end.
     Last(u64),
 }
 

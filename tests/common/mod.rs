@@ -13,13 +13,36 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// A mounted file system, unmounted on drop.
+pub struct Mounted(pub PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
 impl Sandbox {
+    /// With a new key in the keyring, named k.
+    pub fn with_key() -> Self {
+        let sandbox = Self::new();
+        sandbox.run(&["key", "new", "k"]).ok();
+        sandbox
+    }
+
     /// The program, in the folder, with a keyring of its own and no password.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
         command.args(args).current_dir(self.path("")).env("PHALANX_KEYRING", self.path("keyring"));
         command.env("PHALANX_CACHE", self.path("cache")).env_remove("PHALANX_PASSWORD").stdin(Stdio::null());
         command
+    }
+
+    /// Whether another program ends in success, run in the folder. What it says is not shown.
+    pub fn succeeds(&self, program: &str, args: &[&str]) -> bool {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(self.path("")).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
     }
 
     /// A file that only its owner can read, as files of keys and passwords must be.
@@ -54,7 +77,7 @@ impl Sandbox {
     }
 
     /// The program at a terminal of its own, which /dev/tty then is, by the program script of util-linux. Types a line whenever
-    /// it is asked for one. Gives the exit code, and all that was shown.
+    /// it is asked for a password or a yes. Returns the exit code, and all that was shown.
     pub fn at_terminal(&self, args: &str, typed: &[&str]) -> (i32, String) {
         let line = format!("{} {args}", env!("CARGO_BIN_EXE_phalanx"));
         let mut child = Command::new("script")
@@ -71,8 +94,9 @@ impl Sandbox {
         while stdout.read(&mut byte).unwrap() > 0 {
             shown.push(byte[0]);
             let line = shown.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-            if line.ends_with(b": ")
-                && [&b"Pass"[..], b"The same"].iter().any(|prompt| line.starts_with(prompt))
+            let asks_for_password =
+                line.ends_with(b": ") && [&b"Pass"[..], b"The same"].iter().any(|prompt| line.starts_with(prompt));
+            if (asks_for_password || line.ends_with(b"[y/N] "))
                 && let Some(line) = typed.next()
             {
                 // Earlier, the terminal would still echo it: the prompt appears before the echo is off.

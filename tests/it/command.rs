@@ -32,8 +32,7 @@ fn wrong_usage_is_one_line_and_exit_2() {
 
 #[test]
 fn inputs_that_are_no_files_are_refused() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     fs::create_dir(s.path("folder")).unwrap();
     let made = has("mkfifo") && Command::new("mkfifo").arg(s.path("fifo")).status().unwrap().success();
     for name in ["folder", "missing", "/dev/null"].into_iter().chain(made.then_some("fifo")) {
@@ -123,8 +122,7 @@ fn inspect_tells_what_shows_without_a_key() {
 
 #[test]
 fn every_kernel_of_this_machine_gives_the_same() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", painted((2 << 20) + 77));
     s.run(&["protect", "f", "-k", "k"]).ok();
     let mut tried = 0;
@@ -215,8 +213,7 @@ fn a_password_is_asked_for_twice() {
 
 #[test]
 fn hostile_names_do_no_harm() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     for name in ["new\nline", "esc\x1b[31mred", "\u{202e}gnp.exe", &"x".repeat(251)] {
         s.write(name, "x");
         s.run(&["protect", "-k", "k", "--", name]).ok();
@@ -232,8 +229,7 @@ fn hostile_names_do_no_harm() {
 
 #[test]
 fn one_line_says_what_was_done_on_a_terminal_only() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", painted(2000));
     let ended = s.run(&["protect", "f", "-k", "k"]);
     assert_eq!((ended.error(), ended.ok()), (String::new(), vec![]));

@@ -1,6 +1,6 @@
 //! Runs that are interrupted, at any point and by anything, lose nothing and leave nothing half done.
 
-use crate::common::{Ended, Sandbox, has, is_exhaustive, is_ignored, painted, skip, wait_for};
+use crate::common::{Ended, Mounted, Sandbox, has, is_exhaustive, is_ignored, painted, skip, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
@@ -46,8 +46,7 @@ pub fn stop_everywhere(s: &Sandbox, args: &[&str], signal: Signal, times: u32, m
 
 #[test]
 fn killed_at_any_point_the_old_file_or_the_new_one_is_whole() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     let plain = painted((3 << 20) + 5);
     s.write("f", &plain);
     s.run(&["protect", "f", "-k", "k", "--threads", "2"]).ok();
@@ -69,8 +68,7 @@ fn killed_at_any_point_the_old_file_or_the_new_one_is_whole() {
 
 #[test]
 fn killed_while_a_new_file_is_made_there_is_none_or_a_whole_one() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", painted(200_000));
     for i in 0..60 {
         let mut child = s.command(&["protect", "f", "-k", "k"]).stderr(Stdio::null()).spawn().unwrap();
@@ -98,8 +96,7 @@ fn killed_while_a_new_file_is_made_there_is_none_or_a_whole_one() {
 
 #[test]
 fn stopped_by_a_signal_nothing_is_left() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", painted((3 << 20) + 5));
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
         stop_everywhere(&s, &["protect", "f", "-k", "k", "--force"], signal, 25, || {
@@ -111,8 +108,7 @@ fn stopped_by_a_signal_nothing_is_left() {
 
 #[test]
 fn a_run_that_waits_for_a_pipe_is_stopped_too() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     let mut child = s.command(&["protect", "-", "-o", "f.phx", "-k", "k"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(&painted(3 << 20)).unwrap();
@@ -129,8 +125,7 @@ fn an_ignored_signal_stays_ignored() {
     if !has("nohup") {
         return;
     }
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     let mut child = Command::new("nohup")
         .args([env!("CARGO_BIN_EXE_phalanx"), "protect", "-", "-o", "f.phx", "-k", "k"])
         .current_dir(s.path(""))
@@ -151,8 +146,7 @@ fn an_ignored_signal_stays_ignored() {
 
 #[test]
 fn what_happens_to_names_meanwhile_leads_nowhere_else() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     fs::create_dir(s.path("out")).unwrap();
     fs::create_dir(s.path("trap")).unwrap();
     s.write("victim", "precious");
@@ -202,8 +196,7 @@ fn what_happens_to_names_meanwhile_leads_nowhere_else() {
 
 #[test]
 fn a_reader_that_goes_away_and_a_full_device_are_errors() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", painted(20 << 20));
     s.run(&["protect", "f", "-k", "k"]).ok();
     for args in [["protect", "f", "-k", "k", "-o", "-"], ["unprotect", "f.phx", "-k", "k", "-o", "-"]] {
@@ -227,32 +220,16 @@ fn a_reader_that_goes_away_and_a_full_device_are_errors() {
 fn small_disk(s: &Sandbox, kib: usize) -> Option<Mounted> {
     let point = s.path("disk");
     fs::create_dir_all(&point).unwrap();
-    let mounted = has("mount")
-        && Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"])
-            .arg(&point)
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success());
-    if !mounted {
+    if !has("mount") || !s.succeeds("mount", &["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs", "disk"]) {
         skip("tmpfs");
         return None;
     }
     Some(Mounted(point))
 }
 
-struct Mounted(std::path::PathBuf);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_at_any_stage_leaves_nothing() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     let plain = painted(150_000);
     s.write("f", &plain);
     s.run(&["protect", "f", "-k", "k"]).ok();
@@ -284,8 +261,7 @@ fn a_full_disk_at_any_stage_leaves_nothing() {
 
 #[test]
 fn a_limit_on_file_sizes_is_an_error() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", painted(3 << 20));
     let line = format!("ulimit -f 2000; exec {} protect f -k k", env!("CARGO_BIN_EXE_phalanx"));
     let mut command = Command::new("sh");
@@ -333,8 +309,7 @@ fn data_is_on_the_disk_before_it_has_its_name() {
     if !has("strace") {
         return;
     }
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     let trace = |args: &[&str]| {
         fs::write(s.path("f"), painted(3 << 20)).unwrap();
         let mut command = Command::new("strace");
@@ -381,8 +356,7 @@ fn data_is_on_the_disk_before_it_has_its_name() {
 
 #[test]
 fn no_core_is_dumped_and_memory_is_locked() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     let mut child = s.command(&["protect", "-", "-o", "f.phx", "-k", "k"]).stdin(Stdio::piped()).spawn().unwrap();
     wait_for(|| s.leftovers().len() == 1);
     let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();

@@ -92,8 +92,7 @@ fn what_cannot_be_kept() {
 /// Whatever lies in the cache folder, commands work and say nothing of it.
 #[test]
 fn a_hostile_cache_is_absent() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", painted(5 << 20));
     report(&s, &[]);
     let (file, good) = (kept(&s), fs::read_to_string(kept(&s)).unwrap());
@@ -116,8 +115,7 @@ fn a_hostile_cache_is_absent() {
 /// Small work is done before anybody would ask what else there is.
 #[test]
 fn auto_tells_what_it_chose() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     for (bytes, engine) in [(1000, "engine serial ("), (3 << 20, "engine cpu (")] {
         s.write("f", painted(bytes));
         for (command, path) in [("protect", "f"), ("verify", "f.phx")] {

@@ -53,8 +53,7 @@ fn each_of_several_keys_opens_the_file() {
 
 #[test]
 fn the_cipher_is_the_one_asked_for() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     for (suite, cipher) in [(1, "aes-256"), (2, "aes-192"), (3, "aes-128"), (4, "aes-256-gcm"), (5, "aes-256-turbo")] {
         s.write("f", painted(70_000));
         s.run(&["protect", "f", "-k", "k", "--cipher", cipher, "--force"]).ok();
@@ -69,8 +68,7 @@ fn the_cipher_is_the_one_asked_for() {
 
 #[test]
 fn permissions_times_and_attributes_carry_over() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     let path = s.write("f", "x");
     let xattr = rustix::fs::setxattr(&path, "user.origin", b"ours", rustix::fs::XattrFlags::empty());
     let time = SystemTime::UNIX_EPOCH + Duration::new(1_234_567_890, 123_456_789);
@@ -108,8 +106,7 @@ fn permissions_times_and_attributes_carry_over() {
 
 #[test]
 fn an_existing_output_is_refused_unless_forced() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", "new");
     s.write("f.phx", "old");
     let line = s.run(&["protect", "f", "-k", "k"]).fails(4);
@@ -182,8 +179,7 @@ fn every_flipped_bit_is_found() {
 
 #[test]
 fn pipes_give_the_same_as_files() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     for size in [0, 1, 1 << 20, (9 << 20) + 5] {
         let plain = painted(size);
         let stored = s.run_with_input(&plain, &["protect", "-", "-k", "k"]).ok();
@@ -205,8 +201,7 @@ fn pipes_give_the_same_as_files() {
 
 #[test]
 fn one_failure_does_not_stop_the_others() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("a", "a");
     s.write("c", "c");
     let ended = s.run(&["protect", "a", "missing", "c", "-k", "k"]);
@@ -225,8 +220,7 @@ fn one_failure_does_not_stop_the_others() {
 
 #[test]
 fn remove_deletes_the_input_once_the_output_stands() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", "x");
     s.run(&["protect", "f", "-k", "k", "--remove"]).ok();
     assert_eq!(s.names(), ["f.phx"]);
@@ -241,8 +235,7 @@ fn remove_deletes_the_input_once_the_output_stands() {
 
 #[test]
 fn a_damaged_file_of_several_chunks_leaves_nothing() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", painted(20 << 20));
     s.run(&["protect", "f", "-k", "k", "-o", "g.phx", "--no-sync"]).ok();
     let mut stored = s.read("g.phx");
@@ -257,8 +250,7 @@ fn a_damaged_file_of_several_chunks_leaves_nothing() {
 
 #[test]
 fn each_kind_of_damage_has_its_own_sentence() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", painted((3 << 20) + 7));
     s.run(&["protect", "f", "-k", "k", "-o", "g.phx"]).ok();
     let stored = s.read("g.phx");

@@ -1,21 +1,18 @@
 //! The engines `gpu` and `hybrid` by the command, on an OpenCL device that is the CPU.
 
-use crate::common::{Ended, Sandbox, painted};
+use crate::common::{Ended, Sandbox, painted, skip};
 use std::process::Command;
 
-/// Whether there is such a device. Says so where there is none; fails where PHALANX_REQUIRE names it.
-fn has_opencl(s: &Sandbox) -> bool {
-    let listed = on_opencl(s, &["engines"]).text();
+/// A sandbox with the key k, if there is such a device. Otherwise `None`, and a line says so.
+fn sandbox() -> Option<Sandbox> {
+    let s = Sandbox::with_key();
+    let listed = on_opencl(&s, &["engines"]).text();
     let found = listed.lines().any(|line| line.starts_with("gpu") && line.contains("OpenCL") && !line.contains("none"));
     if !found {
-        println!("skipped: no OpenCL device");
-        let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
-        assert!(
-            !required.split(',').any(|r| r == "opencl"),
-            "PHALANX_REQUIRE names opencl, and there is no such device"
-        );
+        skip("opencl");
+        return None;
     }
-    found
+    Some(s)
 }
 
 fn with_opencl(mut command: Command) -> Command {
@@ -29,11 +26,7 @@ fn on_opencl(s: &Sandbox, args: &[&str]) -> Ended {
 
 #[test]
 fn what_one_engine_protects_every_other_opens() {
-    let s = Sandbox::new();
-    if !has_opencl(&s) {
-        return;
-    }
-    s.run(&["key", "new", "k"]).ok();
+    let Some(s) = sandbox() else { return };
     let engines = ["cpu", "gpu", "hybrid"];
     for (i, len) in [0, 1, 4097, (3 << 20) + 5, 20 << 20].into_iter().enumerate() {
         s.write("f", painted(len));
@@ -60,11 +53,7 @@ fn what_one_engine_protects_every_other_opens() {
 
 #[test]
 fn folders_and_pipes() {
-    let s = Sandbox::new();
-    if !has_opencl(&s) {
-        return;
-    }
-    s.run(&["key", "new", "k"]).ok();
+    let Some(s) = sandbox() else { return };
     std::fs::create_dir(s.path("d")).unwrap();
     for (name, len) in [("a", 0), ("b", 5000), ("c", 17 << 20)] {
         s.write(&format!("d/{name}"), painted(len));
@@ -98,11 +87,7 @@ fn pipe(s: &Sandbox, input: &[u8], args: &[&str]) -> Vec<u8> {
 
 #[test]
 fn the_gpu_engine_says_what_it_is_and_what_it_lacks() {
-    let s = Sandbox::new();
-    if !has_opencl(&s) {
-        return;
-    }
-    s.run(&["key", "new", "k"]).ok();
+    let Some(s) = sandbox() else { return };
     s.write("f", painted(100));
     let told = on_opencl(&s, &["protect", "f", "-k", "k", "-e", "gpu", "-v"]);
     assert!(told.error().contains("engine gpu (") && told.error().contains("OpenCL"), "{}", told.error());
@@ -117,8 +102,7 @@ fn the_gpu_engine_says_what_it_is_and_what_it_lacks() {
 /// Drivers out of reach: an error under `gpu`, and one warning under `hybrid`, which goes on.
 #[test]
 fn without_a_device() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", painted(100));
     let run = |args: &[&str]| {
         let mut command = s.command(args);

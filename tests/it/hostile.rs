@@ -20,8 +20,7 @@ pub fn shell(s: &Sandbox, line: &str) -> Ended {
 
 #[test]
 fn an_empty_file_that_is_written_to_meanwhile_is_refused() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("e", "");
     let options = ["-e", "trace=pwrite64", "-e", "inject=pwrite64:delay_enter=1000000:when=1"];
     let Some(mut command) = s.traced(&options, &["protect", "e", "-k", "k"]) else { return };
@@ -35,8 +34,7 @@ fn an_empty_file_that_is_written_to_meanwhile_is_refused() {
 
 #[test]
 fn a_file_from_a_pipe_is_private_until_it_is_complete() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     let mut child = s.command(&["protect", "-", "-o", "f.phx", "-k", "k"]).stdin(Stdio::piped()).spawn().unwrap();
     wait_for(|| !s.leftovers().is_empty());
     let mode = |name: &str| fs::metadata(s.path(name)).unwrap().mode() & 0o777;
@@ -49,8 +47,7 @@ fn a_file_from_a_pipe_is_private_until_it_is_complete() {
 
 #[test]
 fn a_leftover_is_opened_for_writing_and_never_changed_by_its_name() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", "x");
     s.write(&Sandbox::temporary("f.phx"), "left");
     if !has("strace") {
@@ -99,8 +96,7 @@ fn a_leftover_that_becomes_a_link_changes_no_other_file() {
 
 #[test]
 fn closed_streams_are_errors() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", "x");
     s.run(&["protect", "f", "-k", "k", "-o", "g.phx"]).ok();
     assert!(shell(&s, "exec phalanx protect - -o h.phx -k k <&-").fails(4).contains("standard input is closed"));
@@ -116,8 +112,7 @@ fn closed_streams_are_errors() {
 
 #[test]
 fn missing_memory_is_an_error() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", painted(40 << 20));
     let (mut failed, mut done) = (0, 0);
     for kib in (10_000..20_000).step_by(250).chain((20_000..300_000).step_by(20_000)) {
@@ -146,8 +141,7 @@ fn missing_memory_is_an_error() {
 
 #[test]
 fn every_signal_that_ends_a_run_leaves_nothing() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     // The signals of a broken process, those that stop it or are ignored, and those that the C library keeps for itself.
     let others = [4, 8, 9, 11, 7, 5, 31, 13, 17, 18, 19, 20, 21, 22, 23, 25, 28, 32, 33];
     for signal in (1..=64).filter(|signal| !others.contains(signal) && !is_ignored(*signal)) {
@@ -165,8 +159,7 @@ fn every_signal_that_ends_a_run_leaves_nothing() {
 
 #[test]
 fn an_output_that_vanishes_meanwhile_causes_no_panic() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", "x");
     s.write("f.phx", "in the way");
     let options = ["-P", "f.phx", "-e", "trace=%stat,statx", "-e", "inject=%stat,statx:delay_exit=800000:when=2"];
@@ -181,8 +174,7 @@ fn an_output_that_vanishes_meanwhile_causes_no_panic() {
 
 #[test]
 fn a_failed_fstat_leaves_nothing() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", "x");
     let path = s.path(&Sandbox::temporary("f.phx")).display().to_string();
     let options = ["-P", &path, "-e", "trace=fstat", "-e", "inject=fstat:error=EIO"];
@@ -193,8 +185,7 @@ fn a_failed_fstat_leaves_nothing() {
 
 #[test]
 fn the_error_says_that_an_unsynced_output_exists() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", "x");
     let options = ["-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=2"];
     let Some(mut command) = s.traced(&options, &["protect", "f", "-k", "k", "--remove"]) else { return };
@@ -205,8 +196,7 @@ fn the_error_says_that_an_unsynced_output_exists() {
 
 #[test]
 fn a_file_system_without_permissions_is_good_enough() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", "x");
     for error in ["EPERM", "ENOSYS", "EOPNOTSUPP"] {
         let inject = format!("inject=fchmod,utimensat:error={error}");
@@ -219,8 +209,7 @@ fn a_file_system_without_permissions_is_good_enough() {
 
 #[test]
 fn odd_names_are_names() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", "x");
     s.run(&["protect", "f", "-k", "k", "-o", "./-.phx"]).ok();
     assert!(s.run(&["unprotect", "--", "-.phx"]).ok().is_empty(), "nothing goes to standard output");

@@ -24,8 +24,7 @@ fn deep(s: &Sandbox, depth: usize, name: &str) {
 
 #[test]
 fn a_tree_may_have_any_depth() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     // In little memory, on a small stack, with few files open.
     for (depth, name, limits) in [(7000, "d", "-n 400; ulimit -s 1024"), (1200, &*"n".repeat(240), "-v 600000")] {
         deep(&s, depth, name);
@@ -49,8 +48,7 @@ fn a_tree_may_have_any_depth() {
 
 #[test]
 fn few_open_files_slow_a_run_down_and_do_not_fail_it() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     for i in 0..600 {
         fs::create_dir_all(s.path(&format!("t/{}", i % 50))).unwrap();
@@ -65,8 +63,7 @@ fn few_open_files_slow_a_run_down_and_do_not_fail_it() {
 
 #[test]
 fn folders_keep_owner_attributes_and_access_lists() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     fs::create_dir(s.path("t/d")).unwrap();
     s.write("t/d/f", "x");
@@ -112,8 +109,7 @@ fn folders_keep_owner_attributes_and_access_lists() {
 
 #[test]
 fn the_root_of_a_mirror_is_not_followed() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     for folder in ["A", "V"] {
         fs::create_dir(s.path(folder)).unwrap();
     }
@@ -133,8 +129,7 @@ fn a_folder_that_somebody_else_puts_in_the_place_of_a_new_one_gets_nothing() {
     if !rustix::process::getuid().is_root() {
         return skip("root");
     }
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     for folder in ["t", "shared", "mine"] {
         fs::create_dir(s.path(folder)).unwrap();
     }

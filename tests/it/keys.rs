@@ -2,7 +2,6 @@
 
 use crate::common::{Ended, Sandbox, has};
 use std::fs::{self, Permissions};
-use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
@@ -262,36 +261,15 @@ fn deleting_a_key_looks_before_it_asks() {
     assert!(s.run_with_input(b"y\n", &["key", "rm", "work"]).fails(2).contains("--force"));
     assert!(s.exists("keyring/work.key"));
     if has("script") {
-        assert!(!at_terminal(&s, "key rm gone", "y\n").1.contains("[y/N]"));
-        let (code, shown) = at_terminal(&s, "key rm work", "n\n");
+        assert!(!s.at_terminal("key rm gone", &["y"]).1.contains("[y/N]"));
+        let (code, shown) = s.at_terminal("key rm work", &["n"]);
         assert!(code == 2 && shown.contains("[y/N]") && s.exists("keyring/work.key"), "{code}: {shown}");
-        let (code, shown) = at_terminal(&s, "key rm work", "y\n");
+        let (code, shown) = s.at_terminal("key rm work", &["y"]);
         assert!(code == 0 && !s.exists("keyring/work.key"), "{code}: {shown}");
         s.run(&["key", "new", "work"]).ok();
     }
     s.run(&["key", "rm", "work", "--force"]).ok();
     assert!(!s.exists("keyring/work.key"));
-}
-
-/// Runs the command at a terminal of its own, by the program script of util-linux.
-fn at_terminal(s: &Sandbox, args: &str, typed: &str) -> (i32, String) {
-    let line = format!("{} {args}", env!("CARGO_BIN_EXE_phalanx"));
-    let mut child = Command::new("script")
-        .args(["-qec", &line, "/dev/null"])
-        .current_dir(s.path(""))
-        .env("PHALANX_KEYRING", s.path("keyring"))
-        .env_remove("PHALANX_PASSWORD")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(typed.as_bytes()).unwrap();
-    let mut shown = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut shown).unwrap();
-    let code = child.wait().unwrap().code().unwrap();
-    drop(stdin);
-    (code, shown)
 }
 
 #[test]
@@ -310,8 +288,8 @@ fn export_overwrites_where_it_is_told_to() {
     s.run(&["key", "export", "gone", "-o", "other"]).fails(4);
     assert!(!s.exists("other"));
     if has("script") {
-        assert_eq!(at_terminal(&s, "key export work", "").0, 2);
-        let (code, shown) = at_terminal(&s, "key export work --text", "");
+        assert_eq!(s.at_terminal("key export work", &[]).0, 2);
+        let (code, shown) = s.at_terminal("key export work --text", &[]);
         assert!(code == 0 && shown.contains("phalanx-key-1-"), "{code}: {shown}");
     }
 }

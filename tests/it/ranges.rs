@@ -6,8 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 /// A folder with the key `k`, the file `f`, and `f.phx` in chunks of this size.
 fn sandbox(plain: &[u8], chunk_size: &str) -> Sandbox {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", plain);
     s.run(&["protect", "f", "-k", "k", "--chunk-size", chunk_size]).ok();
     s

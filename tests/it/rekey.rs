@@ -1,11 +1,11 @@
 //! `phalanx rekey`: ways in come and go, and the content stays.
 
 use crate::age;
-use crate::common::{Ended, Sandbox, has, painted, skip};
+use crate::common::{Ended, Mounted, Sandbox, has, painted, skip};
 use phalanx_reference::{Recipe, Slot, key_id, open_file, seal_file};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 pub const HEADER: usize = 4096;
@@ -358,11 +358,7 @@ fn what_may_not_be_written_is_an_error() {
     // A file system that is read only.
     fs::create_dir(s.path("disk")).unwrap();
     fs::copy(s.path("f.phx"), s.path("disk/f.phx")).unwrap();
-    let mount = |args: &[&str]| {
-        let mut command = Command::new("mount");
-        command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).current_dir(s.path(""));
-        command.status().is_ok_and(|status| status.success())
-    };
+    let mount = |args: &[&str]| s.succeeds("mount", args);
     if has("mount") && mount(&["--bind", "disk", "disk"]) && mount(&["-o", "remount,bind,ro", "disk"]) {
         let _mounted = Mounted(s.path("disk"));
         assert!(s.run(&["rekey", "disk/f.phx", "--add-key", "b"]).fails(4).contains("Read-only file system"));
@@ -397,14 +393,6 @@ fn what_may_not_be_written_is_an_error() {
     fs::set_permissions(s.path("f.phx"), Permissions::from_mode(0o666)).unwrap();
     assert!(run(&["rekey", "f.phx", "--key-file", "raw", "--add-key-file", "other"]).fails(4).contains("denied"));
     assert!(s.read("f.phx") == before);
-}
-
-struct Mounted(std::path::PathBuf);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
 }
 
 #[test]

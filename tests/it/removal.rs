@@ -1,9 +1,8 @@
 //! `--remove` deletes an input only when its output is proven to be on the disk, and nothing else ever.
 
-use crate::common::{Ended, Sandbox, has, painted, skip, wait_for};
+use crate::common::{Ended, Mounted, Sandbox, has, painted, skip, wait_for};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -23,8 +22,7 @@ const SECOND: &str = "delay_enter=1200000";
 
 #[test]
 fn an_output_that_never_reached_the_disk_keeps_its_input() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     (0..5).for_each(|i| drop(s.write(&format!("t/{i}"), painted(5000))));
     let args = ["protect", "-R", "t", "-k", "k", "--remove"];
@@ -41,8 +39,7 @@ fn an_output_that_never_reached_the_disk_keeps_its_input() {
 
 #[test]
 fn an_error_at_closing_is_an_error() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", painted(5000));
     let path = s.path(&Sandbox::temporary("f.phx")).display().to_string();
     for args in [["protect", "f", "-k", "k", "--no-sync"], ["protect", "f", "-k", "k", "--remove"]] {
@@ -55,8 +52,7 @@ fn an_error_at_closing_is_an_error() {
 
 #[test]
 fn a_folder_that_becomes_a_link_meanwhile_leads_to_no_other_file() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     for folder in ["d", "other"] {
         fs::create_dir(s.path(folder)).unwrap();
         s.write(&format!("{folder}/f"), folder);
@@ -75,8 +71,7 @@ fn a_folder_that_becomes_a_link_meanwhile_leads_to_no_other_file() {
 
 #[test]
 fn a_file_that_replaces_a_link_meanwhile_stays() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     symlink("nowhere", s.path("t/a")).unwrap();
     s.write("t/z", "x");
@@ -95,8 +90,7 @@ fn a_file_that_replaces_a_link_meanwhile_stays() {
 
 #[test]
 fn what_is_saved_meanwhile_stays() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     // An editor replaces it by a new file just before the old one is deleted.
     s.write("f", "old");
     let save = || {
@@ -138,8 +132,7 @@ fn modified(s: &Sandbox, name: &str) -> std::time::SystemTime {
 
 #[test]
 fn an_output_that_was_replaced_meanwhile_keeps_its_input() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", "x");
     s.write("other", "other");
     let replace = || fs::rename(s.path("other"), s.path("f.phx")).unwrap();
@@ -153,8 +146,7 @@ fn an_output_that_was_replaced_meanwhile_keeps_its_input() {
 
 #[test]
 fn no_output_of_a_run_replaces_another() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     s.write("t/a", "precious");
     symlink("far away", s.path("t/a.phx")).unwrap();
@@ -169,17 +161,12 @@ fn names_that_a_file_system_takes_for_the_same_do_not_become_one() {
     if !has("mkfs.exfat") || !has("mount.exfat-fuse") {
         return;
     }
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     File::create(s.path("image")).unwrap().set_len(64 << 20).unwrap();
     fs::create_dir(s.path("disk")).unwrap();
-    let run = |program: &str, args: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(args).current_dir(s.path("")).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    assert!(run("mkfs.exfat", &["image"]));
-    if !run("mount.exfat-fuse", &["-o", "loop", "image", "disk"]) && !run("mount.exfat-fuse", &["image", "disk"]) {
+    assert!(s.succeeds("mkfs.exfat", &["image"]));
+    let mount = |args: &[&str]| s.succeeds("mount.exfat-fuse", args);
+    if !mount(&["-o", "loop", "image", "disk"]) && !mount(&["image", "disk"]) {
         return skip("exfat");
     }
     let _mounted = Mounted(s.path("disk"));
@@ -199,8 +186,7 @@ fn names_that_a_file_system_takes_for_the_same_do_not_become_one() {
 
 #[test]
 fn all_names_of_a_file_are_deleted() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     s.write("t/a", "x");
     for name in ["t/b", "t/c"] {
@@ -212,8 +198,7 @@ fn all_names_of_a_file_are_deleted() {
 
 #[test]
 fn two_folders_do_not_become_one() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     // On a file system that does not distinguish A from a, both outputs are one folder. A mount imitates that here.
     for folder in ["A", "a", "out", "out/A.phx", "out/a.phx"] {
         fs::create_dir(s.path(folder)).unwrap();
@@ -231,27 +216,16 @@ fn two_folders_do_not_become_one() {
 
 /// Mounts a folder onto another one.
 fn bind(s: &Sandbox, from: &str, to: &str) -> Option<Mounted> {
-    let mut command = Command::new("mount");
-    command.arg("--bind").arg(s.path(from)).arg(s.path(to)).stderr(Stdio::null());
-    if !command.status().is_ok_and(|status| status.success()) {
+    if !s.succeeds("mount", &["--bind", from, to]) {
         skip("mount");
         return None;
     }
     Some(Mounted(s.path(to)))
 }
 
-struct Mounted(std::path::PathBuf);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn an_output_within_its_input_is_found_behind_a_mount_too() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     for folder in ["t", "t/sub", "elsewhere"] {
         fs::create_dir(s.path(folder)).unwrap();
     }
@@ -264,8 +238,7 @@ fn an_output_within_its_input_is_found_behind_a_mount_too() {
 
 #[test]
 fn an_input_within_its_output_is_not_overwritten() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     fs::create_dir_all(s.path("a/b/b")).unwrap();
     s.write("a/b/b/f", "1");
     s.write("a/b/f.phx", "2");
@@ -276,8 +249,7 @@ fn an_input_within_its_output_is_not_overwritten() {
 
 #[test]
 fn what_is_saved_meanwhile_stays_on_simple_file_systems_too() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("f", "old");
     let save = || {
         s.write("new", "new");
@@ -340,8 +312,7 @@ fn the_key_does_not_protect_itself_to_death() {
 
 #[test]
 fn what_cannot_be_deleted_is_a_failure() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     symlink("nowhere", s.path("t/link")).unwrap();
     let args = ["protect", "-R", "t", "-k", "k", "--remove"];

@@ -52,8 +52,7 @@ fn planted(s: &Sandbox) -> BTreeMap<String, (u32, SystemTime, Vec<u8>)> {
 
 #[test]
 fn a_folder_comes_back_as_it_was() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     let before = planted(&s);
     assert!(s.run(&["protect", "tree", "-k", "k"]).fails(4).contains("--recursive"));
     for engine in ["serial", "cpu"] {
@@ -97,8 +96,7 @@ fn one_password_derivation_serves_the_whole_folder() {
 
 #[test]
 fn one_failure_does_not_stop_the_rest() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     (0..20).for_each(|i| drop(s.write(&format!("t/{i}"), painted(5000))));
     if has("mkfifo") {
@@ -126,8 +124,7 @@ fn one_failure_does_not_stop_the_rest() {
 
 #[test]
 fn remove_takes_the_whole_folder_away_and_no_more() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     let before = planted(&s);
     fs::set_permissions(s.path("tree/empty"), Permissions::from_mode(0o755)).unwrap();
     s.run(&["protect", "-R", "tree", "-k", "k", "--remove"]).ok();
@@ -141,8 +138,7 @@ fn remove_takes_the_whole_folder_away_and_no_more() {
 
 #[test]
 fn links_in_the_mirror_are_not_followed() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();
     fs::create_dir(s.path("t/d")).unwrap();
     fs::create_dir(s.path("elsewhere")).unwrap();
@@ -157,8 +153,7 @@ fn links_in_the_mirror_are_not_followed() {
 
 #[test]
 fn salvage_lists_what_is_lost_and_still_fails() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     let plain = painted((5 << 20) + 100);
     s.write("f", &plain);
     s.run(&["protect", "f", "-k", "k", "-o", "g.phx"]).ok();
@@ -186,8 +181,7 @@ fn salvage_lists_what_is_lost_and_still_fails() {
 
 #[test]
 fn outputs_that_collide_are_refused_before_anything_happens() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     for folder in ["a", "b", "out"] {
         fs::create_dir(s.path(folder)).unwrap();
     }
@@ -207,8 +201,7 @@ fn outputs_that_collide_are_refused_before_anything_happens() {
 
 #[test]
 fn an_altered_file_outranks_a_missing_one() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     s.write("bad.phx", "not ours");
     s.run(&["verify", "bad.phx", "missing.phx"]).fails_with_lines(3);
     s.run(&["verify", "missing.phx", "bad.phx"]).fails_with_lines(3);
@@ -225,8 +218,7 @@ fn a_folder_with_nothing_to_verify_is_an_error() {
 
 #[test]
 fn a_nightly_run_writes_to_the_same_place_each_night() {
-    let s = Sandbox::new();
-    s.run(&["key", "new", "k"]).ok();
+    let s = Sandbox::with_key();
     for folder in ["nd", "bk"] {
         fs::create_dir(s.path(folder)).unwrap();
     }

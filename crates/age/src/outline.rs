@@ -1,7 +1,7 @@
 //! What an age file in a slot shows without a key. It is looked at before the crate `age` is given the file.
 
-/// A slot's age file has at most this many stanzas. One is the recipient's, but for plugins that make several; the crate
-/// `age` adds another one that means nothing, so that no reader relies on knowing all of them.
+/// A slot's age file has at most this many stanzas. One is the recipient's, but some plugins make several. The crate `age`
+/// adds another one that means nothing, so that no reader relies on knowing all of them.
 pub const MAX_STANZAS: usize = 8;
 
 const MAGIC: &[u8] = b"age-encryption.org/v1\n";

@@ -157,13 +157,13 @@ fn is_whole_ssh(kind: &str, blob: &[u8]) -> bool {
         [first, ..] => *first < 0x80 && *first > 0,
         [] => false,
     };
-    let are_lawful = field() == Some(kind.as_bytes())
+    let are_valid = field() == Some(kind.as_bytes())
         && match kind {
             "ssh-ed25519" => field().is_some_and(|key| key.len() == 32),
             "ssh-rsa" => field().is_some_and(is_number) && field().is_some_and(is_number),
             _ => false,
         };
-    are_lawful && rest.is_empty()
+    are_valid && rest.is_empty()
 }
 
 /// The recipients in a file of them: one on each line. Lines that are empty or begin with # do not count.

@@ -206,21 +206,12 @@ fn protect(setup: &Setup, threads: usize, from: &Path, to: &Path) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_core::engine::Levels;
     use std::fs;
 
     #[test]
     fn any_number_of_threads_gives_the_same_bytes_in_memory_and_with_files() {
         let out = tempfile::tempdir().unwrap();
-        let setup = Setup {
-            out: out.path().into(),
-            quick: true,
-            resume: false,
-            levels: Levels::detect(),
-            threads: 2,
-            device: Err("none was looked for".into()),
-            program: "phalanx".into(),
-        };
+        let setup = Setup::of_tests(out.path());
         let scratch = Scratch::new(out.path()).unwrap();
         for bytes in [1u64, 16, 17, 4096, 100_003] {
             let plain = scratch.file("plain", bytes, 3).unwrap();

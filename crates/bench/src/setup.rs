@@ -22,6 +22,22 @@ pub struct Setup {
     pub program: PathBuf,
 }
 
+#[cfg(test)]
+impl Setup {
+    /// Quick, with two threads and without a device.
+    pub(crate) fn of_tests(out: impl Into<PathBuf>) -> Self {
+        Self {
+            out: out.into(),
+            quick: true,
+            resume: false,
+            levels: Levels::detect(),
+            threads: 2,
+            device: Err("none was looked for".into()),
+            program: "phalanx".into(),
+        }
+    }
+}
+
 /// The device, or one line that says why there is none.
 pub type Found = std::result::Result<Device, String>;
 

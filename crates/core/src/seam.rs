@@ -168,8 +168,8 @@ pub trait Engine: Send + Sync {
     /// A fault if there is no memory.
     fn buffer(&self, len: usize) -> Result<Buffer, Fault>;
 
-    /// Runs a job. After sealing, every unit holds ciphertext and its tag; after opening, plaintext, but for the units
-    /// that the verdicts name, whose bytes are then of no use and are wiped by the roster.
+    /// Runs a job. After sealing, every unit holds ciphertext and its tag. After opening, it holds plaintext. The bytes of the
+    /// units that the verdicts name are then of no use, and the roster wipes them.
     /// On a fault the input is as it was. The buffer may be of any engine's making.
     ///
     /// # Errors
@@ -213,7 +213,7 @@ impl Buffer {
         Self::try_paged(len).expect("there is enough memory")
     }
 
-    /// `len` zero bytes of ordinary memory, aligned to a page, if there are so many.
+    /// `len` zero bytes of ordinary memory, aligned to a page, if there is enough memory.
     ///
     /// # Errors
     /// [`Error::Memory`] if there is not so much memory.

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 const DIGEST: usize = 32;
 /// The rate of all three in bytes.
 const RATE: usize = 136;
-/// As many bytes as a tag's message may have before its digests.
+/// The most bytes of a tag's message before its digests.
 const PREFIX: usize = 48;
 
 /// A slice of the data, hashed on its own.

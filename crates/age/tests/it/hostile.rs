@@ -1,4 +1,4 @@
-//! Slots that somebody made to do harm: they open nothing, end nothing, and hide no good slot behind them.
+//! Hostile slots. They open nothing and stop nothing, and a good slot after them still opens.
 
 use crate::common::*;
 use phalanx_age::{NotASlot, Outline, Plugins, Recipient};
@@ -20,7 +20,7 @@ fn parts(file: &[u8]) -> (String, Vec<u8>) {
     (String::from_utf8(header.to_vec()).unwrap(), payload.to_vec())
 }
 
-/// Alone, the slot opens nothing; with a good slot behind it, that one opens.
+/// The slot opens nothing. A good slot after it still opens.
 #[track_caller]
 fn opens_nothing(file: &[u8], what: &str) {
     let hand = || identities(&["alice.txt", "ssh-ed25519", "ssh-rsa"], Plugins::default());
@@ -110,7 +110,7 @@ fn many_stanzas_are_refused() {
 
 #[test]
 fn the_work_for_one_file_is_bounded() {
-    // As many stanzas as a header can have, all of the right type and for nobody.
+    // The most stanzas that a header can have, all of the right type and for nobody.
     let stanza = format!("-> X25519 {}\n{}\n", "B".repeat(43), "A".repeat(43));
     let text = format!("age-encryption.org/v1\n{}--- {}\n", stanza.repeat(8), "A".repeat(43));
     let file = [text.as_bytes(), &[0; 64]].concat();

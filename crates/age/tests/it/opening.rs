@@ -3,8 +3,6 @@
 use crate::common::*;
 use phalanx_age::{Outline, Plugins, Stanza};
 use phalanx_core::{NewFile, OpenedBy, Opener, ProtectedFile, Roster, Sink, Source, Suite};
-use std::io::{self, Write};
-use std::sync::Mutex;
 
 /// Key, and type of its stanza.
 const PLAIN: &[(&str, &str)] = &[
@@ -146,24 +144,13 @@ fn whoever_opens_a_file_can_tell_whose_slots_they_are() {
 
 #[test]
 fn a_whole_file_comes_back_and_says_who_opened_it() {
-    struct Collect<'a>(&'a Mutex<Vec<u8>>);
-    impl Write for Collect<'_> {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
     let plain: Vec<u8> = (0..5000).map(|i| (i % 251) as u8).collect();
     let alice = recipient_of("alice.txt");
     let password = phalanx_core::Recipient::key(&file_key());
     let new = NewFile::new(Suite::default(), &[password, alice.clone().into()]).unwrap();
-    let (stored, found) = (Mutex::default(), Mutex::default());
+    let (mut stored, mut found) = (Vec::new(), Vec::new());
     let roster = Roster::cpu();
-    new.seal(&roster, Source::stream(&plain[..]), Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
-    let stored = stored.into_inner().unwrap();
+    new.seal(&roster, Source::stream(&plain[..]), Sink::Stream(Box::new(&mut stored)), &()).unwrap();
 
     let opener = Opener::new(identities(&["alice.txt"], Plugins::default()), Default::default());
     let file = ProtectedFile::open(Source::stream(&stored[..]), &opener).unwrap();
@@ -171,8 +158,8 @@ fn a_whole_file_comes_back_and_says_who_opened_it() {
     assert_eq!((file.opened_slot(), file.opened_by()), (1, &OpenedBy::Identity(name)));
     let phalanx_core::format::Slot::Age { tag, .. } = file.header().slots()[1] else { panic!("no age slot") };
     assert_eq!(tag, file.recipient_tag(alice.text()));
-    file.unprotect(&roster, Sink::Stream(Box::new(Collect(&found))), &()).unwrap();
-    assert_eq!(found.into_inner().unwrap(), plain);
+    file.unprotect(&roster, Sink::Stream(Box::new(&mut found)), &()).unwrap();
+    assert_eq!(found, plain);
 
     // A named key is tried first.
     let opener = Opener::new(file_key(), Default::default());

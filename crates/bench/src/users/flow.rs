@@ -222,7 +222,6 @@ fn percentile(ascending: &[f64], percent: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_core::engine::Levels;
 
     #[test]
     fn percentiles() {
@@ -237,15 +236,7 @@ mod tests {
 
     #[test]
     fn every_message_has_a_latency_and_none_is_before_its_batch() {
-        let setup = Setup {
-            out: "unused".into(),
-            quick: true,
-            resume: false,
-            levels: Levels::detect(),
-            threads: 2,
-            device: Err("none was looked for".into()),
-            program: "phalanx".into(),
-        };
+        let setup = Setup::of_tests("unused");
         let source = Source::new(10);
         let run = run(&setup, &source, 25, workload::arrivals(1000.0, 1)).unwrap();
         assert_eq!(run.latencies.len(), 25);

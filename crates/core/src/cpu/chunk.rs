@@ -12,9 +12,9 @@ use phalanx_kernels::keccak;
 use phalanx_kernels::keccak::DIGEST;
 use subtle::ConstantTimeEq;
 
-/// As many units as are tagged side by side.
+/// The most units that are tagged side by side.
 const GROUP_UNITS: usize = 64;
-/// As many slices as a group holds, unless one unit alone has more: bounds the room for digests.
+/// The most slices in a group, unless one unit alone has more. This bounds the memory for digests.
 const GROUP_SLICES: usize = 2048;
 
 /// Seals or opens all units of a job in place. Returns the units that failed.
@@ -32,9 +32,9 @@ pub fn run(levels: Levels, job: &mut Job) -> Vec<usize> {
     failed
 }
 
-/// What is left to do of a job of a CTR suite where the engine hashes the slices itself: `digests` has those of all
-/// units' slices, of the ciphertext, in their order. Sealing sets the tags. Opening returns the units that are not
-/// authentic, and decrypts nothing.
+/// Finishes a job of a CTR suite for an engine that hashes the slices itself. `digests` are the digests of the slices of
+/// all units, of the ciphertext, in their order. Sealing sets the tags. Opening returns the units that are not authentic,
+/// and decrypts nothing.
 ///
 /// # Panics
 /// If there are more digests than slices, or fewer.
@@ -88,7 +88,7 @@ fn group_end(pieces: &[Piece<'_>], slice_len: usize, first: usize) -> usize {
     first + pieces[first..].iter().take(GROUP_UNITS).take_while(fits).count().max(1)
 }
 
-/// Keys, expanded as far as pays for all pieces at once.
+/// Keys, expanded once for all pieces where that saves work.
 pub(crate) enum Keys<'a> {
     CtrSha3 { keys: Vec<Expanded<'a>>, slicing: Slicing },
     Gcm(&'a [ContentKeys]),

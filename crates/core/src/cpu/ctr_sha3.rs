@@ -6,7 +6,7 @@
 use crate::Suite;
 use crate::cpu::levels::Levels;
 use crate::cpu::pieces::{Bound, Piece};
-use crate::keys::key::ContentKeys;
+use crate::keys::key::{CHUNK, ContentKeys};
 use crate::op::Op;
 use crate::seam::{Nonce, SLICE, Tag};
 use crate::secret::wipe;
@@ -28,7 +28,7 @@ const WINDOW: usize = 4 * SLICE;
 pub(crate) struct Slicing {
     /// The length of a slice in bytes.
     pub len: usize,
-    /// Whether by TurboSHAKE256, and not by SHA3-256.
+    /// Whether slices are hashed by TurboSHAKE256 instead of SHA3-256.
     pub is_turbo: bool,
 }
 
@@ -37,13 +37,13 @@ impl Slicing {
         Self { len, is_turbo: suite == Suite::Aes256CtrTurboShake }
     }
 
-    /// The number of slices of so many bytes.
+    /// The number of slices in `bytes` bytes.
     pub fn count(self, bytes: usize) -> usize {
         bytes.div_ceil(self.len)
     }
 }
 
-/// Keys with the key schedule of AES.
+/// Keys, with the AES key schedule.
 pub(crate) struct Expanded<'a> {
     schedule: Cow<'a, aes::Key>,
     keys: &'a ContentKeys,
@@ -59,9 +59,8 @@ impl<'a> Expanded<'a> {
     }
 }
 
-/// What the KMACs of chunks, or of messages, have in common.
+/// The label of the KMACs of chunks, or of messages.
 fn label(bound: Bound<'_>) -> &'static Label {
-    static CHUNK: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 chunk"));
     static MESSAGE: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 message"));
     match bound {
         Bound::Chunk { .. } => &CHUNK,
@@ -69,7 +68,7 @@ fn label(bound: Bound<'_>) -> &'static Label {
     }
 }
 
-/// What a tag authenticates, but for the digests of the slices.
+/// What a tag authenticates, without the digests of the slices.
 #[derive(Clone, Copy)]
 pub(crate) struct Head<'a> {
     pub keys: &'a ContentKeys,
@@ -85,7 +84,7 @@ impl<'a> Head<'a> {
         Self { keys: keys[piece.key].keys, nonce: piece.nonce, bound: piece.bound, slices }
     }
 
-    /// The KMAC of the tag, if its key is absorbed already. Else the key's block comes first in what it authenticates.
+    /// The KMAC of the tag, if it has already absorbed its key. Otherwise its input begins with the key's block.
     fn keyed(&self) -> Option<&'a Kmac256> {
         match self.bound {
             Bound::Chunk { .. } => self.keys.chunk_keys().map(|keys| &keys.mac),
@@ -94,12 +93,13 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The tags that belong to all slices' digests, which were computed elsewhere. Calls `each` with every one, in any order.
+/// Computes the tags from the digests of all slices, which were computed elsewhere. Calls `each` with every tag, in any
+/// order.
 pub(crate) fn tags(level: keccak::Level, heads: &[Head<'_>], digests: &[[u8; DIGEST]], each: impl FnMut(usize, &Tag)) {
     let mut scratch = Scratch::new(heads.iter().copied());
     assert_eq!(digests.len(), scratch.slices.len(), "a digest for each slice");
     for (place, digest) in scratch.slices.iter().zip(digests) {
-        scratch.bytes[*place..][..DIGEST].copy_from_slice(digest);
+        put(&mut scratch.bytes, *place, digest);
     }
     let ads = heads.iter().filter_map(|head| associated_data(head.bound));
     keccak::sha3_256_each(level, ads, |i, digest| put(&mut scratch.bytes, scratch.ads[i], digest));
@@ -122,7 +122,7 @@ pub(crate) fn run(
     });
 }
 
-/// The associated data that are to be hashed: those of a message that has any.
+/// The associated data to hash: those of a message, unless they are empty.
 fn associated_data(bound: Bound<'_>) -> Option<&[u8]> {
     match bound {
         Bound::Message { ad } if !ad.is_empty() => Some(ad),
@@ -130,7 +130,7 @@ fn associated_data(bound: Bound<'_>) -> Option<&[u8]> {
     }
 }
 
-/// The slices of `data`, which are encrypted before they are given where there is a key for it.
+/// The slices of `data`. If there is a key, each is encrypted before it is returned.
 fn slices<'a>(
     levels: Levels,
     key: Option<&'a aes::Key>,
@@ -148,14 +148,14 @@ fn slices<'a>(
     })
 }
 
-/// What the tags authenticate, one behind another. Wiped on drop.
+/// The inputs of all tags, one after another. Wiped on drop.
 struct Scratch<'a> {
     bytes: Vec<u8>,
-    /// Where each piece's lies, and the KMAC that takes it.
+    /// The KMAC of each piece, and the place of its input.
     messages: Vec<(&'a Kmac256, Range<usize>)>,
-    /// Where the digests of associated data belong.
+    /// The places of the digests of associated data.
     ads: Vec<usize>,
-    /// Where the digests of slices belong.
+    /// The places of the digests of slices.
     slices: Vec<usize>,
 }
 
@@ -164,13 +164,13 @@ fn put(bytes: &mut [u8], place: usize, digest: &[u8; DIGEST]) {
 }
 
 impl<'a> Scratch<'a> {
-    /// All but the digests.
+    /// Fills in everything except the digests, which are left zero.
     fn new(heads: impl ExactSizeIterator<Item = Head<'a>> + Clone) -> Self {
-        /// The longest that stands before the slices' digests: key, nonce, and the digest of associated data.
+        /// The longest input before the slices' digests: key, nonce, and the digest of associated data.
         const PREFIX: usize = RATE + size_of::<Nonce>() + DIGEST;
         let (count, digests) = (heads.len(), heads.clone().map(|head| head.slices).sum::<usize>());
         let mut scratch = Self {
-            // Enough, so that it does not move and leave keys behind.
+            // Large enough that it never moves, which would leave keys behind.
             bytes: Vec::with_capacity(count * PREFIX + digests * DIGEST),
             messages: Vec::with_capacity(count),
             ads: Vec::new(),
@@ -203,7 +203,7 @@ impl<'a> Scratch<'a> {
         scratch
     }
 
-    /// Fills in the digests of associated data and slices. In sealing the slices are encrypted first.
+    /// Fills in the digests of associated data and slices. Sealing encrypts the slices first.
     fn digest(&mut self, levels: Levels, op: Op, keys: &[Expanded], slicing: Slicing, pieces: &mut [Piece<'_>]) {
         let Self { bytes, ads: places, slices: slice_places, .. } = self;
         let ads: Vec<_> = pieces.iter().filter_map(|piece| associated_data(piece.bound)).collect();
@@ -231,7 +231,7 @@ impl<'a> Scratch<'a> {
         keccak::kmac256_each(level, inputs, each);
     }
 
-    /// Computes the tags. In opening compares them, and decrypts what is authentic.
+    /// Computes the tags. Opening compares them, and decrypts what is authentic.
     fn finish(
         &self,
         levels: Levels,

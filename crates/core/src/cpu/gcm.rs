@@ -9,7 +9,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 pub(crate) fn run(op: Op, keys: &[ContentKeys], pieces: &mut [Piece<'_>], mut fail: impl FnMut(usize)) {
     let mut ready: Option<(usize, LessSafeKey)> = None;
     for (i, piece) in pieces.iter_mut().enumerate() {
-        // The pieces of one key mostly lie together.
+        // The pieces of one key are mostly next to each other.
         let (_, key) = match &mut ready {
             Some(ready) if ready.0 == piece.key => ready,
             stale => stale.insert((piece.key, expand(&keys[piece.key]))),
@@ -40,7 +40,7 @@ pub(crate) fn run(op: Op, keys: &[ContentKeys], pieces: &mut [Piece<'_>], mut fa
     }
 }
 
-/// K_encrypt, expanded. The library wipes this memory of its own before it gives it back.
+/// K_encrypt, expanded. The library wipes this memory before it frees it.
 fn expand(keys: &ContentKeys) -> LessSafeKey {
     LessSafeKey::new(UnboundKey::new(&AES_256_GCM, keys.encrypt()).expect("a key of 32 bytes, and memory for it"))
 }

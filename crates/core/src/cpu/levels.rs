@@ -20,7 +20,7 @@ impl Levels {
     }
 }
 
-/// This machine has no kernel of that name.
+/// The error for the name of a kernel that this machine does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this machine has no kernel named {0}")]
 pub struct NoSuchKernel(pub String);

@@ -8,7 +8,7 @@ use crate::cpu::pieces::{Bound, Piece};
 use crate::op::Op;
 use crate::seam::SLICE;
 
-/// What the CPU does side by side, as `Message::cost` counts it: it stays in the second-level cache of a core.
+/// The size of what the CPU does side by side, as `Message::cost` counts it. It fits in the second-level cache of a core.
 const GROUP: usize = 512 << 10;
 
 /// Seals or opens messages on the CPU, where they lie. Returns those that failed.

@@ -15,9 +15,10 @@ use crate::error::Fault;
 use crate::op::Op;
 use crate::seam::{Buffer, Engine, EngineInfo, Job, Verdicts};
 
-/// Short enough that two jobs a core stay in its cache, and that workers which write to one file do not wait long for each other.
+/// The length of a job in bytes. Two jobs fit in the cache of a core, and workers that write to one file do not wait long
+/// for each other.
 const PREFERRED_JOB: usize = 2 << 20;
-/// What all workers together should not take more of, in bytes: with many, jobs are shorter.
+/// The most memory that all jobs together should take, in bytes. With many workers, jobs are shorter.
 const ALL_JOBS: usize = 256 << 20;
 
 /// Runs jobs on the thread that calls it.

@@ -4,12 +4,12 @@ use crate::seam::Nonce;
 
 /// A chunk or message on its way through the CPU.
 pub(crate) struct Piece<'a> {
-    /// Which of the keys.
+    /// The index of its key.
     pub key: usize,
     pub nonce: Nonce,
     pub bound: Bound<'a>,
     pub data: &'a mut [u8],
-    /// An output of sealing, an input of opening; as long as the suite's.
+    /// An output of sealing and an input of opening. It has the length of the suite's tags.
     pub tag: &'a mut [u8],
 }
 

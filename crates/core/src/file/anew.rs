@@ -1,4 +1,4 @@
-//! Protecting a file anew under a new file key: it is opened and sealed at the same time, and what is between is in memory.
+//! Protecting a file anew under a new file key. It is opened and sealed at the same time, and the plaintext stays in memory.
 
 use crate::file::protected::{NewFile, ProtectedFile};
 use crate::file::source::{Progress, Sink, Source};
@@ -10,11 +10,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use zeroize::Zeroizing;
 
-/// How many pieces wait between the two, and how long one is at most, in bytes.
+/// The most pieces that wait between opening and sealing, and the longest piece in bytes.
 const PIECES: usize = 4;
 const PIECE: usize = 1 << 20;
 
-/// What goes from one to the other: pieces of plaintext, and an empty one at its end.
+/// The pieces of plaintext that go from opening to sealing. An empty piece marks the end.
 type Piece = Zeroizing<Vec<u8>>;
 
 pub(crate) fn transfer(
@@ -29,7 +29,7 @@ pub(crate) fn transfer(
         let open = move || {
             let opened = old.unprotect(roster, Sink::Stream(Box::new(Pour(to.clone()))), &());
             if opened.is_ok() {
-                // Where nobody takes it any more, sealing has failed.
+                // If nobody takes it any more, sealing has failed.
                 let _ = to.send(Piece::default());
             }
             opened
@@ -39,7 +39,7 @@ pub(crate) fn transfer(
         let draw = Draw { from, piece: Piece::default(), taken: 0, ended: false };
         let sealed = new.seal(roster, Source::stream(draw), sink, progress);
         match opening.join().unwrap_or_else(|cause| panic::resume_unwind(cause)) {
-            // Sealing has failed first, and says why.
+            // Sealing failed first, and its error says why.
             Ok(_) | Err(Error::Write(_)) => sealed,
             Err(error) => Err(error),
         }
@@ -73,7 +73,7 @@ struct Draw {
 impl Read for Draw {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if self.taken == self.piece.len() && !self.ended {
-            // Without the empty piece it did not come to its end.
+            // Without the empty piece, opening did not reach the end.
             self.piece = self.from.recv().map_err(|_| io::Error::other("the protected file could not be opened"))?;
             self.taken = 0;
             self.ended = self.piece.is_empty();

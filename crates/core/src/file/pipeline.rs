@@ -1,7 +1,7 @@
 //! The file pipeline: sealing and opening files and pipes, in parallel and in bounded memory.
 //!
-//! The worker that takes a range of a file reads it, runs it and writes it itself. Where one end is a pipe, its bytes are
-//! taken, or given, in order under a lock; the work between goes on in parallel all the same.
+//! The worker that takes a range of a file reads it, runs it and writes it itself. If one end is a pipe, its bytes are read
+//! or written in order, under a lock. The work between still runs in parallel.
 
 use crate::file::disk::Disk;
 use crate::file::input::Stamp;
@@ -39,7 +39,7 @@ pub(crate) fn seal(
     };
     let input = Input::new(source, |len| header.layout_for_plaintext(len))?;
     let len = transfer(roster, Op::Seal, header, keys, input, sink, progress)?;
-    // What changed meanwhile would be protected half old and half new, or without its end.
+    // An input that changed meanwhile may have been read half old and half new, or without its end.
     let is_unchanged = |(file, before): (&File, Stamp)| Ok(before.has_same_content(&Stamp::of(file)?));
     if file.map_or(Ok(true), is_unchanged).map_err(Error::Read)? { Ok(len) } else { Err(Error::Changed) }
 }
@@ -104,7 +104,7 @@ fn transfer<'a>(
     Ok(len)
 }
 
-/// One file on its way.
+/// The work on one file.
 struct Transfer<'a> {
     op: Op,
     header: &'a Header,
@@ -235,8 +235,8 @@ impl Transfer<'_> {
         1 << self.header.chunk_log2()
     }
 
-    /// What a whole chunk takes in the job's buffer. What is to be sealed lies there with room for its nonces and tags,
-    /// as it will be stored; what is to be opened lies there as one piece of plaintext.
+    /// The room that a whole chunk takes in the job's buffer. Chunks to be sealed have room for their nonces and tags, as
+    /// they will be stored. Chunks to be opened follow each other as one piece of plaintext.
     fn stride(&self) -> usize {
         self.chunk_len() + if self.op == Op::Seal { self.suite.overhead() } else { 0 }
     }
@@ -355,7 +355,7 @@ impl Transfer<'_> {
     }
 }
 
-/// As many chunks as one vectored call reads.
+/// The most chunks that one vectored call reads.
 const BATCH: usize = 32;
 
 /// Fills all parts from `offset` on; returns the offset behind them.
@@ -400,7 +400,7 @@ fn altered(unit: &Unit) -> Error {
     Error::Altered { chunk, last }
 }
 
-/// Locks, also after a worker has panicked: its run ends anyway.
+/// Locks, even after a worker has panicked: its run ends anyway.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,4 +1,4 @@
-//! Protecting a file for its recipients, and opening one: each is one value, used once.
+//! Protecting a file for its recipients, and opening one. Each is one value that is used once.
 
 use crate::file::salvage::{self, Salvage};
 use crate::file::source::{Progress, Sink, Source};
@@ -154,8 +154,8 @@ impl<'a> ProtectedFile<'a> {
         pipeline::open(roster, &self.header, &self.opened.keys, self.source, sink, progress)
     }
 
-    /// Protects the plaintext anew, as `new`, and writes that to `sink`: under a new file key, which nobody knows who knew
-    /// the old one. The plaintext goes through memory only. Returns its length in bytes.
+    /// Protects the plaintext anew, as `new`, and writes that to `sink`. The file key is new, and knowing the old one does
+    /// not help to find it. The plaintext goes through memory only. Returns its length in bytes.
     ///
     /// # Errors
     /// Those of [`ProtectedFile::unprotect`] and [`NewFile::seal`]. What `sink` holds is then no protected file.

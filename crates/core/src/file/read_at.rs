@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A source of bytes at offsets, for a [`Reader`](crate::Reader).
 ///
 /// Files and memory are such sources. Object storage becomes one by implementing this trait: a read is then a request for
-/// a range. Calls come from several threads at once where the source is [`Sync`].
+/// a range. If the source is [`Sync`], calls come from several threads at once.
 pub trait ReadAt {
     /// Reads bytes from `offset` on into `buf`, and returns how many. It may return fewer than `buf` has room for, but 0
     /// only if `buf` is empty or if the source ends at or before `offset`.

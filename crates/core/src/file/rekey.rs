@@ -1,9 +1,10 @@
-//! Changing a file's header in place, so that at every moment the old one or the new one can be had whole.
+//! Changing a file's header in place. At every moment the old header or the new one is whole, in its place or in a side
+//! file.
 //!
-//! The new header goes to a side file first, `.phalanx-<hash of the name>.rekey`, then to its place, and then the side file
-//! goes; each step is on the disk before the next one begins. So where the header in place is whole, a side file says
-//! nothing and is discarded. Where it is not, the side file holds the whole one: it counts only if its file key is also
-//! that of the chunks, since anybody may have planted it.
+//! The new header is written to a side file first, `.phalanx-<hash of the name>.rekey`, then to its place. Then the side
+//! file is removed. Each step is on the disk before the next one begins. So if the header in place is whole, a side file
+//! means nothing and is discarded. If it is not, the side file holds the whole header. It counts only if its file key is
+//! also that of the chunks, since anybody may have planted it.
 
 use crate::file::input::{InputFile, Stamp};
 use crate::file::metadata::tolerate;
@@ -56,7 +57,7 @@ pub fn is_unfinished(input: &InputFile) -> bool {
 impl InPlace {
     /// Opens a file for writing that has been opened for reading, and locks it. A link is not followed.
     ///
-    /// Where the file system has no locks, the file can be read, and get a successor. Its header is not changed.
+    /// If the file system has no locks, the file can be read, and replaced by a new one. Its header is not changed.
     ///
     /// # Errors
     /// [`Error::Write`] if it may not be written, if its folder cannot be synced, or if another run has it locked.
@@ -110,13 +111,13 @@ impl InPlace {
                 Err(error) if error.class() != Class::NotAuthentic => return Err(error),
                 Err(error) => error,
             },
-            // The disk may not give a header back that was torn by a power cut.
+            // The disk may fail to read a header that was torn by a power cut.
             Err(error) => error,
         };
         self.finish(error, opener)
     }
 
-    /// Puts the changed header into its place: whole or not at all, whatever ends this run. The file's time of
+    /// Puts the changed header into its place, whole or not at all, even if this run is killed. The file's time of
     /// modification stays, since it is that of the plaintext.
     ///
     /// # Errors
@@ -168,7 +169,7 @@ impl InPlace {
         if is_same { Ok(()) } else { Err(Error::Changed) }
     }
 
-    /// Begins a whole new file, which is to take this one's place: look with [`InPlace::check_unchanged`] before it does.
+    /// Begins a whole new file that is to replace this one. Call [`InPlace::check_unchanged`] before it does.
     ///
     /// # Errors
     /// As for [`Output::create_in`].
@@ -184,7 +185,7 @@ impl InPlace {
         Source::File(&self.file, self.stamp).header()
     }
 
-    /// Makes the side file. What stands under its name is nothing, since the header in place is whole.
+    /// Makes the side file. Anything that has its name is discarded, since the header in place is whole.
     fn make_side(&mut self, header: &Header) -> Result<Temporary> {
         let name = side_name(&self.name);
         match Temporary::make(&self.dir, &name) {
@@ -196,7 +197,7 @@ impl InPlace {
         }
     }
 
-    /// Removes a side file, whatever it is, where `header` is whole in its place.
+    /// Removes a side file, whatever it is, if `header` is whole in its place.
     fn discard(&mut self, header: &Header) -> Result<Unfinished> {
         if !self.has_side()? {
             return Ok(Unfinished::None);
@@ -221,7 +222,8 @@ impl InPlace {
         }
     }
 
-    /// Puts the header of the side file into its place, where the one in place is torn; `error` is why that does not open.
+    /// Puts the header of the side file into its place, if the one in place is torn. `error` says why the torn one does not
+    /// open.
     fn finish(&mut self, error: Error, opener: &Opener<impl KeySource>) -> Result<(Ways, Unfinished)> {
         let interrupted = |error| Error::Interrupted(Box::new(error));
         if !self.has_side()? {
@@ -237,7 +239,7 @@ impl InPlace {
         if !salvage::opens(ways.header(), ways.keys(), &self.file)? {
             return Err(interrupted(error));
         }
-        // An old header, where the one in place is whole: the keys at hand are no way in any more.
+        // It is an old header, and the one in place is whole: the keys at hand are no longer a way in.
         if self.header().is_ok_and(|header| ways.vouch_for(&header)) {
             return Err(error);
         }
@@ -253,7 +255,7 @@ impl InPlace {
         Ok((ways, Unfinished::Finished))
     }
 
-    /// Whether anything stands under the side file's name.
+    /// Whether anything has the side file's name.
     fn has_side(&self) -> Result<bool> {
         let name = side_name(&self.name);
         match fs::statat(&self.dir, &*name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -285,14 +287,14 @@ impl InPlace {
         }
     }
 
-    /// Writes a header into its place, by one call where the system does not cut it, and syncs it.
+    /// Writes a header into its place and syncs it. It is one call, unless the system writes only a part.
     fn overwrite(&mut self, header: &[u8], times: &Timestamps) -> Result<()> {
         self.file.write_all_at(header, 0).map_err(Error::Write)?;
         self.set_times(times)?;
         self.file.sync_all().map_err(Error::Write)
     }
 
-    /// Sets the time of modification. What the file is like then is this run's own doing.
+    /// Sets the time of modification, and notes the file's new stamp.
     fn set_times(&mut self, times: &Timestamps) -> Result<()> {
         tolerate(fs::futimens(&self.file, times))?;
         self.stamp = Stamp::of(&self.file).map_err(Error::Read)?;
@@ -300,7 +302,7 @@ impl InPlace {
     }
 }
 
-/// The time of modification, to set it again. That of the last access is left alone.
+/// The time of modification, to set it again. The time of the last access is not changed.
 fn times(file: &File) -> Result<Timestamps> {
     let stat = fs::fstat(file).map_err(read_error)?;
     Ok(Timestamps {
@@ -309,7 +311,7 @@ fn times(file: &File) -> Result<Timestamps> {
     })
 }
 
-/// The new header is in its place, whatever failed behind that.
+/// The error of a step after the new header was put into its place.
 fn uncleared(error: Error) -> Error {
     Error::Uncleared(Box::new(error))
 }

@@ -80,8 +80,8 @@ pub(crate) fn salvage(
     if any { Ok(found) } else { Err(Error::Altered { chunk: 0, last: records <= 1 }) }
 }
 
-/// Finds out more exactly than `error` why a file, whose `header` was read and opened, does not open: its end came too
-/// early or too late, or which chunk is the first that is damaged.
+/// Finds a more exact reason than `error` why a file does not open, whose `header` was read and opened: its end came too
+/// early or too late, or a certain chunk is the first that is damaged.
 pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &File) -> Error {
     /// The number of chunks before a damaged one that are looked at.
     const BACK: u64 = 64;
@@ -142,7 +142,7 @@ pub(crate) fn opens(header: &Header, keys: &FileKeys, source: &File) -> Result<b
         let (at, len) = (layout.file_offset(index), layout.data_len(index));
         match open_chunk(&engine, &mut job, source, at, index, len, layout.is_last(index)) {
             Ok(true) => return Ok(true),
-            // The other one may do.
+            // The other one may be authentic.
             Ok(false) | Err(Error::Read(_)) => {}
             Err(error) => return Err(error),
         }

@@ -18,7 +18,7 @@ pub struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// The number of bytes by which a short input is told from a long one.
+    /// The number of bytes that are read ahead. An input is short if it ends within them.
     const PROBE: usize = 64 * 1024;
 
     /// Wraps an input.

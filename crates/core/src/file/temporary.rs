@@ -171,7 +171,7 @@ impl Temporary {
         Err(busy())
     }
 
-    /// Creates a file of this name, for its owner alone, which is removed where its run ends before it is forgotten.
+    /// Creates a file of this name, for its owner alone. It is removed if its run ends before it is forgotten.
     pub fn make(dir: &Arc<File>, name: &str) -> rustix::io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (dir, name) = (dir.clone(), name.to_owned());
@@ -190,7 +190,7 @@ impl Temporary {
         is_named(&self.file, &self.dir, OsStr::new(&self.name))
     }
 
-    /// Notes that the name is gone or another's, so that it is not removed any more.
+    /// Notes that the name is gone or belongs to another file, so that it is no longer removed.
     pub fn forget(&self) -> bool {
         let mut unfinished = unfinished();
         let found = unfinished.iter().position(|(dir, name)| Arc::ptr_eq(dir, &self.dir) && *name == self.name);

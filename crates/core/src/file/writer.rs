@@ -42,11 +42,11 @@ pub struct Writer<W> {
     header: Header,
     records: Records,
     roster: Arc<Roster>,
-    /// What gathers, each as long as a job.
+    /// The gathered plaintext, in buffers of the length of a job.
     jobs: Vec<Memory>,
     /// How many chunks a job holds.
     job: usize,
-    /// How many jobs gather.
+    /// How many jobs are gathered before they are sealed.
     most: usize,
     /// How much of the plaintext has gathered, in bytes.
     gathered: usize,
@@ -153,7 +153,7 @@ impl<W: Write> Writer<W> {
         thread::scope(|scope| {
             let work = &work;
             for member in workers.iter().take(count).skip(1) {
-                // Where the system gives no more threads, those that there are do the work.
+                // If the system gives no more threads, the existing ones do the work.
                 if thread::Builder::new().spawn_scoped(scope, move || work(member)).is_err() {
                     break;
                 }
@@ -169,7 +169,7 @@ impl<W: Write> Write for Writer<W> {
         self.check()?;
         let mut done = 0;
         while done < buf.len() {
-            // The last chunk shows when nothing more comes: so what has gathered waits for the next byte.
+            // Which chunk is the last shows only when nothing more comes. So the gathered bytes wait for the next one.
             if self.gathered == self.most * self.job * self.records.chunk_len {
                 self.seal(false)?;
             }

@@ -94,7 +94,7 @@ impl Header {
         Self::with_len(suite, chunk_log2, slots, keys, len)
     }
 
-    /// The header of a new file for a plaintext of so many bytes, if that is known: less padding does for a short one.
+    /// The header of a new file for a plaintext of this length in bytes, if it is known. A short one needs less padding.
     ///
     /// # Errors
     /// None: the slots fit already.
@@ -208,7 +208,7 @@ impl Header {
         self.chunk_log2
     }
 
-    /// The layout of a file with this header and a plaintext of so many bytes.
+    /// The layout of a file with this header and a plaintext of `len` bytes.
     ///
     /// # Errors
     /// [`Error::Read`] if the format allows no plaintext of that length.
@@ -217,7 +217,7 @@ impl Header {
         layout.ok_or_else(|| Error::Read(io::ErrorKind::FileTooLarge.into()))
     }
 
-    /// The layout of a file with this header that is so many bytes long.
+    /// The layout of a file with this header that is `len` bytes long.
     ///
     /// # Errors
     /// [`Error::Truncated`] or [`Error::Extended`] if no plaintext gives a file of that length.

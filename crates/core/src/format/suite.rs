@@ -73,7 +73,8 @@ impl Suite {
         if self == Suite::Aes256Gcm { usize::try_from((1u64 << 36) - 32).unwrap_or(usize::MAX) } else { usize::MAX }
     }
 
-    /// As many chunks as may be sealed under one file key: random nonces of 96 bits must not meet.
+    /// The most chunks that may be sealed under one file key. With more, two random nonces of 96 bits are too likely to be
+    /// equal.
     #[must_use]
     pub fn max_chunks(self) -> u64 {
         if self == Suite::Aes256Gcm { 1 << 32 } else { u64::MAX }

@@ -178,6 +178,9 @@ pub struct ContentKeys {
     expanded: Option<Arc<ChunkKeys>>,
 }
 
+/// The label of the KMACs of chunks.
+pub(crate) static CHUNK: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 chunk"));
+
 /// What the chunks of a file in suites with SHA-3 have in common, made once for all of them.
 pub(crate) struct ChunkKeys {
     /// The key schedule of K_encrypt.
@@ -224,7 +227,6 @@ impl ContentKeys {
 
     /// Prepares for many chunks.
     fn expand(&mut self) {
-        static CHUNK: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 chunk"));
         if self.suite != Suite::Aes256Gcm {
             let keys = || ChunkKeys { schedule: aes::Key::new(self.encrypt()), mac: CHUNK.key(&self.mac) };
             self.expanded = Some(wiped(|| Arc::new(keys())));

@@ -202,6 +202,6 @@ fn file_name(name: &str) -> Result<String> {
 }
 
 fn is_name(name: &str) -> bool {
-    let lawful = |b: u8| b.is_ascii_alphanumeric() || b"._-@".contains(&b);
-    (1..=64).contains(&name.len()) && name.bytes().all(lawful) && name.as_bytes()[0].is_ascii_alphanumeric()
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-@".contains(&b);
+    (1..=64).contains(&name.len()) && name.bytes().all(allowed) && name.as_bytes()[0].is_ascii_alphanumeric()
 }

@@ -64,6 +64,18 @@ impl Gate {
     }
 }
 
+/// The CPU, whose batches wait at a gate. It calls a function with the number of messages before each wait.
+fn gated(note: impl Fn(usize) + Send + Sync + 'static) -> (Arc<Gate>, Roster) {
+    let gate = Arc::new(Gate::default());
+    let waiting = gate.clone();
+    let engine = before(move |len| {
+        note(len);
+        waiting.wait();
+        Ok(())
+    });
+    (gate, engine)
+}
+
 /// Polls a future, and parks the thread between polls.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(thread::Thread);
@@ -153,15 +165,9 @@ fn a_batch_begins_with_enough_bytes_or_after_the_delay() {
 
 #[test]
 fn what_gathers_while_a_batch_runs_is_one_batch() {
-    let (gate, sizes) = (Arc::new(Gate::default()), Arc::new(Mutex::new(Vec::new())));
-    let engine = {
-        let (gate, sizes) = (gate.clone(), sizes.clone());
-        before(move |len| {
-            sizes.lock().unwrap().push(len);
-            gate.wait();
-            Ok(())
-        })
-    };
+    let sizes = Arc::new(Mutex::new(Vec::new()));
+    let noted = sizes.clone();
+    let (gate, engine) = gated(move |len| noted.lock().unwrap().push(len));
     // One message is enough to begin, and six fill a batch.
     let limits = Limits { enough: 100, bytes: 600, delay: NEVER, queue: 10_000 };
     let sealing = Coalescer::to_seal(engine, SUITE, limits).unwrap();
@@ -178,14 +184,7 @@ fn what_gathers_while_a_batch_runs_is_one_batch() {
 
 #[test]
 fn a_full_queue_pushes_back() {
-    let gate = Arc::new(Gate::default());
-    let engine = {
-        let gate = gate.clone();
-        before(move |_| {
-            gate.wait();
-            Ok(())
-        })
-    };
+    let (gate, engine) = gated(|_| ());
     let limits = Limits { enough: usize::MAX, bytes: 100, delay: Duration::ZERO, queue: 200 };
     let sealing = Arc::new(Coalescer::to_seal(engine, SUITE, limits).unwrap());
     let submit = || sealing.try_submit(&key(1), b"", &[0; 52]);
@@ -229,14 +228,7 @@ fn tasks_that_wait_for_room_are_woken_when_it_is_their_turn() {
         }
     }
     const TASKS: usize = 3000;
-    let gate = Arc::new(Gate::default());
-    let engine = {
-        let gate = gate.clone();
-        before(move |_| {
-            gate.wait();
-            Ok(())
-        })
-    };
+    let (gate, engine) = gated(|_| ());
     // Room for two, in batches of one.
     let limits = Limits { enough: usize::MAX, bytes: 100, delay: Duration::ZERO, queue: 200 };
     let sealing = Coalescer::to_seal(engine, SUITE, limits).unwrap();
@@ -271,14 +263,7 @@ fn a_turn_that_is_given_up_is_the_next_ones() {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
-    let gate = Arc::new(Gate::default());
-    let engine = {
-        let gate = gate.clone();
-        before(move |_| {
-            gate.wait();
-            Ok(())
-        })
-    };
+    let (gate, engine) = gated(|_| ());
     let limits = Limits { enough: usize::MAX, bytes: 100, delay: Duration::ZERO, queue: 100 };
     let sealing = Coalescer::to_seal(engine, SUITE, limits).unwrap();
     // One is at work, one fills the queue, two wait.

@@ -4,11 +4,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod anew;
 mod batch;
 mod coalescer;
 mod engines;
 mod pipeline;
 mod reader;
+mod reader_faults;
 mod rekey;
 mod tampering;
 mod vectors;

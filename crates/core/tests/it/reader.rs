@@ -1,33 +1,33 @@
 //! Reading by range: the same bytes as the plain file, whatever the source does, and nothing else.
 
-use crate::common::{painted, sweep_by};
-use phalanx_core::engine::{Buffer, CpuEngine, Engine, EngineInfo, Fault, Job, Levels, Verdicts};
+use crate::common::painted;
+use phalanx_core::engine::{CpuEngine, Levels};
 use phalanx_core::{
-    ChunkSize, Class, Error, KdfLimit, NewFile, OpenedBy, Opener, ReadAt, Reader, ReaderOptions, Recipient, Result,
-    Roster, SecretKey, Sink, Source, Suite,
+    ChunkSize, Class, KdfLimit, NewFile, Opener, ReadAt, Reader, ReaderOptions, Recipient, Result, Roster, SecretKey,
+    Sink, Source, Suite,
 };
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
 const KEY: [u8; 32] = [42; 32];
-const CHUNK: usize = 4096;
+pub const CHUNK: usize = 4096;
 
-fn key() -> SecretKey {
+pub fn key() -> SecretKey {
     SecretKey::from_slice(&KEY).unwrap()
 }
 
-fn opener() -> Opener<SecretKey> {
+pub fn opener() -> Opener<SecretKey> {
     Opener::new(key(), KdfLimit::default())
 }
 
-fn roster(threads: usize) -> Arc<Roster> {
+pub fn roster(threads: usize) -> Arc<Roster> {
     Arc::new(Roster::new(&[Arc::new(CpuEngine::parallel(threads, Levels::detect()))]))
 }
 
-fn protected(suite: Suite, chunk: usize, plain: &[u8]) -> Vec<u8> {
+pub fn protected(suite: Suite, chunk: usize, plain: &[u8]) -> Vec<u8> {
     let size = ChunkSize::new(chunk as u64).unwrap();
     let new = NewFile::with_chunk_size(suite, size, &[Recipient::key(&key())]).unwrap();
     let mut stored = Vec::new();
@@ -36,16 +36,16 @@ fn protected(suite: Suite, chunk: usize, plain: &[u8]) -> Vec<u8> {
 }
 
 /// Where the first chunk begins.
-fn header_len(suite: Suite, stored: &[u8], plain: usize) -> usize {
+pub fn header_len(suite: Suite, stored: &[u8], plain: usize) -> usize {
     stored.len() - plain - suite.overhead() * plain.div_ceil(CHUNK).max(1)
 }
 
-fn options(cache: usize, read_ahead: usize) -> ReaderOptions {
+pub fn options(cache: usize, read_ahead: usize) -> ReaderOptions {
     ReaderOptions::new().cache(cache).read_ahead(read_ahead).roster(roster(3))
 }
 
 /// With chunks enough to read ahead, and few enough to be evicted.
-fn open<S: ReadAt + Send + Sync + 'static>(source: S) -> Result<Reader<S>> {
+pub fn open<S: ReadAt + Send + Sync + 'static>(source: S) -> Result<Reader<S>> {
     Reader::open_with(source, &opener(), &options(40 * CHUNK, 16 * CHUNK))
 }
 
@@ -62,12 +62,12 @@ impl Random {
 }
 
 /// Bytes that no two chunks have in common.
-fn noise(len: usize) -> Vec<u8> {
+pub fn noise(len: usize) -> Vec<u8> {
     let mut random = Random(len as u64 + 1);
     (0..len).map(|_| random.below(256) as u8).collect()
 }
 
-fn check_range<S: ReadAt + Send + Sync + 'static>(reader: &Reader<S>, plain: &[u8], offset: u64, len: usize) {
+pub fn check_range<S: ReadAt + Send + Sync + 'static>(reader: &Reader<S>, plain: &[u8], offset: u64, len: usize) {
     let mut buf = vec![0xAA; len];
     let read = reader.read_at(&mut buf, offset).unwrap();
     let start = (offset as usize).min(plain.len());
@@ -215,110 +215,10 @@ fn an_empty_file_has_no_bytes_and_is_authentic_all_the_same() {
     }
 }
 
-#[test]
-fn nobody_is_told_a_length_that_is_not_authentic() {
-    for &suite in Suite::ALL {
-        for len in [1, CHUNK, 3 * CHUNK, 3 * CHUNK + 5] {
-            let plain = painted(len);
-            let stored = protected(suite, CHUNK, &plain);
-            let (header, record) = (header_len(suite, &stored, len), CHUNK + suite.overhead());
-            for cut in (0..stored.len()).step_by(sweep_by(1, 97)) {
-                let error = open(stored[..cut].to_vec()).unwrap_err();
-                assert_eq!(error.class(), Class::NotAuthentic, "{len} cut to {cut}: {error}");
-            }
-            // At the edge between two chunks, where nothing but the last chunk's tag shows it.
-            for chunks in 1..len.div_ceil(CHUNK) {
-                let cut = &stored[..header + chunks * record];
-                assert!(matches!(open(cut.to_vec()), Err(Error::Truncated("chunks are missing at its end"))));
-            }
-            let zeros = vec![0; record];
-            for more in [&[0][..], &zeros[..suite.overhead()], &zeros[..suite.overhead() + 1], &zeros, &stored] {
-                let error = open([&stored, more].concat()).unwrap_err();
-                assert_eq!(error.class(), Class::NotAuthentic, "{len}, {} more: {error}", more.len());
-            }
-        }
-    }
-}
-
-#[test]
-fn an_altered_chunk_fails_alone() {
-    const CHUNKS: usize = 60;
-    for &suite in Suite::ALL {
-        let plain = noise(CHUNKS * CHUNK);
-        let stored = protected(suite, CHUNK, &plain);
-        let (header, record) = (header_len(suite, &stored, plain.len()), CHUNK + suite.overhead());
-        for bad in [0, 1, 30, CHUNKS - 2] {
-            for at in [0, suite.nonce_len(), suite.overhead(), record - 1] {
-                let mut altered = stored.clone();
-                altered[header + bad * record + at] ^= 0x10;
-                let mut reader = open(altered).unwrap();
-                // By the cursor: all that is authentic before it, then an error, and the rest behind it.
-                let mut read = Vec::new();
-                let error = reader.read_to_end(&mut read).unwrap_err();
-                assert!(read == plain[..bad * CHUNK], "{} bytes before chunk {bad}", read.len());
-                assert_eq!(error.kind(), io::ErrorKind::InvalidData);
-                let inner = error.get_ref().and_then(|e| e.downcast_ref::<Error>());
-                assert!(matches!(inner, Some(Error::Altered { chunk, last: false }) if *chunk == bad as u64));
-                assert!(reader.read(&mut [0; 9]).is_err(), "it stays there");
-                reader.seek(SeekFrom::Start((bad + 1) as u64 * CHUNK as u64)).unwrap();
-                read.clear();
-                reader.read_to_end(&mut read).unwrap();
-                assert!(read == plain[(bad + 1) * CHUNK..]);
-                // By range: what touches the chunk fails, and nothing else.
-                for (offset, len) in [(bad * CHUNK, 1), ((bad * CHUNK).saturating_sub(5), 10), (0, plain.len())] {
-                    let mut buf = vec![0; len];
-                    let error = reader.read_at(&mut buf, offset as u64).unwrap_err();
-                    assert!(matches!(error, Error::Altered { chunk, .. } if chunk == bad as u64), "{error}");
-                    let false_bytes = buf.iter().zip(&plain[offset..]).filter(|(a, b)| a != b && **a != 0).count();
-                    assert_eq!(false_bytes, 0);
-                }
-                check_range(&reader, &plain, 0, bad * CHUNK);
-                check_range(&reader, &plain, (bad + 1) as u64 * CHUNK as u64, plain.len());
-            }
-        }
-    }
-}
-
-#[test]
-fn chunks_of_other_places_and_files_are_refused() {
-    let plain = noise(5 * CHUNK);
-    let suite = Suite::default();
-    let (stored, other) = (protected(suite, CHUNK, &plain), protected(suite, CHUNK, &plain));
-    let (header, record) = (header_len(suite, &stored, plain.len()), CHUNK + suite.overhead());
-    let at = |chunk: usize| header + chunk * record..header + (chunk + 1) * record;
-    let mut swapped = stored.clone();
-    swapped[at(1)].copy_from_slice(&stored[at(2)]);
-    let mut foreign = stored.clone();
-    foreign[at(1)].copy_from_slice(&other[at(1)]);
-    for altered in [swapped, foreign] {
-        let reader = open(altered).unwrap();
-        assert!(matches!(reader.read_at(&mut [0; 1], CHUNK as u64), Err(Error::Altered { chunk: 1, .. })));
-        check_range(&reader, &plain, 0, CHUNK);
-        check_range(&reader, &plain, 2 * CHUNK as u64, 3 * CHUNK);
-    }
-    // The last chunk of another file: already the opening fails.
-    let mut foreign = stored.clone();
-    foreign[at(4)].copy_from_slice(&other[at(4)]);
-    assert!(matches!(open(foreign), Err(Error::Altered { chunk: 4, last: true })));
-}
-
-#[test]
-fn other_keys_and_other_files_are_told_as_everywhere() {
-    let stored = protected(Suite::default(), CHUNK, b"text");
-    let opener = Opener::new(SecretKey::random().unwrap(), KdfLimit::default());
-    assert!(matches!(Reader::open(stored.clone(), &opener), Err(Error::NoKey { .. })));
-    let reader = open(stored.clone()).unwrap();
-    assert_eq!((reader.opened_slot(), reader.opened_by()), (0, &OpenedBy::Key(key().id())));
-    assert!(matches!(open(b"no header at all, but long enough for one to be there".to_vec()), Err(Error::NotPhalanx)));
-    assert!(matches!(open(stored[..30].to_vec()), Err(Error::Header(_))));
-    let nobody = ReaderOptions::new().roster(Arc::new(Roster::new(&[])));
-    assert!(matches!(Reader::open_with(stored, &self::opener(), &nobody), Err(Error::Fault(_))));
-}
-
 /// A source that does as it is told, and counts.
-struct Tricky {
-    bytes: Mutex<Vec<u8>>,
-    size: AtomicU64,
+pub struct Tricky {
+    pub bytes: Mutex<Vec<u8>>,
+    pub size: AtomicU64,
     reads: AtomicUsize,
     /// How many bytes were read.
     read: AtomicU64,
@@ -326,14 +226,14 @@ struct Tricky {
     farthest: AtomicU64,
     short: bool,
     /// Reads that touch this byte fail.
-    broken: AtomicU64,
+    pub broken: AtomicU64,
     /// Nothing is there from here on.
-    ends: AtomicU64,
+    pub ends: AtomicU64,
     delay: Duration,
 }
 
 impl Tricky {
-    fn new(bytes: &[u8]) -> Self {
+    pub fn new(bytes: &[u8]) -> Self {
         Self {
             size: AtomicU64::new(bytes.len() as u64),
             bytes: Mutex::new(bytes.to_vec()),
@@ -386,86 +286,6 @@ fn short_and_interrupted_reads_are_gone_on_with() {
     reader.read_to_end(&mut read).unwrap();
     assert!(read == plain);
     check_range(&reader, &plain, 777, 5 * CHUNK);
-}
-
-#[test]
-fn a_file_that_goes_on_after_its_end_is_not_called_truncated() {
-    let plain = noise(5 * CHUNK);
-    let stored = protected(Suite::default(), CHUNK, &plain);
-    for more in [1, 47, 48] {
-        let longer = [&stored[..], &vec![7; more]].concat();
-        assert!(matches!(open(longer), Err(Error::Extended(_))), "{more}");
-    }
-    for less in [1, CHUNK + 1, CHUNK + 48] {
-        let shorter = stored[..stored.len() - less].to_vec();
-        assert!(matches!(open(shorter), Err(Error::Truncated(_) | Error::Altered { .. })), "{less}");
-    }
-}
-
-#[test]
-fn errors_of_the_source_are_told_and_pass() {
-    let plain = noise(50 * CHUNK);
-    let stored = protected(Suite::default(), CHUNK, &plain);
-    let header = header_len(Suite::default(), &stored, plain.len()) as u64;
-    let mut reader = open(Tricky::new(&stored)).unwrap();
-    // In chunk 20.
-    reader.source().broken.store(header + 20 * (CHUNK as u64 + 48) + 100, Ordering::Relaxed);
-    let mut read = Vec::new();
-    let error = reader.read_to_end(&mut read).unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(5));
-    assert!(read == plain[..20 * CHUNK], "{} bytes", read.len());
-    assert!(matches!(reader.read_at(&mut [0; 100], 20 * CHUNK as u64 + 50), Err(Error::Read(_))));
-    check_range(&reader, &plain, 21 * CHUNK as u64, 10 * CHUNK);
-    reader.source().broken.store(u64::MAX, Ordering::Relaxed);
-    reader.read_to_end(&mut read).unwrap();
-    assert!(read == plain);
-
-    for at in [0, header - 1, stored.len() as u64 - 1] {
-        let source = Tricky::new(&stored);
-        source.broken.store(at, Ordering::Relaxed);
-        assert!(matches!(open(source), Err(Error::Read(_))), "{at}");
-    }
-}
-
-#[test]
-fn a_source_that_ends_early_or_lies_about_its_length_is_refused() {
-    let plain = noise(20 * CHUNK);
-    let stored = protected(Suite::default(), CHUNK, &plain);
-    let record = CHUNK as u64 + 48;
-    let reader = open(Tricky::new(&stored)).unwrap();
-    reader.source().ends.store(stored.len() as u64 - 5 * record, Ordering::Relaxed);
-    assert!(matches!(reader.read_at(&mut [0; 1], 17 * CHUNK as u64), Err(Error::Changed)));
-    check_range(&reader, &plain, 0, 14 * CHUNK);
-
-    let len = stored.len() as u64;
-    let short = header_len(Suite::default(), &stored, plain.len()) as u64;
-    for size in [0, short, short + 1, len - record, len - 1, len + 1, len + 100, len + record, 1 << 40, u64::MAX] {
-        let source = Tricky::new(&stored);
-        source.size.store(size, Ordering::Relaxed);
-        let error = open(source).unwrap_err();
-        assert!(error.class() == Class::NotAuthentic || matches!(error, Error::Changed), "{size}: {error}");
-    }
-}
-
-#[test]
-fn a_source_that_changes_gives_old_bytes_or_an_error() {
-    let plain = noise(30 * CHUNK);
-    let stored = protected(Suite::default(), CHUNK, &plain);
-    let other = protected(Suite::default(), CHUNK, &noise(30 * CHUNK + 1)[1..]);
-    let reader = Reader::open_with(Tricky::new(&stored), &opener(), &options(4 * CHUNK, 0)).unwrap();
-    check_range(&reader, &plain, 0, CHUNK);
-    *reader.source().bytes.lock().unwrap() = other;
-    check_range(&reader, &plain, 0, CHUNK);
-    for chunk in 1..30 {
-        match reader.read_at(&mut [0; 10], chunk * CHUNK as u64) {
-            Err(Error::Altered { chunk: bad, .. }) => assert_eq!(bad, chunk),
-            // The last one was opened, and is kept.
-            read => assert!(chunk == 29 && read.is_ok(), "chunk {chunk}"),
-        }
-    }
-    *reader.source().bytes.lock().unwrap() = Vec::new();
-    assert!(matches!(reader.read_at(&mut [0; 10], 5 * CHUNK as u64), Err(Error::Changed)));
-    check_range(&reader, &plain, 0, CHUNK);
 }
 
 #[test]
@@ -606,82 +426,6 @@ fn dropping_the_last_reader_ends_its_threads() {
     assert!(Arc::strong_count(&source) > 1);
     drop(clone);
     assert_eq!(Arc::strong_count(&source), 1);
-}
-
-/// Fails, or panics, while it is told to.
-struct Failing {
-    inner: CpuEngine,
-    fails: AtomicBool,
-    panics: AtomicBool,
-}
-
-impl Engine for Failing {
-    fn info(&self) -> &EngineInfo {
-        self.inner.info()
-    }
-
-    fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
-        self.inner.buffer(len)
-    }
-
-    fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
-        assert!(!self.panics.load(Ordering::Relaxed), "made to panic");
-        if self.fails.load(Ordering::Relaxed) {
-            return Err(Fault { engine: "failing".into(), reason: "made to fail".into() });
-        }
-        self.inner.run(job)
-    }
-}
-
-fn roster_of(engine: &Arc<Failing>) -> Arc<Roster> {
-    Arc::new(Roster::new(&[engine.clone() as Arc<dyn Engine>]))
-}
-
-fn failing() -> Arc<Failing> {
-    let inner = CpuEngine::parallel(2, Levels::detect());
-    Arc::new(Failing { inner, fails: AtomicBool::new(false), panics: AtomicBool::new(false) })
-}
-
-#[test]
-fn an_engine_that_fails_is_an_error_or_another_takes_over() {
-    let plain = noise(50 * CHUNK);
-    let stored = protected(Suite::default(), CHUNK, &plain);
-    let engine = failing();
-    let alone = ReaderOptions::new().cache(0).roster(roster_of(&engine));
-    let reader = Reader::open_with(stored.clone(), &opener(), &alone).unwrap();
-    engine.fails.store(true, Ordering::Relaxed);
-    assert!(matches!(reader.read_at(&mut [0; 10], 0), Err(Error::Fault(_))));
-    engine.fails.store(false, Ordering::Relaxed);
-    check_range(&reader, &plain, 0, 10);
-
-    let engine = failing();
-    let told = Arc::new(AtomicUsize::new(0));
-    let tell = told.clone();
-    let roster = Roster::new(&[engine.clone() as Arc<dyn Engine>])
-        .with_fallback(Arc::new(CpuEngine::serial(Levels::detect())))
-        .on_fault(move |_| {
-            tell.fetch_add(1, Ordering::Relaxed);
-        });
-    let options = options(40 * CHUNK, 16 * CHUNK).roster(Arc::new(roster));
-    let mut reader = Reader::open_with(stored, &opener(), &options).unwrap();
-    engine.fails.store(true, Ordering::Relaxed);
-    let mut read = Vec::new();
-    reader.read_to_end(&mut read).unwrap();
-    assert!(read == plain);
-    assert_eq!(told.load(Ordering::Relaxed), 1);
-}
-
-#[test]
-fn a_panic_of_one_reader_leaves_the_others_nothing_to_wait_for() {
-    let plain = noise(50 * CHUNK);
-    let engine = failing();
-    let options = ReaderOptions::new().cache(0).roster(roster_of(&engine));
-    let reader = Reader::open_with(protected(Suite::default(), CHUNK, &plain), &opener(), &options).unwrap();
-    engine.panics.store(true, Ordering::Relaxed);
-    let panicked = thread::scope(|scope| scope.spawn(|| reader.read_at(&mut [0; 10], 0)).join().is_err());
-    assert!(panicked);
-    engine.panics.store(false, Ordering::Relaxed);
-    check_range(&reader, &plain, 0, 10 * CHUNK);
 }
 
 #[test]

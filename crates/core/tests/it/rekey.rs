@@ -1,4 +1,4 @@
-//! Ways in that change: in place, whole or not at all, whatever an attacker has planted; and under a new file key.
+//! Ways in that change in place: whole or not at all, whatever an attacker has planted.
 
 use crate::common::{AtHand, painted};
 use phalanx_core::file::{InPlace, InputFile, Unfinished, is_temporary, is_unfinished};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-const CHUNK: usize = 4096;
+pub const CHUNK: usize = 4096;
 
 pub fn key(n: u8) -> SecretKey {
     SecretKey::from_slice(&[n; 32]).unwrap()
@@ -27,7 +27,7 @@ pub fn by(n: u8) -> Opener<impl KeySource> {
     opener(key(n))
 }
 
-fn password(text: &str) -> Password {
+pub fn password(text: &str) -> Password {
     Password::new(text.into())
 }
 
@@ -40,7 +40,7 @@ pub fn cheap(text: &str) -> Recipient {
 /// A protected file in a folder of its own.
 pub struct Disk {
     folder: tempfile::TempDir,
-    plain: Vec<u8>,
+    pub plain: Vec<u8>,
 }
 
 impl Disk {
@@ -48,7 +48,7 @@ impl Disk {
         Self::of(Suite::default(), recipients)
     }
 
-    fn of(suite: Suite, recipients: &[Recipient]) -> Self {
+    pub fn of(suite: Suite, recipients: &[Recipient]) -> Self {
         let disk = Self { folder: tempfile::tempdir().unwrap(), plain: painted(5 * CHUNK + 100) };
         disk.protect("f", suite, recipients);
         disk
@@ -60,16 +60,20 @@ impl Disk {
         new.seal(&Roster::cpu(), Source::stream(&self.plain[..]), Sink::File(&sink), &()).unwrap();
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn read(&self) -> Vec<u8> {
+    pub fn read(&self) -> Vec<u8> {
         fs::read(self.path("f")).unwrap()
     }
 
     pub fn header(&self) -> Header {
         Header::read(&mut &self.read()[..]).unwrap()
+    }
+
+    pub fn header_bytes(&self) -> Vec<u8> {
+        self.read()[..4096].to_vec()
     }
 
     fn input(&self) -> InputFile {
@@ -88,7 +92,7 @@ impl Disk {
         target.write(&ways, keys)
     }
 
-    fn opens(&self, keys: &Opener<impl KeySource>) -> bool {
+    pub fn opens(&self, keys: &Opener<impl KeySource>) -> bool {
         let file = File::open(self.path("f")).unwrap();
         let sink = tempfile::NamedTempFile::new().unwrap();
         let opened = ProtectedFile::open(Source::new(&file).unwrap(), keys)
@@ -116,7 +120,7 @@ impl Disk {
     }
 
     /// Writes over the beginning of the file.
-    fn overwrite(&self, bytes: &[u8]) {
+    pub fn overwrite(&self, bytes: &[u8]) {
         let mut all = self.read();
         all[..bytes.len()].copy_from_slice(bytes);
         fs::write(self.path("f"), all).unwrap();
@@ -229,12 +233,6 @@ fn a_torn_header_is_mended_wherever_it_is_torn() {
             }
         }
         assert!(finished > 100, "{finished}");
-    }
-}
-
-impl Disk {
-    fn header_bytes(&self) -> Vec<u8> {
-        self.read()[..4096].to_vec()
     }
 }
 
@@ -448,65 +446,4 @@ fn a_header_that_was_read_while_it_was_written_is_read_again() {
     let other = |n: usize| [&torn[..4000], &[n as u8 + 1; 10], &torn[4010..]].concat();
     let again = open(&|| disk.overwrite(&other(times.fetch_add(1, Ordering::Relaxed))));
     assert!(matches!(again, Err(Error::WrongKey)) && times.into_inner() < 10);
-}
-
-#[test]
-fn protected_anew_the_old_file_key_opens_nothing() {
-    for &suite in Suite::ALL {
-        let disk = Disk::of(suite, &[Recipient::key(&key(1)), cheap("p"), Recipient::key(&key(2))]);
-        let old = disk.header_bytes();
-        let keys = opener(AtHand { keys: vec![key(1)], password: Some(password("p")) });
-        let mut ways = Ways::open(disk.header(), &keys).unwrap();
-        // The second key is not at hand.
-        assert!(matches!(ways.recipients(&keys), Err(Error::NotAtHand(3))));
-        ways.remove_key(&key(2).id());
-        ways.add(&Recipient::key(&key(3)));
-        let recipients = ways.recipients(&keys).unwrap();
-        // Argon2's parameters are not the file's.
-        let kdfs: Vec<_> = recipients
-            .iter()
-            .filter_map(|r| if let Recipient::Password { kdf, .. } = r { Some(kdf) } else { None })
-            .collect();
-        assert!(matches!(kdfs[..], [kdf] if (kdf.memory_kib, kdf.passes, kdf.lanes) == (65536, 3, 4)));
-
-        let file = File::open(disk.path("f")).unwrap();
-        let protected = ProtectedFile::open(Source::new(&file).unwrap(), &keys).unwrap();
-        assert_eq!(protected.chunk_size(), ChunkSize::new(CHUNK as u64).unwrap());
-        let new = NewFile::with_chunk_size(suite, protected.chunk_size(), &recipients).unwrap();
-        let sink = File::create(disk.path("new")).unwrap();
-        let len = protected.protect_anew(&Roster::cpu(), new, Sink::File(&sink), &()).unwrap();
-        assert_eq!(len, disk.plain.len() as u64);
-        fs::rename(disk.path("new"), disk.path("f")).unwrap();
-        assert!(disk.opens(&by(1)) && disk.opens(&by(3)) && !disk.opens(&by(2)) && disk.opens(&opener(password("p"))));
-        disk.overwrite(&old);
-        assert!(!disk.opens(&by(1)) && !disk.opens(&by(2)));
-    }
-}
-
-#[test]
-fn what_is_damaged_is_not_protected_anew() {
-    let disk = Disk::new(&[Recipient::key(&key(1))]);
-    let whole = disk.read();
-    let anew = || {
-        let file = File::open(disk.path("f")).unwrap();
-        let protected = ProtectedFile::open(Source::new(&file).unwrap(), &by(1)).unwrap();
-        let new = NewFile::new(Suite::default(), &[Recipient::key(&key(1))]).unwrap();
-        let sink = Sink::Stream(Box::new(std::io::sink()));
-        protected.protect_anew(&Roster::cpu(), new, sink, &())
-    };
-    anew().unwrap();
-    let mut damaged = whole.clone();
-    *damaged.last_mut().unwrap() ^= 1;
-    fs::write(disk.path("f"), damaged).unwrap();
-    assert!(matches!(anew(), Err(Error::Altered { .. })));
-    fs::write(disk.path("f"), &whole[..whole.len() - 100 - 48]).unwrap();
-    assert!(matches!(anew(), Err(Error::Truncated(_))));
-    // Nobody takes it.
-    fs::write(disk.path("f"), &whole).unwrap();
-    let file = File::open(disk.path("f")).unwrap();
-    let protected = ProtectedFile::open(Source::new(&file).unwrap(), &by(1)).unwrap();
-    let new = NewFile::new(Suite::default(), &[Recipient::key(&key(1))]).unwrap();
-    let full = File::options().write(true).open("/dev/full").unwrap();
-    let sink = Sink::Stream(Box::new(full));
-    assert!(matches!(protected.protect_anew(&Roster::cpu(), new, sink, &()), Err(Error::Write(_))));
 }

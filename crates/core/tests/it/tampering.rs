@@ -10,9 +10,8 @@ use phalanx_core::{
     Sink, Source, Suite,
 };
 use std::fs;
-use std::io::{self, Write};
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 const KEY: [u8; 32] = [42; 32];
 const CHUNK: usize = 4096;
@@ -31,35 +30,18 @@ fn roster() -> Roster {
 /// A new file of chunks of 4 KiB under the key.
 fn protected(suite: Suite, plain: &[u8]) -> Vec<u8> {
     let new = NewFile::with_chunk_size(suite, ChunkSize::new(1 << 12).unwrap(), &[Recipient::key(&key())]).unwrap();
-    let stored = Mutex::new(Vec::new());
-    let sink = Sink::Stream(Box::new(Collect(&stored)));
-    new.seal(&roster(), Source::stream(plain), sink, &()).unwrap();
-    stored.into_inner().unwrap()
-}
-
-struct Collect<'a>(&'a Mutex<Vec<u8>>);
-
-impl Write for Collect<'_> {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(buf);
-        Ok(buf.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let mut stored = Vec::new();
+    new.seal(&roster(), Source::stream(plain), Sink::Stream(Box::new(&mut stored)), &()).unwrap();
+    stored
 }
 
 /// Opens from a stream to a stream. Returns the result, and all that was released.
 fn open(stored: &[u8]) -> (Result<u64>, Vec<u8>) {
-    let released = Mutex::new(Vec::new());
-    let run = || {
-        let source = Source::stream(stored);
-        let opener = Opener::new(AtHand { keys: vec![key()], password: None }, KdfLimit::default());
-        let protected = ProtectedFile::open(source, &opener)?;
-        protected.unprotect(&roster(), Sink::Stream(Box::new(Collect(&released))), &())
-    };
-    let result = run();
-    (result, released.into_inner().unwrap())
+    let mut released = Vec::new();
+    let opener = Opener::new(AtHand { keys: vec![key()], password: None }, KdfLimit::default());
+    let result = ProtectedFile::open(Source::stream(stored), &opener)
+        .and_then(|protected| protected.unprotect(&roster(), Sink::Stream(Box::new(&mut released)), &()));
+    (result, released)
 }
 
 /// The file must not open. Bytes that were released before must be the beginning of the plaintext, in whole chunks.

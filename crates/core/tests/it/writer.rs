@@ -88,7 +88,7 @@ fn a_file_that_is_not_finished_is_refused() {
     }
 }
 
-/// Takes so many bytes.
+/// Takes this number of bytes, then fails.
 struct Full(usize);
 
 impl Write for Full {

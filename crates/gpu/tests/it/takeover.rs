@@ -11,9 +11,8 @@ use phalanx_core::{
 };
 use phalanx_gpu::GpuEngine;
 use phalanx_kernels::keccak;
-use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const KEY: [u8; 32] = [5; 32];
@@ -121,56 +120,36 @@ fn alone_it_fails_cleanly_and_the_job_is_as_it_was() {
     }
 }
 
-/// Collects what is written in order.
-struct Collect<'a>(&'a Mutex<Vec<u8>>);
-
-impl Write for Collect<'_> {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(buf);
-        Ok(buf.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Seals data, which the CPU and then this roster open. Both ends are pipes.
 fn round_trip(roster: &Roster, plain: &[u8]) -> Result<(), Error> {
     let key = SecretKey::from_slice(&KEY).unwrap();
     let new = NewFile::with_chunk_size(Suite::default(), ChunkSize::new(1 << 14).unwrap(), &[Recipient::key(&key)])?;
-    let stored = Mutex::new(Vec::new());
-    let sink = Sink::Stream(Box::new(Collect(&stored)));
-    new.seal(roster, Source::stream(plain), sink, &())?;
-    let stored = stored.into_inner().unwrap();
+    let mut stored = Vec::new();
+    new.seal(roster, Source::stream(plain), Sink::Stream(Box::new(&mut stored)), &())?;
     assert!(opened(&Roster::new(&[cpu()]), &stored)? == plain);
     assert!(opened(roster, &stored)? == plain);
     Ok(())
 }
 
 fn opened(roster: &Roster, stored: &[u8]) -> Result<Vec<u8>, Error> {
-    let opened = Mutex::new(Vec::new());
+    let mut opened = Vec::new();
     let keys = vec![SecretKey::from_slice(&KEY).unwrap()];
     let opener = Opener::new(AtHand { keys, password: None }, KdfLimit::default());
     let protected = ProtectedFile::open(Source::stream(stored), &opener)?;
-    let sink = Sink::Stream(Box::new(Collect(&opened)));
-    protected.unprotect(roster, sink, &())?;
-    Ok(opened.into_inner().unwrap())
+    protected.unprotect(roster, Sink::Stream(Box::new(&mut opened)), &())?;
+    Ok(opened)
 }
 
-/// The run goes on with the CPU, at whichever step the device fails.
-#[test]
-fn a_run_goes_on_with_the_cpu() {
-    let plain = painted(150_000);
+/// Does the work with a device that fails at each step in turn, in every way. The CPU takes over, and at most one fault is
+/// reported. With the CPU as its fallback, the device takes at least `least` steps.
+fn at_every_step(least: usize, work: impl Fn(&Roster, &Script)) {
     for how in HOWS {
         for as_fallback in [true, false] {
             // The steps of several workers come in an order that is not always the same.
             for step in (0..10).chain((10..).step_by(sweep_by(11, 31))) {
                 let (script, engine) = engine(how, step);
                 let (roster, told) = before_cpu(engine.clone(), as_fallback);
-                round_trip(&roster, &plain).unwrap();
-                script.forget_mistakes();
-                // In another run the engine that failed is not asked again.
-                round_trip(&roster, &plain[..100]).unwrap();
+                work(&roster, &script);
                 let told = told.load(Ordering::SeqCst);
                 assert!(
                     told <= 1 && (told == 1 || !script.has_failed()),
@@ -178,12 +157,24 @@ fn a_run_goes_on_with_the_cpu() {
                 );
                 drop((roster, engine));
                 // Beside the CPU a device may get few jobs, or none.
-                if is_over(&script, step, if as_fallback { 30 } else { 0 }) {
+                if is_over(&script, step, if as_fallback { least } else { 0 }) {
                     break;
                 }
             }
         }
     }
+}
+
+/// The run goes on with the CPU, at whichever step the device fails.
+#[test]
+fn a_run_goes_on_with_the_cpu() {
+    let plain = painted(150_000);
+    at_every_step(30, |roster, script| {
+        round_trip(roster, &plain).unwrap();
+        script.forget_mistakes();
+        // In another run the engine that failed is not asked again.
+        round_trip(roster, &plain[..100]).unwrap();
+    });
 }
 
 #[test]
@@ -204,33 +195,18 @@ fn a_run_without_another_engine_fails_with_the_fault() {
 fn a_batch_goes_on_with_the_cpu() {
     let keys: Vec<SecretKey> = (0..7).map(|i| SecretKey::from_slice(&[i; 32]).unwrap()).collect();
     let plain: Vec<Vec<u8>> = (0..60).map(|i| painted(i * 611)).collect();
-    for how in HOWS {
-        for as_fallback in [true, false] {
-            for step in (0..10).chain((10..).step_by(sweep_by(11, 31))) {
-                let (script, engine) = engine(how, step);
-                let (roster, told) = before_cpu(engine.clone(), as_fallback);
-                let mut data: Vec<Vec<u8>> = plain.iter().map(|p| batch::with_room(Suite::default(), p)).collect();
-                let suite = Suite::default();
-                let each = data.iter_mut().map(Vec::as_mut_slice).enumerate();
-                let to_seal = |(i, data)| Message::to_seal(&keys[i % 7], b"ad", BehindRoom::new(suite, data).unwrap());
-                batch::seal(&roster, suite, &mut each.map(to_seal).collect::<Vec<_>>()).unwrap();
-                script.forget_mistakes();
-                let each = data.iter_mut().map(Vec::as_mut_slice).enumerate();
-                let to_open = |(i, data): (usize, _)| Message::to_open(&keys[i % 7], b"ad", data);
-                batch::open(&Roster::new(&[cpu()]), suite, &mut each.map(to_open).collect::<Vec<_>>()).unwrap();
-                assert!(data.iter().zip(&plain).all(|(data, plain)| data[Suite::default().overhead()..] == *plain));
-                let told = told.load(Ordering::SeqCst);
-                assert!(
-                    told <= 1 && (told == 1 || !script.has_failed()),
-                    "{how:?} {as_fallback} {step}: told {told} times"
-                );
-                drop((roster, engine));
-                if is_over(&script, step, if as_fallback { 10 } else { 0 }) {
-                    break;
-                }
-            }
-        }
-    }
+    at_every_step(10, |roster, script| {
+        let suite = Suite::default();
+        let mut data: Vec<Vec<u8>> = plain.iter().map(|p| batch::with_room(suite, p)).collect();
+        let each = data.iter_mut().map(Vec::as_mut_slice).enumerate();
+        let to_seal = |(i, data)| Message::to_seal(&keys[i % 7], b"ad", BehindRoom::new(suite, data).unwrap());
+        batch::seal(roster, suite, &mut each.map(to_seal).collect::<Vec<_>>()).unwrap();
+        script.forget_mistakes();
+        let each = data.iter_mut().map(Vec::as_mut_slice).enumerate();
+        let to_open = |(i, data): (usize, _)| Message::to_open(&keys[i % 7], b"ad", data);
+        batch::open(&Roster::new(&[cpu()]), suite, &mut each.map(to_open).collect::<Vec<_>>()).unwrap();
+        assert!(data.iter().zip(&plain).all(|(data, plain)| data[suite.overhead()..] == *plain));
+    });
 }
 
 /// Work in a suite that the device lacks goes to the CPU, and no fault is reported.
@@ -241,10 +217,9 @@ fn a_suite_that_the_device_lacks_is_no_fault() {
     let key = SecretKey::from_slice(&KEY).unwrap();
     let seal = |roster: &Roster| {
         let new = NewFile::new(Suite::Aes256Gcm, &[Recipient::key(&key)]).unwrap();
-        let stored = Mutex::new(Vec::new());
-        let sink = Sink::Stream(Box::new(Collect(&stored)));
-        new.seal(roster, Source::stream(&b"text"[..]), sink, &())?;
-        assert_eq!(opened(&Roster::new(&[cpu()]), &stored.into_inner().unwrap())?, b"text");
+        let mut stored = Vec::new();
+        new.seal(roster, Source::stream(&b"text"[..]), Sink::Stream(Box::new(&mut stored)), &())?;
+        assert_eq!(opened(&Roster::new(&[cpu()]), &stored)?, b"text");
         Ok::<(), Error>(())
     };
     seal(&roster).unwrap();

@@ -49,7 +49,7 @@ impl Expected {
         match (&self.outcome, found) {
             (Outcome::Opens, Ok(_))
             | (Outcome::NotPhalanx, Err(Error::NotPhalanx))
-            | (Outcome::Header, Err(Error::Header(_)))
+            | (Outcome::Header, Err(Error::Header(_) | Error::Volume))
             | (Outcome::KdfLimit, Err(Error::KdfLimit(_)))
             | (Outcome::WrongKey, Err(Error::WrongKey)) => true,
             (Outcome::Version(expected), Err(Error::Version(version))) => expected == version,
@@ -69,6 +69,8 @@ impl Expected {
 pub fn expect(made: &mut Made, hand: Hand, bytes: &[u8]) -> Expected {
     let fail = |outcome| Expected { outcome, chunk_len: 0, cut: false, chunks: Vec::new() };
     let header = match reference::read_header(bytes) {
+        // The config of a volume.
+        Ok(header) if header.slots.iter().any(|(kind, _)| *kind == 16) => return fail(Outcome::Header),
         Ok(header) => header,
         Err(reference::Error::NotPhalanx) => return fail(Outcome::NotPhalanx),
         Err(reference::Error::Version) => return fail(Outcome::Version(bytes[7])),

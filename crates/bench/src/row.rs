@@ -20,7 +20,7 @@ pub struct Row {
     pub measure: String,
     /// The program or construction.
     pub scheme: String,
-    /// `serial`, `cpu`, `gpu`, `hybrid`, or `command` for a whole process.
+    /// `serial`, `cpu`, `gpu`, `hybrid`, `command` for a whole process, or `mount` for work in a folder.
     pub engine: String,
     /// The plaintext's length in bytes.
     pub bytes: u64,

@@ -30,15 +30,10 @@ impl Scratch {
         Self::make(out.join("scratch"))
     }
 
-    /// Where [`Scratch::within`] makes the folder.
-    pub fn path_within(folder: &Path) -> PathBuf {
-        folder.join(WITHIN)
-    }
-
     /// Makes a folder that only its owner can enter, within a folder that may belong to others. Leftovers of a killed run
-    /// are removed first. Two runs cannot have it at the same time.
-    pub fn within(folder: &Path) -> Result<Self> {
-        let path = Self::path_within(folder);
+    /// are removed first, after `clear`, which unmounts what is mounted there. Two runs cannot have it at the same time.
+    pub fn within(folder: &Path, clear: impl FnOnce(&Path)) -> Result<Self> {
+        let path = folder.join(WITHIN);
         let lock = |path: &Path| {
             let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let opened = rustix::fs::open(path, flags, Mode::empty())?;
@@ -51,6 +46,7 @@ impl Scratch {
             }
             old => old.ok(),
         };
+        clear(&path);
         let mut scratch = Self::make(path)?;
         drop(old);
         let failed = |e: Errno| Error::Path(scratch.folder.clone(), e.into());
@@ -215,10 +211,10 @@ mod tests {
     #[test]
     fn a_folder_within_anothers_has_one_run_and_loses_leftovers() {
         let out = tempfile::tempdir().unwrap();
-        fs::create_dir_all(Scratch::path_within(out.path()).join("left/over")).unwrap();
-        let scratch = Scratch::within(out.path()).unwrap();
+        fs::create_dir_all(out.path().join(WITHIN).join("left/over")).unwrap();
+        let scratch = Scratch::within(out.path(), |_| {}).unwrap();
         assert_eq!(fs::read_dir(&scratch.folder).unwrap().count(), 0);
-        let refused = Scratch::within(out.path()).err().unwrap().to_string();
+        let refused = Scratch::within(out.path(), |_| panic!("it is in use")).err().unwrap().to_string();
         assert!(refused.contains("another run"), "{refused}");
         drop(scratch);
         assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);

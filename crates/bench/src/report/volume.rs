@@ -48,7 +48,7 @@ fn speeds(rows: &[&Row], bits: u64) -> Section {
         let text = gb_per_s(row).unwrap_or_else(|| "not run".into());
         cells.push(Cell { line: &row.case, column: line_name(row), text });
     }
-    let text = "Keys are expanded before. On gpu from host memory to host memory; several streams divide the data. Threads are \
+    let text = "Keys are expanded before. On gpu from host memory to host memory; several streams (4, or one for each part) divide the data. Threads are \
                 started before, and each has its part of the data.";
     let text = text.to_owned() + &not_run(rows.iter().copied()) + &notes(&rows);
     Section { title, text, table: Table::pivot("size", cells), figure: Some(figure) }
@@ -113,12 +113,13 @@ fn kernels(rows: &[&Row]) -> Section {
 fn statistics(rows: &[Row]) -> Section {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.operation == ciphertext::OPERATION).collect();
     let lines: Vec<String> = rows.iter().map(|row| format!("{}: {}", row.case, row.measure)).collect();
-    let mut cells = Vec::new();
+    let (mut cells, mut ideals) = (Vec::new(), Vec::new());
     for (row, line) in rows.iter().zip(&lines) {
         let text = |value: Option<f64>| value.map_or_else(|| "none".into(), precise);
         cells.push(Cell { line, column: row.scheme.clone(), text: text(row.value) });
-        cells.push(Cell { line, column: "random bytes have".into(), text: text(row.ideal) });
+        ideals.push(Cell { line, column: "random bytes have".into(), text: text(row.ideal) });
     }
+    cells.extend(ideals);
     let is_even = |row: &&&Row| row.scheme == ciphertext::CIPHERTEXT && row.measure.starts_with("histogram");
     let even: Vec<f64> = rows.iter().filter(is_even).filter_map(|row| row.value).collect();
     let below = even.iter().filter(|value| **value <= statistics::CHI_SQUARE_MOST).count();
@@ -139,8 +140,8 @@ fn precise(value: f64) -> String {
     match value.abs() {
         n if n >= 100.0 => format!("{value:.1}"),
         n if n >= 0.01 => format!("{value:.4}"),
-        0.0 => "0".into(),
-        _ => format!("{value:.6}"),
+        n if n >= 0.0001 => format!("{value:.6}"),
+        _ => digits(value),
     }
 }
 
@@ -178,7 +179,7 @@ mod tests {
             row(ciphertext::CIPHERTEXT, "histogram: chi-square", 320.0),
         ];
         let section = statistics(&rows);
-        assert_eq!(section.table.rows, [["text: histogram: chi-square", "9000000.0", "255.0", "320.0"]]);
+        assert_eq!(section.table.rows, [["text: histogram: chi-square", "9000000.0", "320.0", "255.0"]]);
         assert!(section.text.contains("of 0 of 1 ciphertexts"), "{}", section.text);
         assert!(statistics(&[]).table.rows.is_empty());
     }

@@ -20,10 +20,12 @@ use crate::row::{Bar, Row, median};
 use crate::scratch::{Scratch, require_disk};
 use crate::setup::Setup;
 use crate::{Error, Result};
-use contestant::{Contestant, GOCRYPTFS, SUITE_1, SUITE_5, contestants};
+use contestant::{Contestant, GOCRYPTFS, PLAIN, SUITE_1, SUITE_5, contestants};
 use std::path::{Path, PathBuf};
 use work::{Task, tasks};
 
+/// All contestants, in the order of tables.
+pub const CONTESTANTS: [&str; 4] = [PLAIN, GOCRYPTFS, SUITE_1, SUITE_5];
 /// The engine of these rows: whole commands, or work through a mount.
 pub const ENGINE: &str = "mount";
 /// The measure of the times.
@@ -133,8 +135,7 @@ fn one_task(
         engine: ENGINE.into(),
         ..Row::default()
     };
-    mounted::unmount_below(&Scratch::path_within(folder));
-    let place = Scratch::within(folder)?;
+    let place = Scratch::within(folder, mounted::unmount_below)?;
     let why = match require_disk(folder, task.disk) {
         Err(short) => Some(short.to_string()),
         Ok(()) => (task.prepare)(scratch)?,

@@ -5,6 +5,8 @@
 
 mod device;
 
+pub use device::SEVERAL;
+
 use super::{EXPERIMENT, crew};
 use crate::measure::{Times, try_rounds};
 use crate::paper::{Printed, p4};

@@ -1,10 +1,11 @@
 //! The paper's four questions, answered by sentences that are made from the rows.
 
 use super::super::{Section, Table, digits, why_not};
+use crate::device::kernel_only;
 use crate::paper::p4;
 use crate::row::{Row, median};
 use crate::volume::ahead;
-use crate::volume::study::{ALL_CORES, KEYS, ONE_CORE, OURS, TABLES, measure, over_measure};
+use crate::volume::study::{ALL_CORES, KEYS, ONE_CORE, OURS, SEVERAL, TABLES, measure, over_measure};
 use std::collections::BTreeMap;
 
 /// The inputs of the paper's answers.
@@ -107,7 +108,8 @@ fn printed(rows: &[&Row], over: &str) -> String {
         };
         let values: Vec<f64> =
             KEYS.into_iter().filter_map(|bits| Some(rows.iter().find(is_it(bits))?.printed[0].value)).collect();
-        (!values.is_empty()).then(|| format!("{} × at {case}", slashes(&values)))
+        let values: Vec<String> = values.iter().map(f64::to_string).collect();
+        (!values.is_empty()).then(|| format!("{} × at {case}", values.join(" / ")))
     };
     INPUTS.iter().filter_map(of).collect::<Vec<_>>().join(", ")
 }
@@ -137,7 +139,7 @@ fn streams(rows: &[&Row]) -> String {
                 row.case == case
                     && row.measure == one.measure
                     && row.threads > 1
-                    && row.scheme.strip_prefix(one.scheme.as_str()).is_some_and(|end| end.ends_with(" streams"))
+                    && row.scheme.strip_prefix(one.scheme.as_str()).is_some_and(|end| end.ends_with(SEVERAL))
             };
             Some(one.median_s? / rows.iter().find(is_it)?.median_s?)
         };
@@ -166,35 +168,49 @@ fn fastest(rows: &[&Row]) -> String {
     if !at.contains(largest) {
         at.push(largest);
     }
-    let winners = |what: &str, is_candidate: &dyn Fn(&Row) -> bool| {
-        let of = |case: &&str| {
-            let best = |bits: u64| {
-                let of =
-                    rows.iter().filter(|row| row.case == **case && row.measure == measure(bits) && is_candidate(row));
-                let best = of
-                    .filter(|row| row.median_s.is_some())
-                    .min_by(|a, b| a.median_s.unwrap_or(f64::MAX).total_cmp(&b.median_s.unwrap_or(f64::MAX)));
-                best.map(|row| super::line_name(row))
-            };
-            let mut names: Vec<String> = KEYS.into_iter().filter_map(best).collect();
-            if names.windows(2).all(|pair| pair[0] == pair[1]) {
-                names.truncate(1);
-            }
-            (!names.is_empty()).then(|| format!("{} at {case}", names.join(" / ")))
-        };
-        let each: Vec<String> = at.iter().filter_map(of).collect();
-        if each.is_empty() { String::new() } else { format!("{what}: {}. ", each.join("; ")) }
-    };
-    let text = winners("Of all", &|_| true)
-        + &winners("Of the GPU's", &|row| row.engine == "gpu")
-        + &winners("Of the granularities, with one stream", &|row| {
-            row.engine == "gpu" && row.threads == 1 && row.scheme.starts_with(TABLES)
-        });
+    let is_granularity = |row: &Row| row.engine == "gpu" && row.threads == 1 && row.scheme.starts_with(TABLES);
+    let kernels = |bits| kernel_only(&measure(bits));
+    let text = winners(rows, &at, "Of all", &measure, &|_| true)
+        + &winners(rows, &at, "Of the GPU's", &measure, &|row| row.engine == "gpu")
+        + &winners(rows, &at, "Of the granularities, with one stream", &measure, &is_granularity)
+        + &winners(rows, &at, "Of these, by kernels alone", &kernels, &is_granularity);
     let device = match not_answered(rows, |row| row.engine == "gpu" && row.measure == measure(KEYS[0])) {
         Some(why) => format!("For the GPU: {}", why.replace("Not answered", "not answered")),
         None => String::new(),
     };
     format!("{}{text}{device}", on_what(rows)).trim_end().into()
+}
+
+/// Which of the candidates is the fastest in each case: "name at case, case; name at case".
+fn winners(
+    rows: &[&Row],
+    cases: &[&str],
+    what: &str,
+    measure: &dyn Fn(u64) -> String,
+    is_candidate: &dyn Fn(&Row) -> bool,
+) -> String {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for case in cases {
+        let best = |bits: u64| {
+            let measure = measure(bits);
+            let of = rows.iter().filter(|row| row.case == *case && row.measure == measure && is_candidate(row));
+            let timed = of.filter_map(|row| Some((row.median_s?, row)));
+            let (_, best) = timed.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+            Some(if best.engine == "gpu" { best.scheme.clone() } else { super::line_name(best) })
+        };
+        let mut names: Vec<String> = KEYS.into_iter().filter_map(best).collect();
+        if names.windows(2).all(|pair| pair[0] == pair[1]) {
+            names.truncate(1);
+        }
+        let name = names.join(" / ");
+        match groups.last_mut() {
+            _ if name.is_empty() => {}
+            Some((same, cases)) if *same == name => cases.push(case),
+            _ => groups.push((name, vec![case])),
+        }
+    }
+    let each: Vec<String> = groups.iter().map(|(name, cases)| format!("{name} at {}", cases.join(", "))).collect();
+    if each.is_empty() { String::new() } else { format!("{what}: {}. ", each.join("; ")) }
 }
 
 fn crossings(rows: &[&Row]) -> String {
@@ -257,11 +273,9 @@ pub fn pads(rows: &[&Row]) -> String {
         text += &of(ahead::LATENCY, &suite_1).map_or_else(
             || ".".into(),
             |seal| {
-                format!(
-                    "; of a whole seal of suite 1, {} µs, it saves {} %.",
-                    digits(seal * 1e6),
-                    digits((at_once - xor) / seal * 100.0)
-                )
+                let part = (at_once - xor) / seal * 100.0;
+                let does = if part < 0.0 { "adds" } else { "saves" };
+                format!("; of a whole seal of suite 1, {} µs, it {does} {} %.", digits(seal * 1e6), digits(part.abs()))
             },
         );
     }
@@ -305,7 +319,7 @@ mod tests {
                 for (blocks, factor) in [(16, 1.0), (32, 0.9), (64, 1.1)] {
                     let scheme = format!("{TABLES}, {blocks} bytes a thread");
                     rows.push(row(case, bytes, measure(bits), &scheme, "gpu", 1).timed(vec![factor / speedup]));
-                    let streams = format!("{scheme}, 4 streams");
+                    let streams = format!("{scheme}, {SEVERAL}");
                     let gain = if bytes > 32_000 { 2.0 } else { 1.0 };
                     rows.push(row(case, bytes, measure(bits), &streams, "gpu", 4).timed(vec![factor / speedup / gain]));
                 }
@@ -328,11 +342,11 @@ mod tests {
         let text = fastest(&rows);
         assert!(
             text.contains(
-                "Of all: T-tables, one core at 32000 bytes; T-tables, 32 bytes a thread, 4 streams, gpu at 1 MiB."
+                "Of all: T-tables, one core at 32000 bytes; T-tables, 32 bytes a thread, several streams at 1 MiB."
             ),
             "{text}"
         );
-        assert!(text.contains("with one stream: T-tables, 32 bytes a thread, gpu at 32000 bytes; "), "{text}");
+        assert!(text.contains("with one stream: T-tables, 32 bytes a thread at 32000 bytes, 1 MiB."), "{text}");
         let text = crossings(&rows);
         assert!(text.contains("T-tables, GPU over one core: between 32000 bytes and 1 MiB."), "{text}");
     }

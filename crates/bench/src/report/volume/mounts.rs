@@ -2,7 +2,7 @@
 
 use super::super::{Cell, Section, Table, digits, why_not};
 use crate::row::Row;
-use crate::volume::mounts::{ENGINE, MEMORY, RATIO, TIME};
+use crate::volume::mounts::{CONTESTANTS, ENGINE, MEMORY, RATIO, TIME};
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.engine == ENGINE).collect();
@@ -35,7 +35,13 @@ fn bars(rows: &[&Row]) -> Section {
 
 /// A table with a column for each contestant.
 fn by_scheme(rows: &[&Row], measure: &str, text: impl Fn(&Row) -> Option<String>) -> Table {
-    let rows: Vec<&&Row> = rows.iter().filter(|row| row.measure == measure).collect();
+    let mut rows: Vec<&&Row> = rows.iter().filter(|row| row.measure == measure).collect();
+    // The lines as they come, and the columns always in the same order.
+    let mut whats: Vec<String> = rows.iter().map(|row| what(row)).collect();
+    whats.dedup();
+    let place = |row: &Row| whats.iter().position(|name| *name == what(row));
+    let rank = |row: &Row| CONTESTANTS.iter().position(|name| *name == row.scheme).unwrap_or(CONTESTANTS.len());
+    rows.sort_by_key(|row| (place(row), rank(row)));
     let lines: Vec<String> = rows.iter().map(|row| what(row)).collect();
     let cells = rows.iter().zip(&lines).map(|(row, line)| Cell {
         line,
@@ -99,7 +105,7 @@ mod tests {
         };
         let bar = Some(Bar { asked: "at least 1 times as fast as gocryptfs".into(), reached: Some(false) });
         let rows = [
-            row(TIME, "phalanx").timed(vec![0.5]),
+            row(TIME, "phalanx, suite 1").timed(vec![0.5]),
             row(TIME, "gocryptfs").not_run("no gocryptfs"),
             Row { speedup: Some(0.9), bar, ..row(RATIO, "phalanx") },
             Row { peak_kib: Some(1024), ..row(MEMORY, "phalanx") },
@@ -107,7 +113,7 @@ mod tests {
         let sections = sections(&rows);
         assert_eq!(sections.len(), 4);
         assert_eq!(sections[0].table.rows[0][4], "missed");
-        assert_eq!(sections[1].table.rows, [["tar x, on tmpfs", "500", "not run"]]);
+        assert_eq!(sections[1].table.rows, [["tar x, on tmpfs", "not run", "500"]]);
         assert!(sections[1].text.ends_with("gocryptfs: not run: no gocryptfs."), "{}", sections[1].text);
         assert_eq!(sections[3].table.rows[0][1], "1.00");
         assert!(super::sections(&[]).is_empty());

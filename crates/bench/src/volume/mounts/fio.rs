@@ -33,7 +33,13 @@ pub fn run(folder: &Path, access: Access, jobs: u64, bytes: u64) -> Result<f64> 
     command.arg(format!("--name=fio-{jobs}")).arg(format!("--directory={}", folder.display()));
     command.arg(format!("--rw={rw}")).arg(format!("--bs={BLOCK}")).arg(format!("--numjobs={jobs}"));
     command.arg(format!("--size={}", bytes / jobs / BLOCK * BLOCK));
-    command.args(["--ioengine=psync", "--fallocate=none", "--group_reporting", "--output-format=json"]);
+    command.args([
+        "--ioengine=psync",
+        "--fallocate=none",
+        "--invalidate=0",
+        "--group_reporting",
+        "--output-format=json",
+    ]);
     match access {
         Access::Read => {}
         Access::Write => drop(command.arg("--end_fsync=1")),

@@ -171,7 +171,7 @@ fn random_task(bytes: u64) -> Task {
         }),
         // The files stay as they are.
         clean: Box::new(|_| Ok(())),
-        ..task("random", bytes / 10, 4 * bytes, phases)
+        ..task("random", bytes / 10, 9 * bytes, phases)
     }
 }
 
@@ -299,5 +299,5 @@ fn list_task(entries: u64) -> Task {
         Ok(())
     });
     let clean = Box::new(|_: &Path| Ok(()));
-    Task { fill, clean, ..task("list", entries * 2000, entries * 10_000, vec![phase]) }
+    Task { fill, clean, ..task("list", entries * 2000, entries * 20_000, vec![phase]) }
 }

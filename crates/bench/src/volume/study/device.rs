@@ -19,6 +19,8 @@ pub const GRANULARITIES: [u32; 3] = [1, 2, 4];
 const FASTEST: u32 = 2;
 /// Threads in a block of threads; the paper does not print them.
 const THREADS: u32 = 256;
+/// The end of the names of programs that use several streams. The number is in the row, where others have their threads.
+pub const SEVERAL: &str = "several streams";
 /// The streams of an input that the paper does not divide.
 const STREAMS: usize = 4;
 
@@ -30,7 +32,7 @@ pub fn scheme(granularity: Option<u32>, streams: usize) -> String {
     };
     match streams {
         1 => program,
-        n => format!("{program}, {n} streams"),
+        _ => format!("{program}, {SEVERAL}"),
     }
 }
 

@@ -162,23 +162,30 @@ fn streams(rows: &[&Row]) -> String {
 
 fn fastest(rows: &[&Row]) -> String {
     let is_study = |row: &Row| row.median_s.is_some() && KEYS.iter().any(|bits| row.measure == measure(*bits));
-    let all = cases(rows, is_study);
-    let Some(largest) = all.last() else { return "Not answered: there are no rows.".into() };
-    let mut at: Vec<&str> = INPUTS.into_iter().filter(|case| all.contains(case)).collect();
-    if !at.contains(largest) {
-        at.push(largest);
+    let on_gpu = |row: &Row| is_study(row) && row.engine == "gpu";
+    let (at, at_gpu) = (inputs_and_largest(rows, is_study), inputs_and_largest(rows, on_gpu));
+    if at.is_empty() {
+        return "Not answered: there are no rows.".into();
     }
     let is_granularity = |row: &Row| row.engine == "gpu" && row.threads == 1 && row.scheme.starts_with(TABLES);
     let kernels = |bits| kernel_only(&measure(bits));
     let text = winners(rows, &at, "Of all", &measure, &|_| true)
-        + &winners(rows, &at, "Of the GPU's", &measure, &|row| row.engine == "gpu")
-        + &winners(rows, &at, "Of the granularities, with one stream", &measure, &is_granularity)
-        + &winners(rows, &at, "Of these, by kernels alone", &kernels, &is_granularity);
+        + &winners(rows, &at_gpu, "Of the GPU's", &measure, &|row| row.engine == "gpu")
+        + &winners(rows, &at_gpu, "Of the granularities, with one stream", &measure, &is_granularity)
+        + &winners(rows, &at_gpu, "Of these, by kernels alone", &kernels, &is_granularity);
     let device = match not_answered(rows, |row| row.engine == "gpu" && row.measure == measure(KEYS[0])) {
         Some(why) => format!("For the GPU: {}", why.replace("Not answered", "not answered")),
         None => String::new(),
     };
     format!("{}{text}{device}", on_what(rows)).trim_end().into()
+}
+
+/// The paper's inputs, and the largest that was measured.
+fn inputs_and_largest<'a>(rows: &[&'a Row], is_it: impl Fn(&Row) -> bool) -> Vec<&'a str> {
+    let mut all = cases(rows, is_it);
+    let largest = all.last().copied();
+    all.retain(|case| INPUTS.contains(case) || Some(*case) == largest);
+    all
 }
 
 /// Which of the candidates is the fastest in each case: "name at case, case; name at case".

@@ -1,5 +1,5 @@
 //! Mounted volumes beside gocryptfs, on the same backing folders in the same run. Each round lets every contestant do the
-//! work once; the first round is not counted, and checks what comes back.
+//! work once, in another order; the first round is not counted, and checks what comes back.
 //!
 //! Nothing here knows more of a program than its commands. The backing folder itself is a contestant too: it shows what the
 //! work costs without encryption.
@@ -161,7 +161,10 @@ fn one_task(
         (task.fill)(contestant.folder())?;
     }
     for round in 0..=rounds {
-        for (contestant, seconds) in &mut contestants {
+        for turn in 0..contestants.len() {
+            // Each round begins with another one, because it matters who was at work before.
+            let next = (round + turn) % contestants.len();
+            let (contestant, seconds) = &mut contestants[next];
             for (phase, seconds) in task.phases.iter().zip(seconds.iter_mut()) {
                 if phase.is_fresh {
                     contestant.mount_again()?;

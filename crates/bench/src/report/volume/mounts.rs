@@ -70,7 +70,7 @@ fn times(rows: &[&Row]) -> Section {
             missing.push(sentence);
         }
     }
-    let text = "Every round lets each program do the work once, and waits before each piece of work until the backing file \
+    let text = "Every round lets each program do the work once, in another order, and waits before each piece of work until the backing file \
                 system has written what it has. The first round is not counted, and checks what comes back. Times end when the \
                 file is closed; synced ones after `fsync`. fio reads or writes each block once, and syncs what it wrote.";
     let text = format!("{text}{notes}{}", missing.concat());

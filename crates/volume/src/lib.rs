@@ -2,3 +2,10 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
+
+pub mod error;
+pub mod folder;
+pub mod names;
+pub mod tree;
+
+pub use error::VolumeError;

@@ -2,3 +2,6 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
+
+pub mod mount;
+pub mod view;

@@ -6,6 +6,7 @@ pub mod inspect;
 pub mod key;
 mod key_copies;
 pub mod man;
+pub mod mount;
 pub mod protect;
 mod range;
 pub mod rekey;

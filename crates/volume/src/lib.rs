@@ -5,7 +5,9 @@
 
 pub mod error;
 pub mod folder;
+pub mod mount;
 pub mod names;
 pub mod tree;
+pub mod view;
 
 pub use error::VolumeError;

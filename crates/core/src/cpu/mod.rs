@@ -14,6 +14,8 @@ use crate::batch::message::Message;
 use crate::error::Fault;
 use crate::op::Op;
 use crate::seam::{Buffer, Engine, EngineInfo, Job, Verdicts};
+use crate::secret::DEPTH;
+use phalanx_kernels::aes;
 
 /// Short enough that two jobs a core stay in its cache, and that workers which write to one file do not wait long for each other.
 const PREFERRED_JOB: usize = 2 << 20;
@@ -60,6 +62,13 @@ impl CpuEngine {
 impl Engine for CpuEngine {
     fn info(&self) -> &EngineInfo {
         &self.info
+    }
+
+    fn stack(&self) -> usize {
+        match self.levels.aes {
+            aes::Level::AesNi | aes::Level::Vaes256 | aes::Level::Vaes512 => 16 << 10,
+            _ => DEPTH,
+        }
     }
 
     fn buffer(&self, len: usize) -> Result<Buffer, Fault> {

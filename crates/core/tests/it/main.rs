@@ -10,6 +10,8 @@ mod engines;
 mod pipeline;
 mod reader;
 mod rekey;
+#[cfg(target_os = "linux")]
+mod stack;
 mod tampering;
 mod vectors;
 mod ways;

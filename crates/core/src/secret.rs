@@ -6,6 +6,11 @@
 /// Overwrites secrets with zeros. Filling is many times faster than writing byte by byte. The barrier keeps the compiler
 /// from leaving it out.
 pub(crate) fn wipe(bytes: &mut [u8]) {
+    // Where there is nothing, the address of an empty Vec is no memory. Filling it with a masked store, as C libraries do,
+    // takes Intel processors 100 ns and more.
+    if bytes.is_empty() {
+        return;
+    }
     bytes.fill(0);
     zeroize::optimization_barrier(bytes);
 }

@@ -162,9 +162,9 @@ pub trait Engine: Send + Sync {
     /// What the engine is.
     fn info(&self) -> &EngineInfo;
 
-    /// How much stack its calls use at most, in bytes: the roster wipes it behind each call, because the compiler leaves
-    /// secrets there. The default, 32 KiB, is more than the engines here need. An engine that wraps another one passes on
-    /// what that says, or keeps the default.
+    /// How much stack its calls use at most, in bytes: the roster wipes it after each call, because the compiler leaves
+    /// secrets there. The default is 32 KiB. An engine that calls another one may return what that one returns, and 1 KiB
+    /// for its own calls.
     fn stack(&self) -> usize {
         DEPTH
     }

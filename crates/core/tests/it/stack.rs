@@ -1,6 +1,7 @@
 //! The stack behind calls of engines: how deep the calls go, and that the roster wipes as deep as an engine says.
 //!
-//! The stack is painted, and looked at after the work: what is still painted was not used.
+//! The stack is painted, and looked at after the work: what is still painted was not used. This holds for optimized builds,
+//! as the profiles of this repository make them, also for tests.
 
 use crate::common::painted;
 use phalanx_core::batch::{self, BehindRoom, Message};

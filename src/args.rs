@@ -7,11 +7,13 @@ mod examples;
 mod keys;
 mod range;
 mod usage;
+mod volume;
 
 pub use examples::{Example, of as examples};
 pub use keys::{Changes, KeyArgs, OpenKeys, ProtectKeys};
 pub use range::ByteRange;
 pub use usage::{command, help, parse};
+pub use volume::{Init, InitPlan};
 
 use crate::failure::{Failure, Outcome, shown};
 use crate::paths::{self, Destination, End, Outputs};
@@ -70,6 +72,11 @@ pub enum Command {
     /// do not rename or replace the file before that. Without any change this lists the ways in, and finishes a change that was interrupted. Whoever held a key may have kept the file
     /// key, which opens the file for ever, and an old copy of the header brings a removed slot back: --fresh is the remedy.
     Rekey(Rekey),
+    /// Make an encrypted folder, to be mounted
+    ///
+    /// DIR becomes a volume: what is written to it where it is mounted lies in it encrypted, file by file, names included.
+    /// Without --key, --key-file or --password-file, the password is that of PHALANX_PASSWORD, or is asked for.
+    Init(Init),
     /// Make, list, copy and delete the keys of the keyring
     #[command(subcommand)]
     Key(Key),

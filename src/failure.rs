@@ -3,6 +3,7 @@
 use crate::hardening::status_mask;
 use crate::{last_resort, stdio};
 use phalanx_core::{Class, Error, file};
+use phalanx_volume::VolumeError;
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
 };
@@ -71,6 +72,25 @@ impl Failure {
     /// A failure at a path.
     pub fn at(path: &Path, error: Error) -> Self {
         Self::new(Code::of(&error), format!("{}: {}", shown(path), sentence(&error)))
+    }
+
+    /// A failure of a volume.
+    pub fn volume(dir: &Path, error: VolumeError) -> Self {
+        let line = |text: &str| format!("{}: {text}", shown(dir));
+        match error {
+            VolumeError::Core(error) => Self::at(dir, error),
+            VolumeError::Damaged(text) => Self::new(Code::NotAuthentic, line(&text)),
+            VolumeError::Refused(errno) => {
+                let error = io::Error::from(errno);
+                let text = match error.kind() {
+                    io::ErrorKind::AlreadyExists => "it is a volume already".into(),
+                    io::ErrorKind::DirectoryNotEmpty => "not empty: a volume is made of a new or an empty folder".into(),
+                    _ => error.to_string(),
+                };
+                Self::new(Code::InputOutput, line(&text))
+            }
+            error => Self::new(Code::InputOutput, line(&error.to_string())),
+        }
     }
 
     /// A failure whose line has been written already.

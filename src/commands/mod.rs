@@ -2,6 +2,7 @@
 
 pub mod completions;
 pub mod engines;
+pub mod init;
 pub mod inspect;
 pub mod key;
 mod key_copies;

@@ -27,6 +27,9 @@ pub enum VolumeError {
     /// The answer to a request that cannot be met, as any file system gives it: there is no such entry, it exists …
     #[error("{0}")]
     Refused(#[from] Errno),
+    /// Another process uses the volume.
+    #[error("it is mounted, or another run is using it")]
+    Busy,
     /// The backing file system is full.
     #[error("the backing file system is full")]
     Full,
@@ -48,6 +51,7 @@ impl VolumeError {
         match self {
             Self::Refused(errno) | Self::Dropped(errno) => *errno,
             Self::ReadOnly | Self::Unfinished => Errno::ROFS,
+            Self::Busy => Errno::BUSY,
             Self::Full => Errno::NOSPC,
             Self::Io { error, .. } => Errno::from_io_error(error).unwrap_or(Errno::IO),
             Self::Core(phalanx_core::Error::Memory(_)) => Errno::NOMEM,

@@ -9,5 +9,7 @@ pub mod mount;
 pub mod names;
 pub mod tree;
 pub mod view;
+mod volume;
 
 pub use error::VolumeError;
+pub use volume::{Volume, check_new, create, is_volume};

@@ -85,7 +85,8 @@ enum Failed {
 impl From<Errno> for Failed {
     fn from(errno: Errno) -> Self {
         match errno {
-            Errno::NOENT | Errno::LOOP | Errno::NOTDIR => Self::Stale(Errno::STALE.into()),
+            // Nothing is there, or something of another kind.
+            Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::ISDIR | Errno::NXIO => Self::Stale(Errno::STALE.into()),
             _ => Self::Now(errno.into()),
         }
     }
@@ -154,6 +155,12 @@ impl Tree {
     pub fn forget(&self, number: u64, times: u64) {
         let dropped = self.nodes().forget(number, times);
         self.drop_all(dropped);
+    }
+
+    /// How many nodes are known, the root among them.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.nodes().len()
     }
 
     /// Reports damage once.

@@ -3,6 +3,7 @@
 use super::attr::{Attr, change_mode, through_proc};
 use super::descriptors::open_folder;
 use super::node::Kind;
+use super::remove::remove_full;
 use super::{Dir, Tree, write};
 use crate::error::{Result, VolumeError};
 use crate::folder::{FOLDER, NEW, SAFELY, write_full, write_new};
@@ -163,7 +164,8 @@ impl Tree {
             self.check_free(&dir, &stored.entry)?;
         }
         self.write_full(&dir, &stored)?;
-        linkat(CWD, through_proc(&handle), &dir.fd, &*stored.entry, AtFlags::SYMLINK_FOLLOW)?;
+        let linked = linkat(CWD, through_proc(&handle), &dir.fd, &*stored.entry, AtFlags::SYMLINK_FOLLOW);
+        linked.inspect_err(|_| remove_full(&dir, &stored))?;
         self.known(&dir, &stored.entry, &fstat(&handle)?)
     }
 
@@ -174,7 +176,8 @@ impl Tree {
             self.check_free(dir, &stored.entry)?;
             self.write_full(dir, stored)?;
         }
-        Ok(rename_new(&dir.fd, new.as_bytes(), &dir.fd, &stored.entry)?)
+        let renamed = rename_new(&dir.fd, new.as_bytes(), &dir.fd, &stored.entry);
+        Ok(renamed.inspect_err(|_| remove_full(dir, stored))?)
     }
 
     /// Writes the file beside a long name, if the name is long.

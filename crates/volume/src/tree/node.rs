@@ -109,6 +109,10 @@ impl Nodes {
         }
     }
 
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     pub fn place(&self, number: u64) -> Result<Place> {
         Ok(self.get(number)?.place.clone())
     }

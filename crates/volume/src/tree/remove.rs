@@ -1,6 +1,6 @@
 //! Entries that go: names, folders, and what killed runs have left.
 
-use super::attr::change_mode;
+use super::attr::{OWNER_ALL, change_mode, with_access};
 use super::descriptors::open_folder;
 use super::list::each_entry;
 use super::make::rename_new;
@@ -16,9 +16,6 @@ use std::sync::Arc;
 
 /// How deep the folders of a killed run lie in each other at most: one that was being made or removed, and what was left in it.
 const MAX_LEFT: usize = 8;
-
-/// All permissions for the owner.
-pub(super) const OWNER_ALL: u32 = 0o700;
 
 impl Tree {
     /// Removes a name of anything but a folder.
@@ -82,25 +79,7 @@ impl Tree {
     /// Opens a folder that is about to go, and checks that nothing is in it but what belongs to it and leftovers.
     pub(super) fn open_empty(&self, dir: &Dir, stored: &[u8]) -> Result<OwnedFd> {
         let fd = open_folder(&dir.fd, stored)?;
-        match is_empty(&fd) {
-            // An empty folder can be removed by whoever may change the one that it lies in, but must be read for it.
-            Err(Errno::ACCESS) => {
-                let mode = fstat(&fd)?.st_mode;
-                change_mode(&fd, mode | OWNER_ALL)?;
-                let checked = is_empty(&fd);
-                if !matches!(checked, Ok(true)) {
-                    change_mode(&fd, mode)?;
-                }
-                if checked? { Ok(fd) } else { Err(Errno::NOTEMPTY.into()) }
-            }
-            checked => {
-                if checked? {
-                    Ok(fd)
-                } else {
-                    Err(Errno::NOTEMPTY.into())
-                }
-            }
-        }
+        if with_access(&fd, || Ok(is_empty(&fd)?))? { Ok(fd) } else { Err(Errno::NOTEMPTY.into()) }
     }
 
     /// Takes a folder away under a name that means nothing, and returns this.

@@ -1,11 +1,11 @@
 //! Renaming and moving. What an entry is bound to its place by is made anew: a folder's `phalanx.folder` in three steps, so that
 //! it can be read whenever the run is killed, and a symbolic link as a whole.
 
-use super::attr::change_mode;
+use super::attr::with_access;
 use super::descriptors::open_folder;
 use super::make::rename_new;
 use super::node::Kind;
-use super::remove::{OWNER_ALL, finish, remove_full};
+use super::remove::{finish, remove_full};
 use super::{Dir, Tree, lock, write_all};
 use crate::error::{Result, VolumeError};
 use crate::folder::{NEW, Records, SAFELY, replace};
@@ -299,7 +299,7 @@ impl Tree {
         if fstat(&fd)?.st_ino != found.inode {
             return Err(Errno::STALE.into());
         }
-        let records = Records::read(fd.as_fd())?;
+        let records = with_access(&fd, || Records::read(fd.as_fd()))?;
         let opened = records.and_then(|records| records.open(&self.names, &name.dir.id, name.entry()));
         let opened =
             opened.ok_or_else(|| self.damaged(name.place().0, name.entry(), "a folder that does not belong there"))?;
@@ -312,17 +312,7 @@ impl Tree {
 
     /// Replaces `phalanx.folder`.
     fn rebind(&self, folder: &OwnedFd, records: &[[u8; RECORD_LEN]]) -> Result<()> {
-        match replace(folder.as_fd(), &self.fresh, records) {
-            // An owner may rename a folder without being allowed to change what is in it.
-            Err(VolumeError::Refused(Errno::ACCESS)) => {
-                let mode = fstat(folder)?.st_mode;
-                change_mode(folder, mode | OWNER_ALL)?;
-                let replaced = replace(folder.as_fd(), &self.fresh, records);
-                change_mode(folder, mode)?;
-                replaced
-            }
-            replaced => replaced,
-        }
+        with_access(folder, || replace(folder.as_fd(), &self.fresh, records))
     }
 
     /// Leaves only the record of the new place, once the folder is there for good. If this fails both records stay, and

@@ -34,6 +34,17 @@ fn owner() -> Owner {
     Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
 }
 
+/// Whether this is root, who can give entries away.
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
+        assert!(!required.split([',', ' ']).any(|r| r == "root"), "PHALANX_REQUIRE names root, and this is not");
+        println!("skipped: no root");
+    }
+    is_root
+}
+
 fn open(folder: &Path) -> OwnedFd {
     File::open(folder).unwrap().into()
 }

@@ -3,11 +3,11 @@
 use super::{Snapshot, Volume, errno, owner};
 use phalanx_volume::folder::FOLDER;
 use phalanx_volume::names::Names;
-use phalanx_volume::tree::{Kind, ROOT, RenameMode};
+use phalanx_volume::tree::{Kind, ROOT, RenameMode, SetAttr};
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 use rustix::io::Errno;
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, symlink};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::Path;
 
 const KINDS: [&str; 8] = ["none", "file", "empty", "full", "link", "fifo", "long file", "long folder"];
@@ -194,6 +194,53 @@ fn two_names_of_one_file_stay() {
             assert_eq!(done, plain, "{mode:?}");
             both.check("two names");
         }
+    }
+}
+
+#[test]
+fn folders_without_permissions_are_renamed_and_removed_as_by_any_owner() {
+    if rustix::process::geteuid().is_root() {
+        // Only this thread becomes an ordinary user.
+        let (user, group) = (rustix::fs::Uid::from_raw(1000), rustix::fs::Gid::from_raw(1000));
+        rustix::thread::set_thread_res_gid(group, group, group).unwrap();
+        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+    }
+    for mode in [0, 0o111, 0o444, 0o555, 0o700] {
+        let both = Both::new();
+        let set_mode = |path: &str, mode| {
+            let number = both.volume.find(path).unwrap().number;
+            let change = SetAttr { mode: Some(mode), ..SetAttr::default() };
+            assert_eq!(both.volume.tree.set_attr(number, &change).unwrap().mode, mode);
+            fs::set_permissions(both.plain.path().join(path), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        both.make("here", "full", "full");
+        both.make("here", "empty", "empty");
+        both.make("here", "empty", "replaced");
+        let folders = ["full", "empty", "replaced"];
+        folders.map(|folder| set_mode(&format!("here/{folder}"), mode));
+        // As somebody who has not used them yet.
+        let both = Both { volume: both.volume.again(), ..both };
+        for (from, to) in [("here/full", "here/f"), ("here/f", "there/f"), ("here/empty", "here/replaced")] {
+            let (from, to) = (from.split_once('/').unwrap(), to.split_once('/').unwrap());
+            let [done, plain] = both.rename(from, to, RenameMode::Replace);
+            assert_eq!(done, plain, "{from:?} {to:?} {mode:o}");
+        }
+        let here = both.volume.find("here").unwrap().number;
+        both.volume.tree.rmdir(here, b"replaced").unwrap();
+        fs::remove_dir(both.plain.path().join("here/replaced")).unwrap();
+        let place = if mode == 0o700 { "there/f" } else { "here/f" };
+        let folder = both.volume.find(place).unwrap();
+        assert_eq!(folder.mode, mode);
+        // What may be passed only can be passed, but not be listed.
+        assert_eq!(both.volume.find(&format!("{place}/inner")).is_ok(), mode & 0o100 != 0);
+        assert_eq!(both.volume.tree.list(folder.number).is_ok(), mode & 0o500 == 0o500);
+        let set_mode = |mode| {
+            let change = SetAttr { mode: Some(mode), ..SetAttr::default() };
+            both.volume.tree.set_attr(folder.number, &change).unwrap();
+            fs::set_permissions(both.plain.path().join(place), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(0o700);
+        both.check("without permissions");
     }
 }
 

@@ -55,7 +55,10 @@ impl Worker<'_> {
         let (folder, name) = (self.folder()?, self.name());
         match self.random.below(10) {
             0 => {
-                let write = |mut file: File| Ok(file.write_all(b"content").unwrap());
+                let write = |mut file: File| {
+                    file.write_all(b"content").unwrap();
+                    Ok(())
+                };
                 let (attr, ()) = tree.create(folder, &name, 0o644, owner(), write)?;
                 self.hold(attr);
             }

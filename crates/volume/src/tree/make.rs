@@ -160,6 +160,7 @@ impl Tree {
         let stored = self.names.seal(&dir.id, name)?;
         let handle = self.handle(number)?;
         let _guard = write(&dir.folder.lock);
+        self.check_present(&dir)?;
         if stored.full.is_some() {
             self.check_free(&dir, &stored.entry)?;
         }
@@ -171,6 +172,7 @@ impl Tree {
 
     /// Gives a whole entry that was made under a temporary name its own. The folder's lock is held.
     pub(super) fn name_new(&self, dir: &Dir, new: &str, stored: &Stored) -> Result<()> {
+        self.check_present(dir)?;
         if stored.full.is_some() {
             // The file beside a long name is made before the entry: so it is asked first whether the name is taken.
             self.check_free(dir, &stored.entry)?;

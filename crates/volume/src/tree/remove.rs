@@ -29,7 +29,7 @@ impl Tree {
         let (pin, inode) = self.pin(&dir, &stored.entry)?;
         unlinkat(&dir.fd, &*stored.entry, AtFlags::empty())?;
         remove_full(&dir, &stored);
-        self.nodes().gone(inode, parent, &stored.entry, pin);
+        self.gone(&dir, &stored.entry, inode, pin);
         Ok(())
     }
 
@@ -63,7 +63,8 @@ impl Tree {
                 continue;
             }
             let fd = self.open_empty(&dir, &stored.entry)?;
-            let gone = self.take_away(&dir, &stored.entry, inode)?;
+            let (gone, pin) = self.take_away(&dir, &stored.entry)?;
+            self.gone(&dir, &stored.entry, inode, pin);
             remove_full(&dir, &stored);
             drop(guards);
             finish(&dir, &gone, &fd);
@@ -82,12 +83,25 @@ impl Tree {
         if with_access(&fd, || Ok(is_empty(&fd)?))? { Ok(fd) } else { Err(Errno::NOTEMPTY.into()) }
     }
 
-    /// Takes a folder away under a name that means nothing, and returns this.
-    pub(super) fn take_away(&self, dir: &Dir, stored: &[u8], inode: u64) -> Result<String> {
+    /// Takes a folder away under a name that means nothing. Returns this, and its inode.
+    pub(super) fn take_away(&self, dir: &Dir, stored: &[u8]) -> Result<(String, OwnedFd)> {
         let pin = openat(&dir.fd, stored, OFlags::PATH | SAFELY, Mode::empty())?;
         let (gone, ()) = self.fresh.make(GONE, |gone| rename_new(&dir.fd, stored, &dir.fd, gone.as_bytes()))?;
-        self.nodes().gone(inode, dir.folder.number, stored, pin);
-        Ok(gone)
+        Ok((gone, pin))
+    }
+
+    /// Notes that a name has gone. The folder's lock is held.
+    pub(super) fn gone(&self, dir: &Dir, stored: &[u8], inode: u64, pin: OwnedFd) {
+        let dropped = self.nodes().gone(inode, dir.folder.number, stored, pin);
+        self.drop_all(dropped);
+    }
+
+    /// Checks that a folder has not been removed, so that nothing is made in it that nobody finds. The folder's lock is held.
+    pub(super) fn check_present(&self, dir: &Dir) -> Result<()> {
+        match self.nodes().place(dir.folder.number)?.pin {
+            None => Ok(()),
+            Some(_) => Err(Errno::NOENT.into()),
+        }
     }
 
     /// Removes what a killed run has left in a folder. What cannot be removed stays: it means nothing.

@@ -148,6 +148,7 @@ impl Tree {
     }
 
     fn rename_to_free(&self, from: Name<'_>, to: Name<'_>) -> Result<()> {
+        self.check_present(to.dir)?;
         self.write_full(to.dir, to.stored)?;
         let renamed = rename_new(&from.dir.fd, from.entry(), &to.dir.fd, to.entry());
         Ok(renamed.inspect_err(|_| remove_full(to.dir, to.stored))?)
@@ -161,7 +162,7 @@ impl Tree {
                 let (pin, inode) = self.pin(to.dir, to.entry())?;
                 self.write_full(to.dir, to.stored)?;
                 renameat(&from.dir.fd, from.entry(), &to.dir.fd, to.entry())?;
-                self.nodes().gone(inode, to.place().0, to.entry(), pin);
+                self.gone(to.dir, to.entry(), inode, pin);
             }
         }
         remove_full(from.dir, from.stored);
@@ -190,7 +191,7 @@ impl Tree {
                     let (pin, inode) = self.pin(to.dir, to.entry())?;
                     self.write_full(to.dir, to.stored)?;
                     renameat(&to.dir.fd, &*temporary, &to.dir.fd, to.entry())?;
-                    self.nodes().gone(inode, to.place().0, to.entry(), pin);
+                    self.gone(to.dir, to.entry(), inode, pin);
                 }
             }
             Ok(made)
@@ -227,13 +228,15 @@ impl Tree {
         let empty = self.open_empty(to.dir, to.entry())?;
         let mut gone = None;
         self.move_folder(from, to, old, |tree| {
-            let taken = gone.insert(tree.take_away(to.dir, to.entry(), new.inode)?);
+            let (taken, _) = gone.insert(tree.take_away(to.dir, to.entry())?);
             tree.rename_to_free(from, to).inspect_err(|_| {
                 // As it was, if that is possible.
                 let _ = rename_new(&to.dir.fd, taken.as_bytes(), &to.dir.fd, to.entry());
             })
         })?;
-        Ok((gone.unwrap_or_default(), empty))
+        let (gone, pin) = gone.ok_or(Errno::STALE)?;
+        self.gone(to.dir, to.entry(), new.inode, pin);
+        Ok((gone, empty))
     }
 
     /// Moves a folder by the function, in the three steps that keep it readable.

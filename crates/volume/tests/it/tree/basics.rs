@@ -113,6 +113,25 @@ fn entries_go_and_folders_when_they_are_empty() {
 }
 
 #[test]
+fn nothing_is_made_in_a_folder_that_goes_meanwhile() {
+    let volume = Volume::new();
+    let folder = volume.mkdir(ROOT, "folder").unwrap().number;
+    let made = volume.tree.create(folder, b"file", 0o644, owner(), |_| volume.tree.rmdir(ROOT, b"folder"));
+    assert_eq!(errno(made), Errno::NOENT);
+    assert!(volume.snapshot().is_empty());
+    volume.check_backing();
+    // Nor under a folder that has replaced it.
+    let folder = volume.mkdir(ROOT, "folder").unwrap().number;
+    volume.mkdir(ROOT, "other").unwrap();
+    let made = volume.tree.create(folder, b"file", 0o644, owner(), |_| {
+        volume.tree.rename(ROOT, b"other", ROOT, b"folder", RenameMode::Replace)
+    });
+    assert_eq!(errno(made), Errno::NOENT);
+    assert_eq!(volume.snapshot().len(), 1);
+    volume.check_backing();
+}
+
+#[test]
 fn leftovers_are_removed_but_nothing_else() {
     let volume = Volume::new();
     let folder = volume.mkdir(ROOT, "folder").unwrap();

@@ -217,13 +217,27 @@ fn folders_without_permissions_are_renamed_and_removed_as_by_any_owner() {
         both.make("here", "empty", "empty");
         both.make("here", "empty", "replaced");
         let folders = ["full", "empty", "replaced"];
-        folders.map(|folder| set_mode(&format!("here/{folder}"), mode));
+        for folder in folders {
+            set_mode(&format!("here/{folder}"), mode);
+        }
         // As somebody who has not used them yet.
         let both = Both { volume: both.volume.again(), ..both };
         for (from, to) in [("here/full", "here/f"), ("here/f", "there/f"), ("here/empty", "here/replaced")] {
             let (from, to) = (from.split_once('/').unwrap(), to.split_once('/').unwrap());
             let [done, plain] = both.rename(from, to, RenameMode::Replace);
             assert_eq!(done, plain, "{from:?} {to:?} {mode:o}");
+        }
+        // A replacement that fails leaves the folder that it was to replace, and that can be used as before.
+        both.make("there", "empty", "target");
+        let target = both.volume.find("there/target").unwrap().number;
+        let from = if mode == 0o700 { ("there", "f") } else { ("here", "f") };
+        let [done, plain] = both.rename(from, ("there", "target"), RenameMode::Replace);
+        assert_eq!((done, done.is_ok()), (plain, mode == 0o700));
+        assert_eq!(both.volume.file(target, "new", "new").is_ok(), mode != 0o700);
+        if mode == 0o700 {
+            both.rename(("there", "target"), from, RenameMode::Replace)[0].unwrap();
+        } else {
+            fs::write(both.plain.path().join("there/target/new"), "new").unwrap();
         }
         let here = both.volume.find("here").unwrap().number;
         both.volume.tree.rmdir(here, b"replaced").unwrap();

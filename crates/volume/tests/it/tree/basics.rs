@@ -267,7 +267,11 @@ fn new_entries_belong_to_who_asks_and_to_a_group_that_is_passed_on() {
     let asks = phalanx_volume::tree::Owner { uid: 2000, gid: 2001 };
     let inner = volume.tree.mkdir(folder.number, b"inner", 0o700, asks).unwrap();
     assert_eq!((inner.uid, inner.gid, inner.mode), (2000, 1001, 0o2700));
-    let file = volume.tree.create(folder.number, b"file", 0o4755, asks, |_| Ok(())).unwrap().0;
+    let write = |mut file: fs::File| {
+        file.write_all(b"x").unwrap();
+        Ok(())
+    };
+    let file = volume.tree.create(folder.number, b"file", 0o4755, asks, write).unwrap().0;
     assert_eq!((file.uid, file.gid, file.mode), (2000, 1001, 0o4755));
     let link = volume.tree.symlink(folder.number, b"link", b"target", asks).unwrap();
     assert_eq!((link.uid, link.gid), (2000, 1001));

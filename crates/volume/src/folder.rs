@@ -157,7 +157,7 @@ pub fn init(root: impl AsFd, names: &Names) -> Result<()> {
     match statat(root, FOLDER, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => replace(root, &Fresh::new()?, &[record]),
         Ok(_) => Err(Errno::EXIST.into()),
-        Err(errno) => Err(errno.into()),
+        Err(errno) => Err(VolumeError::io("cannot look into the root folder", errno)),
     }
 }
 

@@ -51,7 +51,11 @@ pub struct TreeOptions {
 /// The tree of a volume. Many threads use it at once.
 ///
 /// Entries have the number of their inode, and the root [`ROOT`]. A number is good from the call that returned it in an
-/// [`Attr`], until it has been forgotten ([`Tree::forget`]) for each such call.
+/// [`Attr`] that counts as a lookup, until it has been forgotten ([`Tree::forget`]) for each such call. These are
+/// [`Tree::lookup`], [`Tree::lookup_entry`], and those that make an entry.
+///
+/// A node whose name has gone takes one descriptor until it is forgotten, and up to 512 folders are kept open: so whoever
+/// opens a tree raises the limit of open files to what is allowed.
 pub struct Tree {
     root: Arc<OwnedFd>,
     device: u64,
@@ -85,7 +89,8 @@ enum Failed {
 impl From<Errno> for Failed {
     fn from(errno: Errno) -> Self {
         match errno {
-            Errno::NOENT | Errno::LOOP | Errno::NOTDIR => Self::Stale(Errno::STALE.into()),
+            // Nothing is there, or something of another kind.
+            Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::ISDIR | Errno::NXIO => Self::Stale(Errno::STALE.into()),
             _ => Self::Now(errno.into()),
         }
     }
@@ -100,7 +105,7 @@ impl Tree {
     /// # Errors
     /// If the root cannot be read, or its `phalanx.folder` is not this volume's.
     pub fn open(root: OwnedFd, config: &Config, options: TreeOptions) -> Result<Self> {
-        let stat = fstat(&root)?;
+        let stat = fstat(&root).map_err(|errno| VolumeError::io("cannot look into the root folder", errno))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             return Err(Errno::NOTDIR.into());
         }
@@ -154,6 +159,12 @@ impl Tree {
     pub fn forget(&self, number: u64, times: u64) {
         let dropped = self.nodes().forget(number, times);
         self.drop_all(dropped);
+    }
+
+    /// How many nodes are known, the root among them.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.nodes().len()
     }
 
     /// Reports damage once.

@@ -261,3 +261,21 @@ pub(super) fn change_mode(handle: &OwnedFd, mode: u32) -> Result<(), Errno> {
         changed => changed,
     }
 }
+
+/// All permissions for the owner.
+pub(super) const OWNER_ALL: u32 = 0o700;
+
+/// Does something in a folder to which its owner has no access, where an ordinary file system needs none: to rename or remove
+/// a folder one need not read it.
+pub(super) fn with_access<T>(folder: &OwnedFd, run: impl Fn() -> Result<T>) -> Result<T> {
+    match run() {
+        Err(VolumeError::Refused(Errno::ACCESS)) => {
+            let mode = fstat(folder)?.st_mode;
+            change_mode(folder, mode | OWNER_ALL)?;
+            let done = run();
+            change_mode(folder, mode)?;
+            done
+        }
+        done => done,
+    }
+}

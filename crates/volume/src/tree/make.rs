@@ -3,8 +3,9 @@
 use super::attr::{Attr, change_mode, through_proc};
 use super::descriptors::open_folder;
 use super::node::Kind;
+use super::remove::remove_full;
 use super::{Dir, Tree, write};
-use crate::error::{Result, VolumeError};
+use crate::error::Result;
 use crate::folder::{FOLDER, NEW, SAFELY, write_full, write_new};
 use crate::names::Stored;
 use rustix::fd::OwnedFd;
@@ -27,6 +28,7 @@ pub struct Owner {
 }
 
 const SET_GROUP_ID: u32 = 0o2000;
+const SET_IDS: u32 = 0o6000;
 const OWNER_ONLY: Mode = Mode::RWXU;
 
 impl Tree {
@@ -45,16 +47,19 @@ impl Tree {
         let dir = self.dir_for_change(parent)?;
         let stored = self.names.seal(&dir.id, name)?;
         let how = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | SAFELY;
-        let create = |new: &str| openat(&dir.fd, new, how, Mode::RUSR | Mode::WUSR);
-        let (new, fd) = self.fresh.make(NEW, create)?;
+        let (new, fd) = self.fresh.make(NEW, |new| openat(&dir.fd, new, how, Mode::from_raw_mode(mode & 0o777)))?;
         let whole = || {
-            let file =
-                File::from(fd.try_clone().map_err(|error| VolumeError::io("cannot duplicate a descriptor", error))?);
-            let made = make(file)?;
             self.give(&dir, &fd, owner, mode, Kind::File)?;
+            let made = make(File::from(fd))?;
+            if mode & SET_IDS != 0 {
+                // Whoever writes to a file takes these bits away.
+                let handle = openat(&dir.fd, &*new, OFlags::PATH | SAFELY, Mode::empty())?;
+                self.give(&dir, &handle, owner, mode, Kind::File)?;
+            }
             let _guard = write(&dir.folder.lock);
             self.name_new(&dir, &new, &stored)?;
-            Ok((self.known(&dir, &stored.entry, &fstat(&fd)?)?, made))
+            let stat = statat(&dir.fd, &*stored.entry, AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok((self.known(&dir, &stored.entry, &stat)?, made))
         };
         whole().inspect_err(|_| remove(&dir, &new, AtFlags::empty()))
     }
@@ -159,22 +164,26 @@ impl Tree {
         let stored = self.names.seal(&dir.id, name)?;
         let handle = self.handle(number)?;
         let _guard = write(&dir.folder.lock);
+        self.check_present(&dir)?;
         if stored.full.is_some() {
             self.check_free(&dir, &stored.entry)?;
         }
         self.write_full(&dir, &stored)?;
-        linkat(CWD, through_proc(&handle), &dir.fd, &*stored.entry, AtFlags::SYMLINK_FOLLOW)?;
+        let linked = linkat(CWD, through_proc(&handle), &dir.fd, &*stored.entry, AtFlags::SYMLINK_FOLLOW);
+        linked.inspect_err(|_| remove_full(&dir, &stored))?;
         self.known(&dir, &stored.entry, &fstat(&handle)?)
     }
 
     /// Gives a whole entry that was made under a temporary name its own. The folder's lock is held.
     pub(super) fn name_new(&self, dir: &Dir, new: &str, stored: &Stored) -> Result<()> {
+        self.check_present(dir)?;
         if stored.full.is_some() {
             // The file beside a long name is made before the entry: so it is asked first whether the name is taken.
             self.check_free(dir, &stored.entry)?;
             self.write_full(dir, stored)?;
         }
-        Ok(rename_new(&dir.fd, new.as_bytes(), &dir.fd, &stored.entry)?)
+        let renamed = rename_new(&dir.fd, new.as_bytes(), &dir.fd, &stored.entry);
+        Ok(renamed.inspect_err(|_| remove_full(dir, stored))?)
     }
 
     /// Writes the file beside a long name, if the name is long.
@@ -191,14 +200,21 @@ impl Tree {
         }
     }
 
-    /// Gives a new entry its owner and then its permissions, which a change of the owner would lessen.
+    /// Gives a new entry its owner and then its permissions, which a change of the owner would lessen. What is right already
+    /// is left: to ask costs less than to write.
     fn give(&self, dir: &Dir, handle: &OwnedFd, owner: Owner, mode: u32, kind: Kind) -> Result<()> {
         let (gid, is_inherited) = self.group(dir, owner)?;
-        if self.is_privileged {
+        let mut stat = fstat(handle)?;
+        if self.is_privileged && (stat.st_uid, stat.st_gid) != (owner.uid, gid.as_raw()) {
             chownat(handle, "", Some(Uid::from_raw(owner.uid)), Some(gid), AtFlags::EMPTY_PATH)?;
+            stat = fstat(handle)?;
         }
         let inherited = if is_inherited && kind == Kind::Folder { SET_GROUP_ID } else { 0 };
-        Ok(change_mode(handle, mode | inherited)?)
+        let mode = mode & 0o7777 | inherited;
+        if stat.st_mode & 0o7777 != mode {
+            change_mode(handle, mode)?;
+        }
+        Ok(())
     }
 
     /// The group of a new entry, and whether it is the folder's, which it passes on to all that is made in it.

@@ -109,6 +109,10 @@ impl Nodes {
         }
     }
 
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     pub fn place(&self, number: u64) -> Result<Place> {
         Ok(self.get(number)?.place.clone())
     }
@@ -184,11 +188,13 @@ impl Nodes {
     }
 
     /// Notes that a name of an inode has gone, which is pinned if it was known under this name.
-    pub fn gone(&mut self, inode: u64, parent: u64, stored: &[u8], pin: OwnedFd) {
-        let number = self.number(inode);
-        if let Some(node) = self.nodes.get_mut(&number).filter(|node| node.place.is(inode, parent, stored)) {
-            node.place.pin = Some(Arc::new(pin));
+    pub fn gone(&mut self, inode: u64, parent: u64, stored: &[u8], pin: OwnedFd) -> Dropped {
+        let (number, mut dropped) = (self.number(inode), Dropped::default());
+        match self.nodes.get_mut(&number).filter(|node| node.place.is(inode, parent, stored)) {
+            Some(node) => node.place.pin = Some(Arc::new(pin)),
+            None => dropped._pin = Some(Arc::new(pin)),
         }
+        dropped
     }
 
     /// Notes that an inode has another name in place of the one where it was.
@@ -207,12 +213,12 @@ impl Nodes {
         let (old, pin) = inode;
         let number = self.number(old);
         let Some(node) = self.nodes.get_mut(&number).filter(|node| node.place.is(old, from.0, from.1)) else {
+            dropped._pin = Some(Arc::new(pin));
             return dropped;
         };
         node.place.inode = new;
-        if old == number || number == u64::MAX && old == ROOT {
-            node._reserve = Some(Arc::new(pin));
-        }
+        let is_named_after = node._reserve.is_none();
+        *(if is_named_after { &mut node._reserve } else { &mut dropped._pin }) = Some(Arc::new(pin));
         self.numbers.remove(&old);
         self.numbers.insert(new, number);
         self.put(number, to.0, to.1, &mut dropped);

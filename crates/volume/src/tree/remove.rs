@@ -1,6 +1,6 @@
 //! Entries that go: names, folders, and what killed runs have left.
 
-use super::attr::change_mode;
+use super::attr::{OWNER_ALL, change_mode, with_access};
 use super::descriptors::open_folder;
 use super::list::each_entry;
 use super::make::rename_new;
@@ -17,9 +17,6 @@ use std::sync::Arc;
 /// How deep the folders of a killed run lie in each other at most: one that was being made or removed, and what was left in it.
 const MAX_LEFT: usize = 8;
 
-/// All permissions for the owner.
-pub(super) const OWNER_ALL: u32 = 0o700;
-
 impl Tree {
     /// Removes a name of anything but a folder.
     ///
@@ -32,7 +29,7 @@ impl Tree {
         let (pin, inode) = self.pin(&dir, &stored.entry)?;
         unlinkat(&dir.fd, &*stored.entry, AtFlags::empty())?;
         remove_full(&dir, &stored);
-        self.nodes().gone(inode, parent, &stored.entry, pin);
+        self.gone(&dir, &stored.entry, inode, pin);
         Ok(())
     }
 
@@ -66,7 +63,8 @@ impl Tree {
                 continue;
             }
             let fd = self.open_empty(&dir, &stored.entry)?;
-            let gone = self.take_away(&dir, &stored.entry, inode)?;
+            let (gone, pin) = self.take_away(&dir, &stored.entry)?;
+            self.gone(&dir, &stored.entry, inode, pin);
             remove_full(&dir, &stored);
             drop(guards);
             finish(&dir, &gone, &fd);
@@ -82,33 +80,28 @@ impl Tree {
     /// Opens a folder that is about to go, and checks that nothing is in it but what belongs to it and leftovers.
     pub(super) fn open_empty(&self, dir: &Dir, stored: &[u8]) -> Result<OwnedFd> {
         let fd = open_folder(&dir.fd, stored)?;
-        match is_empty(&fd) {
-            // An empty folder can be removed by whoever may change the one that it lies in, but must be read for it.
-            Err(Errno::ACCESS) => {
-                let mode = fstat(&fd)?.st_mode;
-                change_mode(&fd, mode | OWNER_ALL)?;
-                let checked = is_empty(&fd);
-                if !matches!(checked, Ok(true)) {
-                    change_mode(&fd, mode)?;
-                }
-                if checked? { Ok(fd) } else { Err(Errno::NOTEMPTY.into()) }
-            }
-            checked => {
-                if checked? {
-                    Ok(fd)
-                } else {
-                    Err(Errno::NOTEMPTY.into())
-                }
-            }
-        }
+        if with_access(&fd, || Ok(is_empty(&fd)?))? { Ok(fd) } else { Err(Errno::NOTEMPTY.into()) }
     }
 
-    /// Takes a folder away under a name that means nothing, and returns this.
-    pub(super) fn take_away(&self, dir: &Dir, stored: &[u8], inode: u64) -> Result<String> {
+    /// Takes a folder away under a name that means nothing. Returns this, and its inode.
+    pub(super) fn take_away(&self, dir: &Dir, stored: &[u8]) -> Result<(String, OwnedFd)> {
         let pin = openat(&dir.fd, stored, OFlags::PATH | SAFELY, Mode::empty())?;
         let (gone, ()) = self.fresh.make(GONE, |gone| rename_new(&dir.fd, stored, &dir.fd, gone.as_bytes()))?;
-        self.nodes().gone(inode, dir.folder.number, stored, pin);
-        Ok(gone)
+        Ok((gone, pin))
+    }
+
+    /// Notes that a name has gone. The folder's lock is held.
+    pub(super) fn gone(&self, dir: &Dir, stored: &[u8], inode: u64, pin: OwnedFd) {
+        let dropped = self.nodes().gone(inode, dir.folder.number, stored, pin);
+        self.drop_all(dropped);
+    }
+
+    /// Checks that a folder has not been removed, so that nothing is made in it that nobody finds. The folder's lock is held.
+    pub(super) fn check_present(&self, dir: &Dir) -> Result<()> {
+        match self.nodes().place(dir.folder.number)?.pin {
+            None => Ok(()),
+            Some(_) => Err(Errno::NOENT.into()),
+        }
     }
 
     /// Removes what a killed run has left in a folder. What cannot be removed stays: it means nothing.

@@ -1,11 +1,11 @@
 //! Renaming and moving. What an entry is bound to its place by is made anew: a folder's `phalanx.folder` in three steps, so that
 //! it can be read whenever the run is killed, and a symbolic link as a whole.
 
-use super::attr::change_mode;
+use super::attr::with_access;
 use super::descriptors::open_folder;
 use super::make::rename_new;
 use super::node::Kind;
-use super::remove::{OWNER_ALL, finish, remove_full};
+use super::remove::{finish, remove_full};
 use super::{Dir, Tree, lock, write_all};
 use crate::error::{Result, VolumeError};
 use crate::folder::{NEW, Records, SAFELY, replace};
@@ -148,6 +148,7 @@ impl Tree {
     }
 
     fn rename_to_free(&self, from: Name<'_>, to: Name<'_>) -> Result<()> {
+        self.check_present(to.dir)?;
         self.write_full(to.dir, to.stored)?;
         let renamed = rename_new(&from.dir.fd, from.entry(), &to.dir.fd, to.entry());
         Ok(renamed.inspect_err(|_| remove_full(to.dir, to.stored))?)
@@ -161,7 +162,7 @@ impl Tree {
                 let (pin, inode) = self.pin(to.dir, to.entry())?;
                 self.write_full(to.dir, to.stored)?;
                 renameat(&from.dir.fd, from.entry(), &to.dir.fd, to.entry())?;
-                self.nodes().gone(inode, to.place().0, to.entry(), pin);
+                self.gone(to.dir, to.entry(), inode, pin);
             }
         }
         remove_full(from.dir, from.stored);
@@ -190,7 +191,7 @@ impl Tree {
                     let (pin, inode) = self.pin(to.dir, to.entry())?;
                     self.write_full(to.dir, to.stored)?;
                     renameat(&to.dir.fd, &*temporary, &to.dir.fd, to.entry())?;
-                    self.nodes().gone(inode, to.place().0, to.entry(), pin);
+                    self.gone(to.dir, to.entry(), inode, pin);
                 }
             }
             Ok(made)
@@ -227,13 +228,15 @@ impl Tree {
         let empty = self.open_empty(to.dir, to.entry())?;
         let mut gone = None;
         self.move_folder(from, to, old, |tree| {
-            let taken = gone.insert(tree.take_away(to.dir, to.entry(), new.inode)?);
+            let (taken, _) = gone.insert(tree.take_away(to.dir, to.entry())?);
             tree.rename_to_free(from, to).inspect_err(|_| {
                 // As it was, if that is possible.
                 let _ = rename_new(&to.dir.fd, taken.as_bytes(), &to.dir.fd, to.entry());
             })
         })?;
-        Ok((gone.unwrap_or_default(), empty))
+        let (gone, pin) = gone.ok_or(Errno::STALE)?;
+        self.gone(to.dir, to.entry(), new.inode, pin);
+        Ok((gone, empty))
     }
 
     /// Moves a folder by the function, in the three steps that keep it readable.
@@ -299,7 +302,7 @@ impl Tree {
         if fstat(&fd)?.st_ino != found.inode {
             return Err(Errno::STALE.into());
         }
-        let records = Records::read(fd.as_fd())?;
+        let records = with_access(&fd, || Records::read(fd.as_fd()))?;
         let opened = records.and_then(|records| records.open(&self.names, &name.dir.id, name.entry()));
         let opened =
             opened.ok_or_else(|| self.damaged(name.place().0, name.entry(), "a folder that does not belong there"))?;
@@ -312,17 +315,7 @@ impl Tree {
 
     /// Replaces `phalanx.folder`.
     fn rebind(&self, folder: &OwnedFd, records: &[[u8; RECORD_LEN]]) -> Result<()> {
-        match replace(folder.as_fd(), &self.fresh, records) {
-            // An owner may rename a folder without being allowed to change what is in it.
-            Err(VolumeError::Refused(Errno::ACCESS)) => {
-                let mode = fstat(folder)?.st_mode;
-                change_mode(folder, mode | OWNER_ALL)?;
-                let replaced = replace(folder.as_fd(), &self.fresh, records);
-                change_mode(folder, mode)?;
-                replaced
-            }
-            replaced => replaced,
-        }
+        with_access(folder, || replace(folder.as_fd(), &self.fresh, records))
     }
 
     /// Leaves only the record of the new place, once the folder is there for good. If this fails both records stay, and

@@ -1,0 +1,4 @@
+//! The volume's tests.
+
+mod names;
+mod tree;

@@ -127,6 +127,7 @@ impl Target {
         let damaged = |what: &str| {
             let text = format!("the journal's changes of the stored file with inode {} {what}", self.inode);
             (options.on_damage)(&text);
+            Ok(())
         };
         let mut chunks: BTreeMap<u64, Sealed> = BTreeMap::new();
         let (mut header, mut layout, mut count) = (None, None, 0);
@@ -139,7 +140,7 @@ impl Target {
                 Record::Header(bytes) => header = Some(bytes),
                 Record::Length(len) => {
                     let Ok(its) = self.header.layout_for_file(*len) else {
-                        return Ok(damaged("have no lawful length"));
+                        return damaged("have no lawful length");
                     };
                     chunks.split_off(&its.chunks());
                     layout = Some(its);
@@ -158,12 +159,12 @@ impl Target {
             Some(layout) => layout,
             None => {
                 let len = self.file.metadata().map_err(failed)?.len();
-                let Ok(layout) = self.header.layout_for_file(len) else { return Ok(damaged("have no length")) };
+                let Ok(layout) = self.header.layout_for_file(len) else { return damaged("have no length") };
                 layout
             }
         };
         let opened = header.map(|bytes| open_header(bytes, config)).transpose();
-        let Ok(opened) = opened else { return Ok(damaged("have a header that is not authentic")) };
+        let Ok(opened) = opened else { return damaged("have a header that is not authentic") };
         let holes = opened.as_ref().map_or(&self.holes, |(_, _, holes)| holes);
         for (index, sealed) in chunks {
             if index >= layout.chunks() || holes.around(index).is_some() {
@@ -174,7 +175,7 @@ impl Target {
                 Some(stored) => {
                     options.disk.write(&self.file, &stored, layout.file_offset(index)).map_err(failed)?;
                 }
-                None => damaged(&format!("are damaged in chunk {index}")),
+                None => damaged(&format!("are damaged in chunk {index}"))?,
             }
         }
         if let Some(header) = header {

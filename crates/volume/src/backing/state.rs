@@ -81,7 +81,7 @@ impl State {
         let met = &self.holes[first..behind.max(first)];
         let start = met.first().map_or(range.start, |hole| hole.start.min(range.start));
         let end = met.last().map_or(range.end, |hole| hole.end.max(range.end));
-        self.holes.splice(first..behind.max(first), [start..end]);
+        self.holes.splice(first..behind.max(first), std::iter::once(start..end));
     }
 
     /// Whether the list of holes is as long as it may be.

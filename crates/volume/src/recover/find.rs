@@ -161,10 +161,10 @@ fn walk(root: &OwnedFd, visit: &mut Visit<'_>) -> Result<()> {
                 let entries = entries(&folder)?;
                 stack.push((entries, folder));
             }
-            Err(Errno::NOTDIR) if entry.file_type() == FileType::Unknown => {
-                if visit(fd, name, entry.ino())?.is_break() {
-                    return Ok(());
-                }
+            Err(Errno::NOTDIR)
+                if entry.file_type() == FileType::Unknown && visit(fd, name, entry.ino())?.is_break() =>
+            {
+                return Ok(());
             }
             // What cannot be opened holds nothing that this user has changed.
             _ => {}

@@ -119,7 +119,8 @@ fn run(suite: Suite, seed: u64, steps: usize, at: usize) -> (Volume, Vec<Tracked
     }
     if let Ok(store) = Store::open(&volume.root(), volume.config.clone(), options(&volume, disk.clone())) {
         let done = work(&volume, &store, &mut files, seed, steps);
-        assert_eq!(done.is_ok(), disk.calls() <= at, "{done:?}");
+        // The last calls give space back, which may fail.
+        assert!(done.is_ok() || disk.calls() > at, "{done:?}");
     }
     (volume, files, disk)
 }
@@ -145,12 +146,13 @@ fn a_kill_at_any_call_loses_nothing_that_was_committed() {
         assert!(calls > 60, "{calls}");
         for at in every(calls, 60) {
             let (volume, files, _) = run(suite, seed, 40, at);
+            volume.told.lock().unwrap().clear();
             let store = volume.store();
             for file in &files {
                 let found = content(&volume.open(&store, &file.name));
                 assert!(is_one_of(&found, &file.since_commit), "seed {seed}, call {at}, {}", file.name);
             }
-            assert!(volume.told.lock().unwrap().iter().all(|told| !told.contains("journal")));
+            assert!(volume.told.lock().unwrap().is_empty());
             // The volume goes on.
             let file = volume.open(&store, "old");
             file.write_at(5, b"after").unwrap();

@@ -69,8 +69,13 @@ impl Backing {
         chunks.seal(shared.roster(0), &mut records, &[Place { index: 0, last: true, len: 0 }])?;
         let bytes = [header.bytes(), records.bytes()].concat();
         shared.disk().write(&file, &bytes, 0).map_err(|e| VolumeError::io("cannot write a new file", e))?;
-        let backing = Self::new(shared, file, key, header, keys, Holes::default(), 0, true, 0)?;
-        backing.write_state().logged = None;
+        // Even if nothing more is written to it, it is synced when the volume is unmounted.
+        if shared.should_end_epoch() {
+            shared.checkpoint()?;
+        }
+        let epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let backing = Self::new(shared, file, key, header, keys, Holes::default(), 0, true, *epoch)?;
+        shared.name(backing.owner.id, &backing.file, true);
         Ok(backing)
     }
 

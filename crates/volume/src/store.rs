@@ -212,7 +212,7 @@ struct Dirty {
     since: Instant,
 }
 
-/// The files that the journal names in this epoch.
+/// The files that are synced at the end of the epoch: those that the journal names, and new ones.
 #[derive(Default)]
 struct Named {
     /// Each with whether nothing of it has ever been synced.
@@ -293,14 +293,14 @@ impl Shared {
         self.epochs.load(Ordering::Acquire)
     }
 
-    /// The journal names this file in this epoch.
+    /// The journal names this file in this epoch, or it is new: it is synced when the epoch ends.
     pub fn name(&self, id: [u8; 16], file: &Arc<File>, is_fresh: bool) {
         let mut named = self.named();
         let keeps = !self.syncs_at_once || named.files.len() < SYNCED_EACH;
         named.files.entry(id).or_insert_with(|| (keeps.then(|| file.clone()), is_fresh)).1 = is_fresh;
     }
 
-    /// Whether the journal names this file in this epoch and nothing of it has ever been synced.
+    /// Whether the file was created in this epoch and nothing of it has ever been synced.
     pub fn is_named_fresh(&self, id: [u8; 16]) -> bool {
         self.named().files.get(&id).is_some_and(|(_, is_fresh)| *is_fresh)
     }
@@ -315,8 +315,7 @@ impl Shared {
     pub fn checkpoint(&self) -> Result<()> {
         let journal = self.writable()?;
         let mut epoch = self.epoch.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if journal.last().is_none() {
-            self.named().files.clear();
+        if journal.last().is_none() && self.named().files.is_empty() {
             return Ok(());
         }
         let ended = self.sync_named().and_then(|()| journal.trim(self.disk()));

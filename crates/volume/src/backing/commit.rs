@@ -105,7 +105,7 @@ impl Backing {
             shared.checkpoint()?;
         };
         let _promise = Promise { journal, cost: plan.cost };
-        if st.logged.is_some_and(|logged| logged < *epoch) {
+        if st.named.is_some_and(|named| named < *epoch) {
             // The checkpoint has synced the file.
             (st.is_fresh, st.direct_unsynced) = (false, false);
         }
@@ -217,7 +217,7 @@ impl Backing {
     }
 
     fn is_logged(&self, st: &mut State, epoch: u64) {
-        st.logged = Some(epoch);
+        (st.logged, st.named) = (Some(epoch), Some(epoch));
         self.shared.name(self.owner.id, &self.file, st.is_fresh);
     }
 
@@ -412,7 +412,7 @@ impl Backing {
             shared.disk().sync_all(&self.file).map_err(failed).inspect_err(|e| shared.break_off(e))?;
         }
         st.direct_unsynced = false;
-        if std::mem::replace(&mut st.is_fresh, false) && st.logged == Some(shared.epochs()) {
+        if std::mem::replace(&mut st.is_fresh, false) && st.named == Some(shared.epochs()) {
             shared.name(self.owner.id, &self.file, false);
         }
         Ok(())

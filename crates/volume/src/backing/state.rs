@@ -29,6 +29,8 @@ pub(super) struct State {
     pub direct_unsynced: bool,
     /// The epoch in which the journal has the file's length.
     pub logged: Option<u64>,
+    /// The epoch at whose end the file is synced.
+    pub named: Option<u64>,
     /// Up to which transaction of the mount its changes go.
     pub transactions: u64,
     /// How often it was committed.
@@ -48,8 +50,9 @@ impl State {
             dropped: None,
             is_fresh,
             direct_unsynced: is_fresh,
-            // A file that is fresh and opened again is one that the journal of this epoch has named.
-            logged: is_fresh.then_some(epoch),
+            logged: None,
+            // A file that is fresh has been created in this epoch.
+            named: is_fresh.then_some(epoch),
             transactions,
             generation: 0,
         }

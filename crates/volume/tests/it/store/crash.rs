@@ -144,7 +144,7 @@ fn a_kill_at_any_call_loses_nothing_that_was_committed() {
     for (suite, seed) in [(Suite::default(), 11), (Suite::Aes256CtrTurboShake, 12), (Suite::default(), 13)] {
         let calls = run(suite, seed, 40, usize::MAX).2.calls();
         assert!(calls > 60, "{calls}");
-        for at in every(calls, 60) {
+        for at in every(calls, 30) {
             let (volume, files, _) = run(suite, seed, 40, at);
             volume.told.lock().unwrap().clear();
             let store = volume.store();
@@ -165,7 +165,7 @@ fn a_kill_at_any_call_loses_nothing_that_was_committed() {
 fn a_power_cut_at_any_call_loses_nothing_that_was_synced() {
     for seed in [21, 22, 23] {
         let calls = run(Suite::default(), seed, 40, usize::MAX).2.calls();
-        for at in every(calls, 60) {
+        for at in every(calls, 30) {
             let (volume, files, disk) = run(Suite::default(), seed, 40, at);
             let mut random = Random(seed * 1000 + at as u64 + 1);
             disk.cut_power(|| random.below(2) == 0);
@@ -252,7 +252,7 @@ fn a_full_disk_at_any_call_drops_changes_and_says_so() {
     let (errors, calls) = full(usize::MAX - 1000, 0);
     assert_eq!(errors, 0);
     let mut all = 0;
-    for at in every(calls, 80) {
+    for at in every(calls, 40) {
         all += full(at, 3).0 + full(at, 1000).0;
     }
     assert!(all > 0, "the disk was never full");

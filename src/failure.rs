@@ -84,7 +84,9 @@ impl Failure {
                 let error = io::Error::from(errno);
                 let text = match error.kind() {
                     io::ErrorKind::AlreadyExists => "it is a volume already".into(),
-                    io::ErrorKind::DirectoryNotEmpty => "not empty: a volume is made of a new or an empty folder".into(),
+                    io::ErrorKind::DirectoryNotEmpty => {
+                        "not empty: a volume is made of a new or an empty folder".into()
+                    }
                     _ => error.to_string(),
                 };
                 Self::new(Code::InputOutput, line(&text))

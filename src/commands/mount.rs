@@ -7,8 +7,11 @@ use crate::verbosity::{Verbosity, is_terminal};
 use crate::{daemon, engines, secrets};
 use phalanx_core::engine::CpuEngine;
 use phalanx_core::{Error, Roster};
+use phalanx_volume::front::{Ended, Front};
 use phalanx_volume::mount::{self, Filesystem, MountError, Mountpoint, Session, Stopped, Stopper};
+use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::view::{Probe, View, ViewOptions};
+use phalanx_volume::{Store, StoreOptions, Volume};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,15 +21,52 @@ pub fn run(mut plan: MountPlan, verbosity: Verbosity) -> Outcome {
     if plan.background == Background::Start {
         return daemon::start();
     }
-    if plan.tree.join("phalanx.volume").symlink_metadata().is_ok() {
-        let line = format!("{}: it is a volume, which this version cannot mount", shown(&plan.tree));
-        return Err(Failure::new(Code::Other, line));
+    if phalanx_volume::is_volume(&plan.tree) {
+        return volume(&plan, verbosity);
     }
     plan.options.read_only = true;
     plan.options.check().map_err(|e| fault(&plan.mountpoint, e))?;
     let mountpoint = ready(&plan)?;
     let view = view(&plan, verbosity)?;
     serve(view, &mountpoint, &plan, verbosity)
+}
+
+/// Mounts a volume, and closes it when it is unmounted.
+fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
+    plan.options.check().map_err(|e| fault(&plan.mountpoint, e))?;
+    let read_only = plan.options.read_only;
+    let mountpoint = ready(plan)?;
+    let opener = secrets::opener(&plan.keys, verbosity)?;
+    let at_volume = |e| Failure::volume(&plan.tree, e);
+    let volume = Volume::open(&plan.tree, &opener, read_only).map_err(at_volume)?;
+    secrets::ask_no_more();
+    let engines = engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
+    let name = shown(&plan.tree);
+    let log = {
+        let name = name.clone();
+        move |line: &str| complain(format!("{name}: {line}"))
+    };
+    let options = StoreOptions {
+        small: engines.small,
+        large: engines.large,
+        threshold: engines.threshold,
+        read_only,
+        on_damage: Box::new(log.clone()),
+        ..StoreOptions::default()
+    };
+    let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
+    let plain_len = {
+        let store = store.clone();
+        move |len| store.plain_len(len)
+    };
+    let options = TreeOptions { read_only, plain_len: Box::new(plain_len), on_damage: Arc::new(log) };
+    let root = volume.root.try_clone().map_err(|e| Failure::at(&plan.tree, Error::Read(e)))?;
+    let tree = Arc::new(Tree::open(root, &volume.config, options).map_err(at_volume)?);
+    let ended = Ended::default();
+    let front = Front::new(tree, store, read_only, ended.clone());
+    serve(front, &mountpoint, plan, verbosity)?;
+    let closed = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+    closed.unwrap_or(Ok(())).map_err(at_volume)
 }
 
 /// What must be there, before anybody is asked for a password.

@@ -1,4 +1,5 @@
-//! The volume's tests.
+//! The tests of the crate, in one program.
 
 mod names;
+mod store;
 mod tree;

@@ -14,3 +14,4 @@ pub mod rekey;
 mod salvage;
 pub mod unprotect;
 pub mod verify;
+mod verify_volume;

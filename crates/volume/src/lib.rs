@@ -20,6 +20,7 @@ pub mod names;
 mod recover;
 mod store;
 pub mod tree;
+pub mod verify;
 pub mod view;
 mod volume;
 

@@ -133,6 +133,12 @@ impl Store {
         Some(layout.plaintext_len())
     }
 
+    /// The length of a chunk in bytes of plaintext.
+    #[must_use]
+    pub fn chunk_len(&self) -> usize {
+        self.shared.config.chunk_size().bytes()
+    }
+
     /// Commits everything, syncs it, and trims the journal. Called when the volume is unmounted: nothing is written after it.
     ///
     /// # Errors

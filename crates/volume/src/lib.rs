@@ -3,9 +3,9 @@
 #![deny(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
 
-pub mod error;
+mod error;
 pub mod folder;
 pub mod names;
 pub mod tree;
 
-pub use error::VolumeError;
+pub use error::{Result, VolumeError};

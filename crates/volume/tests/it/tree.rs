@@ -7,7 +7,7 @@ mod threads;
 
 use phalanx_core::volume::Config;
 use phalanx_core::{ChunkSize, Recipient, SecretKey, Suite};
-use phalanx_volume::error::Result;
+use phalanx_volume::Result;
 use phalanx_volume::folder;
 use phalanx_volume::names::Names;
 use phalanx_volume::tree::{Attr, Kind, Owner, ROOT, Tree, TreeOptions};

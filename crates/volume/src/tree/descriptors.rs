@@ -53,18 +53,23 @@ impl Tree {
         if number == ROOT {
             return Ok(self.root.clone());
         }
-        if let Some(fd) = lock(&self.open).get(number) {
-            return Ok(fd);
+        loop {
+            if let Some(fd) = lock(&self.open).get(number) {
+                return Ok(fd);
+            }
+            // From the top, so that those above are open when one is opened.
+            let above: Vec<_> = self.nodes().ancestors(number).filter(|number| *number != ROOT).collect();
+            let is_closed = |number: &&u64| lock(&self.open).get(**number).is_none();
+            let closed: Vec<_> = above.iter().take_while(is_closed).collect();
+            let mut fd = None;
+            for number in closed.into_iter().rev() {
+                fd = Some(self.open_folder(*number)?);
+            }
+            // If there was none to open, another thread has opened it meanwhile.
+            if let Some(fd) = fd {
+                return Ok(fd);
+            }
         }
-        // From the top, so that those above are open when one is opened.
-        let above: Vec<_> = self.nodes().ancestors(number).filter(|number| *number != ROOT).collect();
-        let is_closed = |number: &&u64| lock(&self.open).get(**number).is_none();
-        let closed: Vec<_> = above.iter().take_while(is_closed).collect();
-        let mut fd = None;
-        for number in closed.into_iter().rev() {
-            fd = Some(self.open_folder(*number)?);
-        }
-        fd.ok_or_else(|| Errno::STALE.into())
     }
 
     fn open_folder(&self, number: u64) -> Result<Arc<OwnedFd>> {

@@ -382,7 +382,8 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        let target = lock(&self.nodes).place(ino.0).and_then(|(parent, stored, ..)| {
+        let place = lock(&self.nodes).place(ino.0);
+        let target = place.and_then(|(parent, stored, ..)| {
             let folder = self.folder(parent)?;
             Ok(sys::readlinkat(&*folder, &stored, Vec::new())?)
         });

@@ -48,8 +48,8 @@ impl Mounted {
         fs::create_dir_all(&mountpoint).unwrap();
         let mut command = s.command(&["mount"]);
         command.args(args).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
-        let mut mounted = Self { child: None, mountpoint, log, _alive: None };
-        let mut child = command.spawn().unwrap();
+        let mut mounted = Self { child: Some(command.spawn().unwrap()), mountpoint, log, _alive: None };
+        let child = mounted.child.as_mut().unwrap();
         let mut ended = None;
         while !is_mounted(&mounted.mountpoint) && ended.is_none() {
             ended = child.try_wait().unwrap();
@@ -63,13 +63,13 @@ impl Mounted {
         }
         // A mount that does not answer would stop the test for ever.
         let (alive, watch) = mpsc::channel::<()>();
-        let pid = Pid::from_child(&child);
+        let pid = Pid::from_child(child);
         thread::spawn(move || {
             if watch.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
                 let _ = kill_process(pid, Signal::KILL);
             }
         });
-        (mounted.child, mounted._alive) = (Some(child), Some(alive));
+        mounted._alive = Some(alive);
         Some(mounted)
     }
 

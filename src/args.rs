@@ -5,12 +5,14 @@
 
 mod examples;
 mod keys;
+mod mount;
 mod range;
 mod usage;
 mod volume;
 
 pub use examples::{Example, of as examples};
 pub use keys::{Changes, KeyArgs, OpenKeys, ProtectKeys};
+pub use mount::{Background, Mount, MountPlan};
 pub use range::ByteRange;
 pub use usage::{command, help, parse};
 pub use volume::{Init, InitPlan};
@@ -21,7 +23,6 @@ use crate::verbosity::Verbosity;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_core::file::Carry;
 use phalanx_core::{ChunkSize, Suite};
-use phalanx_volume::mount::{MountError, MountOptions};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -55,14 +56,17 @@ pub enum Command {
     Verify(Verify),
     /// Show protected files as plain ones, in a mounted folder
     ///
-    /// TREE is a folder or file that protect made. In MOUNTPOINT, an empty folder, each file NAME.phx appears as NAME, for reading only.
-    /// Only what is read is decrypted, and nothing is written to any disk. A file is authenticated when it is opened, and each chunk before it is read. A
-    /// file that the keys at hand do not open gives "permission denied", and what is damaged gives "input/output error"; a line on
-    /// standard error names it. Files without the ending .phx are not shown. A password is asked for before the mount, if the first files need
-    /// one, and never later.
+    /// TREE is a folder or file that protect made. In MOUNTPOINT, an empty folder, each file NAME.phx appears as NAME, for
+    /// reading only. Only what is read is decrypted, and nothing is written to any disk. Files without the ending .phx are
+    /// not shown.
     ///
-    /// Ctrl-C, the signal TERM, or fusermount3 -u MOUNTPOINT ends the mount. If it is in use then, it vanishes at once and ends when the last file in it is closed; a second
-    /// signal ends it at once. This needs /dev/fuse, and for users other than root the package fuse3.
+    /// A file is authenticated when it is opened, and each chunk before it is read. A file that the keys at hand do not open
+    /// gives "permission denied", and what is damaged gives "input/output error". A line on standard error names it. A
+    /// password is asked for before the mount, if the first files need one, and never later.
+    ///
+    /// Ctrl-C, the signal TERM, or fusermount3 -u MOUNTPOINT ends the mount. If it is in use then, a signal takes its name away
+    /// at once, and it ends when the last file in it is closed. A second signal ends it at once. This needs /dev/fuse, and for
+    /// users other than root the package fuse3.
     Mount(Mount),
     /// Show what can be seen of a protected file without a key
     Inspect(Inspect),
@@ -197,44 +201,6 @@ pub struct Rekey {
     /// Print one line of JSON for each file
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Args)]
-pub struct Mount {
-    /// A folder or file that protect made
-    #[arg(value_name = "TREE", value_hint = ValueHint::AnyPath)]
-    tree: PathBuf,
-    /// An empty folder
-    #[arg(value_name = "MOUNTPOINT", value_hint = ValueHint::DirPath)]
-    mountpoint: PathBuf,
-    #[command(flatten)]
-    keys: OpenKeys,
-    /// Let nobody write (a tree is never writable)
-    #[arg(long)]
-    read_only: bool,
-    /// Let other users in
-    ///
-    /// They get what the modes and owners of the protected files allow, which are not authenticated. Users other than root may do this
-    /// only if /etc/fuse.conf has the line user_allow_other.
-    #[arg(long)]
-    allow_other: bool,
-    /// Mount options, with commas between them
-    ///
-    /// These are ro, rw, suid, nosuid, dev, nodev, exec, noexec, atime, noatime, sync, async, dirsync, allow_other, allow_root,
-    /// auto_unmount, default_permissions, fsname=NAME, subtype=NAME and max_read=BYTES. Without suid and dev, set-user-ID bits and devices do
-    /// not count. default_permissions is always on. auto_unmount needs allow_other or allow_root.
-    #[arg(short, long, value_name = "OPTS")]
-    options: Vec<String>,
-    /// Go on in the background once it is mounted
-    ///
-    /// What goes wrong later is written to the system's log.
-    #[arg(long)]
-    daemon: bool,
-    /// For the program itself: it was started by --daemon.
-    #[arg(long, hide = true)]
-    detached: bool,
-    #[command(flatten)]
-    engine: EngineArgs,
 }
 
 #[derive(Args)]
@@ -501,50 +467,6 @@ impl Rekey {
         let added = changes.add_key_files.iter().chain(&changes.add_password_file);
         paths::one_stdin(keys.keys.files().chain(&keys.identities).chain(added))?;
         Ok(RekeyPlan { paths, recursive, keys, changes, fresh, json })
-    }
-}
-
-/// What `mount` is to do.
-pub struct MountPlan {
-    pub tree: PathBuf,
-    pub mountpoint: PathBuf,
-    pub keys: OpenKeys,
-    pub options: MountOptions,
-    pub engine: EngineArgs,
-    pub background: Background,
-}
-
-/// Whether the program goes on in the background.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Background {
-    No,
-    /// It starts itself again.
-    Start,
-    /// It was started for this.
-    Started,
-}
-
-impl Mount {
-    pub fn validate(self) -> Outcome<MountPlan> {
-        let Self { tree, mountpoint, keys, read_only, allow_other, options: words, daemon, detached, engine } = self;
-        if paths::is_dash(&tree) {
-            return Err(Failure::usage("mount needs a file or folder, not - (which is read in order)"));
-        }
-        keys.validate(&[])?;
-        if matches!(engine.engine, EngineName::Gpu | EngineName::Hybrid) {
-            return Err(Failure::usage("mount runs on the CPU: --engine serial or cpu"));
-        }
-        let mut options = MountOptions::new(&std::path::absolute(&tree).unwrap_or_else(|_| tree.clone()));
-        (options.read_only, options.allow_other) = (read_only, allow_other);
-        let wrong = |e: MountError| Failure::usage(format!("{e} (phalanx mount --help)"));
-        words.iter().try_for_each(|words| options.add(words)).map_err(wrong)?;
-        options.check().map_err(wrong)?;
-        let background = match (daemon, detached) {
-            (_, true) => Background::Started,
-            (true, _) => Background::Start,
-            _ => Background::No,
-        };
-        Ok(MountPlan { tree, mountpoint, keys, options, engine, background })
     }
 }
 

@@ -15,6 +15,7 @@ mod help;
 mod hostile;
 mod hostile_folders;
 mod keys;
+mod mount;
 mod ranges;
 mod readme;
 mod rekey;

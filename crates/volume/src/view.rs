@@ -1,40 +1,41 @@
 //! A read-only plain view of a tree or file that `protect` made.
 //!
-//! Folders and symbolic links are shown as they are, and every regular file `NAME.phx` as `NAME`. Nothing else is shown. A file
-//! is authenticated when it is opened, and each chunk before any of its bytes is given out.
+//! Folders and symbolic links are shown as they are, and every regular file `NAME.phx` as `NAME`. Nothing else is shown. A
+//! file is authenticated when it is opened, and each chunk before any of its bytes is given out.
 //!
 //! The tree may be shared with an attacker. Every folder and file is opened within its opened parent, links are never
 //! followed, and what was found once is used only while it has the same device and inode.
 
+mod attributes;
 mod files;
 mod folders;
 mod nodes;
 mod probe;
 
+use self::attributes::{attr, plain_len};
 use self::files::{Files, OpenFile};
 use self::folders::{Listing, plain_name, stored_name};
 use self::nodes::{Found, Id, Kind, Nodes, Plain, Stamp};
 pub use self::probe::Probe;
 use crate::mount::tune;
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner,
-    OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
-    Request,
+    FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenAccMode,
+    OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, Request,
 };
 use phalanx_core::file::is_temporary;
-use phalanx_core::format::Header;
-use phalanx_core::{Class, Error, KeySource, OpenedBy, Opener, Roster};
+use phalanx_core::{Error, KeySource, OpenedBy, Opener, Roster};
 use rustix::fs::{self as sys, AtFlags, Mode, OFlags, Stat};
+use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// How long the kernel may believe what it was told of a name or file.
@@ -145,7 +146,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     /// Finds an entry by the name under which it is shown, without counting it.
     fn find(&self, parent: u64, name: &OsStr) -> io::Result<Found> {
         if matches!(name.as_bytes(), b"." | b"..") {
-            return Err(rustix::io::Errno::NOENT.into());
+            return Err(Errno::NOENT.into());
         }
         let folder = self.folder(parent)?;
         if parent == nodes::ROOT
@@ -153,7 +154,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         {
             let stat = sys::statat(&*folder, stored, AtFlags::SYMLINK_NOFOLLOW)?;
             let is_it = shown == name && is_regular(&stat);
-            return if is_it { Ok(self.file(&folder, stored, stat)) } else { Err(rustix::io::Errno::NOENT.into()) };
+            return if is_it { Ok(self.file(&folder, stored, stat)) } else { Err(Errno::NOENT.into()) };
         }
         match sys::statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => match sys::FileType::from_raw_mode(stat.st_mode) {
@@ -161,14 +162,14 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
                 sys::FileType::Symlink if !is_temporary(name) => return Ok(Found::new(name, Kind::Link, stat)),
                 _ => {}
             },
-            Err(rustix::io::Errno::NOENT) => {}
+            Err(Errno::NOENT) => {}
             Err(e) => return Err(e.into()),
         }
         let stored = stored_name(name);
         match sys::statat(&*folder, &stored, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if is_regular(&stat) && !is_temporary(&stored) => Ok(self.file(&folder, &stored, stat)),
             // Such a name is too long for a protected file.
-            Ok(_) | Err(rustix::io::Errno::NAMETOOLONG) => Err(rustix::io::Errno::NOENT.into()),
+            Ok(_) | Err(Errno::NAMETOOLONG) => Err(Errno::NOENT.into()),
             Err(e) => Err(e.into()),
         }
     }
@@ -186,7 +187,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         let folder = self.folder(parent)?;
         let stat = sys::statat(&*folder, &stored, AtFlags::SYMLINK_NOFOLLOW)?;
         if Id::of(&stat) != id || Kind::of(&stat) != Some(kind) {
-            return Err(rustix::io::Errno::STALE.into());
+            return Err(Errno::STALE.into());
         }
         Ok(if kind == Kind::File { self.file(&folder, &stored, stat) } else { Found::new(&stored, kind, stat) })
     }
@@ -198,7 +199,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         for (ino, name, id) in steps {
             let opened = Arc::new(sys::openat(&*folder, &name, FOLDER, Mode::empty())?);
             if Id::of(&sys::fstat(&*opened)?) != id {
-                return Err(rustix::io::Errno::STALE.into());
+                return Err(Errno::STALE.into());
             }
             let closed = lock(&self.nodes).keep_open(ino, opened.clone());
             drop(closed);
@@ -239,13 +240,13 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     fn open_file(&self, ino: u64) -> io::Result<(Handle, bool)> {
         let (parent, stored, id, kind) = lock(&self.nodes).place(ino)?;
         if kind != Kind::File {
-            return Err(rustix::io::Errno::ISDIR.into());
+            return Err(Errno::ISDIR.into());
         }
         let folder = self.folder(parent)?;
         let file = File::from(sys::openat(&*folder, &stored, FILE, Mode::empty())?);
         let stat = sys::fstat(&file)?;
         if Id::of(&stat) != id || !is_regular(&stat) {
-            return Err(rustix::io::Errno::STALE.into());
+            return Err(Errno::STALE.into());
         }
         let (path, stamp) = (self.path(parent, &stored), Stamp::of(&stat));
         let open = self.files.open(file, path, (ino, stamp)).map_err(|(path, e)| self.failed(&path, &e))?;
@@ -256,18 +257,13 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     /// What a program is told of an error. The log is told what it is.
     fn failed(&self, path: &Path, error: &Error) -> io::Error {
         self.tell(&format!("{}: {error}", path.display()));
-        let root = |error: &Error| match error {
-            Error::NoKey { .. } | Error::WrongKey | Error::KeysRefused { .. } | Error::KdfLimit(_) => {
-                rustix::io::Errno::ACCESS
-            }
-            Error::Read(e) => e.raw_os_error().map_or(rustix::io::Errno::IO, rustix::io::Errno::from_raw_os_error),
-            Error::Memory(_) | Error::KdfMemory(_) => rustix::io::Errno::NOMEM,
-            _ => rustix::io::Errno::IO,
-        };
         match error {
-            Error::Interrupted(inner) if inner.class() == Class::NotAuthentic => rustix::io::Errno::IO.into(),
-            error => root(error).into(),
+            Error::NoKey { .. } | Error::WrongKey | Error::KeysRefused { .. } | Error::KdfLimit(_) => Errno::ACCESS,
+            Error::Read(e) => e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error),
+            Error::Memory(_) | Error::KdfMemory(_) => Errno::NOMEM,
+            _ => Errno::IO,
         }
+        .into()
     }
 
     /// The path of something in the tree, for messages.
@@ -294,7 +290,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     }
 
     fn handle(&self, handle: FileHandle) -> io::Result<Handle> {
-        lock(&self.handles).get(&handle.0).cloned().ok_or(rustix::io::Errno::BADF.into())
+        lock(&self.handles).get(&handle.0).cloned().ok_or(Errno::BADF.into())
     }
 
     fn keep(&self, handle: Handle) -> FileHandle {
@@ -311,7 +307,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     }
 
     fn read_at(&self, handle: FileHandle, offset: u64, size: u32) -> io::Result<Zeroizing<Vec<u8>>> {
-        let Handle::File(file) = self.handle(handle)? else { return Err(rustix::io::Errno::ISDIR.into()) };
+        let Handle::File(file) = self.handle(handle)? else { return Err(Errno::ISDIR.into()) };
         let left = usize::try_from(file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
         let mut buf = Zeroizing::new(vec![0; left.min(size as usize)]);
         let read = self.files.read_at(&file, &mut buf, offset).map_err(|e| self.failed(file.path(), &e))?;
@@ -320,7 +316,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     }
 
     fn list(&self, ino: u64, handle: FileHandle, offset: u64, reply: &mut ReplyDirectory) -> io::Result<()> {
-        let Handle::Folder(listing) = self.handle(handle)? else { return Err(rustix::io::Errno::NOTDIR.into()) };
+        let Handle::Folder(listing) = self.handle(handle)? else { return Err(Errno::NOTDIR.into()) };
         let mut listing = lock(&listing);
         if let (Some((_, shown)), nodes::ROOT) = (&self.tree.single, ino) {
             let entries = [(OsStr::new("."), FileType::Directory), (OsStr::new(".."), FileType::Directory)];
@@ -366,7 +362,7 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
         });
         match found {
             Ok(attr) => reply.entry(&TTL, &attr, GENERATION),
-            Err(e) => reply.error(Errno::from(e)),
+            Err(e) => reply.error(fuser::Errno::from(e)),
         }
     }
 
@@ -377,31 +373,32 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.attributes(ino.0) {
             Ok(attr) => reply.attr(&TTL, &attr),
-            Err(e) => reply.error(Errno::from(e)),
+            Err(e) => reply.error(fuser::Errno::from(e)),
         }
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        let target = lock(&self.nodes).place(ino.0).and_then(|(parent, stored, ..)| {
+        let place = lock(&self.nodes).place(ino.0);
+        let target = place.and_then(|(parent, stored, ..)| {
             let folder = self.folder(parent)?;
             Ok(sys::readlinkat(&*folder, &stored, Vec::new())?)
         });
         match target {
             Ok(target) => reply.data(target.to_bytes()),
-            Err(e) => reply.error(Errno::from(e)),
+            Err(e) => reply.error(fuser::Errno::from(e)),
         }
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         if flags.acc_mode() != OpenAccMode::O_RDONLY {
-            return reply.error(Errno::EROFS);
+            return reply.error(fuser::Errno::EROFS);
         }
         match self.open_file(ino.0) {
             Ok((handle, is_same)) => {
                 let flags = if is_same { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
                 reply.opened(self.keep(handle), flags);
             }
-            Err(e) => reply.error(Errno::from(e)),
+            Err(e) => reply.error(fuser::Errno::from(e)),
         }
     }
 
@@ -418,7 +415,7 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
     ) {
         match self.read_at(handle, offset, size) {
             Ok(bytes) => reply.data(&bytes),
-            Err(e) => reply.error(Errno::from(e)),
+            Err(e) => reply.error(fuser::Errno::from(e)),
         }
     }
 
@@ -439,14 +436,14 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         match self.open_folder(ino.0) {
             Ok(handle) => reply.opened(self.keep(handle), FopenFlags::empty()),
-            Err(e) => reply.error(Errno::from(e)),
+            Err(e) => reply.error(fuser::Errno::from(e)),
         }
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         match self.list(ino.0, handle, offset, &mut reply) {
             Ok(()) => reply.ok(),
-            Err(e) => reply.error(Errno::from(e)),
+            Err(e) => reply.error(fuser::Errno::from(e)),
         }
     }
 
@@ -463,68 +460,13 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
                 let longest = u32::try_from(s.f_namemax).unwrap_or(255);
                 reply.statfs(s.f_blocks, s.f_bfree, s.f_bavail, s.f_files, s.f_ffree, block, longest, fragment);
             }
-            Err(e) => reply.error(Errno::from(io::Error::from(e))),
+            Err(e) => reply.error(fuser::Errno::from(io::Error::from(e))),
         }
     }
-}
-
-/// The length of the plaintext, by the header and the file's length. Nobody has authenticated it before the file is opened.
-/// 0 if the file cannot be one: opening it says why.
-fn plain_len(folder: &OwnedFd, stored: &OsStr, stat: &Stat) -> u64 {
-    let len = || -> Option<u64> {
-        let file = File::from(sys::openat(folder, stored, FILE, Mode::empty()).ok()?);
-        if Id::of(&sys::fstat(&file).ok()?) != Id::of(stat) {
-            return None;
-        }
-        let header = Header::read(&mut BufReader::with_capacity(4096, file)).ok()?;
-        header.layout_for_file(u64::try_from(stat.st_size).ok()?).ok().map(|layout| layout.plaintext_len())
-    };
-    len().unwrap_or(0)
 }
 
 fn is_regular(stat: &Stat) -> bool {
     sys::FileType::from_raw_mode(stat.st_mode).is_file()
-}
-
-impl Found {
-    fn attr(&self, ino: u64) -> FileAttr {
-        attr(ino, self.kind, &self.stat, self.plain.map(|plain| plain.len))
-    }
-}
-
-fn attr(ino: u64, kind: Kind, stat: &Stat, plain_len: Option<u64>) -> FileAttr {
-    let size = plain_len.unwrap_or(u64::try_from(stat.st_size).unwrap_or(0));
-    let (kind, may) = match kind {
-        Kind::Folder => (FileType::Directory, 0o7777),
-        Kind::File => (FileType::RegularFile, 0o555),
-        Kind::Link => (FileType::Symlink, 0o777),
-    };
-    let mtime = time(stat.st_mtime, stat.st_mtime_nsec as u64);
-    FileAttr {
-        ino: INodeNo(ino),
-        size,
-        blocks: size.div_ceil(512),
-        atime: time(stat.st_atime, stat.st_atime_nsec as u64),
-        mtime,
-        ctime: time(stat.st_ctime, stat.st_ctime_nsec as u64),
-        crtime: mtime,
-        kind,
-        perm: stat.st_mode as u16 & may,
-        nlink: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
-        uid: stat.st_uid,
-        gid: stat.st_gid,
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
-    }
-}
-
-/// A time of the file system, which may lie before 1970.
-fn time(seconds: i64, nanos: u64) -> SystemTime {
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let at =
-        if seconds < 0 { SystemTime::UNIX_EPOCH.checked_sub(whole) } else { SystemTime::UNIX_EPOCH.checked_add(whole) };
-    at.and_then(|at| at.checked_add(Duration::from_nanos(nanos))).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

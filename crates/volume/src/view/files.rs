@@ -255,3 +255,67 @@ impl<K: KeySource> Drop for InUse<'_, K> {
         self.files.idle.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::{ChunkSize, KdfLimit, NewFile, Recipient, SecretKey, Sink, Source, Suite};
+
+    fn stamp(file: &File) -> Stamp {
+        Stamp::of(&rustix::fs::fstat(file).unwrap())
+    }
+
+    /// Files of 200,000 bytes in chunks of 4 KiB; byte i of file n is (i + n) mod 251.
+    fn planted(folder: &Path, key: &SecretKey, count: u64) {
+        for n in 0..count {
+            let plain: Vec<u8> = (0..200_000).map(|i| ((i + n) % 251) as u8).collect();
+            let chunks = ChunkSize::new(4096).unwrap();
+            let new = NewFile::with_chunk_size(Suite::default(), chunks, &[Recipient::key(key)]).unwrap();
+            let mut stored = Vec::new();
+            new.seal(&Roster::cpu(), Source::stream(&plain[..]), Sink::Stream(Box::new(&mut stored)), &()).unwrap();
+            std::fs::write(folder.join(n.to_string()), stored).unwrap();
+        }
+    }
+
+    #[test]
+    fn readers_share_a_bound_and_come_back() {
+        const COUNT: u64 = 12;
+        let (folder, key) = (tempfile::tempdir().unwrap(), SecretKey::random().unwrap());
+        planted(folder.path(), &key, COUNT);
+        // Enough for three or so at once.
+        let limit = 1 << 20;
+        let opener = Opener::new(key, KdfLimit::default());
+        let files = Files::new(opener, Arc::new(Roster::cpu()), limit, None, Box::new(|_, _| ()));
+        let open = |n: u64| {
+            let path = folder.path().join(n.to_string());
+            let file = File::open(&path).unwrap();
+            let key = (n, stamp(&file));
+            files.open(file, path, key).unwrap()
+        };
+        let all: Vec<_> = (0..COUNT).map(open).collect();
+        assert!(Arc::ptr_eq(&all[3], &open(3)), "it is shared");
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (all, files) = (&all, &files);
+                scope.spawn(move || {
+                    for k in 0..25 {
+                        let n = (thread * 5 + k * 7) % COUNT;
+                        let file = &all[n as usize];
+                        assert_eq!(file.len(), 200_000);
+                        let (mut buf, offset) = ([0; 5000], k * 3301 % 200_000);
+                        let read = files.read_at(file, &mut buf, offset).unwrap();
+                        assert_eq!(read as u64, (200_000 - offset).min(5000));
+                        assert!((0..).zip(&buf[..read]).all(|(i, byte)| u64::from(*byte) == (offset + i + n) % 251));
+                        let state = lock(&files.state);
+                        assert!(state.memory <= limit && state.ready.len() < COUNT as usize, "{}", state.memory);
+                    }
+                });
+            }
+        });
+        files.close(all[3].clone());
+        assert!(lock(&files.state).open.contains_key(&all[3].key), "somebody else has it");
+        all.into_iter().for_each(|file| files.close(file));
+        let state = lock(&files.state);
+        assert!(state.open.is_empty() && state.ready.is_empty() && state.memory == 0);
+    }
+}

@@ -11,7 +11,7 @@ mod scenarios;
 #[test]
 fn primitives() {
     let mut tests = 0;
-    for (name, file) in read_folder("primitives", 13) {
+    for (name, file) in read_folder("primitives", 15) {
         let algorithm = text(&file, "algorithm");
         for test in file["tests"].as_array().unwrap() {
             let label = format!("{name}: {}", text(test, "name"));
@@ -19,7 +19,7 @@ fn primitives() {
             tests += 1;
         }
     }
-    assert!(tests >= 1651, "only {tests} tests");
+    assert!(tests >= 1816, "only {tests} tests");
 }
 
 fn run_primitive(algorithm: &str, test: &Value, label: &str) {
@@ -72,6 +72,17 @@ fn run_primitive(algorithm: &str, test: &Value, label: &str) {
                 assert_eq!(reference::wrap(&kek, key), wrapped, "{label}");
             }
             assert_eq!(reference::unwrap(&kek, &wrapped), key, "{label}");
+        }
+        "AES-CMAC" => assert_eq!(reference::cmac(&get("key"), &get("message"))[..], get("tag"), "{label}"),
+        "AES-SIV" => {
+            let (key, sealed, plaintext) = (get("key"), get("sealed"), bytes(test, "plaintext"));
+            let ad = test["associated_data"].as_array().unwrap_or_else(|| panic!("{label}: no associated_data"));
+            let ad: Vec<Vec<u8>> = ad.iter().map(|string| decode(string.as_str().unwrap())).collect();
+            let ad: Vec<&[u8]> = ad.iter().map(Vec::as_slice).collect();
+            if let Some(plaintext) = &plaintext {
+                assert_eq!(reference::siv_encrypt(&key, &ad, plaintext), sealed, "{label}");
+            }
+            assert_eq!(reference::siv_decrypt(&key, &ad, &sealed), plaintext, "{label}");
         }
         "Argon2id" => {
             let cost =

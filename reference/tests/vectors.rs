@@ -1,4 +1,4 @@
-//! Runs every file of `vectors/` against the reference, and makes `vectors/format` and `vectors/messages` again.
+//! Runs every file of `vectors/` against the reference, and makes `vectors/format`, `vectors/messages` and `vectors/volume` again.
 
 use phalanx_reference as reference;
 use reference::{Cost, Error};
@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "../examples/make_vectors/scenarios/mod.rs"]
 mod scenarios;
+#[path = "vectors/volumes.rs"]
+mod volumes;
 
 #[test]
 fn primitives() {
@@ -156,7 +158,9 @@ fn messages() {
 
 #[test]
 fn the_files_are_what_the_generator_makes() {
-    for (folder, made) in [("format", scenarios::format()), ("messages", scenarios::messages())] {
+    for (folder, made) in
+        [("format", scenarios::format()), ("messages", scenarios::messages()), ("volume", scenarios::volumes())]
+    {
         let mut found = read_names(folder);
         for (name, text) in made {
             let path = folder_of(folder).join(format!("{name}.json"));

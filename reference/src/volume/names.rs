@@ -9,6 +9,8 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const NAME_MAX: usize = 255;
 /// The longest target of a link, in bytes (§10.5).
 const TARGET_MAX: usize = 3000;
+/// The longest name of an extended attribute without `user.`, in bytes (§10.5).
+const XATTR_MAX: usize = 165;
 /// The prefix of long names (§10.4).
 const LONG: &[u8] = b"phalanx.name.";
 /// The prefix of the names of extended attributes (§10.5).
@@ -116,7 +118,7 @@ pub fn plain_xattr(
     stored_value: &[u8],
 ) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let sealed = unbase64url(stored_name.strip_prefix(XATTR)?)?;
-    let n = siv_decrypt(&keys.xattrs, &[owner, b"name"], &sealed)?;
+    let n = siv_decrypt(&keys.xattrs, &[owner, b"name"], &sealed).filter(|n| (1..=XATTR_MAX).contains(&n.len()))?;
     let value = siv_decrypt(&keys.xattrs, &[owner, b"value", &n], stored_value);
     Some(([b"user.", &n[..]].concat(), value))
 }

@@ -5,7 +5,7 @@ mod chunks;
 mod headers;
 mod keys;
 mod message;
-mod volume;
+pub mod volume;
 
 use phalanx_reference::{self as reference, Authentication, Cost, Keys, Recipe, Slot, Suite};
 use serde_json::Value;

@@ -5,6 +5,9 @@ mod journals;
 mod names;
 mod refused;
 mod refused_config;
+#[allow(dead_code, missing_docs)]
+#[path = "../../../worked_volume.rs"]
+pub mod worked_volume;
 
 use super::*;
 use phalanx_reference::volume::{
@@ -20,7 +23,22 @@ pub(super) fn all() -> Vec<Made> {
     journals::add(&mut cases);
     refused_config::add(&mut cases);
     refused::add(&mut cases);
+    cases.push(worked_example());
     cases.iter().map(Case::json).collect()
+}
+
+/// The example that `docs/format.md` works out.
+fn worked_example() -> Case {
+    let mut case = Case::new("worked-example", "the example that docs/format.md works out");
+    let (stored, config, _) = worked_volume::made();
+    case.key = Some(std::array::from_fn(|i| i as u8));
+    (case.writer.stored, case.writer.config) = (stored, config);
+    let content = [&[0; 8192], &b"hello, moon!\n"[..]].concat();
+    let xattrs = PlainXattrs::from([(b"user.mime".to_vec(), Some(b"text/plain".to_vec()))]);
+    case.tree.insert(vec![b"hello.txt".to_vec()], (Plain::File(Some(vec![Some(content)])), xattrs));
+    case.tree.insert(vec![b"link".to_vec()], (Plain::Link(Some(b"hello.txt".to_vec())), PlainXattrs::new()));
+    case.journal = Some((1, Vec::new()));
+    case
 }
 
 /// The names on the way from the root.

@@ -100,7 +100,7 @@ fn run_primitive(algorithm: &str, test: &Value, label: &str) {
 
 #[test]
 fn format() {
-    for (name, file) in read_folder("format", 523) {
+    for (name, file) in read_folder("format", 527) {
         let password = bytes(&file, "password");
         let passwords: Vec<&[u8]> = password.iter().map(Vec::as_slice).collect();
         let keys: Vec<[u8; 32]> = bytes(&file, "key").map(|key| key.try_into().unwrap()).into_iter().collect();

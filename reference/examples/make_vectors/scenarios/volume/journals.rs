@@ -254,13 +254,16 @@ fn ends(cases: &mut Vec<Case>) {
     });
     add(
         "journal-unknown-kind",
-        "the second transaction has a record of kind 5, and its mac is right",
+        "the second transaction ends with a record of kind 5, and its mac is right",
         &|case, _, all| {
-            let mut covered = all[1][..all[1].len() - 132].to_vec();
-            covered[40] = 5;
+            let (table_end, data) = (all[1].len() - 132, all[1].len() - 100);
+            let mut covered = all[1][..table_end].to_vec();
+            covered.extend(5u32.to_le_bytes());
+            covered.extend([0; 32]); // as in a length record
+            covered[32..36].copy_from_slice(&((table_end - 40 + 36) as u32).to_le_bytes());
             let key = case.writer.config.keys.journal;
             let mac = reference::kmac256(&key, &covered, 256, "phalanx v1 volume transaction");
-            [&all[0][..], &covered, &mac, &all[1][all[1].len() - 100..]].concat()
+            [&all[0][..], &covered, &mac, &all[1][data..]].concat()
         },
     );
     add(

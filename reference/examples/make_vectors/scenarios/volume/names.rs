@@ -111,7 +111,7 @@ fn xattrs(cases: &mut Vec<Case>) {
 
     let mut case = Case::new(
         "xattrs-damaged",
-        "one value belongs to another attribute; two names belong to another file or are not names",
+        "one value belongs to another attribute; others belong to another file, or have no lawful name",
     );
     let root = case.root();
     let file = case.file(&root, b"file", b"", &[]);
@@ -124,9 +124,12 @@ fn xattrs(cases: &mut Vec<Case>) {
     let (name, _) = v::seal_xattr(&keys, &id, b"swapped", b"value");
     let (_, value) = v::seal_xattr(&keys, &id, b"good", b"value");
     let (foreign, foreign_value) = v::seal_xattr(&keys, &other_id, b"foreign", b"value");
+    let (mut spare, spare_value) = v::seal_xattr(&keys, &id, b"bits", b"value");
+    *spare.last_mut().unwrap() += 1; // of 27 letters for 20 bytes, the last has two spare bits
     let xattrs = &mut case.stored().entries.get_mut(&file.path).unwrap().xattrs;
     xattrs.insert(name, value);
     xattrs.insert(foreign, foreign_value);
+    xattrs.insert(spare, spare_value);
     xattrs.insert(b"user.phalanx.x".to_vec(), b"value".to_vec());
     xattrs.insert(b"user.plain".to_vec(), b"value".to_vec());
     cases.push(case);

@@ -105,6 +105,8 @@ fn holes(cases: &mut Vec<Case>) {
     add("holes-none", "a slot of type 17 without a hole", 8, vec![slot(&[])]);
     add("holes-241", "more holes than may be", 500, vec![slot(&many)]);
     add("holes-half", "half a hole in the slot", 8, vec![raw(17, &[0; 8])]);
+    let body = [&0u64.to_le_bytes()[..], &3u64.to_le_bytes(), &5u64.to_le_bytes()].concat();
+    add("holes-one-and-a-half", "one hole and a half in the slot", 8, vec![raw(17, &body)]);
     add("holes-count-0", "a hole of no chunk", 8, vec![slot(&[(0, 3), (5, 0)])]);
     add("holes-overlap", "two holes overlap", 8, vec![slot(&[(0, 4), (3, 4)])]);
     add("holes-touch", "a hole begins where the one before ends", 8, vec![slot(&[(0, 4), (4, 3)])]);
@@ -267,8 +269,10 @@ fn places(cases: &mut Vec<Case>) {
     case.want(&there, Plain::Link(None));
     cases.push(case);
 
-    let (mut case, root) =
-        sound("links-damaged", "links to what is no sealed target: plain, empty, too long, with a zero byte");
+    let (mut case, root) = sound(
+        "links-damaged",
+        "links to what is no sealed target: plain, empty, too long, with a zero byte, with spare bits",
+    );
     let keys = case.writer.config.keys.clone();
     for (name, target) in [(&b"empty"[..], vec![]), (b"long", vec![b'x'; 3001]), (b"zero", b"a\0b".to_vec())] {
         let stored = case.link(&root, name, b"replaced below");
@@ -278,6 +282,11 @@ fn places(cases: &mut Vec<Case>) {
     }
     let stored = case.link(&root, b"plain", b"replaced below");
     case.writer.put(&stored, Kind::Link(b"/etc/passwd".to_vec()));
+    case.want(&stored, Plain::Link(None));
+    let stored = case.link(&root, b"spare bits", b"replaced below");
+    let mut points_to = v::seal_link(&keys, &root.id, &stored, b"1234");
+    *points_to.last_mut().unwrap() += 1; // of 27 letters for 20 bytes, the last has two spare bits
+    case.writer.put(&stored, Kind::Link(points_to));
     case.want(&stored, Plain::Link(None));
     cases.push(case);
 }

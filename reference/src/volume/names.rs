@@ -11,6 +11,8 @@ const NAME_MAX: usize = 255;
 const TARGET_MAX: usize = 3000;
 /// The longest name of an extended attribute without `user.`, in bytes (§10.5).
 const XATTR_MAX: usize = 165;
+/// The longest value of an extended attribute, in bytes (§10.5).
+const XATTR_VALUE_MAX: usize = 65520;
 /// The prefix of long names (§10.4).
 const LONG: &[u8] = b"phalanx.name.";
 /// The prefix of the names of extended attributes (§10.5).
@@ -118,7 +120,11 @@ pub fn plain_xattr(
     stored_value: &[u8],
 ) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let sealed = unbase64url(stored_name.strip_prefix(XATTR)?)?;
-    let n = siv_decrypt(&keys.xattrs, &[owner, b"name"], &sealed).filter(|n| (1..=XATTR_MAX).contains(&n.len()))?;
+    let n = siv_decrypt(&keys.xattrs, &[owner, b"name"], &sealed)?;
+    if !(1..=XATTR_MAX).contains(&n.len()) || n.contains(&0) {
+        return None;
+    }
     let value = siv_decrypt(&keys.xattrs, &[owner, b"value", &n], stored_value);
+    let value = value.filter(|value| value.len() <= XATTR_VALUE_MAX);
     Some(([b"user.", &n[..]].concat(), value))
 }

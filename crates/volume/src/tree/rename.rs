@@ -231,6 +231,7 @@ impl Tree {
             let (taken, _) = gone.insert(tree.take_away(to.dir, to.entry())?);
             tree.rename_to_free(from, to).inspect_err(|_| {
                 // As it was, if that is possible.
+                let _ = tree.write_full(to.dir, to.stored);
                 let _ = rename_new(&to.dir.fd, taken.as_bytes(), &to.dir.fd, to.entry());
             })
         })?;

@@ -130,6 +130,7 @@ fn xattrs(cases: &mut Vec<Case>) {
     xattrs.insert(name, value);
     xattrs.insert(foreign, foreign_value);
     xattrs.insert(spare, spare_value);
+    xattrs.extend([v::seal_xattr(&keys, &id, b"", b"value"), v::seal_xattr(&keys, &id, b"a\0b", b"value")]);
     xattrs.insert(b"user.phalanx.x".to_vec(), b"value".to_vec());
     xattrs.insert(b"user.plain".to_vec(), b"value".to_vec());
     cases.push(case);

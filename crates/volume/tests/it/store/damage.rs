@@ -80,6 +80,7 @@ fn a_file_that_is_cut_empty_or_not_of_this_volume_is_damaged() {
     for (number, bytes) in cases.iter().enumerate() {
         std::fs::write(volume.path().join("b"), bytes).unwrap();
         let store = volume.store();
+        let _ = store.open_file(volume.file("b", OFlags::RDWR));
         let opened = store.open_file(volume.file("b", OFlags::RDWR));
         assert!(matches!(opened, Err(VolumeError::Damaged(_))), "case {number}: {opened:?}");
         assert_eq!(volume.told.lock().unwrap().drain(..).count(), 1);

@@ -53,8 +53,16 @@ pub enum Command {
     /// identity is never tried unless it is named.
     Unprotect(Unprotect),
     /// Check every chunk of protected files; write nothing
+    ///
+    /// A volume is checked as a whole: names, folders, links, extended attributes and files. It must not be mounted for writing
+    /// meanwhile.
     Verify(Verify),
-    /// Show protected files as plain ones, in a mounted folder
+    /// Mount a volume, or protected files, as plain ones
+    ///
+    /// DIR is a volume that init made. In MOUNTPOINT, an empty folder, it is plain, for reading and writing. What fsync
+    /// confirms is on the disk, whatever ends the mount. What was altered from outside gives "input/output error". One process
+    /// at a time uses a volume. With --engine auto, large pieces of work go to the GPU if phalanx engines has measured that it is
+    /// faster.
     ///
     /// TREE is a folder or file that protect made. In MOUNTPOINT, an empty folder, each file NAME.phx appears as NAME, for
     /// reading only. Only what is read is decrypted, and nothing is written to any disk. Files without the ending .phx are

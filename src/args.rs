@@ -53,8 +53,16 @@ pub enum Command {
     /// identity is never tried unless it is named.
     Unprotect(Unprotect),
     /// Check every chunk of protected files; write nothing
+    ///
+    /// A volume is checked as a whole: names, folders, links, extended attributes and files. It must not be mounted for writing
+    /// meanwhile.
     Verify(Verify),
-    /// Show protected files as plain ones, in a mounted folder
+    /// Mount a volume, or protected files, as plain ones
+    ///
+    /// DIR is a volume that init made. In MOUNTPOINT, an empty folder, it is plain, for reading and writing. What fsync
+    /// confirms is on the disk, whatever ends the mount. What was altered from outside gives "input/output error". One process
+    /// at a time uses a volume. With --engine auto, large pieces of work go to the GPU if phalanx engines has measured that it is
+    /// faster.
     ///
     /// TREE is a folder or file that protect made. In MOUNTPOINT, an empty folder, each file NAME.phx appears as NAME, for
     /// reading only. Only what is read is decrypted, and nothing is written to any disk. Files without the ending .phx are
@@ -154,6 +162,13 @@ pub struct Unprotect {
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     #[arg(conflicts_with_all = ["salvage", "recursive", "remove"])]
     range: Option<ByteRange>,
+    /// Take stored files of the volume in DIR
+    ///
+    /// PATH is a file in DIR, or a copy of one, such as one from a backup. Its key is that of the volume. --output or
+    /// --output-dir must be given: the stored name is not the plain one.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "range"])]
+    volume: Option<PathBuf>,
     /// Restore owner, group, permissions, ACLs and attributes
     ///
     /// Without it plaintext gets the permissions of a new file, and none that the protected file lacks. Nobody has
@@ -401,6 +416,7 @@ pub struct UnprotectPlan {
     pub engine: EngineArgs,
     pub salvage: bool,
     pub range: Option<ByteRange>,
+    pub volume: Option<PathBuf>,
 }
 
 impl Unprotect {
@@ -412,8 +428,11 @@ impl Unprotect {
         if self.range.is_some() {
             check_range(&self.paths, &destination, &self.engine)?;
         }
-        let (keys, engine, salvage, range) = (self.keys, self.engine, self.salvage, self.range);
-        Ok(UnprotectPlan { paths: self.paths, destination, keys, engine, salvage, range })
+        if self.volume.is_some() && matches!(destination.outputs, Outputs::Beside) {
+            return Err(Failure::usage("--volume needs --output or --output-dir (-: standard output)"));
+        }
+        let Self { paths, keys, engine, salvage, range, volume, .. } = self;
+        Ok(UnprotectPlan { paths, destination, keys, engine, salvage, range, volume })
     }
 }
 

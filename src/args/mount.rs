@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct Mount {
-    /// A folder or file that protect made
-    #[arg(value_name = "TREE", value_hint = ValueHint::AnyPath)]
+    /// A volume, or a folder or file that protect made
+    #[arg(value_name = "DIR|TREE", value_hint = ValueHint::AnyPath)]
     tree: PathBuf,
     /// An empty folder
     #[arg(value_name = "MOUNTPOINT", value_hint = ValueHint::DirPath)]
@@ -72,8 +72,8 @@ impl Mount {
             return Err(Failure::usage("mount needs a file or folder, not - (which is read in order)"));
         }
         keys.validate(&[])?;
-        if matches!(engine.engine, EngineName::Gpu | EngineName::Hybrid) {
-            return Err(Failure::usage("mount runs on the CPU: --engine serial or cpu"));
+        if matches!(engine.engine, EngineName::Gpu | EngineName::Hybrid) && !phalanx_volume::is_volume(&tree) {
+            return Err(Failure::usage("what protect made is mounted on the CPU: --engine serial or cpu"));
         }
         let mut options = MountOptions::new(&std::path::absolute(&tree).unwrap_or_else(|_| tree.clone()));
         (options.read_only, options.allow_other) = (read_only, allow_other);

@@ -15,3 +15,4 @@ mod salvage;
 pub mod unprotect;
 pub mod verify;
 mod verify_volume;
+mod volume_file;

@@ -15,7 +15,6 @@ use phalanx_core::format::{FileKeys, Header};
 use phalanx_core::volume::{Chunks, Holes, Place};
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT, fstat, futimens};
 use state::State;
-use std::collections::HashSet;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
@@ -43,8 +42,6 @@ pub struct Backing {
     needs_fsync: AtomicBool,
     /// Whether its times were set and may not be on the disk yet.
     times_set: AtomicBool,
-    /// The damaged chunks that have been told of.
-    told: Mutex<HashSet<u64>>,
 }
 
 /// The times of a file that its users see.
@@ -82,7 +79,7 @@ impl Backing {
     pub(crate) fn open(shared: &Arc<Shared>, file: File, key: Key) -> Result<Arc<Self>> {
         let damaged = |what: &str| {
             let text = format!("the stored file with inode {} is damaged: {what}", key.1);
-            shared.tell(&text);
+            shared.tell_once(key, None, &text);
             VolumeError::Damaged(text)
         };
         let checked = shared.header(&file);
@@ -136,7 +133,6 @@ impl Backing {
             mtime: Mutex::default(),
             needs_fsync: AtomicBool::new(true),
             times_set: AtomicBool::new(false),
-            told: Mutex::default(),
         }))
     }
 
@@ -230,14 +226,8 @@ impl Backing {
 
     /// A chunk is not authentic. It is told once.
     fn damaged(&self, index: u64) -> VolumeError {
-        /// More are not told: somebody has replaced the whole file.
-        const TOLD: usize = 1000;
         let text = format!("the stored file with inode {} is damaged in chunk {index}", self.owner.inode);
-        let mut told = self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if told.len() < TOLD && told.insert(index) {
-            drop(told);
-            self.shared.tell(&text);
-        }
+        self.shared.tell_once(self.key, Some(index), &text);
         VolumeError::Damaged(text)
     }
 }

@@ -11,7 +11,7 @@ use phalanx_core::Roster;
 use phalanx_core::format::{FileKeys, Header, Layout};
 use phalanx_core::volume::{Chunks, Config, HEADER_LEN, Records};
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -208,6 +208,8 @@ pub(crate) struct Shared {
     wake: Condvar,
     named: Mutex<Named>,
     numbers: AtomicU64,
+    /// The damaged files and chunks that have been told of.
+    told: Mutex<HashSet<(Key, Option<u64>)>>,
     broken: AtomicBool,
     ending: AtomicBool,
     closed: AtomicBool,
@@ -257,6 +259,7 @@ impl Shared {
             wake: Condvar::new(),
             named: Mutex::default(),
             numbers: AtomicU64::new(0),
+            told: Mutex::default(),
             broken: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -287,6 +290,17 @@ impl Shared {
 
     pub fn tell(&self, what: &str) {
         (self.options.on_damage)(what);
+    }
+
+    /// Tells of a damaged file, or of a chunk of it, unless that has been told before.
+    pub fn tell_once(&self, key: Key, chunk: Option<u64>, what: &str) {
+        /// More are not told: somebody has replaced whole files.
+        const TOLD: usize = 10_000;
+        let mut told = self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if told.len() < TOLD && told.insert((key, chunk)) {
+            drop(told);
+            self.tell(what);
+        }
     }
 
     /// A number that no other `Backing` has.

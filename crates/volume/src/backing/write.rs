@@ -195,9 +195,10 @@ impl Backing {
 
     /// The memory of pages has changed.
     pub(super) fn account(&self, before: usize, after: usize) {
-        for bytes in [&self.dirty_bytes, &self.shared.dirty_bytes] {
-            bytes.fetch_add(after, Ordering::Relaxed);
-            bytes.fetch_sub(before, Ordering::Relaxed);
+        if before != after {
+            for bytes in [&self.dirty_bytes, &self.shared.dirty_bytes] {
+                bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+            }
         }
     }
 

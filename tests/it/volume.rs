@@ -8,22 +8,23 @@ mod workload;
 use crate::common::Sandbox;
 use crate::mount::Mounted;
 
-/// A sandbox with a volume `vol`, and its key in the file `key`.
-fn with_volume(chunk_size: &str) -> Sandbox {
-    let s = Sandbox::new();
+/// Makes a volume, and its key in the file key.
+fn init(s: &Sandbox, volume: &str, chunk_size: &str) {
     s.secret("key", [7; 32]);
-    s.run(&["-q", "init", "vol", "--key-file", "key", "--chunk-size", chunk_size]).ok();
-    s
+    s.run(&["-q", "init", volume, "--key-file", "key", "--chunk-size", chunk_size]).ok();
 }
 
-/// Mounts it on the folder mnt.
-fn mount(s: &Sandbox) -> Option<Mounted> {
-    Mounted::start(s, &["vol", "mnt", "--key-file", "key"])
+/// Mounts a volume on the folder mnt. `None` if this system lets nobody mount, and a line says so.
+fn mount(s: &Sandbox, volume: &str) -> Option<Mounted> {
+    let mounted = Mounted::start(s, &[volume, "mnt", "--key-file", "key"])?;
+    // It is listed as mounted a moment before it answers.
+    rustix::fs::statfs(&mounted.mountpoint).unwrap();
+    Some(mounted)
 }
 
-/// `phalanx verify` finds nothing.
+/// Checks that `phalanx verify` finds nothing.
 #[track_caller]
-fn is_sound(s: &Sandbox) {
-    let ended = s.run(&["-q", "verify", "vol", "--key-file", "key"]);
+fn is_sound(s: &Sandbox, volume: &str) {
+    let ended = s.run(&["-q", "verify", volume, "--key-file", "key"]);
     assert!(ended.0.status.success() && ended.error().is_empty(), "{:?}: {}", ended.0.status, ended.error());
 }

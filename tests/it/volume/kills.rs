@@ -1,7 +1,7 @@
 //! The mount is killed at random moments. What was stored before is there at the next mount.
 
 use super::workload::{Random, Stop, Worker};
-use super::{is_sound, mount, with_volume};
+use super::{init, is_sound, mount};
 use crate::common::{Sandbox, is_exhaustive};
 use crate::mount::{is_fuse_here, is_mounted};
 use rustix::process::Signal;
@@ -40,11 +40,12 @@ fn what_was_stored_survives_kills() {
 }
 
 fn kill_a_volume(seed: u64, chunk_size: &str, rounds: u64) -> u64 {
-    let s = with_volume(chunk_size);
+    let s = Sandbox::new();
+    init(&s, "vol", chunk_size);
     let mut random = Random::new(seed ^ 0x5eed);
     let mut workers: Vec<_> = (0..3).map(|i| Worker::new(&s.path(&format!("mnt/{i}")), seed * 3 + i)).collect();
     for round in 0..rounds {
-        let Some(mut mounted) = mount(&s) else { return 0 };
+        let Some(mut mounted) = mount(&s, "vol") else { return 0 };
         if round == 0 {
             workers.iter().for_each(|worker| std::fs::create_dir(&worker.root).unwrap());
         }
@@ -81,17 +82,17 @@ fn kill_a_volume(seed: u64, chunk_size: &str, rounds: u64) -> u64 {
             copy(&s);
         }
         if random.below(4) == 0 {
-            let Some(mut mended) = mount(&s) else { return 0 };
+            let Some(mut mended) = mount(&s, "vol") else { return 0 };
             mended.unmount();
             assert_eq!((mended.ended().code(), mended.log()), (Some(0), String::new()), "{at}");
-            is_sound(&s);
+            is_sound(&s, "vol");
         }
     }
-    let Some(mut mounted) = mount(&s) else { return 0 };
+    let Some(mut mounted) = mount(&s, "vol") else { return 0 };
     workers.iter_mut().for_each(|worker| worker.check().unwrap());
     mounted.unmount();
     assert_eq!((mounted.ended().code(), mounted.log()), (Some(0), String::new()));
-    is_sound(&s);
+    is_sound(&s, "vol");
     workers.iter().map(|worker| worker.steps).sum()
 }
 

@@ -106,19 +106,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Removes everything, as far as it goes.
-    pub fn clear(&mut self, share: u64) -> Result<(), Stop> {
+    pub fn close_all(&mut self) {
         self.open.clear();
-        for path in self.paths(|node| matches!(node, Node::File(_))) {
-            if self.random.below(100) < share {
-                let after = self.without(&path);
-                let path = self.root.join(path);
-                if let Err(error) = self.rename_model(after, &[], || fs::remove_file(path)) {
-                    self.failed(1000, &error)?;
-                }
-            }
-        }
-        Ok(())
     }
 
     fn failed(&mut self, number: u64, error: &io::Error) -> Result<(), Stop> {

@@ -50,6 +50,37 @@ fn a_full_disk_loses_nothing_that_was_synced() {
     }
 }
 
+/// The journal names it still, and it must not hold its space for that.
+#[test]
+fn the_space_of_a_file_is_free_when_it_is_removed() {
+    let s = Sandbox::new();
+    init(&s, "vol", "4K");
+    let Some(mut mounted) = mount(&s, "vol") else { return };
+    let pid = mounted.child.as_ref().unwrap().id();
+    let removed_ones = || {
+        let links = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
+        links.filter(|target| target.to_string_lossy().ends_with(" (deleted)")).count()
+    };
+    for is_synced in [true, false] {
+        let mut file = File::create(mounted.path("f")).unwrap();
+        file.write_all(&[1; 100_000]).unwrap();
+        if is_synced {
+            file.sync_all().unwrap();
+        }
+        file.write_all(&[2; 100_000]).unwrap();
+        fs::remove_file(mounted.path("f")).unwrap();
+        wait_for(|| removed_ones() > 0);
+        let closed = Instant::now();
+        drop(file);
+        wait_for(|| removed_ones() == 0);
+        // An idle mount trims its journal after 5 seconds.
+        assert!(closed.elapsed() < Duration::from_secs(4), "{:?}", closed.elapsed());
+    }
+    mounted.unmount();
+    assert_eq!((mounted.ended().code(), mounted.log()), (Some(0), String::new()));
+    is_sound(&s, "vol");
+}
+
 fn fill(s: &Sandbox, seed: u64, rounds: u64) -> u64 {
     init(s, "disk/vol", "4K");
     let mut random = Random::new(seed ^ 0xf011);
@@ -88,13 +119,15 @@ fn fill(s: &Sandbox, seed: u64, rounds: u64) -> u64 {
         if is_there(&mounted) {
             // Once there is space again, it goes on.
             fs::remove_file(mounted.path("filler")).unwrap();
-            // The kernel tells of the end of a file some milliseconds later. An idle mount trims its journal after 5 seconds.
+            workers.iter_mut().for_each(|worker| worker.remove_half().unwrap());
+            let again = || {
+                let mut file = File::create(mounted.path("after"))?;
+                file.write_all(&[7; 10_000]).and_then(|()| file.sync_all())
+            };
+            // The kernel tells of the end of a file some milliseconds later.
             let removed = Instant::now();
-            wait_for(|| File::create(mounted.path("after")).is_ok());
+            wait_for(|| again().is_ok());
             assert!(removed.elapsed() < Duration::from_secs(4), "{at}: {:?}", removed.elapsed());
-            let mut file = File::create(mounted.path("after")).unwrap();
-            file.write_all(&[7; 10_000]).and_then(|()| file.sync_all()).unwrap_or_else(|e| panic!("{at}: {e}"));
-            drop(file);
             assert!(fs::read(mounted.path("after")).unwrap() == [7; 10_000]);
             fs::remove_file(mounted.path("after")).unwrap();
             if random.below(2) == 0 {

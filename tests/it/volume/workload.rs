@@ -106,6 +106,17 @@ impl Worker {
         Ok(())
     }
 
+    /// Removes about half of the files.
+    pub fn remove_half(&mut self) -> Result<(), Stop> {
+        self.open.clear();
+        for _ in 0..self.paths(|node| matches!(node, Node::File(_))).len() / 2 {
+            if let Err(error) = self.unlink() {
+                self.failed(100, &error)?;
+            }
+        }
+        Ok(())
+    }
+
     pub fn close_all(&mut self) {
         self.open.clear();
     }

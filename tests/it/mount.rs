@@ -115,7 +115,7 @@ pub fn is_mounted(path: &Path) -> bool {
 }
 
 /// Everything in a tree: for a file its time of modification and content, and for a link its target.
-fn listing(root: &Path) -> BTreeMap<String, (Option<SystemTime>, Vec<u8>)> {
+pub fn listing(root: &Path) -> BTreeMap<String, (Option<SystemTime>, Vec<u8>)> {
     let (mut all, mut folders) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {

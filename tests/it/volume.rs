@@ -1,5 +1,6 @@
 //! Volumes in use: `phalanx init`, `phalanx mount` and `phalanx verify`, as their users meet them.
 
+mod daily;
 mod full;
 mod kills;
 mod model;

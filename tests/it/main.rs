@@ -23,3 +23,4 @@ mod rekey_cut_short;
 mod rekey_told;
 mod removal;
 mod trees;
+mod volume;

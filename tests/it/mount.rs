@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 /// Whether this machine has what a mount needs. If not, says so, or fails if PHALANX_REQUIRE names fuse.
-fn is_fuse_here() -> bool {
+pub fn is_fuse_here() -> bool {
     let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_here = device.is_ok() && std::env::split_paths(&path).any(|folder| folder.join("fusermount3").is_file());
@@ -25,22 +25,22 @@ fn is_fuse_here() -> bool {
     is_here
 }
 
-fn required() {
+pub fn required() {
     let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
     assert!(!required.split([',', ' ']).any(|name| name == "fuse"), "PHALANX_REQUIRE names fuse, which is missing");
 }
 
 /// A mount, which is gone at the end of the test whatever happens.
-struct Mounted {
-    child: Option<Child>,
-    mountpoint: PathBuf,
+pub struct Mounted {
+    pub child: Option<Child>,
+    pub mountpoint: PathBuf,
     log: PathBuf,
     _alive: Option<Sender<()>>,
 }
 
 impl Mounted {
     /// Mounts in the foreground, on the folder mnt. `None` if this system lets nobody mount, and a line says so.
-    fn start(s: &Sandbox, args: &[&str]) -> Option<Self> {
+    pub fn start(s: &Sandbox, args: &[&str]) -> Option<Self> {
         if !is_fuse_here() {
             return None;
         }
@@ -73,24 +73,24 @@ impl Mounted {
         Some(mounted)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.mountpoint.join(name)
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(self.child.as_ref().unwrap());
         kill_process(pid, signal).unwrap();
     }
 
-    fn ended(&mut self) -> ExitStatus {
+    pub fn ended(&mut self) -> ExitStatus {
         self.child.take().unwrap().wait().unwrap()
     }
 
-    fn unmount(&self) {
+    pub fn unmount(&self) {
         let status = Command::new("fusermount3").arg("-u").arg(&self.mountpoint).status().unwrap();
         assert!(status.success() && !is_mounted(&self.mountpoint));
     }
@@ -108,7 +108,7 @@ impl Drop for Mounted {
     }
 }
 
-fn is_mounted(path: &Path) -> bool {
+pub fn is_mounted(path: &Path) -> bool {
     let path = path.canonicalize().unwrap_or(path.to_owned());
     let list = fs::read_to_string("/proc/self/mountinfo").unwrap();
     list.lines().any(|line| line.split(' ').nth(4) == path.to_str())

@@ -245,7 +245,7 @@ impl Backing {
 
 impl Drop for Backing {
     fn drop(&mut self) {
-        self.shared.forget(self.key, self.number);
+        self.shared.forget(self.key, self.number, self.owner.id, &self.file);
         let left = self.dirty_bytes();
         self.shared.dirty_bytes.fetch_sub(left, Ordering::Relaxed);
     }

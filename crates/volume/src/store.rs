@@ -353,13 +353,26 @@ impl Shared {
 
     fn sync_named(&self) -> Result<()> {
         let failed = |e| VolumeError::io("cannot sync a file", e);
-        let named = self.named();
-        let files: Option<Vec<_>> = named.files.values().map(|(file, _)| file.clone()).collect();
-        drop(named);
-        match files {
-            Some(files) => files.iter().try_for_each(|file| self.disk().sync_all(file)).map_err(failed),
-            None => self.disk().sync_file_system(&self.root).map_err(failed),
+        let files: Vec<_> = self.named().files.values().map(|(file, _)| file.clone()).collect();
+        let all_at_once = files.iter().any(Option::is_none);
+        if !(all_at_once && self.syncs_at_once) {
+            files.iter().flatten().try_for_each(|file| self.disk().sync_all(file)).map_err(failed)?;
         }
+        if all_at_once { self.disk().sync_file_system(&self.root).map_err(failed) } else { Ok(()) }
+    }
+
+    /// Nobody uses a file any more that has no name: its descriptor goes, so that its space is free. Until its end is on the
+    /// disk, a power cut can bring the file back. So the file system is synced before the journal forgets it, unless nothing of
+    /// the file has been synced.
+    fn forget_removed(&self, id: [u8; 16]) {
+        let mut named = self.named();
+        let dropped = match named.files.get_mut(&id) {
+            Some((_, true)) => named.files.remove(&id).and_then(|(file, _)| file),
+            Some((file, false)) => file.take(),
+            None => None,
+        };
+        drop(named);
+        drop(dropped);
     }
 
     /// A file has changes in memory from now on.
@@ -392,8 +405,11 @@ impl Shared {
     }
 
     /// A `Backing` is gone.
-    pub fn forget(&self, key: Key, number: u64) {
+    pub fn forget(&self, key: Key, number: u64, id: [u8; 16], file: &File) {
         self.cache.forget(number);
+        if self.journal.is_some() && fstat(file).is_ok_and(|stat| stat.st_nlink == 0) {
+            self.forget_removed(id);
+        }
         let mut table = self.table();
         if table.get(&key).is_some_and(|weak| weak.strong_count() == 0) {
             table.remove(&key);

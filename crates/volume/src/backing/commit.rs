@@ -95,23 +95,31 @@ impl Backing {
     fn commit_changes(&self, st: &mut State, journal: &Journal, sync: bool) -> Result<()> {
         let shared = &*self.shared;
         let plan = self.plan(st)?;
+        let mut is_first = true;
         // From here to the end of the commit the epoch stays.
-        let epoch = loop {
+        let (epoch, _promise, durable, sealed) = loop {
             let epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-            if !shared.should_end_epoch() && journal.promise(plan.cost) {
-                break epoch;
+            if shared.should_end_epoch() || !journal.promise(plan.cost) {
+                drop(epoch);
+                shared.checkpoint()?;
+                continue;
             }
-            drop(epoch);
-            shared.checkpoint()?;
+            let promise = Promise { journal, cost: plan.cost };
+            if st.named.is_some_and(|named| named < *epoch) {
+                // The checkpoint has synced the file.
+                (st.is_fresh, st.direct_unsynced) = (false, false);
+            }
+            let durable = sync || !st.is_fresh;
+            match self.prepare(st, journal, &plan, *epoch, durable) {
+                Ok(sealed) => break (epoch, promise, durable, sealed),
+                // The end of the epoch makes room in the journal, where no space could be reserved for it.
+                Err(VolumeError::Full) if std::mem::take(&mut is_first) && self.cut_back(st, &plan).is_ok() => {
+                    drop((epoch, promise));
+                    shared.checkpoint()?;
+                }
+                Err(e) => return Err(self.abort(st, e, &plan)),
+            }
         };
-        let _promise = Promise { journal, cost: plan.cost };
-        if st.named.is_some_and(|named| named < *epoch) {
-            // The checkpoint has synced the file.
-            (st.is_fresh, st.direct_unsynced) = (false, false);
-        }
-        let durable = sync || !st.is_fresh;
-        let sealed = self.prepare(st, journal, &plan, *epoch, durable);
-        let sealed = sealed.map_err(|e| self.abort(st, e, &plan))?;
         if durable {
             self.sync_journal(st, journal)?;
         }
@@ -374,9 +382,7 @@ impl Backing {
         if shared.writable().is_err() {
             return why;
         }
-        if !plan.parts.is_empty()
-            && let Err(e) = shared.disk().set_len(&self.file, st.stored.file_len())
-        {
+        if let Err(e) = self.cut_back(st, plan) {
             // What was written behind its end would hide the last chunk. The journal knows its length.
             shared.break_off(&VolumeError::io("cannot cut a stored file", e));
             return why;
@@ -392,6 +398,11 @@ impl Backing {
             shared.tell(&format!("changes of the stored file with inode {} were dropped: {why}", self.owner.inode));
         }
         why
+    }
+
+    /// Takes away what was written behind the end of the file as it was committed, and the space that was reserved there.
+    fn cut_back(&self, st: &State, plan: &Plan) -> std::io::Result<()> {
+        if plan.parts.is_empty() { Ok(()) } else { self.shared.disk().set_len(&self.file, st.stored.file_len()) }
     }
 
     fn sync_journal(&self, st: &State, journal: &Journal) -> Result<()> {

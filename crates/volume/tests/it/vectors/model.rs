@@ -17,9 +17,15 @@ pub type Xattrs = BTreeMap<String, Option<Vec<u8>>>;
 /// What an entry of a volume is.
 #[derive(PartialEq, Eq)]
 pub enum Want {
-    Folder { is_damaged: bool, xattrs: Xattrs },
+    Folder {
+        is_damaged: bool,
+        xattrs: Xattrs,
+    },
     /// Without content if it is refused.
-    File { content: Option<Pieces>, xattrs: Xattrs },
+    File {
+        content: Option<Pieces>,
+        xattrs: Xattrs,
+    },
     /// Without a target if it is damaged.
     Link(Option<Vec<u8>>),
     Fifo,
@@ -45,9 +51,8 @@ impl std::fmt::Debug for Want {
         match self {
             Self::Folder { is_damaged, xattrs } => write!(f, "folder, damaged: {is_damaged}, {xattrs:?}"),
             Self::File { content, xattrs } => {
-                let lens = |pieces: &Pieces| {
-                    pieces.iter().map(|piece| piece.as_ref().map(Vec::len)).collect::<Vec<_>>()
-                };
+                let lens =
+                    |pieces: &Pieces| pieces.iter().map(|piece| piece.as_ref().map(Vec::len)).collect::<Vec<_>>();
                 write!(f, "file of {:?}, {xattrs:?}", content.as_ref().map(lens))
             }
             Self::Link(target) => write!(f, "link to {target:?}"),

@@ -4,6 +4,7 @@ use crate::setup::Setup;
 use phalanx_gpu::DeviceInfo;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::path::Path;
 use std::thread;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -59,7 +60,7 @@ impl Head {
             system: system(),
             aes: setup.levels.aes.to_string(),
             keccak: setup.levels.keccak.to_string(),
-            file_system: file_system(setup),
+            file_system: file_system(&setup.out),
             device: setup.device.as_ref().ok().map(|device| DeviceHead::of(device.info())),
             peers,
         }
@@ -127,8 +128,9 @@ fn system() -> String {
     }
 }
 
-fn file_system(setup: &Setup) -> String {
-    let Ok(stat) = rustix::fs::statfs(&setup.out) else { return "unknown".into() };
+/// The kind of file system that a folder lies on.
+pub fn file_system(folder: &Path) -> String {
+    let Ok(stat) = rustix::fs::statfs(folder) else { return "unknown".into() };
     match stat.f_type as u32 {
         0xef53 => "ext4".into(),
         0x5846_5342 => "xfs".into(),

@@ -23,6 +23,7 @@ pub mod sefps;
 pub mod setup;
 pub mod ttable;
 pub mod users;
+pub mod volume;
 
 pub use error::{Error, Result};
 pub use record::Watch;

@@ -146,8 +146,10 @@ fn check_row(row: &Row) -> Result<(), &'static str> {
     let texts = [case, operation, measure, scheme, engine].into_iter().chain(over).chain(note);
     check_texts(texts.chain(bar.iter().map(|bar| &bar.asked)).chain(printed_texts))?;
     let computed = [row.median_s, row.gb_per_s, row.speedup, row.efficiency, row.amdahl];
+    // These may be negative.
+    let others = [row.value, row.ideal].into_iter().flatten().map(f64::abs);
     let numbers = row.seconds.iter().chain(computed.iter().flatten()).chain(printed.iter().map(|p| &p.value));
-    if !numbers.copied().all(|n| n == 0.0 || (LEAST..=1.0 / LEAST).contains(&n)) {
+    if !numbers.copied().chain(others).all(|n| n == 0.0 || (LEAST..=1.0 / LEAST).contains(&n)) {
         return Err("a figure that nothing can measure");
     }
     if row.median_s != median(&row.seconds) {

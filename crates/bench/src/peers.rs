@@ -1,6 +1,6 @@
 //! Whole commands compared with other programs, on the same files in the same run. Each round runs every program once.
 
-mod programs;
+pub(crate) mod programs;
 
 pub use programs::versions;
 

@@ -28,6 +28,8 @@ fn clean_up_on_signals() -> Outcome {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]).map_err(failed)?;
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
+            // Before the folders are removed: never through a mount.
+            phalanx_bench::volume::unmount_all();
             let _none_begins = (phalanx_core::file::remove_unfinished(), phalanx_bench::scratch::remove_unfinished());
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }

@@ -7,6 +7,7 @@ mod keys;
 mod peers;
 mod sefps;
 mod users;
+mod volume;
 
 use crate::head::Head;
 use crate::row::Row;
@@ -66,6 +67,7 @@ fn experiments(out: &Path, rows: &[Row], prefix: &str) -> Result<String> {
             "sefps" => ("P1: SEFPS", sefps::sections(&rows)),
             "users" => ("P2: many users", users::sections(&rows)),
             "hpc" => ("P3: one file, many threads", hpc::sections(&rows)),
+            "volume" => ("P4: a file system that encrypts", volume::sections(&rows)),
             "keys" => ("P5: digests of keys", keys::sections(&rows)),
             "peers" => ("Whole commands compared with other programs", peers::sections(&rows)),
             _ => ("The device's kernels", gpu::sections(&rows)),

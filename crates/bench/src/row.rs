@@ -4,13 +4,13 @@ use crate::paper::Printed;
 use serde::{Deserialize, Serialize};
 
 /// The subjects of rows.
-pub const EXPERIMENTS: [&str; 6] = ["sefps", "users", "hpc", "keys", "peers", "gpu"];
+pub const EXPERIMENTS: [&str; 7] = ["sefps", "users", "hpc", "volume", "keys", "peers", "gpu"];
 
 /// A measured figure, or the reason why it is missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// `sefps`, `users`, `hpc`, `keys` or `peers`.
+    /// `sefps`, `users`, `hpc`, `volume`, `keys` or `peers`.
     pub experiment: String,
     /// The input, in words: "598 MB", "100000 keys".
     pub case: String,
@@ -20,7 +20,7 @@ pub struct Row {
     pub measure: String,
     /// The program or construction.
     pub scheme: String,
-    /// `serial`, `cpu`, `gpu`, `hybrid`, or `command` for a whole process.
+    /// `serial`, `cpu`, `gpu`, `hybrid`, `command` for a whole process, or `mount` for work in a folder.
     pub engine: String,
     /// The plaintext's length in bytes.
     pub bytes: u64,
@@ -46,6 +46,12 @@ pub struct Row {
     pub amdahl: Option<f64>,
     /// The largest resident memory of the process in KiB.
     pub peak_kib: Option<u64>,
+    /// A figure that is no time and no speed. `measure` names it.
+    #[serde(default)]
+    pub value: Option<f64>,
+    /// The value that the same figure has, on average, for random bytes.
+    #[serde(default)]
+    pub ideal: Option<f64>,
     /// The project's requirement for this figure.
     pub bar: Option<Bar>,
     /// The paper's corresponding figures.
@@ -103,7 +109,7 @@ impl Row {
     }
 
     /// The names of the CSV's columns.
-    pub const COLUMNS: [&str; 22] = [
+    pub const COLUMNS: [&str; 24] = [
         "experiment",
         "case",
         "operation",
@@ -122,6 +128,8 @@ impl Row {
         "efficiency",
         "amdahl",
         "peak_kib",
+        "value",
+        "ideal",
         "bar",
         "printed",
         "printed_corrections",
@@ -129,7 +137,7 @@ impl Row {
     ];
 
     /// The row in CSV form. Several values in one field are separated by semicolons.
-    pub fn fields(&self) -> [String; 22] {
+    pub fn fields(&self) -> [String; 24] {
         let number = |n: Option<f64>| n.map(|n| n.to_string()).unwrap_or_default();
         let printed = |p: &Printed| format!("{}, {}: {} {} ({})", p.by, p.measure, p.value, p.unit, p.r#where);
         let corrected = |p: &Printed| {
@@ -158,6 +166,8 @@ impl Row {
             number(self.efficiency),
             number(self.amdahl),
             self.peak_kib.map(|n| n.to_string()).unwrap_or_default(),
+            number(self.value),
+            number(self.ideal),
             self.bar.as_ref().map(|b| format!("{}: {}", b.asked, b.verdict())).unwrap_or_default(),
             join(self.printed.iter().map(printed)),
             join(corrections.into_iter()),

@@ -4,7 +4,7 @@ use crate::head::Head;
 use crate::record::{Record, Step, Watch, run_steps};
 use crate::scratch::Scratch;
 use crate::setup::Setup;
-use crate::{Error, Result, hpc, keys, peers, report, sefps, users};
+use crate::{Error, Result, hpc, keys, peers, report, sefps, users, volume};
 use std::fs;
 
 /// An experiment, named by its paper.
@@ -16,6 +16,8 @@ pub enum Experiment {
     Users,
     /// P3: files encrypted by 1 to 16 threads.
     Hpc,
+    /// P4: AES by the size of the data on CPU and GPU, its ciphertext, and mounted volumes.
+    Volume,
     /// P5: digests of keys, and keys found by them.
     Keys,
     /// Whole commands compared with other programs.
@@ -24,14 +26,21 @@ pub enum Experiment {
 
 impl Experiment {
     /// Every experiment, in the order in which all are run.
-    pub const ALL: &[Experiment] =
-        &[Experiment::Sefps, Experiment::Users, Experiment::Hpc, Experiment::Keys, Experiment::Peers];
+    pub const ALL: &[Experiment] = &[
+        Experiment::Sefps,
+        Experiment::Users,
+        Experiment::Hpc,
+        Experiment::Volume,
+        Experiment::Keys,
+        Experiment::Peers,
+    ];
 
     fn steps<'a>(self, setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
         match self {
             Experiment::Sefps => sefps::steps(setup, scratch),
             Experiment::Users => users::steps(setup),
             Experiment::Hpc => hpc::steps(setup, scratch),
+            Experiment::Volume => volume::steps(setup, scratch),
             Experiment::Keys => keys::steps(setup),
             Experiment::Peers => peers::steps(setup, scratch),
         }
@@ -41,7 +50,10 @@ impl Experiment {
 /// Runs the experiments, and writes the report.
 pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Result<()> {
     fs::create_dir_all(&setup.out).map_err(Error::at(&setup.out))?;
-    let peers = if experiments.contains(&Experiment::Peers) { peers::versions() } else { Vec::new() };
+    let mut peers = if experiments.contains(&Experiment::Peers) { peers::versions() } else { Vec::new() };
+    if experiments.contains(&Experiment::Volume) && setup.volume.has(volume::Part::Mounts) {
+        peers.extend(volume::versions().into_iter().filter(|version| !peers.contains(version)).collect::<Vec<_>>());
+    }
     let mut record = Record::open(setup, Head::now(setup, peers))?;
     let scratch = Scratch::new(&setup.out)?;
     let mut steps = Vec::new();

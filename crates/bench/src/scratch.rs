@@ -3,8 +3,11 @@
 use crate::head::memory;
 use crate::{Error, Result};
 use phalanx_kernels::aes;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -14,19 +17,51 @@ static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// A folder of its own, removed on drop.
 pub struct Scratch {
     folder: PathBuf,
+    /// The lock on a folder whose surroundings other runs may use too.
+    _lock: Option<File>,
 }
+
+/// The name of a folder within one that belongs to others.
+const WITHIN: &str = "phalanx-bench-volume";
 
 impl Scratch {
     /// Makes the folder within `out`. Leftovers of a killed run are removed first.
     pub fn new(out: &Path) -> Result<Self> {
-        let folder = out.join("scratch");
+        Self::make(out.join("scratch"))
+    }
+
+    /// Makes a folder that only its owner can enter, within a folder that may belong to others. Leftovers of a killed run
+    /// are removed first, after `clear`, which unmounts what is mounted there. Two runs cannot have it at the same time.
+    pub fn within(folder: &Path, clear: impl FnOnce(&Path)) -> Result<Self> {
+        let path = folder.join(WITHIN);
+        let lock = |path: &Path| {
+            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let opened = rustix::fs::open(path, flags, Mode::empty())?;
+            rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive)?;
+            Ok(File::from(opened))
+        };
+        let old = match lock(&path) {
+            Err(Errno::WOULDBLOCK) => {
+                return Err(Error::Folder(path, "another run is measuring there".into()));
+            }
+            old => old.ok(),
+        };
+        clear(&path);
+        let mut scratch = Self::make(path)?;
+        drop(old);
+        let failed = |e: Errno| Error::Path(scratch.folder.clone(), e.into());
+        scratch._lock = Some(lock(&scratch.folder).map_err(failed)?);
+        Ok(scratch)
+    }
+
+    fn make(folder: PathBuf) -> Result<Self> {
         match fs::remove_dir_all(&folder) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::Path(folder, e)),
             _ => {}
         }
-        fs::create_dir(&folder).map_err(Error::at(&folder))?;
+        fs::DirBuilder::new().mode(0o700).create(&folder).map_err(Error::at(&folder))?;
         lock().push(folder.clone());
-        Ok(Self { folder })
+        Ok(Self { folder, _lock: None })
     }
 
     /// A path in the folder.
@@ -171,6 +206,18 @@ mod tests {
         if memory("MemAvailable").is_some() {
             assert!(require_memory(u64::MAX).unwrap_err().to_string().contains("memory"));
         }
+    }
+
+    #[test]
+    fn a_folder_within_anothers_has_one_run_and_loses_leftovers() {
+        let out = tempfile::tempdir().unwrap();
+        fs::create_dir_all(out.path().join(WITHIN).join("left/over")).unwrap();
+        let scratch = Scratch::within(out.path(), |_| {}).unwrap();
+        assert_eq!(fs::read_dir(&scratch.folder).unwrap().count(), 0);
+        let refused = Scratch::within(out.path(), |_| panic!("it is in use")).err().unwrap().to_string();
+        assert!(refused.contains("another run"), "{refused}");
+        drop(scratch);
+        assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
     }
 
     #[test]

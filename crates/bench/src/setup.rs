@@ -1,5 +1,6 @@
 //! What a run is made with.
 
+use crate::volume;
 use phalanx_core::engine::Levels;
 use phalanx_gpu::Device;
 use std::path::PathBuf;
@@ -20,6 +21,8 @@ pub struct Setup {
     pub device: Found,
     /// The program `phalanx`, for measurements of whole commands.
     pub program: PathBuf,
+    /// What the experiment on volumes runs, and where.
+    pub volume: volume::Options,
 }
 
 #[cfg(test)]
@@ -34,6 +37,7 @@ impl Setup {
             threads: 2,
             device: Err("none was looked for".into()),
             program: "phalanx".into(),
+            volume: volume::Options::default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! **Its table lookups reveal the key to anybody who shares the cache.** Nothing outside this crate uses it.
 
 use crate::sefps::layout::BlockCipher;
+use phalanx_kernels::aes::BLOCK;
 
 /// The S-box of FIPS 197, section 5.1.1, and its inverse.
 const SBOXES: ([u8; 256], [u8; 256]) = sboxes();
@@ -103,6 +104,23 @@ impl TTable {
     }
 }
 
+impl TTable {
+    /// AES in counter mode, in place. The counter counts as in SP 800-38A, all 16 bytes big-endian.
+    pub fn ctr_xor(&self, counter: &[u8; BLOCK], data: &mut [u8]) {
+        let mut keystream = [0; 256 * BLOCK];
+        let mut counter = u128::from_be_bytes(*counter);
+        for part in data.chunks_mut(keystream.len()) {
+            for block in keystream.as_chunks_mut().0 {
+                *block = counter.to_be_bytes();
+                counter = counter.wrapping_add(1);
+            }
+            let keystream = &mut keystream[..part.len().next_multiple_of(BLOCK)];
+            self.encrypt(keystream);
+            part.iter_mut().zip(keystream).for_each(|(byte, key)| *byte ^= *key);
+        }
+    }
+}
+
 fn sub_word(word: u32) -> u32 {
     u32::from_be_bytes(word.to_be_bytes().map(|b| SBOXES.0[b as usize]))
 }
@@ -145,6 +163,19 @@ fn crypt(keys: &[[u32; 4]], tables: &[[u32; 256]; 4], sbox: &[u8; 256], shift: [
 mod tests {
     use super::*;
     use phalanx_kernels::aes;
+
+    #[test]
+    fn its_counter_mode_is_that_of_the_kernels() {
+        let counter = *b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x80";
+        for len in [0, 1, 16, 4095, 4096, 4097, 10_000] {
+            for key_len in [16, 24, 32] {
+                let (mut want, mut got) = (vec![9; len], vec![9; len]);
+                aes::ctr_xor(aes::Level::detect(), &aes::Key::new(&[7; 32][..key_len]), &counter, &mut want);
+                TTable::new(&[7; 32][..key_len]).ctr_xor(&counter, &mut got);
+                assert_eq!(got, want, "{len} bytes, AES-{}", key_len * 8);
+            }
+        }
+    }
 
     #[test]
     fn it_is_aes_both_ways() {

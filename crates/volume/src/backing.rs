@@ -13,7 +13,8 @@ use crate::journal::Owner;
 use crate::store::{Key, Shared};
 use phalanx_core::format::{FileKeys, Header};
 use phalanx_core::volume::{Chunks, Holes, Place};
-use rustix::fs::{Timespec, Timestamps, UTIME_OMIT, fstat, futimens};
+use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_OMIT, fcntl_getfl, fstat, futimens};
+use rustix::io::Errno;
 use state::State;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -38,6 +39,8 @@ pub struct Backing {
     dirty_bytes: AtomicUsize,
     /// When the file was changed last, if only memory has the change.
     mtime: Mutex<Option<Timespec>>,
+    /// Whether the descriptor can be written to: a file without the permission to write is opened for reading only.
+    can_write: bool,
     /// Whether a sync has to sync the file itself: its name or its existence may not be on the disk yet.
     needs_fsync: AtomicBool,
     /// Whether its times were set and may not be on the disk yet.
@@ -118,8 +121,10 @@ impl Backing {
         let layout = header.layout_for_plaintext(len)?;
         let chunks = Chunks::new(&header, &keys);
         let written = shared.journal.as_ref().map_or(0, |journal| journal.written());
+        let flags = fcntl_getfl(&file).map_err(|e| VolumeError::io("cannot look at a descriptor", e))?;
         Ok(Arc::new_cyclic(|me| Self {
             me: me.clone(),
+            can_write: flags.contains(OFlags::RDWR),
             shared: shared.clone(),
             file: Arc::new(file),
             key,
@@ -194,6 +199,12 @@ impl Backing {
         *pending = pending.map(|_| mtime);
         self.times_set.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Whether the content may be changed.
+    fn check_writable(&self) -> Result<()> {
+        self.shared.writable()?;
+        if self.can_write { Ok(()) } else { Err(VolumeError::Refused(Errno::ACCESS)) }
     }
 
     fn pending_mtime(&self) -> Option<Timespec> {

@@ -17,12 +17,14 @@ use fuser::{
 };
 use handles::Handles;
 use rustix::fs::{FallocateFlags, OFlags};
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
+use zeroize::Zeroizing;
 
 /// A volume as a file system.
 pub struct Front {
@@ -115,6 +117,11 @@ impl Front {
     fn open_handle(&self, backing: Arc<Backing>) -> FileHandle {
         FileHandle(self.files.add(backing))
     }
+}
+
+thread_local! {
+    /// What was read last. Memory of its own for each read would cost more than to decrypt into it.
+    static BUFFER: RefCell<Zeroizing<Vec<u8>>> = RefCell::default();
 }
 
 /// The inode behind the number of a node.
@@ -296,10 +303,15 @@ impl Filesystem for Front {
         reply: ReplyData,
     ) {
         let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
-        match backing.read_at(offset, size as usize) {
-            Ok(data) => reply.data(&data),
-            Err(error) => reply.error(errno(&error)),
-        }
+        BUFFER.with_borrow_mut(|buffer| {
+            if buffer.len() < size as usize {
+                *buffer = Zeroizing::new(vec![0; (size as usize).next_power_of_two()]);
+            }
+            match backing.read_into(offset, &mut buffer[..size as usize]) {
+                Ok(len) => reply.data(&buffer[..len]),
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
     }
 
     fn write(

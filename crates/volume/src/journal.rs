@@ -297,7 +297,7 @@ fn parse(mut table: &[u8], mut at: u64, data_len: usize) -> Option<Transaction> 
             3 => Record::Length(number()?),
             4 => {
                 let first = number()?;
-                Record::Written(first..first.checked_add(number()?)?)
+                Record::Written(first..first.saturating_add(number()?))
             }
             _ => return None,
         };

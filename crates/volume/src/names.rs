@@ -173,7 +173,7 @@ impl Names {
     #[must_use]
     pub fn open_attribute(&self, owner: &[u8; 16], stored: &[u8]) -> Option<Vec<u8>> {
         let name = self.xattrs.open(&[owner, b"name"], &decode(stored.strip_prefix(ATTRIBUTE.as_bytes())?)?)?;
-        (!name.is_empty() && !name.contains(&0)).then_some(name)
+        ((1..=MAX_ATTRIBUTE).contains(&name.len()) && !name.contains(&0)).then_some(name)
     }
 
     /// The value of an extended attribute, as it is stored.

@@ -59,7 +59,7 @@ pub(crate) fn apply(root: &OwnedFd, journal: &File, config: &Config, options: &S
         return Ok(());
     }
     let targets = find::targets(root, &transactions, config)?;
-    keep_whole(&mut transactions, &targets, journal, options)?;
+    keep_whole(&mut transactions, &targets, journal, config, options)?;
     for (id, target) in &targets {
         let records = transactions.iter().flatten().filter(|(owner, _)| owner.id == *id).map(|(_, record)| record);
         target.apply(records, journal, config, options)?;
@@ -67,21 +67,29 @@ pub(crate) fn apply(root: &OwnedFd, journal: &File, config: &Config, options: &S
     journal::trim(&*options.disk, journal)
 }
 
-/// Leaves out the first transaction of which a chunk did not get to the disk whole, and all that follow.
+/// Leaves out the first transaction of which a record cannot be used, since a chunk did not get to the disk whole or nobody
+/// should have written it, and all that follow.
 fn keep_whole(
     transactions: &mut Vec<Transaction>,
     targets: &HashMap<[u8; 16], Target>,
     journal: &File,
+    config: &Config,
     options: &StoreOptions,
 ) -> Result<()> {
     for place in 0..transactions.len() {
         for (owner, record) in &transactions[place] {
-            let (Some(target), Record::Chunk { index, seal, at, len }) = (targets.get(&owner.id), record) else {
-                continue;
+            let is_whole = match (record, targets.get(&owner.id)) {
+                (Record::Chunk { index, seal, at, len }, Some(target)) => {
+                    let sealed = Sealed { seal: *seal, at: *at, len: *len };
+                    target.read(*index, false, sealed, journal, options)?.is_some()
+                        || target.read(*index, true, sealed, journal, options)?.is_some()
+                }
+                (Record::Header(bytes), _) => {
+                    open_header(bytes, config).is_ok_and(|(_, keys, _)| keys.volume_file_id() == owner.id)
+                }
+                (Record::Length(len), _) => layout_of(config, *len).is_ok(),
+                (Record::Chunk { .. }, None) | (Record::Written(_), _) => true,
             };
-            let sealed = Sealed { seal: *seal, at: *at, len: *len };
-            let is_whole = target.read(*index, false, sealed, journal, options)?.is_some()
-                || target.read(*index, true, sealed, journal, options)?.is_some();
             if !is_whole {
                 transactions.truncate(place);
                 return Ok(());
@@ -89,6 +97,12 @@ fn keep_whole(
         }
     }
     Ok(())
+}
+
+/// The chunks of a stored file of a length.
+pub(crate) fn layout_of(config: &Config, stored_len: u64) -> phalanx_core::Result<Layout> {
+    let chunk_log2 = config.chunk_size().bytes().ilog2() as u8;
+    Layout::for_file(HEADER_LEN, config.suite(), chunk_log2, stored_len)
 }
 
 impl Target {
@@ -167,11 +181,15 @@ impl Target {
         let Ok(opened) = opened else { return damaged("have a header that is not authentic") };
         let holes = opened.as_ref().map_or(&self.holes, |(_, _, holes)| holes);
         for (index, sealed) in chunks {
-            if index >= layout.chunks() || holes.around(index).is_some() {
+            if holes.around(index).is_some() {
                 continue;
             }
-            let has_its_length = sealed.len as usize == layout.data_len(index);
-            match self.read(index, layout.is_last(index), sealed, journal, options)?.filter(|_| has_its_length) {
+            let fits = index < layout.chunks() && sealed.len as usize == layout.data_len(index);
+            let stored = match fits {
+                true => self.read(index, layout.is_last(index), sealed, journal, options)?,
+                false => None,
+            };
+            match stored {
                 Some(stored) => {
                     options.disk.write(&self.file, &stored, layout.file_offset(index)).map_err(failed)?;
                 }

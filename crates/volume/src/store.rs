@@ -8,8 +8,8 @@ use crate::error::{Result, VolumeError};
 use crate::journal::{JOURNAL, Journal, RESERVED};
 use crate::recover;
 use phalanx_core::Roster;
-use phalanx_core::format::{FileKeys, Header, Layout};
-use phalanx_core::volume::{Chunks, Config, HEADER_LEN, Records};
+use phalanx_core::format::{FileKeys, Header};
+use phalanx_core::volume::{Chunks, Config, Records};
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -127,10 +127,7 @@ impl Store {
     /// The length of the plaintext of a stored file with this length; `None` if no plaintext gives it. Nothing is authenticated.
     #[must_use]
     pub fn plain_len(&self, stored_len: u64) -> Option<u64> {
-        let config = &self.shared.config;
-        let chunk_log2 = config.chunk_size().bytes().ilog2() as u8;
-        let layout = Layout::for_file(HEADER_LEN, config.suite(), chunk_log2, stored_len).ok()?;
-        Some(layout.plaintext_len())
+        Some(recover::layout_of(&self.shared.config, stored_len).ok()?.plaintext_len())
     }
 
     /// The length of a chunk in bytes of plaintext.

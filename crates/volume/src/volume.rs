@@ -12,6 +12,11 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a volume that is in use is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether a folder is a volume: it holds a config. Nothing has been checked.
 #[must_use]
@@ -96,7 +101,7 @@ impl Volume {
             (OFlags::RDWR, FlockOperation::NonBlockingLockExclusive)
         };
         let config = File::from(openat(&root, CONFIG, access | folder::SAFELY, Mode::empty())?);
-        match flock(&config, lock) {
+        match patiently(|| flock(&config, lock)) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(VolumeError::Busy),
             // A file system that is only read needs no locks.
@@ -105,6 +110,17 @@ impl Volume {
         }
         let opened = Config::open(Source::file(&config)?, opener)?;
         Ok(Self { root, config: opened, _lock: config })
+    }
+}
+
+/// Tries again for a while. `fusermount3 -u` returns before the mount has written its last changes.
+fn patiently(lock: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match lock() {
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => thread::sleep(Duration::from_millis(20)),
+            locked => return locked,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a reader does with a journal (§10.7).
 
-use super::backing::read_backing;
+use super::backing::{layout, read_backing};
 use super::journal::{Record, What, read_journal};
 use super::{BACKING_HEADER_LEN, Backing, Config, Kind, Stored};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +33,7 @@ pub fn apply_journal(config: &Config, stored: &mut Stored) -> Applied {
     // Step 3, its first half: which transactions are whole.
     let is_whole = |record: &Record| match (&record.what, files.get(&record.file_id)) {
         (What::Header(header), _) => read_backing(config, header).is_some_and(|new| new.file_id == record.file_id),
+        (What::Length(len), _) => layout(config, *len).is_some(),
         (What::Chunk { index, chunk }, Some((_, file))) => {
             [false, true].iter().any(|last| file.open_chunk(*index, *last, chunk).is_some())
         }
@@ -50,7 +51,7 @@ pub fn apply_journal(config: &Config, stored: &mut Stored) -> Applied {
         let records = whole.iter().copied().flatten().filter(|record| record.file_id == *id);
         for entry in stored.entries.values_mut().filter(|entry| entry.inode == *inode) {
             if let Kind::File(bytes) = &mut entry.kind {
-                let changes = changes(file, records.clone());
+                let changes = changes(config, file, records.clone());
                 left_out.extend(write(file, changes, bytes).into_iter().map(|index| (*id, index)));
             }
         }
@@ -86,13 +87,19 @@ fn find(config: &Config, stored: &Stored, records: &[&Record], id: [u8; 16]) -> 
     if let Some((inode, backing)) = by_hint.or_else(by_looking) {
         return Some((*inode, backing.clone()?));
     }
-    // The header in place may have been written in part when a run was killed. Then a header record is there.
+    // The header in place may have been written in part when a run was killed. Then a header record is there. If those of several
+    // files name this inode, the last one is right: the inode was another's before.
     in_place.iter().find(|(inode, backing)| *inode == hint && backing.is_none())?;
-    let header = of_file().rev().find_map(|record| match &record.what {
-        What::Header(header) => read_backing(config, header).filter(|backing| backing.file_id == id),
+    let is_there = |id: [u8; 16]| in_place.iter().any(|(_, backing)| backing.as_ref().is_some_and(|b| b.file_id == id));
+    let last_hint = |id: [u8; 16]| records.iter().rev().find(|record| record.file_id == id).map(|record| record.inode);
+    let (last, header) = records.iter().rev().find_map(|record| match &record.what {
+        What::Header(header) if last_hint(record.file_id) == Some(hint) && !is_there(record.file_id) => {
+            let header = read_backing(config, header).filter(|backing| backing.file_id == record.file_id)?;
+            Some((record.file_id, header))
+        }
         _ => None,
     })?;
-    Some((hint, header))
+    (last == id).then_some((hint, header))
 }
 
 /// What the records of a file come to.
@@ -104,7 +111,7 @@ struct Changes<'a> {
 }
 
 /// Step 2.
-fn changes<'a>(file: &Backing, records: impl Iterator<Item = &'a Record>) -> Changes<'a> {
+fn changes<'a>(config: &Config, file: &Backing, records: impl Iterator<Item = &'a Record>) -> Changes<'a> {
     let mut changes = Changes::default();
     for record in records {
         match &record.what {
@@ -119,6 +126,9 @@ fn changes<'a>(file: &Backing, records: impl Iterator<Item = &'a Record>) -> Cha
             }
         }
     }
+    let header = changes.header.and_then(|header| read_backing(config, header));
+    let holes = header.as_ref().unwrap_or(file);
+    changes.chunks.retain(|index, _| !holes.in_hole(*index));
     changes
 }
 
@@ -133,8 +143,9 @@ fn write(file: &Backing, changes: Changes, bytes: &mut Vec<u8>) -> Vec<u64> {
     let mut left_out = Vec::new();
     for (index, chunk) in changes.chunks {
         let fits = layout.is_some_and(|(n, last_len)| {
-            let wanted = if index + 1 == n { last_len } else { file.whole() as u64 };
-            index < n && chunk.len() as u64 == wanted && file.open_chunk(index, index + 1 == n, chunk).is_some()
+            let is_last = index == n - 1;
+            let wanted = if is_last { last_len } else { file.whole() as u64 };
+            index < n && chunk.len() as u64 == wanted && file.open_chunk(index, is_last, chunk).is_some()
         });
         if fits {
             let start = file.start_of(index).expect("a chunk of the file") as usize;

@@ -83,14 +83,9 @@ impl Backing {
         index.checked_mul(self.whole() as u64)?.checked_add(BACKING_HEADER_LEN as u64)
     }
 
-    /// The number of chunks in a file of `len` bytes, and the length of the last, nonce and tag included (§2.3). `None` if no file has
-    /// this length.
+    /// As the function [`layout`] has it.
     pub fn layout(&self, len: u64) -> Option<(u64, u64)> {
-        let (whole, overhead) = (self.whole() as u64, self.keys.suite.overhead() as u64);
-        let behind = len.checked_sub(BACKING_HEADER_LEN as u64)?;
-        let n = behind.div_ceil(whole);
-        let last = behind.checked_sub(n.checked_sub(1)? * whole)?;
-        (last > overhead || (last == overhead && n == 1)).then_some((n, last))
+        layout_of(self.keys.suite.overhead(), self.chunk_log2, len)
     }
 
     /// Whether a chunk lies in a hole.
@@ -99,7 +94,7 @@ impl Backing {
     }
 
     /// The plaintext of each chunk, or `None` in the place of a chunk that is not authentic. `None` in place of all if the file must
-    /// be refused.
+    /// be refused: also where the last chunk is not authentic, which vouches for the length.
     pub fn open_chunks(&self, file: &[u8]) -> Option<Vec<Option<Vec<u8>>>> {
         let (n, _) = self.layout(file.len() as u64)?;
         if self.holes.last().is_some_and(|(first, count)| first + count > n - 1) {
@@ -110,13 +105,28 @@ impl Backing {
             let i = i as u64;
             if self.in_hole(i) { Some(vec![0; 1 << self.chunk_log2]) } else { self.open_chunk(i, i + 1 == n, chunk) }
         };
-        Some(chunks.enumerate().map(open).collect())
+        let opened: Vec<Option<Vec<u8>>> = chunks.enumerate().map(open).collect();
+        opened.last()?.is_some().then_some(opened)
     }
 
     /// The plaintext of one chunk. `None` if it is not authentic.
     pub fn open_chunk(&self, index: u64, last: bool, chunk: &[u8]) -> Option<Vec<u8>> {
         open_chunk(&self.keys, self.chunk_log2, index, u8::from(last), chunk)
     }
+}
+
+/// The number of chunks in a file of `len` bytes, and the length of the last, nonce and tag included (§2.3). `None` if no file of the
+/// volume has this length.
+pub fn layout(config: &Config, len: u64) -> Option<(u64, u64)> {
+    layout_of(Suite::of(config.suite)?.overhead(), config.chunk_log2, len)
+}
+
+fn layout_of(overhead: usize, chunk_log2: u8, len: u64) -> Option<(u64, u64)> {
+    let (whole, overhead) = ((overhead + (1 << chunk_log2)) as u64, overhead as u64);
+    let behind = len.checked_sub(BACKING_HEADER_LEN as u64)?;
+    let n = behind.div_ceil(whole);
+    let last = behind.checked_sub(n.checked_sub(1)? * whole)?;
+    (last > overhead || (last == overhead && n == 1)).then_some((n, last))
 }
 
 /// Writes a file of a volume. `more` are slots besides those that every file has, for tests; holes hold zeros in the result.

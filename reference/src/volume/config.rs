@@ -63,7 +63,8 @@ pub fn volume_slot(version: u32, features: u32) -> Slot {
 pub fn open_config(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Result<Config, Error> {
     let header = read_header(file)?;
     let count = |wanted: u8| header.slots.iter().filter(|(kind, _)| *kind == wanted).count();
-    if header.suite == 4 || count(3) != 0 || count(SLOT_VOLUME) != 1 {
+    let has_others = header.slots.iter().any(|(kind, _)| ![0, 1, 2, SLOT_VOLUME].contains(kind));
+    if header.suite == 4 || has_others || count(SLOT_VOLUME) != 1 {
         return Err(Error::Header);
     }
     let (_, body) = header.slots.iter().find(|(kind, _)| *kind == SLOT_VOLUME).unwrap();

@@ -16,6 +16,8 @@ pub enum Refusal {
     Config(Error),
     /// The root has no id (§10.4).
     Root,
+    /// Something else than a regular file has the journal's place (§10.1).
+    Journal,
 }
 
 /// A volume that has been opened.
@@ -61,6 +63,9 @@ pub fn open_volume(stored: &Stored, passwords: &[&[u8]], keys: &[[u8; 32]]) -> R
     let config = open_config(config, passwords, keys).map_err(Refusal::Config)?;
     let mut stored = stored.clone();
     root_id(&config, &stored).ok_or(Refusal::Root)?;
+    if stored.entries.get(&b"phalanx.journal"[..]).is_some_and(|entry| !matches!(entry.kind, Kind::File(_))) {
+        return Err(Refusal::Journal);
+    }
     let applied = apply_journal(&config, &mut stored);
 
     let root = Place { path: b"", plain: &[], parent: [0; 16], name: b"" };
@@ -101,7 +106,8 @@ fn read_folder(config: &Config, stored: &Stored, place: &Place, tree: &mut Vec<P
             Kind::File(bytes) => {
                 let backing = read_backing(config, bytes);
                 let chunks = backing.as_ref().and_then(|backing| backing.open_chunks(bytes));
-                let xattrs = backing.map(|backing| read_xattrs(config, entry, backing.file_id)).unwrap_or_default();
+                let owner = backing.filter(|_| chunks.is_some()).map(|backing| backing.file_id);
+                let xattrs = owner.map(|owner| read_xattrs(config, entry, owner)).unwrap_or_default();
                 tree.push(PlainEntry { path: plain, plain: Plain::File(chunks), xattrs });
             }
             Kind::Link(points_to) => {

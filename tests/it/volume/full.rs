@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 pub fn disk(s: &Sandbox, kind: &str, mib: u64) -> Option<Disk> {
     fs::create_dir(s.path("disk")).unwrap();
     let mounted = match kind {
-        "tmpfs" => has("mount") && s.succeeds("mount", &["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs", "disk"]),
+        "tmpfs" => {
+            has("mount") && s.succeeds("mount", &["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs", "disk"])
+        }
         _ => {
             if !["mount", "mkfs.ext4"].into_iter().all(has) {
                 return None;
@@ -58,7 +60,8 @@ fn the_space_of_a_file_is_free_when_it_is_removed() {
     let Some(mut mounted) = mount(&s, "vol") else { return };
     let pid = mounted.child.as_ref().unwrap().id();
     let removed_ones = || {
-        let links = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
+        let links =
+            fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
         links.filter(|target| target.to_string_lossy().ends_with(" (deleted)")).count()
     };
     for is_synced in [true, false] {

@@ -59,7 +59,11 @@ impl Content {
             let had = |version: &Vec<u8>| version.get(at).copied().unwrap_or(0) == found[at];
             if !self.versions.iter().any(had) {
                 let all: Vec<_> = self.versions.iter().map(|version| version.get(at)).collect();
-                return Err(format!("byte {at} of {} is {}; it was {all:?}, and lengths {lens:?}", found.len(), found[at]));
+                return Err(format!(
+                    "byte {at} of {} is {}; it was {all:?}, and lengths {lens:?}",
+                    found.len(),
+                    found[at]
+                ));
             }
         }
         Ok(())

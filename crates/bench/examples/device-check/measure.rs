@@ -63,6 +63,7 @@ fn head(device: &Device, quick: bool) -> Head {
         threads: 1,
         device: Ok(device.clone()),
         program: PathBuf::new(),
+        volume: Default::default(),
     };
     Head::now(&setup, Vec::new())
 }

@@ -21,13 +21,18 @@ const PROGRAMS: [(&str, &str); 8] = [
 
 /// The versions of the programs that are installed.
 pub fn versions() -> Vec<String> {
+    versions_of(&PROGRAMS)
+}
+
+/// The versions of those of these programs that are installed. Each comes with the argument that makes it print its version.
+pub fn versions_of(programs: &[(&str, &str)]) -> Vec<String> {
     let version = |&(name, argument): &(&str, &str)| {
         let output = find(name).and_then(|path| Command::new(path).arg(argument).output().ok())?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let line = text.lines().find(|line| !line.trim().is_empty())?.trim().to_owned();
         Some(if line.contains(name) { line } else { format!("{name} {line}") })
     };
-    PROGRAMS.iter().filter_map(version).collect()
+    programs.iter().filter_map(version).collect()
 }
 
 /// Where a program is installed.

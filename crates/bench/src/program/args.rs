@@ -2,8 +2,9 @@
 
 use super::failure::{Code, Failure, Outcome};
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_bench::Experiment;
+use phalanx_bench::volume::{self, Part};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -44,6 +45,8 @@ enum Sub {
     Users(Run),
     /// P3: files encrypted by 1 to 16 threads
     Hpc(Run),
+    /// P4: AES by size on CPU and GPU, its ciphertext, and mounted volumes
+    Volume(VolumeRun),
     /// P5: keys that are found by their digests
     Keys(Run),
     /// Whole commands, compared with cp, age, openssl and others
@@ -95,6 +98,42 @@ struct PeersRun {
     phalanx: Option<PathBuf>,
 }
 
+#[derive(Args)]
+#[group(skip)]
+struct VolumeRun {
+    #[command(flatten)]
+    run: PeersRun,
+    /// Run only this part (may be repeated): study, ciphertext, ahead or mounts
+    ///
+    /// study: AES by size on one core, all cores and the GPU. ciphertext: statistics of the ciphertext of an image and of a
+    /// text. ahead: keystream that is made before the data are there. mounts: mounted volumes beside gocryptfs.
+    #[arg(long = "part", value_enum, value_name = "PART", hide_possible_values = true)]
+    parts: Vec<VolumePart>,
+    /// A folder that volumes are stored in (may be repeated; default: /dev/shm and the run's folder)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    backing: Vec<PathBuf>,
+}
+
+/// A part of the experiment on volumes.
+#[derive(Clone, Copy, ValueEnum)]
+enum VolumePart {
+    Study,
+    Ciphertext,
+    Ahead,
+    Mounts,
+}
+
+impl From<VolumePart> for Part {
+    fn from(part: VolumePart) -> Self {
+        match part {
+            VolumePart::Study => Part::Study,
+            VolumePart::Ciphertext => Part::Ciphertext,
+            VolumePart::Ahead => Part::Ahead,
+            VolumePart::Mounts => Part::Mounts,
+        }
+    }
+}
+
 #[derive(Subcommand)]
 pub enum SefpsFile {
     /// Write a file in the layout
@@ -141,12 +180,20 @@ pub struct Experiments {
     pub out: PathBuf,
     pub resume: bool,
     pub phalanx: Option<PathBuf>,
+    pub volume: volume::Options,
 }
 
 impl Command {
     fn run(experiments: &[Experiment], run: Run, phalanx: Option<PathBuf>) -> Command {
         let Run { quick, out, resume } = run;
-        Command::Run(Experiments { experiments: experiments.into(), quick, out, resume, phalanx })
+        let volume = volume::Options::default();
+        Command::Run(Experiments { experiments: experiments.into(), quick, out, resume, phalanx, volume })
+    }
+
+    fn volume(run: VolumeRun) -> Command {
+        let VolumeRun { run: PeersRun { run: Run { quick, out, resume }, phalanx }, parts, backing } = run;
+        let volume = volume::Options { parts: parts.into_iter().map(Part::from).collect(), backing };
+        Command::Run(Experiments { experiments: vec![Experiment::Volume], quick, out, resume, phalanx, volume })
     }
 }
 
@@ -157,6 +204,7 @@ pub fn parse() -> Outcome<Parsed> {
         Sub::Sefps(run) => Command::run(&[Experiment::Sefps], run, None),
         Sub::Users(run) => Command::run(&[Experiment::Users], run, None),
         Sub::Hpc(run) => Command::run(&[Experiment::Hpc], run, None),
+        Sub::Volume(run) => Command::volume(run),
         Sub::Keys(run) => Command::run(&[Experiment::Keys], run, None),
         Sub::Peers(PeersRun { run, phalanx }) => Command::run(&[Experiment::Peers], run, phalanx),
         Sub::All(PeersRun { run, phalanx }) => Command::run(Experiment::ALL, run, phalanx),

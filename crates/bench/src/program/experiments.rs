@@ -28,9 +28,10 @@ pub fn report(folder: &Path, merge: &[PathBuf], verbosity: Verbosity) -> Outcome
 }
 
 fn setup(args: &Experiments) -> Outcome<Setup> {
-    let program = match args.experiments.contains(&Experiment::Peers) {
-        true => phalanx(args.phalanx.as_deref())?,
-        false => PathBuf::new(),
+    let program = match phalanx(args.phalanx.as_deref()) {
+        Err(failure) if args.experiments.contains(&Experiment::Peers) || args.phalanx.is_some() => return Err(failure),
+        // Without it, rows of volumes say so.
+        found => found.unwrap_or_default(),
     };
     // Whole commands run in other folders.
     let out = std::path::absolute(&args.out).map_err(|e| Error::Path(args.out.clone(), e))?;
@@ -42,6 +43,7 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
         threads: all_cores(),
         device: phalanx_gpu::find(),
         program,
+        volume: args.volume.clone(),
     })
 }
 

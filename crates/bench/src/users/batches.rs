@@ -121,6 +121,7 @@ mod tests {
             threads: 2,
             device,
             program: "phalanx".into(),
+            volume: Default::default(),
         }
     }
 

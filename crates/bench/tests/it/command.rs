@@ -105,6 +105,8 @@ fn every_experiment_has_a_short_run() {
         ("sefps", &["sefps-protect-total.svg", "sefps-unprotect-AES.svg"][..]),
         ("users", &["users-regular.svg", "users-irregular.svg"]),
         ("hpc", &["hpc-107MBs.svg"]),
+        // Mounts have tests of their own.
+        ("volume", &["volume-AES-128-CTR.svg", "volume-AES-256-CTR.svg"]),
         ("keys", &["keys-encrypt.svg", "keys-find.svg"]),
         ("peers", &["peers.svg"]),
     ] {
@@ -113,6 +115,9 @@ fn every_experiment_has_a_short_run() {
         }
         let started = Instant::now();
         let mut command = without_device(s.command(&[experiment, "--quick", "--out", experiment]));
+        if experiment == "volume" {
+            command.args(["--part", "study", "--part", "ciphertext", "--part", "ahead"]);
+        }
         let told = Ended(command.output().unwrap()).text();
         println!("{experiment}: {:?}", started.elapsed());
         assert!(told.contains("report.md"), "{told}");
@@ -121,7 +126,8 @@ fn every_experiment_has_a_short_run() {
         // Each row has times, a ratio or mean of them, or a reason why there are none.
         for row in &rows {
             let why = row.note.as_ref().is_some_and(|note| note.starts_with("not run: "));
-            assert!(why || row.median_s.is_some() || row.speedup.is_some() || row.gb_per_s.is_some(), "{row:?}");
+            let figures = [row.median_s, row.speedup, row.gb_per_s, row.value];
+            assert!(why || figures.iter().any(Option::is_some), "{row:?}");
             assert_eq!(row.experiment, experiment);
         }
         assert!(!s.path(experiment).join("scratch").exists());
@@ -168,6 +174,22 @@ fn every_experiment_has_a_short_run() {
     assert!(users.iter().filter(|row| row.bar.is_some()).count() >= 6);
     let latency = |row: &&Row| row.measure.starts_with("latency");
     assert_eq!(users.iter().filter(latency).filter(|row| row.median_s.is_some_and(|s| s > 0.0)).count(), 9);
+    let volume = rows(&s, "volume");
+    let on_device = volume.iter().filter(|row| row.engine == "gpu");
+    assert!(on_device.clone().count() > 0 && on_device.clone().all(|row| row.note.as_deref().is_some_and(no_device)));
+    assert_eq!(on_device.filter(|row| row.printed.len() == 1).count(), 2 * 2 * 3);
+    // Of an image and of a text: 5 figures of plaintext and ciphertext, and 2 of each pair of ciphertexts.
+    assert_eq!(volume.iter().filter(|row| row.value.is_some() && row.ideal.is_some()).count(), 2 * (2 * 5 + 2 * 2));
+    let report = fs::read_to_string(s.path("volume/report.md")).unwrap();
+    let answers = [
+        "| RQ1 a: is the GPU faster than one core? | Not answered: no device (",
+        "| 22 / 21 / 12 × at 32000 bytes, 13 / 12 / 12 × at 5 × 32000 bytes |",
+        "| RQ3: which implementation is the fastest? | Of all: ",
+        "times as much work with the making; of a whole seal of suite 1, ",
+    ];
+    for answer in answers {
+        assert!(report.contains(answer), "{answer}: {report}");
+    }
     if !s.exists("peers") {
         return;
     }
@@ -181,8 +203,11 @@ fn every_experiment_has_a_short_run() {
 #[test]
 fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
     let s = Sandbox::new();
-    for experiment in ["keys", "sefps", "users"] {
+    for experiment in ["keys", "sefps", "users", "volume"] {
         let mut command = s.command(&[experiment, "--quick", "--out", experiment]);
+        if experiment == "volume" {
+            command.args(["--part", "study"]);
+        }
         Ended(command.env("PHALANX_OPENCL_CPU", "1").env("CUDA_VISIBLE_DEVICES", "").output().unwrap()).ok();
         let (heads, _) = read(&s.path(experiment)).unwrap();
         if heads[0].device.is_none() {
@@ -230,6 +255,12 @@ fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
     timed("keys", "1KB", "gpu", "KMAC256 and Phalanx's chunks", "key digest and encryption");
     timed("keys", "1000 keys", "gpu", "KMAC256", "time");
     timed("keys", "1000 keys", "gpu", "MD5", "time");
+    for scheme in ["T-tables, 16 bytes a thread", "T-tables, 32 bytes a thread, several streams", "Phalanx's kernels"] {
+        timed("volume", "5 × 32000 bytes", "gpu", scheme, "AES-192-CTR");
+    }
+    timed("volume", "4 KiB", "gpu", "T-tables, 64 bytes a thread", "AES-256-CTR, kernel only");
+    let report = fs::read_to_string(s.path("volume/report.md")).unwrap();
+    assert!(report.contains("| RQ2: do streams help? | Measured through OpenCL on the CPU ("), "{report}");
     timed("sefps", "255 KB", "gpu", "Phalanx's format", "in memory");
     timed("sefps", "255 KB", "hybrid", "Phalanx's format, AES-256-CTR + SHA-3, one queue", "in memory");
     let sefps = rows(&s, "sefps");

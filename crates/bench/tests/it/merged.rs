@@ -19,6 +19,7 @@ fn setup(out: &Path) -> Setup {
         threads: 2,
         device: Err("none was looked for".into()),
         program: "phalanx".into(),
+        volume: Default::default(),
     }
 }
 

@@ -11,7 +11,16 @@ use std::path::Path;
 
 fn setup(out: &Path, resume: bool) -> Setup {
     let (out, levels, device) = (out.to_owned(), Levels::detect(), Err("none was looked for".into()));
-    Setup { out, quick: true, resume, levels, threads: 2, device, program: "phalanx".into() }
+    Setup {
+        out,
+        quick: true,
+        resume,
+        levels,
+        threads: 2,
+        device,
+        program: "phalanx".into(),
+        volume: Default::default(),
+    }
 }
 
 fn record(out: &Path, resume: bool) -> Result<Record> {

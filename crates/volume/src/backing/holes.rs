@@ -14,7 +14,7 @@ impl Backing {
     /// # Errors
     /// [`VolumeError::Damaged`] if a chunk at the end of the range cannot be read. Those of [`Backing::write_at`].
     pub fn punch(&self, range: Range<u64>) -> Result<()> {
-        self.shared.writable()?;
+        self.check_writable()?;
         self.shared.make_room(3 * self.chunks.chunk_len());
         let mut state = self.write_state();
         let st = &mut *state;

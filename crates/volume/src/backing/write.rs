@@ -18,7 +18,7 @@ impl Backing {
     /// [`VolumeError::Damaged`] if a chunk is to be changed in part and cannot be read. [`VolumeError::Refused`] with `EFBIG` if
     /// the file would be too long. A part may be written.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        self.shared.writable()?;
+        self.check_writable()?;
         if data.is_empty() {
             return Ok(());
         }
@@ -68,7 +68,7 @@ impl Backing {
     /// # Errors
     /// Those of [`Backing::write_at`].
     pub fn set_len(&self, len: u64) -> Result<()> {
-        self.shared.writable()?;
+        self.check_writable()?;
         self.shared.make_room(2 * self.chunks.chunk_len());
         let mut state = self.write_state();
         let st = &mut *state;

@@ -20,9 +20,10 @@ const DEPTH: usize = 400;
 /// What the journal says of a file.
 #[derive(Default)]
 struct Claim<'t> {
-    inodes: HashSet<u64>,
-    /// The last header, and its number among all records.
-    header: Option<(usize, &'t [u8; HEADER_LEN])>,
+    /// Where the last record says that it is.
+    inode: u64,
+    /// Its headers, each with its number among all records.
+    headers: Vec<(usize, &'t [u8; HEADER_LEN])>,
 }
 
 /// The files that the transactions name and that still exist.
@@ -33,39 +34,29 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
     let mut claims: HashMap<Id, Claim> = HashMap::new();
     for (number, (owner, record)) in transactions.iter().flatten().enumerate() {
         let claim = claims.entry(owner.id).or_default();
-        claim.inodes.insert(owner.inode);
+        claim.inode = owner.inode;
         if let Record::Header(bytes) = record {
-            claim.header = Some((number, bytes));
+            claim.headers.push((number, bytes));
         }
     }
-    let hints: HashSet<u64> = claims.values().flat_map(|claim| &claim.inodes).copied().collect();
+    let hints: HashSet<u64> = claims.values().map(|claim| claim.inode).collect();
     let (mut found, mut torn): (HashMap<Id, Target>, HashMap<u64, File>) = Default::default();
     walk(root, &mut |dir, name, inode| {
         if hints.contains(&inode)
             && let Some((file, inode)) = open_regular(dir, name)?
         {
             match target(file, inode, config)? {
-                Ok((id, target)) if claims.contains_key(&id) => drop(found.entry(id).or_insert(target)),
+                Ok((id, target)) if claims.get(&id).is_some_and(|claim| claim.inode == inode) => {
+                    found.insert(id, target);
+                }
                 Ok(_) => {}
                 Err(file) => drop(torn.insert(inode, file)),
             }
         }
         Ok(if found.len() == claims.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    // Headers that a killed run left half written: the journal has them whole. An inode may have been another file's before.
-    for (inode, file) in torn {
-        let its = claims.iter().filter(|(id, claim)| !found.contains_key(*id) && claim.inodes.contains(&inode));
-        let last = its.filter_map(|(id, claim)| Some((claim.header?, *id))).max_by_key(|((number, _), _)| *number);
-        if let Some(((_, bytes), id)) = last
-            && let Ok((header, keys, holes)) = open_header(bytes, config)
-            && keys.volume_file_id() == id
-        {
-            let chunks = Chunks::new(&header, &keys);
-            found.insert(id, Target { file, header, holes, chunks, inode });
-        }
-    }
     if found.len() < claims.len() {
-        // They are gone, or the volume has been copied.
+        // They are gone, or the volume has been copied, or a killed run has left their headers half written.
         walk(root, &mut |dir, name, _| {
             if let Ok(Some((file, inode))) = open_regular(dir, name)
                 && let Ok(Ok((id, target))) = target(file, inode, config)
@@ -75,6 +66,21 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
             }
             Ok(if found.len() == claims.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
+    }
+    // Headers that are half written: the journal has them whole. The inode may have been another file's before: then that
+    // one's records are the earlier ones.
+    for (inode, file) in torn {
+        let its = claims.iter().filter(|(id, claim)| !found.contains_key(*id) && claim.inode == inode);
+        let whole = its.filter_map(|(id, claim)| {
+            claim.headers.iter().rev().find_map(|(number, bytes)| {
+                let (header, keys, holes) = open_header(bytes, config).ok()?;
+                (keys.volume_file_id() == *id).then_some((*number, *id, header, keys, holes))
+            })
+        });
+        if let Some((_, id, header, keys, holes)) = whole.max_by_key(|(number, ..)| *number) {
+            let chunks = Chunks::new(&header, &keys);
+            found.insert(id, Target { file, header, holes, chunks, inode });
+        }
     }
     Ok(found)
 }

@@ -3,3 +3,4 @@
 mod names;
 mod store;
 mod tree;
+mod vectors;

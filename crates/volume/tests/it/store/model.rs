@@ -61,11 +61,11 @@ fn reopened(volume: &Volume, store: Arc<Store>, backing: Arc<Backing>) -> (Arc<S
 #[test]
 fn random_changes_read_back() {
     for (number, suite) in Suite::ALL.iter().filter(|suite| **suite != Suite::Aes256Gcm).enumerate() {
-        run(*suite, 4096, 600, 77 + number as u64);
-        run(*suite, 65_536, 300, 177 + number as u64);
+        run(*suite, 4096, 300, 77 + number as u64);
+        run(*suite, 65_536, 120, 177 + number as u64);
     }
-    run(Suite::default(), 1 << 20, 150, 5);
-    run(Suite::default(), 4096, 1500, 6);
+    run(Suite::default(), 1 << 20, 60, 5);
+    run(Suite::default(), 4096, 600, 6);
 }
 
 #[test]

@@ -9,7 +9,9 @@ pub(super) fn add(cases: &mut Vec<Case>) {
     written(cases);
     ends(cases);
     left_out(cases);
+    in_holes(cases);
     found(cases);
+    copies(cases);
 }
 
 /// A volume with a file `f` of these lengths of chunks.
@@ -171,6 +173,18 @@ fn written(cases: &mut Vec<Case>) {
     case.want_content(&file, &painted_from(1, 100));
     cases.push(case);
 
+    let comment = "a written record whose end is above 2^64 is for all chunks from its first on";
+    let (mut case, file) = with_file("journal-written-to-2-64", comment, &[4096, 100]);
+    let record = case.writer.record(&file, What::Written { first: 1, count: u64::MAX });
+    let records = vec![
+        vec![case.chunk(&file, 0, false, &painted_from(1, 4096)), case.chunk(&file, 1, true, &painted_from(2, 100))],
+        vec![record],
+    ];
+    let journal = case.writer.transactions(records).concat();
+    case.journal(journal, 2);
+    case.want_content(&file, &[painted_from(1, 4096), painted_from(4096, 100)].concat());
+    cases.push(case);
+
     let comment = "a written record for other chunks, as many as there can be, lets chunk 0 count";
     let (mut case, file) = with_file("journal-written-others", comment, &[4096, 100]);
     let record = case.writer.record(&file, What::Written { first: 1, count: u64::MAX - 1 });
@@ -286,6 +300,42 @@ fn ends(cases: &mut Vec<Case>) {
         [&all[0][..], &v::seal_transaction(&case.writer.config.keys.journal, &transaction)].concat()
     });
 
+    // Each of these has a right mac.
+    let sealed = |case: &Case, all: &[Vec<u8>], record: Record| {
+        let epoch = all[0][8..24].try_into().unwrap();
+        let second = v::Transaction { epoch, sequence: 1, records: vec![record] };
+        [&all[0][..], &v::seal_transaction(&case.writer.config.keys.journal, &second), &all[2]].concat()
+    };
+    add("journal-header-altered", "the second transaction has a header record with a wrong tag", &|case, file, all| {
+        let mut header = case.writer.header(file, &[]);
+        header[4095] ^= 1;
+        sealed(case, &all, case.writer.record(file, What::Header(header)))
+    });
+    add(
+        "journal-header-of-another-file",
+        "the second transaction has the header of another file",
+        &|case, file, all| {
+            let other = File { file_key: random("another file"), ..file.clone() };
+            let header = case.writer.header(&other, &[]);
+            sealed(case, &all, case.writer.record(file, What::Header(header)))
+        },
+    );
+    add(
+        "journal-header-altered-file-gone",
+        "the second transaction has a header record with a wrong tag, of a file that is gone",
+        &|case, file, all| {
+            let gone = File { file_key: random("a file that is gone"), inode: 999_999, ..file.clone() };
+            let mut header = case.writer.header(&gone, &[]);
+            header[2000] ^= 1;
+            sealed(case, &all, case.writer.record(&gone, What::Header(header)))
+        },
+    );
+    for (name, len) in [("journal-length-in-the-header", 4095), ("journal-length-of-no-file", 4096 + 4144 + 48)] {
+        add(name, "the second transaction has a length that no file has", &|case, file, all| {
+            sealed(case, &all, case.writer.record(file, What::Length(len)))
+        });
+    }
+
     let (mut case, _, transactions) =
         three("journal-first-is-second", "the first transaction is missing: nothing counts");
     case.journal(transactions[1..].concat(), 0);
@@ -322,6 +372,54 @@ fn left_out(cases: &mut Vec<Case>) {
     let journal = case.writer.transactions(records).concat();
     case.journal(journal, 1);
     case.left_out(&file, 1);
+    cases.push(case);
+
+    let comment = "a chunk farther behind the end than a file can be long";
+    let (mut case, file) = with_file("journal-far-behind-the-end", comment, &[100]);
+    let records = vec![vec![case.chunk(&file, u64::MAX, false, &painted_from(1, 4096))]];
+    let journal = case.writer.transactions(records).concat();
+    case.journal(journal, 1);
+    case.left_out(&file, u64::MAX);
+    cases.push(case);
+}
+
+/// Chunks that lie in holes: they do not count, and nothing is reported.
+fn in_holes(cases: &mut Vec<Case>) {
+    let content = [vec![0; 4096], painted(100)].concat();
+    let sparse = |name: &str, comment: &str| {
+        let mut case = Case::new(name, comment);
+        let root = case.root();
+        let file = case.file(&root, b"f", &content, &[(0, 1)]);
+        (case, file)
+    };
+    let (mut case, file) = sparse("journal-chunk-in-hole", "a chunk in a hole of the header in place does not count");
+    let records = vec![vec![case.chunk(&file, 0, false, &painted_from(1, 4096))]];
+    let journal = case.writer.transactions(records).concat();
+    case.journal(journal, 1);
+    cases.push(case);
+
+    let comment = "a chunk that was written, and then made a hole by a header record, does not count";
+    let (mut case, file) = with_file("journal-chunk-then-hole", comment, &[4096, 100]);
+    let header = case.writer.header(&file, &[(0, 1)]);
+    let records = vec![
+        vec![case.chunk(&file, 0, false, &painted_from(1, 4096))],
+        vec![case.writer.record(&file, What::Header(header))],
+    ];
+    let journal = case.writer.transactions(records).concat();
+    case.journal(journal, 2);
+    case.want_content(&file, &[vec![0; 4096], painted_from(4096, 100)].concat());
+    cases.push(case);
+
+    let comment = "a header record without the hole in place, and a chunk before it, which counts";
+    let (mut case, file) = sparse("journal-hole-filled", comment);
+    let header = case.writer.header(&file, &[]);
+    let records = vec![vec![
+        case.chunk(&file, 0, false, &painted_from(1, 4096)),
+        case.writer.record(&file, What::Header(header)),
+    ]];
+    let journal = case.writer.transactions(records).concat();
+    case.journal(journal, 1);
+    case.want_content(&file, &[painted_from(1, 4096), painted(100)].concat());
     cases.push(case);
 }
 
@@ -378,4 +476,62 @@ fn found(cases: &mut Vec<Case>) {
     case.want_content(&file, &[vec![0; 4096], painted_from(4096, 100)].concat());
     case.needs_inodes = true;
     cases.push(case);
+}
+
+/// Files that could be taken for the one that is meant.
+fn copies(cases: &mut Vec<Case>) {
+    let torn =
+        |case: &mut Case, path: &[u8], header: &[u8]| case.writer.bytes(path)[..100].copy_from_slice(&header[..100]);
+
+    let comment = "of a file and its copy, the one is changed that the inode number leads to";
+    let (mut case, file) = with_file("journal-copy", comment, &[100]);
+    let bytes = case.writer.bytes(&file.path).clone();
+    let root = case.root();
+    for name in [&b"another copy"[..], b"copy"] {
+        let copy = case.writer.raw_file(&root, name, file.file_key, bytes.clone());
+        case.note(b"", name, &copy.path, Plain::File(Some(vec![Some(painted(100))])));
+        if name == b"copy" {
+            let records = vec![
+                vec![case.chunk(&file, 0, true, &painted_from(1, 100))],
+                vec![case.chunk(&copy, 0, true, &painted_from(2, 100))],
+            ];
+            let journal = case.writer.transactions(records).concat();
+            case.journal(journal, 2);
+            case.want_content(&copy, &painted_from(2, 100));
+        }
+    }
+    case.needs_inodes = true;
+    cases.push(case);
+
+    let comment = "the header at the inode number is half written, and a copy is whole: the copy is changed";
+    let (mut case, file) = with_file("journal-header-torn-and-copy", comment, &[4096, 100]);
+    let bytes = case.writer.bytes(&file.path).clone();
+    let root = case.root();
+    let copy = case.writer.raw_file(&root, b"copy", file.file_key, bytes);
+    let header = case.writer.header(&file, &[(0, 1)]);
+    torn(&mut case, &file.path, &header);
+    let journal = case.writer.transactions(vec![vec![case.writer.record(&file, What::Header(header))]]).concat();
+    case.journal(journal, 1);
+    case.want(&file.path, Plain::File(None));
+    let content = [vec![0; 4096], painted_from(4096, 100)].concat();
+    case.note(b"", b"copy", &copy.path, Plain::File(Some(vec![Some(content)])));
+    case.needs_inodes = true;
+    cases.push(case);
+
+    let comment = "a half-written header at an inode number that was another file's before, which is gone";
+    for (name, gone_key) in [("journal-header-torn-reused-1", "gone 1"), ("journal-header-torn-reused-2", "gone 2")] {
+        let (mut case, file) = with_file(name, comment, &[4096, 100]);
+        let gone = File { file_key: random(gone_key), ..file.clone() };
+        let header = case.writer.header(&file, &[(0, 1)]);
+        torn(&mut case, &file.path, &header);
+        let records = vec![
+            vec![case.writer.record(&gone, What::Header(case.writer.header(&gone, &[]))), case.length(&gone, 50)],
+            vec![case.writer.record(&file, What::Header(header))],
+        ];
+        let journal = case.writer.transactions(records).concat();
+        case.journal(journal, 2);
+        case.want_content(&file, &[vec![0; 4096], painted_from(4096, 100)].concat());
+        case.needs_inodes = true;
+        cases.push(case);
+    }
 }

@@ -80,6 +80,11 @@ fn forms(cases: &mut Vec<Case>) {
     add("refused-two-slots-16", "two slots of type 16", "header", config(1, 12, slots, b""));
     let slots = vec![key_slot(), good(), raw(3, &painted(100))];
     add("refused-age-slot", "an age slot besides a good key slot", "header", config(1, 12, slots, b""));
+    for kind in [17, 127] {
+        let slots = vec![key_slot(), good(), raw(kind, &[0; 16])];
+        let comment = "a slot of a type that no config has, besides a good key slot";
+        add(&format!("refused-slot-{kind}"), comment, "header", config(1, 12, slots, b""));
+    }
     let comment = "a file with a slot for the key: it has no slot of type 16";
     add("refused-config-is-a-file", comment, "header", config(1, 12, vec![key_slot()], b""));
     add(
@@ -121,6 +126,21 @@ fn roots(cases: &mut Vec<Case>) {
         let mut case = Case::new(&format!("refused-root-of-{len}"), comment).refused("root");
         let bytes = case.writer.bytes(b"phalanx.folder");
         *bytes = bytes.repeat(3)[..len].to_vec();
+        cases.push(case);
+    }
+    for (name, comment, kind) in [
+        ("link", "the journal is a symbolic link to a whole one", Kind::Link(b"phalanx.other".to_vec())),
+        ("folder", "the journal is a folder", Kind::Folder),
+        ("fifo", "the journal is a FIFO", Kind::Special(Special::Fifo)),
+    ] {
+        let mut case = Case::new(&format!("refused-journal-{name}"), comment).refused("journal");
+        let root = case.root();
+        let file = case.file(&root, b"f", &painted(100), &[]);
+        let chunk = case.writer.chunk(&file, 0, true, &painted_from(1, 100));
+        let record = case.writer.record(&file, What::Chunk { index: 0, chunk });
+        let journal = case.writer.transactions(vec![vec![record]]).concat();
+        case.writer.put(b"phalanx.other", Kind::File(journal));
+        case.writer.put(b"phalanx.journal", kind);
         cases.push(case);
     }
     let mut case = Case::new("refused-root-is-a-folder", "the root has the id of a folder in it").refused("root");

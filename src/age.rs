@@ -1,7 +1,7 @@
 //! Age recipients and identities: where the command line says that they are.
 
 use crate::failure::{Failure, Outcome, complain, shown};
-use crate::secrets::{at_terminal, damaged, open, open_private, prompt_at_terminal};
+use crate::secrets::{at_terminal, damaged, may_ask, open, open_private, prompt_at_terminal};
 use phalanx_age::{Identities, Plugins, Recipient, User};
 use phalanx_core::Error;
 use phalanx_core::file::read_full;
@@ -79,7 +79,7 @@ impl User for Terminal {
 
     fn line(&self, question: &str) -> Option<String> {
         let _turn = at_terminal();
-        let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
+        let terminal = File::options().read(true).write(true).open("/dev/tty").ok().filter(|_| may_ask())?;
         (&terminal).write_all(question.as_bytes()).ok()?;
         let mut line = String::new();
         BufReader::new(terminal.take(LONGEST_LINE)).read_line(&mut line).ok()?;

@@ -5,13 +5,17 @@
 
 mod examples;
 mod keys;
+mod mount;
 mod range;
 mod usage;
+mod volume;
 
 pub use examples::{Example, of as examples};
 pub use keys::{Changes, KeyArgs, OpenKeys, ProtectKeys};
+pub use mount::{Background, Mount, MountPlan};
 pub use range::ByteRange;
 pub use usage::{command, help, parse};
+pub use volume::{Init, InitPlan};
 
 use crate::failure::{Failure, Outcome, shown};
 use crate::paths::{self, Destination, End, Outputs};
@@ -49,7 +53,29 @@ pub enum Command {
     /// identity is never tried unless it is named.
     Unprotect(Unprotect),
     /// Check every chunk of protected files; write nothing
+    ///
+    /// A volume is checked as a whole: names, folders, links, extended attributes and files. It must not be mounted for writing
+    /// meanwhile.
     Verify(Verify),
+    /// Mount a volume, or protected files, as plain ones
+    ///
+    /// DIR is a volume that init made. In MOUNTPOINT, an empty folder, it is plain, for reading and writing. What fsync
+    /// confirms is on the disk, whatever ends the mount. What was altered from outside gives "input/output error". One process
+    /// at a time uses a volume. With --engine auto, large pieces of work go to the GPU if phalanx engines has measured that it is
+    /// faster.
+    ///
+    /// TREE is a folder or file that protect made. In MOUNTPOINT, an empty folder, each file NAME.phx appears as NAME, for
+    /// reading only. Only what is read is decrypted, and nothing is written to any disk. Files without the ending .phx are
+    /// not shown.
+    ///
+    /// A file is authenticated when it is opened, and each chunk before it is read. A file that the keys at hand do not open
+    /// gives "permission denied", and what is damaged gives "input/output error". A line on standard error names it. A
+    /// password is asked for before the mount, if the first files need one, and never later.
+    ///
+    /// Ctrl-C, the signal TERM, or fusermount3 -u MOUNTPOINT ends the mount. If it is in use then, a signal takes its name away
+    /// at once, and it ends when the last file in it is closed. A second signal ends it at once. This needs /dev/fuse, and for
+    /// users other than root the package fuse3.
+    Mount(Mount),
     /// Show what can be seen of a protected file without a key
     Inspect(Inspect),
     /// Change which keys and passwords open protected files
@@ -58,6 +84,11 @@ pub enum Command {
     /// do not rename or replace the file before that. Without any change this lists the ways in, and finishes a change that was interrupted. Whoever held a key may have kept the file
     /// key, which opens the file for ever, and an old copy of the header brings a removed slot back: --fresh is the remedy.
     Rekey(Rekey),
+    /// Make an encrypted folder, to be mounted
+    ///
+    /// DIR becomes a volume: what is written to it where it is mounted lies in it encrypted, file by file, names included.
+    /// Without --key, --key-file or --password-file, the password is that of PHALANX_PASSWORD, or is asked for.
+    Init(Init),
     /// Make, list, copy and delete the keys of the keyring
     #[command(subcommand)]
     Key(Key),
@@ -131,6 +162,13 @@ pub struct Unprotect {
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     #[arg(conflicts_with_all = ["salvage", "recursive", "remove"])]
     range: Option<ByteRange>,
+    /// Take stored files of the volume in DIR
+    ///
+    /// PATH is a file in DIR, or a copy of one, such as one from a backup. Its key is that of the volume. --output or
+    /// --output-dir must be given: the stored name is not the plain one.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "range"])]
+    volume: Option<PathBuf>,
     /// Restore owner, group, permissions, ACLs and attributes
     ///
     /// Without it plaintext gets the permissions of a new file, and none that the protected file lacks. Nobody has
@@ -378,6 +416,7 @@ pub struct UnprotectPlan {
     pub engine: EngineArgs,
     pub salvage: bool,
     pub range: Option<ByteRange>,
+    pub volume: Option<PathBuf>,
 }
 
 impl Unprotect {
@@ -389,8 +428,11 @@ impl Unprotect {
         if self.range.is_some() {
             check_range(&self.paths, &destination, &self.engine)?;
         }
-        let (keys, engine, salvage, range) = (self.keys, self.engine, self.salvage, self.range);
-        Ok(UnprotectPlan { paths: self.paths, destination, keys, engine, salvage, range })
+        if self.volume.is_some() && matches!(destination.outputs, Outputs::Beside) {
+            return Err(Failure::usage("--volume needs --output or --output-dir (-: standard output)"));
+        }
+        let Self { paths, keys, engine, salvage, range, volume, .. } = self;
+        Ok(UnprotectPlan { paths, destination, keys, engine, salvage, range, volume })
     }
 }
 

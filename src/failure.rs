@@ -3,6 +3,7 @@
 use crate::hardening::status_mask;
 use crate::{last_resort, stdio};
 use phalanx_core::{Class, Error, file};
+use phalanx_volume::VolumeError;
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
 };
@@ -10,10 +11,11 @@ use signal_hook::iterator::Signals;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::os::unix::net::UnixDatagram;
 use std::panic::UnwindSafe;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The result of a command.
 pub type Outcome<T = ()> = Result<T, Failure>;
@@ -70,6 +72,27 @@ impl Failure {
     /// A failure at a path.
     pub fn at(path: &Path, error: Error) -> Self {
         Self::new(Code::of(&error), format!("{}: {}", shown(path), sentence(&error)))
+    }
+
+    /// A failure of a volume.
+    pub fn volume(dir: &Path, error: VolumeError) -> Self {
+        let line = |text: &str| format!("{}: {text}", shown(dir));
+        match error {
+            VolumeError::Core(error) => Self::at(dir, error),
+            VolumeError::Damaged(text) => Self::new(Code::NotAuthentic, line(&text)),
+            VolumeError::Refused(errno) => {
+                let error = io::Error::from(errno);
+                let text = match error.kind() {
+                    io::ErrorKind::AlreadyExists => "it is a volume already".into(),
+                    io::ErrorKind::DirectoryNotEmpty => {
+                        "not empty: a volume is made of a new or an empty folder".into()
+                    }
+                    _ => error.to_string(),
+                };
+                Self::new(Code::InputOutput, line(&text))
+            }
+            error => Self::new(Code::InputOutput, line(&error.to_string())),
+        }
     }
 
     /// A failure whose line has been written already.
@@ -143,9 +166,28 @@ pub fn worse(a: Outcome, b: Outcome) -> Outcome {
     }
 }
 
-/// Writes one line to stderr, whatever it contains. If stderr is broken, nobody can be told.
+/// Writes one line to stderr, whatever it contains. If stderr is broken, nobody can be told. A program in the background
+/// writes to the system's log.
 pub fn complain(line: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "phalanx: {}", one_line(&line.to_string()));
+    let line = line.to_string();
+    let line = one_line(&line);
+    match SYSTEM_LOG.get() {
+        // 28 is a warning of a daemon.
+        Some(log) => drop(log.send(format!("<28>phalanx[{}]: {line}", std::process::id()).as_bytes())),
+        None => drop(writeln!(io::stderr().lock(), "phalanx: {line}")),
+    }
+}
+
+static SYSTEM_LOG: OnceLock<UnixDatagram> = OnceLock::new();
+
+/// From now on, lines go to the system's log.
+pub fn complain_to_system() -> io::Result<()> {
+    let log = UnixDatagram::unbound()?;
+    log.connect("/dev/log")?;
+    // A log that is stuck must not stop the program.
+    log.set_nonblocking(true)?;
+    let _ = SYSTEM_LOG.set(log);
+    Ok(())
 }
 
 /// Writes one line to stdout.
@@ -227,7 +269,12 @@ pub fn clean_up_on_signals() -> Outcome {
     last_resort::clean_up_on_abort().map_err(failed)?;
     let mut signals = Signals::new(ending_signals().filter(|signal| !is_ignored(*signal))).map_err(failed)?;
     let wait = move || {
-        if let Some(signal) = signals.forever().next() {
+        for signal in signals.forever() {
+            let end = IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(end) = end {
+                end();
+                continue;
+            }
             let _none_begins = file::remove_unfinished();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
             // Signals that it does not know end the process too, with the code that a shell would show.
@@ -236,6 +283,14 @@ pub fn clean_up_on_signals() -> Outcome {
     };
     std::thread::Builder::new().name("signals".into()).spawn(wait).map_err(failed)?;
     Ok(())
+}
+
+static IN_ORDER: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+
+/// The next signal that would end the process does this instead, at once and on the thread that waits for signals. The one
+/// after it ends the process.
+pub fn on_signal(end: impl FnOnce() + Send + 'static) {
+    *IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(end));
 }
 
 /// Whether the parent wants this process to outlive the signal, as `nohup` does.

@@ -5,6 +5,7 @@ mod age;
 mod args;
 mod argv;
 mod commands;
+mod daemon;
 mod engines;
 mod failure;
 mod hardening;
@@ -18,7 +19,7 @@ mod transfer;
 mod verbosity;
 
 use args::Command;
-use commands::{completions, inspect, key, man, protect, rekey, unprotect, verify};
+use commands::{completions, init, inspect, key, man, mount, protect, rekey, unprotect, verify};
 use failure::Outcome;
 use phalanx_core::Error;
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ fn run() -> Outcome {
         Command::Unprotect(unprotect) => unprotect::run(unprotect.validate()?, args.verbosity),
         Command::Verify(verify) => verify::run(verify.validate()?, args.verbosity),
         Command::Rekey(rekey) => rekey::run(rekey.validate()?, args.verbosity),
+        Command::Init(init) => init::run(init.validate()?, args.verbosity),
+        Command::Mount(mount) => mount::run(mount.validate()?, args.verbosity),
         Command::Inspect(inspect) => inspect::run(&inspect),
         Command::Key(key) => key::run(key, args.verbosity),
         Command::Engines(engines) => commands::engines::run(&engines),

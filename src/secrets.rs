@@ -19,6 +19,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use zeroize::Zeroizing;
 
@@ -158,7 +159,7 @@ pub fn opener(args: &OpenKeys, verbosity: Verbosity) -> Outcome<Opener<AtHand>> 
         identities,
         told: Mutex::default(),
         quiet: verbosity.quiet,
-        keyring: if none_given { keyring().ok() } else { None },
+        keyring: if none_given { keyring().ok().map(wherever_it_is) } else { None },
         found: Mutex::default(),
         ask: none_given && args.password_file.is_none(),
         given_password: args.password_file.as_deref().map(read_password_file).transpose()?,
@@ -167,6 +168,11 @@ pub fn opener(args: &OpenKeys, verbosity: Verbosity) -> Outcome<Opener<AtHand>> 
         refused: Mutex::default(),
     };
     Ok(Opener::new(at_hand, KdfLimit::default()))
+}
+
+/// The same keyring, if the program changes its folder.
+fn wherever_it_is(keyring: Keyring) -> Keyring {
+    std::path::absolute(keyring.dir()).map_or(keyring, Keyring::new)
 }
 
 impl KeySource for AtHand {
@@ -240,7 +246,7 @@ impl AtHand {
             return Some(password);
         }
         // Without a terminal there is nobody to ask.
-        File::open("/dev/tty").ok()?;
+        File::open("/dev/tty").ok().filter(|_| may_ask())?;
         // A user who is asked for a password would wonder why the key did not work.
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.iter().for_each(|key| complain(format!("warning: {key}")));
@@ -327,9 +333,22 @@ pub fn at_terminal() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+static ASKS_NO_MORE: AtomicBool = AtomicBool::new(false);
+
+/// From now on nobody is asked for anything: what is not known is missing. A mount must not wait for its user, who may be
+/// elsewhere.
+pub fn ask_no_more() {
+    ASKS_NO_MORE.store(true, Ordering::Relaxed);
+}
+
+/// Whether the user may be asked.
+pub fn may_ask() -> bool {
+    !ASKS_NO_MORE.load(Ordering::Relaxed)
+}
+
 /// Asks for what nobody may see; `None` without a terminal.
 pub fn prompt_at_terminal(question: &str) -> Option<Zeroizing<String>> {
-    File::open("/dev/tty").ok()?;
+    File::open("/dev/tty").ok().filter(|_| may_ask())?;
     ask(question).ok()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::chunk::{open_chunk, seal_chunk};
-use crate::header::{open_header, seal_header};
+use crate::header::{Header, open_header, seal_header};
 use crate::keys::file_keys;
 use crate::slot::Slot;
 
@@ -39,7 +39,12 @@ pub fn seal_file(recipe: &Recipe, plaintext: &[u8]) -> Vec<u8> {
 /// Opens a file with the given passwords and keys, checking in the order of §5, and returns its plaintext.
 pub fn open_file(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Result<Vec<u8>, Error> {
     let (header, file_key) = open_header(file, passwords, keys)?; // steps 1 to 4
-    let keys = file_keys(&file_key, header.suite);
+    open_chunks(file, &header, &file_key)
+}
+
+/// Steps 5 and 6 of §5: the plaintext of all chunks behind the header.
+pub(crate) fn open_chunks(file: &[u8], header: &Header, file_key: &[u8; 32]) -> Result<Vec<u8>, Error> {
+    let keys = file_keys(file_key, header.suite);
 
     // Step 5, length: all chunks before the last are full, and the last is not empty, unless it is the only one.
     let overhead = keys.suite.overhead();

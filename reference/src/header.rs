@@ -2,8 +2,8 @@
 
 use crate::keys::{Suite, file_keys, header_tag};
 use crate::slot::{
-    costs_are_affordable, key_id, key_kek, password_kek, read_slots, slot_cost, slot_is_valid, unwrap_file_key,
-    write_slot,
+    KEY_WRAP, Slot, VOLUME_WRAP, costs_are_affordable, key_id, key_kek_under, password_kek_under, read_slots,
+    slot_cost, slot_is_valid, unwrap_file_key, write_slot_under,
 };
 use crate::{Cost, Error, MAGIC, Recipe, TAG_LEN, VERSION, array, u32_at};
 
@@ -11,6 +11,8 @@ use crate::{Cost, Error, MAGIC, Recipe, TAG_LEN, VERSION, array, u32_at};
 const SLOTS_AT: usize = 18;
 /// The lengths that a header may have (§2.1).
 const HEADER_LENS: std::ops::RangeInclusive<u32> = 53..=65536;
+/// The type of the slot that makes a header a volume's config (§10.2).
+pub(crate) const SLOT_VOLUME: u8 = 16;
 /// The most password slots that a header may have (§4).
 const MAX_PASSWORD_SLOTS: usize = 4;
 
@@ -19,7 +21,7 @@ const MAX_PASSWORD_SLOTS: usize = 4;
 pub struct Header {
     /// The length of the whole header, tag included.
     pub len: usize,
-    /// 1 to 4.
+    /// 1 to 5.
     pub suite: u8,
     /// The binary logarithm of a chunk's length.
     pub chunk_log2: u8,
@@ -27,9 +29,11 @@ pub struct Header {
     pub slots: Vec<(u8, Vec<u8>)>,
 }
 
-/// Writes a header with its tag (§2.1).
+/// Writes a header with its tag (§2.1). With a slot of type 16, it is that of a volume's config (§10.2).
 pub fn seal_header(recipe: &Recipe) -> Vec<u8> {
-    let slots: Vec<u8> = recipe.slots.iter().flat_map(|slot| write_slot(slot, &recipe.file_key)).collect();
+    let of_volume = recipe.slots.iter().any(|slot| matches!(slot, Slot::Raw { kind: SLOT_VOLUME, .. }));
+    let label = if of_volume { VOLUME_WRAP } else { KEY_WRAP };
+    let slots: Vec<u8> = recipe.slots.iter().flat_map(|slot| write_slot_under(label, slot, &recipe.file_key)).collect();
     let mut header = Vec::new();
     header.extend(MAGIC);
     header.push(VERSION);
@@ -78,9 +82,21 @@ pub fn read_header(file: &[u8]) -> Result<Header, Error> {
 pub fn open_header(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Result<(Header, [u8; 32]), Error> {
     let header = read_header(file)?;
     // The config of a volume is no file (§10.2).
-    if header.slots.iter().any(|(kind, _)| *kind == 16) {
+    if header.slots.iter().any(|(kind, _)| *kind == SLOT_VOLUME) {
         return Err(Error::Header);
     }
+    let file_key = find_file_key(KEY_WRAP, file, &header, passwords, keys)?;
+    Ok((header, file_key))
+}
+
+/// Step 4 of §5, with the label under which the slots' key-encrypting keys are derived.
+pub(crate) fn find_file_key(
+    label: &str,
+    file: &[u8],
+    header: &Header,
+    passwords: &[&[u8]],
+    keys: &[[u8; 32]],
+) -> Result<[u8; 32], Error> {
     let opens = |file_key: &[u8; 32]| {
         let (bytes, tag) = file[..header.len].split_at(header.len - TAG_LEN);
         header_tag(&file_keys(file_key, header.suite), bytes) == tag
@@ -90,8 +106,8 @@ pub fn open_header(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Resul
     for body in slots_of(2) {
         let (id, wrapped) = body.split_at(16);
         for key in keys.iter().filter(|key| key_id(key) == id) {
-            if let Some(file_key) = unwrap_file_key(&key_kek(key), wrapped).filter(opens) {
-                return Ok((header, file_key));
+            if let Some(file_key) = unwrap_file_key(&key_kek_under(label, key), wrapped).filter(opens) {
+                return Ok(file_key);
             }
         }
     }
@@ -102,9 +118,9 @@ pub fn open_header(file: &[u8], passwords: &[&[u8]], keys: &[[u8; 32]]) -> Resul
     }
     for body in slots_of(1) {
         for password in passwords {
-            let kek = password_kek(password, &array(&body[..16]), slot_cost(body));
+            let kek = password_kek_under(label, password, &array(&body[..16]), slot_cost(body));
             if let Some(file_key) = unwrap_file_key(&kek, &body[25..]).filter(opens) {
-                return Ok((header, file_key));
+                return Ok(file_key);
             }
         }
     }

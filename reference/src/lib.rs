@@ -4,8 +4,8 @@
 //! constant-time, it wipes no secrets, it draws no randomness (every nonce, salt and key is an argument), and it works on whole
 //! files in memory. Only Argon2id comes from a library.
 //!
-//! The modules, top-down: `file`, `header`, `slot`, `chunk` (which also holds messages) and `keys` are the format, and `sha3`,
-//! `modes` and `aes` are the primitives. "§" with a number alone is a section of `docs/format.md`.
+//! The modules, top-down: [`volume`], `file`, `header`, `slot`, `chunk` (which also holds messages) and `keys` are the format, and `sha3`,
+//! `modes`, `siv` and `aes` are the primitives. "§" with a number alone is a section of `docs/format.md`.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -17,7 +17,9 @@ mod header;
 mod keys;
 mod modes;
 mod sha3;
+mod siv;
 mod slot;
+pub mod volume;
 
 pub use aes::Aes;
 pub use chunk::{open_chunk, open_message, seal_chunk, seal_message, slice_len};
@@ -26,6 +28,7 @@ pub use header::{Header, open_header, read_header, seal_header};
 pub use keys::{Authentication, Keys, Suite, file_keys, header_tag, message_keys};
 pub use modes::{ctr, ecb_decrypt, ecb_encrypt, gcm_decrypt, gcm_encrypt, unwrap, wrap};
 pub use sha3::{cshake256, keccak_f, kmac256, sha3_256, turboshake256};
+pub use siv::{cmac, siv_decrypt, siv_encrypt};
 pub use slot::{Cost, Slot, argon2id, key_id, key_kek, password_kek, write_slot};
 
 /// `"PHALANX"`, the first 7 bytes of every file (§2.1).

@@ -11,7 +11,10 @@ const MAX_MEMORY: u64 = 1 << 20;
 /// The most memory × passes that all password slots together may ask for: 1 GiB × 16 (§4).
 const MAX_WORK: u64 = 16 << 20;
 
-const KEY_WRAP: &str = "phalanx v1 key wrap";
+/// The label of the key-encrypting keys of files (§4).
+pub(crate) const KEY_WRAP: &str = "phalanx v1 key wrap";
+/// The label of the key-encrypting keys of a volume's config (§10.2).
+pub(crate) const VOLUME_WRAP: &str = "phalanx v1 volume wrap";
 const KEY_ID: &str = "phalanx v1 key id";
 
 /// A slot to write (§4).
@@ -53,6 +56,11 @@ pub struct Cost {
 
 /// Writes a slot that holds the file key (§4).
 pub fn write_slot(slot: &Slot, file_key: &[u8; 32]) -> Vec<u8> {
+    write_slot_under(KEY_WRAP, slot, file_key)
+}
+
+/// Writes a slot whose key-encrypting key is derived under `label`.
+pub(crate) fn write_slot_under(label: &str, slot: &Slot, file_key: &[u8; 32]) -> Vec<u8> {
     let (kind, body) = match slot {
         Slot::Raw { kind, body } => (*kind, body.clone()),
         Slot::Password { password, salt, cost } => {
@@ -60,10 +68,10 @@ pub fn write_slot(slot: &Slot, file_key: &[u8; 32]) -> Vec<u8> {
             body.extend(cost.memory.to_le_bytes());
             body.extend(cost.passes.to_le_bytes());
             body.push(cost.lanes);
-            body.extend(wrap(&password_kek(password, salt, *cost), file_key));
+            body.extend(wrap(&password_kek_under(label, password, salt, *cost), file_key));
             (1, body)
         }
-        Slot::Key { key } => (2, [key_id(key).to_vec(), wrap(&key_kek(key), file_key)].concat()),
+        Slot::Key { key } => (2, [key_id(key).to_vec(), wrap(&key_kek_under(label, key), file_key)].concat()),
     };
     let mut slot = vec![kind];
     slot.extend((body.len() as u16).to_le_bytes());
@@ -111,12 +119,20 @@ pub(crate) fn costs_are_affordable(costs: &[Cost]) -> bool {
 
 /// The key-encrypting key of a password slot (§4).
 pub fn password_kek(password: &[u8], salt: &[u8; 16], cost: Cost) -> [u8; 32] {
-    array(&kmac256(&argon2id(password, salt, &[], &[], cost, 32), b"", 256, KEY_WRAP))
+    password_kek_under(KEY_WRAP, password, salt, cost)
+}
+
+pub(crate) fn password_kek_under(label: &str, password: &[u8], salt: &[u8; 16], cost: Cost) -> [u8; 32] {
+    array(&kmac256(&argon2id(password, salt, &[], &[], cost, 32), b"", 256, label))
 }
 
 /// The key-encrypting key of a key slot (§4).
 pub fn key_kek(key: &[u8; 32]) -> [u8; 32] {
-    array(&kmac256(key, b"", 256, KEY_WRAP))
+    key_kek_under(KEY_WRAP, key)
+}
+
+pub(crate) fn key_kek_under(label: &str, key: &[u8; 32]) -> [u8; 32] {
+    array(&kmac256(key, b"", 256, label))
 }
 
 /// The identifier by which a reader finds its key (§4).

@@ -1,4 +1,4 @@
-//! Runs every file of `vectors/` against the reference, and makes `vectors/format` and `vectors/messages` again.
+//! Runs every file of `vectors/` against the reference, and makes `vectors/format`, `vectors/messages` and `vectors/volume` again.
 
 use phalanx_reference as reference;
 use reference::{Cost, Error};
@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 #[path = "../examples/make_vectors/scenarios/mod.rs"]
 mod scenarios;
+#[path = "vectors/volumes.rs"]
+mod volumes;
 
 #[test]
 fn primitives() {
     let mut tests = 0;
-    for (name, file) in read_folder("primitives", 13) {
+    for (name, file) in read_folder("primitives", 15) {
         let algorithm = text(&file, "algorithm");
         for test in file["tests"].as_array().unwrap() {
             let label = format!("{name}: {}", text(test, "name"));
@@ -19,7 +21,7 @@ fn primitives() {
             tests += 1;
         }
     }
-    assert!(tests >= 1651, "only {tests} tests");
+    assert!(tests >= 1816, "only {tests} tests");
 }
 
 fn run_primitive(algorithm: &str, test: &Value, label: &str) {
@@ -73,6 +75,17 @@ fn run_primitive(algorithm: &str, test: &Value, label: &str) {
             }
             assert_eq!(reference::unwrap(&kek, &wrapped), key, "{label}");
         }
+        "AES-CMAC" => assert_eq!(reference::cmac(&get("key"), &get("message"))[..], get("tag"), "{label}"),
+        "AES-SIV" => {
+            let (key, sealed, plaintext) = (get("key"), get("sealed"), bytes(test, "plaintext"));
+            let ad = test["associated_data"].as_array().unwrap_or_else(|| panic!("{label}: no associated_data"));
+            let ad: Vec<Vec<u8>> = ad.iter().map(|string| decode(string.as_str().unwrap())).collect();
+            let ad: Vec<&[u8]> = ad.iter().map(Vec::as_slice).collect();
+            if let Some(plaintext) = &plaintext {
+                assert_eq!(reference::siv_encrypt(&key, &ad, plaintext), sealed, "{label}");
+            }
+            assert_eq!(reference::siv_decrypt(&key, &ad, &sealed), plaintext, "{label}");
+        }
         "Argon2id" => {
             let cost =
                 Cost { memory: number("memory") as u32, passes: number("passes") as u32, lanes: number("lanes") as u8 };
@@ -87,7 +100,7 @@ fn run_primitive(algorithm: &str, test: &Value, label: &str) {
 
 #[test]
 fn format() {
-    for (name, file) in read_folder("format", 523) {
+    for (name, file) in read_folder("format", 527) {
         let password = bytes(&file, "password");
         let passwords: Vec<&[u8]> = password.iter().map(Vec::as_slice).collect();
         let keys: Vec<[u8; 32]> = bytes(&file, "key").map(|key| key.try_into().unwrap()).into_iter().collect();
@@ -145,7 +158,9 @@ fn messages() {
 
 #[test]
 fn the_files_are_what_the_generator_makes() {
-    for (folder, made) in [("format", scenarios::format()), ("messages", scenarios::messages())] {
+    for (folder, made) in
+        [("format", scenarios::format()), ("messages", scenarios::messages()), ("volume", scenarios::volumes())]
+    {
         let mut found = read_names(folder);
         for (name, text) in made {
             let path = folder_of(folder).join(format!("{name}.json"));

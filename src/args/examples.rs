@@ -33,6 +33,14 @@ pub fn of(path: &str) -> [Example; 2] {
             ("phalanx rekey photos.tar.phx --add-key lab", "lets the key lab open it too"),
             ("phalanx rekey -R backup --remove-key lab --fresh", "shuts lab out of all files of a folder"),
         ],
+        "init" => [
+            ("phalanx init vault", "asks for a password, and makes the volume vault"),
+            ("phalanx init vault --key work --cipher aes-256-turbo", "makes one for a key, with the faster cipher"),
+        ],
+        "mount" => [
+            ("phalanx mount project.phx plain", "shows the files of project.phx in the folder plain"),
+            ("phalanx mount backup plain --key work --daemon", "does so in the background, with the key work"),
+        ],
         "key" => [
             ("phalanx key new work", "makes a random key named work"),
             ("phalanx protect photos.tar --key work", "protects a file with it"),

@@ -2,13 +2,17 @@
 
 pub mod completions;
 pub mod engines;
+pub mod init;
 pub mod inspect;
 pub mod key;
 mod key_copies;
 pub mod man;
+pub mod mount;
 pub mod protect;
 mod range;
 pub mod rekey;
 mod salvage;
 pub mod unprotect;
 pub mod verify;
+mod verify_volume;
+mod volume_file;

@@ -15,10 +15,12 @@ use crate::transfer::{Action, Input, Moved, Target, Transfer, tree};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::file::{Carry, Existing, InPlace, InputFile, Made, Unfinished};
+use phalanx_core::volume::CONFIG;
 use phalanx_core::{
     Error, KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, ProtectedFile, Recipient, Result, Sink, Source, Suite,
     Ways,
 };
+use phalanx_volume::is_volume;
 use report::{Report, Reporter};
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
@@ -52,7 +54,7 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     let transfer = Transfer::new(action, nowhere(recursive), keys, &cpu(), verbosity)?;
     let (mut files, mut failed) = (0, 0);
     let done = failure::each(&paths, |path| {
-        if recursive && path.is_dir() {
+        if recursive && path.is_dir() && !is_volume(path) {
             let found = tree::run(&transfer, path, None)?;
             if found.seen() == 0 {
                 return Err(Failure::new(Code::InputOutput, format!("{}: no protected file is in it", shown(path))));
@@ -106,6 +108,14 @@ fn cpu() -> EngineArgs {
 }
 
 fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
+    if is_volume(path) {
+        if transfer.action.fresh {
+            let line =
+                format!("{}: a volume keeps its keys (--fresh is for files): make a new one and copy", shown(path));
+            return Err(Failure::usage(line));
+        }
+        return one(transfer, &path.join(CONFIG));
+    }
     if path.is_dir() {
         let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(path));
         return Err(Failure::new(Code::InputOutput, line));

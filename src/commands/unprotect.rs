@@ -16,6 +16,9 @@ use std::path::PathBuf;
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     let action = Unprotect { opener: secrets::opener(&plan.keys, verbosity)? };
+    if let Some(dir) = &plan.volume {
+        return super::volume_file::run(&plan, dir, &action.opener, verbosity);
+    }
     if plan.salvage {
         return super::salvage::run(&plan, &action.opener, verbosity);
     }

@@ -30,6 +30,9 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
     transfer.engines.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());
     let (mut files, mut bytes, mut failed) = (0, 0, 0);
     let done = failure::each(&args.paths, |path| {
+        if phalanx_volume::is_volume(path) {
+            return super::verify_volume::run(path, &transfer.action.opener, &args.engine, verbosity);
+        }
         if args.recursive && path.is_dir() {
             let found = tree::run(&transfer, path, None)?;
             if found.seen() == 0 {

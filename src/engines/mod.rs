@@ -7,6 +7,8 @@ mod choice;
 mod drivers;
 pub mod measure;
 mod ready;
+mod volume;
 
 pub use choice::{Engines, levels, threads};
 pub use ready::{Crew, Ready, detail, survey, workers};
+pub use volume::for_volume;

@@ -4,7 +4,7 @@ use crate::Suite;
 use crate::cpu::{CpuEngine, Levels};
 use crate::error::Fault;
 use crate::seam::Engine;
-use crate::secret::wiped;
+use crate::secret::wiped_to;
 use std::sync::{Arc, OnceLock};
 use std::{fmt, iter, ptr};
 
@@ -123,7 +123,7 @@ impl Roster {
         loop {
             let done = match member.fault.get() {
                 Some(fault) => Err(fault.clone()),
-                None => wiped(|| run(&*member.engine)),
+                None => wiped_to(member.engine.stack(), || run(&*member.engine)),
             };
             match done {
                 Ok(done) => return Ok((done, member)),

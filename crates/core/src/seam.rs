@@ -7,7 +7,7 @@ use crate::batch::message::Message;
 use crate::error::Fault;
 use crate::keys::key::ContentKeys;
 use crate::op::Op;
-use crate::secret::wipe;
+use crate::secret::{DEPTH, wipe};
 use crate::{Error, Suite};
 use std::any::Any;
 use std::fmt;
@@ -161,6 +161,13 @@ pub struct EngineInfo {
 pub trait Engine: Send + Sync {
     /// What the engine is.
     fn info(&self) -> &EngineInfo;
+
+    /// How much stack its calls use at most, in bytes: the roster wipes it after each call, because the compiler leaves
+    /// secrets there. The default is 32 KiB. An engine that calls another one may return what that one returns, and 1 KiB
+    /// for its own calls.
+    fn stack(&self) -> usize {
+        DEPTH
+    }
 
     /// A buffer of `len` bytes as the engine likes it best.
     ///

@@ -1,4 +1,32 @@
 //! The mounted volume of Phalanx: a folder that is encrypted on disk and plain in use (`docs/format.md`, section 10).
+//!
+//! - [`Volume`] is the folder: made by [`create`], and opened for one mount at a time.
+//! - [`tree`] has the names: what lies where, without the content of files.
+//! - [`Store`] has the content: each stored file is a [`Backing`], and a journal makes its changes whole.
+//! - [`front`] answers the kernel with both. [`view`] shows what `protect` made, for reading only. [`mount`] is the session of
+//!   either.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
+
+mod backing;
+mod disk;
+mod error;
+pub mod folder;
+pub mod front;
+mod journal;
+pub mod mount;
+pub mod names;
+mod recover;
+mod store;
+pub mod tree;
+pub mod verify;
+pub mod view;
+mod volume;
+
+pub use backing::{Backing, Times};
+pub use disk::{Disk, System};
+pub use error::{Result, VolumeError};
+pub use journal::JOURNAL;
+pub use store::{Store, StoreOptions};
+pub use volume::{Volume, check_new, create, is_volume};

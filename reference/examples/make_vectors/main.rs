@@ -1,4 +1,4 @@
-//! Writes `format/*.json` and `messages/*.json` into the folder given: `cargo run -p phalanx-reference --example make_vectors -- vectors`.
+//! Writes `format/*.json`, `messages/*.json` and `volume/*.json` into the folder given: `cargo run -p phalanx-reference --example make_vectors -- vectors`.
 //!
 //! Nothing here is random: each key, salt and nonce is the SHA3-256 of a label. A file that no scenario makes any more stays; the
 //! test `vectors` names it.
@@ -12,7 +12,9 @@ fn main() -> std::io::Result<()> {
         eprintln!("usage: make_vectors FOLDER");
         std::process::exit(2);
     };
-    for (folder, files) in [("format", scenarios::format()), ("messages", scenarios::messages())] {
+    for (folder, files) in
+        [("format", scenarios::format()), ("messages", scenarios::messages()), ("volume", scenarios::volumes())]
+    {
         let folder = Path::new(&vectors).join(folder);
         std::fs::create_dir_all(&folder)?;
         for (name, text) in files {

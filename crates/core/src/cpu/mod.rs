@@ -14,6 +14,8 @@ use crate::batch::message::Message;
 use crate::error::Fault;
 use crate::op::Op;
 use crate::seam::{Buffer, Engine, EngineInfo, Job, Verdicts};
+use crate::secret::DEPTH;
+use phalanx_kernels::aes;
 
 /// The length of a job in bytes. Two jobs fit in the cache of a core, and workers that write to one file do not wait long
 /// for each other.
@@ -61,6 +63,15 @@ impl CpuEngine {
 impl Engine for CpuEngine {
     fn info(&self) -> &EngineInfo {
         &self.info
+    }
+
+    fn stack(&self) -> usize {
+        // Optimized builds use 13 KiB with these kernels, and 20 KiB with the portable one: a test measures it. Builds without
+        // any optimization use up to 62 KiB. They also leave copies in all other code, so nothing is promised for them.
+        match self.levels.aes {
+            aes::Level::AesNi | aes::Level::Vaes256 | aes::Level::Vaes512 => 16 << 10,
+            _ => DEPTH,
+        }
     }
 
     fn buffer(&self, len: usize) -> Result<Buffer, Fault> {

@@ -81,8 +81,12 @@ impl Records {
 
     /// Seals a run where it lies, under new nonces.
     pub fn seal(&self, roster: &Roster, member: &Member, memory: &mut Memory, mut units: Vec<Unit>) -> Result<()> {
-        for unit in &mut units {
-            getrandom::fill(&mut unit.nonce[..self.suite.nonce_len()]).map_err(Error::Random)?;
+        // One call for all of them.
+        let len = self.suite.nonce_len();
+        let mut nonces = vec![0; units.len() * len];
+        getrandom::fill(&mut nonces).map_err(Error::Random)?;
+        for (unit, nonce) in units.iter_mut().zip(nonces.chunks(len)) {
+            unit.nonce[..len].copy_from_slice(nonce);
         }
         let mut job = self.job(Op::Seal, memory, units);
         let ran = roster.by_turns(member, self.suite, |engine| engine.run(&mut job));

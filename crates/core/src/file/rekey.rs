@@ -79,7 +79,12 @@ impl InPlace {
             return Err(Error::Changed);
         }
         let locked = match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return refuse(io::ErrorKind::ResourceBusy, "another run is changing its keys"),
+            Err(Errno::WOULDBLOCK) => {
+                return refuse(
+                    io::ErrorKind::ResourceBusy,
+                    "another run is changing its keys, or its volume is mounted",
+                );
+            }
             // Any other error: the file system has no locks.
             done => done.is_ok(),
         };

@@ -12,6 +12,8 @@ mod pipeline;
 mod reader;
 mod reader_faults;
 mod rekey;
+#[cfg(target_os = "linux")]
+mod stack;
 mod tampering;
 mod vectors;
 mod volume;

@@ -180,6 +180,8 @@ fn slots(all: &mut Scenarios) {
         let slots = vec![raw(kind, &painted(65)), raw(kind, b""), key_slot()];
         accept(&name, "slots of a type that version 1 does not know are skipped", Hand::key(), slots);
     }
+    let slots = vec![key_slot(), raw(17, &[0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0])];
+    accept("unknown-slot-17", "a slot with a hole, which only files of volumes have, is skipped", Hand::key(), slots);
     for len in [17, 100, 16400] {
         let comment = "an age slot is passed over by whoever has no identity, whatever its age file is";
         accept(&format!("age-slot-{len}"), comment, Hand::key(), vec![raw(3, &painted(len)), key_slot()]);

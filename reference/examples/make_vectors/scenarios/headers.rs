@@ -11,6 +11,18 @@ pub(super) fn add(all: &mut Scenarios) {
     fields(all);
     slot_forms(all);
     password_parameters(all);
+    volumes(all);
+}
+
+/// The config of a volume is no file (section 10.2).
+fn volumes(all: &mut Scenarios) {
+    let mut refuse = |name: &str, comment: &str, file: Vec<u8>| all.refuse(name, comment, "header", Hand::key(), file);
+    let slots = vec![key_slot(), reference::volume::volume_slot(1, 0)];
+    let config = reference::seal_file(&recipe("volume-config", 1, 12, slots), b"");
+    refuse("volume-config", "the config of a volume", config);
+    let wrapped = reference::write_slot(&key_slot(), &recipe("crafted", 1, 12, vec![]).file_key)[3..].to_vec();
+    let file = crafted(vec![raw(2, &wrapped), reference::volume::volume_slot(1, 0)], |_| {});
+    refuse("volume-slot-in-a-file", "a slot of type 16 behind a key slot whose wrapping is that of files", file);
 }
 
 /// A file with one key slot, and 100 bytes.

@@ -35,6 +35,17 @@ fn wrong_keys(all: &mut Scenarios) {
         Hand::key(),
         seal("53", vec![padding(0)]),
     );
+    let mut of_volume = Vec::new();
+    let name = "key-wrapped-for-a-volume";
+    for slot in [key_slot(), password_slot(PASSWORD, CHEAP)] {
+        // With a slot of type 16 the writer takes the label of volumes.
+        let slots = vec![slot, reference::volume::volume_slot(1, 0)];
+        let config = reference::seal_header(&recipe(name, 1, 12, slots));
+        let (kind, body) = reference::read_header(&config).expect("a sound header").slots[0].clone();
+        of_volume.push(raw(kind, &body));
+    }
+    let comment = "slots whose wrapping is that of a volume's config";
+    refuse(name, comment, Hand::key().and_password(PASSWORD), seal(name, of_volume));
     let unknown = seal("unknown", vec![raw(4, &painted(56)), raw(200, b"")]);
     refuse("unknown-slots-only", "only slots of unknown types", Hand::key(), unknown);
 

@@ -5,6 +5,7 @@ mod chunks;
 mod headers;
 mod keys;
 mod message;
+pub mod volume;
 
 use phalanx_reference::{self as reference, Authentication, Cost, Keys, Recipe, Slot, Suite};
 use serde_json::Value;
@@ -31,6 +32,12 @@ pub fn format() -> &'static [Made] {
 pub fn messages() -> &'static [Made] {
     static MADE: OnceLock<Vec<Made>> = OnceLock::new();
     MADE.get_or_init(|| unique(message::all()))
+}
+
+/// All files of `vectors/volume`, made once.
+pub fn volumes() -> &'static [Made] {
+    static MADE: OnceLock<Vec<Made>> = OnceLock::new();
+    MADE.get_or_init(|| unique(volume::all()))
 }
 
 fn unique(made: Vec<Made>) -> Vec<Made> {

@@ -1,0 +1,264 @@
+//! One stored file: what lies on the disk, and the changes to it that are only in memory.
+
+pub(crate) mod cache;
+mod commit;
+mod holes;
+pub(crate) mod page;
+mod read;
+mod state;
+mod write;
+
+use crate::error::{Result, VolumeError};
+use crate::journal::Owner;
+use crate::store::{Key, Shared};
+use phalanx_core::format::{FileKeys, Header};
+use phalanx_core::volume::{Chunks, Holes, Place};
+use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_OMIT, fcntl_getfl, fstat, futimens};
+use rustix::io::Errno;
+use state::State;
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// One stored file of a mounted volume. Changes go to memory; [`Backing::commit`] and [`Backing::sync`] store them, and the
+/// store commits by itself when they get old or many.
+pub struct Backing {
+    me: Weak<Backing>,
+    shared: Arc<Shared>,
+    file: Arc<File>,
+    key: Key,
+    number: u64,
+    owner: Owner,
+    keys: FileKeys,
+    chunks: Chunks,
+    state: RwLock<State>,
+    /// The length of the plaintext with the changes in memory.
+    len: AtomicU64,
+    /// The memory of the changes, in bytes.
+    dirty_bytes: AtomicUsize,
+    /// When the file was changed last, if only memory has the change.
+    mtime: Mutex<Option<Timespec>>,
+    /// Whether the descriptor can be written to: a file without the permission to write is opened for reading only.
+    can_write: bool,
+    /// Whether a sync has to sync the file itself: its name or its existence may not be on the disk yet.
+    needs_fsync: AtomicBool,
+    /// Whether its times were set and may not be on the disk yet.
+    times_set: AtomicBool,
+}
+
+/// The times of a file that its users see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// The last access.
+    pub accessed: Timespec,
+    /// The last change of the content.
+    pub modified: Timespec,
+}
+
+impl Backing {
+    pub(crate) fn create(
+        shared: &Arc<Shared>,
+        file: File,
+        key: Key,
+        header: Header,
+        keys: FileKeys,
+    ) -> Result<Arc<Self>> {
+        let chunks = Chunks::new(&header, &keys);
+        let mut records = chunks.records(1, 0)?;
+        chunks.seal(shared.roster(0), &mut records, &[Place { index: 0, last: true, len: 0 }])?;
+        let bytes = [header.bytes(), records.bytes()].concat();
+        shared.disk().write(&file, &bytes, 0).map_err(|e| VolumeError::io("cannot write a new file", e))?;
+        // Even if nothing more is written to it, it is synced when the volume is unmounted.
+        if shared.should_end_epoch() {
+            shared.checkpoint()?;
+        }
+        let epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let backing = Self::new(shared, file, key, header, keys, Holes::default(), 0, true, *epoch)?;
+        shared.name(backing.owner.id, &backing.file, true);
+        Ok(backing)
+    }
+
+    pub(crate) fn open(shared: &Arc<Shared>, file: File, key: Key) -> Result<Arc<Self>> {
+        let damaged = |what: &str| {
+            let text = format!("the stored file with inode {} is damaged: {what}", key.1);
+            shared.tell_once(key, None, &text);
+            VolumeError::Damaged(text)
+        };
+        let checked = shared.header(&file);
+        let (header, keys, holes) = checked.map_err(|e| match e {
+            VolumeError::Core(e) if !matches!(e, phalanx_core::Error::Read(_)) => damaged(&e.to_string()),
+            e => e,
+        })?;
+        let stat = fstat(&file).map_err(|e| VolumeError::io("cannot look at a stored file", e))?;
+        let layout = header.layout_for_file(stat.st_size as u64).map_err(|e| damaged(&e.to_string()))?;
+        if holes.ranges().last().is_some_and(|hole| hole.end >= layout.chunks()) {
+            return Err(damaged("a hole lies at its end"));
+        }
+        // The epoch first: if it ends just now, the file is no longer named.
+        let epoch = shared.epochs();
+        let is_fresh = shared.is_named_fresh(keys.volume_file_id());
+        let backing = Self::new(shared, file, key, header, keys, holes, layout.plaintext_len(), is_fresh, epoch)?;
+        // The length is authentic if the last chunk is.
+        let state = backing.read_state();
+        backing.load(&state, layout.chunks() - 1)?;
+        drop(state);
+        Ok(backing)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all that is known of a file")]
+    fn new(
+        shared: &Arc<Shared>,
+        file: File,
+        key: Key,
+        header: Header,
+        keys: FileKeys,
+        holes: Holes,
+        len: u64,
+        is_fresh: bool,
+        epoch: u64,
+    ) -> Result<Arc<Self>> {
+        let layout = header.layout_for_plaintext(len)?;
+        let chunks = Chunks::new(&header, &keys);
+        let written = shared.journal.as_ref().map_or(0, |journal| journal.written());
+        let flags = fcntl_getfl(&file).map_err(|e| VolumeError::io("cannot look at a descriptor", e))?;
+        Ok(Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            can_write: flags.contains(OFlags::RDWR),
+            shared: shared.clone(),
+            file: Arc::new(file),
+            key,
+            number: shared.number(),
+            owner: Owner { inode: key.1, id: keys.volume_file_id() },
+            keys,
+            chunks,
+            state: RwLock::new(State::new(header, layout, holes, is_fresh, written, epoch)),
+            len: AtomicU64::new(len),
+            dirty_bytes: AtomicUsize::new(0),
+            mtime: Mutex::default(),
+            needs_fsync: AtomicBool::new(true),
+            times_set: AtomicBool::new(false),
+        }))
+    }
+
+    /// The length of the plaintext in bytes, with the changes in memory.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// Whether there is not a single byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The stored file. Its content is not for others to change.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The file's id, which binds its extended attributes.
+    #[must_use]
+    pub fn id(&self) -> [u8; 16] {
+        self.owner.id
+    }
+
+    /// The memory that its changes take, in bytes.
+    #[must_use]
+    pub fn dirty_bytes(&self) -> usize {
+        self.dirty_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The file has a name since now, or another one: the next sync makes sure that it is on the disk.
+    pub fn mark_named(&self) {
+        self.needs_fsync.store(true, Ordering::Release);
+    }
+
+    /// The times that users see.
+    ///
+    /// # Errors
+    /// If the stored file cannot be looked at.
+    pub fn times(&self) -> Result<Times> {
+        let pending = self.pending_mtime();
+        let stat = fstat(&self.file).map_err(|e| VolumeError::io("cannot look at a stored file", e))?;
+        let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec: tv_nsec as _ };
+        let modified = pending.unwrap_or_else(|| time(stat.st_mtime as _, stat.st_mtime_nsec));
+        Ok(Times { accessed: time(stat.st_atime as _, stat.st_atime_nsec), modified })
+    }
+
+    /// Sets the time of the last change. It stays until the content changes again.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn set_mtime(&self, mtime: Timespec) -> Result<()> {
+        let mut pending = self.mtime.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        set_file_mtime(&self.file, mtime)?;
+        // A commit that comes later, or is under way, restores it.
+        *pending = pending.map(|_| mtime);
+        self.times_set.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether the content may be changed.
+    fn check_writable(&self) -> Result<()> {
+        self.shared.writable()?;
+        if self.can_write { Ok(()) } else { Err(VolumeError::Refused(Errno::ACCESS)) }
+    }
+
+    fn pending_mtime(&self) -> Option<Timespec> {
+        *self.mtime.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The content has changed now.
+    fn touch(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Timespec { tv_sec: now.as_secs() as _, tv_nsec: now.subsec_nanos() as _ };
+        *self.mtime.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(now);
+    }
+
+    /// Gives the file the time that its users see, after it was changed in place.
+    fn restore_mtime(&self) {
+        let mut pending = self.mtime.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // It is no reason to fail: what the file holds is stored.
+        if let Some(mtime) = pending.take() {
+            let _ = set_file_mtime(&self.file, mtime);
+        }
+    }
+
+    fn read_state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn write_state(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// A chunk is not authentic. It is told once.
+    fn damaged(&self, index: u64) -> VolumeError {
+        let text = format!("the stored file with inode {} is damaged in chunk {index}", self.owner.inode);
+        self.shared.tell_once(self.key, Some(index), &text);
+        VolumeError::Damaged(text)
+    }
+}
+
+impl Drop for Backing {
+    fn drop(&mut self) {
+        self.shared.forget(self.key, self.number, self.owner.id, &self.file);
+        let left = self.dirty_bytes();
+        self.shared.dirty_bytes.fetch_sub(left, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for Backing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Backing(inode {}, {} bytes)", self.owner.inode, self.len())
+    }
+}
+
+fn set_file_mtime(file: &File, mtime: Timespec) -> Result<()> {
+    let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT as _ };
+    let times = Timestamps { last_access, last_modification: mtime };
+    futimens(file, &times).map_err(|e| VolumeError::io("cannot set a file's time", e))
+}

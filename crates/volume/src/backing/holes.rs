@@ -1,0 +1,131 @@
+//! Holes: made by users, found, and filled where a header has no room for more of them.
+
+use crate::backing::Backing;
+use crate::backing::state::State;
+use crate::error::{Result, VolumeError};
+use rustix::io::Errno;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+impl Backing {
+    /// Makes a range of bytes zeros; whole chunks of it become holes. The length of the file stays, and what lies behind its
+    /// end is left out.
+    ///
+    /// # Errors
+    /// [`VolumeError::Damaged`] if a chunk at the end of the range cannot be read. Those of [`Backing::write_at`].
+    pub fn punch(&self, range: Range<u64>) -> Result<()> {
+        self.check_writable()?;
+        self.shared.make_room(3 * self.chunks.chunk_len());
+        let mut state = self.write_state();
+        let st = &mut *state;
+        let end = range.end.min(st.layout.plaintext_len());
+        if range.start >= end {
+            return Ok(());
+        }
+        let chunk_len = self.chunks.chunk_len() as u64;
+        let last = st.layout.chunks() - 1;
+        // The last chunk is never in a hole.
+        let (first, behind) = (range.start.div_ceil(chunk_len), (end / chunk_len).min(last));
+        let whole = first..behind.max(first);
+        let edges = [range.start..end.min(first * chunk_len), range.start.max(whole.end * chunk_len)..end];
+        for edge in edges.into_iter().filter(|edge| !edge.is_empty()) {
+            let mut at = edge.start;
+            while at < edge.end {
+                let index = at / chunk_len;
+                let stop = edge.end.min((index + 1) * chunk_len);
+                self.zero(st, index, (at - index * chunk_len) as usize..(stop - index * chunk_len) as usize)?;
+                at = stop;
+            }
+        }
+        if !whole.is_empty() {
+            self.free_a_hole(st)?;
+            let gone: Vec<u64> = st.dirty.range(whole.clone()).map(|(index, _)| *index).collect();
+            for index in gone {
+                self.remove_page(st, index);
+            }
+            st.add_hole(whole);
+        }
+        self.changed(st);
+        Ok(())
+    }
+
+    /// Makes a part of a chunk zeros.
+    fn zero(&self, st: &mut State, index: u64, part: Range<usize>) -> Result<()> {
+        if st.hole_at(index).is_some() {
+            return Ok(());
+        }
+        self.room_for_pages(st, 1)?;
+        let is_whole = part == (0..st.layout.data_len(index));
+        self.ensure_page(st, index, is_whole)?;
+        let page = st.dirty.get_mut(&index).expect("it was made just now");
+        let before = page.room();
+        if is_whole {
+            page.set_len(part.end, &self.shared.pages);
+        }
+        page.bytes_mut()[part].fill(0);
+        self.account(before, page.room());
+        Ok(())
+    }
+
+    /// Where the first data lies from `offset` on.
+    ///
+    /// # Errors
+    /// [`VolumeError::Refused`] with `ENXIO` if there are none.
+    pub fn seek_data(&self, offset: u64) -> Result<u64> {
+        let st = self.read_state();
+        if offset >= st.layout.plaintext_len() {
+            return Err(VolumeError::Refused(Errno::NXIO));
+        }
+        let chunk_len = self.chunks.chunk_len() as u64;
+        Ok(st.hole_at(offset / chunk_len).map_or(offset, |place| st.holes[place].end * chunk_len))
+    }
+
+    /// Where the first hole lies from `offset` on. There is one at the end of each file.
+    ///
+    /// # Errors
+    /// [`VolumeError::Refused`] with `ENXIO` if `offset` is not within the file.
+    pub fn seek_hole(&self, offset: u64) -> Result<u64> {
+        let st = self.read_state();
+        let len = st.layout.plaintext_len();
+        if offset >= len {
+            return Err(VolumeError::Refused(Errno::NXIO));
+        }
+        let chunk_len = self.chunks.chunk_len() as u64;
+        let place = st.holes.partition_point(|hole| hole.end <= offset / chunk_len);
+        Ok(st.holes.get(place).map_or(len, |hole| offset.max(hole.start * chunk_len)))
+    }
+
+    /// Makes sure that the list of holes may grow by one: fills the smallest with chunks of zeros. Changes may be committed.
+    pub(super) fn free_a_hole(&self, st: &mut State) -> Result<()> {
+        while st.holes_are_full() {
+            let smallest = st.holes.iter().enumerate().min_by_key(|(_, hole)| hole.end - hole.start);
+            let place = smallest.map(|(place, _)| place).expect("the list is full");
+            while !st.holes[place].is_empty() {
+                self.room_for_pages(st, 1)?;
+                let index = st.holes[place].start;
+                let zeros = self.shared.pages.zeros(st.layout.data_len(index));
+                // A hole loses its first chunk: the list does not become longer.
+                st.holes[place].start += 1;
+                self.insert_page(st, index, zeros);
+                if st.holes[place].is_empty() {
+                    break;
+                }
+            }
+            st.holes.remove(place);
+            self.changed(st);
+        }
+        Ok(())
+    }
+
+    /// Something is changed in memory.
+    pub(super) fn changed(&self, st: &mut State) {
+        self.len.store(st.layout.plaintext_len(), Ordering::Release);
+        self.touch();
+        if !st.is_listed
+            && let Some(me) = self.me.upgrade()
+        {
+            st.is_listed = true;
+            self.shared.add_dirty(self.key, me);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Reading: what is changed in memory, holes, and stored chunks in runs.
+
+use crate::backing::Backing;
+use crate::backing::cache::ChunkId;
+use crate::backing::page::Page;
+use crate::backing::state::State;
+use crate::error::{Result, VolumeError};
+use phalanx_core::volume::{Place, Records};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// Longer runs are opened by two threads, in bytes.
+const SPLIT: usize = 512 << 10;
+/// The longest run that is opened at once, in bytes, unless one chunk is longer.
+const RUN: usize = 1 << 20;
+
+impl Backing {
+    /// Reads up to `len` bytes: fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// [`VolumeError::Damaged`] if a chunk is not authentic. Otherwise if the stored file cannot be read.
+    pub fn read_at(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
+        let left = self.len().saturating_sub(offset);
+        let mut bytes = vec![0; usize::try_from(left).unwrap_or(usize::MAX).min(len)];
+        let read = self.read_into(offset, &mut bytes)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// The same into the caller's memory. Returns how many bytes were read. After an error the memory holds nothing of use.
+    ///
+    /// # Errors
+    /// Those of [`Backing::read_at`].
+    pub fn read_into(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        let state = self.read_state();
+        let st = &*state;
+        let left = st.layout.plaintext_len().saturating_sub(offset);
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+        let chunk_len = self.chunks.chunk_len();
+        let mut rest = &mut bytes[..wanted];
+        let mut at = offset;
+        while !rest.is_empty() {
+            let (index, within) = (at / chunk_len as u64, (at % chunk_len as u64) as usize);
+            let in_chunk = rest.len().min(st.layout.data_len(index) - within);
+            let taken = if let Some(page) = st.dirty.get(&index) {
+                rest[..in_chunk].copy_from_slice(&page.bytes()[within..within + in_chunk]);
+                in_chunk
+            } else if let Some(place) = st.hole_at(index) {
+                let hole_end = st.holes[place].end * chunk_len as u64;
+                let zeros = usize::try_from(hole_end - at).unwrap_or(usize::MAX).min(rest.len());
+                rest[..zeros].fill(0);
+                zeros
+            } else if in_chunk < st.layout.data_len(index) {
+                let page = self.cached(st, index)?;
+                rest[..in_chunk].copy_from_slice(&page.bytes()[within..within + in_chunk]);
+                in_chunk
+            } else {
+                let run = index..self.run_end(st, index, rest.len());
+                let run_len = ((run.end - run.start - 1) as usize) * chunk_len + st.layout.data_len(run.end - 1);
+                self.read_run(st, run, &mut rest[..run_len])?;
+                run_len
+            };
+            rest = &mut rest[taken..];
+            at += taken as u64;
+        }
+        Ok(wanted)
+    }
+
+    /// The end of a run of stored chunks that are wanted whole, which begins with a chunk of which this is known.
+    fn run_end(&self, st: &State, first: u64, wanted: usize) -> u64 {
+        let chunk_len = self.chunks.chunk_len();
+        let changed = st.dirty.range(first..).next().map_or(u64::MAX, |(index, _)| *index);
+        let place = st.holes.partition_point(|hole| hole.end <= first);
+        let hole = st.holes.get(place).map_or(u64::MAX, |hole| hole.start);
+        // The last chunk of the file may be shorter than others, and is then wanted whole if all of it is.
+        let is_to_end = first * chunk_len as u64 + wanted as u64 == st.layout.plaintext_len();
+        let whole = if is_to_end { wanted.div_ceil(chunk_len) } else { wanted / chunk_len };
+        let most = (RUN / chunk_len).max(1) as u64;
+        (first + (whole as u64).clamp(1, most)).min(changed).min(hole).min(st.layout.chunks())
+    }
+
+    /// Reads a run of whole stored chunks.
+    fn read_run(&self, st: &State, run: Range<u64>, bytes: &mut [u8]) -> Result<()> {
+        if bytes.len() > SPLIT && run.end - run.start > 1 && self.shared.threads > 1 && !self.is_large(bytes.len()) {
+            let middle = run.start + (run.end - run.start) / 2;
+            let (left, right) = bytes.split_at_mut((middle - run.start) as usize * self.chunks.chunk_len());
+            return std::thread::scope(|scope| {
+                let other = scope.spawn(|| self.open_run_into(st, middle..run.end, right));
+                let mine = self.open_run_into(st, run.start..middle, left);
+                let theirs = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                mine.and(theirs)
+            });
+        }
+        self.open_run_into(st, run, bytes)
+    }
+
+    fn is_large(&self, len: usize) -> bool {
+        len >= self.shared.options.threshold
+    }
+
+    fn open_run_into(&self, st: &State, run: Range<u64>, bytes: &mut [u8]) -> Result<()> {
+        let records = self.open_run(st, run.clone())?;
+        for (place, part) in bytes.chunks_mut(self.chunks.chunk_len()).enumerate() {
+            part.copy_from_slice(records.chunk(place, part.len()));
+        }
+        self.shared.give_records(records, self.stored_len(st, &run));
+        Ok(())
+    }
+
+    /// How many bytes a run takes in the stored file.
+    fn stored_len(&self, st: &State, run: &Range<u64>) -> usize {
+        let last = run.end - 1;
+        let end = st.stored.file_offset(last) + (self.chunks.overhead() + st.stored.data_len(last)) as u64;
+        (end - st.stored.file_offset(run.start)) as usize
+    }
+
+    /// Opens a run of stored chunks, all of which are authentic.
+    fn open_run(&self, st: &State, run: Range<u64>) -> Result<Records> {
+        let mut records = self.shared.records(&self.chunks, (run.end - run.start) as usize)?;
+        let len = self.stored_len(st, &run);
+        let (stored, mut done) = (&mut records.bytes_mut()[..len], 0);
+        let offset = st.stored.file_offset(run.start);
+        while done < len {
+            match self.file.read_at(&mut stored[done..], offset + done as u64) {
+                // What is cut off is not authentic.
+                Ok(0) => {
+                    stored[done..].fill(0);
+                    done = len;
+                }
+                Ok(read) => done += read,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(VolumeError::io("cannot read a stored file", e)),
+            }
+        }
+        let place = |index| Place { index, last: st.stored.is_last(index), len: st.stored.data_len(index) };
+        let places: Vec<_> = run.clone().map(place).collect();
+        let verdicts = self.chunks.open(self.shared.roster(len), &mut records, &places)?;
+        if verdicts.all_passed() {
+            return Ok(records);
+        }
+        let errors = verdicts.failed().iter().map(|place| self.damaged(run.start + *place as u64));
+        let errors: Vec<_> = errors.collect();
+        self.shared.give_records(records, len);
+        Err(errors.into_iter().next().expect("a chunk failed"))
+    }
+
+    /// A stored chunk, for the parts of it that are asked for.
+    fn cached(&self, st: &State, index: u64) -> Result<Arc<Page>> {
+        let id = ChunkId { backing: self.number, generation: st.generation, index };
+        if let Some(page) = self.shared.cache.get(id) {
+            return Ok(page);
+        }
+        let page = Arc::new(self.open_chunk(st, index)?);
+        self.shared.cache.put(id, page.clone());
+        Ok(page)
+    }
+
+    /// A copy of a stored chunk, to be changed.
+    pub(super) fn load(&self, st: &State, index: u64) -> Result<Page> {
+        let id = ChunkId { backing: self.number, generation: st.generation, index };
+        let Some(cached) = self.shared.cache.get(id) else { return self.open_chunk(st, index) };
+        let mut page = self.shared.pages.take(cached.room());
+        page.write(0, cached.bytes(), &self.shared.pages);
+        Ok(page)
+    }
+
+    fn open_chunk(&self, st: &State, index: u64) -> Result<Page> {
+        let records = self.open_run(st, index..index + 1)?;
+        let len = st.stored.data_len(index);
+        let mut page = self.shared.pages.take(len);
+        page.write(0, records.chunk(0, len), &self.shared.pages);
+        self.shared.give_records(records, self.chunks.overhead() + len);
+        Ok(page)
+    }
+}

@@ -1,0 +1,213 @@
+//! Writing and changing the length: in memory.
+
+use crate::backing::Backing;
+use crate::backing::page::Page;
+use crate::backing::state::State;
+use crate::error::{Result, VolumeError};
+use rustix::io::Errno;
+use std::sync::atomic::Ordering;
+
+/// How much of one file waits in memory at most, in bytes, unless two of its chunks are longer: a transaction has to hold it.
+const FILE_LIMIT: usize = 24 << 20;
+
+impl Backing {
+    /// Writes to memory. What lies between the old end of the file and `offset` becomes zeros.
+    ///
+    /// # Errors
+    /// [`VolumeError::Full`] if earlier changes had to be stored and there was no space: they and these are dropped.
+    /// [`VolumeError::Damaged`] if a chunk is to be changed in part and cannot be read. [`VolumeError::Refused`] with `EFBIG` if
+    /// the file would be too long. A part may be written.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.check_writable()?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        let chunk_len = self.chunks.chunk_len();
+        self.shared.make_room(data.len().next_multiple_of(chunk_len).min(FILE_LIMIT));
+        let mut state = self.write_state();
+        let st = &mut *state;
+        let end = offset.checked_add(data.len() as u64).ok_or(VolumeError::Refused(Errno::FBIG))?;
+        self.layout(st, end)?;
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let (index, within) = (at / chunk_len as u64, (at % chunk_len as u64) as usize);
+            let piece = &data[done..data.len().min(done + chunk_len - within)];
+            self.write_piece(st, index, within, piece)?;
+            self.changed(st);
+            done += piece.len();
+        }
+        Ok(())
+    }
+
+    /// Writes to one chunk.
+    fn write_piece(&self, st: &mut State, index: u64, within: usize, piece: &[u8]) -> Result<()> {
+        let (at, len) = (index * self.chunks.chunk_len() as u64 + within as u64, st.layout.plaintext_len());
+        let end = at + piece.len() as u64;
+        if end > len {
+            self.grow(st, end, Some((within, piece)))
+        } else {
+            if !st.dirty.contains_key(&index) {
+                if st.hole_at(index).is_some() {
+                    self.free_a_hole(st)?;
+                }
+                self.room_for_pages(st, 1)?;
+                let is_whole = within == 0 && piece.len() == st.layout.data_len(index);
+                self.ensure_page(st, index, is_whole)?;
+            }
+            let page = st.dirty.get_mut(&index).expect("it was made just now");
+            let before = page.room();
+            page.write(within, piece, &self.shared.pages);
+            self.account(before, page.room());
+            Ok(())
+        }
+    }
+
+    /// Makes the file so many bytes long: what is new is zeros, and a hole where it has whole chunks.
+    ///
+    /// # Errors
+    /// Those of [`Backing::write_at`].
+    pub fn set_len(&self, len: u64) -> Result<()> {
+        self.check_writable()?;
+        self.shared.make_room(2 * self.chunks.chunk_len());
+        let mut state = self.write_state();
+        let st = &mut *state;
+        self.layout(st, len)?;
+        match len.cmp(&st.layout.plaintext_len()) {
+            std::cmp::Ordering::Less => self.shrink(st, len)?,
+            std::cmp::Ordering::Greater => self.grow(st, len, None)?,
+            // The system sets the time of the change all the same.
+            std::cmp::Ordering::Equal => {}
+        }
+        self.changed(st);
+        Ok(())
+    }
+
+    /// Makes the file longer. The new last chunk gets a piece of data that ends with it, or zeros.
+    fn grow(&self, st: &mut State, len: u64, piece: Option<(usize, &[u8])>) -> Result<()> {
+        let layout = self.layout(st, len)?;
+        let (old, new) = (st.layout.chunks() - 1, layout.chunks() - 1);
+        // All that can commit comes first: it empties memory.
+        if new > old + 1 {
+            self.free_a_hole(st)?;
+        }
+        self.room_for_pages(st, 2)?;
+        self.ensure_page(st, old, false)?;
+        let pool = &self.shared.pages;
+        let room = |st: &State, index| st.dirty.get(&index).map_or(0, Page::room);
+        let rooms_before = room(st, old);
+        let (within, data) = piece.unwrap_or((layout.data_len(new), &[]));
+        let before = if new > old { self.chunks.chunk_len() } else { within };
+        let follows_hole = old > 0 && st.hole_at(old - 1).is_some();
+        let page = st.dirty.get_mut(&old).expect("it was made just now");
+        if page.bytes().len() < before {
+            page.set_len(before, pool);
+        }
+        if new > old {
+            // A chunk of zeros behind a hole joins it: else each growth of a sparse file would leave one chunk.
+            let joins = follows_hole && page.is_zeros();
+            let hole = if joins { old } else { old + 1 }..new;
+            if joins && let Some(page) = st.dirty.remove(&old) {
+                pool.give(page);
+            }
+            if !hole.is_empty() {
+                st.add_hole(hole);
+            }
+            let room = if data.is_empty() { within } else { self.chunks.chunk_len() };
+            let mut page = pool.take(room);
+            page.set_len(within, pool);
+            st.dirty.insert(new, page);
+        }
+        let page = st.dirty.get_mut(&new).expect("it was made just now");
+        page.write(within, data, pool);
+        st.layout = layout;
+        self.account(rooms_before, room(st, old) + if new > old { room(st, new) } else { 0 });
+        Ok(())
+    }
+
+    /// Makes the file shorter.
+    fn shrink(&self, st: &mut State, len: u64) -> Result<()> {
+        let layout = self.layout(st, len)?;
+        let last = layout.chunks() - 1;
+        self.room_for_pages(st, 1)?;
+        // Its tag has to change, since it says which chunk is the last. Of an empty one nothing has to be read.
+        match st.hole_at(last) {
+            Some(place) => {
+                st.holes[place].end = last;
+                st.holes.truncate(place + usize::from(!st.holes[place].is_empty()));
+                st.dirty.insert(last, self.shared.pages.zeros(layout.data_len(last)));
+            }
+            None if layout.data_len(last) == 0 => {
+                st.dirty.entry(last).or_default();
+            }
+            None => self.ensure_page(st, last, false)?,
+        }
+        let behind = st.dirty.split_off(&(last + 1));
+        behind.into_values().for_each(|page| self.shared.pages.give(page));
+        st.dirty.get_mut(&last).expect("it was made just now").set_len(layout.data_len(last), &self.shared.pages);
+        st.holes.truncate(st.holes.partition_point(|hole| hole.start <= last));
+        st.layout = layout;
+        self.count_pages(st);
+        Ok(())
+    }
+
+    /// Makes sure that a chunk below the end is in memory. With `is_whole` it is empty, to be written whole at once. The list of
+    /// holes may become longer by one.
+    pub(super) fn ensure_page(&self, st: &mut State, index: u64, is_whole: bool) -> Result<()> {
+        if st.dirty.contains_key(&index) {
+            return Ok(());
+        }
+        let page = if st.layout.data_len(index) == 0 {
+            Page::default()
+        } else if is_whole {
+            self.shared.pages.take(st.layout.data_len(index))
+        } else if st.hole_at(index).is_some() {
+            self.shared.pages.zeros(st.layout.data_len(index))
+        } else {
+            self.load(st, index)?
+        };
+        st.take_out(index);
+        self.insert_page(st, index, page);
+        Ok(())
+    }
+
+    /// Makes room for pages: commits the file if it has too many. Then none is in memory any more.
+    pub(super) fn room_for_pages(&self, st: &mut State, count: usize) -> Result<()> {
+        let more = count * self.chunks.chunk_len();
+        if !st.dirty.is_empty() && self.dirty_bytes() + more > FILE_LIMIT {
+            self.commit_state(st, false)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn insert_page(&self, st: &mut State, index: u64, page: Page) {
+        let room = page.room();
+        let before = st.dirty.insert(index, page);
+        self.account(before.map_or(0, |page| page.room()), room);
+    }
+
+    pub(super) fn remove_page(&self, st: &mut State, index: u64) {
+        if let Some(page) = st.dirty.remove(&index) {
+            self.account(page.room(), 0);
+            self.shared.pages.give(page);
+        }
+    }
+
+    /// The memory of pages has changed.
+    pub(super) fn account(&self, before: usize, after: usize) {
+        if before != after {
+            for bytes in [&self.dirty_bytes, &self.shared.dirty_bytes] {
+                bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Counts the memory of all pages anew.
+    pub(super) fn count_pages(&self, st: &State) {
+        self.account(self.dirty_bytes(), st.dirty.values().map(Page::room).sum());
+    }
+
+    pub(super) fn layout(&self, st: &State, len: u64) -> Result<phalanx_core::format::Layout> {
+        st.header.layout_for_plaintext(len).map_err(|_| VolumeError::Refused(Errno::FBIG))
+    }
+}

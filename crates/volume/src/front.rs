@@ -1,0 +1,550 @@
+//! A mounted volume: what the kernel asks of it, answered by the tree of names and the store of files.
+
+mod convert;
+mod handles;
+
+use crate::backing::Backing;
+use crate::error::{Result, VolumeError};
+use crate::mount::tune;
+use crate::store::Store;
+use crate::tree::{Attr, Kind, Listing, RenameMode, SetAttr, SetMode, Tree};
+use convert::{TTL, errno, file_attr, file_type, kind, owner, time_or_now};
+use fuser::{
+    AccessFlags, BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig,
+    LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
+};
+use handles::Handles;
+use rustix::fs::{FallocateFlags, OFlags};
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+use zeroize::Zeroizing;
+
+/// A volume as a file system.
+pub struct Front {
+    tree: Arc<Tree>,
+    store: Arc<Store>,
+    files: Handles<Backing>,
+    folders: Handles<Listing>,
+    read_only: bool,
+    ended: Ended,
+}
+
+/// What every folder has, beside its entries.
+const DOTS: [&str; 2] = [".", ".."];
+
+/// How a mount has ended: `None` until then.
+pub type Ended = Arc<Mutex<Option<Result<()>>>>;
+
+impl Front {
+    /// Serves this tree and this store. What closing the store gives goes to `ended`.
+    #[must_use]
+    pub fn new(tree: Arc<Tree>, store: Arc<Store>, read_only: bool, ended: Ended) -> Self {
+        Self { tree, store, files: Handles::default(), folders: Handles::default(), read_only, ended }
+    }
+
+    /// The attributes with what is only in memory.
+    fn now(&self, mut attr: Attr) -> Attr {
+        if attr.kind == Kind::File
+            && let Some(backing) = self.store.get(inode(attr.number))
+        {
+            attr.size = backing.len();
+            if let Ok(times) = backing.times() {
+                attr.mtime = (times.modified.tv_sec, times.modified.tv_nsec as u32);
+            }
+        }
+        attr
+    }
+
+    fn entry(&self, attr: Result<Attr>, reply: ReplyEntry) {
+        match attr {
+            Ok(attr) => reply.entry(&TTL, &file_attr(&self.now(attr)), Generation(0)),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    /// The stored file of a node, opened if it is not.
+    fn backing(&self, number: u64) -> Result<Arc<Backing>> {
+        if let Some(backing) = self.store.get(inode(number)) {
+            return Ok(backing);
+        }
+        let file = match self.tree.open_file(number, !self.read_only) {
+            // Whoever may read the file may not be allowed to write it.
+            Err(VolumeError::Refused(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM)) => {
+                self.tree.open_file(number, false)?
+            }
+            opened => opened?,
+        };
+        self.store.open_file(file)
+    }
+
+    fn set_size(&self, number: u64, size: u64, handle: Option<FileHandle>) -> Result<()> {
+        if self.read_only {
+            return Err(VolumeError::Refused(rustix::io::Errno::ROFS));
+        }
+        match handle.and_then(|handle| self.files.get(handle.0)) {
+            Some(backing) => backing.set_len(size),
+            None => {
+                let backing = self.backing(number)?;
+                backing.set_len(size).and_then(|()| backing.commit())
+            }
+        }
+    }
+
+    fn set_times(&self, number: u64, atime: Option<TimeOrNow>, mtime: Option<TimeOrNow>) -> Result<SetAttr> {
+        let (atime, mtime) = (atime.map(time_or_now), mtime.map(time_or_now));
+        if let (Some(mtime), Some(backing)) = (mtime, self.store.get(inode(number))) {
+            backing.set_mtime(mtime)?;
+        }
+        let times = SetAttr::times(
+            atime.map(|time| (time.tv_sec, time.tv_nsec as u32)),
+            mtime.map(|time| (time.tv_sec, time.tv_nsec as u32)),
+        );
+        Ok(SetAttr { times: (atime.is_some() || mtime.is_some()).then_some(times), ..SetAttr::default() })
+    }
+
+    /// What binds the extended attributes of a file.
+    fn id(&self, number: u64) -> Result<[u8; 16]> {
+        Ok(self.backing(number)?.id())
+    }
+
+    fn open_handle(&self, backing: Arc<Backing>) -> FileHandle {
+        FileHandle(self.files.add(backing))
+    }
+}
+
+thread_local! {
+    /// What was read last. Memory of its own for each read would cost more than to decrypt into it.
+    static BUFFER: RefCell<Zeroizing<Vec<u8>>> = RefCell::default();
+}
+
+/// The inode behind the number of a node.
+fn inode(number: u64) -> u64 {
+    if number == u64::MAX { 1 } else { number }
+}
+
+fn done(result: Result<()>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+impl Filesystem for Front {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        tune(config, !self.read_only);
+        Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.files.clear();
+        let closed = self.store.close();
+        *self.ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(closed);
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.entry(self.tree.lookup(parent.0, name.as_bytes()), reply);
+    }
+
+    fn forget(&self, _: &Request, number: INodeNo, times: u64) {
+        self.tree.forget(number.0, times);
+    }
+
+    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.tree.getattr(number.0) {
+            Ok(attr) => reply.attr(&TTL, &file_attr(&self.now(attr))),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let change = || {
+            if let Some(size) = size {
+                self.set_size(number.0, size, handle)?;
+            }
+            let change = SetAttr { mode, uid, gid, ..self.set_times(number.0, atime, mtime)? };
+            self.tree.set_attr(number.0, &change)
+        };
+        match change() {
+            Ok(attr) => reply.attr(&TTL, &file_attr(&self.now(attr))),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
+        match self.tree.readlink(number.0) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let name = name.as_bytes();
+        let made = match kind(rustix::fs::FileType::from_raw_mode(mode)) {
+            Some(Kind::File) => {
+                let made =
+                    self.tree.create(parent.0, name, mode & 0o7777, owner(request), |file| self.store.create(file));
+                made.map(|(attr, _)| attr)
+            }
+            Some(kind) => self.tree.mknod(parent.0, name, kind, mode & 0o7777, device.into(), owner(request)),
+            None => Err(VolumeError::Refused(rustix::io::Errno::INVAL)),
+        };
+        self.entry(made, reply);
+    }
+
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
+        self.entry(self.tree.mkdir(parent.0, name.as_bytes(), mode & 0o7777, owner(request)), reply);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        done(self.tree.unlink(parent.0, name.as_bytes()), reply);
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        done(self.tree.rmdir(parent.0, name.as_bytes()), reply);
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let target = target.as_os_str().as_bytes();
+        self.entry(self.tree.symlink(parent.0, name.as_bytes(), target, owner(request)), reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        to: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let mode = match flags {
+            _ if flags.is_empty() => RenameMode::Replace,
+            RenameFlags::RENAME_NOREPLACE => RenameMode::NoReplace,
+            RenameFlags::RENAME_EXCHANGE => RenameMode::Exchange,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        done(self.tree.rename(parent.0, name.as_bytes(), to.0, new_name.as_bytes(), mode), reply);
+    }
+
+    fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.entry(self.tree.link(number.0, parent.0, name.as_bytes()), reply);
+    }
+
+    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let truncates = flags.acc_mode() != OpenAccMode::O_RDONLY && flags.0 & OFlags::TRUNC.bits() as i32 != 0;
+        let open = || {
+            let backing = self.backing(number.0)?;
+            if truncates {
+                backing.set_len(0)?;
+            }
+            Ok(backing)
+        };
+        match open() {
+            // Nobody else changes the volume, so what the kernel has read stays true.
+            Ok(backing) => reply.opened(self.open_handle(backing), FopenFlags::FOPEN_KEEP_CACHE),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, _: i32, reply: ReplyCreate) {
+        let make = |file| self.store.create(file);
+        match self.tree.create(parent.0, name.as_bytes(), mode & 0o7777, owner(request), make) {
+            Ok((attr, backing)) => {
+                let handle = self.open_handle(backing);
+                reply.created(&TTL, &file_attr(&attr), Generation(0), handle, FopenFlags::FOPEN_KEEP_CACHE);
+            }
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        BUFFER.with_borrow_mut(|buffer| {
+            if buffer.len() < size as usize {
+                *buffer = Zeroizing::new(vec![0; (size as usize).next_power_of_two()]);
+            }
+            match backing.read_into(offset, &mut buffer[..size as usize]) {
+                Ok(len) => reply.data(&buffer[..len]),
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        match backing.write_at(offset, data) {
+            Ok(()) => reply.written(data.len() as u32),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        done(if self.read_only { Ok(()) } else { backing.commit() }, reply);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        // What was written through a mapping after the last close. Nobody is left who could be told of an error.
+        if let Some(backing) = self.files.remove(handle.0).filter(|_| !self.read_only) {
+            let _ = backing.commit();
+        }
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, number: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        if self.read_only {
+            return reply.ok();
+        }
+        done(backing.sync(data_only).and_then(|()| self.tree.sync_place(number.0)), reply);
+    }
+
+    fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.tree.list(number.0) {
+            Ok(listing) => {
+                let handle = FileHandle(self.folders.add(Arc::new(listing)));
+                reply.opened(handle, FopenFlags::empty());
+            }
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn readdir(&self, _: &Request, number: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let Some(listing) = self.folders.get(handle.0) else { return reply.error(Errno::EBADF) };
+        for at in offset as usize..listing.len() + DOTS.len() {
+            let is_full = match at.checked_sub(DOTS.len()) {
+                // The kernel finds the folder above by itself.
+                None => reply.add(number, at as u64 + 1, FileType::Directory, DOTS[at]),
+                // What does not decrypt has been reported.
+                Some(index) => self.tree.entry(&listing, index).is_some_and(|entry| {
+                    let name = OsStr::from_bytes(&entry.name);
+                    reply.add(INodeNo(entry.number), at as u64 + 1, file_type(entry.kind), name)
+                }),
+            };
+            if is_full {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let Some(listing) = self.folders.get(handle.0) else { return reply.error(Errno::EBADF) };
+        for at in offset as usize..listing.len() + DOTS.len() {
+            let next = at as u64 + 1;
+            let is_full = match at.checked_sub(DOTS.len()) {
+                None => match self.tree.getattr(number.0) {
+                    Ok(attr) => reply.add(number, next, DOTS[at], &TTL, &file_attr(&attr), Generation(0)),
+                    Err(error) => return reply.error(errno(&error)),
+                },
+                Some(index) => {
+                    let Some(entry) = self.tree.entry(&listing, index) else { continue };
+                    let Ok(attr) = self.tree.lookup_entry(&listing, index) else { continue };
+                    let name = OsStr::from_bytes(&entry.name);
+                    let attr = self.now(attr);
+                    let is_full = reply.add(INodeNo(attr.number), next, name, &TTL, &file_attr(&attr), Generation(0));
+                    if is_full {
+                        self.tree.forget(attr.number, 1);
+                    }
+                    is_full
+                }
+            };
+            if is_full {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.folders.remove(handle.0);
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        done(if self.read_only { Ok(()) } else { self.tree.sync_folder(number.0) }, reply);
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.tree.statfs() {
+            Ok(stat) => reply.statfs(
+                stat.f_blocks,
+                stat.f_bfree,
+                stat.f_bavail,
+                stat.f_files,
+                stat.f_ffree,
+                stat.f_bsize as u32,
+                stat.f_namemax as u32,
+                stat.f_frsize as u32,
+            ),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        let mode = match flags {
+            0 => SetMode::Any,
+            1 => SetMode::Create,
+            2 => SetMode::Replace,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        done(self.tree.set_xattr(number.0, name.as_bytes(), value, mode, || self.id(number.0)), reply);
+    }
+
+    fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        match self.tree.get_xattr(number.0, name.as_bytes(), || self.id(number.0)) {
+            Ok(value) => sized(&value, size, reply),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        match self.tree.list_xattrs(number.0, || self.id(number.0)) {
+            Ok(names) => {
+                let list: Vec<u8> = names.iter().flat_map(|name| name.iter().copied().chain([0])).collect();
+                sized(&list, size, reply);
+            }
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        done(self.tree.remove_xattr(number.0, name.as_bytes(), || self.id(number.0)), reply);
+    }
+
+    /// The kernel checks permissions by itself.
+    fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    /// Holes are punched. Space is not reserved: `posix_fallocate` then writes zeros.
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        len: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let mode = FallocateFlags::from_bits_retain(mode as u32);
+        let end = offset.saturating_add(len);
+        let punched = match mode {
+            _ if self.read_only => return reply.error(Errno::EROFS),
+            mode if mode == FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE => backing.punch(offset..end),
+            mode if mode == FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE => backing.punch(offset..end),
+            FallocateFlags::ZERO_RANGE => backing
+                .punch(offset..end)
+                .and_then(|()| if backing.len() < end { backing.set_len(end) } else { Ok(()) }),
+            _ => return reply.error(Errno::EOPNOTSUPP),
+        };
+        done(punched, reply);
+    }
+
+    fn lseek(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        const DATA: i32 = 3;
+        const HOLE: i32 = 4;
+        let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
+        let found = match whence {
+            DATA => backing.seek_data(offset),
+            HOLE => backing.seek_hole(offset),
+            _ => return reply.error(Errno::EINVAL),
+        };
+        match found {
+            Ok(offset) => reply.offset(offset as i64),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+}
+
+/// Answers with a value if there is room for it, or with its length if there was none asked for.
+fn sized(value: &[u8], room: u32, reply: ReplyXattr) {
+    match room as usize {
+        0 => reply.size(value.len() as u32),
+        room if room < value.len() => reply.error(Errno::ERANGE),
+        _ => reply.data(value),
+    }
+}

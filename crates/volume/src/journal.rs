@@ -1,0 +1,313 @@
+//! The journal: transactions written one behind another (`docs/format.md`, section 10.7).
+
+use crate::disk::Disk;
+use crate::error::{Result, VolumeError};
+use phalanx_core::volume::{HEADER_LEN, VolumeKeys};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+use subtle::ConstantTimeEq;
+
+/// The name of the journal in the root folder of a volume.
+pub const JOURNAL: &str = "phalanx.journal";
+
+/// The space that a mount reserves for it, in bytes: room for the longest transaction.
+pub(crate) const RESERVED: u64 = 40 << 20;
+const MAGIC: &[u8; 8] = b"PHXJRNL1";
+const HEAD: usize = 40;
+const MAC: usize = 32;
+const MAX_TABLE: usize = 4 << 20;
+pub(crate) const MAX_DATA: usize = 32 << 20;
+/// What is overwritten to end an epoch, in bytes.
+const TRIMMED: usize = 4096;
+/// How much is copied together for one write, in bytes.
+const GATHERED: usize = 1 << 20;
+/// The nonce and the tag of a chunk in every suite that volumes have.
+pub(crate) const SEAL: usize = 48;
+
+/// Which stored file a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Owner {
+    pub inode: u64,
+    pub id: [u8; 16],
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// A chunk's new content: its number, the nonce and the tag, and where the ciphertext lies in the journal file.
+    Chunk { index: u64, seal: [u8; SEAL], at: u64, len: u32 },
+    /// The file's new header.
+    Header(Box<[u8; HEADER_LEN]>),
+    /// The length of the stored file in bytes.
+    Length(u64),
+    /// These chunks lie in their places already.
+    Written(Range<u64>),
+}
+
+/// The table of a transaction that is being made.
+#[derive(Default)]
+pub(crate) struct Table(Vec<u8>);
+
+impl Table {
+    fn record(&mut self, kind: u32, owner: Owner) -> &mut Vec<u8> {
+        self.0.extend_from_slice(&kind.to_le_bytes());
+        self.0.extend_from_slice(&owner.inode.to_le_bytes());
+        self.0.extend_from_slice(&owner.id);
+        &mut self.0
+    }
+
+    /// A chunk whose ciphertext has `len` bytes; `seal` is its nonce and tag.
+    pub fn chunk(&mut self, owner: Owner, index: u64, len: usize, seal: &[u8]) {
+        let bytes = self.record(1, owner);
+        bytes.extend_from_slice(&index.to_le_bytes());
+        bytes.extend_from_slice(&(len as u32).to_le_bytes());
+        bytes.extend_from_slice(seal);
+    }
+
+    pub fn header(&mut self, owner: Owner, header: &[u8]) {
+        self.record(2, owner).extend_from_slice(header);
+    }
+
+    pub fn length(&mut self, owner: Owner, stored_len: u64) {
+        self.record(3, owner).extend_from_slice(&stored_len.to_le_bytes());
+    }
+
+    pub fn written(&mut self, owner: Owner, chunks: &Range<u64>) {
+        let bytes = self.record(4, owner);
+        bytes.extend_from_slice(&chunks.start.to_le_bytes());
+        bytes.extend_from_slice(&(chunks.end - chunks.start).to_le_bytes());
+    }
+}
+
+/// The journal of a volume that is mounted for writing.
+pub(crate) struct Journal {
+    pub file: File,
+    at: Mutex<At>,
+    /// How many transactions of this mount have been synced.
+    synced: Mutex<u64>,
+}
+
+struct At {
+    epoch: [u8; 16],
+    sequence: u64,
+    offset: u64,
+    /// What commits under way will write, in bytes.
+    promised: u64,
+    /// How many transactions this mount has written.
+    written: u64,
+    last: Instant,
+}
+
+impl Journal {
+    /// An empty journal. The file holds nothing that counts.
+    pub fn new(file: File) -> Result<Self> {
+        let at = At { epoch: epoch()?, sequence: 0, offset: 0, promised: 0, written: 0, last: Instant::now() };
+        Ok(Self { file, at: Mutex::new(at), synced: Mutex::new(0) })
+    }
+
+    /// The length of a transaction with a table and data of these lengths, in bytes.
+    pub fn cost(table_len: usize, data_len: usize) -> u64 {
+        (HEAD + table_len + MAC + data_len) as u64
+    }
+
+    /// Promises room for transactions of so many bytes; `false` if a new epoch has to begin first.
+    pub fn promise(&self, cost: u64) -> bool {
+        let mut at = self.lock();
+        let fits = at.offset + at.promised + cost <= RESERVED;
+        if fits {
+            at.promised += cost;
+        }
+        fits
+    }
+
+    /// Takes a promise back.
+    pub fn release(&self, cost: u64) {
+        self.lock().promised -= cost;
+    }
+
+    /// Whether more than three quarters are in use.
+    pub fn is_filling(&self) -> bool {
+        self.lock().offset > RESERVED / 4 * 3
+    }
+
+    /// When the last transaction was written, if there is one in this epoch.
+    pub fn last(&self) -> Option<Instant> {
+        let at = self.lock();
+        (at.offset > 0).then_some(at.last)
+    }
+
+    /// How many transactions this mount has written.
+    pub fn written(&self) -> u64 {
+        self.lock().written
+    }
+
+    /// Writes a transaction. Returns how many there are with it.
+    ///
+    /// # Errors
+    /// If it could not be written. What was written of it then does not count.
+    pub fn append<'d>(
+        &self,
+        disk: &dyn Disk,
+        keys: &VolumeKeys,
+        table: &Table,
+        data_len: usize,
+        data: impl Iterator<Item = &'d [u8]>,
+    ) -> Result<u64> {
+        debug_assert!(table.0.len() <= MAX_TABLE && data_len <= MAX_DATA);
+        let mut at = self.lock();
+        let mut bytes = Vec::with_capacity((HEAD + table.0.len() + MAC + data_len).min(GATHERED + MAX_TABLE));
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&at.epoch);
+        bytes.extend_from_slice(&at.sequence.to_le_bytes());
+        bytes.extend_from_slice(&(table.0.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&(data_len as u32).to_le_bytes());
+        bytes.extend_from_slice(&table.0);
+        let mac = keys.journal_mac(&bytes);
+        bytes.extend_from_slice(&mac);
+        let mut offset = at.offset;
+        let mut write = |bytes: &mut Vec<u8>| {
+            disk.write(&self.file, bytes, offset).map_err(|e| VolumeError::io("cannot write the journal", e))?;
+            offset += bytes.len() as u64;
+            bytes.clear();
+            Ok::<_, VolumeError>(())
+        };
+        for part in data {
+            if !bytes.is_empty() && bytes.len() + part.len() > GATHERED {
+                write(&mut bytes)?;
+            }
+            bytes.extend_from_slice(part);
+        }
+        write(&mut bytes)?;
+        at.offset = offset;
+        at.sequence += 1;
+        at.written += 1;
+        at.last = Instant::now();
+        Ok(at.written)
+    }
+
+    /// Syncs at least the first `count` transactions of this mount. Several callers share one system call.
+    ///
+    /// # Errors
+    /// If the system reports that something was not written.
+    pub fn sync(&self, disk: &dyn Disk, count: u64) -> io::Result<()> {
+        let mut synced = self.synced.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if *synced < count {
+            let written = self.written();
+            disk.sync_data(&self.file)?;
+            *synced = written;
+        }
+        Ok(())
+    }
+
+    /// Begins a new epoch: all files that the journal names have been synced, and nobody is writing to it.
+    ///
+    /// # Errors
+    /// If it could not be overwritten and synced.
+    pub fn trim(&self, disk: &dyn Disk) -> Result<()> {
+        let mut at = self.lock();
+        trim(disk, &self.file)?;
+        (at.epoch, at.sequence, at.offset) = (epoch()?, 0, 0);
+        *self.synced.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = at.written;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, At> {
+        self.at.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Overwrites the beginning of a journal file and syncs it.
+pub(crate) fn trim(disk: &dyn Disk, file: &File) -> Result<()> {
+    let trimmed = disk.write(file, &[0; TRIMMED], 0).and_then(|()| disk.sync_data(file));
+    trimmed.map_err(|e| VolumeError::io("cannot trim the journal", e))
+}
+
+fn epoch() -> Result<[u8; 16]> {
+    let mut epoch = [0; 16];
+    getrandom::fill(&mut epoch).map_err(phalanx_core::Error::Random)?;
+    Ok(epoch)
+}
+
+/// The records of a transaction.
+pub(crate) type Transaction = Vec<(Owner, Record)>;
+
+/// Reads the transactions of a journal file that are authentic, from the first on. The ciphertexts are not looked at.
+///
+/// # Errors
+/// If the file cannot be read. What it holds is no error.
+pub(crate) fn read(file: &File, keys: &VolumeKeys) -> Result<Vec<Transaction>> {
+    let failed = |e| VolumeError::io("cannot read the journal", e);
+    let file_len = file.metadata().map_err(failed)?.len();
+    let (mut found, mut offset, mut epoch): (Vec<Transaction>, u64, Option<[u8; 16]>) = (Vec::new(), 0, None);
+    let mut bytes = Vec::new();
+    loop {
+        if file_len.saturating_sub(offset) < (HEAD + MAC) as u64 {
+            return Ok(found);
+        }
+        let mut head = [0; HEAD];
+        file.read_exact_at(&mut head, offset).map_err(failed)?;
+        let field = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes")) as usize;
+        let (table_len, data_len) = (field(32), field(36));
+        let its_epoch: [u8; 16] = head[8..24].try_into().expect("16 bytes");
+        let goes_on = head[..8] == *MAGIC
+            && *epoch.get_or_insert(its_epoch) == its_epoch
+            && head[24..32] == (found.len() as u64).to_le_bytes()
+            && table_len <= MAX_TABLE
+            && data_len <= MAX_DATA
+            && Journal::cost(table_len, data_len) <= file_len - offset;
+        if !goes_on {
+            return Ok(found);
+        }
+        bytes.clear();
+        bytes.extend_from_slice(&head);
+        bytes.resize(HEAD + table_len + MAC, 0);
+        file.read_exact_at(&mut bytes[HEAD..], offset + HEAD as u64).map_err(failed)?;
+        let (signed, mac) = bytes.split_at(HEAD + table_len);
+        if !bool::from(keys.journal_mac(signed).ct_eq(mac)) {
+            return Ok(found);
+        }
+        let data = offset + (HEAD + table_len + MAC) as u64;
+        let Some(transaction) = parse(&signed[HEAD..], data, data_len) else { return Ok(found) };
+        found.push(transaction);
+        offset = data + data_len as u64;
+    }
+}
+
+/// The records of a table; `None` if they are not as the format has them.
+fn parse(mut table: &[u8], mut at: u64, data_len: usize) -> Option<Transaction> {
+    let end = at + data_len as u64;
+    let mut records = Vec::new();
+    while !table.is_empty() {
+        let kind = u32::from_le_bytes(*take(&mut table)?);
+        let owner = Owner { inode: u64::from_le_bytes(*take(&mut table)?), id: *take(&mut table)? };
+        let mut number = || Some(u64::from_le_bytes(*take(&mut table)?));
+        let record = match kind {
+            1 => {
+                let index = number()?;
+                let len = u32::from_le_bytes(*take(&mut table)?);
+                let record = Record::Chunk { index, seal: *take(&mut table)?, at, len };
+                at += u64::from(len);
+                record
+            }
+            2 => Record::Header(Box::new(*take(&mut table)?)),
+            3 => Record::Length(number()?),
+            4 => {
+                let first = number()?;
+                Record::Written(first..first.saturating_add(number()?))
+            }
+            _ => return None,
+        };
+        records.push((owner, record));
+    }
+    (at == end).then_some(records)
+}
+
+fn take<'t, const N: usize>(table: &mut &'t [u8]) -> Option<&'t [u8; N]> {
+    let (taken, rest) = table.split_first_chunk()?;
+    *table = rest;
+    Some(taken)
+}

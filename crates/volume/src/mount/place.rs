@@ -1,0 +1,231 @@
+//! What must be there before something is mounted: the kernel's device, the program for users, and an empty folder.
+
+use super::{MountError, MountOptions};
+use rustix::fs::{self, Dir, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// A folder by which others are found. It need not be readable.
+const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Whether this system can mount at all, for this user.
+///
+/// # Errors
+/// The first thing that is missing: the kernel's device, the program fusermount3, or the permission to mount for others.
+pub fn check_system(options: &MountOptions) -> Result<(), MountError> {
+    if let Err(e) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        return Err(match e.kind() {
+            io::ErrorKind::PermissionDenied => MountError::DeviceDenied,
+            _ => MountError::NoDevice,
+        });
+    }
+    // fuser expects this.
+    if std::env::var_os("FUSERMOUNT_PATH").is_some_and(|path| path.to_str().is_none()) {
+        return Err(MountError::Option("FUSERMOUNT_PATH is not valid UTF-8".into()));
+    }
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    if fusermount().is_none() {
+        return Err(MountError::NoFusermount);
+    }
+    if options.lets_others() && !std::fs::read_to_string("/etc/fuse.conf").is_ok_and(|text| allows_others(&text)) {
+        return Err(MountError::NoAllowOther);
+    }
+    Ok(())
+}
+
+fn allows_others(text: &str) -> bool {
+    text.lines().any(|line| line.trim() == "user_allow_other")
+}
+
+/// The program by which users other than root mount and unmount.
+pub(super) fn fusermount() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("FUSERMOUNT_PATH") {
+        return Some(named.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = || std::env::split_paths(&path).chain(["/sbin".into(), "/bin".into()]);
+    let mut programs = ["fusermount3", "fusermount"].into_iter().flat_map(|name| folders().map(move |f| f.join(name)));
+    programs.find(|program| program.is_file())
+}
+
+/// An empty folder that something can be mounted on.
+#[derive(Clone, Debug)]
+pub struct Mountpoint {
+    path: PathBuf,
+}
+
+impl Mountpoint {
+    /// Checks a mountpoint, for something that shows `source`.
+    ///
+    /// # Errors
+    /// If it is missing, no folder or not empty, if something is mounted there, or if one of the two lies in the other.
+    pub fn new(path: &Path, source: &Path) -> Result<Self, MountError> {
+        let path = path.canonicalize().map_err(|e| explain(e, "looking for the mountpoint"))?;
+        if MountId::at(&path).is_some_and(|mount| mount.is_fuse) {
+            let is_dead = matches!(fs::stat(&path), Err(Errno::NOTCONN));
+            return Err(if is_dead { MountError::Dead } else { MountError::Mounted });
+        }
+        let opened = |e: Errno| explain(e.into(), "opening the mountpoint");
+        let folder = fs::open(&path, SEARCHED, Mode::empty()).map_err(opened)?;
+        if source.is_dir() {
+            let failed = MountError::io("comparing the mountpoint with what it is to show");
+            let overlap = overlap(&folder, source).map_err(failed)?;
+            overlap.map_or(Ok(()), |why| Err(MountError::Overlap(why)))?;
+        }
+        let listed =
+            fs::open(&path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(opened)?;
+        for entry in Dir::new(listed).map_err(opened)? {
+            let entry = entry.map_err(opened)?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                return Err(MountError::NotEmpty);
+            }
+        }
+        Ok(Self { path })
+    }
+
+    /// Its path, without links.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn explain(error: io::Error, doing: &'static str) -> MountError {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOENT) => MountError::Missing,
+        Some(Errno::NOTDIR) => MountError::NotFolder,
+        Some(Errno::NOTCONN) => MountError::Dead,
+        _ => MountError::Io { doing, source: error },
+    }
+}
+
+/// How a mountpoint and a source get in each other's way.
+fn overlap(mountpoint: &OwnedFd, source: &Path) -> rustix::io::Result<Option<&'static str>> {
+    let source = fs::open(source, SEARCHED, Mode::empty())?;
+    let (here, there) = (id(mountpoint)?, id(&source)?);
+    Ok(match () {
+        () if here == there => Some("it is the folder itself that is to be mounted"),
+        // Its own requests would come back to it.
+        () if is_within(mountpoint, there)? => Some("it lies within the folder that is to be mounted"),
+        () if is_within(&source, here)? => Some("it contains the folder that is to be mounted"),
+        () => None,
+    })
+}
+
+fn is_within(inner: &OwnedFd, outer: (u64, u64)) -> rustix::io::Result<bool> {
+    let mut folder = fs::openat(inner, ".", SEARCHED, Mode::empty())?;
+    loop {
+        let here = id(&folder)?;
+        if here == outer {
+            return Ok(true);
+        }
+        folder = fs::openat(&folder, "..", SEARCHED, Mode::empty())?;
+        if id(&folder)? == here {
+            return Ok(false);
+        }
+    }
+}
+
+fn id(file: impl AsFd) -> rustix::io::Result<(u64, u64)> {
+    fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino))
+}
+
+/// The uppermost mount at a path, as the kernel lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MountId {
+    number: u64,
+    is_fuse: bool,
+}
+
+impl MountId {
+    /// The mount at this path, which has no links in it. `None` if there is none, or the kernel does not tell.
+    pub fn at(path: &Path) -> Option<Self> {
+        let list = File::open("/proc/self/mountinfo").and_then(|mut file| {
+            let mut text = Vec::new();
+            io::Read::read_to_end(&mut file, &mut text).map(|_| text)
+        });
+        Self::find(&list.ok()?, path)
+    }
+
+    fn find(list: &[u8], path: &Path) -> Option<Self> {
+        let of_line = |line: &[u8]| {
+            let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
+            if Path::new(&unescaped(fields.get(4)?)) != path {
+                return None;
+            }
+            // After a hyphen: the type, the source, options.
+            let kind = fields.iter().position(|field| *field == b"-").and_then(|at| fields.get(at + 1))?;
+            let number = str::from_utf8(fields[0]).ok()?.parse().ok()?;
+            Some(Self { number, is_fuse: kind.starts_with(b"fuse") })
+        };
+        list.split(|b| *b == b'\n').filter_map(of_line).next_back()
+    }
+}
+
+/// A path of the list, in which some bytes are written as `\` and three octal digits.
+fn unescaped(field: &[u8]) -> OsString {
+    let (mut bytes, mut at) = (Vec::with_capacity(field.len()), 0);
+    while let Some(byte) = field.get(at) {
+        let octal = field.get(at + 1..at + 4).and_then(|digits| str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()).filter(|_| *byte == b'\\') {
+            Some(escaped) => {
+                bytes.push(escaped);
+                at += 4;
+            }
+            None => {
+                bytes.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_uppermost_mount_counts() {
+        let list = b"22 1 0:20 / / rw - ext4 /dev/a rw\n\
+            40 22 0:30 / /mnt/a\\040b\\134 rw,nosuid shared:1 - fuse.phalanx x rw\n\
+            41 22 0:31 / /mnt/c rw - fuse.x x rw\n\
+            42 22 0:32 / /mnt/c rw - tmpfs x rw\n\
+            broken\n";
+        let found = |path: &str| MountId::find(list, Path::new(path));
+        assert_eq!(found("/mnt/a b\\"), Some(MountId { number: 40, is_fuse: true }));
+        assert_eq!(found("/mnt/c"), Some(MountId { number: 42, is_fuse: false }));
+        assert_eq!(found("/mnt"), None);
+    }
+
+    #[test]
+    fn folders_in_each_others_way_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        let [tree, inner, beside] = ["tree", "tree/inner", "beside"].map(|name| root.path().join(name));
+        for folder in [&tree, &inner, &beside] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        let refused = |mountpoint: &Path, source: &Path| Mountpoint::new(mountpoint, source).unwrap_err();
+        for (mountpoint, source) in [(&tree, &tree), (&inner, &tree), (&tree, &inner)] {
+            assert!(matches!(refused(mountpoint, source), MountError::Overlap(_)));
+        }
+        assert!(matches!(refused(&tree, &beside), MountError::NotEmpty));
+        assert!(matches!(refused(&root.path().join("none"), &tree), MountError::Missing));
+        std::fs::write(root.path().join("file"), "x").unwrap();
+        assert!(matches!(refused(&root.path().join("file"), &tree), MountError::NotFolder));
+        assert_eq!(Mountpoint::new(&beside, &tree).unwrap().path(), beside.canonicalize().unwrap());
+    }
+
+    #[test]
+    fn the_line_for_others_is_a_line_of_its_own() {
+        assert!(allows_others("# x\n user_allow_other \n"));
+        assert!(!allows_others("#user_allow_other\nmount_max = 10\n"));
+    }
+}

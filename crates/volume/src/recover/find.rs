@@ -1,0 +1,179 @@
+//! Finding the files that the journal names: by their inodes, or by looking at all files. Never by a name.
+
+use crate::error::{Result, VolumeError};
+use crate::journal::{Record, Transaction};
+use crate::recover::{Target, header, open_header};
+use phalanx_core::volume::{Chunks, Config, HEADER_LEN};
+use rustix::fs::{Dir, FileType, Mode, OFlags, chmod, fchmod, fstat, open, openat};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+type Id = [u8; 16];
+
+/// How deep folders may lie in each other. Each that is being walked takes a descriptor.
+const DEPTH: usize = 400;
+
+/// What the journal says of a file.
+#[derive(Default)]
+struct Claim<'t> {
+    /// Where the last record says that it is.
+    inode: u64,
+    /// Its headers, each with its number among all records.
+    headers: Vec<(usize, &'t [u8; HEADER_LEN])>,
+}
+
+/// The files that the transactions name and that still exist.
+///
+/// # Errors
+/// If a folder cannot be walked, or a file cannot be opened that a killed run was changing.
+pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Config) -> Result<HashMap<Id, Target>> {
+    let mut claims: HashMap<Id, Claim> = HashMap::new();
+    for (number, (owner, record)) in transactions.iter().flatten().enumerate() {
+        let claim = claims.entry(owner.id).or_default();
+        claim.inode = owner.inode;
+        if let Record::Header(bytes) = record {
+            claim.headers.push((number, bytes));
+        }
+    }
+    let hints: HashSet<u64> = claims.values().map(|claim| claim.inode).collect();
+    let (mut found, mut torn): (HashMap<Id, Target>, HashMap<u64, File>) = Default::default();
+    walk(root, &mut |dir, name, inode| {
+        if hints.contains(&inode)
+            && let Some((file, inode)) = open_regular(dir, name)?
+        {
+            match target(file, inode, config)? {
+                Ok((id, target)) if claims.get(&id).is_some_and(|claim| claim.inode == inode) => {
+                    found.insert(id, target);
+                }
+                Ok(_) => {}
+                Err(file) => drop(torn.insert(inode, file)),
+            }
+        }
+        Ok(if found.len() == claims.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    if found.len() < claims.len() {
+        // They are gone, or the volume has been copied, or a killed run has left their headers half written.
+        walk(root, &mut |dir, name, _| {
+            if let Ok(Some((file, inode))) = open_regular(dir, name)
+                && let Ok(Ok((id, target))) = target(file, inode, config)
+                && claims.contains_key(&id)
+            {
+                found.entry(id).or_insert(target);
+            }
+            Ok(if found.len() == claims.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+    }
+    // Headers that are half written: the journal has them whole. The inode may have been another file's before: then that
+    // one's records are the earlier ones.
+    for (inode, file) in torn {
+        let its = claims.iter().filter(|(id, claim)| !found.contains_key(*id) && claim.inode == inode);
+        let whole = its.filter_map(|(id, claim)| {
+            claim.headers.iter().rev().find_map(|(number, bytes)| {
+                let (header, keys, holes) = open_header(bytes, config).ok()?;
+                (keys.volume_file_id() == *id).then_some((*number, *id, header, keys, holes))
+            })
+        });
+        if let Some((_, id, header, keys, holes)) = whole.max_by_key(|(number, ..)| *number) {
+            let chunks = Chunks::new(&header, &keys);
+            found.insert(id, Target { file, header, holes, chunks, inode });
+        }
+    }
+    Ok(found)
+}
+
+/// A file with its id, or the file alone if its header is not one of this volume.
+fn target(file: File, inode: u64, config: &Config) -> Result<Result<(Id, Target), File>> {
+    match header(&file, config) {
+        Ok((header, keys, holes)) => {
+            let chunks = Chunks::new(&header, &keys);
+            Ok(Ok((keys.volume_file_id(), Target { file, header, holes, chunks, inode })))
+        }
+        Err(VolumeError::Core(_)) => Ok(Err(file)),
+        Err(e) => Err(e),
+    }
+}
+
+/// Opens a regular file for reading and writing, also where its permissions forbid that to its owner.
+fn open_regular(dir: &OwnedFd, name: &CStr) -> Result<Option<(File, u64)>> {
+    let failed = |e| VolumeError::io("cannot open a stored file that a killed run was changing", e);
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let path = match openat(dir, name, flags | OFlags::PATH, Mode::empty()) {
+        Ok(path) => path,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(e) => return Err(failed(e)),
+    };
+    let stat = fstat(&path).map_err(failed)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(None);
+    }
+    // The same file, whatever has the name by now.
+    let again = format!("/proc/self/fd/{}", path.as_raw_fd());
+    let file = match open(&*again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            let mode = Mode::from_raw_mode(stat.st_mode);
+            chmod(&*again, mode | Mode::RUSR | Mode::WUSR).map_err(failed)?;
+            let opened = open(&*again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+            match &opened {
+                Ok(file) => fchmod(file, mode).map_err(failed)?,
+                Err(_) => chmod(&*again, mode).map_err(failed)?,
+            }
+            opened
+        }
+        opened => opened,
+    };
+    Ok(Some((File::from(file.map_err(failed)?), stat.st_ino)))
+}
+
+/// What is done with an entry: its folder, its name, and its inode as the folder has it.
+type Visit<'v> = dyn FnMut(&OwnedFd, &CStr, u64) -> Result<ControlFlow<()>> + 'v;
+
+/// Visits everything in a folder that is neither a folder nor a link, and all folders in it, through descriptors.
+fn walk(root: &OwnedFd, visit: &mut Visit<'_>) -> Result<()> {
+    let failed = |e| VolumeError::io("cannot walk the volume", e);
+    let device = fstat(root).map_err(failed)?.st_dev;
+    let entries = |dir: &OwnedFd| Dir::read_from(dir).map_err(failed);
+    let copy = root.as_fd().try_clone_to_owned().map_err(|e| VolumeError::io("cannot walk the volume", e))?;
+    let mut stack = vec![(entries(&copy)?, copy)];
+    loop {
+        let has_room = stack.len() < DEPTH;
+        let Some((dir, fd)) = stack.last_mut() else { return Ok(()) };
+        let Some(entry) = dir.read() else {
+            stack.pop();
+            continue;
+        };
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        match entry.file_type() {
+            FileType::Directory | FileType::Unknown => {}
+            FileType::Symlink => continue,
+            _ => {
+                if visit(fd, name, entry.ino())?.is_break() {
+                    return Ok(());
+                }
+                continue;
+            }
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(&*fd, name, flags, Mode::empty()) {
+            // Another file system may be mounted there.
+            Ok(folder) if fstat(&folder).map_err(failed)?.st_dev == device && has_room => {
+                let entries = entries(&folder)?;
+                stack.push((entries, folder));
+            }
+            Err(Errno::NOTDIR)
+                if entry.file_type() == FileType::Unknown && visit(fd, name, entry.ino())?.is_break() =>
+            {
+                return Ok(());
+            }
+            // What cannot be opened holds nothing that this user has changed.
+            _ => {}
+        }
+    }
+}

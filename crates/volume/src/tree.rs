@@ -1,0 +1,372 @@
+//! The tree of a volume: its folders and the entries in them, found by their plain names. Everything is reached from the
+//! root's descriptor, one folder at a time, so nothing that is moved in the backing folder leads out of it.
+//!
+//! **Locks.** They are taken in this order: the one for moving folders; the locks of folders, in the order of their numbers;
+//! the short locks on the nodes and on the open folders, one at a time and never over a system call.
+
+mod attr;
+mod descriptors;
+mod list;
+mod make;
+mod node;
+mod remove;
+mod rename;
+mod xattr;
+
+pub use attr::{Attr, SetAttr};
+pub use list::{Entry, Listing};
+pub use make::Owner;
+pub use node::{Kind, ROOT};
+pub use rename::RenameMode;
+pub use xattr::SetMode;
+
+use crate::error::{Result, VolumeError};
+use crate::folder::{FOLDER, Fresh, Records, SAFELY, replace};
+use crate::names::{FolderId, Names, RECORD_LEN};
+use descriptors::Descriptors;
+use node::{Dropped, Folder, Nodes, Place};
+use phalanx_core::volume::Config;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// The plaintext length of a stored file of a length, in bytes; `None` if no stored file has it.
+pub type PlainLen = Box<dyn Fn(u64) -> Option<u64> + Send + Sync>;
+/// Is told what was altered from outside, once each.
+pub type OnDamage = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// How a tree is used.
+pub struct TreeOptions {
+    /// Nothing is written. Requests to change something are answered with `EROFS`.
+    pub read_only: bool,
+    /// Gives the length of files for [`Attr`].
+    pub plain_len: PlainLen,
+    /// Is told what was altered from outside, once each.
+    pub on_damage: OnDamage,
+}
+
+/// The tree of a volume. Many threads use it at once.
+///
+/// Entries have the number of their inode, and the root [`ROOT`]. A number is good from the call that returned it in an
+/// [`Attr`] that counts as a lookup, until it has been forgotten ([`Tree::forget`]) for each such call. These are
+/// [`Tree::lookup`], [`Tree::lookup_entry`], and those that make an entry.
+///
+/// A node whose name has gone takes one descriptor until it is forgotten, and up to 512 folders are kept open: so whoever
+/// opens a tree raises the limit of open files to what is allowed.
+pub struct Tree {
+    root: Arc<OwnedFd>,
+    device: u64,
+    names: Names,
+    nodes: Mutex<Nodes>,
+    open: Mutex<Descriptors>,
+    /// Held while a folder is moved, so that it is not moved into itself.
+    moving: Mutex<()>,
+    fresh: Fresh,
+    reported: Mutex<HashSet<u64>>,
+    options: TreeOptions,
+    /// Whether new entries can be given to those who ask for them.
+    is_privileged: bool,
+}
+
+/// A folder that is being used.
+struct Dir {
+    folder: Arc<Folder>,
+    fd: Arc<OwnedFd>,
+    id: FolderId,
+}
+
+/// Why an operation on an entry failed.
+enum Failed {
+    /// It may be because the entry was moved meanwhile: with its place as it is now, it is tried again.
+    Stale(VolumeError),
+    /// Once and for all.
+    Now(VolumeError),
+}
+
+impl From<Errno> for Failed {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            // Nothing is there, or something of another kind.
+            Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::ISDIR | Errno::NXIO => Self::Stale(Errno::STALE.into()),
+            _ => Self::Now(errno.into()),
+        }
+    }
+}
+
+/// How many messages about damage are remembered, so that each is given once.
+const MAX_REPORTED: usize = 4096;
+
+impl Tree {
+    /// Opens the tree in a root folder, which has been opened for reading.
+    ///
+    /// # Errors
+    /// If the root cannot be read, or its `phalanx.folder` is not this volume's.
+    pub fn open(root: OwnedFd, config: &Config, options: TreeOptions) -> Result<Self> {
+        let stat = fstat(&root).map_err(|errno| VolumeError::io("cannot look into the root folder", errno))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            return Err(Errno::NOTDIR.into());
+        }
+        let names = Names::new(config.keys());
+        let records = Records::read(root.as_fd())?;
+        let id = records.and_then(|records| records.open(&names, &[0; 16], b"")).map(|(id, _)| id);
+        let id = id.ok_or_else(|| VolumeError::Damaged(format!("{FOLDER} of the root is missing or was altered")))?;
+        let nodes = Nodes::new(stat.st_ino);
+        let _ = nodes.folder(ROOT)?.id.set(id);
+        Ok(Self {
+            root: Arc::new(root),
+            device: stat.st_dev,
+            names,
+            nodes: Mutex::new(nodes),
+            open: Mutex::default(),
+            moving: Mutex::default(),
+            fresh: Fresh::new()?,
+            reported: Mutex::default(),
+            options,
+            is_privileged: rustix::process::geteuid().is_root(),
+        })
+    }
+
+    /// Finds an entry of a folder. Its node stays known until it is forgotten.
+    ///
+    /// # Errors
+    /// `ENOENT` if there is none, `ENAMETOOLONG` above 255 bytes; [`VolumeError::Damaged`] if the folder does not belong where
+    /// it is, or another file system is mounted on the entry.
+    pub fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+        let dir = self.dir(parent)?;
+        let stored = self.names.seal(&dir.id, name)?;
+        self.lookup_stored(&dir, &stored.entry)
+    }
+
+    fn lookup_stored(&self, dir: &Dir, stored: &[u8]) -> Result<Attr> {
+        let _guard = read(&dir.folder.lock);
+        let stat = statat(&dir.fd, stored, AtFlags::SYMLINK_NOFOLLOW)?;
+        self.known(dir, stored, &stat)
+    }
+
+    /// Takes note of an entry that the kernel gets to know. The folder's lock is held.
+    fn known(&self, dir: &Dir, stored: &[u8], stat: &Stat) -> Result<Attr> {
+        let kind = self.kind(stat)?;
+        let seen = self.nodes().looked_up(kind, stat.st_ino, dir.folder.number, stored);
+        let (number, dropped) = seen.inspect_err(|error| self.report(error))?;
+        self.drop_all(dropped);
+        Ok(self.attr(number, kind, stat))
+    }
+
+    /// Takes note that the kernel has forgotten this many lookups of a node.
+    pub fn forget(&self, number: u64, times: u64) {
+        let dropped = self.nodes().forget(number, times);
+        self.drop_all(dropped);
+    }
+
+    /// How many nodes are known, the root among them.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.nodes().len()
+    }
+
+    /// Reports damage once.
+    fn report(&self, error: &VolumeError) {
+        if let VolumeError::Damaged(message) = error {
+            let mut hasher = DefaultHasher::new();
+            message.hash(&mut hasher);
+            let mut reported = lock(&self.reported);
+            let is_new = reported.len() < MAX_REPORTED && reported.insert(hasher.finish());
+            drop(reported);
+            if is_new {
+                (self.options.on_damage)(message);
+            }
+        }
+    }
+
+    /// The error for what was altered from outside, which is reported.
+    fn damaged(&self, folder: u64, stored: &[u8], what: &str) -> VolumeError {
+        let mut path: Vec<_> = {
+            let nodes = self.nodes();
+            let inner = nodes.ancestors(folder).filter(|number| *number != ROOT);
+            inner.filter_map(|number| Some(nodes.place(number).ok()?.stored)).collect()
+        };
+        path.reverse();
+        let path: String =
+            path.iter().map(|name| format!("{}/", String::from_utf8_lossy(name).escape_debug())).collect();
+        let stored = String::from_utf8_lossy(stored);
+        let error = VolumeError::Damaged(format!("{path}{}: {what}", stored.escape_debug()));
+        self.report(&error);
+        error
+    }
+
+    /// Operates on a folder that has to belong where it is.
+    fn dir(&self, number: u64) -> Result<Dir> {
+        let folder = self.nodes().folder(number)?;
+        let fd = self.descriptor(number)?;
+        let id = self.id(&folder)?;
+        Ok(Dir { folder, fd, id })
+    }
+
+    /// Like [`Tree::dir`], for a change.
+    fn dir_for_change(&self, number: u64) -> Result<Dir> {
+        self.check_writable()?;
+        self.dir(number)
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.options.read_only { Err(Errno::ROFS.into()) } else { Ok(()) }
+    }
+
+    /// The id of a folder, read once.
+    fn id(&self, folder: &Arc<Folder>) -> Result<FolderId> {
+        if let Some(id) = folder.id.get() {
+            return Ok(*id);
+        }
+        // From the top: the record of each folder is bound to the id of the one above.
+        let above: Vec<_> = {
+            let nodes = self.nodes();
+            let unread = |number: u64| nodes.folder(number).ok().filter(|folder| folder.id.get().is_none());
+            nodes.ancestors(folder.number).map_while(unread).collect()
+        };
+        for folder in above.iter().rev() {
+            self.read_id(folder)?;
+        }
+        folder.id.get().copied().ok_or(VolumeError::Refused(Errno::STALE))
+    }
+
+    fn read_id(&self, folder: &Folder) -> Result<()> {
+        loop {
+            let fd = self.descriptor(folder.number)?;
+            let place = self.nodes().place(folder.number)?;
+            let parent = self.nodes().folder(place.parent)?;
+            // Whoever renames a folder holds this lock for writing.
+            let _guard = read(&parent.lock);
+            let now = self.nodes().place(folder.number)?;
+            if now.pin.is_some() {
+                return Err(Errno::NOENT.into());
+            }
+            if (now.parent, &now.stored) != (place.parent, &place.stored) {
+                continue;
+            }
+            let parent_id = *parent.id.get().ok_or(VolumeError::Refused(Errno::STALE))?;
+            let records = Records::read(fd.as_fd())?;
+            let Some((id, alone)) = records.and_then(|records| records.open(&self.names, &parent_id, &place.stored))
+            else {
+                return Err(self.damaged(place.parent, &place.stored, "a folder that does not belong there"));
+            };
+            if let Some(record) = alone.filter(|_| !self.options.read_only) {
+                // A killed run has left the record of another place. What cannot be mended now can be the next time.
+                let _ = replace(fd.as_fd(), &self.fresh, &[record]);
+            }
+            let _ = folder.id.set(id);
+            return Ok(());
+        }
+    }
+
+    /// The record that binds a folder to a place.
+    fn record(&self, parent: &Dir, stored: &[u8], id: &FolderId) -> [u8; RECORD_LEN] {
+        self.names.seal_folder(&parent.id, stored, id)
+    }
+
+    /// Does something with the entry of a node, whose parent and stored name it gets, without any lock. If the entry is not
+    /// there it is tried again under the lock of its folder, as it may have been moved meanwhile.
+    fn at<T>(&self, number: u64, mut run: impl FnMut(&OwnedFd, &Place) -> Result<T, Failed>) -> Result<T> {
+        let mut place = self.nodes().place(number)?;
+        let fd = self.descriptor(place.parent)?;
+        match run(&fd, &place) {
+            Ok(done) => return Ok(done),
+            Err(Failed::Now(error)) => return Err(error),
+            Err(Failed::Stale(_)) => {}
+        }
+        loop {
+            let fd = self.descriptor(place.parent)?;
+            let parent = self.nodes().folder(place.parent)?;
+            let _guard = read(&parent.lock);
+            let now = self.nodes().place(number)?;
+            if now.parent == place.parent {
+                return run(&fd, &now).map_err(|failed| match failed {
+                    Failed::Stale(error) | Failed::Now(error) => error,
+                });
+            }
+            place = now;
+        }
+    }
+
+    /// The inode of a node, whatever it is: a descriptor that is good for its attributes only.
+    fn handle(&self, number: u64) -> Result<Arc<OwnedFd>> {
+        if number == ROOT {
+            return Ok(self.root.clone());
+        }
+        self.at(number, |fd, place| {
+            if let Some(pin) = &place.pin {
+                return Ok(pin.clone());
+            }
+            let handle = openat(fd, &*place.stored, OFlags::PATH | SAFELY, Mode::empty())?;
+            self.is_its(place, &fstat(&handle)?)?;
+            Ok(Arc::new(handle))
+        })
+    }
+
+    /// Checks that what lies in a node's place is its inode.
+    fn is_its(&self, place: &Place, stat: &Stat) -> Result<(), Failed> {
+        let is_its = self.kind(stat).is_ok_and(|kind| kind == place.kind) && stat.st_ino == place.inode;
+        if is_its { Ok(()) } else { Err(Failed::Stale(Errno::STALE.into())) }
+    }
+
+    fn kind(&self, stat: &Stat) -> Result<Kind> {
+        let kind = kind(FileType::from_raw_mode(stat.st_mode)).filter(|_| stat.st_dev == self.device);
+        kind.ok_or_else(|| {
+            let error = VolumeError::Damaged("another file system is mounted in the volume's folder".into());
+            self.report(&error);
+            error
+        })
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        lock(&self.nodes)
+    }
+
+    /// Closes descriptors, so no lock may be held.
+    fn drop_all(&self, dropped: Dropped) {
+        if !dropped.folders.is_empty() {
+            let mut open = lock(&self.open);
+            let closed: Vec<_> = dropped.folders.iter().filter_map(|number| open.remove(*number)).collect();
+            drop(open);
+            drop(closed);
+        }
+        drop(dropped);
+    }
+}
+
+fn kind(file_type: FileType) -> Option<Kind> {
+    Some(match file_type {
+        FileType::Directory => Kind::Folder,
+        FileType::RegularFile => Kind::File,
+        FileType::Symlink => Kind::Link,
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::CharacterDevice => Kind::Char,
+        FileType::BlockDevice => Kind::Block,
+        FileType::Unknown => return None,
+    })
+}
+
+// A thread that panicked while it held a lock has left whole values: no lock guards a change that takes several steps in
+// memory and can panic in between.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read(lock: &RwLock<()>) -> RwLockReadGuard<'_, ()> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(lock: &RwLock<()>) -> RwLockWriteGuard<'_, ()> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks folders for a change, each once, in the order of their numbers.
+fn write_all<'a>(folders: &[&'a Arc<Folder>]) -> Vec<RwLockWriteGuard<'a, ()>> {
+    let mut folders = folders.to_vec();
+    folders.sort_by_key(|folder| folder.number);
+    folders.dedup_by_key(|folder| folder.number);
+    folders.into_iter().map(|folder| write(&folder.lock)).collect()
+}

@@ -1,0 +1,281 @@
+//! The attributes of entries: read, and changed.
+
+use super::node::{Kind, ROOT};
+use super::{Failed, Tree};
+use crate::error::{Result, VolumeError};
+use crate::folder::{FOLDER, SAFELY, kind_of};
+use crate::names::target_len;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, StatVfs, Timespec, Timestamps, Uid, chmodat, chownat, fchmod,
+    fdatasync, fstat, fstatvfs, fsync, openat, readlinkat, statat, utimensat,
+};
+use rustix::io::Errno;
+use std::fs::File;
+use std::sync::atomic::Ordering;
+
+/// The attributes of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// The number of its node.
+    pub number: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// The length of a regular file or of a link's target in plaintext, in bytes; 0 if what is stored has no lawful length.
+    pub size: u64,
+    /// How many blocks of 512 bytes are stored.
+    pub blocks: u64,
+    /// Access time: seconds, and nanoseconds.
+    pub atime: (i64, u32),
+    /// Modification time: seconds, and nanoseconds.
+    pub mtime: (i64, u32),
+    /// Change time: seconds, and nanoseconds.
+    pub ctime: (i64, u32),
+    /// The permission bits, with those for set-user-ID, set-group-ID and sticky.
+    pub mode: u32,
+    /// How many names it has.
+    pub links: u32,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The device that a device node stands for.
+    pub device: u64,
+    /// The preferred size of a request, in bytes.
+    pub block_size: u32,
+}
+
+/// Which attributes to change, and to what.
+#[derive(Clone, Debug, Default)]
+pub struct SetAttr {
+    /// The permission bits, with those for set-user-ID, set-group-ID and sticky.
+    pub mode: Option<u32>,
+    /// The owner.
+    pub uid: Option<u32>,
+    /// The group.
+    pub gid: Option<u32>,
+    /// Access time and modification time, with `UTIME_NOW` and `UTIME_OMIT` as in `utimensat`.
+    pub times: Option<Timestamps>,
+}
+
+impl SetAttr {
+    /// Times for [`SetAttr::times`], each as seconds and nanoseconds; `None` leaves one as it is.
+    #[must_use]
+    pub fn times(atime: Option<(i64, u32)>, mtime: Option<(i64, u32)>) -> Timestamps {
+        let omit = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
+        let time = |time: Option<(i64, u32)>| {
+            time.map_or(omit, |(seconds, nanos)| Timespec { tv_sec: seconds, tv_nsec: nanos.into() })
+        };
+        Timestamps { last_access: time(atime), last_modification: time(mtime) }
+    }
+}
+
+impl Tree {
+    /// The attributes of a node.
+    ///
+    /// # Errors
+    /// `ESTALE` if what it was has been replaced from outside.
+    pub fn getattr(&self, number: u64) -> Result<Attr> {
+        if number == ROOT {
+            return Ok(self.attr(ROOT, Kind::Folder, &fstat(&self.root)?));
+        }
+        self.at(number, |fd, place| {
+            let stat = match &place.pin {
+                Some(pin) => fstat(pin)?,
+                None => statat(fd, &*place.stored, AtFlags::SYMLINK_NOFOLLOW)?,
+            };
+            self.is_its(place, &stat)?;
+            Ok(self.attr(number, place.kind, &stat))
+        })
+    }
+
+    /// Changes the owner, the permissions and the times of a node, in this order, since a new owner clears the bits for
+    /// set-user-ID and set-group-ID.
+    ///
+    /// # Errors
+    /// As `chown`, `chmod` and `utimensat` have them; `EROFS` in a tree that is only read.
+    pub fn set_attr(&self, number: u64, change: &SetAttr) -> Result<Attr> {
+        self.check_writable()?;
+        let handle = self.handle(number)?;
+        if change.uid.is_some() || change.gid.is_some() {
+            let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
+            chownat(&handle, "", uid, gid, AtFlags::EMPTY_PATH)?;
+        }
+        if let Some(mode) = change.mode {
+            change_mode(&handle, mode)?;
+        }
+        if let Some(times) = &change.times {
+            utimensat(&handle, "", times, AtFlags::EMPTY_PATH)?;
+        }
+        let stat = fstat(&handle)?;
+        Ok(self.attr(number, self.kind(&stat)?, &stat))
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// `EINVAL` if the node is no link, [`VolumeError::Damaged`] if its target was not made for its place.
+    pub fn readlink(&self, number: u64) -> Result<Vec<u8>> {
+        let place = self.nodes().place(number)?;
+        if place.kind != Kind::Link {
+            return Err(Errno::INVAL.into());
+        }
+        let parent = self.dir(place.parent)?;
+        self.at(number, |fd, now| {
+            let target = match &now.pin {
+                Some(pin) => readlinkat(pin, "", Vec::new())?,
+                None => readlinkat(fd, &*now.stored, Vec::new())?,
+            };
+            let id = if now.parent == place.parent { Some(parent.id) } else { self.known_id(now.parent) };
+            id.and_then(|id| self.names.open_link(&id, &now.stored, target.as_bytes())).ok_or_else(|| {
+                Failed::Stale(VolumeError::Damaged(format!("{}: not its target", String::from_utf8_lossy(&now.stored))))
+            })
+        })
+        .inspect_err(|error| self.report(error))
+    }
+
+    /// The id of a folder, if it has been read.
+    fn known_id(&self, number: u64) -> Option<crate::names::FolderId> {
+        self.nodes().known_folder(number)?.id.get().copied()
+    }
+
+    /// Opens the stored file of a node.
+    ///
+    /// # Errors
+    /// As `open` has them; `EISDIR` or `EINVAL` if it is no regular file.
+    pub fn open_file(&self, number: u64, write: bool) -> Result<File> {
+        if write {
+            self.check_writable()?;
+        }
+        let how = if write { OFlags::RDWR } else { OFlags::RDONLY } | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        self.at(number, |fd, place| {
+            match place.kind {
+                Kind::File => {}
+                Kind::Folder => return Err(Failed::Now(Errno::ISDIR.into())),
+                _ => return Err(Failed::Now(Errno::INVAL.into())),
+            }
+            let file = match &place.pin {
+                Some(pin) => openat(CWD, through_proc(pin), how, Mode::empty())?,
+                None => openat(fd, &*place.stored, how | SAFELY, Mode::empty())?,
+            };
+            self.is_its(place, &fstat(&file)?)?;
+            Ok(File::from(file))
+        })
+    }
+
+    /// Syncs a folder: its entries, and what it needs to be read.
+    ///
+    /// # Errors
+    /// If the system cannot.
+    pub fn sync_folder(&self, number: u64) -> Result<()> {
+        self.sync_above(number)?;
+        let fd = self.descriptor(number)?;
+        match fsync(&fd) {
+            // It can be passed only, not be read.
+            Err(Errno::BADF) => Ok(fsync(openat(&fd, ".", OFlags::RDONLY | SAFELY, Mode::empty())?)?),
+            synced => Ok(synced?),
+        }
+    }
+
+    /// Syncs what the folders need to be read that a file lies in. To be called when the file is synced: without it the file
+    /// could not be found after a power cut.
+    ///
+    /// # Errors
+    /// If the system cannot.
+    pub fn sync_place(&self, number: u64) -> Result<()> {
+        let parent = self.nodes().place(number)?.parent;
+        self.sync_above(parent)
+    }
+
+    fn sync_above(&self, number: u64) -> Result<()> {
+        if self.options.read_only {
+            return Ok(());
+        }
+        let above: Vec<_> = {
+            let nodes = self.nodes();
+            let unsynced = |number| nodes.known_folder(number).filter(|known| !known.is_synced.load(Ordering::Acquire));
+            nodes.ancestors(number).filter_map(unsynced).collect()
+        };
+        for folder in above {
+            let fd = self.descriptor(folder.number)?;
+            match openat(&fd, FOLDER, OFlags::RDONLY | SAFELY, Mode::empty()) {
+                Ok(file) if kind_of(&fstat(&file)?) == FileType::RegularFile => fdatasync(&file)?,
+                // A folder that was removed, or altered from outside: nothing in it is to be found again.
+                Ok(_) | Err(_) => continue,
+            }
+            folder.is_synced.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The state of the backing file system, with the longest name in a volume.
+    ///
+    /// # Errors
+    /// If the system cannot say.
+    pub fn statfs(&self) -> Result<StatVfs> {
+        let mut state = fstatvfs(&self.root)?;
+        state.f_namemax = crate::names::MAX_NAME as u64;
+        Ok(state)
+    }
+
+    /// What users see of a stored entry.
+    pub(super) fn attr(&self, number: u64, kind: Kind, stat: &Stat) -> Attr {
+        let stored = u64::try_from(stat.st_size).unwrap_or(0);
+        let size = match kind {
+            // What has no lawful length is shown all the same: so it can be removed.
+            Kind::File => (self.options.plain_len)(stored).unwrap_or(0),
+            Kind::Link => target_len(stored).unwrap_or(0),
+            _ => stored,
+        };
+        // The types of these fields differ from machine to machine.
+        #[allow(clippy::useless_conversion, clippy::cast_possible_truncation, clippy::unnecessary_cast)]
+        Attr {
+            number,
+            kind,
+            size,
+            blocks: u64::try_from(stat.st_blocks).unwrap_or(0),
+            atime: (stat.st_atime as i64, stat.st_atime_nsec as u32),
+            mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+            ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),
+            mode: stat.st_mode & 0o7777,
+            links: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            device: stat.st_rdev,
+            block_size: u32::try_from(stat.st_blksize).unwrap_or(4096),
+        }
+    }
+}
+
+/// The path by which the system gives the inode behind a descriptor that is good for its attributes only. It leads to this
+/// inode, whatever has its name now.
+pub(super) fn through_proc(handle: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", handle.as_raw_fd())
+}
+
+/// Changes the permissions of an inode by a descriptor of any kind.
+pub(super) fn change_mode(handle: &OwnedFd, mode: u32) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(mode & 0o7777);
+    match fchmod(handle, mode) {
+        Err(Errno::BADF) => chmodat(CWD, through_proc(handle), mode, AtFlags::empty()),
+        changed => changed,
+    }
+}
+
+/// All permissions for the owner.
+pub(super) const OWNER_ALL: u32 = 0o700;
+
+/// Does something in a folder to which its owner has no access, where an ordinary file system needs none: to rename or remove
+/// a folder one need not read it.
+pub(super) fn with_access<T>(folder: &OwnedFd, run: impl Fn() -> Result<T>) -> Result<T> {
+    match run() {
+        Err(VolumeError::Refused(Errno::ACCESS)) => {
+            let mode = fstat(folder)?.st_mode;
+            change_mode(folder, mode | OWNER_ALL)?;
+            let done = run();
+            change_mode(folder, mode)?;
+            done
+        }
+        done => done,
+    }
+}

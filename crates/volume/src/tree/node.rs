@@ -1,0 +1,280 @@
+//! What is known about the nodes of a tree: all in memory, under one short lock. No function here makes a system call.
+
+use crate::error::{Result, VolumeError};
+use crate::names::FolderId;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock, RwLock};
+
+/// The number of the root's node.
+pub const ROOT: u64 = 1;
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A folder.
+    Folder,
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Link,
+    /// A FIFO.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    Char,
+    /// A block device.
+    Block,
+}
+
+/// What all operations in a folder share.
+pub(super) struct Folder {
+    pub number: u64,
+    /// Held for reading while an entry is looked up, for writing while entries change.
+    pub lock: RwLock<()>,
+    pub id: OnceLock<FolderId>,
+    /// Whether `phalanx.folder` is known to be on the disk.
+    pub is_synced: AtomicBool,
+}
+
+/// Where a node's entry was seen last.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub kind: Kind,
+    /// The inode that the entry must have.
+    pub inode: u64,
+    pub parent: u64,
+    pub stored: Arc<[u8]>,
+    /// The inode itself, if the name under which it was known has gone.
+    pub pin: Option<Arc<OwnedFd>>,
+}
+
+struct Node {
+    place: Place,
+    /// How many lookups the kernel has not forgotten yet.
+    lookups: u64,
+    /// How many nodes have their place in this folder.
+    children: usize,
+    /// Keeps the inode that the node is named after, when a link has been made anew under another.
+    _reserve: Option<Arc<OwnedFd>>,
+    folder: Option<Arc<Folder>>,
+}
+
+impl Node {
+    fn new(number: u64, place: Place) -> Self {
+        let folder = (place.kind == Kind::Folder).then(|| new_folder(number));
+        Self { place, lookups: 0, children: 0, _reserve: None, folder }
+    }
+}
+
+fn new_folder(number: u64) -> Arc<Folder> {
+    Arc::new(Folder { number, lock: RwLock::new(()), id: OnceLock::new(), is_synced: AtomicBool::new(false) })
+}
+
+/// All nodes that the kernel knows, and the folders that these lie in.
+pub(super) struct Nodes {
+    nodes: HashMap<u64, Node>,
+    /// The numbers of those nodes whose number is not that of their inode.
+    numbers: HashMap<u64, u64>,
+}
+
+/// What is dropped, which closes descriptors, when the lock is no longer held.
+#[must_use]
+#[derive(Default)]
+pub(super) struct Dropped {
+    _nodes: Vec<Node>,
+    _pin: Option<Arc<OwnedFd>>,
+    /// The folders that are known no more.
+    pub folders: Vec<u64>,
+}
+
+impl Nodes {
+    /// Only the root.
+    pub fn new(inode: u64) -> Self {
+        let place = Place { kind: Kind::Folder, inode, parent: ROOT, stored: Arc::from([]), pin: None };
+        let mut root = Node::new(ROOT, place);
+        root.lookups = 1;
+        Self { nodes: [(ROOT, root)].into(), numbers: [(inode, ROOT)].into() }
+    }
+
+    /// The number of the node with this inode, whether it is known or not.
+    pub fn number(&self, inode: u64) -> u64 {
+        match self.numbers.get(&inode) {
+            Some(number) => *number,
+            None if inode == ROOT => u64::MAX,
+            None => inode,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub fn place(&self, number: u64) -> Result<Place> {
+        Ok(self.get(number)?.place.clone())
+    }
+
+    pub fn folder(&self, number: u64) -> Result<Arc<Folder>> {
+        self.get(number)?.folder.clone().ok_or(VolumeError::Refused(Errno::NOTDIR))
+    }
+
+    /// The folder, if it is known.
+    pub fn known_folder(&self, number: u64) -> Option<Arc<Folder>> {
+        self.nodes.get(&number)?.folder.clone()
+    }
+
+    /// Whether a folder is another one, or lies in it at any depth.
+    pub fn is_within(&self, folder: u64, other: u64) -> bool {
+        self.ancestors(folder).any(|number| number == other)
+    }
+
+    /// A folder and all that it lies in, up to the root.
+    pub fn ancestors(&self, folder: u64) -> impl Iterator<Item = u64> + '_ {
+        std::iter::successors(Some(folder), |number| {
+            (*number != ROOT).then(|| self.nodes.get(number).map(|node| node.place.parent))?
+        })
+    }
+
+    /// Notes that an entry was looked up, which the kernel will forget again.
+    pub fn looked_up(&mut self, kind: Kind, inode: u64, parent: u64, stored: &[u8]) -> Result<(u64, Dropped)> {
+        let number = self.number(inode);
+        if !self.nodes.contains_key(&parent) || number == ROOT {
+            return Err(VolumeError::Refused(Errno::STALE));
+        }
+        let mut dropped = Dropped::default();
+        let known = self.nodes.get_mut(&number);
+        if known.as_ref().is_none_or(|node| node.place.kind != kind) {
+            // Another kind under the same number: replaced from outside. The kernel drops its own node as well.
+            let mut node = Node::new(number, Place { kind, inode, parent, stored: stored.into(), pin: None });
+            node.lookups = 1;
+            if let Some(old) = known {
+                node.lookups += old.lookups;
+                node.children = old.children;
+                let old = std::mem::replace(old, node);
+                dropped.folders.extend(old.folder.is_some().then_some(number));
+                self.adopt(parent);
+                dropped._nodes.push(old);
+                let old_parent = dropped._nodes[0].place.parent;
+                self.disown(old_parent, &mut dropped);
+            } else {
+                self.nodes.insert(number, node);
+                self.adopt(parent);
+            }
+            return Ok((number, dropped));
+        }
+        let Some(node) = known else { return Err(VolumeError::Refused(Errno::STALE)) };
+        dropped._pin = node.place.pin.take();
+        node.lookups += 1;
+        if node.place.parent != parent || *node.place.stored != *stored {
+            if kind == Kind::Folder && self.is_within(parent, number) {
+                self.forget_into(number, 1, &mut dropped);
+                return Err(VolumeError::Damaged("a folder was moved into itself from outside".into()));
+            }
+            self.put(number, parent, stored, &mut dropped);
+        }
+        Ok((number, dropped))
+    }
+
+    /// Takes note that the kernel has forgotten a node a number of times.
+    pub fn forget(&mut self, number: u64, times: u64) -> Dropped {
+        let mut dropped = Dropped::default();
+        if number != ROOT {
+            self.forget_into(number, times, &mut dropped);
+        }
+        dropped
+    }
+
+    /// Notes that a name of an inode has gone, which is pinned if it was known under this name.
+    pub fn gone(&mut self, inode: u64, parent: u64, stored: &[u8], pin: OwnedFd) -> Dropped {
+        let (number, mut dropped) = (self.number(inode), Dropped::default());
+        match self.nodes.get_mut(&number).filter(|node| node.place.is(inode, parent, stored)) {
+            Some(node) => node.place.pin = Some(Arc::new(pin)),
+            None => dropped._pin = Some(Arc::new(pin)),
+        }
+        dropped
+    }
+
+    /// Notes that an inode has another name in place of the one where it was.
+    pub fn moved(&mut self, inode: u64, from: (u64, &[u8]), to: (u64, &[u8])) -> Dropped {
+        let mut dropped = Dropped::default();
+        let number = self.number(inode);
+        if self.nodes.get(&number).is_some_and(|node| node.place.is(inode, from.0, from.1)) {
+            self.put(number, to.0, to.1, &mut dropped);
+        }
+        dropped
+    }
+
+    /// Notes that a link has been made anew, as another inode. `old` is its inode before.
+    pub fn remade(&mut self, inode: (u64, OwnedFd), new: u64, from: (u64, &[u8]), to: (u64, &[u8])) -> Dropped {
+        let mut dropped = Dropped::default();
+        let (old, pin) = inode;
+        let number = self.number(old);
+        let Some(node) = self.nodes.get_mut(&number).filter(|node| node.place.is(old, from.0, from.1)) else {
+            dropped._pin = Some(Arc::new(pin));
+            return dropped;
+        };
+        node.place.inode = new;
+        let is_named_after = node._reserve.is_none();
+        *(if is_named_after { &mut node._reserve } else { &mut dropped._pin }) = Some(Arc::new(pin));
+        self.numbers.remove(&old);
+        self.numbers.insert(new, number);
+        self.put(number, to.0, to.1, &mut dropped);
+        dropped
+    }
+
+    fn get(&self, number: u64) -> Result<&Node> {
+        self.nodes.get(&number).ok_or(VolumeError::Refused(Errno::STALE))
+    }
+
+    fn put(&mut self, number: u64, parent: u64, stored: &[u8], dropped: &mut Dropped) {
+        let Some(node) = self.nodes.get_mut(&number) else { return };
+        node.place.stored = stored.into();
+        let old = std::mem::replace(&mut node.place.parent, parent);
+        if old != parent {
+            self.adopt(parent);
+            self.disown(old, dropped);
+        }
+    }
+
+    fn adopt(&mut self, parent: u64) {
+        if let Some(parent) = self.nodes.get_mut(&parent) {
+            parent.children += 1;
+        }
+    }
+
+    fn disown(&mut self, parent: u64, dropped: &mut Dropped) {
+        if let Some(node) = self.nodes.get_mut(&parent) {
+            node.children = node.children.saturating_sub(1);
+            self.forget_into(parent, 0, dropped);
+        }
+    }
+
+    /// A folder stays as long as a node has its place in it.
+    fn forget_into(&mut self, mut number: u64, mut times: u64, dropped: &mut Dropped) {
+        while let Some(node) = self.nodes.get_mut(&number) {
+            node.lookups = node.lookups.saturating_sub(times);
+            if node.lookups > 0 || node.children > 0 || number == ROOT {
+                return;
+            }
+            let Some(node) = self.nodes.remove(&number) else { return };
+            if node.place.inode != number {
+                self.numbers.remove(&node.place.inode);
+            }
+            dropped.folders.extend(node.folder.is_some().then_some(number));
+            (number, times) = (node.place.parent, 0);
+            dropped._nodes.push(node);
+            if let Some(parent) = self.nodes.get_mut(&number) {
+                parent.children = parent.children.saturating_sub(1);
+            }
+        }
+    }
+}
+
+impl Place {
+    fn is(&self, inode: u64, parent: u64, stored: &[u8]) -> bool {
+        self.inode == inode && self.parent == parent && *self.stored == *stored && self.pin.is_none()
+    }
+}

@@ -1,0 +1,177 @@
+//! Entries that go: names, folders, and what killed runs have left.
+
+use super::attr::{OWNER_ALL, change_mode, with_access};
+use super::descriptors::open_folder;
+use super::list::each_entry;
+use super::make::rename_new;
+use super::node::Kind;
+use super::{Dir, Tree, write, write_all};
+use crate::error::Result;
+use crate::folder::{FOLDER, GONE, NEW, SAFELY};
+use crate::names::{FULL, Stored, full_name, is_long};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
+use rustix::io::Errno;
+use std::sync::Arc;
+
+/// How deep the folders of a killed run lie in each other at most: one that was being made or removed, and what was left in it.
+const MAX_LEFT: usize = 8;
+
+impl Tree {
+    /// Removes a name of anything but a folder.
+    ///
+    /// # Errors
+    /// As `unlink` has them: `EISDIR` for a folder.
+    pub fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
+        let dir = self.dir_for_change(parent)?;
+        let stored = self.names.seal(&dir.id, name)?;
+        let _guard = write(&dir.folder.lock);
+        let (pin, inode) = self.pin(&dir, &stored.entry)?;
+        unlinkat(&dir.fd, &*stored.entry, AtFlags::empty())?;
+        remove_full(&dir, &stored);
+        self.gone(&dir, &stored.entry, inode, pin);
+        Ok(())
+    }
+
+    /// An entry's inode, which keeps its number as long as it is held, for an entry that goes and is no folder.
+    pub(super) fn pin(&self, dir: &Dir, stored: &[u8]) -> Result<(OwnedFd, u64)> {
+        let pin = openat(&dir.fd, stored, OFlags::PATH | SAFELY, Mode::empty())?;
+        let stat = fstat(&pin)?;
+        if self.kind(&stat)? == Kind::Folder {
+            return Err(Errno::ISDIR.into());
+        }
+        Ok((pin, stat.st_ino))
+    }
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    /// As `rmdir` has them: `ENOTEMPTY` if it contains anything, be it an entry of the volume or another program's.
+    pub fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
+        let dir = self.dir_for_change(parent)?;
+        let stored = self.names.seal(&dir.id, name)?;
+        loop {
+            let inode = self.inode_of_folder(&dir, &stored.entry)?;
+            let known = || {
+                let nodes = self.nodes();
+                nodes.known_folder(nodes.number(inode))
+            };
+            let folder = known();
+            let guards = write_all(&[Some(&dir.folder), folder.as_ref()].into_iter().flatten().collect::<Vec<_>>());
+            let is_same = known().as_ref().map(Arc::as_ptr) == folder.as_ref().map(Arc::as_ptr);
+            if !is_same || self.inode_of_folder(&dir, &stored.entry)? != inode {
+                continue;
+            }
+            let fd = self.open_empty(&dir, &stored.entry)?;
+            let (gone, pin) = self.take_away(&dir, &stored.entry)?;
+            self.gone(&dir, &stored.entry, inode, pin);
+            remove_full(&dir, &stored);
+            drop(guards);
+            finish(&dir, &gone, &fd);
+            return Ok(());
+        }
+    }
+
+    fn inode_of_folder(&self, dir: &Dir, stored: &[u8]) -> Result<u64> {
+        let stat = statat(&dir.fd, stored, AtFlags::SYMLINK_NOFOLLOW)?;
+        if self.kind(&stat)? == Kind::Folder { Ok(stat.st_ino) } else { Err(Errno::NOTDIR.into()) }
+    }
+
+    /// Opens a folder that is about to go, and checks that nothing is in it but what belongs to it and leftovers.
+    pub(super) fn open_empty(&self, dir: &Dir, stored: &[u8]) -> Result<OwnedFd> {
+        let fd = open_folder(&dir.fd, stored)?;
+        if with_access(&fd, || Ok(is_empty(&fd)?))? { Ok(fd) } else { Err(Errno::NOTEMPTY.into()) }
+    }
+
+    /// Takes a folder away under a name that means nothing. Returns this, and its inode.
+    pub(super) fn take_away(&self, dir: &Dir, stored: &[u8]) -> Result<(String, OwnedFd)> {
+        let pin = openat(&dir.fd, stored, OFlags::PATH | SAFELY, Mode::empty())?;
+        let (gone, ()) = self.fresh.make(GONE, |gone| rename_new(&dir.fd, stored, &dir.fd, gone.as_bytes()))?;
+        Ok((gone, pin))
+    }
+
+    /// Notes that a name has gone. The folder's lock is held.
+    pub(super) fn gone(&self, dir: &Dir, stored: &[u8], inode: u64, pin: OwnedFd) {
+        let dropped = self.nodes().gone(inode, dir.folder.number, stored, pin);
+        self.drop_all(dropped);
+    }
+
+    /// Checks that a folder has not been removed, so that nothing is made in it that nobody finds. The folder's lock is held.
+    pub(super) fn check_present(&self, dir: &Dir) -> Result<()> {
+        match self.nodes().place(dir.folder.number)?.pin {
+            None => Ok(()),
+            Some(_) => Err(Errno::NOENT.into()),
+        }
+    }
+
+    /// Removes what a killed run has left in a folder. What cannot be removed stays: it means nothing.
+    pub(super) fn remove_left(&self, fd: &OwnedFd, name: &[u8]) {
+        if !self.options.read_only && !self.fresh.is_own(name) {
+            remove_deep(fd, name, MAX_LEFT);
+        }
+    }
+}
+
+/// Whether a name is that of something that is being made or removed.
+pub(super) fn is_left(name: &[u8]) -> bool {
+    name.starts_with(NEW.as_bytes()) || name.starts_with(GONE.as_bytes())
+}
+
+fn is_empty(fd: &OwnedFd) -> Result<bool, Errno> {
+    let mut is_empty = true;
+    each_entry(fd, |name, _, _| {
+        let belongs = name == FOLDER.as_bytes() || is_left(name) || name.strip_suffix(FULL).is_some_and(is_long);
+        is_empty &= belongs;
+        is_empty
+    })?;
+    Ok(is_empty)
+}
+
+/// Removes a folder that has been taken away, and what belongs to it. If that fails it is left.
+pub(super) fn finish(dir: &Dir, gone: &str, fd: &OwnedFd) {
+    let removed = empty_out(fd, MAX_LEFT);
+    if removed == Err(Errno::ACCESS) && change_mode(fd, OWNER_ALL).is_ok() {
+        let _ = empty_out(fd, MAX_LEFT);
+    }
+    let _ = unlinkat(&dir.fd, gone, AtFlags::REMOVEDIR);
+}
+
+/// Removes what belongs to a folder, but no entry of the volume.
+fn empty_out(fd: &OwnedFd, depth: usize) -> Result<(), Errno> {
+    let mut names = Vec::new();
+    each_entry(fd, |name, _, _| {
+        if name.contains(&b'.') && !is_long(name) {
+            names.push(name.to_vec());
+        }
+        true
+    })?;
+    let mut result = Ok(());
+    for name in names {
+        if is_left(&name) {
+            remove_deep(fd, &name, depth);
+        } else if name == FOLDER.as_bytes() || name.ends_with(FULL) {
+            result = result.and(unlinkat(fd, &*name, AtFlags::empty()));
+        }
+    }
+    result
+}
+
+fn remove_deep(fd: &OwnedFd, name: &[u8], depth: usize) {
+    let is_folder = statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+    if !is_folder {
+        let _ = unlinkat(fd, name, AtFlags::empty());
+        return;
+    }
+    if let (Some(depth), Ok(inner)) = (depth.checked_sub(1), open_folder(fd, name)) {
+        let _ = empty_out(&inner, depth);
+    }
+    let _ = unlinkat(fd, name, AtFlags::REMOVEDIR);
+}
+
+/// Removes the file beside a long name, after its entry. One that stays means nothing.
+pub(super) fn remove_full(dir: &Dir, stored: &Stored) {
+    if stored.full.is_some() {
+        let _ = unlinkat(&dir.fd, full_name(&stored.entry), AtFlags::empty());
+    }
+}

@@ -1,0 +1,474 @@
+//! A read-only plain view of a tree or file that `protect` made.
+//!
+//! Folders and symbolic links are shown as they are, and every regular file `NAME.phx` as `NAME`. Nothing else is shown. A
+//! file is authenticated when it is opened, and each chunk before any of its bytes is given out.
+//!
+//! The tree may be shared with an attacker. Every folder and file is opened within its opened parent, links are never
+//! followed, and what was found once is used only while it has the same device and inode.
+
+mod attributes;
+mod files;
+mod folders;
+mod nodes;
+mod probe;
+
+use self::attributes::{attr, plain_len};
+use self::files::{Files, OpenFile};
+use self::folders::{Listing, plain_name, stored_name};
+use self::nodes::{Found, Id, Kind, Nodes, Plain, Stamp};
+pub use self::probe::Probe;
+use crate::mount::tune;
+use fuser::{
+    FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenAccMode,
+    OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, Request,
+};
+use phalanx_core::file::is_temporary;
+use phalanx_core::{Error, KeySource, OpenedBy, Opener, Roster};
+use rustix::fs::{self as sys, AtFlags, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// How long the kernel may believe what it was told of a name or file.
+const TTL: Duration = Duration::from_secs(1);
+/// Inode numbers are the tree's own, and never reused while they are known.
+const GENERATION: Generation = Generation(0);
+/// The lines of the log that are not repeated.
+const MOST_TOLD: usize = 4096;
+
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// A FIFO must not make anybody wait.
+const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+type Tell = Box<dyn Fn(&str) + Send + Sync>;
+type TellOpened = Box<dyn Fn(&Path, &OpenedBy) + Send + Sync>;
+
+/// How a [`View`] works.
+pub struct ViewOptions {
+    /// How many bytes of memory all open files may take together for chunks.
+    pub memory: usize,
+    /// How many bytes are opened ahead of somebody who reads on; `None` for what suits the chunks, 0 for none.
+    pub read_ahead: Option<usize>,
+    /// Which engines open chunks.
+    pub roster: Arc<Roster>,
+    /// Gets a line about each file that cannot be shown, opened or read. It names the file.
+    pub log: Tell,
+    /// Is told what opened each file.
+    pub opened: TellOpened,
+}
+
+impl ViewOptions {
+    /// 128 MiB of memory, and nobody is told anything.
+    #[must_use]
+    pub fn new(roster: Arc<Roster>) -> Self {
+        Self { memory: 128 << 20, read_ahead: None, roster, log: Box::new(|_| ()), opened: Box::new(|_, _| ()) }
+    }
+}
+
+/// What is shown.
+struct Tree {
+    /// For messages.
+    path: PathBuf,
+    /// The folder, or the one that the single file is in.
+    folder: Arc<OwnedFd>,
+    /// The stored name of the single file, and the name under which it is shown.
+    single: Option<(OsString, OsString)>,
+}
+
+/// A read-only plain view: see the module. It is a [`Filesystem`] for [`Session::mount`](crate::mount::Session::mount).
+pub struct View<K: KeySource> {
+    tree: Tree,
+    nodes: Mutex<Nodes>,
+    files: Files<K>,
+    handles: Mutex<HashMap<u64, Handle>>,
+    next_handle: AtomicU64,
+    log: Tell,
+    told: Mutex<HashSet<String>>,
+}
+
+/// What a program has opened.
+#[derive(Clone)]
+enum Handle {
+    Folder(Arc<Mutex<Listing>>),
+    File(Arc<OpenFile>),
+}
+
+impl<K: KeySource + Send + Sync + 'static> View<K> {
+    /// Opens a tree, or a single protected file.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is neither a folder nor a regular file.
+    pub fn open(path: &Path, opener: Opener<K>, options: ViewOptions) -> io::Result<Self> {
+        // Named by the user, it may be a link.
+        let whole = path.canonicalize()?;
+        let is_folder = whole.metadata()?.is_dir();
+        let (folder, single) = match (is_folder, whole.parent(), whole.file_name()) {
+            (false, Some(parent), Some(name)) => {
+                let shown = plain_name(name).unwrap_or_else(|| name.to_owned());
+                (parent, Some((name.to_owned(), shown)))
+            }
+            _ => (&*whole, None),
+        };
+        let folder = Arc::new(sys::open(folder, FOLDER, Mode::empty())?);
+        if let Some((name, _)) = &single
+            && !is_regular(&sys::statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
+        {
+            return Err(io::Error::other("neither a folder nor a file"));
+        }
+        let root = Id::of(&sys::fstat(&*folder)?);
+        let ViewOptions { memory, read_ahead, roster, log, opened } = options;
+        Ok(Self {
+            tree: Tree { path: path.to_owned(), folder: folder.clone(), single },
+            nodes: Mutex::new(Nodes::new(root, folder)),
+            files: Files::new(opener, roster, memory, read_ahead, opened),
+            handles: Mutex::default(),
+            next_handle: AtomicU64::new(1),
+            log,
+            told: Mutex::default(),
+        })
+    }
+
+    /// What opens the files.
+    #[must_use]
+    pub fn opener(&self) -> &Opener<K> {
+        self.files.opener()
+    }
+
+    /// Finds an entry by the name under which it is shown, without counting it.
+    fn find(&self, parent: u64, name: &OsStr) -> io::Result<Found> {
+        if matches!(name.as_bytes(), b"." | b"..") {
+            return Err(Errno::NOENT.into());
+        }
+        let folder = self.folder(parent)?;
+        if parent == nodes::ROOT
+            && let Some((stored, shown)) = &self.tree.single
+        {
+            let stat = sys::statat(&*folder, stored, AtFlags::SYMLINK_NOFOLLOW)?;
+            let is_it = shown == name && is_regular(&stat);
+            return if is_it { Ok(self.file(&folder, stored, stat)) } else { Err(Errno::NOENT.into()) };
+        }
+        match sys::statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => match sys::FileType::from_raw_mode(stat.st_mode) {
+                sys::FileType::Directory => return Ok(Found::new(name, Kind::Folder, stat)),
+                sys::FileType::Symlink if !is_temporary(name) => return Ok(Found::new(name, Kind::Link, stat)),
+                _ => {}
+            },
+            Err(Errno::NOENT) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let stored = stored_name(name);
+        match sys::statat(&*folder, &stored, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if is_regular(&stat) && !is_temporary(&stored) => Ok(self.file(&folder, &stored, stat)),
+            // Such a name is too long for a protected file.
+            Ok(_) | Err(Errno::NAMETOOLONG) => Err(Errno::NOENT.into()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn file(&self, folder: &OwnedFd, stored: &OsStr, stat: Stat) -> Found {
+        let stamp = Stamp::of(&stat);
+        let known = lock(&self.nodes).plain(Id::of(&stat), stamp);
+        let plain = known.unwrap_or_else(|| Plain { stamp, len: plain_len(folder, stored, &stat) });
+        Found { plain: Some(plain), ..Found::new(stored, Kind::File, stat) }
+    }
+
+    /// Finds a node again, in the place where it was found last.
+    fn again(&self, ino: u64) -> io::Result<Found> {
+        let (parent, stored, id, kind) = lock(&self.nodes).place(ino)?;
+        let folder = self.folder(parent)?;
+        let stat = sys::statat(&*folder, &stored, AtFlags::SYMLINK_NOFOLLOW)?;
+        if Id::of(&stat) != id || Kind::of(&stat) != Some(kind) {
+            return Err(Errno::STALE.into());
+        }
+        Ok(if kind == Kind::File { self.file(&folder, &stored, stat) } else { Found::new(&stored, kind, stat) })
+    }
+
+    /// A folder, opened for finding what is in it.
+    fn folder(&self, ino: u64) -> io::Result<Arc<OwnedFd>> {
+        // From the nearest folder that is open down to this one.
+        let (mut folder, steps) = lock(&self.nodes).way_to(ino)?;
+        for (ino, name, id) in steps {
+            let opened = Arc::new(sys::openat(&*folder, &name, FOLDER, Mode::empty())?);
+            if Id::of(&sys::fstat(&*opened)?) != id {
+                return Err(Errno::STALE.into());
+            }
+            let closed = lock(&self.nodes).keep_open(ino, opened.clone());
+            drop(closed);
+            folder = opened;
+        }
+        Ok(folder)
+    }
+
+    fn attributes(&self, ino: u64) -> io::Result<FileAttr> {
+        if ino == nodes::ROOT {
+            let stat = match &self.tree.single {
+                Some((stored, _)) => sys::statat(&*self.tree.folder, stored, AtFlags::SYMLINK_NOFOLLOW)?,
+                None => sys::fstat(&*self.tree.folder)?,
+            };
+            let mut attr = attr(ino, Kind::Folder, &stat, None);
+            if self.tree.single.is_some() {
+                // Whoever may read the file may look into the folder that is made up for it.
+                let may_read = stat.st_mode as u16 & 0o444;
+                (attr.perm, attr.nlink, attr.size) = (may_read | may_read >> 2, 2, 0);
+            }
+            return Ok(attr);
+        }
+        let found = self.again(ino)?;
+        if let Some(plain) = found.plain {
+            lock(&self.nodes).learn(ino, plain);
+        }
+        Ok(found.attr(ino))
+    }
+
+    fn open_folder(&self, ino: u64) -> io::Result<Handle> {
+        if ino == nodes::ROOT && self.tree.single.is_some() {
+            return Ok(Handle::Folder(Arc::new(Mutex::new(Listing::made_up()))));
+        }
+        Listing::open(&*self.folder(ino)?).map(|listing| Handle::Folder(Arc::new(Mutex::new(listing))))
+    }
+
+    /// Opens a file and authenticates it. Also says whether what the kernel still has of it is right.
+    fn open_file(&self, ino: u64) -> io::Result<(Handle, bool)> {
+        let (parent, stored, id, kind) = lock(&self.nodes).place(ino)?;
+        if kind != Kind::File {
+            return Err(Errno::ISDIR.into());
+        }
+        let folder = self.folder(parent)?;
+        let file = File::from(sys::openat(&*folder, &stored, FILE, Mode::empty())?);
+        let stat = sys::fstat(&file)?;
+        if Id::of(&stat) != id || !is_regular(&stat) {
+            return Err(Errno::STALE.into());
+        }
+        let (path, stamp) = (self.path(parent, &stored), Stamp::of(&stat));
+        let open = self.files.open(file, path, (ino, stamp)).map_err(|(path, e)| self.failed(&path, &e))?;
+        let is_same = lock(&self.nodes).opened(ino, stamp);
+        Ok((Handle::File(open), is_same))
+    }
+
+    /// What a program is told of an error. The log is told what it is.
+    fn failed(&self, path: &Path, error: &Error) -> io::Error {
+        self.tell(&format!("{}: {error}", path.display()));
+        match error {
+            Error::NoKey { .. } | Error::WrongKey | Error::KeysRefused { .. } | Error::KdfLimit(_) => Errno::ACCESS,
+            Error::Read(e) => e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error),
+            Error::Memory(_) | Error::KdfMemory(_) => Errno::NOMEM,
+            _ => Errno::IO,
+        }
+        .into()
+    }
+
+    /// The path of something in the tree, for messages.
+    fn path(&self, parent: u64, stored: &OsStr) -> PathBuf {
+        if self.tree.single.is_some() {
+            return self.tree.path.clone();
+        }
+        let mut path = self.tree.path.clone();
+        path.extend(lock(&self.nodes).names(parent));
+        path.push(stored);
+        path
+    }
+
+    /// Writes a line to the log, once.
+    fn tell(&self, line: &str) {
+        let mut told = lock(&self.told);
+        if told.len() >= MOST_TOLD {
+            told.clear();
+        }
+        if told.insert(line.to_owned()) {
+            drop(told);
+            (self.log)(line);
+        }
+    }
+
+    fn handle(&self, handle: FileHandle) -> io::Result<Handle> {
+        lock(&self.handles).get(&handle.0).cloned().ok_or(Errno::BADF.into())
+    }
+
+    fn keep(&self, handle: Handle) -> FileHandle {
+        let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        lock(&self.handles).insert(number, handle);
+        FileHandle(number)
+    }
+
+    fn release_handle(&self, handle: FileHandle) {
+        let gone = lock(&self.handles).remove(&handle.0);
+        if let Some(Handle::File(file)) = gone {
+            self.files.close(file);
+        }
+    }
+
+    fn read_at(&self, handle: FileHandle, offset: u64, size: u32) -> io::Result<Zeroizing<Vec<u8>>> {
+        let Handle::File(file) = self.handle(handle)? else { return Err(Errno::ISDIR.into()) };
+        let left = usize::try_from(file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
+        let mut buf = Zeroizing::new(vec![0; left.min(size as usize)]);
+        let read = self.files.read_at(&file, &mut buf, offset).map_err(|e| self.failed(file.path(), &e))?;
+        buf.truncate(read);
+        Ok(buf)
+    }
+
+    fn list(&self, ino: u64, handle: FileHandle, offset: u64, reply: &mut ReplyDirectory) -> io::Result<()> {
+        let Handle::Folder(listing) = self.handle(handle)? else { return Err(Errno::NOTDIR.into()) };
+        let mut listing = lock(&listing);
+        if let (Some((_, shown)), nodes::ROOT) = (&self.tree.single, ino) {
+            let entries = [(OsStr::new("."), FileType::Directory), (OsStr::new(".."), FileType::Directory)];
+            let entries = entries.into_iter().chain([(&**shown, FileType::RegularFile)]);
+            for (at, (name, kind)) in (1..).zip(entries).skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
+                // The file's number is told when it is looked up.
+                if reply.add(INodeNo(if kind == FileType::Directory { nodes::ROOT } else { u64::MAX }), at, kind, name)
+                {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        listing.go_to(offset)?;
+        while let Some(entry) = listing.peek()? {
+            if entry.is_hidden_by_other {
+                let path = self.path(ino, &entry.stored);
+                self.tell(&format!("{}: another entry has the name under which it would be shown", path.display()));
+            } else if reply.add(INodeNo(entry.ino), entry.next, entry.kind, &entry.name) {
+                break;
+            }
+            listing.pass();
+        }
+        Ok(())
+    }
+}
+
+impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        tune(config, false);
+        Ok(())
+    }
+
+    fn destroy(&mut self) {
+        lock(&self.handles).clear();
+        self.files.clear();
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let found = self.find(parent.0, name).and_then(|found| {
+            let ino = lock(&self.nodes).remember(parent.0, &found)?;
+            Ok(found.attr(ino))
+        });
+        match found {
+            Ok(attr) => reply.entry(&TTL, &attr, GENERATION),
+            Err(e) => reply.error(fuser::Errno::from(e)),
+        }
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
+        lock(&self.nodes).forget(ino.0, nlookup);
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.attributes(ino.0) {
+            Ok(attr) => reply.attr(&TTL, &attr),
+            Err(e) => reply.error(fuser::Errno::from(e)),
+        }
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        let place = lock(&self.nodes).place(ino.0);
+        let target = place.and_then(|(parent, stored, ..)| {
+            let folder = self.folder(parent)?;
+            Ok(sys::readlinkat(&*folder, &stored, Vec::new())?)
+        });
+        match target {
+            Ok(target) => reply.data(target.to_bytes()),
+            Err(e) => reply.error(fuser::Errno::from(e)),
+        }
+    }
+
+    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        if flags.acc_mode() != OpenAccMode::O_RDONLY {
+            return reply.error(fuser::Errno::EROFS);
+        }
+        match self.open_file(ino.0) {
+            Ok((handle, is_same)) => {
+                let flags = if is_same { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
+                reply.opened(self.keep(handle), flags);
+            }
+            Err(e) => reply.error(fuser::Errno::from(e)),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.read_at(handle, offset, size) {
+            Ok(bytes) => reply.data(&bytes),
+            Err(e) => reply.error(fuser::Errno::from(e)),
+        }
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.release_handle(handle);
+        reply.ok();
+    }
+
+    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.open_folder(ino.0) {
+            Ok(handle) => reply.opened(self.keep(handle), FopenFlags::empty()),
+            Err(e) => reply.error(fuser::Errno::from(e)),
+        }
+    }
+
+    fn readdir(&self, _: &Request, ino: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        match self.list(ino.0, handle, offset, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(e) => reply.error(fuser::Errno::from(e)),
+        }
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.release_handle(handle);
+        reply.ok();
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match sys::fstatvfs(&*self.tree.folder) {
+            Ok(s) => {
+                let block = u32::try_from(s.f_bsize).unwrap_or(4096);
+                let fragment = u32::try_from(s.f_frsize).unwrap_or(4096);
+                let longest = u32::try_from(s.f_namemax).unwrap_or(255);
+                reply.statfs(s.f_blocks, s.f_bfree, s.f_bavail, s.f_files, s.f_ffree, block, longest, fragment);
+            }
+            Err(e) => reply.error(fuser::Errno::from(io::Error::from(e))),
+        }
+    }
+}
+
+fn is_regular(stat: &Stat) -> bool {
+    sys::FileType::from_raw_mode(stat.st_mode).is_file()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

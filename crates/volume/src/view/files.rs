@@ -1,0 +1,321 @@
+//! The open files of a view, and the readers behind them. Together the readers have a bound on their memory: the one that was
+//! not used for the longest time goes, and comes back when its file is read again.
+
+use super::nodes::Stamp;
+use super::{TellOpened, lock};
+use phalanx_core::format::Header;
+use phalanx_core::{Error, KeySource, Opener, ReadAt, Reader, ReaderOptions, Result, Roster};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// The largest cache of one file, in bytes; one chunk if that is longer.
+const CACHE: usize = 16 << 20;
+/// What a thread that reads uses besides, in bytes; one chunk if that is longer.
+const WORK: usize = 1 << 20;
+/// What a reader takes besides its chunks: keys, tables and a header.
+const OVERHEAD: usize = 64 << 10;
+
+/// A file that programs have opened. It is authentic up to its length.
+pub struct OpenFile {
+    number: u64,
+    /// Which file it is, and as it was at the opening.
+    key: (u64, Stamp),
+    file: Arc<File>,
+    path: PathBuf,
+    len: AtomicU64,
+    /// The length of a stored chunk, and of all of them, in bytes.
+    record: usize,
+    stored: usize,
+    /// Held by whoever makes its reader.
+    opening: Mutex<()>,
+}
+
+impl OpenFile {
+    /// Its path, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The length of its plaintext, which is authentic.
+    pub fn len(&self) -> u64 {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// How much its reader may keep, and how much memory it takes in all.
+    fn memory(&self, share: usize) -> (usize, usize) {
+        let cache = share.min(CACHE).max(self.record).min(self.stored);
+        (cache, cache + self.record.max(WORK).min(self.stored) + OVERHEAD)
+    }
+}
+
+/// A reader in use or kept.
+struct Ready {
+    reader: Reader<Arc<File>>,
+    memory: usize,
+    active: usize,
+    used: u64,
+}
+
+#[derive(Default)]
+struct State {
+    /// By which file it is: the file, and how many handles have it.
+    open: HashMap<(u64, Stamp), (Arc<OpenFile>, usize)>,
+    /// By the file's number.
+    ready: HashMap<u64, Ready>,
+    /// What all of them take, and what those will take that are being made.
+    memory: usize,
+    now: u64,
+}
+
+/// All open files of a view.
+pub struct Files<K> {
+    opener: Opener<K>,
+    roster: Arc<Roster>,
+    limit: usize,
+    read_ahead: Option<usize>,
+    opened: TellOpened,
+    state: Mutex<State>,
+    /// Some reader is not in use any more.
+    idle: Condvar,
+    next: AtomicU64,
+}
+
+impl<K: KeySource> Files<K> {
+    pub fn new(
+        opener: Opener<K>,
+        roster: Arc<Roster>,
+        limit: usize,
+        read_ahead: Option<usize>,
+        opened: TellOpened,
+    ) -> Self {
+        let (state, idle, next) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
+        Self { opener, roster, limit, read_ahead, opened, state, idle, next }
+    }
+
+    pub fn opener(&self) -> &Opener<K> {
+        &self.opener
+    }
+
+    /// Opens a file, or shares it with those who have it open as it is now. An error comes with the path.
+    pub fn open(&self, file: File, path: PathBuf, key: (u64, Stamp)) -> Result<Arc<OpenFile>, (PathBuf, Error)> {
+        if let Some((open, handles)) = lock(&self.state).open.get_mut(&key) {
+            *handles += 1;
+            return Ok(open.clone());
+        }
+        let shape = || -> Result<_> {
+            let header = Header::read(&mut BufReader::with_capacity(4096, &file))?;
+            let len = file.size().map_err(Error::Read)?;
+            let stored = usize::try_from(len).unwrap_or(usize::MAX);
+            Ok((1 << header.chunk_log2(), stored))
+        };
+        let (record, stored) = shape().map_err(|e| (path.clone(), e))?;
+        let open = Arc::new(OpenFile {
+            number: self.next.fetch_add(1, Ordering::Relaxed),
+            key,
+            file: Arc::new(file),
+            path,
+            len: AtomicU64::new(0),
+            record,
+            stored,
+            opening: Mutex::default(),
+        });
+        let len = self.with(&open, |reader| {
+            (self.opened)(&open.path, reader.opened_by());
+            Ok(reader.len())
+        });
+        open.len.store(len.map_err(|e| (open.path.clone(), e))?, Ordering::Relaxed);
+        let mut state = lock(&self.state);
+        let (shared, handles) = state.open.entry(key).or_insert((open.clone(), 0));
+        *handles += 1;
+        let shared = shared.clone();
+        if !Arc::ptr_eq(&shared, &open) {
+            // Another thread was first.
+            let gone = self.remove(&mut state, open.number);
+            drop(state);
+            drop(gone);
+        }
+        Ok(shared)
+    }
+
+    /// One handle less.
+    pub fn close(&self, file: Arc<OpenFile>) {
+        let mut state = lock(&self.state);
+        if let Some((_, handles)) = state.open.get_mut(&file.key) {
+            *handles -= 1;
+            if *handles == 0 {
+                state.open.remove(&file.key);
+                let gone = self.remove(&mut state, file.number);
+                drop(state);
+                // It is wiped here.
+                drop(gone);
+            }
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        let state = std::mem::take(&mut *lock(&self.state));
+        drop(state);
+    }
+
+    /// Reads plaintext, as [`Reader::read_at`] does.
+    pub fn read_at(&self, file: &Arc<OpenFile>, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.with(file, |reader| reader.read_at(buf, offset))
+    }
+
+    fn remove(&self, state: &mut State, number: u64) -> Option<Ready> {
+        let gone = state.ready.remove(&number)?;
+        state.memory -= gone.memory;
+        self.idle.notify_all();
+        Some(gone)
+    }
+
+    /// Does something with a file's reader, which cannot go meanwhile.
+    fn with<T>(&self, file: &Arc<OpenFile>, act: impl FnOnce(&Reader<Arc<File>>) -> Result<T>) -> Result<T> {
+        let reader = match self.use_ready(file.number) {
+            Some(reader) => reader,
+            None => {
+                let _alone = lock(&file.opening);
+                match self.use_ready(file.number) {
+                    Some(reader) => reader,
+                    None => self.make(file)?,
+                }
+            }
+        };
+        let _in_use = InUse { files: self, number: file.number };
+        act(&reader)
+    }
+
+    fn use_ready(&self, number: u64) -> Option<Reader<Arc<File>>> {
+        let mut state = lock(&self.state);
+        state.now += 1;
+        let now = state.now;
+        let ready = state.ready.get_mut(&number)?;
+        (ready.active, ready.used) = (ready.active + 1, now);
+        Some(ready.reader.clone())
+    }
+
+    fn make(&self, file: &OpenFile) -> Result<Reader<Arc<File>>> {
+        // Where few files are open, each gets more.
+        let share = self.limit / (2 * lock(&self.state).open.len().max(3));
+        let (cache, memory) = file.memory(share);
+        self.reserve(memory);
+        let mut options = ReaderOptions::new().cache(cache).roster(self.roster.clone());
+        if let Some(bytes) = self.read_ahead {
+            options = options.read_ahead(bytes);
+        }
+        let made = Reader::open_with(file.file.clone(), &self.opener, &options);
+        let mut state = lock(&self.state);
+        match made {
+            Ok(reader) => {
+                let ready = Ready { reader: reader.clone(), memory, active: 1, used: state.now };
+                state.ready.insert(file.number, ready);
+                Ok(reader)
+            }
+            Err(e) => {
+                state.memory -= memory;
+                self.idle.notify_all();
+                Err(e)
+            }
+        }
+    }
+
+    /// Makes room for a reader. Others go that nobody uses; where all are in use, it waits for one of them.
+    fn reserve(&self, memory: usize) {
+        let mut state = lock(&self.state);
+        let mut gone = Vec::new();
+        while state.memory > 0 && state.memory + memory > self.limit {
+            let idle = state.ready.iter().filter(|(_, ready)| ready.active == 0);
+            match idle.min_by_key(|(_, ready)| ready.used).map(|(number, _)| *number) {
+                Some(number) => gone.extend(self.remove(&mut state, number)),
+                None => state = self.idle.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+        state.memory += memory;
+        drop(state);
+        drop(gone);
+    }
+}
+
+/// A reader in use.
+struct InUse<'a, K: KeySource> {
+    files: &'a Files<K>,
+    number: u64,
+}
+
+impl<K: KeySource> Drop for InUse<'_, K> {
+    fn drop(&mut self) {
+        if let Some(ready) = lock(&self.files.state).ready.get_mut(&self.number) {
+            ready.active -= 1;
+        }
+        self.files.idle.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::{ChunkSize, KdfLimit, NewFile, Recipient, SecretKey, Sink, Source, Suite};
+
+    fn stamp(file: &File) -> Stamp {
+        Stamp::of(&rustix::fs::fstat(file).unwrap())
+    }
+
+    /// Files of 200,000 bytes in chunks of 4 KiB; byte i of file n is (i + n) mod 251.
+    fn planted(folder: &Path, key: &SecretKey, count: u64) {
+        for n in 0..count {
+            let plain: Vec<u8> = (0..200_000).map(|i| ((i + n) % 251) as u8).collect();
+            let chunks = ChunkSize::new(4096).unwrap();
+            let new = NewFile::with_chunk_size(Suite::default(), chunks, &[Recipient::key(key)]).unwrap();
+            let mut stored = Vec::new();
+            new.seal(&Roster::cpu(), Source::stream(&plain[..]), Sink::Stream(Box::new(&mut stored)), &()).unwrap();
+            std::fs::write(folder.join(n.to_string()), stored).unwrap();
+        }
+    }
+
+    #[test]
+    fn readers_share_a_bound_and_come_back() {
+        const COUNT: u64 = 12;
+        let (folder, key) = (tempfile::tempdir().unwrap(), SecretKey::random().unwrap());
+        planted(folder.path(), &key, COUNT);
+        // Enough for three or so at once.
+        let limit = 1 << 20;
+        let opener = Opener::new(key, KdfLimit::default());
+        let files = Files::new(opener, Arc::new(Roster::cpu()), limit, None, Box::new(|_, _| ()));
+        let open = |n: u64| {
+            let path = folder.path().join(n.to_string());
+            let file = File::open(&path).unwrap();
+            let key = (n, stamp(&file));
+            files.open(file, path, key).unwrap()
+        };
+        let all: Vec<_> = (0..COUNT).map(open).collect();
+        assert!(Arc::ptr_eq(&all[3], &open(3)), "it is shared");
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (all, files) = (&all, &files);
+                scope.spawn(move || {
+                    for k in 0..25 {
+                        let n = (thread * 5 + k * 7) % COUNT;
+                        let file = &all[n as usize];
+                        assert_eq!(file.len(), 200_000);
+                        let (mut buf, offset) = ([0; 5000], k * 3301 % 200_000);
+                        let read = files.read_at(file, &mut buf, offset).unwrap();
+                        assert_eq!(read as u64, (200_000 - offset).min(5000));
+                        assert!((0..).zip(&buf[..read]).all(|(i, byte)| u64::from(*byte) == (offset + i + n) % 251));
+                        let state = lock(&files.state);
+                        assert!(state.memory <= limit && state.ready.len() < COUNT as usize, "{}", state.memory);
+                    }
+                });
+            }
+        });
+        files.close(all[3].clone());
+        assert!(lock(&files.state).open.contains_key(&all[3].key), "somebody else has it");
+        all.into_iter().for_each(|file| files.close(file));
+        let state = lock(&files.state);
+        assert!(state.open.is_empty() && state.ready.is_empty() && state.memory == 0);
+    }
+}

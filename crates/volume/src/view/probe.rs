@@ -1,0 +1,123 @@
+//! Whether the keys at hand open anything, before it is mounted. This is when a password is asked for.
+
+use super::folders::plain_name;
+use super::{FILE, View};
+use phalanx_core::file::is_temporary;
+use phalanx_core::{Class, Error, KeySource, ProtectedFile, Result, Source};
+use rustix::fs::{self as sys, Dir, Mode, OFlags};
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// So many files are tried, and so many entries and folders looked at.
+const FILES: usize = 16;
+const ENTRIES: usize = 100_000;
+const FOLDERS: usize = 256;
+
+const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What was found.
+#[derive(Debug)]
+pub enum Probe {
+    /// The keys open a file.
+    Opens,
+    /// None of the first files opens with them: the path of the first one, and why not.
+    Locked(PathBuf, Error),
+    /// No protected file is in it.
+    Empty,
+    /// Nobody knows: the tree is too large to look through, or the first files are damaged.
+    Unknown,
+}
+
+impl<K: KeySource + Send + Sync + 'static> View<K> {
+    /// Tries the keys on the first files. This asks for a password if one is needed.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        let mut tried = Tried::default();
+        if let Some((stored, _)) = &self.tree.single {
+            tried.file(self, &self.tree.folder, stored, self.tree.path.clone());
+        } else {
+            tried.tree(self);
+        }
+        match tried {
+            Tried { opens: true, .. } => Probe::Opens,
+            Tried { locked: Some((path, error)), .. } => Probe::Locked(path, error),
+            Tried { files: 0, is_whole: true, .. } => Probe::Empty,
+            _ => Probe::Unknown,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Tried {
+    opens: bool,
+    locked: Option<(PathBuf, Error)>,
+    files: usize,
+    entries: usize,
+    /// Whether everything has been looked at.
+    is_whole: bool,
+}
+
+impl Tried {
+    fn tree<K: KeySource + Send + Sync + 'static>(&mut self, view: &View<K>) {
+        let Ok(root) = sys::openat(&*view.tree.folder, ".", LISTED, Mode::empty()) else { return };
+        let mut folders = VecDeque::from([(root, view.tree.path.clone())]);
+        self.is_whole = true;
+        while let Some((folder, path)) = folders.pop_front() {
+            let Ok(entries) = Dir::read_from(&folder) else {
+                self.is_whole = false;
+                continue;
+            };
+            for entry in entries {
+                let Ok(entry) = entry else { break };
+                let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
+                self.entries += 1;
+                if self.opens || self.files == FILES || self.entries == ENTRIES {
+                    self.is_whole = false;
+                    return;
+                }
+                if entry.file_type() != sys::FileType::Directory && plain_name(&name).is_some() && !is_temporary(&name)
+                {
+                    self.file(view, &folder, &name, path.join(&name));
+                } else if name != "." && name != ".." {
+                    match sys::openat(&folder, &name, LISTED, Mode::empty()) {
+                        Ok(inner) if folders.len() < FOLDERS => folders.push_back((inner, path.join(&name))),
+                        Ok(_) => self.is_whole = false,
+                        // It is no folder, or cannot be read.
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn file<K: KeySource + Send + Sync + 'static>(
+        &mut self,
+        view: &View<K>,
+        folder: &OwnedFd,
+        name: &OsStr,
+        path: PathBuf,
+    ) {
+        let Ok(file) = sys::openat(folder, name, FILE, Mode::empty()).map(File::from) else { return };
+        if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+            return;
+        }
+        self.files += 1;
+        let opened = || -> Result<()> { ProtectedFile::open(Source::new(&file)?, view.opener()).map(drop) };
+        match opened() {
+            Ok(()) => self.opens = true,
+            // Damaged files show when they are opened; of the others, the first one is told of.
+            Err(e) if e.class() == Class::NotAuthentic && is_of_keys(&e) => {
+                self.locked.get_or_insert((path, e));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn is_of_keys(error: &Error) -> bool {
+    matches!(error, Error::NoKey { .. } | Error::WrongKey | Error::KeysRefused { .. } | Error::KdfLimit(_))
+}

@@ -1,0 +1,130 @@
+//! A volume's folder: made, and opened for one mount at a time.
+
+use crate::error::{Result, VolumeError};
+use crate::folder::{self, FOLDER, NEW};
+use crate::names::Names;
+use phalanx_core::file::{Existing, Output};
+use phalanx_core::volume::{CONFIG, Config};
+use phalanx_core::{ChunkSize, KeySource, Opener, Recipient, Source, Suite};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, mkdirat, open, openat, statat, unlinkat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a volume that is in use is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whether a folder is a volume: it holds a config. Nothing has been checked.
+#[must_use]
+pub fn is_volume(dir: &Path) -> bool {
+    statat(CWD, dir.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+/// Checks that a folder can become a volume: it does not exist, or is empty but for what a killed [`create`] has left.
+///
+/// # Errors
+/// `EEXIST` if it is a volume already, `ENOTEMPTY` if something else is in it, `ENOTDIR` if it is no folder.
+pub fn check_new(dir: &Path) -> Result<()> {
+    let fd = match open_root(dir) {
+        Err(VolumeError::Refused(Errno::NOENT)) => return Ok(()),
+        opened => opened?,
+    };
+    check_empty(&fd)
+}
+
+fn check_empty(fd: &OwnedFd) -> Result<()> {
+    let mut others = false;
+    for entry in Dir::read_from(fd)? {
+        let entry = entry?;
+        match entry.file_name().to_bytes() {
+            b"." | b".." => {}
+            name if name == CONFIG.as_bytes() => return Err(Errno::EXIST.into()),
+            name => others |= name != FOLDER.as_bytes() && !name.starts_with(NEW.as_bytes()) && !is_unfinished(name),
+        }
+    }
+    if others { Err(Errno::NOTEMPTY.into()) } else { Ok(()) }
+}
+
+/// Whether a killed run has left it under a temporary name.
+fn is_unfinished(name: &[u8]) -> bool {
+    name.starts_with(b".phalanx-")
+}
+
+/// Makes a volume of a folder that [`check_new`] accepts. All is on the disk when it returns, and without a config until then.
+///
+/// # Errors
+/// Those of [`check_new`] and [`Config::create`]; or if the folder cannot be made or written to.
+pub fn create(dir: &Path, suite: Suite, chunk_size: ChunkSize, recipients: &[Recipient]) -> Result<()> {
+    let (bytes, config) = Config::create(suite, chunk_size, recipients)?;
+    match mkdirat(CWD, dir, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let root = open_root(dir)?;
+    check_empty(&root)?;
+    match unlinkat(&root, FOLDER, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    folder::init(&root, &Names::new(config.keys()))?;
+    let failed = |error| VolumeError::Io { what: "cannot write the config", error };
+    let output = Output::create_in(File::from(root).into(), CONFIG.as_ref(), Existing::Keep)?;
+    output.file().write_all(&bytes).map_err(failed)?;
+    output.commit(Existing::Keep, true)?;
+    Ok(())
+}
+
+/// A volume that this process uses.
+pub struct Volume {
+    /// The root folder, open for reading.
+    pub root: OwnedFd,
+    /// What the config says.
+    pub config: Config,
+    /// Whoever else wants to use the volume waits for this descriptor to be closed.
+    _lock: File,
+}
+
+impl Volume {
+    /// Opens a volume with the keys at hand. Nobody else uses it while this value lives; several may read it at once.
+    ///
+    /// # Errors
+    /// [`VolumeError::Busy`] if somebody else uses it. Those of [`Config::open`], or of the system.
+    pub fn open(dir: &Path, opener: &Opener<impl KeySource>, read_only: bool) -> Result<Self> {
+        let root = open_root(dir)?;
+        let (access, lock) = if read_only {
+            (OFlags::RDONLY, FlockOperation::NonBlockingLockShared)
+        } else {
+            (OFlags::RDWR, FlockOperation::NonBlockingLockExclusive)
+        };
+        let config = File::from(openat(&root, CONFIG, access | folder::SAFELY, Mode::empty())?);
+        match patiently(|| flock(&config, lock)) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(VolumeError::Busy),
+            // A file system that is only read needs no locks.
+            Err(_) if read_only => {}
+            Err(errno) => return Err(VolumeError::Io { what: "cannot lock the config", error: errno.into() }),
+        }
+        let opened = Config::open(Source::file(&config)?, opener)?;
+        Ok(Self { root, config: opened, _lock: config })
+    }
+}
+
+/// Tries again for a while. `fusermount3 -u` returns before the mount has written its last changes.
+fn patiently(lock: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match lock() {
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => thread::sleep(Duration::from_millis(20)),
+            locked => return locked,
+        }
+    }
+}
+
+/// A link to the folder may be named.
+fn open_root(dir: &Path) -> Result<OwnedFd> {
+    Ok(open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}

@@ -1,0 +1,6 @@
+//! The tests of the crate, in one program.
+
+mod names;
+mod store;
+mod tree;
+mod vectors;

@@ -1,0 +1,172 @@
+//! What is altered from outside is found, told once, and harms nothing else.
+
+use crate::store::disk::{Fault, Faulty};
+use crate::store::{Random, Volume, content};
+use phalanx_core::Suite;
+use phalanx_volume::{JOURNAL, Store, StoreOptions, VolumeError};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+const RECORD: u64 = 4096 + 48;
+
+/// A volume with a file of five chunks: `killed` in the middle of changing it.
+fn volume(killed: Option<usize>) -> (Volume, Vec<u8>, Vec<u8>) {
+    let volume = Volume::new(Suite::default(), 4096);
+    let old: Vec<u8> = (0..20_000u32).map(|i| (i % 251) as u8).collect();
+    let mut new = old.clone();
+    let store = volume.store();
+    let file = volume.create(&store, "a");
+    file.write_at(0, &old).unwrap();
+    store.close().unwrap();
+    drop((file, store));
+    if let Some(at) = killed {
+        let disk = Arc::new(Faulty::new(Fault::KilledAt(at)));
+        let store = volume.store_on(disk);
+        let file = volume.open(&store, "a");
+        file.write_at(3000, &[9; 12_000]).unwrap();
+        new[3000..15_000].fill(9);
+        assert!(file.sync(true).is_err());
+    }
+    (volume, old, new)
+}
+
+/// The call after the journal has been synced: the first that writes to the file. Half of it is done.
+const IN_PLACE: usize = 3;
+
+#[test]
+fn a_damaged_chunk_is_told_once_and_others_are_readable() {
+    let (volume, old, _) = volume(None);
+    let stored = volume.file("a", OFlags::RDWR);
+    let at = 4096 + 2 * RECORD + 1000;
+    let mut byte = [0];
+    stored.read_exact_at(&mut byte, at).unwrap();
+    stored.write_all_at(&[byte[0] ^ 1], at).unwrap();
+    let store = volume.store();
+    let file = volume.open(&store, "a");
+    for _ in 0..3 {
+        assert!(matches!(file.read_at(0, 20_000), Err(VolumeError::Damaged(_))));
+        assert_eq!(file.read_at(2 * 4096 + 5, 1).unwrap_err().errno(), Errno::IO);
+    }
+    assert_eq!(file.read_at(0, 8192).unwrap(), old[..8192]);
+    assert_eq!(file.read_at(3 * 4096, 9000).unwrap(), old[3 * 4096..]);
+    assert!(file.write_at(2 * 4096 + 1, b"x").is_err());
+    let told = volume.told.lock().unwrap().clone();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("chunk 2"));
+    // Whoever replaces all of the chunk mends it.
+    file.write_at(2 * 4096, &[5; 4096]).unwrap();
+    store.close().unwrap();
+    drop((file, store));
+    let store = volume.store();
+    assert_eq!(volume.open(&store, "a").read_at(2 * 4096, 4096).unwrap(), [5; 4096]);
+}
+
+#[test]
+fn a_file_that_is_cut_empty_or_not_of_this_volume_is_damaged() {
+    let (volume, ..) = volume(None);
+    let whole = std::fs::read(volume.path().join("a")).unwrap();
+    let other = self::volume(None).0;
+    let mut cases = vec![std::fs::read(other.path().join("a")).unwrap(), [&whole[..], &[0]].concat()];
+    for len in [0, 1, 4095, 4096, 4097, 4096 + 48, 4096 + RECORD, whole.len() as u64 - 1] {
+        cases.push(whole[..len as usize].to_vec());
+    }
+    for flipped in [0, 8, 12, 20, 100, 4000, 4095, whole.len() - 1, whole.len() - 3616 - 48] {
+        let mut bytes = whole.clone();
+        bytes[flipped] ^= 1;
+        cases.push(bytes);
+    }
+    for (number, bytes) in cases.iter().enumerate() {
+        std::fs::write(volume.path().join("b"), bytes).unwrap();
+        let store = volume.store();
+        let _ = store.open_file(volume.file("b", OFlags::RDWR));
+        let opened = store.open_file(volume.file("b", OFlags::RDWR));
+        assert!(matches!(opened, Err(VolumeError::Damaged(_))), "case {number}: {opened:?}");
+        assert_eq!(volume.told.lock().unwrap().drain(..).count(), 1);
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_applied_by_the_file_and_not_by_its_name() {
+    let (volume, _, new) = volume(Some(IN_PLACE));
+    std::fs::rename(volume.path().join("a"), volume.path().join("b")).unwrap();
+    let store = volume.store();
+    assert!(content(&volume.open(&store, "b")) == new);
+}
+
+#[test]
+fn a_copied_volume_is_finished_too() {
+    let (volume, _, new) = volume(Some(IN_PLACE));
+    let inner = volume.path().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::copy(volume.path().join("a"), inner.join("copy")).unwrap();
+    std::fs::remove_file(volume.path().join("a")).unwrap();
+    let store = volume.store();
+    assert!(content(&volume.open(&store, "inner/copy")) == new);
+}
+
+#[test]
+fn a_mount_for_reading_refuses_an_unfinished_volume() {
+    let (volume, _, new) = volume(Some(IN_PLACE));
+    let options = || StoreOptions { read_only: true, ..volume.options() };
+    let open = || Store::open(&volume.root(), volume.config.clone(), options());
+    assert!(matches!(open().err(), Some(VolumeError::Unfinished)));
+    drop(volume.store());
+    let store = open().unwrap();
+    let file = store.open_file(volume.file("a", OFlags::RDONLY)).unwrap();
+    assert!(content(&file) == new);
+    assert_eq!(file.write_at(0, b"x").unwrap_err().errno(), Errno::ROFS);
+    assert_eq!(file.set_len(0).unwrap_err().errno(), Errno::ROFS);
+    file.sync(false).unwrap();
+    store.close().unwrap();
+    drop((file, store));
+    std::fs::remove_file(volume.path().join(JOURNAL)).unwrap();
+    open().unwrap();
+    assert!(!volume.path().join(JOURNAL).exists());
+}
+
+#[test]
+fn any_flipped_byte_of_the_journal_leaves_the_old_state() {
+    let len = {
+        let (volume, ..) = volume(Some(IN_PLACE));
+        volume.file(JOURNAL, OFlags::RDWR).metadata().unwrap().len() as usize
+    };
+    assert!((12_000..30_000).contains(&len), "{len}");
+    let mut at = 0;
+    while at < len {
+        // The journal is whole, and the file as it was.
+        let (volume, old, _) = volume(Some(IN_PLACE - 1));
+        let journal = volume.file(JOURNAL, OFlags::RDWR);
+        let mut byte = [0];
+        journal.read_exact_at(&mut byte, at as u64).unwrap();
+        journal.write_all_at(&[byte[0] ^ 0x40], at as u64).unwrap();
+        let store = volume.store();
+        assert!(content(&volume.open(&store, "a")) == old, "byte {at}");
+        at += if at < 80 { 1 } else { 97 };
+    }
+}
+
+#[test]
+fn a_journal_of_another_volume_or_of_noise_means_nothing() {
+    let (volume, old, _) = volume(None);
+    let (other, ..) = self::volume(Some(IN_PLACE));
+    std::fs::copy(other.path().join(JOURNAL), volume.path().join(JOURNAL)).unwrap();
+    let store = volume.store();
+    assert!(content(&volume.open(&store, "a")) == old);
+    drop(store);
+    let mut random = Random(3);
+    for _ in 0..50 {
+        let mut noise: Vec<u8> = (0..5000).map(|_| random.next() as u8).collect();
+        noise[..8].copy_from_slice(b"PHXJRNL1");
+        noise[24..32].fill(0);
+        noise[32..36].copy_from_slice(&(random.next() as u32 >> random.below(32)).to_le_bytes());
+        noise[36..40].copy_from_slice(&(random.next() as u32 >> random.below(32)).to_le_bytes());
+        std::fs::write(volume.path().join(JOURNAL), &noise).unwrap();
+        let store = volume.store();
+        assert!(content(&volume.open(&store, "a")) == old);
+    }
+    std::fs::remove_file(volume.path().join(JOURNAL)).unwrap();
+    std::os::unix::fs::symlink("a", volume.path().join(JOURNAL)).unwrap();
+    assert!(Store::open(&volume.root(), volume.config.clone(), volume.options()).is_err());
+}

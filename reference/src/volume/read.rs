@@ -1,0 +1,129 @@
+//! Opening a volume: all of its plain names and contents.
+
+use super::apply::{Applied, apply_journal};
+use super::backing::read_backing;
+use super::config::{Config, open_config};
+use super::names::{folder_id, link_target, plain_name, plain_xattr};
+use super::stored::{Entry, Kind, Special, Stored, join};
+use crate::Error;
+
+/// Why a volume does not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no regular file `phalanx.volume`.
+    NoConfig,
+    /// The config does not open (§10.2).
+    Config(Error),
+    /// The root has no id (§10.4).
+    Root,
+    /// Something else than a regular file has the journal's place (§10.1).
+    Journal,
+}
+
+/// A volume that has been opened.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The config.
+    pub config: Config,
+    /// What became of the journal.
+    pub applied: Applied,
+    /// The folder after the journal has been applied.
+    pub stored: Stored,
+    /// The entries, sorted by path; the root first.
+    pub tree: Vec<PlainEntry>,
+}
+
+/// An entry of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlainEntry {
+    /// The names on the way from the root. None for the root itself.
+    pub path: Vec<Vec<u8>>,
+    /// What it is.
+    pub plain: Plain,
+    /// The names of the extended attributes and their values, or `None` where a value is damaged.
+    pub xattrs: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+/// What an entry of a volume is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plain {
+    /// A folder that belongs in its place, or `None`.
+    Folder(Option<[u8; 16]>),
+    /// A file's chunks, each `None` where it is not authentic; or `None` for a file that must be refused.
+    File(Option<Vec<Option<Vec<u8>>>>),
+    /// A link's target, or `None` where it is damaged.
+    Link(Option<Vec<u8>>),
+    /// An entry without data.
+    Special(Special),
+}
+
+/// Opens a volume with the given passwords and keys: its config, its root, its journal, and then all entries.
+pub fn open_volume(stored: &Stored, passwords: &[&[u8]], keys: &[[u8; 32]]) -> Result<Opened, Refusal> {
+    let config = stored.file(b"phalanx.volume").ok_or(Refusal::NoConfig)?;
+    let config = open_config(config, passwords, keys).map_err(Refusal::Config)?;
+    let mut stored = stored.clone();
+    root_id(&config, &stored).ok_or(Refusal::Root)?;
+    if stored.entries.get(&b"phalanx.journal"[..]).is_some_and(|entry| !matches!(entry.kind, Kind::File(_))) {
+        return Err(Refusal::Journal);
+    }
+    let applied = apply_journal(&config, &mut stored);
+
+    let root = Place { path: b"", plain: &[], parent: [0; 16], name: b"" };
+    let mut tree = Vec::new();
+    read_folder(&config, &stored, &root, &mut tree);
+    tree.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(Opened { config, applied, stored, tree })
+}
+
+fn root_id(config: &Config, stored: &Stored) -> Option<[u8; 16]> {
+    folder_id(&config.keys, &[0; 16], b"", stored.file(b"phalanx.folder")?)
+}
+
+/// A folder, and how the reader came to it.
+struct Place<'a> {
+    path: &'a [u8],
+    plain: &'a [Vec<u8>],
+    parent: [u8; 16],
+    name: &'a [u8],
+}
+
+fn read_folder(config: &Config, stored: &Stored, place: &Place, tree: &mut Vec<PlainEntry>) {
+    let records = stored.file(&join(place.path, b"phalanx.folder"));
+    let id = records.and_then(|records| folder_id(&config.keys, &place.parent, place.name, records));
+    let xattrs = stored.entries.get(place.path).zip(id).map(|(entry, id)| read_xattrs(config, entry, id));
+    tree.push(PlainEntry { path: place.plain.to_vec(), plain: Plain::Folder(id), xattrs: xattrs.unwrap_or_default() });
+    let Some(id) = id else { return };
+    for (name, entry) in stored.list(place.path) {
+        let full = stored.file(&join(place.path, &[name, b".full"].concat()));
+        let Some(plain) = plain_name(&config.keys, &id, name, full) else { continue };
+        let plain = [place.plain, &[plain]].concat();
+        let path = join(place.path, name);
+        match &entry.kind {
+            Kind::Folder => {
+                let inner = Place { path: &path, plain: &plain, parent: id, name };
+                read_folder(config, stored, &inner, tree);
+            }
+            Kind::File(bytes) => {
+                let backing = read_backing(config, bytes);
+                let chunks = backing.as_ref().and_then(|backing| backing.open_chunks(bytes));
+                let owner = backing.filter(|_| chunks.is_some()).map(|backing| backing.file_id);
+                let xattrs = owner.map(|owner| read_xattrs(config, entry, owner)).unwrap_or_default();
+                tree.push(PlainEntry { path: plain, plain: Plain::File(chunks), xattrs });
+            }
+            Kind::Link(points_to) => {
+                let target = link_target(&config.keys, &id, name, points_to);
+                tree.push(PlainEntry { path: plain, plain: Plain::Link(target), xattrs: Vec::new() });
+            }
+            Kind::Special(kind) => {
+                tree.push(PlainEntry { path: plain, plain: Plain::Special(*kind), xattrs: Vec::new() });
+            }
+        }
+    }
+}
+
+fn read_xattrs(config: &Config, entry: &Entry, owner: [u8; 16]) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    let mut xattrs: Vec<_> =
+        entry.xattrs.iter().filter_map(|(name, value)| plain_xattr(&config.keys, &owner, name, value)).collect();
+    xattrs.sort();
+    xattrs
+}

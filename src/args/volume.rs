@@ -1,0 +1,57 @@
+//! The arguments of `init`.
+
+use super::{Cipher, KeyArgs, range};
+use crate::failure::{Failure, Outcome};
+use crate::paths;
+use clap::{Args, ValueHint};
+use phalanx_core::{ChunkSize, Suite};
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct Init {
+    /// A new folder, or an empty one
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    dir: PathBuf,
+    #[command(flatten)]
+    keys: KeyArgs,
+    /// Ask for a password in addition to the keys
+    #[arg(short, long, conflicts_with = "password_file")]
+    password: bool,
+    /// aes-256 (default), aes-192, aes-128, aes-256-turbo
+    ///
+    /// It is that of all files of the volume.
+    #[arg(long, value_enum, value_name = "CIPHER", hide_possible_values = true)]
+    cipher: Option<Cipher>,
+    /// Bytes of a chunk, 4K to 16M (default: 4K)
+    ///
+    /// SIZE is a power of two, and that of all files of the volume. A chunk is what is read and written at once: small ones
+    /// make small reads and writes fast, large ones save a little space (48 bytes for each chunk).
+    #[arg(long, value_name = "SIZE", value_parser = range::chunk_size)]
+    chunk_size: Option<ChunkSize>,
+}
+
+/// What `init` is to do.
+pub struct InitPlan {
+    pub dir: PathBuf,
+    pub keys: KeyArgs,
+    pub password: bool,
+    pub suite: Suite,
+    pub chunk_size: ChunkSize,
+}
+
+impl Init {
+    pub fn validate(self) -> Outcome<InitPlan> {
+        let Self { dir, keys, password, cipher, chunk_size } = self;
+        if matches!(cipher, Some(Cipher::Aes256Gcm)) {
+            return Err(Failure::usage(
+                "a volume cannot have aes-256-gcm, which writes each chunk once: aes-256 and aes-256-turbo can",
+            ));
+        }
+        if paths::is_dash(&dir) {
+            return Err(Failure::usage("init makes a folder, so it cannot take -"));
+        }
+        paths::one_stdin(keys.files())?;
+        let chunk_size = chunk_size.or(ChunkSize::new(4096)).expect("one of the format's sizes");
+        Ok(InitPlan { dir, keys, password, suite: cipher.unwrap_or(Cipher::Aes256).into(), chunk_size })
+    }
+}

@@ -1,0 +1,182 @@
+//! `phalanx mount`
+
+use crate::args::{Background, EngineName, MountPlan};
+use crate::failure::{self, Code, Failure, Outcome, complain, shown};
+use crate::progress::arrow;
+use crate::verbosity::{Verbosity, is_terminal};
+use crate::{daemon, engines, secrets};
+use phalanx_core::engine::CpuEngine;
+use phalanx_core::{Error, Roster};
+use phalanx_volume::front::{Ended, Front};
+use phalanx_volume::mount::{self, Filesystem, MountError, Mountpoint, Session, Stopped, Stopper};
+use phalanx_volume::tree::{Tree, TreeOptions};
+use phalanx_volume::view::{Probe, View, ViewOptions};
+use phalanx_volume::{Store, StoreOptions, Volume};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+pub fn run(mut plan: MountPlan, verbosity: Verbosity) -> Outcome {
+    if plan.background == Background::Start {
+        return daemon::start();
+    }
+    if phalanx_volume::is_volume(&plan.tree) {
+        return volume(&plan, verbosity);
+    }
+    plan.options.read_only = true;
+    plan.options.check().map_err(|e| fault(&plan.mountpoint, e))?;
+    let mountpoint = ready(&plan)?;
+    let view = view(&plan, verbosity)?;
+    serve(view, &mountpoint, &plan, verbosity)
+}
+
+/// Mounts a volume, and closes it when it is unmounted.
+fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
+    plan.options.check().map_err(|e| fault(&plan.mountpoint, e))?;
+    let read_only = plan.options.read_only;
+    let mountpoint = ready(plan)?;
+    let opener = secrets::opener(&plan.keys, verbosity)?;
+    let at_volume = |e| Failure::volume(&plan.tree, e);
+    let volume = Volume::open(&plan.tree, &opener, read_only).map_err(at_volume)?;
+    secrets::ask_no_more();
+    let engines = engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
+    let name = shown(&plan.tree);
+    let log = {
+        let name = name.clone();
+        move |line: &str| complain(format!("{name}: {line}"))
+    };
+    let options = StoreOptions {
+        small: engines.small,
+        large: engines.large,
+        threshold: engines.threshold,
+        read_only,
+        on_damage: Box::new(log.clone()),
+        ..StoreOptions::default()
+    };
+    let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
+    let plain_len = {
+        let store = store.clone();
+        move |len| store.plain_len(len)
+    };
+    let options = TreeOptions { read_only, plain_len: Box::new(plain_len), on_damage: Arc::new(log) };
+    let root = volume.root.try_clone().map_err(|e| Failure::at(&plan.tree, Error::Read(e)))?;
+    let tree = Arc::new(Tree::open(root, &volume.config, options).map_err(at_volume)?);
+    let ended = Ended::default();
+    let front = Front::new(tree, store, read_only, ended.clone());
+    serve(front, &mountpoint, plan, verbosity)?;
+    let closed = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+    closed.unwrap_or(Ok(())).map_err(at_volume)
+}
+
+/// What must be there, before anybody is asked for a password.
+fn ready(plan: &MountPlan) -> Outcome<Mountpoint> {
+    let at_mountpoint = |e| fault(&plan.mountpoint, e);
+    let at_tree = |e| Failure::at(&plan.tree, Error::Read(e));
+    plan.tree.metadata().map_err(at_tree)?;
+    mount::check_system(&plan.options).map_err(at_mountpoint)?;
+    Mountpoint::new(&plan.mountpoint, &plan.tree).map_err(at_mountpoint)
+}
+
+/// A view of a tree that `protect` made. The user has been asked for a password, if one is needed.
+fn view(plan: &MountPlan, verbosity: Verbosity) -> Outcome<View<secrets::AtHand>> {
+    let opener = secrets::opener(&plan.keys, verbosity)?;
+    let levels = engines::levels()?;
+    let threads = engines::threads(&plan.engine);
+    let is_serial = plan.engine.engine == EngineName::Serial || threads == 1;
+    let engine = if is_serial { CpuEngine::serial(levels) } else { CpuEngine::parallel(threads, levels) };
+    let mut options = ViewOptions::new(Arc::new(Roster::new(&[Arc::new(engine)])));
+    // The thread that reads does the work.
+    options.read_ahead = is_serial.then_some(0);
+    options.log = Box::new(|line| complain(line));
+    let view = View::open(&plan.tree, opener, options).map_err(|e| Failure::at(&plan.tree, Error::Read(e)))?;
+    match view.probe() {
+        Probe::Opens | Probe::Unknown => {}
+        Probe::Locked(path, error) => return Err(Failure::at(&path, error)),
+        Probe::Empty => {
+            let line = format!("{}: no protected file is in it", shown(&plan.tree));
+            return Err(Failure::new(Code::InputOutput, line));
+        }
+    }
+    secrets::ask_no_more();
+    Ok(view)
+}
+
+/// Mounts, and serves until somebody unmounts it.
+fn serve<F: Filesystem>(filesystem: F, mountpoint: &Mountpoint, plan: &MountPlan, verbosity: Verbosity) -> Outcome {
+    let at_mountpoint = |e| fault(&plan.mountpoint, e);
+    let threads = match plan.engine.engine {
+        EngineName::Serial => Some(NonZeroUsize::MIN),
+        _ => plan.engine.threads,
+    };
+    let ending = Arc::new(Ending::default());
+    failure::on_signal({
+        let ending = ending.clone();
+        move || ending.asked()
+    });
+    let session = Session::mount(filesystem, mountpoint, &plan.options, threads).map_err(at_mountpoint)?;
+    ending.mounted(session.stopper());
+    if plan.background == Background::Started {
+        daemon::detach()?;
+    } else if !verbosity.quiet && is_terminal() {
+        let (from, to) = (shown(&plan.tree), shown(&plan.mountpoint));
+        complain(format!("{from} {} {to}: mounted (Ctrl-C or fusermount3 -u unmounts it)", arrow()));
+    }
+    session.run().map_err(at_mountpoint)
+}
+
+/// The end of a mount that a signal asks for. It may come while something is being mounted.
+#[derive(Default)]
+struct Ending(Mutex<State>);
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Before,
+    Asked,
+    Mounted(Stopper),
+}
+
+impl Ending {
+    fn asked(&self) {
+        let state = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Asked);
+        if let State::Mounted(stopper) = state {
+            stop(stopper);
+        }
+    }
+
+    fn mounted(&self, stopper: Stopper) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *state {
+            State::Asked => stop(stopper),
+            _ => *state = State::Mounted(stopper),
+        }
+    }
+}
+
+/// Unmounts, on a thread of its own: the kernel may have to write first, and a second signal must not wait for that.
+fn stop(stopper: Stopper) {
+    let unmount = move || match stopper.stop() {
+        Ok(Stopped::Busy) => complain(format!(
+            "{}: in use: it ends when the last file in it is closed (a second signal ends it at once)",
+            shown(&stopper.mountpoint())
+        )),
+        Ok(_) => {}
+        Err(e) => complain(format!("{}: {e} (a second signal ends it at once)", shown(&stopper.mountpoint()))),
+    };
+    if thread::Builder::new().name("unmount".into()).spawn(unmount).is_err() {
+        complain("there is no thread to unmount with (a second signal ends it at once)");
+    }
+}
+
+fn fault(mountpoint: &Path, error: MountError) -> Failure {
+    let at = || format!("{}: {error}", shown(mountpoint));
+    match error {
+        MountError::UnknownOption(_) | MountError::Option(_) => Failure::usage(error.to_string()),
+        MountError::Overlap(_) => Failure::usage(at()),
+        MountError::NoDevice | MountError::DeviceDenied | MountError::NoFusermount | MountError::NoAllowOther => {
+            Failure::new(Code::Other, error.to_string())
+        }
+        _ => Failure::new(Code::InputOutput, at()),
+    }
+}

@@ -1,0 +1,80 @@
+//! `phalanx verify` for a volume.
+
+use crate::args::EngineArgs;
+use crate::engines;
+use crate::failure::{Code, Failure, Outcome, complain, say, shown};
+use crate::progress::{Meter, count};
+use crate::secrets::AtHand;
+use crate::verbosity::Verbosity;
+use phalanx_core::{Error, Opener, Progress};
+use phalanx_volume::tree::{Tree, TreeOptions};
+use phalanx_volume::verify::{Findings, verify};
+use phalanx_volume::{Store, StoreOptions, Volume, VolumeError};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: Verbosity) -> Outcome {
+    let at_volume = |e| Failure::volume(dir, e);
+    let volume = Volume::open(dir, opener, true).map_err(at_volume)?;
+    let engines = engines::for_volume(engine, volume.config.suite(), verbosity)?;
+    // What is damaged is told with its path, by `Told`.
+    let options = StoreOptions {
+        small: engines.small,
+        large: engines.large,
+        threshold: engines.threshold,
+        read_only: true,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
+    let plain_len = {
+        let store = store.clone();
+        move |len| store.plain_len(len)
+    };
+    let names = Arc::new(AtomicU64::new(0));
+    let on_damage = {
+        let (names, dir) = (names.clone(), shown(dir));
+        move |line: &str| {
+            names.fetch_add(1, Ordering::Relaxed);
+            complain(format!("{dir}: {line}"));
+        }
+    };
+    let options = TreeOptions { read_only: true, plain_len: Box::new(plain_len), on_damage: Arc::new(on_damage) };
+    let root = volume.root.try_clone().map_err(|e| Failure::at(dir, Error::Read(e)))?;
+    let tree = Tree::open(root, &volume.config, options).map_err(at_volume)?;
+    let told = Told { dir, verbosity, meter: Meter::file(shown(dir), None, verbosity) };
+    told.meter.begin();
+    let found = verify(&tree, &store, engines::threads(engine), &told);
+    told.meter.finish();
+    let (names, failed) = (names.load(Ordering::Relaxed), found.failed);
+    if !verbosity.quiet {
+        let (files, folders) = (count(found.files, "file"), count(found.folders, "folder"));
+        let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
+        let unknown = if names > 0 { format!("; {names} reported above") } else { String::new() };
+        let bytes = count(found.bytes, "byte");
+        say(format!("{}: {files} in {folders}, {bytes}: whole and authentic{failures}{unknown}", shown(dir)))?;
+    }
+    if failed + names > 0 { Err(Failure::told(Code::NotAuthentic)) } else { Ok(()) }
+}
+
+struct Told<'a> {
+    dir: &'a Path,
+    verbosity: Verbosity,
+    meter: Meter,
+}
+
+impl Findings for Told<'_> {
+    fn whole(&self, path: &Path, bytes: u64) {
+        if self.verbosity.verbose {
+            complain(format!("{}: {}: whole and authentic", shown(&self.dir.join(path)), count(bytes, "byte")));
+        }
+    }
+
+    fn failed(&self, path: &Path, error: &VolumeError) {
+        complain(format!("{}: {error}", shown(&self.dir.join(path))));
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.meter.advance(bytes);
+    }
+}

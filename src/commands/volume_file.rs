@@ -1,0 +1,83 @@
+//! `phalanx unprotect --volume`: one stored file of a volume, wherever it lies now.
+
+use crate::args::UnprotectPlan;
+use crate::engines;
+use crate::failure::{Failure, Outcome, complain, shown};
+use crate::paths::Place;
+use crate::progress::{Meter, arrow, count};
+use crate::secrets::AtHand;
+use crate::transfer::{Input, Target, blame};
+use crate::verbosity::{Verbosity, is_terminal};
+use phalanx_core::file::Made;
+use phalanx_core::{Error, Opener, Progress, Result, Sink};
+use phalanx_volume::{Backing, Store, StoreOptions, Volume, VolumeError};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What is read at once, in bytes.
+const PIECE: usize = 1 << 20;
+
+pub fn run(plan: &UnprotectPlan, dir: &Path, opener: &Opener<AtHand>, verbosity: Verbosity) -> Outcome {
+    let at_volume = |e| Failure::volume(dir, e);
+    let volume = Volume::open(dir, opener, true).map_err(at_volume)?;
+    let engines = engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
+    let options = StoreOptions {
+        small: engines.small,
+        large: engines.large,
+        threshold: engines.threshold,
+        read_only: true,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
+    let (places, named) = plan.destination.places(&plan.paths, |name| Some(name.to_owned()))?;
+    named?;
+    places.iter().try_for_each(|place| one(plan, &store, place, verbosity))
+}
+
+fn one(plan: &UnprotectPlan, store: &Arc<Store>, place: &Place, verbosity: Verbosity) -> Outcome {
+    let at_input = |e| Failure::volume(place.input.path(), e);
+    let input = Input::open(&place.input)?;
+    let file = input.file().try_clone().map_err(|e| Failure::at(place.input.path(), Error::Read(e)))?;
+    let backing = store.open_file(file).map_err(at_input)?;
+    let made = Made::default();
+    let target = Target::create(place, &input, &plan.destination, &made)?;
+    let meter = Meter::file(shown(place.input.path()), Some(backing.len()), verbosity);
+    meter.begin();
+    let done = write(&backing, &target, &meter);
+    meter.finish();
+    match done {
+        Ok(()) => {}
+        Err(Failed::Volume(error)) => return Err(at_input(error)),
+        Err(Failed::Output(error)) => return Err(blame(place, error)),
+    }
+    target.commit(place, &input, &plan.destination, &made, None)?;
+    if !verbosity.quiet && is_terminal() && !place.output.is_standard() {
+        let (from, to) = (shown(place.input.path()), shown(place.output.path()));
+        complain(format!("{from} {} {to}: {}", arrow(), count(backing.len(), "byte")));
+    }
+    Ok(())
+}
+
+enum Failed {
+    Volume(VolumeError),
+    Output(Error),
+}
+
+/// Writes the plaintext in order. Each piece is authentic before it is written.
+fn write(backing: &Backing, target: &Target, meter: &Meter) -> Result<(), Failed> {
+    let mut output: Box<dyn Write + Send + '_> = match target.sink() {
+        Sink::File(file) | Sink::Synced(file) => Box::new(file),
+        Sink::Stream(stream) => stream,
+        Sink::Nothing => unreachable!("a stored file has an output"),
+    };
+    let failed = |e| Failed::Output(Error::Write(e));
+    let mut at = 0;
+    while at < backing.len() {
+        let piece = backing.read_at(at, PIECE).map_err(Failed::Volume)?;
+        output.write_all(&piece).map_err(failed)?;
+        at += piece.len() as u64;
+        meter.advance(piece.len() as u64);
+    }
+    output.flush().map_err(failed)
+}

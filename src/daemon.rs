@@ -1,0 +1,74 @@
+//! Going on in the background, for `--daemon`.
+//!
+//! A process with threads and secrets is not forked here. The program starts itself again, before it has read anything secret,
+//! as a child with the same arguments, terminal and standard input. The child does everything: it reads keys, asks for
+//! passwords and mounts. Then it leaves the terminal and its session, and says so on its standard output, which is a pipe to
+//! its parent. Until then it fails as any run does, with a line on the same standard error, and its parent ends with its exit
+//! code. So no secret goes from one process to another, and none is in arguments or the environment.
+
+use crate::failure::{self, Code, Failure, Outcome, complain};
+use crate::stdio;
+use phalanx_core::Error;
+use std::env;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus, Stdio};
+
+/// The hidden option of the child.
+const SWITCH: &str = "--detached";
+/// What the child says when it is ready.
+const READY: &str = "ready";
+
+/// Starts the child, and waits until it is ready or has failed.
+pub fn start() -> Outcome {
+    let mut args: Vec<_> = env::args_os().collect();
+    // The options before a command take no values.
+    let command = args.iter().skip(1).position(|arg| !arg.as_bytes().starts_with(b"-")).unwrap_or(0) + 1;
+    args.insert(command + 1, SWITCH.into());
+    let failed = |e: io::Error| Failure::new(Code::Other, format!("cannot go on in the background: {e}"));
+    // This is the program that runs, even if another one has its name by now.
+    let mut child = Command::new("/proc/self/exe")
+        .arg0(&args[0])
+        .args(&args[1..])
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let mut said = String::new();
+    if let Some(output) = child.stdout.take() {
+        BufReader::new(output).read_line(&mut said).map_err(failed)?;
+    }
+    if said.trim_end() == READY {
+        return Ok(());
+    }
+    Err(ended(child.wait().map_err(failed)?))
+}
+
+/// The child's failure, which it has told of unless a signal has ended it.
+fn ended(status: ExitStatus) -> Failure {
+    match (status.code(), status.signal()) {
+        (Some(2), _) => Failure::told(Code::Usage),
+        (Some(3), _) => Failure::told(Code::NotAuthentic),
+        (Some(4), _) => Failure::told(Code::InputOutput),
+        (Some(0), _) => Failure::new(Code::Other, "it ended at once"),
+        (_, Some(signal)) => Failure::new(Code::Other, format!("ended by signal {signal}")),
+        _ => Failure::told(Code::Other),
+    }
+}
+
+/// In the child: leaves the terminal, the session and the folder. Then it says that it is ready.
+pub fn detach() -> Outcome {
+    let failed = |e: io::Error| Failure::new(Code::Other, format!("cannot go on in the background: {e}"));
+    rustix::process::setsid().map_err(|e| failed(e.into()))?;
+    env::set_current_dir("/").map_err(failed)?;
+    if failure::complain_to_system().is_err() {
+        complain("warning: there is no system log (/dev/log): nobody will be told what goes wrong later");
+    }
+    let nowhere = File::options().read(true).write(true).open("/dev/null").map_err(failed)?;
+    rustix::stdio::dup2_stdin(&nowhere).map_err(|e| failed(e.into()))?;
+    rustix::stdio::dup2_stderr(&nowhere).map_err(|e| failed(e.into()))?;
+    // If the parent has ended, nobody knows of this process.
+    stdio::write_line(READY).map_err(Error::Write)?;
+    rustix::stdio::dup2_stdout(&nowhere).map_err(|e| failed(e.into()))
+}

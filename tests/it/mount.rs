@@ -1,0 +1,435 @@
+//! `phalanx mount`: protected trees and files, shown as plain ones.
+
+use crate::common::{Ended, Sandbox, has, is_ignored, painted, skip, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+/// Whether this machine has what a mount needs. If not, says so, or fails if PHALANX_REQUIRE names fuse.
+pub fn is_fuse_here() -> bool {
+    let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_here = device.is_ok() && std::env::split_paths(&path).any(|folder| folder.join("fusermount3").is_file());
+    if !is_here {
+        skip("FUSE");
+        required();
+    }
+    is_here
+}
+
+pub fn required() {
+    let required = std::env::var("PHALANX_REQUIRE").unwrap_or_default();
+    assert!(!required.split([',', ' ']).any(|name| name == "fuse"), "PHALANX_REQUIRE names fuse, which is missing");
+}
+
+/// A mount, which is gone at the end of the test whatever happens.
+pub struct Mounted {
+    pub child: Option<Child>,
+    pub mountpoint: PathBuf,
+    log: PathBuf,
+    _alive: Option<Sender<()>>,
+}
+
+impl Mounted {
+    /// Mounts in the foreground, on the folder mnt. `None` if this system lets nobody mount, and a line says so.
+    pub fn start(s: &Sandbox, args: &[&str]) -> Option<Self> {
+        if !is_fuse_here() {
+            return None;
+        }
+        let (mountpoint, log) = (s.path("mnt"), s.path("log"));
+        fs::create_dir_all(&mountpoint).unwrap();
+        let mut command = s.command(&["mount"]);
+        command.args(args).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
+        let mut mounted = Self { child: Some(command.spawn().unwrap()), mountpoint, log, _alive: None };
+        let child = mounted.child.as_mut().unwrap();
+        let mut ended = None;
+        while !is_mounted(&mounted.mountpoint) && ended.is_none() {
+            ended = child.try_wait().unwrap();
+            thread::sleep(Duration::from_millis(2));
+        }
+        if ended.is_some() {
+            assert!(mounted.log().contains("Operation not permitted"), "{}", mounted.log());
+            skip("FUSE");
+            required();
+            return None;
+        }
+        // A mount that does not answer would stop the test for ever.
+        let (alive, watch) = mpsc::channel::<()>();
+        let pid = Pid::from_child(child);
+        thread::spawn(move || {
+            if watch.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        });
+        mounted._alive = Some(alive);
+        Some(mounted)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.mountpoint.join(name)
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(self.child.as_ref().unwrap());
+        kill_process(pid, signal).unwrap();
+    }
+
+    pub fn ended(&mut self) -> ExitStatus {
+        self.child.take().unwrap().wait().unwrap()
+    }
+
+    pub fn unmount(&self) {
+        let status = Command::new("fusermount3").arg("-u").arg(&self.mountpoint).status().unwrap();
+        assert!(status.success() && !is_mounted(&self.mountpoint));
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if is_mounted(&self.mountpoint) {
+            let _ = Command::new("fusermount3").args(["-u", "-z"]).arg(&self.mountpoint).status();
+        }
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+pub fn is_mounted(path: &Path) -> bool {
+    let path = path.canonicalize().unwrap_or(path.to_owned());
+    let list = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    list.lines().any(|line| line.split(' ').nth(4) == path.to_str())
+}
+
+/// Everything in a tree: for a file its time of modification and content, and for a link its target.
+pub fn listing(root: &Path) -> BTreeMap<String, (Option<SystemTime>, Vec<u8>)> {
+    let (mut all, mut folders) = (BTreeMap::new(), vec![root.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let (path, meta) = (entry.path(), entry.metadata().unwrap());
+            assert_eq!(entry.file_type().unwrap(), meta.file_type());
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            let of_entry = if meta.is_symlink() {
+                (None, fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes())
+            } else if meta.is_dir() {
+                folders.push(path);
+                (None, b"folder".to_vec())
+            } else {
+                let content = fs::read(&path).unwrap();
+                assert_eq!(meta.len(), content.len() as u64, "{name}");
+                (Some(meta.modified().unwrap()), content)
+            };
+            assert!(all.insert(name.clone(), of_entry).is_none(), "{name} is listed twice");
+        }
+    }
+    all
+}
+
+/// A tree and its protected mirror `tree.phx`, under the key `k`.
+fn planted(s: &Sandbox) {
+    s.run(&["key", "new", "k"]).ok();
+    for folder in ["tree", "tree/a", "tree/a/b", "tree/empty"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    for i in 0..30 {
+        s.write(&format!("tree/a/{i}"), painted(i * 1371));
+    }
+    s.write("tree/large", painted((3 << 20) + 77));
+    s.write("tree/a/b/naïve name\n", "odd");
+    s.write("tree/a.phx", "protected twice, by its name");
+    symlink("a/b", s.path("tree/link")).unwrap();
+    symlink("/nowhere", s.path("tree/dangling")).unwrap();
+    let then = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
+    File::open(s.path("tree/large")).unwrap().set_modified(then).unwrap();
+    s.run(&["protect", "-q", "-R", "tree", "-k", "k"]).ok();
+}
+
+#[test]
+fn a_tree_is_shown_as_it_was() {
+    let s = Sandbox::new();
+    planted(&s);
+    // What is not shown.
+    s.write("tree.phx/stray", "not ours");
+    s.write(&format!("tree.phx/{}", Sandbox::temporary("x")), "left over");
+    for hostile in ["..phx", "...phx", ".phx"] {
+        fs::copy(s.path("tree.phx/large.phx"), s.path(&format!("tree.phx/{hostile}"))).unwrap();
+    }
+    fs::copy(s.path("tree.phx/large.phx"), s.path("tree.phx/empty.phx")).unwrap();
+    let Some(mut mounted) = Mounted::start(&s, &["tree.phx", "mnt"]) else { return };
+    assert!(listing(&mounted.mountpoint) == listing(&s.path("tree")));
+    assert!(mounted.log().contains("tree.phx/empty.phx: another entry has the name"), "{}", mounted.log());
+    assert_eq!(mounted.log().lines().count(), 1, "{}", mounted.log());
+    for missing in ["stray", "empty.phx", "large.phx", ".phx", "none", &"x".repeat(254)] {
+        assert_eq!(fs::metadata(mounted.path(missing)).unwrap_err().kind(), ErrorKind::NotFound, "{missing}");
+    }
+    let stored = fs::metadata(s.path("tree.phx/large.phx")).unwrap();
+    let shown = fs::metadata(mounted.path("large")).unwrap();
+    assert_eq!((shown.ino(), shown.mode()), (stored.ino(), stored.mode() & !0o222));
+
+    // Ranges, by several threads at once and through one file.
+    let (whole, file) = (s.read("tree/large"), File::open(mounted.path("large")).unwrap());
+    thread::scope(|scope| {
+        for i in 0..4 {
+            let (whole, file) = (&whole, &file);
+            scope.spawn(move || {
+                for k in 0..20 {
+                    let (offset, len) = ((i * 777_777 + k * 155_155) % whole.len(), 70_000 * (k % 3) + 1);
+                    let end = whole.len().min(offset + len);
+                    let mut buf = vec![0; end - offset];
+                    file.read_exact_at(&mut buf, offset as u64).unwrap();
+                    assert!(buf == whole[offset..end]);
+                }
+            });
+        }
+    });
+    assert_eq!(file.read_at(&mut [0; 9], whole.len() as u64).unwrap(), 0);
+    if has("cmp") {
+        let status = Command::new("cmp").arg(mounted.path("large")).arg(s.path("tree/large")).status().unwrap();
+        assert!(status.success());
+    }
+
+    let refused = |done: std::io::Result<()>| assert_eq!(done.unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
+    refused(fs::write(mounted.path("large"), "x"));
+    refused(fs::write(mounted.path("new"), "x"));
+    refused(fs::create_dir(mounted.path("new")));
+    refused(fs::remove_file(mounted.path("large")));
+    refused(fs::rename(mounted.path("large"), mounted.path("other")));
+    refused(OpenOptions::new().append(true).open(mounted.path("large")).map(drop));
+
+    // What changes in the tree shows.
+    s.write("late", "came late");
+    s.run(&["protect", "late", "-k", "k", "-o", "tree.phx/late.phx"]).ok();
+    assert_eq!(fs::read(mounted.path("late")).unwrap(), b"came late");
+    fs::rename(s.path("tree.phx/a"), s.path("tree.phx/z")).unwrap();
+    wait_for(|| fs::read(mounted.path("z/5")).is_ok_and(|bytes| bytes == painted(5 * 1371)));
+
+    drop(file);
+    mounted.unmount();
+    assert_eq!(mounted.ended().code(), Some(0));
+}
+
+#[test]
+fn what_does_not_open_or_is_damaged_is_an_error_and_named_once() {
+    let s = Sandbox::new();
+    fs::create_dir(s.path("t")).unwrap();
+    for key in ["k", "other"] {
+        s.run(&["key", "new", key]).ok();
+    }
+    for (name, key) in [("good", "k"), ("damaged", "k"), ("cut", "k"), ("locked", "other")] {
+        s.write(name, painted(300 << 10));
+        s.run(&["protect", name, "-k", key, "--chunk-size", "64K", "--output-dir", "t"]).ok();
+    }
+    s.run(&["key", "rm", "other", "-f"]).ok();
+    let mut stored = s.read("t/damaged.phx");
+    stored[4096 + 2 * (48 + (64 << 10)) + 1000] ^= 1;
+    s.write("t/damaged.phx", &stored);
+    let whole = s.read("t/cut.phx");
+    s.write("t/cut.phx", &whole[..whole.len() - 100]);
+    s.write("t/no.phx", "no header at all");
+    s.write("t/empty.phx", "");
+    let Some(mut mounted) = Mounted::start(&s, &["t", "mnt", "--engine", "serial"]) else { return };
+    for _ in 0..2 {
+        let error = fs::read(mounted.path("locked")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        for name in ["cut", "no", "empty", "damaged"] {
+            // EIO
+            assert_eq!(fs::read(mounted.path(name)).unwrap_err().raw_os_error(), Some(5), "{name}");
+        }
+    }
+    // Only the chunk that is damaged.
+    let file = File::open(mounted.path("damaged")).unwrap();
+    for chunk in [0, 1, 3, 4] {
+        let mut buf = [0; 4096];
+        file.read_exact_at(&mut buf, chunk << 16).unwrap();
+        assert_eq!(buf[..], painted(300 << 10)[(chunk as usize) << 16..][..4096], "{chunk}");
+    }
+    assert_eq!(file.read_at(&mut [0; 4096], 2 << 16).unwrap_err().raw_os_error(), Some(5));
+    assert_eq!(fs::read(mounted.path("good")).unwrap(), painted(300 << 10));
+    let log = mounted.log();
+    for name in ["t/locked.phx: ", "t/cut.phx: ", "t/no.phx: ", "t/empty.phx: ", "t/damaged.phx: damaged in chunk 2"] {
+        assert_eq!(log.matches(name).count(), 1, "{name}: {log}");
+    }
+    drop(file);
+    mounted.unmount();
+    assert_eq!(mounted.ended().code(), Some(0));
+
+    // Nothing is mounted if nothing opens.
+    fs::create_dir(s.path("locked-only")).unwrap();
+    fs::rename(s.path("t/locked.phx"), s.path("locked-only/f.phx")).unwrap();
+    assert!(s.run(&["mount", "locked-only", "mnt"]).fails(3).contains("locked-only/f.phx: "));
+    s.run_with_password("no", &["mount", "locked-only", "mnt", "--daemon"]).fails(3);
+    assert!(!is_mounted(&mounted.mountpoint));
+}
+
+#[test]
+fn signals_end_a_mount_in_order() {
+    let s = Sandbox::new();
+    s.secret("password", "p");
+    s.write("f", painted(200_000));
+    s.run(&["protect", "f", "--password-file", "password"]).ok();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        if is_ignored(signal.as_raw()) {
+            continue;
+        }
+        let Some(mut mounted) = Mounted::start(&s, &["f.phx", "mnt", "--password-file", "password"]) else { return };
+        let names: Vec<_> = fs::read_dir(&mounted.mountpoint).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, ["f"]);
+        assert_eq!(fs::read(mounted.path("f")).unwrap(), painted(200_000));
+        mounted.signal(signal);
+        assert_eq!((mounted.ended().code(), mounted.log()), (Some(0), String::new()));
+        assert!(!is_mounted(&mounted.mountpoint));
+    }
+    // In use, it goes on for those who use it.
+    for signals in 1..=2 {
+        let Some(mut mounted) = Mounted::start(&s, &["f.phx", "mnt", "--password-file", "password"]) else { return };
+        let file = File::open(mounted.path("f")).unwrap();
+        mounted.signal(Signal::TERM);
+        wait_for(|| mounted.log().contains("in use") && !is_mounted(&mounted.mountpoint));
+        let mut buf = [0; 100];
+        file.read_exact_at(&mut buf, 150_000).unwrap();
+        assert_eq!(buf[..], painted(200_000)[150_000..150_100]);
+        if signals == 2 {
+            mounted.signal(Signal::TERM);
+            assert_eq!(mounted.ended().signal(), Some(Signal::TERM.as_raw()));
+        } else {
+            drop(file);
+            assert_eq!(mounted.ended().code(), Some(0));
+        }
+    }
+}
+
+#[test]
+fn a_daemon_is_mounted_when_its_command_ends() {
+    if !is_fuse_here() {
+        return;
+    }
+    let s = Sandbox::new();
+    planted(&s);
+    s.secret("password", "p");
+    fs::create_dir(s.path("mnt")).unwrap();
+    s.run(&["protect", "tree/large", "--password-file", "password", "-o", "secret.phx"]).ok();
+    let mounted =
+        Mounted { child: None, mountpoint: s.path("mnt").canonicalize().unwrap(), log: s.path("log"), _alive: None };
+    let mut command = s.command(&["-q", "mount", "--daemon", "--", "tree.phx", "mnt"]);
+    // Its output ends, too: nobody who waits for that waits for the daemon.
+    let ended = Ended(command.env("PHALANX_KEYRING", "keyring").output().unwrap());
+    if ended.error().contains("Operation not permitted") {
+        skip("FUSE");
+        return required();
+    }
+    let lines = ended.error();
+    assert!(lines.lines().all(|line| line.contains("no system log")), "{lines}");
+    ended.ok();
+    assert_eq!(fs::read(mounted.path("large")).unwrap(), s.read("tree/large"));
+    assert!(s.run(&["mount", "tree.phx", "mnt"]).fails(4).contains("mounted here already"));
+    let daemon = daemon_at("mnt", s.path("").as_path());
+    assert!(daemon.is_none(), "it does not stay in the folder: {daemon:?}");
+    mounted.unmount();
+
+    // Its user is asked for a password, and then the terminal may go.
+    if has("script") {
+        let (code, shown) = s.at_terminal("mount --daemon secret.phx mnt", &["p"]);
+        assert!(code == 0 && shown.contains("Password: "), "{code}: {shown}");
+        assert_eq!(fs::read(mounted.path("secret")).unwrap(), s.read("tree/large"));
+        mounted.unmount();
+        assert_eq!(s.at_terminal("mount --daemon secret.phx mnt", &["q"]).0, 3);
+        assert!(!is_mounted(&mounted.mountpoint));
+    }
+}
+
+/// A process of this program that works in a folder and names a mountpoint.
+fn daemon_at(mountpoint: &str, folder: &Path) -> Option<PathBuf> {
+    let folder = folder.canonicalize().unwrap();
+    fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()).find(|process| {
+        let args = fs::read(process.join("cmdline")).unwrap_or_default();
+        args.split(|b| *b == 0).any(|arg| arg == mountpoint.as_bytes())
+            && fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder)
+    })
+}
+
+#[test]
+fn what_cannot_be_mounted_has_one_line() {
+    let s = Sandbox::new();
+    s.run(&["key", "new", "k"]).ok();
+    for folder in ["t", "t/in", "full", "none"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    s.write("f", "x");
+    s.write("full/f", "x");
+    s.run(&["protect", "f", "-k", "k", "-o", "t/f.phx"]).ok();
+    let usage: &[(&[&str], &str)] = &[
+        (&["t", "m", "-o", "noatime,bogus"], "unknown mount option bogus"),
+        (&["t", "m", "-o", "rw"], "rw is not possible"),
+        (&["t", "m", "-o", "auto_unmount"], "needs allow_other"),
+        (&["t", "m", "--engine", "gpu"], "runs on the CPU"),
+        (&["-", "m"], "not -"),
+        (&["t"], "missing: MOUNTPOINT"),
+    ];
+    for (args, what) in usage {
+        let line = s.run(&[&["mount"], *args].concat()).fails(2);
+        assert!(line.contains(what), "{line}");
+    }
+    s.run(&["mount", "missing", "none"]).fails(4);
+    if !Path::new("/dev/fuse").exists() {
+        assert!(s.run(&["mount", "t", "none"]).fails(1).contains("no /dev/fuse"));
+    }
+    if !is_fuse_here() {
+        return;
+    }
+    let wrong: &[(&str, &str, i32, &str)] = &[
+        ("t", "missing", 4, "no such folder"),
+        ("t", "f", 4, "not a folder"),
+        ("t", "full", 4, "not empty"),
+        ("t", "t", 2, "the folder itself"),
+        ("t", "t/in", 2, "lies within"),
+        ("t/in", "t", 2, "contains"),
+        ("none", "t/in", 4, "no protected file"),
+        ("/dev/null", "none", 4, "neither a folder nor a file"),
+    ];
+    for (tree, mountpoint, code, what) in wrong {
+        let line = s.run(&["mount", tree, mountpoint]).fails(*code);
+        assert!(line.contains(what), "{line}");
+    }
+}
+
+#[test]
+fn the_lines_of_the_readme_run() {
+    if !is_fuse_here() || !["bash", "diff"].into_iter().all(has) {
+        return;
+    }
+    let readme = include_str!("../../README.md");
+    let lines = readme.split_once("```bash\n").unwrap().1.split_once("\n```").unwrap().0;
+    let s = Sandbox::new();
+    s.run(&["key", "new", "work"]).ok();
+    fs::create_dir_all(s.path("project/inner")).unwrap();
+    s.write("project/notes.txt", painted(700_000));
+    s.write("project/inner/table.csv", painted(70_000));
+    s.run(&["protect", "-q", "--recursive", "project", "--key", "work"]).ok();
+    let _mounted = Mounted { child: None, mountpoint: s.path("plain"), log: s.path("log"), _alive: None };
+    let folder = Path::new(env!("CARGO_BIN_EXE_phalanx")).parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths([folder.to_owned()].into_iter().chain(std::env::split_paths(&path))).unwrap();
+    let mut command = Command::new("bash");
+    command.args(["--norc", "-e", "-c", lines]).current_dir(s.path("")).env("PATH", path).stdin(Stdio::null());
+    let ended = Ended(command.env("PHALANX_KEYRING", s.path("keyring")).output().unwrap());
+    if ended.error().contains("Operation not permitted") {
+        skip("FUSE");
+        return required();
+    }
+    assert!(lines.contains("phalanx mount") && lines.contains("diff"));
+    assert_eq!(ended.text(), "");
+    assert!(!is_mounted(&s.path("plain")));
+}

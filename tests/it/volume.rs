@@ -1,0 +1,31 @@
+//! Volumes in use: `phalanx init`, `phalanx mount` and `phalanx verify`, as their users meet them.
+
+mod daily;
+mod full;
+mod kills;
+mod model;
+mod workload;
+
+use crate::common::Sandbox;
+use crate::mount::Mounted;
+
+/// Makes a volume, and its key in the file key.
+fn init(s: &Sandbox, volume: &str, chunk_size: &str) {
+    s.secret("key", [7; 32]);
+    s.run(&["-q", "init", volume, "--key-file", "key", "--chunk-size", chunk_size]).ok();
+}
+
+/// Mounts a volume on the folder mnt. `None` if this system lets nobody mount, and a line says so.
+fn mount(s: &Sandbox, volume: &str) -> Option<Mounted> {
+    let mounted = Mounted::start(s, &[volume, "mnt", "--key-file", "key"])?;
+    // It is listed as mounted a moment before it answers.
+    rustix::fs::statfs(&mounted.mountpoint).unwrap();
+    Some(mounted)
+}
+
+/// Checks that `phalanx verify` finds nothing.
+#[track_caller]
+fn is_sound(s: &Sandbox, volume: &str) {
+    let ended = s.run(&["-q", "verify", volume, "--key-file", "key"]);
+    assert!(ended.0.status.success() && ended.error().is_empty(), "{:?}: {}", ended.0.status, ended.error());
+}

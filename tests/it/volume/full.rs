@@ -1,0 +1,190 @@
+//! The disk below a volume is full, in the middle of random work. What was synced stays, and what is refused is told.
+
+use super::kills::seed;
+use super::workload::{Random, Stop, Worker};
+use super::{init, is_sound, mount};
+use crate::common::{Mounted as Disk, Sandbox, has, is_exhaustive, skip, wait_for};
+use crate::mount::{Mounted, is_fuse_here};
+use rustix::io::Errno;
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A small file system on the folder disk. `None` if this system lets nobody mount it, and a line says so.
+pub fn disk(s: &Sandbox, kind: &str, mib: u64) -> Option<Disk> {
+    fs::create_dir(s.path("disk")).unwrap();
+    let mounted = match kind {
+        "tmpfs" => {
+            has("mount") && s.succeeds("mount", &["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs", "disk"])
+        }
+        _ => {
+            if !["mount", "mkfs.ext4"].into_iter().all(has) {
+                return None;
+            }
+            File::create(s.path("image")).unwrap().set_len(mib << 20).unwrap();
+            assert!(s.succeeds("mkfs.ext4", &["-q", "-F", "image"]));
+            s.succeeds("mount", &["-o", "loop", "image", "disk"])
+        }
+    };
+    if !mounted {
+        skip(kind);
+        return None;
+    }
+    Some(Disk(s.path("disk")))
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_synced() {
+    if !is_fuse_here() {
+        return;
+    }
+    let seed = seed();
+    println!("PHALANX_SEED={seed}");
+    let rounds = if is_exhaustive() { 40 } else { 2 };
+    // The journal reserves 40 MiB, where there is so much.
+    for (number, (kind, mib)) in [("tmpfs", 16), ("tmpfs", 60), ("ext4", 80)].into_iter().enumerate() {
+        let s = Sandbox::new();
+        let Some(_disk) = disk(&s, kind, mib) else { continue };
+        let refused = fill(&s, seed + number as u64, rounds);
+        println!("{kind} of {mib} MiB: {refused} operations refused");
+    }
+}
+
+/// The journal names it still, and it must not hold its space for that.
+#[test]
+fn the_space_of_a_file_is_free_when_it_is_removed() {
+    let s = Sandbox::new();
+    init(&s, "vol", "4K");
+    let Some(mut mounted) = mount(&s, "vol") else { return };
+    let pid = mounted.child.as_ref().unwrap().id();
+    let removed_ones = || {
+        let links =
+            fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
+        links.filter(|target| target.to_string_lossy().ends_with(" (deleted)")).count()
+    };
+    for is_synced in [true, false] {
+        let mut file = File::create(mounted.path("f")).unwrap();
+        file.write_all(&[1; 100_000]).unwrap();
+        if is_synced {
+            file.sync_all().unwrap();
+        }
+        file.write_all(&[2; 100_000]).unwrap();
+        fs::remove_file(mounted.path("f")).unwrap();
+        wait_for(|| removed_ones() > 0);
+        let closed = Instant::now();
+        drop(file);
+        wait_for(|| removed_ones() == 0);
+        // An idle mount trims its journal after 5 seconds.
+        assert!(closed.elapsed() < Duration::from_secs(4), "{:?}", closed.elapsed());
+    }
+    mounted.unmount();
+    assert_eq!((mounted.ended().code(), mounted.log()), (Some(0), String::new()));
+    is_sound(&s, "vol");
+}
+
+fn fill(s: &Sandbox, seed: u64, rounds: u64) -> u64 {
+    init(s, "disk/vol", "4K");
+    let mut random = Random::new(seed ^ 0xf011);
+    let mut workers: Vec<_> = (0..2).map(|i| Worker::new(&s.path(&format!("mnt/{i}")), seed * 3 + i)).collect();
+    for worker in &mut workers {
+        (worker.full, worker.only_synced) = (Some(0), true);
+    }
+    for round in 0..rounds {
+        let Some(mut mounted) = mount(s, "disk/vol") else { return 0 };
+        let at = format!("PHALANX_SEED={seed}, round {round}");
+        if round == 0 {
+            workers.iter().for_each(|worker| fs::create_dir(&worker.root).unwrap());
+        }
+        for worker in &mut workers {
+            worker.check().unwrap_or_else(|why| panic!("{at}: {}: {why}\n{}", worker.root.display(), mounted.log()));
+        }
+        fill_up(&mounted, random.below(1 << 20));
+        let kills = random.below(2) == 0;
+        let until: Vec<_> = workers.iter().map(|worker| worker.full.unwrap() + 3 + random.below(20)).collect();
+        let steps = 500 + random.below(500);
+        thread::scope(|scope| {
+            let working = workers.iter_mut().zip(&until).map(|(worker, until)| {
+                let steps = worker.steps + steps;
+                scope.spawn(move || worker.work(|worker| worker.full >= Some(*until) || worker.steps > steps))
+            });
+            let working: Vec<_> = working.collect();
+            if kills && random.below(2) == 0 {
+                thread::sleep(Duration::from_millis(random.below(200)));
+                mounted.signal(Signal::KILL);
+            }
+            for worker in working {
+                let ended = worker.join().unwrap();
+                assert!(matches!(ended, Ok(()) | Err(Stop::Gone)), "{at}: {ended:?}\n{}", mounted.log());
+            }
+        });
+        if is_there(&mounted) {
+            // Once there is space again, it goes on.
+            fs::remove_file(mounted.path("filler")).unwrap();
+            workers.iter_mut().for_each(|worker| worker.remove_half().unwrap());
+            let again = || {
+                let mut file = File::create(mounted.path("after"))?;
+                file.write_all(&[7; 10_000]).and_then(|()| file.sync_all())
+            };
+            // The kernel tells of the end of a file some milliseconds later.
+            let removed = Instant::now();
+            wait_for(|| again().is_ok());
+            assert!(removed.elapsed() < Duration::from_secs(4), "{at}: {:?}", removed.elapsed());
+            assert!(fs::read(mounted.path("after")).unwrap() == [7; 10_000]);
+            fs::remove_file(mounted.path("after")).unwrap();
+            if random.below(2) == 0 {
+                fill_up(&mounted, 0);
+            }
+        }
+        let is_there = is_there(&mounted);
+        if kills && is_there {
+            mounted.signal(Signal::KILL);
+        }
+        let log = mounted.log();
+        assert!(log.lines().all(|line| line.contains("were dropped: ")), "{at}: {log}");
+        if is_there && !kills {
+            workers.iter_mut().for_each(Worker::close_all);
+            mounted.unmount();
+            assert_eq!(mounted.ended().code(), Some(0), "{at}: {}", mounted.log());
+            is_sound(s, "disk/vol");
+        } else {
+            workers.iter_mut().for_each(Worker::close_all);
+            mounted.ended();
+        }
+    }
+    let Some(mut mounted) = mount(s, "disk/vol") else { return 0 };
+    workers.iter_mut().for_each(|worker| worker.check().unwrap());
+    mounted.unmount();
+    assert_eq!((mounted.ended().code(), mounted.log()), (Some(0), String::new()));
+    is_sound(s, "disk/vol");
+    workers.iter().map(|worker| worker.full.unwrap()).sum()
+}
+
+fn is_there(mounted: &Mounted) -> bool {
+    rustix::fs::statfs(&mounted.mountpoint).is_ok()
+}
+
+/// Writes the file filler until nothing more fits, and then makes it a little shorter.
+fn fill_up(mounted: &Mounted, left: u64) {
+    let mut file = File::create(mounted.path("filler")).unwrap();
+    let is_full = |e: &io::Error| Errno::from_io_error(e) == Some(Errno::NOSPC);
+    let mut stored = 0;
+    for len in [1 << 20, 64 << 10, 4 << 10] {
+        // What was refused is written again.
+        file.set_len(stored).unwrap_or_else(|e| assert!(is_full(&e), "{e}"));
+        file = File::options().append(true).open(mounted.path("filler")).unwrap();
+        loop {
+            match file.write_all(&vec![stored as u8; len]).and_then(|()| file.sync_data()) {
+                Ok(()) => stored += len as u64,
+                Err(e) if is_full(&e) => break,
+                Err(e) => panic!("{e}"),
+            }
+        }
+    }
+    assert!(stored > 0);
+    if left > 0 {
+        file.set_len(stored.saturating_sub(left)).unwrap_or_else(|e| assert!(is_full(&e), "{e}"));
+        let _ = file.sync_all();
+    }
+}

@@ -1,0 +1,123 @@
+//! The mount is killed at random moments. What was stored before is there at the next mount.
+
+use super::workload::{Random, Stop, Worker};
+use super::{init, is_sound, mount};
+use crate::common::{Sandbox, is_exhaustive};
+use crate::mount::{is_fuse_here, is_mounted};
+use rustix::process::Signal;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A number that differs from run to run, unless PHALANX_SEED names one.
+pub fn seed() -> u64 {
+    let named = std::env::var("PHALANX_SEED").ok().and_then(|text| text.parse().ok());
+    named.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 % 1_000_000_007)
+}
+
+/// How many kills: the number in PHALANX_KILLS, if sweeps are exhaustive.
+fn rounds() -> u64 {
+    let named = || std::env::var("PHALANX_KILLS").ok().and_then(|text| text.parse().ok());
+    if is_exhaustive() { named().unwrap_or(300) } else { 20 }
+}
+
+#[test]
+fn what_was_stored_survives_kills() {
+    if !is_fuse_here() {
+        return;
+    }
+    let (seed, rounds) = (seed(), rounds());
+    println!("PHALANX_SEED={seed}");
+    // Each folder has a worker. Some volumes see many kills, others few.
+    let (mut left, mut volume) = (rounds, 0);
+    while left > 0 {
+        let count = left.min(50);
+        let chunk_size = ["4K", "4K", "64K", "16K"][volume as usize % 4];
+        let steps = kill_a_volume(seed + volume, chunk_size, count);
+        println!("{count} kills, chunks of {chunk_size}: {steps} operations");
+        (left, volume) = (left - count, volume + 1);
+    }
+}
+
+fn kill_a_volume(seed: u64, chunk_size: &str, rounds: u64) -> u64 {
+    let s = Sandbox::new();
+    init(&s, "vol", chunk_size);
+    let mut random = Random::new(seed ^ 0x5eed);
+    let mut workers: Vec<_> = (0..3).map(|i| Worker::new(&s.path(&format!("mnt/{i}")), seed * 3 + i)).collect();
+    for round in 0..rounds {
+        let Some(mut mounted) = mount(&s, "vol") else { return 0 };
+        if round == 0 {
+            workers.iter().for_each(|worker| std::fs::create_dir(&worker.root).unwrap());
+        }
+        let at = format!("PHALANX_SEED={seed}, round {round}");
+        for worker in &mut workers {
+            if let Err(why) = worker.check() {
+                let kept = keep(&s);
+                panic!("{at}: {}: {why}\nlog: {}\nkept in {kept}", worker.root.display(), mounted.log());
+            }
+        }
+        assert_eq!(mounted.log(), "", "{at}");
+        let wait = match random.below(10) {
+            0 => random.below(1500),
+            1..3 => random.below(20),
+            _ => random.below(200),
+        };
+        thread::scope(|scope| {
+            let working: Vec<_> = workers.iter_mut().map(|worker| scope.spawn(|| worker.work(|_| false))).collect();
+            thread::sleep(Duration::from_millis(wait));
+            mounted.signal(Signal::KILL);
+            for worker in working {
+                let ended = worker.join().unwrap();
+                assert!(matches!(ended, Err(Stop::Gone)), "{at}: {ended:?}");
+            }
+        });
+        mounted.ended();
+        assert_eq!(mounted.log(), "", "{at}");
+        drop(mounted);
+        // The next mount may be killed too while it mends.
+        while random.below(3) == 0 {
+            kill_early(&s, random.below(25));
+        }
+        if random.below(16) == 0 {
+            copy(&s);
+        }
+        if random.below(4) == 0 {
+            let Some(mut mended) = mount(&s, "vol") else { return 0 };
+            mended.unmount();
+            assert_eq!((mended.ended().code(), mended.log()), (Some(0), String::new()), "{at}");
+            is_sound(&s, "vol");
+        }
+    }
+    let Some(mut mounted) = mount(&s, "vol") else { return 0 };
+    workers.iter_mut().for_each(|worker| worker.check().unwrap());
+    mounted.unmount();
+    assert_eq!((mounted.ended().code(), mounted.log()), (Some(0), String::new()));
+    is_sound(&s, "vol");
+    workers.iter().map(|worker| worker.steps).sum()
+}
+
+/// Mounts it, and kills that after some milliseconds.
+fn kill_early(s: &Sandbox, after: u64) {
+    let mut command = s.command(&["mount", "vol", "mnt", "--key-file", "key"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(after));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    while is_mounted(&s.path("mnt")) {
+        let _ = Command::new("fusermount3").args(["-u", "-z"]).arg(s.path("mnt")).status();
+    }
+}
+
+/// Goes on with a copy of the volume, whose files have other inodes.
+fn copy(s: &Sandbox) {
+    assert!(s.succeeds("cp", &["-a", "vol", "copy"]));
+    std::fs::remove_dir_all(s.path("vol")).unwrap();
+    std::fs::rename(s.path("copy"), s.path("vol")).unwrap();
+}
+
+/// Keeps what was found for whoever looks into it.
+fn keep(s: &Sandbox) -> String {
+    let kept = std::env::temp_dir().join(format!("phalanx-kept-{}", std::process::id()));
+    let _ = Command::new("cp").arg("-a").arg(s.path("vol")).arg(&kept).status();
+    kept.display().to_string()
+}

@@ -1,6 +1,7 @@
 //! A volume whose folder somebody else alters: each change is found, or is one of those that `docs/security.md` lists.
 
 mod flips;
+mod states;
 
 use crate::mounted::{AtHand, Mounted, Unsynced, mount, walk};
 use crate::vectors::model::{Want, hex};

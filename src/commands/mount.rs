@@ -51,6 +51,8 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
         large: engines.large,
         threshold: engines.threshold,
         read_only,
+        // The kernel has a cache of changes, and tells the times.
+        times_are_told: true,
         on_damage: Box::new(log.clone()),
         ..StoreOptions::default()
     };

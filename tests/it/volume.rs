@@ -4,6 +4,7 @@ mod daily;
 mod full;
 mod kills;
 mod model;
+mod ways;
 mod workload;
 
 use crate::common::Sandbox;

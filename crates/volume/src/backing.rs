@@ -13,7 +13,7 @@ use crate::journal::Owner;
 use crate::store::{Key, Shared};
 use phalanx_core::format::{FileKeys, Header};
 use phalanx_core::volume::{Chunks, Holes, Place};
-use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_OMIT, fcntl_getfl, fstat, futimens};
+use rustix::fs::{OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fcntl_getfl, fstat, futimens};
 use rustix::io::Errno;
 use state::State;
 use std::fs::File;
@@ -183,9 +183,8 @@ impl Backing {
     pub fn times(&self) -> Result<Times> {
         let pending = self.pending_mtime();
         let stat = fstat(&self.file).map_err(|e| VolumeError::io("cannot look at a stored file", e))?;
-        let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec: tv_nsec as _ };
-        let modified = pending.unwrap_or_else(|| time(stat.st_mtime as _, stat.st_mtime_nsec));
-        Ok(Times { accessed: time(stat.st_atime as _, stat.st_atime_nsec), modified })
+        let accessed = Timespec { tv_sec: stat.st_atime as _, tv_nsec: stat.st_atime_nsec as _ };
+        Ok(Times { accessed, modified: pending.unwrap_or_else(|| modified(&stat)) })
     }
 
     /// Sets the time of the last change. It stays until the content changes again.
@@ -211,11 +210,22 @@ impl Backing {
         *self.mtime.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The content has changed now.
-    fn touch(&self) {
+    /// The content has changed now, even if others tell the times of changes.
+    pub fn touch(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = Timespec { tv_sec: now.as_secs() as _, tv_nsec: now.subsec_nanos() as _ };
         *self.mtime.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(now);
+    }
+
+    /// The content has changed. Where others tell when, the time stays as it is until they do.
+    fn touch_unless_told(&self) {
+        if !self.shared.options.times_are_told {
+            return self.touch();
+        }
+        let mut pending = self.mtime.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if pending.is_none() {
+            *pending = fstat(&self.file).ok().map(|stat| modified(&stat));
+        }
     }
 
     /// Gives the file the time that its users see, after it was changed in place.
@@ -255,6 +265,10 @@ impl std::fmt::Debug for Backing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Backing(inode {}, {} bytes)", self.owner.inode, self.len())
     }
+}
+
+fn modified(stat: &Stat) -> Timespec {
+    Timespec { tv_sec: stat.st_mtime as _, tv_nsec: stat.st_mtime_nsec as _ }
 }
 
 fn set_file_mtime(file: &File, mtime: Timespec) -> Result<()> {

@@ -321,14 +321,20 @@ impl Filesystem for Front {
         handle: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        flags: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
         match backing.write_at(offset, data) {
-            Ok(()) => reply.written(data.len() as u32),
+            Ok(()) => {
+                // The kernel tells the time of changes that its cache has seen.
+                if !flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+                    backing.touch();
+                }
+                reply.written(data.len() as u32);
+            }
             Err(error) => reply.error(errno(&error)),
         }
     }

@@ -128,6 +128,10 @@ fn file(tree: &Tree, store: &Store, task: &Task, findings: &dyn Findings) -> Res
     let (mut at, mut damaged) = (0, Vec::new());
     let mut others = 0;
     while at < len {
+        // In holes nothing can be damaged, and they may be long.
+        let data = backing.seek_data(at)?;
+        findings.advance(data - at);
+        at = data;
         let window = WINDOW.max(chunk_len) as u64;
         match backing.read_at(at, window as usize) {
             Ok(_) => {}

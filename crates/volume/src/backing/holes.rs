@@ -120,7 +120,7 @@ impl Backing {
     /// Something is changed in memory.
     pub(super) fn changed(&self, st: &mut State) {
         self.len.store(st.layout.plaintext_len(), Ordering::Release);
-        self.touch();
+        self.touch_unless_told();
         if !st.is_listed
             && let Some(me) = self.me.upgrade()
         {

@@ -1,0 +1,157 @@
+//! Ways into a volume, what is refused, and what `phalanx verify` finds.
+
+use super::{init, is_sound, mount};
+use crate::common::{Sandbox, painted};
+use crate::mount::{Mounted, listing};
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+fn unmount(mut mounted: Mounted) {
+    mounted.unmount();
+    assert_eq!((mounted.ended().code(), mounted.log()), (Some(0), String::new()));
+}
+
+#[test]
+fn a_password_and_a_key_open_it_and_others_do_not() {
+    let s = Sandbox::new();
+    s.secret("key", [7; 32]);
+    s.secret("other", [8; 32]);
+    s.secret("password", "p");
+    s.secret("wrong", "q");
+    s.run(&["-q", "init", "vol", "--key-file", "key", "--password-file", "password"]).ok();
+    let Some(mounted) = mount(&s, "vol") else { return };
+    fs::write(mounted.path("f"), painted(10_000)).unwrap();
+    unmount(mounted);
+    let mounted = Mounted::start(&s, &["vol", "mnt", "--password-file", "password"]).unwrap();
+    assert!(fs::read(mounted.path("f")).unwrap() == painted(10_000));
+
+    // One mount at a time, and nothing else that uses it.
+    fs::create_dir(s.path("second")).unwrap();
+    for command in [&["mount", "vol", "second", "--key-file", "key"][..], &["verify", "vol", "--key-file", "key"]] {
+        let line = s.run(command).fails(4);
+        assert!(line.contains("it is mounted, or another run is using it"), "{line}");
+    }
+    assert!(s.run(&["mount", "vol", "mnt", "--key-file", "key"]).fails(4).contains("mounted here already"));
+    unmount(mounted);
+
+    for way in [&["--key-file", "other"][..], &[]] {
+        s.run(&[&["mount", "vol", "mnt"], way].concat()).fails(3);
+        s.run(&[&["verify", "vol"], way].concat()).fails(3);
+    }
+    s.run(&["verify", "vol", "--password-file", "wrong"]).fails(3);
+    assert!(fs::read_dir(s.path("mnt")).unwrap().next().is_none());
+}
+
+#[test]
+fn a_mount_for_reading_changes_nothing() {
+    let s = Sandbox::new();
+    init(&s, "vol", "4K");
+    let Some(mounted) = mount(&s, "vol") else { return };
+    fs::create_dir(mounted.path("folder")).unwrap();
+    fs::write(mounted.path("folder/f"), painted(10_000)).unwrap();
+    let shown = listing(&mounted.mountpoint);
+    unmount(mounted);
+    let stored = listing(&s.path("vol"));
+    let mounted = Mounted::start(&s, &["vol", "mnt", "--key-file", "key", "--read-only"]).unwrap();
+    assert!(listing(&mounted.mountpoint) == shown);
+    let refused = |done: io::Result<()>| assert_eq!(Errno::from_io_error(&done.unwrap_err()), Some(Errno::ROFS));
+    refused(fs::write(mounted.path("folder/f"), "x"));
+    refused(fs::write(mounted.path("new"), "x"));
+    refused(fs::create_dir(mounted.path("new")));
+    refused(fs::remove_file(mounted.path("folder/f")));
+    refused(fs::rename(mounted.path("folder"), mounted.path("other")));
+    refused(OpenOptions::new().append(true).open(mounted.path("folder/f")).map(drop));
+    // Whoever only reads keeps no other reader away.
+    is_sound(&s, "vol");
+    unmount(mounted);
+    assert!(listing(&s.path("vol")) == stored);
+}
+
+#[test]
+fn init_refuses_what_is_in_use() {
+    let s = Sandbox::new();
+    init(&s, "vol", "4K");
+    fs::create_dir_all(s.path("full/inner")).unwrap();
+    fs::create_dir(s.path("empty")).unwrap();
+    s.write("file", "x");
+    for (folder, what) in
+        [("vol", "volume"), ("full", "empty"), ("file", "Not a directory"), ("none/deep", "No such file")]
+    {
+        let line = s.run(&["init", folder, "--key-file", "key"]).fails(4);
+        assert!(line.contains(what), "{folder}: {line}");
+    }
+    s.run(&["init", "new"]).fails(2);
+    s.run(&["init", "new", "--key-file", "key", "--cipher", "aes-256-gcm"]).fails(2);
+    s.run(&["init", "new", "--key-file", "key", "--chunk-size", "5000"]).fails(2);
+    assert!(!s.exists("new") && !s.exists("none"));
+    s.run(&["-q", "init", "empty", "--key-file", "key"]).ok();
+    is_sound(&s, "empty");
+}
+
+#[test]
+fn verify_names_what_is_damaged_and_the_rest_goes_on() {
+    let s = Sandbox::new();
+    init(&s, "vol", "4K");
+    let Some(mounted) = mount(&s, "vol") else { return };
+    fs::create_dir(mounted.path("sub")).unwrap();
+    let names = ["good", "changed", "cut", "sub/empty", "sub/swapped"];
+    let mut stored = Vec::new();
+    for name in names {
+        fs::write(mounted.path(name), painted(50_000)).unwrap();
+        stored.push(newest(&s, &stored));
+    }
+    unmount(mounted);
+    is_sound(&s, "vol");
+    let edit = |place: usize| OpenOptions::new().read(true).write(true).open(&stored[place]).unwrap();
+    let mut byte = [0];
+    // In chunk 3.
+    let at = 4096 + 3 * (4096 + 48) + 1000;
+    edit(1).read_exact_at(&mut byte, at).unwrap();
+    edit(1).write_all_at(&[byte[0] ^ 1], at).unwrap();
+    edit(2).set_len(20_000).unwrap();
+    edit(3).set_len(0).unwrap();
+    fs::copy(s.path("key"), &stored[4]).unwrap();
+    let lines = s.run(&["verify", "vol", "--key-file", "key"]).fails_with_lines(3);
+    for (name, what) in [("changed: damaged in chunk 3", ""), ("cut: ", ""), ("sub/empty: ", ""), ("sub/swapped: ", "")]
+    {
+        assert_eq!(lines.matches(&format!("vol/{name}")).count(), 1, "{name} {what}: {lines}");
+    }
+    assert_eq!(lines.lines().count(), 4, "{lines}");
+
+    let mut mounted = mount(&s, "vol").unwrap();
+    assert!(fs::read(mounted.path("good")).unwrap() == painted(50_000));
+    for name in &names[1..] {
+        let error = fs::read(mounted.path(name)).unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::IO), "{name}");
+    }
+    let file = File::open(mounted.path("changed")).unwrap();
+    let mut chunk = [0; 4096];
+    file.read_exact_at(&mut chunk, 4 * 4096).unwrap();
+    assert!(chunk[..] == painted(50_000)[4 * 4096..5 * 4096]);
+    drop(file);
+    for name in &names[1..] {
+        fs::remove_file(mounted.path(name)).unwrap();
+    }
+    mounted.unmount();
+    assert_eq!(mounted.ended().code(), Some(0));
+    is_sound(&s, "vol");
+}
+
+/// The stored file that is not among the ones known.
+fn newest(s: &Sandbox, known: &[PathBuf]) -> PathBuf {
+    let mut folders = vec![s.path("vol")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let (path, name) = (entry.path(), entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(path);
+            } else if !name.to_string_lossy().contains('.') && !known.contains(&path) {
+                return path;
+            }
+        }
+    }
+    panic!("it is not there");
+}

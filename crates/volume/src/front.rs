@@ -421,11 +421,11 @@ impl Filesystem for Front {
     fn readdir(&self, _: &Request, number: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let Some(listing) = self.folders.get(handle.0) else { return reply.error(Errno::EBADF) };
         for at in offset as usize..listing.len() + DOTS.len() {
-            let is_full = match at.checked_sub(DOTS.len()) {
+            let is_full = match DOTS.get(at) {
                 // The kernel finds the folder above by itself.
-                None => reply.add(number, at as u64 + 1, FileType::Directory, DOTS[at]),
+                Some(dots) => reply.add(number, at as u64 + 1, FileType::Directory, dots),
                 // What does not decrypt has been reported.
-                Some(index) => self.tree.entry(&listing, index).is_some_and(|entry| {
+                None => self.tree.entry(&listing, at - DOTS.len()).is_some_and(|entry| {
                     let name = OsStr::from_bytes(&entry.name);
                     reply.add(INodeNo(entry.number), at as u64 + 1, file_type(entry.kind), name)
                 }),
@@ -448,12 +448,13 @@ impl Filesystem for Front {
         let Some(listing) = self.folders.get(handle.0) else { return reply.error(Errno::EBADF) };
         for at in offset as usize..listing.len() + DOTS.len() {
             let next = at as u64 + 1;
-            let is_full = match at.checked_sub(DOTS.len()) {
-                None => match self.tree.getattr(number.0) {
-                    Ok(attr) => reply.add(number, next, DOTS[at], &TTL, &file_attr(&attr), Generation(0)),
+            let is_full = match DOTS.get(at) {
+                Some(dots) => match self.tree.getattr(number.0) {
+                    Ok(attr) => reply.add(number, next, dots, &TTL, &file_attr(&attr), Generation(0)),
                     Err(error) => return reply.error(errno(&error)),
                 },
-                Some(index) => {
+                None => {
+                    let index = at - DOTS.len();
                     let Some(entry) = self.tree.entry(&listing, index) else { continue };
                     let Ok(attr) = self.tree.lookup_entry(&listing, index) else { continue };
                     let name = OsStr::from_bytes(&entry.name);

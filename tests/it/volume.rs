@@ -4,6 +4,7 @@ mod daily;
 mod full;
 mod kills;
 mod model;
+mod power;
 mod ways;
 mod workload;
 

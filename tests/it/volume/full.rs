@@ -24,7 +24,7 @@ pub fn disk(s: &Sandbox, kind: &str, mib: u64) -> Option<Disk> {
                 return None;
             }
             File::create(s.path("image")).unwrap().set_len(mib << 20).unwrap();
-            assert!(s.succeeds("mkfs.ext4", &["-q", "-F", "image"]));
+            assert!(s.succeeds("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", "image"]));
             s.succeeds("mount", &["-o", "loop", "image", "disk"])
         }
     };

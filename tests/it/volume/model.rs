@@ -22,6 +22,7 @@ pub enum Node {
 pub type Names = BTreeMap<String, Node>;
 
 /// The contents of a file since it was last stored for good: that first one, and what became of it.
+#[derive(Clone)]
 pub struct Content {
     pub versions: Vec<Vec<u8>>,
     /// Something of it was refused, so it is not known what is stored until it goes.

@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::thread;
 
 fn unmount(mut mounted: Mounted) {
     mounted.unmount();
@@ -30,10 +31,16 @@ fn a_password_and_a_key_open_it_and_others_do_not() {
 
     // One mount at a time, and nothing else that uses it.
     fs::create_dir(s.path("second")).unwrap();
-    for command in [&["mount", "vol", "second", "--key-file", "key"][..], &["verify", "vol", "--key-file", "key"]] {
-        let line = s.run(command).fails(4);
-        assert!(line.contains("it is mounted, or another run is using it"), "{line}");
-    }
+    let commands = [&["mount", "vol", "second", "--key-file", "key"][..], &["verify", "vol", "--key-file", "key"]];
+    // They wait for some seconds, so they do it at once.
+    thread::scope(|scope| {
+        for command in commands {
+            scope.spawn(|| {
+                let line = s.run(command).fails(4);
+                assert!(line.contains("it is mounted, or another run is using it"), "{line}");
+            });
+        }
+    });
     assert!(s.run(&["mount", "vol", "mnt", "--key-file", "key"]).fails(4).contains("mounted here already"));
     unmount(mounted);
 

@@ -32,12 +32,12 @@ impl Random {
         (self.next() >> 11) % end
     }
 
-    fn bytes(&mut self, len: u64) -> Vec<u8> {
+    pub fn bytes(&mut self, len: u64) -> Vec<u8> {
         let (first, step) = (self.next() as u8, 1 + self.below(200) as usize);
         (0..len as usize).map(|i| first.wrapping_add((i * step / 7) as u8)).collect()
     }
 
-    fn len(&mut self) -> u64 {
+    pub fn len(&mut self) -> u64 {
         match self.below(20) {
             0 => 0,
             1..=9 => self.below(3000),

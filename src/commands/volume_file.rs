@@ -14,6 +14,7 @@ use phalanx_volume::{Backing, Store, StoreOptions, Volume, VolumeError};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
 /// What is read at once, in bytes.
 const PIECE: usize = 1 << 20;
@@ -72,12 +73,12 @@ fn write(backing: &Backing, target: &Target, meter: &Meter) -> Result<(), Failed
         Sink::Nothing => unreachable!("a stored file has an output"),
     };
     let failed = |e| Failed::Output(Error::Write(e));
-    let mut at = 0;
+    let (mut at, mut piece) = (0, Zeroizing::new(vec![0; PIECE]));
     while at < backing.len() {
-        let piece = backing.read_at(at, PIECE).map_err(Failed::Volume)?;
-        output.write_all(&piece).map_err(failed)?;
-        at += piece.len() as u64;
-        meter.advance(piece.len() as u64);
+        let len = backing.read_into(at, &mut piece).map_err(Failed::Volume)?;
+        output.write_all(&piece[..len]).map_err(failed)?;
+        at += len as u64;
+        meter.advance(len as u64);
     }
     output.flush().map_err(failed)
 }

@@ -165,6 +165,12 @@ impl Backing {
         self.owner.id
     }
 
+    /// Whether the content can be changed: the file had the permission for that when it was opened.
+    #[must_use]
+    pub fn can_write(&self) -> bool {
+        self.can_write
+    }
+
     /// The memory that its changes take, in bytes.
     #[must_use]
     pub fn dirty_bytes(&self) -> usize {

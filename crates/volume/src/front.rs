@@ -30,10 +30,17 @@ use zeroize::Zeroizing;
 pub struct Front {
     tree: Arc<Tree>,
     store: Arc<Store>,
-    files: Handles<Backing>,
+    files: Handles<Open>,
     folders: Handles<Listing>,
     read_only: bool,
     ended: Ended,
+}
+
+/// A file that somebody has opened.
+struct Open {
+    backing: Arc<Backing>,
+    /// Whether it was opened for writing.
+    writes: bool,
 }
 
 /// What every folder has, beside its entries.
@@ -89,7 +96,7 @@ impl Front {
             return Err(VolumeError::Refused(rustix::io::Errno::ROFS));
         }
         match handle.and_then(|handle| self.files.get(handle.0)) {
-            Some(backing) => backing.set_len(size),
+            Some(open) => open.backing.set_len(size),
             None => {
                 let backing = self.backing(number)?;
                 backing.set_len(size).and_then(|()| backing.commit())
@@ -114,8 +121,15 @@ impl Front {
         Ok(self.backing(number)?.id())
     }
 
-    fn open_handle(&self, backing: Arc<Backing>) -> FileHandle {
-        FileHandle(self.files.add(backing))
+    fn open_handle(&self, backing: Arc<Backing>, writes: bool) -> FileHandle {
+        FileHandle(self.files.add(Arc::new(Open { backing, writes })))
+    }
+
+    /// The metadata of a file has changed: the next sync of its content has to make sure that this is on the disk too.
+    fn changed(&self, number: u64) {
+        if let Some(backing) = self.store.get(inode(number)) {
+            backing.mark_named();
+        }
     }
 }
 
@@ -186,7 +200,9 @@ impl Filesystem for Front {
                 self.set_size(number.0, size, handle)?;
             }
             let change = SetAttr { mode, uid, gid, ..self.set_times(number.0, atime, mtime)? };
-            self.tree.set_attr(number.0, &change)
+            let attr = self.tree.set_attr(number.0, &change)?;
+            self.changed(number.0);
+            Ok(attr)
         };
         match change() {
             Ok(attr) => reply.attr(&TTL, &file_attr(&self.now(attr))),
@@ -257,17 +273,31 @@ impl Filesystem for Front {
             RenameFlags::RENAME_EXCHANGE => RenameMode::Exchange,
             _ => return reply.error(Errno::EINVAL),
         };
-        done(self.tree.rename(parent.0, name.as_bytes(), to.0, new_name.as_bytes(), mode), reply);
+        let renamed = self.tree.rename(parent.0, name.as_bytes(), to.0, new_name.as_bytes(), mode);
+        if renamed.is_ok()
+            && let Ok(attr) = self.tree.lookup(to.0, new_name.as_bytes())
+        {
+            self.changed(attr.number);
+            self.tree.forget(attr.number, 1);
+        }
+        done(renamed, reply);
     }
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(self.tree.link(number.0, parent.0, name.as_bytes()), reply);
+        let linked = self.tree.link(number.0, parent.0, name.as_bytes());
+        self.changed(number.0);
+        self.entry(linked, reply);
     }
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let truncates = flags.acc_mode() != OpenAccMode::O_RDONLY && flags.0 & OFlags::TRUNC.bits() as i32 != 0;
+        let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
+        let truncates = writes && flags.0 & OFlags::TRUNC.bits() as i32 != 0;
         let open = || {
             let backing = self.backing(number.0)?;
+            if writes && !self.read_only && !backing.can_write() {
+                // Somebody has it open from when nobody was permitted to write it.
+                return Err(VolumeError::Refused(rustix::io::Errno::ACCESS));
+            }
             if truncates {
                 backing.set_len(0)?;
             }
@@ -275,7 +305,7 @@ impl Filesystem for Front {
         };
         match open() {
             // Nobody else changes the volume, so what the kernel has read stays true.
-            Ok(backing) => reply.opened(self.open_handle(backing), FopenFlags::FOPEN_KEEP_CACHE),
+            Ok(backing) => reply.opened(self.open_handle(backing, writes), FopenFlags::FOPEN_KEEP_CACHE),
             Err(error) => reply.error(errno(&error)),
         }
     }
@@ -284,7 +314,7 @@ impl Filesystem for Front {
         let make = |file| self.store.create(file);
         match self.tree.create(parent.0, name.as_bytes(), mode & 0o7777, owner(request), make) {
             Ok((attr, backing)) => {
-                let handle = self.open_handle(backing);
+                let handle = self.open_handle(backing, true);
                 reply.created(&TTL, &file_attr(&attr), Generation(0), handle, FopenFlags::FOPEN_KEEP_CACHE);
             }
             Err(error) => reply.error(errno(&error)),
@@ -302,7 +332,8 @@ impl Filesystem for Front {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let backing = &open.backing;
         BUFFER.with_borrow_mut(|buffer| {
             if buffer.len() < size as usize {
                 *buffer = Zeroizing::new(vec![0; (size as usize).next_power_of_two()]);
@@ -326,7 +357,8 @@ impl Filesystem for Front {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let backing = &open.backing;
         match backing.write_at(offset, data) {
             Ok(()) => {
                 // The kernel tells the time of changes that its cache has seen.
@@ -340,8 +372,14 @@ impl Filesystem for Front {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
-        done(if self.read_only { Ok(()) } else { backing.commit() }, reply);
+        let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let backing = &open.backing;
+        if open.writes && !self.read_only {
+            return done(backing.commit(), reply);
+        }
+        // Who only reads is not told what became of others' changes.
+        backing.commit_quietly();
+        reply.ok();
     }
 
     fn release(
@@ -355,14 +393,15 @@ impl Filesystem for Front {
         reply: ReplyEmpty,
     ) {
         // What was written through a mapping after the last close. Nobody is left who could be told of an error.
-        if let Some(backing) = self.files.remove(handle.0).filter(|_| !self.read_only) {
-            let _ = backing.commit();
+        if let Some(open) = self.files.remove(handle.0).filter(|_| !self.read_only) {
+            open.backing.commit_quietly();
         }
         reply.ok();
     }
 
     fn fsync(&self, _: &Request, number: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let backing = &open.backing;
         if self.read_only {
             return reply.ok();
         }
@@ -382,11 +421,11 @@ impl Filesystem for Front {
     fn readdir(&self, _: &Request, number: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let Some(listing) = self.folders.get(handle.0) else { return reply.error(Errno::EBADF) };
         for at in offset as usize..listing.len() + DOTS.len() {
-            let is_full = match at.checked_sub(DOTS.len()) {
+            let is_full = match DOTS.get(at) {
                 // The kernel finds the folder above by itself.
-                None => reply.add(number, at as u64 + 1, FileType::Directory, DOTS[at]),
+                Some(dots) => reply.add(number, at as u64 + 1, FileType::Directory, dots),
                 // What does not decrypt has been reported.
-                Some(index) => self.tree.entry(&listing, index).is_some_and(|entry| {
+                None => self.tree.entry(&listing, at - DOTS.len()).is_some_and(|entry| {
                     let name = OsStr::from_bytes(&entry.name);
                     reply.add(INodeNo(entry.number), at as u64 + 1, file_type(entry.kind), name)
                 }),
@@ -409,12 +448,13 @@ impl Filesystem for Front {
         let Some(listing) = self.folders.get(handle.0) else { return reply.error(Errno::EBADF) };
         for at in offset as usize..listing.len() + DOTS.len() {
             let next = at as u64 + 1;
-            let is_full = match at.checked_sub(DOTS.len()) {
-                None => match self.tree.getattr(number.0) {
-                    Ok(attr) => reply.add(number, next, DOTS[at], &TTL, &file_attr(&attr), Generation(0)),
+            let is_full = match DOTS.get(at) {
+                Some(dots) => match self.tree.getattr(number.0) {
+                    Ok(attr) => reply.add(number, next, dots, &TTL, &file_attr(&attr), Generation(0)),
                     Err(error) => return reply.error(errno(&error)),
                 },
-                Some(index) => {
+                None => {
+                    let index = at - DOTS.len();
                     let Some(entry) = self.tree.entry(&listing, index) else { continue };
                     let Ok(attr) = self.tree.lookup_entry(&listing, index) else { continue };
                     let name = OsStr::from_bytes(&entry.name);
@@ -474,7 +514,9 @@ impl Filesystem for Front {
             2 => SetMode::Replace,
             _ => return reply.error(Errno::EINVAL),
         };
-        done(self.tree.set_xattr(number.0, name.as_bytes(), value, mode, || self.id(number.0)), reply);
+        let set = self.tree.set_xattr(number.0, name.as_bytes(), value, mode, || self.id(number.0));
+        self.changed(number.0);
+        done(set, reply);
     }
 
     fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -495,7 +537,9 @@ impl Filesystem for Front {
     }
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(self.tree.remove_xattr(number.0, name.as_bytes(), || self.id(number.0)), reply);
+        let removed = self.tree.remove_xattr(number.0, name.as_bytes(), || self.id(number.0));
+        self.changed(number.0);
+        done(removed, reply);
     }
 
     /// The kernel checks permissions by itself.
@@ -514,7 +558,8 @@ impl Filesystem for Front {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let backing = &open.backing;
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         let end = offset.saturating_add(len);
         let punched = match mode {
@@ -532,7 +577,8 @@ impl Filesystem for Front {
     fn lseek(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
         const DATA: i32 = 3;
         const HOLE: i32 = 4;
-        let Some(backing) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let backing = &open.backing;
         let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
         let found = match whence {
             DATA => backing.seek_data(offset),

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 use subtle::ConstantTimeEq;
@@ -87,8 +88,10 @@ impl Table {
 pub(crate) struct Journal {
     pub file: File,
     at: Mutex<At>,
-    /// How many transactions of this mount have been synced.
+    /// How many transactions of this mount have been synced. Locked before `at`.
     synced: Mutex<u64>,
+    /// Whether a sync has failed. The system tells it once, and a second sync would succeed.
+    has_failed: AtomicBool,
 }
 
 struct At {
@@ -106,7 +109,7 @@ impl Journal {
     /// An empty journal. The file holds nothing that counts.
     pub fn new(file: File) -> Result<Self> {
         let at = At { epoch: epoch()?, sequence: 0, offset: 0, promised: 0, written: 0, last: Instant::now() };
-        Ok(Self { file, at: Mutex::new(at), synced: Mutex::new(0) })
+        Ok(Self { file, at: Mutex::new(at), synced: Mutex::new(0), has_failed: AtomicBool::new(false) })
     }
 
     /// The length of a transaction with a table and data of these lengths, in bytes.
@@ -196,8 +199,11 @@ impl Journal {
     pub fn sync(&self, disk: &dyn Disk, count: u64) -> io::Result<()> {
         let mut synced = self.synced.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if *synced < count {
+            if self.has_failed.load(Ordering::Acquire) {
+                return Err(io::Error::other("an earlier sync has failed"));
+            }
             let written = self.written();
-            disk.sync_data(&self.file)?;
+            disk.sync_data(&self.file).inspect_err(|_| self.has_failed.store(true, Ordering::Release))?;
             *synced = written;
         }
         Ok(())
@@ -208,10 +214,11 @@ impl Journal {
     /// # Errors
     /// If it could not be overwritten and synced.
     pub fn trim(&self, disk: &dyn Disk) -> Result<()> {
+        let mut synced = self.synced.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut at = self.lock();
         trim(disk, &self.file)?;
         (at.epoch, at.sequence, at.offset) = (epoch()?, 0, 0);
-        *self.synced.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = at.written;
+        *synced = at.written;
         Ok(())
     }
 

@@ -517,8 +517,10 @@ fn open_journal(root: &OwnedFd, config: &Config, options: &StoreOptions) -> Resu
     let common = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let open = |flags: OFlags, mode: Mode| {
         let file = File::from(openat(root, JOURNAL, common | flags, mode)?);
-        let is_regular = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
-        if is_regular { Ok(file) } else { Err(rustix::io::Errno::INVAL) }
+        let stat = fstat(&file)?;
+        // Another name may be that of somebody else's file.
+        let is_ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink == 1;
+        if is_ours { Ok(file) } else { Err(rustix::io::Errno::INVAL) }
     };
     let failed = |e| VolumeError::io("cannot open the journal", e);
     if options.read_only {

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use zeroize::Zeroizing;
 
 /// How many bytes of a file are read at once.
 const WINDOW: usize = 1 << 20;
@@ -127,20 +128,21 @@ fn file(tree: &Tree, store: &Store, task: &Task, findings: &dyn Findings) -> Res
     let chunk_len = store.chunk_len();
     let (mut at, mut damaged) = (0, Vec::new());
     let mut others = 0;
+    let mut plain = Zeroizing::new(vec![0; WINDOW.max(chunk_len)]);
     while at < len {
         // In holes nothing can be damaged, and they may be long.
         let data = backing.seek_data(at)?;
         findings.advance(data - at);
         at = data;
         let window = WINDOW.max(chunk_len) as u64;
-        match backing.read_at(at, window as usize) {
+        match backing.read_into(at, &mut plain) {
             Ok(_) => {}
             Err(VolumeError::Damaged(_)) => {
                 for chunk in at / chunk_len as u64..(at + window).min(len).div_ceil(chunk_len as u64) {
-                    match backing.read_at(chunk * chunk_len as u64, chunk_len) {
+                    match backing.read_into(chunk * chunk_len as u64, &mut plain[..chunk_len]) {
                         Err(VolumeError::Damaged(_)) if damaged.len() < NAMED => damaged.push(chunk.to_string()),
                         Err(VolumeError::Damaged(_)) => others += 1,
-                        read => drop(read?),
+                        read => _ = read?,
                     }
                 }
             }

@@ -111,10 +111,11 @@ impl Watch for Meter {
         if self.verbose {
             let Row { case, operation, measure, scheme, engine, threads, .. } = row;
             let threads = format!("{threads} thread{}", if *threads == 1 { "" } else { "s" });
-            let figure = match (row.median_s, row.speedup, &row.note) {
-                (Some(median), ..) => format!("{:.3?}", Duration::from_secs_f64(median)),
-                (None, Some(ratio), _) => format!("{ratio:.2}"),
-                (None, None, note) => note.clone().unwrap_or_default(),
+            let peak = row.peak_kib.map(|kib| format!("{} MiB", kib >> 10));
+            let figure = match (row.median_s, row.speedup.or(row.value)) {
+                (Some(median), _) => format!("{:.3?}", Duration::from_secs_f64(median)),
+                (None, Some(figure)) => format!("{figure:.2}"),
+                (None, None) => peak.or_else(|| row.note.clone()).unwrap_or_default(),
             };
             self.bar.suspend(|| {
                 complain(format!("{case}, {operation}, {measure}: {scheme}, {engine}, {threads}: {figure}"))

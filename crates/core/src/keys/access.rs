@@ -415,7 +415,7 @@ fn password_slot(slot: &Slot) -> Option<(&Kdf, &[u8; WRAPPED])> {
 }
 
 /// Unwraps the file key and checks the header's tag with what comes of it.
-pub(crate) fn unlock(header: &Header, kek: &WrappingKey, wrapped: &[u8; WRAPPED]) -> Option<(SecretKey, FileKeys)> {
+fn unlock(header: &Header, kek: &WrappingKey, wrapped: &[u8; WRAPPED]) -> Option<(SecretKey, FileKeys)> {
     let file_key = kek.unwrap(header.purpose(), wrapped)?;
     let keys = file_key.file_keys(header.suite());
     header.is_authentic(&keys).then_some((file_key, keys))

@@ -116,25 +116,44 @@ impl WrappingKey {
     /// Wraps a file key.
     #[must_use]
     pub fn wrap(&self, purpose: Purpose, file_key: &SecretKey) -> [u8; WRAPPED] {
-        let mut wrapped = [0; WRAPPED];
-        self.cipher(purpose).wrap_key(&file_key.0, &mut wrapped).expect("32 bytes wrap into 40");
-        wrapped
+        self.kek(purpose).wrap(file_key)
     }
 
     /// Unwraps a file key; `None` where its integrity check fails.
     #[must_use]
     pub fn unwrap(&self, purpose: Purpose, wrapped: &[u8; WRAPPED]) -> Option<SecretKey> {
-        let mut key = SecretKey([0; 32]);
-        self.cipher(purpose).unwrap_key(wrapped, &mut key.0).ok()?;
-        Some(key)
+        self.kek(purpose).unwrap(wrapped)
     }
 
-    fn cipher(&self, purpose: Purpose) -> KwAes256 {
+    /// The key-encrypting key of one purpose: for many files, it is derived once.
+    pub(crate) fn kek(&self, purpose: Purpose) -> Kek {
         let label: &[u8] = match purpose {
             Purpose::File => b"phalanx v1 key wrap",
             Purpose::Volume => b"phalanx v1 volume wrap",
         };
-        KwAes256::new((&self.0.derived(label).0).into())
+        Kek(self.0.derived(label))
+    }
+}
+
+/// A key-encrypting key.
+#[derive(Clone)]
+pub(crate) struct Kek(SecretKey);
+
+impl Kek {
+    pub fn wrap(&self, file_key: &SecretKey) -> [u8; WRAPPED] {
+        let mut wrapped = [0; WRAPPED];
+        self.cipher().wrap_key(&file_key.0, &mut wrapped).expect("32 bytes wrap into 40");
+        wrapped
+    }
+
+    pub fn unwrap(&self, wrapped: &[u8; WRAPPED]) -> Option<SecretKey> {
+        let mut key = SecretKey([0; 32]);
+        self.cipher().unwrap_key(wrapped, &mut key.0).ok()?;
+        Some(key)
+    }
+
+    fn cipher(&self) -> KwAes256 {
+        KwAes256::new((&self.0.0).into())
     }
 }
 

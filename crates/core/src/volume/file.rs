@@ -1,11 +1,11 @@
 //! The headers of a volume's files: `docs/format.md`, section 10.6.
 
 use crate::file::protected::ChunkSize;
-use crate::format::header::{Header, Purpose};
+use crate::format::header::Header;
 use crate::format::slot::{HOLES, Slot};
-use crate::keys::access::{Recipient, slots_for, unlock};
 use crate::keys::key::{FileKeys, SecretKey};
 use crate::volume::config::Config;
+use crate::volume::keys::VolumeKeys;
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -71,9 +71,9 @@ impl Config {
     pub fn new_file(&self) -> Result<(Header, FileKeys)> {
         let file_key = SecretKey::random()?;
         let keys = file_key.file_keys(self.suite());
-        let recipients = [Recipient::key(&self.keys().files)];
-        let slots = slots_for(Purpose::File, &recipients, &file_key, &keys)?;
-        Ok((self.header(slots, &keys)?, keys))
+        let VolumeKeys { files_id: id, files_kek, .. } = self.keys();
+        let slot = Slot::Key { id: *id, wrapped: files_kek.wrap(&file_key) };
+        Ok((self.header(vec![slot], &keys)?, keys))
     }
 
     /// Opens the header of one of the volume's files by the volume's own key.
@@ -87,7 +87,7 @@ impl Config {
         let (mut wrapped, mut holes, mut padding) = (None, None, false);
         for slot in header.slots() {
             let is_first = match slot {
-                Slot::Key { id, wrapped: key } if *id == self.keys().files.id() => wrapped.replace(key).is_none(),
+                Slot::Key { id, wrapped: key } if *id == self.keys().files_id => wrapped.replace(key).is_none(),
                 Slot::Unknown { kind: HOLES, body } => holes.replace(body).is_none(),
                 Slot::Padding(_) => !std::mem::replace(&mut padding, true),
                 _ => false,
@@ -97,7 +97,11 @@ impl Config {
             }
         }
         let wrapped = wrapped.ok_or(Error::Header("not the slots of a file of this volume"))?;
-        let (_, keys) = unlock(header, &self.keys().files.wrapping_key(), wrapped).ok_or(Error::WrongKey)?;
+        let file_key = self.keys().files_kek.unwrap(wrapped).ok_or(Error::WrongKey)?;
+        let keys = file_key.file_keys(header.suite());
+        if !header.is_authentic(&keys) {
+            return Err(Error::WrongKey);
+        }
         let holes = holes.map_or(Some(Holes::default()), |body| Holes::parse(body));
         Ok((keys, holes.ok_or(Error::Header("a malformed list of holes"))?))
     }

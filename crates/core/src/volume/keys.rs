@@ -1,6 +1,8 @@
 //! The keys of a volume: `docs/format.md`, section 10.3. All are wiped on drop, none shows in Debug.
 
-use crate::keys::key::SecretKey;
+use crate::format::header::Purpose;
+use crate::keys::id::KeyId;
+use crate::keys::key::{Kek, SecretKey};
 use phalanx_kernels::keccak::Kmac256;
 use std::fmt;
 use zeroize::Zeroizing;
@@ -12,7 +14,10 @@ pub type SivKey = Zeroizing<[u8; 64]>;
 #[derive(Clone)]
 pub struct VolumeKeys {
     /// The named key that opens the volume's files.
-    pub(crate) files: SecretKey,
+    files: SecretKey,
+    /// Its id and its key-encrypting key.
+    pub(crate) files_id: KeyId,
+    pub(crate) files_kek: Kek,
     /// Encrypts the ids of folders.
     pub folders: SivKey,
     /// Encrypts names.
@@ -33,8 +38,11 @@ impl VolumeKeys {
             volume.derive(label, &mut *key);
             key
         };
+        let files = volume.derived(b"phalanx v1 volume files");
         Self {
-            files: volume.derived(b"phalanx v1 volume files"),
+            files_id: files.id(),
+            files_kek: files.wrapping_key().kek(Purpose::File),
+            files,
             folders: siv(b"phalanx v1 volume folders"),
             names: siv(b"phalanx v1 volume names"),
             links: siv(b"phalanx v1 volume links"),

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
+use std::thread;
 
 /// Longer runs of chunks that replace nothing go to their places without the journal, in bytes. Longer commits are sealed by
 /// several threads.
@@ -199,7 +200,9 @@ impl Backing {
         }
         let sealed = self.seal(st, plan)?;
         if durable && (st.direct_unsynced || !plan.direct.is_empty()) {
-            disk.sync_data(&self.file).map_err(|e| VolumeError::io("cannot sync a stored file", e))?;
+            // The system tells of what was not written once. A second sync would succeed.
+            let synced = disk.sync_data(&self.file).map_err(|e| VolumeError::io("cannot sync a stored file", e));
+            synced.inspect_err(|e| shared.break_off(e))?;
             st.direct_unsynced = false;
         }
         let mut table = Table::default();
@@ -284,9 +287,12 @@ impl Backing {
         };
         let all: usize = st.dirty.values().map(|page| page.bytes().len()).sum();
         let threads = if all > LONG { self.shared.threads.min(plan.parts.len()) } else { 1 };
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for _ in 1..threads {
-                scope.spawn(work);
+                // Where the system gives no thread, this one does all of it.
+                if thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                    break;
+                }
             }
             work();
         });
@@ -422,6 +428,8 @@ impl Backing {
         if is_whole {
             shared.disk().sync_all(&self.file).map_err(failed).inspect_err(|e| shared.break_off(e))?;
         }
+        // A checkpoint may have been told of what was not written of this file.
+        shared.writable()?;
         st.direct_unsynced = false;
         if std::mem::replace(&mut st.is_fresh, false) && st.named == Some(shared.epochs()) {
             shared.name(self.owner.id, &self.file, false);

@@ -8,7 +8,8 @@ use crate::error::{Result, VolumeError};
 use phalanx_core::volume::{Place, Records};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 /// Longer runs are opened by two threads, in bytes.
 const SPLIT: usize = 512 << 10;
@@ -16,7 +17,7 @@ const SPLIT: usize = 512 << 10;
 const RUN: usize = 1 << 20;
 
 impl Backing {
-    /// Reads up to `len` bytes: fewer only at the end of the file.
+    /// Reads up to `len` bytes: fewer only at the end of the file. The caller wipes them.
     ///
     /// # Errors
     /// [`VolumeError::Damaged`] if a chunk is not authentic. Otherwise if the stored file cannot be read.
@@ -85,10 +86,19 @@ impl Backing {
         if bytes.len() > SPLIT && run.end - run.start > 1 && self.shared.threads > 1 && !self.is_large(bytes.len()) {
             let middle = run.start + (run.end - run.start) / 2;
             let (left, right) = bytes.split_at_mut((middle - run.start) as usize * self.chunks.chunk_len());
-            return std::thread::scope(|scope| {
-                let other = scope.spawn(|| self.open_run_into(st, middle..run.end, right));
+            let right = Mutex::new(Some(right));
+            let open_right = || {
+                let right = right.lock().unwrap_or_else(PoisonError::into_inner).take();
+                right.map_or(Ok(()), |right| self.open_run_into(st, middle..run.end, right))
+            };
+            return thread::scope(|scope| {
+                let other = thread::Builder::new().spawn_scoped(scope, open_right);
                 let mine = self.open_run_into(st, run.start..middle, left);
-                let theirs = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                // Where the system gives no thread, this one does all of it.
+                let theirs = match other {
+                    Ok(other) => other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                    Err(_) => open_right(),
+                };
                 mine.and(theirs)
             });
         }

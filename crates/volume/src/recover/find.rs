@@ -9,8 +9,10 @@ use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::File;
-use std::ops::ControlFlow;
+use std::io::ErrorKind;
+use std::ops::{ControlFlow, Range};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 
 type Id = [u8; 16];
 
@@ -40,7 +42,7 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
         }
     }
     let hints: HashSet<u64> = claims.values().map(|claim| claim.inode).collect();
-    let (mut found, mut torn): (HashMap<Id, Target>, HashMap<u64, File>) = Default::default();
+    let (mut found, mut torn): (HashMap<Id, Target>, HashMap<u64, (File, KeySlot)>) = Default::default();
     walk(root, &mut |dir, name, inode| {
         if hints.contains(&inode)
             && let Some((file, inode)) = open_regular(dir, name)?
@@ -50,7 +52,11 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
                     found.insert(id, target);
                 }
                 Ok(_) => {}
-                Err(file) => drop(torn.insert(inode, file)),
+                Err(file) => {
+                    if let Some(slot) = key_slot(&file)? {
+                        torn.insert(inode, (file, slot));
+                    }
+                }
             }
         }
         Ok(if found.len() == claims.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -58,8 +64,13 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
     if found.len() < claims.len() {
         // They are gone, or the volume has been copied, or a killed run has left their headers half written.
         walk(root, &mut |dir, name, _| {
-            if let Ok(Some((file, inode))) = open_regular(dir, name)
-                && let Ok(Ok((id, target))) = target(file, inode, config)
+            let opened = match open_regular(dir, name) {
+                // Not a file of this user, so no killed run was changing it.
+                Err(VolumeError::Io { error, .. }) if error.kind() == ErrorKind::PermissionDenied => None,
+                opened => opened?,
+            };
+            if let Some((file, inode)) = opened
+                && let Ok((id, target)) = target(file, inode, config)?
                 && claims.contains_key(&id)
             {
                 found.entry(id).or_insert(target);
@@ -69,10 +80,10 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
     }
     // Headers that are half written: the journal has them whole. The inode may have been another file's before: then that
     // one's records are the earlier ones.
-    for (inode, file) in torn {
+    for (inode, (file, slot)) in torn {
         let its = claims.iter().filter(|(id, claim)| !found.contains_key(*id) && claim.inode == inode);
         let whole = its.filter_map(|(id, claim)| {
-            claim.headers.iter().rev().find_map(|(number, bytes)| {
+            claim.headers.iter().rev().filter(|(_, bytes)| bytes[KEY_SLOT] == slot).find_map(|(number, bytes)| {
                 let (header, keys, holes) = open_header(bytes, config).ok()?;
                 (keys.volume_file_id() == *id).then_some((*number, *id, header, keys, holes))
             })
@@ -83,6 +94,21 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
         }
     }
     Ok(found)
+}
+
+/// Where the key slot lies in a header: all headers of a file have it there, so that not even a torn one has another.
+const KEY_SLOT: Range<usize> = 18..77;
+type KeySlot = [u8; KEY_SLOT.end - KEY_SLOT.start];
+
+/// The bytes where the key slot of a stored file lies; `None` if the file is too short for a header.
+fn key_slot(file: &File) -> Result<Option<KeySlot>> {
+    let failed = |e| VolumeError::io("cannot read a stored file", e);
+    if file.metadata().map_err(failed)?.len() < HEADER_LEN as u64 {
+        return Ok(None);
+    }
+    let mut slot = [0; KEY_SLOT.end - KEY_SLOT.start];
+    file.read_exact_at(&mut slot, KEY_SLOT.start as u64).map_err(failed)?;
+    Ok(Some(slot))
 }
 
 /// A file with its id, or the file alone if its header is not one of this volume.
@@ -128,6 +154,48 @@ fn open_regular(dir: &OwnedFd, name: &CStr) -> Result<Option<(File, u64)>> {
     Ok(Some((File::from(file.map_err(failed)?), stat.st_ino)))
 }
 
+/// Opens a folder, also where its permissions forbid that to its owner: then it has others for a while, and those that it had
+/// before are returned.
+fn open_folder(dir: &OwnedFd, name: &CStr, flags: OFlags) -> Result<(OwnedFd, Option<Mode>), Errno> {
+    match openat(dir, name, flags, Mode::empty()) {
+        // To read a folder is not enough: what is in it has to be opened.
+        Ok(fd) => match openat(&fd, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Err(Errno::ACCESS) => {}
+            _ => return Ok((fd, None)),
+        },
+        Err(Errno::ACCESS) => {}
+        Err(e) => return Err(e),
+    }
+    let path = openat(dir, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let mode = Mode::from_raw_mode(fstat(&path)?.st_mode);
+    let again = format!("/proc/self/fd/{}", path.as_raw_fd());
+    chmod(&*again, mode | Mode::RWXU)?;
+    match open(&*again, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(fd) => Ok((fd, Some(mode))),
+        Err(e) => {
+            chmod(&*again, mode)?;
+            Err(e)
+        }
+    }
+}
+
+/// A folder that is being walked.
+struct Walked {
+    entries: Dir,
+    fd: OwnedFd,
+    /// The permissions that it gets back in the end.
+    mode: Option<Mode>,
+}
+
+impl Drop for Walked {
+    fn drop(&mut self) {
+        if let Some(mode) = self.mode {
+            // Otherwise its owner has more rights than before, and nobody else has.
+            let _ = fchmod(&self.fd, mode);
+        }
+    }
+}
+
 /// What is done with an entry: its folder, its name, and its inode as the folder has it.
 type Visit<'v> = dyn FnMut(&OwnedFd, &CStr, u64) -> Result<ControlFlow<()>> + 'v;
 
@@ -137,10 +205,10 @@ fn walk(root: &OwnedFd, visit: &mut Visit<'_>) -> Result<()> {
     let device = fstat(root).map_err(failed)?.st_dev;
     let entries = |dir: &OwnedFd| Dir::read_from(dir).map_err(failed);
     let copy = root.as_fd().try_clone_to_owned().map_err(|e| VolumeError::io("cannot walk the volume", e))?;
-    let mut stack = vec![(entries(&copy)?, copy)];
+    let mut stack = vec![Walked { entries: entries(&copy)?, fd: copy, mode: None }];
     loop {
         let has_room = stack.len() < DEPTH;
-        let Some((dir, fd)) = stack.last_mut() else { return Ok(()) };
+        let Some(Walked { entries: dir, fd, .. }) = stack.last_mut() else { return Ok(()) };
         let Some(entry) = dir.read() else {
             stack.pop();
             continue;
@@ -161,19 +229,19 @@ fn walk(root: &OwnedFd, visit: &mut Visit<'_>) -> Result<()> {
             }
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(&*fd, name, flags, Mode::empty()) {
+        match open_folder(fd, name, flags) {
             // Another file system may be mounted there.
-            Ok(folder) if fstat(&folder).map_err(failed)?.st_dev == device && has_room => {
-                let entries = entries(&folder)?;
-                stack.push((entries, folder));
+            Ok((folder, _)) if fstat(&folder).map_err(failed)?.st_dev != device => {}
+            Ok(_) if !has_room => return Err(failed(Errno::NAMETOOLONG)),
+            Ok((folder, mode)) => stack.push(Walked { entries: entries(&folder)?, fd: folder, mode }),
+            Err(Errno::NOTDIR) if entry.file_type() == FileType::Unknown => {
+                if visit(fd, name, entry.ino())?.is_break() {
+                    return Ok(());
+                }
             }
-            Err(Errno::NOTDIR)
-                if entry.file_type() == FileType::Unknown && visit(fd, name, entry.ino())?.is_break() =>
-            {
-                return Ok(());
-            }
-            // What cannot be opened holds nothing that this user has changed.
-            _ => {}
+            // Removed meanwhile, or not a folder of this user, so no killed run was changing anything in it.
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::ACCESS | Errno::PERM) => {}
+            Err(e) => return Err(failed(e)),
         }
     }
 }

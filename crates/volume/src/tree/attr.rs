@@ -187,7 +187,8 @@ impl Tree {
         self.sync_above(parent)
     }
 
-    fn sync_above(&self, number: u64) -> Result<()> {
+    /// Makes sure that the ids of a folder and of all above it are on the disk.
+    pub(super) fn sync_above(&self, number: u64) -> Result<()> {
         if self.options.read_only {
             return Ok(());
         }
@@ -201,7 +202,8 @@ impl Tree {
             match openat(&fd, FOLDER, OFlags::RDONLY | SAFELY, Mode::empty()) {
                 Ok(file) if kind_of(&fstat(&file)?) == FileType::RegularFile => fdatasync(&file)?,
                 // A folder that was removed, or altered from outside: nothing in it is to be found again.
-                Ok(_) | Err(_) => continue,
+                Ok(_) | Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => continue,
+                Err(errno) => return Err(errno.into()),
             }
             folder.is_synced.store(true, Ordering::Release);
         }

@@ -67,6 +67,13 @@ impl Tree {
     /// two entries cannot be made anew at once.
     pub fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8], mode: RenameMode) -> Result<()> {
         let (from, to) = (self.dir_for_change(parent)?, self.dir_for_change(new_parent)?);
+        if parent != new_parent {
+            // What has been on the disk for long is found by the id of its new folder only.
+            self.sync_above(new_parent)?;
+            if mode == RenameMode::Exchange {
+                self.sync_above(parent)?;
+            }
+        }
         let (old, new) = (self.names.seal(&from.id, name)?, self.names.seal(&to.id, new_name)?);
         let (from, to) = (Name { dir: &from, stored: &old }, Name { dir: &to, stored: &new });
         loop {

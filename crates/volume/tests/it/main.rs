@@ -1,6 +1,8 @@
 //! The tests of the crate, in one program.
 
+mod mounted;
 mod names;
 mod store;
+mod tampering;
 mod tree;
 mod vectors;

@@ -12,6 +12,7 @@ use phalanx_volume::folder;
 use phalanx_volume::names::Names;
 use phalanx_volume::tree::{Attr, Kind, Owner, ROOT, Tree, TreeOptions};
 use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -160,27 +161,33 @@ impl Volume {
         snapshot
     }
 
-    /// Checks that nothing is left in the backing folder but what belongs there.
+    /// Checks that nothing is left in the backing folder but what belongs there. It goes by descriptors: folders may lie so
+    /// deep in each other that no path leads to them.
     fn check_backing(&self) {
-        let mut folders = vec![self.path().to_path_buf()];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder).unwrap() {
-                let entry = entry.unwrap();
-                let name = entry.file_name().into_string().unwrap();
-                if let Some(long) = name.strip_suffix(".full") {
-                    assert!(folder.join(long).symlink_metadata().is_ok(), "{name} is left");
-                } else if name.starts_with("phalanx.name.") {
-                    assert!(folder.join(format!("{name}.full")).exists(), "{name} has no full name");
-                } else {
-                    assert!(name == "phalanx.folder" || !name.contains('.'), "{name} is left");
-                }
-                if name == "phalanx.folder" {
-                    assert_eq!(entry.metadata().unwrap().len(), 32);
-                }
-                if entry.file_type().unwrap().is_dir() {
-                    folders.push(entry.path());
-                }
-            }
+        check_folder(&open(self.path()));
+    }
+}
+
+fn check_folder(folder: &OwnedFd) {
+    let names: BTreeMap<String, FileType> = Dir::read_from(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().to_str().unwrap().to_owned(), entry.file_type()))
+        .filter(|(name, _)| name != "." && name != "..")
+        .collect();
+    for (name, file_type) in &names {
+        if let Some(long) = name.strip_suffix(".full") {
+            assert!(names.contains_key(long), "{name} is left");
+        } else if name.starts_with("phalanx.name.") {
+            assert!(names.contains_key(&format!("{name}.full")), "{name} has no full name");
+        } else {
+            assert!(name == "phalanx.folder" || !name.contains('.'), "{name} is left");
+        }
+        if name == "phalanx.folder" {
+            assert_eq!(statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).unwrap().st_size, 32);
+        }
+        if *file_type == FileType::Directory {
+            check_folder(&openat(folder, name, OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).unwrap());
         }
     }
 }

@@ -15,7 +15,7 @@ pub type Pieces = Vec<Option<Vec<u8>>>;
 pub type Xattrs = BTreeMap<String, Option<Vec<u8>>>;
 
 /// What an entry of a volume is.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Want {
     Folder {
         is_damaged: bool,

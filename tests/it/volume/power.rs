@@ -124,6 +124,11 @@ fn step(root: &Path, random: &mut Random, known: &Mutex<Known>) -> io::Result<()
         }
         // As editors save a file.
         (Some(_), 11..14) => {
+            // A power cut has left it.
+            if known.lock().unwrap().now("new").is_some() {
+                lead(known, &[("new", None)]);
+                fs::remove_file(root.join("new"))?;
+            }
             let id = create(root, random, known, "new", true)?;
             lead(known, &[(&path, Some(id)), ("new", None)]);
             fs::rename(root.join("new"), root.join(&path))

@@ -42,7 +42,7 @@ fn a_full_disk_loses_nothing_that_was_synced() {
     }
     let seed = seed();
     println!("PHALANX_SEED={seed}");
-    let rounds = if is_exhaustive() { 10 } else { 1 };
+    let rounds = if is_exhaustive() { 6 } else { 1 };
     // The journal reserves 40 MiB, where there is so much.
     for (number, (kind, mib)) in [("tmpfs", 16), ("tmpfs", 60), ("ext4", 80)].into_iter().enumerate() {
         let s = Sandbox::new();

@@ -18,7 +18,7 @@ pub fn seed() -> u64 {
 /// How many kills: the number in PHALANX_KILLS, if sweeps are exhaustive.
 fn rounds() -> u64 {
     let named = || std::env::var("PHALANX_KILLS").ok().and_then(|text| text.parse().ok());
-    if is_exhaustive() { named().unwrap_or(100) } else { 6 }
+    if is_exhaustive() { named().unwrap_or(60) } else { 6 }
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn what_was_synced_survives_a_power_cut() {
     if !is_exhaustive() {
         return;
     }
-    let (seed, rounds) = (seed(), 6);
+    let (seed, rounds) = (seed(), 4);
     println!("PHALANX_SEED={seed}");
     let s = Sandbox::new();
     let Some(first) = disk(&s, "ext4", 96) else { return };

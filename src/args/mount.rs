@@ -73,7 +73,7 @@ impl Mount {
         }
         keys.validate(&[])?;
         if matches!(engine.engine, EngineName::Gpu | EngineName::Hybrid) && !phalanx_volume::is_volume(&tree) {
-            return Err(Failure::usage("what protect made is mounted on the CPU: --engine serial or cpu"));
+            return Err(Failure::usage("a mount of what protect made runs on the CPU: --engine serial or cpu"));
         }
         let mut options = MountOptions::new(&std::path::absolute(&tree).unwrap_or_else(|_| tree.clone()));
         (options.read_only, options.allow_other) = (read_only, allow_other);

@@ -68,6 +68,9 @@ pub fn apply_journal(config: &Config, stored: &mut Stored) -> Applied {
     Applied { transactions: whole.len(), left_out }
 }
 
+/// Where the key slot lies in a header. All headers of a file have it there, so that a header written in part has it too.
+const KEY_SLOT: std::ops::Range<usize> = 18..77;
+
 /// Step 1: the inode number of a file, and its header. `None` if the file is gone.
 fn find(config: &Config, stored: &Stored, records: &[&Record], id: [u8; 16]) -> Option<(u64, Backing)> {
     let of_file = || records.iter().filter(|record| record.file_id == id);
@@ -90,10 +93,18 @@ fn find(config: &Config, stored: &Stored, records: &[&Record], id: [u8; 16]) -> 
     // The header in place may have been written in part when a run was killed. Then a header record is there. If those of several
     // files name this inode, the last one is right: the inode was another's before.
     in_place.iter().find(|(inode, backing)| *inode == hint && backing.is_none())?;
+    let slot_in_place = stored.entries.values().find_map(|entry| match &entry.kind {
+        Kind::File(bytes) if entry.inode == hint && bytes.len() >= BACKING_HEADER_LEN => Some(&bytes[KEY_SLOT]),
+        _ => None,
+    })?;
     let is_there = |id: [u8; 16]| in_place.iter().any(|(_, backing)| backing.as_ref().is_some_and(|b| b.file_id == id));
     let last_hint = |id: [u8; 16]| records.iter().rev().find(|record| record.file_id == id).map(|record| record.inode);
     let (last, header) = records.iter().rev().find_map(|record| match &record.what {
-        What::Header(header) if last_hint(record.file_id) == Some(hint) && !is_there(record.file_id) => {
+        What::Header(header)
+            if last_hint(record.file_id) == Some(hint)
+                && !is_there(record.file_id)
+                && header[KEY_SLOT] == *slot_in_place =>
+        {
             let header = read_backing(config, header).filter(|backing| backing.file_id == record.file_id)?;
             Some((record.file_id, header))
         }

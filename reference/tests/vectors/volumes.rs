@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 #[test]
 fn volumes() {
-    for (name, file) in read_folder("volume", 175) {
+    for (name, file) in read_folder("volume", 177) {
         let stored = stored(&file);
         let password = bytes(&file, "password");
         let passwords: Vec<&[u8]> = password.iter().map(Vec::as_slice).collect();
@@ -171,7 +171,7 @@ fn a_folder_on_a_disk() {
     std::fs::create_dir(&root).unwrap();
     // These have neither extended attributes nor special files, so that any file system holds them.
     let names = ["volume/files-suite-1-chunk-12.json", "volume/folders.json", "volume/journal-two-files.json"];
-    let files: Vec<_> = read_folder("volume", 175).into_iter().filter(|(name, _)| names.contains(&&name[..])).collect();
+    let files: Vec<_> = read_folder("volume", 177).into_iter().filter(|(name, _)| names.contains(&&name[..])).collect();
     assert_eq!(files.len(), names.len());
     for (name, file) in files {
         let folder = root.join(name.replace('/', "-"));

@@ -1,9 +1,9 @@
 //! The disk below a volume is full, in the middle of random work. What was synced stays, and what is refused is told.
 
-use super::kills::seed;
+use super::kills::{rounds, seed};
 use super::workload::{Random, Stop, Worker};
 use super::{init, is_sound, mount};
-use crate::common::{Mounted as Disk, Sandbox, has, is_exhaustive, skip, wait_for};
+use crate::common::{Mounted as Disk, Sandbox, has, skip, wait_for};
 use crate::mount::{Mounted, is_fuse_here};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -43,7 +43,7 @@ fn a_full_disk_loses_nothing_that_was_synced() {
     }
     let seed = seed();
     println!("PHALANX_SEED={seed}");
-    let rounds = if is_exhaustive() { 40 } else { 2 };
+    let rounds = rounds(1, 6);
     // The journal reserves 40 MiB, where there is so much.
     for (number, (kind, mib)) in [("tmpfs", 16), ("tmpfs", 60), ("ext4", 80)].into_iter().enumerate() {
         let s = Sandbox::new();

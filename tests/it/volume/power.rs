@@ -2,11 +2,11 @@
 //! synced is there in the copy.
 
 use super::full::disk;
-use super::kills::seed;
+use super::kills::{rounds, seed};
 use super::model::Content;
 use super::workload::Random;
 use super::{init, is_sound, mount};
-use crate::common::{Mounted as Disk, Sandbox, is_exhaustive};
+use crate::common::{Mounted as Disk, Sandbox};
 use crate::mount::is_fuse_here;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, HashMap};
@@ -205,9 +205,9 @@ fn what_was_synced_survives_a_power_cut() {
     if !is_fuse_here() {
         return;
     }
-    let seed = seed();
+    let (seed, rounds) = (seed(), rounds(1, 6));
+    let is_long = rounds > 1;
     println!("PHALANX_SEED={seed}");
-    let (rounds, is_long) = if is_exhaustive() { (40, true) } else { (1, false) };
     let s = Sandbox::new();
     let Some(first) = disk(&s, "ext4", 96) else { return };
     init(&s, "disk/vol", "4K");

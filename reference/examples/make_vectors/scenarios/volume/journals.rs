@@ -518,6 +518,24 @@ fn copies(cases: &mut Vec<Case>) {
     case.needs_inodes = true;
     cases.push(case);
 
+    for (name, comment, len) in [
+        ("journal-header-zeros", "zeros in place of the header: no header of this file was being written there", 4096),
+        ("journal-header-short", "a file at the inode number that is too short for a header", 4095),
+    ] {
+        let (mut case, file) = with_file(name, comment, &[100]);
+        let header = case.writer.header(&file, &[]);
+        let bytes = case.writer.bytes(&file.path);
+        match len {
+            4096 => bytes[..4096].fill(0),
+            _ => bytes.truncate(len),
+        }
+        let journal = case.writer.transactions(vec![vec![case.writer.record(&file, What::Header(header))]]).concat();
+        case.journal(journal, 1);
+        case.want(&file.path, Plain::File(None));
+        case.needs_inodes = true;
+        cases.push(case);
+    }
+
     let comment = "a half-written header at an inode number that was another file's before, which is gone";
     for (name, gone_key) in [("journal-header-torn-reused-1", "gone 1"), ("journal-header-torn-reused-2", "gone 2")] {
         let (mut case, file) = with_file(name, comment, &[4096, 100]);

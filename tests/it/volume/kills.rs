@@ -15,18 +15,22 @@ pub fn seed() -> u64 {
     named.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 % 1_000_000_007)
 }
 
-/// How many kills: the number in PHALANX_KILLS, if sweeps are exhaustive.
-fn rounds() -> u64 {
-    let named = || std::env::var("PHALANX_KILLS").ok().and_then(|text| text.parse().ok());
-    if is_exhaustive() { named().unwrap_or(60) } else { 6 }
+/// How many rounds a test has, and how many if sweeps are exhaustive. PHALANX_KILLS, instead of 60 kills, makes them as many
+/// times more.
+pub fn rounds(short: u64, swept: u64) -> u64 {
+    let kills = || std::env::var("PHALANX_KILLS").ok().and_then(|text| text.parse().ok());
+    if is_exhaustive() { (swept * kills().unwrap_or(SWEPT) / SWEPT).max(1) } else { short }
 }
+
+/// The kills of an exhaustive sweep.
+const SWEPT: u64 = 60;
 
 #[test]
 fn what_was_stored_survives_kills() {
     if !is_fuse_here() {
         return;
     }
-    let (seed, rounds) = (seed(), rounds());
+    let (seed, rounds) = (seed(), rounds(6, SWEPT));
     println!("PHALANX_SEED={seed}");
     // Each folder has a worker. Some volumes see many kills, others few.
     let (mut left, mut volume) = (rounds, 0);

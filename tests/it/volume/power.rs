@@ -2,11 +2,11 @@
 //! synced is there in the copy.
 
 use super::full::disk;
-use super::kills::seed;
+use super::kills::{rounds, seed};
 use super::model::Content;
 use super::workload::Random;
 use super::{init, is_sound, mount};
-use crate::common::{Mounted as Disk, Sandbox, is_exhaustive};
+use crate::common::{Mounted as Disk, Sandbox};
 use crate::mount::is_fuse_here;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, HashMap};
@@ -205,11 +205,8 @@ fn what_was_synced_survives_a_power_cut() {
     if !is_fuse_here() {
         return;
     }
-    // Each cut takes seconds.
-    if !is_exhaustive() {
-        return;
-    }
-    let (seed, rounds) = (seed(), 4);
+    let (seed, rounds) = (seed(), rounds(1, 6));
+    let is_long = rounds > 1;
     println!("PHALANX_SEED={seed}");
     let s = Sandbox::new();
     let Some(first) = disk(&s, "ext4", 96) else { return };
@@ -226,7 +223,7 @@ fn what_was_synced_survives_a_power_cut() {
     let (mut cuts, mut syncs) = (0, 0);
     for round in 0..rounds {
         let at = format!("PHALANX_SEED={seed}, round {round}");
-        let copies = cut(&s, &mut random, std::mem::take(&mut all));
+        let copies = cut(&s, &mut random, std::mem::take(&mut all), is_long);
         for (number, mut known) in copies.into_iter().enumerate() {
             cuts += 1;
             fs::rename(s.path(&format!("copy{number}")), s.path("image")).unwrap();
@@ -261,8 +258,9 @@ fn check(s: &Sandbox, all: &mut [Known], at: &str) {
     is_sound(s, "disk/vol");
 }
 
-/// Lets writers work, and copies the disk at some moments. Returns what was known at each.
-fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>) -> Vec<Vec<Known>> {
+/// Lets writers work, and copies the disk at some moments. Returns what was known at each. If it may be long, the journal is
+/// trimmed in some rounds.
+fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>, is_long: bool) -> Vec<Vec<Known>> {
     let _disk = remount(s);
     let mut mounted = mount(s, "disk/vol").unwrap();
     let all: Vec<Mutex<Known>> = all.into_iter().map(Mutex::new).collect();
@@ -274,7 +272,8 @@ fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>) -> Vec<Vec<Known>> {
             working.push(scope.spawn(move || work(&root, &mut random, known)));
         }
         for number in 0..=random.below(3) {
-            thread::sleep(Duration::from_millis(random.below(400)));
+            let longest = if is_long && random.below(8) == 0 { 6000 } else { 400 };
+            thread::sleep(Duration::from_millis(random.below(longest)));
             mounted.signal(Signal::STOP);
             // What is under way comes to its end, and then nothing more is synced.
             thread::sleep(Duration::from_millis(10));

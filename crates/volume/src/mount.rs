@@ -145,7 +145,11 @@ impl<F: Filesystem> Session<F> {
     /// # Errors
     /// If threads cannot be started, or the kernel's device fails.
     pub fn run(self) -> Result<(), MountError> {
-        self.session.run().map_err(|source| MountError::Io { doing: "serving the mount", source })
+        match self.session.run() {
+            // It was unmounted before the kernel had said that it is there.
+            Err(_) if self.stopper.is_unmounted() => Ok(()),
+            done => done.map_err(|source| MountError::Io { doing: "serving the mount", source }),
+        }
     }
 }
 
@@ -178,13 +182,18 @@ pub enum Stopped {
 }
 
 impl Stopper {
+    /// Whether it is known that nothing is mounted any more.
+    fn is_unmounted(&self) -> bool {
+        self.id.is_some() && MountId::at(&self.mountpoint) != self.id
+    }
+
     /// Unmounts. What the kernel has to write is written first, so this may take a while.
     ///
     /// # Errors
     /// If the system refuses.
     pub fn stop(&self) -> Result<Stopped, MountError> {
         // A mount elsewhere on the system may be of another namespace: then nothing is known, and it is tried.
-        if self.id.is_some() && MountId::at(&self.mountpoint) != self.id {
+        if self.is_unmounted() {
             return Ok(Stopped::Unmounted);
         }
         match rustix::mount::unmount(&*self.mountpoint, UnmountFlags::NOFOLLOW) {

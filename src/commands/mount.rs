@@ -40,21 +40,18 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
     let at_volume = |e| Failure::volume(&plan.tree, e);
     let volume = Volume::open(&plan.tree, &opener, read_only).map_err(at_volume)?;
     secrets::ask_no_more();
-    let engines = engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
+    let options = engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
     let name = shown(&plan.tree);
     let log = {
         let name = name.clone();
         move |line: &str| complain(format!("{name}: {line}"))
     };
     let options = StoreOptions {
-        small: engines.small,
-        large: engines.large,
-        threshold: engines.threshold,
         read_only,
         // The kernel has a cache of changes, and tells the times.
         times_are_told: true,
         on_damage: Box::new(log.clone()),
-        ..StoreOptions::default()
+        ..options
     };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
     let plain_len = {

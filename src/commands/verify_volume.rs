@@ -17,15 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: Verbosity) -> Outcome {
     let at_volume = |e| Failure::volume(dir, e);
     let volume = Volume::open(dir, opener, true).map_err(at_volume)?;
-    let engines = engines::for_volume(engine, volume.config.suite(), verbosity)?;
+    let options = engines::for_volume(engine, volume.config.suite(), verbosity)?;
     // What is damaged is told with its path, by `Told`.
-    let options = StoreOptions {
-        small: engines.small,
-        large: engines.large,
-        threshold: engines.threshold,
-        read_only: true,
-        ..StoreOptions::default()
-    };
+    let options = StoreOptions { read_only: true, ..options };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
     let plain_len = {
         let store = store.clone();

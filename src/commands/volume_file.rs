@@ -22,14 +22,8 @@ const PIECE: usize = 1 << 20;
 pub fn run(plan: &UnprotectPlan, dir: &Path, opener: &Opener<AtHand>, verbosity: Verbosity) -> Outcome {
     let at_volume = |e| Failure::volume(dir, e);
     let volume = Volume::open(dir, opener, true).map_err(at_volume)?;
-    let engines = engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
-    let options = StoreOptions {
-        small: engines.small,
-        large: engines.large,
-        threshold: engines.threshold,
-        read_only: true,
-        ..StoreOptions::default()
-    };
+    let options = engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
+    let options = StoreOptions { read_only: true, ..options };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
     let (places, named) = plan.destination.places(&plan.paths, |name| Some(name.to_owned()))?;
     named?;

@@ -7,8 +7,9 @@ use super::ready::{Ready, survey};
 use crate::args::{EngineArgs, EngineName};
 use crate::failure::{Code, Failure, Outcome, complain};
 use crate::verbosity::Verbosity;
+use phalanx_core::Suite;
 use phalanx_core::engine::Op;
-use phalanx_core::{Roster, Suite};
+use phalanx_volume::StoreOptions;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -17,18 +18,8 @@ use std::time::Duration;
 const SHORTEST: u64 = 64 << 10;
 const LONGEST: u64 = 16 << 20;
 
-/// The engines of a mounted volume.
-pub struct VolumeEngines {
-    /// For jobs of fewer bytes than the threshold.
-    pub small: Arc<Roster>,
-    /// For the others.
-    pub large: Arc<Roster>,
-    /// The length of the first job that is large, in bytes.
-    pub threshold: usize,
-}
-
-/// The engines of a command line.
-pub fn for_volume(args: &EngineArgs, suite: Suite, verbosity: Verbosity) -> Outcome<VolumeEngines> {
+/// How the files of a volume are stored, with the engines of a command line.
+pub fn for_volume(args: &EngineArgs, suite: Suite, verbosity: Verbosity) -> Outcome<StoreOptions> {
     let mut ready = Ready::new(levels()?, threads(args));
     let small = Arc::new(ready.crew(Kind::Serial).expect("the CPU is ready").roster);
     let open = |ready: &mut Ready| survey(false).device().map(|device| ready.open(device, Duration::ZERO));
@@ -38,7 +29,7 @@ pub fn for_volume(args: &EngineArgs, suite: Suite, verbosity: Verbosity) -> Outc
             open(&mut ready)
                 .map_err(|why| Failure::new(Code::Other, format!("engine gpu: {why} (--engine cpu works)")))?;
             let gpu = Arc::new(ready.crew(Kind::Gpu).expect("the device is open").roster);
-            return Ok(VolumeEngines { small: gpu.clone(), large: gpu, threshold: 0 });
+            return Ok(StoreOptions { small: gpu.clone(), large: gpu, threshold: 0, ..StoreOptions::default() });
         }
         EngineName::Hybrid => match open(&mut ready) {
             Ok(()) => Some(1 << 20),
@@ -50,13 +41,13 @@ pub fn for_volume(args: &EngineArgs, suite: Suite, verbosity: Verbosity) -> Outc
         EngineName::Auto => measured(&ready).filter(|_| open(&mut ready).is_ok()),
     };
     let Some(threshold) = threshold else {
-        return Ok(VolumeEngines { small: small.clone(), large: small, threshold: usize::MAX });
+        return Ok(StoreOptions { small: small.clone(), large: small, ..StoreOptions::default() });
     };
     let large = ready.crew_with_fallback(Kind::Gpu, Arc::new(AtomicBool::new(false))).expect("the device is open");
     if verbosity.verbose {
         complain(format!("{} for jobs of {threshold} bytes and more in {}", large.description, suite.name()));
     }
-    Ok(VolumeEngines { small, large: Arc::new(large.roster), threshold })
+    Ok(StoreOptions { small, large: Arc::new(large.roster), threshold, ..StoreOptions::default() })
 }
 
 /// From which length on the GPU is faster, by what was measured and kept before (`phalanx engines` measures).

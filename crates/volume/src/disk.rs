@@ -16,7 +16,7 @@ pub trait Disk: Send + Sync {
         file.write_all_at(bytes, offset)
     }
 
-    /// Makes a file so many bytes long.
+    /// Sets the length of a file, in bytes.
     ///
     /// # Errors
     /// If the system refuses.

@@ -117,7 +117,7 @@ impl Journal {
         (HEAD + table_len + MAC + data_len) as u64
     }
 
-    /// Promises room for transactions of so many bytes; `false` if a new epoch has to begin first.
+    /// Promises room for transactions of `cost` bytes; `false` if a new epoch has to begin first.
     pub fn promise(&self, cost: u64) -> bool {
         let mut at = self.lock();
         let fits = at.offset + at.promised + cost <= RESERVED;

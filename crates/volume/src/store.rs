@@ -270,7 +270,7 @@ impl Shared {
         &*self.options.disk
     }
 
-    /// The engines for a job of so many bytes.
+    /// The engines for a job of `len` bytes.
     pub fn roster(&self, len: usize) -> &Roster {
         if len >= self.options.threshold { &self.options.large } else { &self.options.small }
     }
@@ -390,7 +390,7 @@ impl Shared {
         drop(removed);
     }
 
-    /// Commits files until there is room for so many bytes more. The caller holds no lock of a file.
+    /// Commits files until there is room for this many more bytes. The caller holds no lock of a file.
     pub fn make_room(&self, len: usize) {
         while self.dirty_bytes.load(Ordering::Relaxed) + len > self.options.dirty_limit {
             let largest = {

@@ -29,11 +29,11 @@ pub struct Verified {
 
 /// Receives what [`verify`] finds, from all of its threads.
 pub trait Findings: Sync {
-    /// A file is whole and authentic, and has so many bytes.
+    /// A file of `bytes` bytes is whole and authentic.
     fn whole(&self, path: &Path, bytes: u64);
     /// An entry is damaged, or could not be read.
     fn failed(&self, path: &Path, error: &VolumeError);
-    /// So many bytes of plaintext more have been checked.
+    /// More plaintext has been checked: `bytes` bytes.
     fn advance(&self, bytes: u64);
 }
 

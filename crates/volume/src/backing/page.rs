@@ -76,7 +76,7 @@ impl PagePool {
         Self { chunk_len, free: Mutex::default() }
     }
 
-    /// An empty page with room for so many bytes.
+    /// An empty page with room for `room` bytes.
     pub fn take(&self, room: usize) -> Page {
         if room == self.chunk_len
             && let Some(free) = self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop()

@@ -63,7 +63,7 @@ impl Backing {
         }
     }
 
-    /// Makes the file so many bytes long: what is new is zeros, and a hole where it has whole chunks.
+    /// Sets the length of the file, in bytes. What is new is zeros, and a hole where it has whole chunks.
     ///
     /// # Errors
     /// Those of [`Backing::write_at`].

@@ -169,6 +169,9 @@ impl Tree {
     /// If the system cannot.
     pub fn sync_folder(&self, number: u64) -> Result<()> {
         self.sync_above(number)?;
+        // A new folder in it could not be read without its id.
+        let inner = self.nodes().folders_in(number);
+        inner.into_iter().try_for_each(|folder| self.sync_above(folder))?;
         let fd = self.descriptor(number)?;
         match fsync(&fd) {
             // It can be passed only, not be read.

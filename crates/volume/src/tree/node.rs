@@ -5,7 +5,7 @@ use crate::names::FolderId;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 
 /// The number of the root's node.
@@ -124,6 +124,15 @@ impl Nodes {
     /// The folder, if it is known.
     pub fn known_folder(&self, number: u64) -> Option<Arc<Folder>> {
         self.nodes.get(&number)?.folder.clone()
+    }
+
+    /// The known folders that lie in a folder and whose ids may not be on the disk yet.
+    pub fn folders_in(&self, parent: u64) -> Vec<u64> {
+        let is_new = |node: &&Node| {
+            node.place.parent == parent
+                && node.folder.as_ref().is_some_and(|folder| !folder.is_synced.load(Ordering::Acquire))
+        };
+        self.nodes.iter().filter(|(number, node)| **number != ROOT && is_new(node)).map(|(number, _)| *number).collect()
     }
 
     /// Whether a folder is another one, or lies in it at any depth.

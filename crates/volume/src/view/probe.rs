@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// So many files are tried, and so many entries and folders looked at.
+/// How many files are tried, and how many entries and folders are looked at.
 const FILES: usize = 16;
 const ENTRIES: usize = 100_000;
 const FOLDERS: usize = 256;

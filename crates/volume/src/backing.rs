@@ -4,7 +4,9 @@ pub(crate) mod cache;
 mod commit;
 mod holes;
 pub(crate) mod page;
+mod plan;
 mod read;
+mod sealed;
 mod state;
 mod write;
 

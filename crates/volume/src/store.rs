@@ -475,7 +475,10 @@ impl Shared {
         let len = count * (chunks.overhead() + chunks.chunk_len());
         let free = {
             let mut scratch = self.scratch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            scratch.iter().position(|records| records.bytes().len() >= len).map(|place| scratch.swap_remove(place))
+            let fit = scratch.iter().enumerate().filter(|(_, records)| records.bytes().len() >= len);
+            fit.min_by_key(|(_, records)| records.bytes().len())
+                .map(|(place, _)| place)
+                .map(|place| scratch.swap_remove(place))
         };
         match free {
             Some(records) => Ok(records),
@@ -485,8 +488,9 @@ impl Shared {
 
     /// Takes them back. `used` bytes of them hold plaintext.
     pub fn give_records(&self, mut records: Records, used: usize) {
-        const KEPT: usize = 8 << 20;
-        const COUNT: usize = 8;
+        /// As much as one file has in memory at most, and a little more for reads: fresh memory costs more than to seal.
+        const KEPT: usize = 28 << 20;
+        const COUNT: usize = 64;
         let used = used.min(records.bytes().len());
         records.bytes_mut()[..used].fill(0);
         zeroize::optimization_barrier(&records.bytes_mut()[..used]);

@@ -2,44 +2,16 @@
 
 use crate::backing::Backing;
 use crate::backing::page::Page;
+use crate::backing::plan::{LONG, Part, Plan};
 use crate::backing::state::State;
 use crate::error::{Result, VolumeError};
 use crate::journal::{Journal, Table};
-use phalanx_core::format::Header;
-use phalanx_core::volume::{Holes, Place, Records};
+use phalanx_core::volume::{Place, Records};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
-
-/// Longer runs of chunks that replace nothing go to their places without the journal, in bytes. Longer commits are sealed by
-/// several threads.
-const LONG: usize = 256 << 10;
-/// How much one thread seals at once, in bytes, unless a chunk is longer.
-const PART: usize = 512 << 10;
-/// The longest job that is made for engines which like them large, in bytes.
-const LARGEST: usize = 16 << 20;
-
-/// What a commit does.
-struct Plan {
-    /// The new header, if the holes have changed.
-    header: Option<Header>,
-    holes: Holes,
-    parts: Vec<Part>,
-    /// The chunks that go to their places without the journal.
-    direct: Vec<Range<u64>>,
-    /// How many bytes of ciphertext go to the journal.
-    data_len: usize,
-    /// What the journal needs at most, in bytes.
-    cost: u64,
-}
-
-/// Chunks that are sealed together, in ascending order.
-struct Part {
-    chunks: Vec<u64>,
-    is_direct: bool,
-}
 
 impl Backing {
     /// Stores the changes in memory: from now on they survive the end of this process. The system may still lose them.
@@ -77,10 +49,10 @@ impl Backing {
     pub(crate) fn commit_quietly(&self) -> bool {
         let mut st = self.write_state();
         let _ = self.commit_state(&mut st, false);
-        st.dirty.is_empty()
+        !st.has_chunks()
     }
 
-    /// Commits the state that the caller has locked. No page is in memory afterwards, unless there was an error which leaves
+    /// Commits the state that the caller has locked. No chunk is in memory afterwards, unless there was an error which leaves
     /// the changes as they are.
     pub(super) fn commit_state(&self, st: &mut State, sync: bool) -> Result<()> {
         let shared = &*self.shared;
@@ -130,52 +102,6 @@ impl Backing {
         Ok(())
     }
 
-    fn plan(&self, st: &State) -> Result<Plan> {
-        let chunk_len = self.chunks.chunk_len();
-        let holes = Holes::new(st.holes.clone())
-            .ok_or(VolumeError::Core(phalanx_core::Error::Header("a malformed list of holes")))?;
-        let header = if holes == st.stored_holes {
-            None
-        } else {
-            Some(self.shared.config.with_holes(&st.header, &self.keys, &holes)?)
-        };
-        let mut direct: Vec<Range<u64>> = Vec::new();
-        for index in st.dirty.keys().copied().filter(|index| st.is_free(*index)) {
-            match direct.last_mut() {
-                Some(run) if run.end == index => run.end += 1,
-                _ => direct.push(index..index + 1),
-            }
-        }
-        let len_of = |run: &Range<u64>| run.clone().map(|index| st.layout.data_len(index)).sum::<usize>();
-        direct.retain(|run| len_of(run) > LONG);
-        let is_direct = |index: u64| {
-            let place = direct.partition_point(|run| run.end <= index);
-            direct.get(place).is_some_and(|run| run.contains(&index))
-        };
-        let all: usize = st.dirty.values().map(|page| page.bytes().len()).sum();
-        let threshold = self.shared.options.threshold;
-        let part_len = if all >= threshold { all.min(threshold.max(LARGEST)) } else { PART };
-        let mut parts: Vec<Part> = Vec::new();
-        let (mut data_len, mut journaled) = (0, 0);
-        for (&index, page) in &st.dirty {
-            let is_direct = is_direct(index);
-            if !is_direct {
-                data_len += page.bytes().len();
-                journaled += 1;
-            }
-            match parts.last_mut() {
-                Some(part) if part.is_direct == is_direct && part.chunks.len() < part_len / chunk_len => {
-                    part.chunks.push(index);
-                }
-                _ => parts.push(Part { chunks: vec![index], is_direct }),
-            }
-        }
-        // The records of chunks have 88 bytes, those of lengths 36, of ranges 44, and of headers 4124.
-        let table_len = 36 + 88 * journaled + 44 * direct.len() + header.as_ref().map_or(0, |_| 4124);
-        let cost = Journal::cost(table_len, data_len) + Journal::cost(36, 0);
-        Ok(Plan { header, holes, parts, direct, data_len, cost })
-    }
-
     /// All that can fail without harm: what is needed of space is reserved, all chunks are sealed, those that replace nothing
     /// are written, and last the transaction.
     fn prepare(
@@ -213,9 +139,13 @@ impl Backing {
         let overhead = self.chunks.overhead();
         let mut data = Vec::new();
         for (part, records) in plan.parts.iter().zip(&sealed) {
-            let Some(records) = records else { continue };
+            if part.is_direct {
+                continue;
+            }
+            let (records, first) = part.records(st, records.as_ref());
             for (place, &index) in part.chunks.iter().enumerate() {
-                let (seal, ciphertext) = records.record(place, st.layout.data_len(index)).split_at(overhead);
+                let record = records.record(first + place, st.layout.data_len(index));
+                let (seal, ciphertext) = record.split_at(overhead);
                 table.chunk(self.owner, index, ciphertext.len(), seal);
                 data.push(ciphertext);
             }
@@ -260,7 +190,7 @@ impl Backing {
         Ok(())
     }
 
-    /// Seals all parts. Those that need no journal are written to their places at once.
+    /// Seals all parts that are not sealed. Those that need no journal are written to their places at once.
     fn seal(&self, st: &State, plan: &Plan) -> Result<Vec<Option<Records>>> {
         let sealed: Vec<OnceLock<Records>> = plan.parts.iter().map(|_| OnceLock::new()).collect();
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
@@ -269,24 +199,14 @@ impl Backing {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 plan.parts.get(at).zip(sealed.get(at))
             } {
-                let done = self.seal_part(st, part).and_then(|records| {
-                    if part.is_direct {
-                        let written = self.write_part(st, part, &records);
-                        self.shared.give_records(records, 0);
-                        return written;
-                    }
-                    let _ = place.set(records);
-                    Ok(())
-                });
-                if let Err(e) = done {
+                if let Err(e) = self.prepare_part(st, part, place) {
                     // The others need not go on.
                     next.store(plan.parts.len(), Ordering::Relaxed);
                     failed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(e);
                 }
             }
         };
-        let all: usize = st.dirty.values().map(|page| page.bytes().len()).sum();
-        let threads = if all > LONG { self.shared.threads.min(plan.parts.len()) } else { 1 };
+        let threads = if plan.unsealed_len > LONG { self.shared.threads.min(plan.parts.len()) } else { 1 };
         thread::scope(|scope| {
             for _ in 1..threads {
                 // Where the system gives no thread, this one does all of it.
@@ -300,6 +220,17 @@ impl Backing {
             Some(e) => Err(e),
             None => Ok(sealed.into_iter().map(OnceLock::into_inner).collect()),
         }
+    }
+
+    fn prepare_part(&self, st: &State, part: &Part, sealed: &OnceLock<Records>) -> Result<()> {
+        let records = if part.is_sealed { None } else { Some(self.seal_part(st, part)?) };
+        let written = if part.is_direct { self.write_part(st, part, records.as_ref()) } else { Ok(()) };
+        match records {
+            Some(records) if part.is_direct => self.shared.give_records(records, 0),
+            Some(records) => drop(sealed.set(records)),
+            None => {}
+        }
+        written
     }
 
     fn seal_part(&self, st: &State, part: &Part) -> Result<Records> {
@@ -318,8 +249,9 @@ impl Backing {
     }
 
     /// Writes sealed chunks to their places, neighbours at once.
-    fn write_part(&self, st: &State, part: &Part, records: &Records) -> Result<()> {
+    fn write_part(&self, st: &State, part: &Part, own: Option<&Records>) -> Result<()> {
         let record_len = self.chunks.overhead() + self.chunks.chunk_len();
+        let (records, first) = part.records(st, own);
         let mut from = 0;
         while from < part.chunks.len() {
             let mut to = from + 1;
@@ -327,7 +259,7 @@ impl Backing {
                 to += 1;
             }
             let last_len = self.chunks.overhead() + st.layout.data_len(part.chunks[to - 1]);
-            let bytes = &records.bytes()[from * record_len..(to - 1) * record_len + last_len];
+            let bytes = &records.bytes()[(first + from) * record_len..(first + to - 1) * record_len + last_len];
             let written = self.shared.disk().write(&self.file, bytes, st.layout.file_offset(part.chunks[from]));
             written.map_err(|e| VolumeError::io("cannot write a stored file", e))?;
             from = to;
@@ -339,8 +271,8 @@ impl Backing {
     fn write_in_place(&self, st: &State, plan: &Plan, sealed: &[Option<Records>]) -> Result<()> {
         let disk = self.shared.disk();
         let failed = |e| VolumeError::io("cannot write a stored file", e);
-        for (part, records) in plan.parts.iter().zip(sealed) {
-            records.as_ref().map_or(Ok(()), |records| self.write_part(st, part, records))?;
+        for (part, records) in plan.parts.iter().zip(sealed).filter(|(part, _)| !part.is_direct) {
+            self.write_part(st, part, records.as_ref())?;
         }
         if let Some(header) = &plan.header {
             disk.write(&self.file, header.bytes(), 0).map_err(failed)?;
@@ -367,9 +299,8 @@ impl Backing {
             st.header = header;
         }
         st.generation += 1;
-        std::mem::take(&mut st.dirty).into_values().for_each(|page| self.shared.pages.give(page));
+        self.remove_changes(st, 0..u64::MAX);
         sealed.into_iter().flatten().for_each(|records| self.shared.give_records(records, 0));
-        self.count_pages(st);
         self.unlist(st);
     }
 
@@ -397,8 +328,7 @@ impl Backing {
             st.dropped = Some(why.errno());
             st.layout = st.stored;
             st.holes = st.stored_holes.ranges().to_vec();
-            std::mem::take(&mut st.dirty).into_values().for_each(|page| shared.pages.give(page));
-            self.count_pages(st);
+            self.remove_changes(st, 0..u64::MAX);
             self.len.store(st.layout.plaintext_len(), Ordering::Release);
             self.unlist(st);
             shared.tell(&format!("changes of the stored file with inode {} were dropped: {why}", self.owner.inode));

@@ -3,6 +3,7 @@
 use crate::backing::Backing;
 use crate::backing::state::State;
 use crate::error::{Result, VolumeError};
+use phalanx_core::volume::MAX_HOLES;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -39,10 +40,7 @@ impl Backing {
         }
         if !whole.is_empty() {
             self.free_a_hole(st)?;
-            let gone: Vec<u64> = st.dirty.range(whole.clone()).map(|(index, _)| *index).collect();
-            for index in gone {
-                self.remove_page(st, index);
-            }
+            self.remove_changes(st, whole.clone());
             st.add_hole(whole);
         }
         self.changed(st);
@@ -95,11 +93,16 @@ impl Backing {
         Ok(st.holes.get(place).map_or(len, |hole| offset.max(hole.start * chunk_len)))
     }
 
-    /// Makes sure that the list of holes may grow by one: fills the smallest with chunks of zeros. Changes may be committed.
+    /// Makes sure that the list of holes may grow by one.
     pub(super) fn free_a_hole(&self, st: &mut State) -> Result<()> {
-        while st.holes_are_full() {
+        self.free_holes(st, 1)
+    }
+
+    /// Makes sure that the list of holes may grow by `count`: fills the smallest with chunks of zeros. Changes may be committed.
+    pub(super) fn free_holes(&self, st: &mut State, count: usize) -> Result<()> {
+        while st.holes.len() + count > MAX_HOLES {
             let smallest = st.holes.iter().enumerate().min_by_key(|(_, hole)| hole.end - hole.start);
-            let place = smallest.map(|(place, _)| place).expect("the list is full");
+            let place = smallest.map(|(place, _)| place).expect("the list is nearly full");
             while !st.holes[place].is_empty() {
                 self.room_for_pages(st, 1)?;
                 let index = st.holes[place].start;

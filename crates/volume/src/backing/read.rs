@@ -47,6 +47,11 @@ impl Backing {
             let taken = if let Some(page) = st.dirty.get(&index) {
                 rest[..in_chunk].copy_from_slice(&page.bytes()[within..within + in_chunk]);
                 in_chunk
+            } else if let Some(sealed) = st.sealed.get(index) {
+                let page = self.open_sealed(sealed, index)?;
+                rest[..in_chunk].copy_from_slice(&page.bytes()[within..within + in_chunk]);
+                self.shared.pages.give(page);
+                in_chunk
             } else if let Some(place) = st.hole_at(index) {
                 let hole_end = st.holes[place].end * chunk_len as u64;
                 let zeros = usize::try_from(hole_end - at).unwrap_or(usize::MAX).min(rest.len());
@@ -71,7 +76,7 @@ impl Backing {
     /// The end of a run of stored chunks that are wanted whole, which begins with a chunk of which this is known.
     fn run_end(&self, st: &State, first: u64, wanted: usize) -> u64 {
         let chunk_len = self.chunks.chunk_len();
-        let changed = st.dirty.range(first..).next().map_or(u64::MAX, |(index, _)| *index);
+        let changed = st.next_changed(first).unwrap_or(u64::MAX);
         let place = st.holes.partition_point(|hole| hole.end <= first);
         let hole = st.holes.get(place).map_or(u64::MAX, |hole| hole.start);
         // The last chunk of the file may be shorter than others, and is then wanted whole if all of it is.

@@ -1,14 +1,16 @@
 //! What is committed of a file, and what is changed in memory. Changes are made here without any input or output.
 
 use crate::backing::page::Page;
+use crate::backing::plan::Piece;
+use crate::backing::sealed::SealedRuns;
 use phalanx_core::format::{Header, Layout};
-use phalanx_core::volume::{Holes, MAX_HOLES};
+use phalanx_core::volume::Holes;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A chunk below the file's end is in `dirty`, or in one of `holes`, or stored and unchanged. It is stored only if it was no
-/// hole when the file was committed, and neither has its length changed since then nor whether it is the last.
+/// A chunk below the file's end is in `dirty`, or in `sealed`, or in one of `holes`, or stored and unchanged. It is stored only
+/// if it was no hole when the file was committed, and neither has its length changed since then nor whether it is the last.
 pub(super) struct State {
     /// As it was committed.
     pub header: Header,
@@ -19,6 +21,8 @@ pub(super) struct State {
     pub holes: Vec<Range<u64>>,
     /// Plaintext: each as long as its chunk is now.
     pub dirty: BTreeMap<u64, Page>,
+    /// Whole chunks that are sealed already. The file's last is none of them.
+    pub sealed: SealedRuns,
     /// Whether the store has been told of changes.
     pub is_listed: bool,
     /// Why changes were dropped that nobody was told of.
@@ -46,6 +50,7 @@ impl State {
             stored_holes: holes,
             layout,
             dirty: BTreeMap::new(),
+            sealed: SealedRuns::default(),
             is_listed: false,
             dropped: None,
             is_fresh,
@@ -60,7 +65,55 @@ impl State {
 
     /// Whether something has to be committed.
     pub fn is_changed(&self) -> bool {
-        !self.dirty.is_empty() || self.layout != self.stored || self.holes != self.stored_holes.ranges()
+        self.has_chunks() || self.layout != self.stored || self.holes != self.stored_holes.ranges()
+    }
+
+    /// Whether chunks are only in memory.
+    pub fn has_chunks(&self) -> bool {
+        !self.dirty.is_empty() || !self.sealed.is_empty()
+    }
+
+    /// The first chunk from `index` on that is only in memory.
+    pub fn next_changed(&self, index: u64) -> Option<u64> {
+        let page = self.dirty.range(index..).next().map(|(index, _)| *index);
+        page.into_iter().chain(self.sealed.next(index)).min()
+    }
+
+    /// All chunks that are only in memory, in ascending order.
+    pub fn changed(&self) -> Vec<Piece> {
+        let mut pieces: Vec<Piece> = Vec::new();
+        for &index in self.dirty.keys() {
+            let (is_free, _) = self.free_until(index);
+            match pieces.last_mut() {
+                Some(piece) if piece.chunks.end == index && piece.is_free == is_free => piece.chunks.end += 1,
+                _ => pieces.push(Piece { chunks: index..index + 1, is_sealed: false, is_free }),
+            }
+        }
+        for chunks in self.sealed.ranges() {
+            let mut start = chunks.start;
+            while start < chunks.end {
+                let (is_free, end) = self.free_until(start);
+                let end = end.min(chunks.end);
+                pieces.push(Piece { chunks: start..end, is_sealed: true, is_free });
+                start = end;
+            }
+        }
+        pieces.sort_unstable_by_key(|piece| piece.chunks.start);
+        pieces
+    }
+
+    /// Whether a chunk may be written to its place without any trace of the committed file being lost, and behind which chunk
+    /// that may change.
+    fn free_until(&self, index: u64) -> (bool, u64) {
+        let stored = self.stored.chunks();
+        let holes = self.stored_holes.ranges();
+        let next = holes.get(holes.partition_point(|hole| hole.end <= index));
+        match next {
+            _ if index >= stored => (true, u64::MAX),
+            Some(hole) if hole.contains(&index) => (true, hole.end),
+            Some(hole) => (false, hole.start),
+            None => (false, stored),
+        }
     }
 
     /// The hole that a chunk lies in now, as its place in the list.
@@ -69,12 +122,15 @@ impl State {
         self.holes.get(place).is_some_and(|hole| hole.contains(&index)).then_some(place)
     }
 
-    /// Takes a chunk out of its hole. The list may become longer by one.
-    pub fn take_out(&mut self, index: u64) {
-        let Some(place) = self.hole_at(index) else { return };
-        let hole = self.holes[place].clone();
-        let left = [hole.start..index, index + 1..hole.end];
-        self.holes.splice(place..=place, left.into_iter().filter(|part| !part.is_empty()));
+    /// Takes chunks out of the holes that they lie in. The list may become longer by one.
+    pub fn take_out(&mut self, chunks: Range<u64>) {
+        let first = self.holes.partition_point(|hole| hole.end <= chunks.start);
+        let behind = self.holes.partition_point(|hole| hole.start < chunks.end);
+        if first >= behind {
+            return;
+        }
+        let left = [self.holes[first].start..chunks.start, chunks.end..self.holes[behind - 1].end];
+        self.holes.splice(first..behind, left.into_iter().filter(|part| !part.is_empty()));
     }
 
     /// Makes a range a hole, together with the holes that it meets. The list may become longer by one.
@@ -87,14 +143,9 @@ impl State {
         self.holes.splice(first..behind.max(first), std::iter::once(start..end));
     }
 
-    /// Whether the list of holes is as long as it may be.
-    pub fn holes_are_full(&self) -> bool {
-        self.holes.len() >= MAX_HOLES
-    }
-
     /// Whether a chunk may be written to its place without any trace of the committed file being lost.
     pub fn is_free(&self, index: u64) -> bool {
-        index >= self.stored.chunks() || self.stored_holes.around(index).is_some()
+        self.free_until(index).0
     }
 }
 
@@ -120,8 +171,8 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let (first, len) = ((seed >> 33) % 90, 1 + (seed >> 50) % 9);
             if seed >> 63 == 0 {
-                state.take_out(first);
-                model[first as usize] = false;
+                state.take_out(first..first + len);
+                model[first as usize..(first + len) as usize].fill(false);
             } else {
                 state.add_hole(first..first + len);
                 model[first as usize..(first + len) as usize].fill(true);

@@ -24,10 +24,36 @@ impl Backing {
         }
         let chunk_len = self.chunks.chunk_len();
         self.shared.make_room(data.len().next_multiple_of(chunk_len).min(FILE_LIMIT));
+        let end = offset.checked_add(data.len() as u64).ok_or(VolumeError::Refused(Errno::FBIG))?;
+        let run = self.seal_early(offset, data)?;
         let mut state = self.write_state();
         let st = &mut *state;
-        let end = offset.checked_add(data.len() as u64).ok_or(VolumeError::Refused(Errno::FBIG))?;
-        self.layout(st, end)?;
+        let layout = self.layout(st, end.max(st.layout.plaintext_len()))?;
+        let run = match run {
+            // The file has become shorter meanwhile.
+            Some(run) if layout.is_last(run.chunks.end - 1) => {
+                self.discard_run(run);
+                None
+            }
+            run => run,
+        };
+        let Some(run) = run else { return self.write_pieces(st, offset, data) };
+        let start = (run.chunks.start * chunk_len as u64 - offset) as usize;
+        let len = (run.chunks.end - run.chunks.start) as usize * chunk_len;
+        // All that can commit comes before the first change: each of the three parts may need a hole more, and some pages.
+        self.free_holes(st, 3)?;
+        self.room_for(st, run.room() + 6 * chunk_len)?;
+        self.write_pieces(st, offset, &data[..start])?;
+        // What lies behind the run comes first: the file is then long enough.
+        self.write_pieces(st, offset + (start + len) as u64, &data[start + len..])?;
+        self.insert_run(st, run);
+        self.changed(st);
+        Ok(())
+    }
+
+    /// Writes to memory, chunk by chunk.
+    fn write_pieces(&self, st: &mut State, offset: u64, data: &[u8]) -> Result<()> {
+        let chunk_len = self.chunks.chunk_len();
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
@@ -138,12 +164,12 @@ impl Backing {
                 st.dirty.insert(last, self.shared.pages.zeros(layout.data_len(last)));
             }
             None if layout.data_len(last) == 0 => {
+                self.remove_sealed(st, last..last + 1);
                 st.dirty.entry(last).or_default();
             }
             None => self.ensure_page(st, last, false)?,
         }
-        let behind = st.dirty.split_off(&(last + 1));
-        behind.into_values().for_each(|page| self.shared.pages.give(page));
+        self.remove_changes(st, last + 1..u64::MAX);
         st.dirty.get_mut(&last).expect("it was made just now").set_len(layout.data_len(last), &self.shared.pages);
         st.holes.truncate(st.holes.partition_point(|hole| hole.start <= last));
         st.layout = layout;
@@ -163,18 +189,25 @@ impl Backing {
             self.shared.pages.take(st.layout.data_len(index))
         } else if st.hole_at(index).is_some() {
             self.shared.pages.zeros(st.layout.data_len(index))
+        } else if let Some(sealed) = st.sealed.get(index) {
+            self.open_sealed(sealed, index)?
         } else {
             self.load(st, index)?
         };
-        st.take_out(index);
+        self.remove_sealed(st, index..index + 1);
+        st.take_out(index..index + 1);
         self.insert_page(st, index, page);
         Ok(())
     }
 
     /// Makes room for pages: commits the file if it has too many. Then none is in memory any more.
     pub(super) fn room_for_pages(&self, st: &mut State, count: usize) -> Result<()> {
-        let more = count * self.chunks.chunk_len();
-        if !st.dirty.is_empty() && self.dirty_bytes() + more > FILE_LIMIT {
+        self.room_for(st, count * self.chunks.chunk_len())
+    }
+
+    /// Makes room for so many bytes, in the same way.
+    fn room_for(&self, st: &mut State, more: usize) -> Result<()> {
+        if st.has_chunks() && self.dirty_bytes() + more > FILE_LIMIT {
             self.commit_state(st, false)?;
         }
         Ok(())
@@ -202,9 +235,9 @@ impl Backing {
         }
     }
 
-    /// Counts the memory of all pages anew.
+    /// Counts the memory of all changes anew.
     pub(super) fn count_pages(&self, st: &State) {
-        self.account(self.dirty_bytes(), st.dirty.values().map(Page::room).sum());
+        self.account(self.dirty_bytes(), st.sealed.room() + st.dirty.values().map(Page::room).sum::<usize>());
     }
 
     pub(super) fn layout(&self, st: &State, len: u64) -> Result<phalanx_core::format::Layout> {

@@ -21,6 +21,8 @@ struct Volume {
     dir: tempfile::TempDir,
     config: Config,
     told: Arc<Mutex<Vec<String>>>,
+    /// [`StoreOptions::threshold`].
+    threshold: usize,
 }
 
 impl Volume {
@@ -31,7 +33,7 @@ impl Volume {
     fn within(dir: tempfile::TempDir, suite: Suite, chunk_len: u64) -> Self {
         let recipient = Recipient::key(&SecretKey::random().unwrap());
         let (_, config) = Config::create(suite, ChunkSize::new(chunk_len).unwrap(), &[recipient]).unwrap();
-        Self { dir, config, told: Arc::default() }
+        Self { dir, config, told: Arc::default(), threshold: usize::MAX }
     }
 
     fn root(&self) -> OwnedFd {
@@ -49,6 +51,7 @@ impl Volume {
         StoreOptions {
             commit_after: hour,
             trim_after: hour,
+            threshold: self.threshold,
             on_damage: Box::new(move |text| told.lock().unwrap().push(text.into())),
             ..StoreOptions::default()
         }

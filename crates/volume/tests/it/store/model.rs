@@ -15,7 +15,10 @@ fn check(backing: &Backing, model: &[u8], random: &mut Random) {
 }
 
 fn run(suite: Suite, chunk_len: u64, steps: usize, seed: u64) {
-    let volume = Volume::new(suite, chunk_len);
+    run_on(&Volume::new(suite, chunk_len), steps, seed);
+}
+
+fn run_on(volume: &Volume, steps: usize, seed: u64) {
     let mut random = Random(seed);
     let mut store = volume.store();
     let mut model = Vec::new();
@@ -32,7 +35,7 @@ fn run(suite: Suite, chunk_len: u64, steps: usize, seed: u64) {
                 drop(backing);
                 backing = volume.open(&store, "a");
             }
-            3 if random.below(8) == 0 => (store, backing) = reopened(&volume, store, backing),
+            3 if random.below(8) == 0 => (store, backing) = reopened(volume, store, backing),
             _ => {
                 let change = Change::random(&mut random, model.len() as u64, 1 << 20);
                 change.make(&backing).unwrap();
@@ -44,7 +47,7 @@ fn run(suite: Suite, chunk_len: u64, steps: usize, seed: u64) {
             assert!(content(&backing) == model, "step {step}");
         }
     }
-    let (store, backing) = reopened(&volume, store, backing);
+    let (store, backing) = reopened(volume, store, backing);
     assert!(content(&backing) == model);
     assert_eq!(store.plain_len(backing.file().metadata().unwrap().len()), Some(model.len() as u64));
     assert!(volume.told.lock().unwrap().is_empty());
@@ -66,6 +69,14 @@ fn random_changes_read_back() {
     }
     run(Suite::default(), 1 << 20, 60, 5);
     run(Suite::default(), 4096, 600, 6);
+}
+
+/// Where an engine likes long jobs, no chunk is sealed before the commit.
+#[test]
+fn random_changes_read_back_with_a_threshold() {
+    let mut volume = Volume::new(Suite::default(), 4096);
+    volume.threshold = 100 << 10;
+    run_on(&volume, 300, 7);
 }
 
 #[test]

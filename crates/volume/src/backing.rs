@@ -2,6 +2,7 @@
 
 pub(crate) mod cache;
 mod commit;
+pub(crate) mod drops;
 mod holes;
 pub(crate) mod page;
 mod plan;

@@ -4,6 +4,7 @@ mod convert;
 mod handles;
 
 use crate::backing::Backing;
+use crate::backing::drops::Witness;
 use crate::error::{Result, VolumeError};
 use crate::mount::tune;
 use crate::store::Store;
@@ -39,6 +40,7 @@ pub struct Front {
 /// A file that somebody has opened.
 struct Open {
     backing: Arc<Backing>,
+    witness: Witness,
     /// Whether it was opened for writing.
     writes: bool,
 }
@@ -99,7 +101,7 @@ impl Front {
             Some(open) => open.backing.set_len(size),
             None => {
                 let backing = self.backing(number)?;
-                backing.set_len(size).and_then(|()| backing.commit())
+                backing.set_len(size).and_then(|()| backing.commit(&backing.witness()))
             }
         }
     }
@@ -122,7 +124,7 @@ impl Front {
     }
 
     fn open_handle(&self, backing: Arc<Backing>, writes: bool) -> FileHandle {
-        FileHandle(self.files.add(Arc::new(Open { backing, writes })))
+        FileHandle(self.files.add(Arc::new(Open { witness: backing.witness(), backing, writes })))
     }
 
     /// The metadata of a file has changed: the next sync of its content has to make sure that this is on the disk too.
@@ -375,7 +377,7 @@ impl Filesystem for Front {
         let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
         let backing = &open.backing;
         if open.writes && !self.read_only {
-            return done(backing.commit(), reply);
+            return done(backing.commit(&open.witness), reply);
         }
         // Who only reads is not told what became of others' changes.
         backing.commit_quietly();
@@ -405,7 +407,7 @@ impl Filesystem for Front {
         if self.read_only {
             return reply.ok();
         }
-        done(backing.sync(data_only).and_then(|()| self.tree.sync_place(number.0)), reply);
+        done(backing.sync(&open.witness, data_only).and_then(|()| self.tree.sync_place(number.0)), reply);
     }
 
     fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {

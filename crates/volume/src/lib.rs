@@ -24,6 +24,7 @@ pub mod verify;
 pub mod view;
 mod volume;
 
+pub use backing::drops::Witness;
 pub use backing::{Backing, Times};
 pub use disk::{Disk, System};
 pub use error::{Result, VolumeError};

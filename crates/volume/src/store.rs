@@ -150,7 +150,7 @@ impl Store {
             return result;
         }
         for backing in self.shared.all_dirty() {
-            result = result.and(backing.commit());
+            result = result.and(backing.commit(&backing.witness()));
         }
         result = result.and_then(|()| self.shared.checkpoint());
         self.shared.closed.store(true, Ordering::Release);

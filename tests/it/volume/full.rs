@@ -106,6 +106,43 @@ fn changes_of_a_small_disk_go_on() {
     is_sound(&s, "disk/vol");
 }
 
+/// A process that is started inherits all descriptors for a moment, and closing them stores what is in memory too. What that
+/// closing says is heard by nobody, so a sync has to say it again: to each who wrote.
+#[test]
+fn what_was_dropped_is_told_to_whoever_syncs() {
+    if !is_fuse_here() {
+        return;
+    }
+    let s = Sandbox::new();
+    let Some(_disk) = disk(&s, "tmpfs", 16) else { return };
+    init(&s, "disk/vol", "4K");
+    let Some(mut mounted) = mount(&s, "disk/vol") else { return };
+    let path = mounted.path("f");
+    let files: Vec<File> = (0..2)
+        .map(|_| File::options().create(true).truncate(false).read(true).write(true).open(&path).unwrap())
+        .collect();
+    files[0].write_all_at(&[1; 1941], 0).and_then(|()| files[0].sync_all()).unwrap();
+    fill_up(&mounted, 0);
+    files[0].write_all_at(&[2; 90_000], 1941).unwrap();
+    // What the kernel has is passed on when somebody opens the file. It is stored a little later.
+    let late = File::open(&path).unwrap();
+    wait_for(|| mounted.log().contains("were dropped"));
+    let heirs = std::process::Command::new("true").status();
+    assert!(heirs.unwrap().success());
+    for file in &files {
+        let told = file.sync_all().unwrap_err();
+        assert_eq!(Errno::from_io_error(&told), Some(Errno::NOSPC));
+        file.sync_all().unwrap();
+    }
+    drop((files, late));
+    // Whoever opens it after all have been told hears nothing of it.
+    File::options().write(true).open(&path).unwrap().sync_all().unwrap();
+    mounted.unmount();
+    let log = mounted.log();
+    assert!(mounted.ended().success() && log.lines().all(|line| line.contains("were dropped: ")), "{log}");
+    is_sound(&s, "disk/vol");
+}
+
 fn fill(s: &Sandbox, seed: u64, rounds: u64) -> u64 {
     init(s, "disk/vol", "4K");
     let mut random = Random::new(seed ^ 0xf011);

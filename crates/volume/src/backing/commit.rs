@@ -1,6 +1,7 @@
 //! Committing: what is changed in memory is sealed, written to the journal, and then to its places.
 
 use crate::backing::Backing;
+use crate::backing::drops::Witness;
 use crate::backing::page::Page;
 use crate::backing::plan::{LONG, Part, Plan};
 use crate::backing::state::State;
@@ -14,35 +15,43 @@ use std::sync::{Mutex, OnceLock};
 use std::thread;
 
 impl Backing {
+    /// What somebody who opens the file now will be told of dropped changes.
+    #[must_use]
+    pub fn witness(&self) -> Witness {
+        self.read_state().drops.witness()
+    }
+
     /// Stores the changes in memory: from now on they survive the end of this process. The system may still lose them.
     ///
     /// # Errors
-    /// [`VolumeError::Full`] if there is no space: the changes are dropped. [`VolumeError::Dropped`] once, if that happened
-    /// before to changes of this file that nobody was told of.
-    pub fn commit(&self) -> Result<()> {
-        self.store(false)
+    /// [`VolumeError::Full`] if there is no space: the changes are dropped. [`VolumeError::Dropped`] if that happened before to
+    /// changes of this file, until a sync has told the same witness.
+    pub fn commit(&self, witness: &Witness) -> Result<()> {
+        self.store(witness, false)
     }
 
     /// Stores the changes in memory and makes sure that they are on the disk. With `data_only` its times may not be there.
     ///
     /// # Errors
     /// Those of [`Backing::commit`], or if the system reports that something was not written.
-    pub fn sync(&self, data_only: bool) -> Result<()> {
+    pub fn sync(&self, witness: &Witness, data_only: bool) -> Result<()> {
         if !data_only && self.times_set.swap(false, Ordering::AcqRel) {
             self.mark_named();
         }
-        self.store(true)
+        self.store(witness, true)
     }
 
-    fn store(&self, sync: bool) -> Result<()> {
+    fn store(&self, witness: &Witness, sync: bool) -> Result<()> {
         if self.shared.options.read_only {
             return Ok(());
         }
         let mut st = self.write_state();
-        let done = self.commit_state(&mut st, sync);
-        let dropped = st.dropped.take();
-        done?;
-        dropped.map_or(Ok(()), |errno| Err(VolumeError::Dropped(errno)))
+        let done = self.commit_state(&mut st, sync).and_then(|()| st.drops.tell(witness));
+        // Nobody may hear what is said to a close: a process that was started closes what it has inherited.
+        if sync {
+            st.drops.told(witness);
+        }
+        done
     }
 
     /// Commits for others. What fails is told to the next who asks. Returns whether the memory is free.
@@ -325,7 +334,7 @@ impl Backing {
             return why;
         }
         if matches!(why, VolumeError::Full | VolumeError::Io { .. }) {
-            st.dropped = Some(why.errno());
+            st.drops.add(why.errno());
             st.layout = st.stored;
             st.holes = st.stored_holes.ranges().to_vec();
             self.remove_changes(st, 0..u64::MAX);

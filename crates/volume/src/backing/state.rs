@@ -1,11 +1,11 @@
 //! What is committed of a file, and what is changed in memory. Changes are made here without any input or output.
 
+use crate::backing::drops::Drops;
 use crate::backing::page::Page;
 use crate::backing::plan::Piece;
 use crate::backing::sealed::SealedRuns;
 use phalanx_core::format::{Header, Layout};
 use phalanx_core::volume::Holes;
-use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -25,8 +25,8 @@ pub(super) struct State {
     pub sealed: SealedRuns,
     /// Whether the store has been told of changes.
     pub is_listed: bool,
-    /// Why changes were dropped that nobody was told of.
-    pub dropped: Option<Errno>,
+    /// The changes that were dropped.
+    pub drops: Drops,
     /// Whether nothing of the file has been synced, since it was created in this mount.
     pub is_fresh: bool,
     /// Whether chunks in their places may not be synced, which the journal does not have.
@@ -52,7 +52,7 @@ impl State {
             dirty: BTreeMap::new(),
             sealed: SealedRuns::default(),
             is_listed: false,
-            dropped: None,
+            drops: Drops::default(),
             is_fresh,
             direct_unsynced: is_fresh,
             logged: None,

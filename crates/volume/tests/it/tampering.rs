@@ -127,7 +127,7 @@ fn make(mounted: &Mounted, parent: u64, name: &[u8], parts: &[(u64, Vec<u8>)]) -
     for (offset, bytes) in parts {
         backing.write_at(*offset, bytes).unwrap();
     }
-    backing.commit().unwrap();
+    backing.commit(&backing.witness()).unwrap();
     (attr, backing)
 }
 

@@ -81,11 +81,11 @@ fn work(
         };
         match random.below(8) {
             0 | 1 => {
-                backing.commit()?;
+                backing.commit(&backing.witness())?;
                 file.committed();
             }
             2 => {
-                backing.sync(false)?;
+                backing.sync(&backing.witness(), false)?;
                 file.synced();
             }
             _ => {
@@ -221,7 +221,8 @@ fn a_full_disk_at_any_call_drops_changes_and_says_so() {
             let file = &mut files[which];
             let backing = store.open_file(volume.file(&file.name, OFlags::RDWR)).unwrap();
             if random.below(4) == 0 {
-                match backing.sync(true) {
+                let witness = backing.witness();
+                match backing.sync(&witness, true) {
                     Ok(()) => assert!(content(&backing) == file.now, "call {at}"),
                     Err(e) => {
                         assert_eq!(e.errno(), rustix::io::Errno::NOSPC, "{e}");
@@ -229,7 +230,7 @@ fn a_full_disk_at_any_call_drops_changes_and_says_so() {
                         file.now = content(&backing);
                         let states = file.since_sync.as_ref().unwrap();
                         assert!(is_one_of(&file.now, states), "call {at}");
-                        if backing.sync(true).is_err() {
+                        if backing.sync(&witness, true).is_err() {
                             continue;
                         }
                     }

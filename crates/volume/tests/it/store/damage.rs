@@ -27,7 +27,7 @@ fn volume(killed: Option<usize>) -> (Volume, Vec<u8>, Vec<u8>) {
         let file = volume.open(&store, "a");
         file.write_at(3000, &[9; 12_000]).unwrap();
         new[3000..15_000].fill(9);
-        assert!(file.sync(true).is_err());
+        assert!(file.sync(&file.witness(), true).is_err());
     }
     (volume, old, new)
 }
@@ -118,7 +118,7 @@ fn a_mount_for_reading_refuses_an_unfinished_volume() {
     assert!(content(&file) == new);
     assert_eq!(file.write_at(0, b"x").unwrap_err().errno(), Errno::ROFS);
     assert_eq!(file.set_len(0).unwrap_err().errno(), Errno::ROFS);
-    file.sync(false).unwrap();
+    file.sync(&file.witness(), false).unwrap();
     store.close().unwrap();
     drop((file, store));
     std::fs::remove_file(volume.path().join(JOURNAL)).unwrap();

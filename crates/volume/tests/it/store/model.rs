@@ -25,12 +25,12 @@ fn run_on(volume: &Volume, steps: usize, seed: u64) {
     let mut backing = volume.create(&store, "a");
     for step in 0..steps {
         match random.below(12) {
-            0 => backing.commit().unwrap(),
-            1 => backing.sync(random.below(2) == 0).unwrap(),
+            0 => backing.commit(&backing.witness()).unwrap(),
+            1 => backing.sync(&backing.witness(), random.below(2) == 0).unwrap(),
             2 => {
                 // Dropped, with or without a commit: what is in memory stays in the store.
                 if random.below(2) == 0 {
-                    backing.commit().unwrap();
+                    backing.commit(&backing.witness()).unwrap();
                 }
                 drop(backing);
                 backing = volume.open(&store, "a");
@@ -86,14 +86,14 @@ fn holes_of_a_terabyte_cost_nothing() {
     let file = volume.create(&store, "a");
     file.write_at(0, b"begin").unwrap();
     file.set_len(1 << 40).unwrap();
-    file.sync(true).unwrap();
+    file.sync(&file.witness(), true).unwrap();
     assert_eq!(file.len(), 1 << 40);
     assert_eq!(file.seek_hole(0).unwrap(), 4096);
     assert_eq!(file.seek_data(5000).unwrap(), (1 << 40) - 4096);
     assert_eq!(file.read_at(1 << 39, 3).unwrap(), [0; 3]);
     file.write_at(1 << 39, b"middle").unwrap();
     file.punch(4096..(1 << 39)).unwrap();
-    file.commit().unwrap();
+    file.commit(&file.witness()).unwrap();
     store.close().unwrap();
     drop((file, store));
     let store = volume.store();
@@ -135,11 +135,11 @@ fn the_time_that_users_see_is_that_of_the_change() {
     file.write_at(0, b"x").unwrap();
     let written = file.times().unwrap().modified;
     std::thread::sleep(std::time::Duration::from_millis(20));
-    file.commit().unwrap();
+    file.commit(&file.witness()).unwrap();
     assert_eq!(file.times().unwrap().modified, written);
     file.write_at(0, b"y").unwrap();
     file.set_mtime(at).unwrap();
-    file.sync(false).unwrap();
+    file.sync(&file.witness(), false).unwrap();
     assert_eq!(file.times().unwrap().modified, at);
     file.write_at(0, b"z").unwrap();
     assert!(file.times().unwrap().modified.tv_sec > at.tv_sec);
@@ -155,7 +155,9 @@ fn two_opens_share_a_file_and_changes_outlive_them() {
     assert!(Arc::ptr_eq(&file, &volume.open(&store, "a")));
     drop(file);
     assert_eq!(content(&store.get(inode).unwrap()), b"\0\0\0abc");
-    store.get(inode).unwrap().commit().unwrap();
+    let left = store.get(inode).unwrap();
+    left.commit(&left.witness()).unwrap();
+    drop(left);
     assert!(store.get(inode).is_none());
     assert_eq!(content(&volume.open(&store, "a")), b"\0\0\0abc");
 }

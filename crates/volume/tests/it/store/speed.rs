@@ -27,7 +27,7 @@ fn speed() {
             for at in (0..all).step_by(len) {
                 file.write_at(at as u64, &data).unwrap();
             }
-            file.sync(false).unwrap();
+            file.sync(&file.witness(), false).unwrap();
             println!("{} {chunk_len}: written by {len}: {}", suite.name(), rate(begun, all));
             let begun = now();
             let mut bytes = vec![0; len];
@@ -42,7 +42,7 @@ fn speed() {
         for _ in 0..count {
             file.write_at(random.below(all as u64 / 4096) * 4096, &page).unwrap();
         }
-        file.sync(false).unwrap();
+        file.sync(&file.witness(), false).unwrap();
         println!("{} {chunk_len}: 4 KiB at random: {}", suite.name(), rate(begun, count * 4096));
         let begun = now();
         let mut bytes = [0; 4096];

@@ -197,7 +197,7 @@ fn an_old_journal_brings_back_what_it_names() {
     let mounted = lab.mount();
     let file = open(&mounted, &[b"three"]);
     file.write_at(10, &painted(50, 20)).unwrap();
-    file.sync(false).unwrap();
+    file.sync(&file.witness(), false).unwrap();
     let journal = fs::read(lab.path().join(JOURNAL)).unwrap();
     let mut content = painted(2, 2 * CHUNK + 100);
     content[10..30].copy_from_slice(&painted(50, 20));
@@ -234,7 +234,7 @@ fn a_journal_that_was_removed_is_not_found() {
     let mounted = lab.mount_on(Arc::new(OnlyJournal(inode)));
     let file = open(&mounted, &[b"three"]);
     file.write_at(10, &painted(50, 20)).unwrap();
-    file.sync(false).unwrap();
+    file.sync(&file.witness(), false).unwrap();
     drop((file, mounted));
     let kept = fs::read(&journal).unwrap();
     fs::remove_file(&journal).unwrap();

@@ -1,23 +1,23 @@
 //! All stored files of a mount: which are open, how much of them is only in memory, and when that is committed.
 
+mod shared;
+
 use crate::backing::Backing;
-use crate::backing::cache::Cache;
-use crate::backing::page::PagePool;
 use crate::disk::{Disk, System};
 use crate::error::{Result, VolumeError};
 use crate::journal::{JOURNAL, Journal, RESERVED};
 use crate::recover;
 use phalanx_core::Roster;
-use phalanx_core::format::{FileKeys, Header};
-use phalanx_core::volume::{Chunks, Config, Records};
+use phalanx_core::volume::Config;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
-use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+pub(crate) use shared::Shared;
 
 /// Device and inode.
 pub(crate) type Key = (u64, u64);
@@ -162,12 +162,8 @@ impl Store {
     }
 
     fn end_thread(&self) {
-        self.shared.ending.store(true, Ordering::Release);
+        self.shared.end_thread();
         let handle = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        {
-            let _woken = self.shared.dirty();
-            self.shared.wake.notify_all();
-        }
         if let Some(handle) = handle {
             let _ = handle.join();
         }
@@ -177,333 +173,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         self.end_thread();
-        // Each of them holds this list.
-        let left = std::mem::take(&mut *self.shared.dirty());
-        drop(left);
-    }
-}
-
-/// What the store and its files share.
-pub(crate) struct Shared {
-    pub config: Config,
-    pub options: StoreOptions,
-    /// `None` in a mount for reading only.
-    pub journal: Option<Journal>,
-    /// Commits hold it for reading; a checkpoint, which ends the epoch, for writing. It counts the epochs.
-    pub epoch: RwLock<u64>,
-    /// The same number, for those who only compare.
-    epochs: AtomicU64,
-    pub pages: PagePool,
-    pub cache: Cache,
-    pub scratch: Mutex<Vec<Records>>,
-    pub threads: usize,
-    /// Plaintext in memory that is not committed, in bytes.
-    pub dirty_bytes: AtomicUsize,
-    device: u64,
-    root: File,
-    syncs_at_once: bool,
-    table: Mutex<HashMap<Key, Weak<Backing>>>,
-    opening: [Mutex<()>; 32],
-    dirty: Mutex<HashMap<Key, Dirty>>,
-    wake: Condvar,
-    named: Mutex<Named>,
-    numbers: AtomicU64,
-    /// The damaged files and chunks that have been told of.
-    told: Mutex<HashSet<(Key, Option<u64>)>>,
-    broken: AtomicBool,
-    ending: AtomicBool,
-    closed: AtomicBool,
-}
-
-struct Dirty {
-    backing: Arc<Backing>,
-    since: Instant,
-}
-
-/// The files that are synced at the end of the epoch: those that the journal names, and new ones.
-#[derive(Default)]
-struct Named {
-    /// Each with whether nothing of it has ever been synced.
-    files: HashMap<[u8; 16], (Option<Arc<File>>, bool)>,
-}
-
-/// More files than these are synced at once where that can be trusted, and none of their descriptors is kept.
-const SYNCED_EACH: usize = 64;
-/// More files than these end the epoch, where each is synced for itself.
-const NAMED: usize = 256;
-/// The same, where all are synced at once.
-const NAMED_AT_ONCE: usize = 100_000;
-
-impl Shared {
-    fn new(root: &OwnedFd, config: Config, options: StoreOptions, journal: Option<Journal>) -> Result<Self> {
-        let failed = |e| VolumeError::io("cannot look at the volume's folder", e);
-        let root = File::from(root.try_clone().map_err(|e| VolumeError::io("cannot copy a descriptor", e))?);
-        let device = fstat(&root).map_err(failed)?.st_dev;
-        Ok(Self {
-            pages: PagePool::new(config.chunk_size().bytes()),
-            syncs_at_once: reports_lost_writes(&root),
-            config,
-            options,
-            journal,
-            device,
-            root,
-            epoch: RwLock::new(0),
-            epochs: AtomicU64::new(0),
-            cache: Cache::default(),
-            scratch: Mutex::default(),
-            threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
-            dirty_bytes: AtomicUsize::new(0),
-            table: Mutex::default(),
-            opening: Default::default(),
-            dirty: Mutex::default(),
-            wake: Condvar::new(),
-            named: Mutex::default(),
-            numbers: AtomicU64::new(0),
-            told: Mutex::default(),
-            broken: AtomicBool::new(false),
-            ending: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-        })
-    }
-
-    pub fn disk(&self) -> &dyn Disk {
-        &*self.options.disk
-    }
-
-    /// The engines for a job of `len` bytes.
-    pub fn roster(&self, len: usize) -> &Roster {
-        if len >= self.options.threshold { &self.options.large } else { &self.options.small }
-    }
-
-    /// The journal, unless nothing may be written any more.
-    pub fn writable(&self) -> Result<&Journal> {
-        let refused = self.broken.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire);
-        self.journal.as_ref().filter(|_| !refused).ok_or(VolumeError::ReadOnly)
-    }
-
-    /// The disk has failed: nothing is written any more, and the journal is kept for the next mount.
-    pub fn break_off(&self, why: &VolumeError) {
-        if !self.broken.swap(true, Ordering::AcqRel) {
-            self.tell(&format!("the volume is read-only from now on: {why}"));
-        }
-    }
-
-    pub fn tell(&self, what: &str) {
-        (self.options.on_damage)(what);
-    }
-
-    /// Tells of a damaged file, or of a chunk of it, unless that has been told before.
-    pub fn tell_once(&self, key: Key, chunk: Option<u64>, what: &str) {
-        /// More are not told: somebody has replaced whole files.
-        const TOLD: usize = 10_000;
-        let mut told = self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if told.len() < TOLD && told.insert((key, chunk)) {
-            drop(told);
-            self.tell(what);
-        }
-    }
-
-    /// A number that no other `Backing` has.
-    pub fn number(&self) -> u64 {
-        self.numbers.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// How many epochs have ended.
-    pub fn epochs(&self) -> u64 {
-        self.epochs.load(Ordering::Acquire)
-    }
-
-    /// The journal names this file in this epoch, or it is new: it is synced when the epoch ends.
-    pub fn name(&self, id: [u8; 16], file: &Arc<File>, is_fresh: bool) {
-        let mut named = self.named();
-        let keeps = !self.syncs_at_once || named.files.len() < SYNCED_EACH;
-        named.files.entry(id).or_insert_with(|| (keeps.then(|| file.clone()), is_fresh)).1 = is_fresh;
-    }
-
-    /// Whether the file was created in this epoch and nothing of it has ever been synced.
-    pub fn is_named_fresh(&self, id: [u8; 16]) -> bool {
-        self.named().files.get(&id).is_some_and(|(_, is_fresh)| *is_fresh)
-    }
-
-    /// Whether the epoch should end before the next commit.
-    pub fn should_end_epoch(&self) -> bool {
-        let limit = if self.syncs_at_once { NAMED_AT_ONCE } else { NAMED };
-        self.journal.as_ref().is_some_and(Journal::is_filling) || self.named().files.len() >= limit
-    }
-
-    /// Syncs all files that the journal names, and begins a new epoch. The caller holds no lock of the epoch.
-    pub fn checkpoint(&self) -> Result<()> {
-        let journal = self.writable()?;
-        let mut epoch = self.epoch.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if journal.last().is_none() && self.named().files.is_empty() {
-            return Ok(());
-        }
-        let ended = self.sync_named().and_then(|()| journal.trim(self.disk()));
-        match ended {
-            Ok(()) => {
-                *epoch += 1;
-                self.epochs.store(*epoch, Ordering::Release);
-                self.named().files.clear();
-            }
-            // What was not synced may be lost, and a second sync would not say so. The journal still has it.
-            Err(ref why) => self.break_off(why),
-        }
-        ended
-    }
-
-    fn sync_named(&self) -> Result<()> {
-        let failed = |e| VolumeError::io("cannot sync a file", e);
-        let files: Vec<_> = self.named().files.values().map(|(file, _)| file.clone()).collect();
-        let all_at_once = files.iter().any(Option::is_none);
-        if !(all_at_once && self.syncs_at_once) {
-            files.iter().flatten().try_for_each(|file| self.disk().sync_all(file)).map_err(failed)?;
-        }
-        if all_at_once { self.disk().sync_file_system(&self.root).map_err(failed) } else { Ok(()) }
-    }
-
-    /// Nobody uses a file any more that has no name: its descriptor goes, so that its space is free. Until its end is on the
-    /// disk, a power cut can bring the file back. So the file system is synced before the journal forgets it, unless nothing of
-    /// the file has been synced.
-    fn forget_removed(&self, id: [u8; 16]) {
-        let mut named = self.named();
-        let dropped = match named.files.get_mut(&id) {
-            Some((_, true)) => named.files.remove(&id).and_then(|(file, _)| file),
-            Some((file, false)) => file.take(),
-            None => None,
-        };
-        drop(named);
-        drop(dropped);
-    }
-
-    /// A file has changes in memory from now on.
-    pub fn add_dirty(&self, key: Key, backing: Arc<Backing>) {
-        let mut dirty = self.dirty();
-        if dirty.is_empty() {
-            self.wake.notify_all();
-        }
-        dirty.entry(key).or_insert_with(|| Dirty { backing, since: Instant::now() });
-    }
-
-    /// A file has none any more.
-    pub fn remove_dirty(&self, key: Key) {
-        let removed = self.dirty().remove(&key);
-        drop(removed);
-    }
-
-    /// Commits files until there is room for this many more bytes. The caller holds no lock of a file.
-    pub fn make_room(&self, len: usize) {
-        while self.dirty_bytes.load(Ordering::Relaxed) + len > self.options.dirty_limit {
-            let largest = {
-                let dirty = self.dirty();
-                dirty.values().max_by_key(|dirty| dirty.backing.dirty_bytes()).map(|dirty| dirty.backing.clone())
-            };
-            let Some(largest) = largest else { break };
-            if !largest.commit_quietly() {
-                break;
-            }
-        }
-    }
-
-    /// A `Backing` is gone.
-    pub fn forget(&self, key: Key, number: u64, id: [u8; 16], file: &File) {
-        self.cache.forget(number);
-        if self.journal.is_some() && fstat(file).is_ok_and(|stat| stat.st_nlink == 0) {
-            self.forget_removed(id);
-        }
-        let mut table = self.table();
-        if table.get(&key).is_some_and(|weak| weak.strong_count() == 0) {
-            table.remove(&key);
-        }
-    }
-
-    fn find(&self, key: Key) -> Option<Arc<Backing>> {
-        self.table().get(&key).and_then(Weak::upgrade)
-    }
-
-    fn all_dirty(&self) -> Vec<Arc<Backing>> {
-        self.dirty().values().map(|dirty| dirty.backing.clone()).collect()
-    }
-
-    /// The work of the thread in the background.
-    fn commit_in_background(&self) {
-        loop {
-            let due: Vec<Arc<Backing>>;
-            {
-                let dirty = self.dirty();
-                if self.ending.load(Ordering::Acquire) {
-                    return;
-                }
-                let age = |dirty: &Dirty| dirty.since.elapsed();
-                let wait = dirty.values().map(|dirty| self.options.commit_after.saturating_sub(age(dirty))).min();
-                let wait = wait.unwrap_or(self.options.trim_after).max(Duration::from_millis(10));
-                let (dirty, _) = self.wake.wait_timeout(dirty, wait).unwrap_or_else(|poisoned| poisoned.into_inner());
-                if self.ending.load(Ordering::Acquire) {
-                    return;
-                }
-                if self.writable().is_err() {
-                    drop(self.wake.wait_timeout(dirty, self.options.trim_after));
-                    continue;
-                }
-                let is_due = |dirty: &&Dirty| age(dirty) >= self.options.commit_after;
-                due = dirty.values().filter(is_due).map(|dirty| dirty.backing.clone()).collect();
-            }
-            for backing in &due {
-                backing.commit_quietly();
-            }
-            let is_idle = |last: Instant| last.elapsed() >= self.options.trim_after;
-            if self.journal.as_ref().and_then(Journal::last).is_some_and(is_idle) && self.writable().is_ok() {
-                // Its failure has been told.
-                let _ = self.checkpoint();
-            }
-        }
-    }
-
-    fn table(&self) -> MutexGuard<'_, HashMap<Key, Weak<Backing>>> {
-        self.table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn dirty(&self) -> MutexGuard<'_, HashMap<Key, Dirty>> {
-        self.dirty.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn named(&self) -> MutexGuard<'_, Named> {
-        self.named.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Room for records, as many as a part of a commit or a read has. All files have chunks of one shape.
-    pub fn records(&self, chunks: &Chunks, count: usize) -> Result<Records> {
-        let len = count * (chunks.overhead() + chunks.chunk_len());
-        let free = {
-            let mut scratch = self.scratch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let fit = scratch.iter().enumerate().filter(|(_, records)| records.bytes().len() >= len);
-            fit.min_by_key(|(_, records)| records.bytes().len())
-                .map(|(place, _)| place)
-                .map(|place| scratch.swap_remove(place))
-        };
-        match free {
-            Some(records) => Ok(records),
-            None => Ok(chunks.records(count, chunks.chunk_len())?),
-        }
-    }
-
-    /// Takes them back. `used` bytes of them hold plaintext.
-    pub fn give_records(&self, mut records: Records, used: usize) {
-        /// As much as one file has in memory at most, and a little more for reads: fresh memory costs more than to seal.
-        const KEPT: usize = 28 << 20;
-        const COUNT: usize = 64;
-        let used = used.min(records.bytes().len());
-        records.bytes_mut()[..used].fill(0);
-        zeroize::optimization_barrier(&records.bytes_mut()[..used]);
-        let mut scratch = self.scratch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let kept: usize = scratch.iter().map(|records| records.bytes().len()).sum();
-        if scratch.len() < COUNT && kept + records.bytes().len() <= KEPT {
-            scratch.push(records);
-        }
-    }
-
-    /// Opens the header of a stored file.
-    pub fn header(&self, file: &File) -> Result<(Header, FileKeys, phalanx_core::volume::Holes)> {
-        recover::header(file, &self.config)
+        self.shared.drop_changes();
     }
 }
 

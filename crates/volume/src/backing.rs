@@ -1,5 +1,6 @@
 //! One stored file: what lies on the disk, and the changes to it that are only in memory.
 
+pub(crate) mod ahead;
 pub(crate) mod cache;
 mod commit;
 pub(crate) mod drops;
@@ -40,6 +41,7 @@ pub struct Backing {
     len: AtomicU64,
     /// The memory of the changes, in bytes.
     dirty_bytes: AtomicUsize,
+    reads: ahead::Reads,
     /// When the file was changed last, if only memory has the change.
     mtime: Mutex<Option<Timespec>>,
     /// Whether the descriptor can be written to: a file without the permission to write is opened for reading only.
@@ -138,6 +140,7 @@ impl Backing {
             state: RwLock::new(State::new(header, layout, holes, is_fresh, written, epoch)),
             len: AtomicU64::new(len),
             dirty_bytes: AtomicUsize::new(0),
+            reads: ahead::Reads::default(),
             mtime: Mutex::default(),
             needs_fsync: AtomicBool::new(true),
             times_set: AtomicBool::new(false),

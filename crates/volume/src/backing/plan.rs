@@ -14,7 +14,7 @@ pub(super) const LONG: usize = 256 << 10;
 /// How much one thread seals at once, in bytes, unless a chunk is longer.
 const PART: usize = 512 << 10;
 /// The longest job that is made for engines which like them large, in bytes.
-const LARGEST: usize = 16 << 20;
+pub(super) const LARGEST: usize = 16 << 20;
 
 /// What a commit does.
 pub(super) struct Plan {

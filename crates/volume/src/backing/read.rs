@@ -39,6 +39,7 @@ impl Backing {
         let left = st.layout.plaintext_len().saturating_sub(offset);
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
         let chunk_len = self.chunks.chunk_len();
+        self.note_read(offset, wanted);
         let mut rest = &mut bytes[..wanted];
         let mut at = offset;
         while !rest.is_empty() {
@@ -57,12 +58,16 @@ impl Backing {
                 let zeros = usize::try_from(hole_end - at).unwrap_or(usize::MAX).min(rest.len());
                 rest[..zeros].fill(0);
                 zeros
+            } else if let Some(run) = self.read_ahead(st, index) {
+                rest[..in_chunk]
+                    .copy_from_slice(&run.chunk(index, st.stored.data_len(index))[within..within + in_chunk]);
+                in_chunk
             } else if in_chunk < st.layout.data_len(index) {
                 let page = self.cached(st, index)?;
                 rest[..in_chunk].copy_from_slice(&page.bytes()[within..within + in_chunk]);
                 in_chunk
             } else {
-                let run = index..self.run_end(st, index, rest.len());
+                let run = index..self.run_end(st, index, rest.len(), RUN);
                 let run_len = ((run.end - run.start - 1) as usize) * chunk_len + st.layout.data_len(run.end - 1);
                 self.read_run(st, run, &mut rest[..run_len])?;
                 run_len
@@ -73,8 +78,9 @@ impl Backing {
         Ok(wanted)
     }
 
-    /// The end of a run of stored chunks that are wanted whole, which begins with a chunk of which this is known.
-    fn run_end(&self, st: &State, first: u64, wanted: usize) -> u64 {
+    /// The end of a run of stored chunks that are wanted whole, which begins with a chunk of which this is known. It has up to
+    /// `most` bytes, or one chunk.
+    pub(super) fn run_end(&self, st: &State, first: u64, wanted: usize, most: usize) -> u64 {
         let chunk_len = self.chunks.chunk_len();
         let changed = st.next_changed(first).unwrap_or(u64::MAX);
         let place = st.holes.partition_point(|hole| hole.end <= first);
@@ -82,7 +88,7 @@ impl Backing {
         // The last chunk of the file may be shorter than others, and is then wanted whole if all of it is.
         let is_to_end = first * chunk_len as u64 + wanted as u64 == st.layout.plaintext_len();
         let whole = if is_to_end { wanted.div_ceil(chunk_len) } else { wanted / chunk_len };
-        let most = (RUN / chunk_len).max(1) as u64;
+        let most = (most / chunk_len).max(1) as u64;
         (first + (whole as u64).clamp(1, most)).min(changed).min(hole).min(st.layout.chunks())
     }
 
@@ -131,7 +137,7 @@ impl Backing {
     }
 
     /// Opens a run of stored chunks, all of which are authentic.
-    fn open_run(&self, st: &State, run: Range<u64>) -> Result<Records> {
+    pub(super) fn open_run(&self, st: &State, run: Range<u64>) -> Result<Records> {
         let mut records = self.shared.records(&self.chunks, (run.end - run.start) as usize)?;
         let len = self.stored_len(st, &run);
         let (stored, mut done) = (&mut records.bytes_mut()[..len], 0);

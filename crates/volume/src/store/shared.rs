@@ -1,6 +1,7 @@
 //! What a store and its files share.
 
 use crate::backing::Backing;
+use crate::backing::ahead::Ahead;
 use crate::backing::cache::Cache;
 use crate::backing::page::PagePool;
 use crate::disk::Disk;
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     epochs: AtomicU64,
     pub pages: PagePool,
     pub cache: Cache,
+    pub ahead: Ahead,
     pub scratch: Mutex<Vec<Records>>,
     pub threads: usize,
     /// Plaintext in memory that is not committed, in bytes.
@@ -86,6 +88,7 @@ impl Shared {
             epoch: RwLock::new(0),
             epochs: AtomicU64::new(0),
             cache: Cache::default(),
+            ahead: Ahead::default(),
             scratch: Mutex::default(),
             threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
             dirty_bytes: AtomicUsize::new(0),
@@ -243,6 +246,7 @@ impl Shared {
     /// A `Backing` is gone.
     pub fn forget(&self, key: Key, number: u64, id: [u8; 16], file: &File) {
         self.cache.forget(number);
+        self.ahead.forget(number);
         if self.journal.is_some() && fstat(file).is_ok_and(|stat| stat.st_nlink == 0) {
             self.forget_removed(id);
         }

@@ -3,6 +3,8 @@
 use crate::store::{Change, Random, Volume, content};
 use phalanx_core::Suite;
 use phalanx_volume::{Backing, Store};
+use rustix::fs::OFlags;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 fn check(backing: &Backing, model: &[u8], random: &mut Random) {
@@ -77,6 +79,49 @@ fn random_changes_read_back_with_a_threshold() {
     let mut volume = Volume::new(Suite::default(), 4096);
     volume.threshold = 100 << 10;
     run_on(&volume, 300, 7);
+}
+
+/// What was read ahead is not read again, and what cannot be opened is an error only for who reads it.
+#[test]
+fn sequential_reads_run_ahead_of_engines_that_like_long_jobs() {
+    const PART: usize = 128 << 10;
+    for chunk_len in [4096, 65_536, 1 << 20] {
+        let mut volume = Volume::new(Suite::default(), chunk_len);
+        volume.threshold = 1 << 20;
+        let store = volume.store();
+        let file = volume.create(&store, "a");
+        let mut model = Random(3).bytes((20 << 20) + 77);
+        file.write_at(0, &model).unwrap();
+        file.commit(&file.witness()).unwrap();
+        let read = |from: usize, to: usize, model: &[u8]| {
+            for at in (from..to).step_by(PART) {
+                assert!(file.read_at(at as u64, PART).unwrap() == model[at..(at + PART).min(model.len())], "{at}");
+            }
+        };
+        read(0, 2 << 20, &model);
+        // The stored file is longer than its plaintext, so this lies in the next MiB of it.
+        let stored = volume.file("a", OFlags::RDWR);
+        let place = (5 << 20) / chunk_len * (chunk_len + 48) + 4096 + 1000;
+        let mut byte = [0];
+        stored.read_exact_at(&mut byte, place).unwrap();
+        stored.write_all_at(&[byte[0] ^ 1], place).unwrap();
+        read(2 << 20, 8 << 20, &model);
+        // From the beginning it is read anew.
+        read(0, 4 << 20, &model);
+        read(16 << 20, model.len(), &model);
+        assert!(file.read_at(5 << 20, 2000).is_err());
+        read(7 << 20, 10 << 20, &model);
+        // What is written is seen, whatever was read ahead.
+        for at in [0, 9 << 20] {
+            let changed = Random(at as u64 + 5).bytes(3 << 20);
+            file.write_at(at as u64, &changed).unwrap();
+            model[at..at + changed.len()].copy_from_slice(&changed);
+            read(7 << 20, model.len(), &model);
+            file.commit(&file.witness()).unwrap();
+            read(7 << 20, model.len(), &model);
+        }
+        assert_eq!(volume.told.lock().unwrap().len(), 1);
+    }
 }
 
 #[test]

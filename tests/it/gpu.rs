@@ -1,6 +1,8 @@
 //! The engines `gpu` and `hybrid` by the command, on an OpenCL device that is the CPU.
 
 use crate::common::{Ended, Sandbox, painted, skip};
+use crate::mount::Mounted;
+use std::os::unix::fs::FileExt;
 use std::process::Command;
 
 /// A sandbox with the key k, if there is such a device. Otherwise `None`, and a line says so.
@@ -83,6 +85,36 @@ fn pipe(s: &Sandbox, input: &[u8], args: &[&str]) -> Vec<u8> {
         scope.spawn(move || drop(stdin.write_all(input)));
         Ended(child.wait_with_output().unwrap()).ok()
     })
+}
+
+/// Long writes and sequential reads go to the device in batches, and small ones too where nothing else is wanted.
+#[test]
+fn a_volume_on_the_gpu_is_the_same_as_on_the_cpu() {
+    let Some(s) = sandbox() else { return };
+    on_opencl(&s, &["-q", "init", "vol", "-k", "k"]).ok();
+    let engines = ["gpu", "cpu", "hybrid", "gpu"];
+    for (i, engine) in engines.into_iter().enumerate() {
+        let mount = with_opencl(s.command(&["mount", "vol", "mnt", "-k", "k", "-v", "-e", engine]));
+        let Some(mut mounted) = Mounted::start_by(&s, mount) else { return };
+        rustix::fs::statfs(&mounted.mountpoint).unwrap();
+        for (name, len) in [("small", 5000), ("large", 9 << 20)] {
+            let path = mounted.path(&format!("{name}{i}"));
+            std::fs::write(&path, painted(len)).unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.write_all_at(b"changed", 4095).and_then(|()| file.sync_all()).unwrap();
+            // Those of the mounts before, which the kernel does not have.
+            for before in 0..i {
+                let mut expected = painted(len);
+                expected[4095..4102].copy_from_slice(b"changed");
+                assert!(std::fs::read(mounted.path(&format!("{name}{before}"))).unwrap() == expected, "{engine}");
+            }
+        }
+        mounted.unmount();
+        let log = mounted.log();
+        assert!(mounted.ended().success(), "{engine}: {log}");
+        assert_eq!(log.contains("for jobs of 1048576 bytes and more"), engine == "hybrid", "{log}");
+    }
+    s.run(&["-q", "verify", "vol", "-k", "k"]).ok();
 }
 
 #[test]

@@ -41,13 +41,19 @@ pub struct Mounted {
 impl Mounted {
     /// Mounts in the foreground, on the folder mnt. `None` if this system lets nobody mount, and a line says so.
     pub fn start(s: &Sandbox, args: &[&str]) -> Option<Self> {
+        let mut command = s.command(&["mount"]);
+        command.args(args);
+        Self::start_by(s, command)
+    }
+
+    /// The same by a command that has all its arguments.
+    pub fn start_by(s: &Sandbox, mut command: Command) -> Option<Self> {
         if !is_fuse_here() {
             return None;
         }
         let (mountpoint, log) = (s.path("mnt"), s.path("log"));
         fs::create_dir_all(&mountpoint).unwrap();
-        let mut command = s.command(&["mount"]);
-        command.args(args).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
+        command.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
         let mut mounted = Self { child: Some(command.spawn().unwrap()), mountpoint, log, _alive: None };
         let child = mounted.child.as_mut().unwrap();
         let mut ended = None;

@@ -41,7 +41,10 @@ impl Expected {
 
     /// The plaintext of the authentic chunks before the first bad one.
     pub fn authentic(&self) -> Vec<u8> {
-        self.chunks.iter().map_while(Option::as_ref).flat_map(|chunk| &chunk.plaintext).copied().collect()
+        // Byte by byte, each comparison would be told to the fuzzer: that took two fifths of all time.
+        let chunks: Vec<&[u8]> =
+            self.chunks.iter().map_while(Option::as_ref).map(|chunk| &chunk.plaintext[..]).collect();
+        chunks.concat()
     }
 
     /// Whether the core may give this result. If the length is wrong, a stream may first find that a chunk is.

@@ -72,19 +72,23 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
         let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
         complain(format!("{}, {} changed{failures}", count(files, "file"), action.changed.load(Ordering::Relaxed)));
     }
+    let remedy = match paths.iter().any(|path| is_volume(path)) {
+        true => "only a new volume, to which the files are copied, has another",
+        false => "--fresh protects anew, under a new file key",
+    };
     if !verbosity.quiet && action.reduced.load(Ordering::Relaxed) {
         complain(match fresh {
-            false => {
+            false => format!(
                 "warning: whoever held what was removed may have kept the file key, which still opens the file, and an old \
-                 copy of the header brings it back as a way in: --fresh protects anew, under a new file key"
-            }
-            true => "warning: old copies of the file still open with what was removed",
+                 copy of the header brings it back as a way in: {remedy}"
+            ),
+            true => "warning: old copies of the file still open with what was removed".into(),
         });
     } else if !verbosity.quiet && action.finished.load(Ordering::Relaxed) {
-        complain(
+        complain(format!(
             "warning: an interrupted change was finished. If it removed a key or password, whoever held that may have kept \
-             the file key, which still opens the file: --fresh protects anew, under a new file key",
-        );
+             the file key, which still opens the file: {remedy}"
+        ));
     }
     done
 }

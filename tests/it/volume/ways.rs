@@ -53,6 +53,35 @@ fn a_password_and_a_key_open_it_and_others_do_not() {
 }
 
 #[test]
+fn ways_into_a_volume_change() {
+    let s = Sandbox::new();
+    init(&s, "vol", "4K");
+    s.secret("password", "p");
+    let Some(mounted) = mount(&s, "vol") else { return };
+    fs::write(mounted.path("f"), painted(10_000)).unwrap();
+    unmount(mounted);
+    s.run(&["rekey", "vol", "--key-file", "key", "--add-password-file", "password"]).ok();
+    is_sound(&s, "vol");
+    let ended = s.run(&["rekey", "vol", "--password-file", "password", "--remove-slot", "1"]);
+    assert!(ended.0.status.success(), "{}", ended.error());
+    // Files have a way out that a volume has not.
+    let warning = ended.error();
+    assert!(
+        warning.contains("only a new volume, to which the files are copied") && !warning.contains("--fresh"),
+        "{warning}"
+    );
+    s.run(&["verify", "vol", "--key-file", "key"]).fails(3);
+    let mounted = Mounted::start(&s, &["vol", "mnt", "--password-file", "password"]).unwrap();
+    assert!(fs::read(mounted.path("f")).unwrap() == painted(10_000));
+    unmount(mounted);
+    let last = s.run(&["rekey", "vol", "--password-file", "password", "--remove-passwords"]);
+    assert!(!last.0.status.success(), "the last way in");
+    let fresh = s.run(&["rekey", "vol", "--password-file", "password", "--fresh"]).fails(2);
+    assert!(fresh.contains("a volume keeps its keys"), "{fresh}");
+    s.run(&["-q", "verify", "vol", "--password-file", "password"]).ok();
+}
+
+#[test]
 fn a_mount_for_reading_changes_nothing() {
     let s = Sandbox::new();
     init(&s, "vol", "4K");

@@ -106,7 +106,7 @@ impl Backing {
         let backing = Self::new(shared, file, key, header, keys, holes, layout.plaintext_len(), is_fresh, epoch)?;
         // The length is authentic if the last chunk is.
         let state = backing.read_state();
-        backing.load(&state, layout.chunks() - 1)?;
+        backing.cached(&state, layout.chunks() - 1)?;
         drop(state);
         Ok(backing)
     }

@@ -62,7 +62,8 @@ impl Backing {
                 rest[..in_chunk]
                     .copy_from_slice(&run.chunk(index, st.stored.data_len(index))[within..within + in_chunk]);
                 in_chunk
-            } else if in_chunk < st.layout.data_len(index) {
+            } else if in_chunk < st.layout.data_len(index) || st.layout.is_last(index) {
+                // The last chunk was opened when the file was.
                 let page = self.cached(st, index)?;
                 rest[..in_chunk].copy_from_slice(&page.bytes()[within..within + in_chunk]);
                 in_chunk
@@ -167,7 +168,7 @@ impl Backing {
     }
 
     /// A stored chunk, for the parts of it that are asked for.
-    fn cached(&self, st: &State, index: u64) -> Result<Arc<Page>> {
+    pub(super) fn cached(&self, st: &State, index: u64) -> Result<Arc<Page>> {
         let id = ChunkId { backing: self.number, generation: st.generation, index };
         if let Some(page) = self.shared.cache.get(id) {
             return Ok(page);

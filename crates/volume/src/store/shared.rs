@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(super) opening: [Mutex<()>; 32],
     dirty: Mutex<HashMap<Key, Dirty>>,
     wake: Condvar,
+    /// Whether the thread in the background has nothing to do. Changed under the lock of `dirty`.
+    is_idle: AtomicBool,
     named: Mutex<Named>,
     numbers: AtomicU64,
     /// The damaged files and chunks that have been told of.
@@ -96,6 +98,7 @@ impl Shared {
             opening: Default::default(),
             dirty: Mutex::default(),
             wake: Condvar::new(),
+            is_idle: AtomicBool::new(false),
             named: Mutex::default(),
             numbers: AtomicU64::new(0),
             told: Mutex::default(),
@@ -217,7 +220,7 @@ impl Shared {
     /// A file has changes in memory from now on.
     pub fn add_dirty(&self, key: Key, backing: Arc<Backing>) {
         let mut dirty = self.dirty();
-        if dirty.is_empty() {
+        if self.is_idle.swap(false, Ordering::Relaxed) {
             self.wake.notify_all();
         }
         dirty.entry(key).or_insert_with(|| Dirty { backing, since: Instant::now() });
@@ -289,6 +292,9 @@ impl Shared {
                 }
                 let age = |dirty: &Dirty| dirty.since.elapsed();
                 let wait = dirty.values().map(|dirty| self.options.commit_after.saturating_sub(age(dirty))).min();
+                // With nothing to do it is woken. Otherwise it looks again by itself: programs that write small files would wake
+                // it for each.
+                self.is_idle.store(wait.is_none(), Ordering::Relaxed);
                 let wait = wait.unwrap_or(self.options.trim_after).max(Duration::from_millis(10));
                 let (dirty, _) = self.wake.wait_timeout(dirty, wait).unwrap_or_else(|poisoned| poisoned.into_inner());
                 if self.ending.load(Ordering::Acquire) {

@@ -12,6 +12,7 @@ mod sealed;
 mod state;
 mod write;
 
+use crate::backing::drops::Drops;
 use crate::error::{Result, VolumeError};
 use crate::journal::Owner;
 use crate::store::{Key, Shared};
@@ -104,6 +105,7 @@ impl Backing {
         let epoch = shared.epochs();
         let is_fresh = shared.is_named_fresh(keys.volume_file_id());
         let backing = Self::new(shared, file, key, header, keys, holes, layout.plaintext_len(), is_fresh, epoch)?;
+        backing.write_state().drops = Drops::found(shared.drop_of(backing.owner.id));
         // The length is authentic if the last chunk is.
         let state = backing.read_state();
         backing.cached(&state, layout.chunks() - 1)?;

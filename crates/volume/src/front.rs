@@ -90,7 +90,7 @@ impl Front {
             Some(open) => open.backing.set_len(size),
             None => {
                 let backing = self.backing(number)?;
-                backing.set_len(size).and_then(|()| backing.commit(&backing.witness()))
+                backing.set_len(size).and_then(|()| backing.settle())
             }
         }
     }

@@ -117,6 +117,11 @@ impl Journal {
         (HEAD + table_len + MAC + data_len) as u64
     }
 
+    /// Whether a journal that is empty has room for transactions of `cost` bytes, of which one has `data_len` bytes of data.
+    pub fn could_hold(cost: u64, data_len: usize) -> bool {
+        cost <= RESERVED && data_len <= MAX_DATA
+    }
+
     /// Promises room for transactions of `cost` bytes; `false` if a new epoch has to begin first.
     pub fn promise(&self, cost: u64) -> bool {
         let mut at = self.lock();

@@ -150,15 +150,15 @@ impl Store {
             return result;
         }
         for backing in self.shared.all_dirty() {
-            result = result.and(backing.commit(&backing.witness()));
+            result = result.and(backing.settle());
         }
-        result = result.and_then(|()| self.shared.checkpoint());
+        let ended = self.shared.checkpoint();
         self.shared.closed.store(true, Ordering::Release);
-        if let (Ok(()), Some(journal)) = (&result, &self.shared.journal) {
+        if let (Ok(()), Some(journal)) = (&ended, &self.shared.journal) {
             // The space of the journal is given back. It is empty already.
             let _ = self.shared.options.disk.set_len(&journal.file, 0);
         }
-        result
+        result.and(ended)
     }
 
     fn end_thread(&self) {

@@ -31,6 +31,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The plaintext length of a stored file of a length, in bytes; `None` if no stored file has it.
@@ -66,6 +67,8 @@ pub struct Tree {
     moving: Mutex<()>,
     fresh: Fresh,
     reported: Mutex<HashSet<u64>>,
+    /// Whether the system has lost something of a folder. It says so once, and a second sync would succeed.
+    is_lost: AtomicBool,
     options: TreeOptions,
     /// Whether new entries can be given to those who ask for them.
     is_privileged: bool,
@@ -124,6 +127,7 @@ impl Tree {
             moving: Mutex::default(),
             fresh: Fresh::new()?,
             reported: Mutex::default(),
+            is_lost: AtomicBool::new(false),
             options,
             is_privileged: rustix::process::geteuid().is_root(),
         })

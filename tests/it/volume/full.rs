@@ -5,6 +5,7 @@ use super::workload::{Random, Stop, Worker};
 use super::{init, is_sound, mount};
 use crate::common::{Mounted as Disk, Sandbox, has, skip, wait_for};
 use crate::mount::{Mounted, is_fuse_here};
+use rustix::fs::statvfs;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::fs::{self, File};
@@ -136,11 +137,28 @@ fn what_was_dropped_is_told_to_whoever_syncs() {
     }
     drop((files, late));
     // Whoever opens it after all have been told hears nothing of it.
-    File::options().write(true).open(&path).unwrap().sync_all().unwrap();
+    let mut file = File::options().append(true).open(&path).unwrap();
+    file.sync_all().unwrap();
+
+    // Closed by a process that hears nothing, and opened again.
+    let told = mounted.log().lines().count();
+    file.write_all(&[3; 2_000_000]).unwrap();
+    drop(file);
+    wait_for(|| mounted.log().lines().count() > told);
+    fs::remove_file(mounted.path("filler")).unwrap();
+    wait_for(|| statvfs(&mounted.mountpoint).unwrap().f_bavail > 2000);
+    // It can be emptied and written: what is lost is not needed for that.
+    fs::write(&path, "hello").unwrap();
+    let file = File::open(&path).unwrap();
+    file.sync_all().unwrap_err();
+    file.sync_all().unwrap();
+    drop(file);
     mounted.unmount();
     let log = mounted.log();
     assert!(mounted.ended().success() && log.lines().all(|line| line.contains("were dropped: ")), "{log}");
     is_sound(&s, "disk/vol");
+    let Some(mounted) = mount(&s, "disk/vol") else { return };
+    assert_eq!(fs::read_to_string(mounted.path("f")).unwrap(), "hello");
 }
 
 fn fill(s: &Sandbox, seed: u64, rounds: u64) -> u64 {

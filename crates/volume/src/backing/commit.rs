@@ -1,7 +1,7 @@
 //! Committing: what is changed in memory is sealed, written to the journal, and then to its places.
 
 use crate::backing::Backing;
-use crate::backing::drops::Witness;
+use crate::backing::drops::{Drops, Witness};
 use crate::backing::page::Page;
 use crate::backing::plan::{LONG, Part, Plan};
 use crate::backing::state::State;
@@ -21,37 +21,50 @@ impl Backing {
         self.read_state().drops.witness()
     }
 
-    /// Stores the changes in memory: from now on they survive the end of this process. The system may still lose them.
+    /// Stores the changes in memory: from now on they survive the end of this process. The system may still lose them. Called
+    /// when somebody closes the file.
     ///
     /// # Errors
-    /// [`VolumeError::Full`] if there is no space: the changes are dropped. [`VolumeError::Dropped`] if that happened before to
-    /// changes of this file, until a sync has told the same witness.
+    /// [`VolumeError::Full`] if there is no space: the changes are dropped. [`VolumeError::Dropped`] once, if that happened to
+    /// changes of this file since the witness was made.
     pub fn commit(&self, witness: &Witness) -> Result<()> {
-        self.store(witness, false)
+        self.store(false, |drops| drops.tell_by_close(witness))
     }
 
     /// Stores the changes in memory and makes sure that they are on the disk. With `data_only` its times may not be there.
     ///
     /// # Errors
-    /// Those of [`Backing::commit`], or if the system reports that something was not written.
+    /// Those of [`Backing::commit`], but [`VolumeError::Dropped`] also if it happened earlier and no sync has told anybody; or
+    /// if the system reports that something was not written.
     pub fn sync(&self, witness: &Witness, data_only: bool) -> Result<()> {
         if !data_only && self.times_set.swap(false, Ordering::AcqRel) {
             self.mark_named();
         }
-        self.store(witness, true)
+        self.store(true, |drops| {
+            let told = drops.tell_by_sync(witness);
+            if told.is_err() {
+                self.shared.forget_drop(self.owner.id);
+            }
+            told
+        })
     }
 
-    fn store(&self, witness: &Witness, sync: bool) -> Result<()> {
+    /// Stores the changes in memory for somebody who has not opened the file.
+    ///
+    /// # Errors
+    /// [`VolumeError::Full`] if there is no space: the changes are dropped. Nothing is said of earlier ones.
+    pub fn settle(&self) -> Result<()> {
+        self.store(false, |_| Ok(()))
+    }
+
+    fn store(&self, sync: bool, tell: impl FnOnce(&mut Drops) -> Result<()>) -> Result<()> {
         if self.shared.options.read_only {
             return Ok(());
         }
         let mut st = self.write_state();
-        let done = self.commit_state(&mut st, sync).and_then(|()| st.drops.tell(witness));
-        // Nobody may hear what is said to a close: a process that was started closes what it has inherited.
-        if sync {
-            st.drops.told(witness);
-        }
-        done
+        let done = self.commit_state(&mut st, sync);
+        let told = tell(&mut st.drops);
+        done.and(told)
     }
 
     /// Commits for others. What fails is told to the next who asks. Returns whether the memory is free.
@@ -77,6 +90,10 @@ impl Backing {
     fn commit_changes(&self, st: &mut State, journal: &Journal, sync: bool) -> Result<()> {
         let shared = &*self.shared;
         let plan = self.plan(st)?;
+        if !Journal::could_hold(plan.cost, plan.data_len) {
+            // No write makes a file's changes as long as that.
+            return Err(VolumeError::Refused(Errno::FBIG));
+        }
         let mut is_first = true;
         // From here to the end of the commit the epoch stays.
         let (epoch, _promise, durable, sealed) = loop {
@@ -335,6 +352,7 @@ impl Backing {
         }
         if matches!(why, VolumeError::Full | VolumeError::Io { .. }) {
             st.drops.add(why.errno());
+            shared.remember_drop(self.owner.id, why.errno());
             st.layout = st.stored;
             st.holes = st.stored_holes.ranges().to_vec();
             self.remove_changes(st, 0..u64::MAX);

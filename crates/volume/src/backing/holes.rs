@@ -93,16 +93,11 @@ impl Backing {
         Ok(st.holes.get(place).map_or(len, |hole| offset.max(hole.start * chunk_len)))
     }
 
-    /// Makes sure that the list of holes may grow by one.
+    /// Makes sure that the list of holes may grow by one: fills the smallest with chunks of zeros. Changes may be committed.
     pub(super) fn free_a_hole(&self, st: &mut State) -> Result<()> {
-        self.free_holes(st, 1)
-    }
-
-    /// Makes sure that the list of holes may grow by `count`: fills the smallest with chunks of zeros. Changes may be committed.
-    pub(super) fn free_holes(&self, st: &mut State, count: usize) -> Result<()> {
-        while st.holes.len() + count > MAX_HOLES {
+        while st.holes.len() >= MAX_HOLES {
             let smallest = st.holes.iter().enumerate().min_by_key(|(_, hole)| hole.end - hole.start);
-            let place = smallest.map(|(place, _)| place).expect("the list is nearly full");
+            let place = smallest.map(|(place, _)| place).expect("the list is full");
             while !st.holes[place].is_empty() {
                 self.room_for_pages(st, 1)?;
                 let index = st.holes[place].start;

@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 /// Shorter runs of whole chunks wait as plaintext, in bytes: they may be written again before they are committed.
 const LEAST: usize = 64 << 10;
+/// Longer ones too: they are stored in several transactions. No request of the kernel's is so long.
+const MOST: usize = 8 << 20;
 
 /// Runs of sealed chunks of one file, none of which is its last.
 #[derive(Default)]
@@ -107,7 +109,7 @@ impl Backing {
         let first = offset.div_ceil(chunk_len as u64);
         let behind = if end < self.len() { end / chunk_len as u64 } else { end.saturating_sub(1) / chunk_len as u64 };
         let count = behind.saturating_sub(first) as usize;
-        if count < 2 || count * chunk_len < LEAST {
+        if count < 2 || !(LEAST..=MOST).contains(&(count * chunk_len)) {
             return Ok(None);
         }
         let mut records = self.shared.records(&self.chunks, count)?;

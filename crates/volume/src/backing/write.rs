@@ -4,6 +4,7 @@ use crate::backing::Backing;
 use crate::backing::page::Page;
 use crate::backing::state::State;
 use crate::error::{Result, VolumeError};
+use phalanx_core::volume::MAX_HOLES;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 
@@ -29,9 +30,11 @@ impl Backing {
         let mut state = self.write_state();
         let st = &mut *state;
         let layout = self.layout(st, end.max(st.layout.plaintext_len()))?;
+        // Each of the three parts may need a hole more.
+        let has_holes = st.holes.len() + 3 <= MAX_HOLES;
         let run = match run {
-            // The file has become shorter meanwhile.
-            Some(run) if layout.is_last(run.chunks.end - 1) => {
+            // The file has become shorter meanwhile, or holes may have to be filled.
+            Some(run) if layout.is_last(run.chunks.end - 1) || !has_holes => {
                 self.discard_run(run);
                 None
             }
@@ -40,8 +43,7 @@ impl Backing {
         let Some(run) = run else { return self.write_pieces(st, offset, data) };
         let start = (run.chunks.start * chunk_len as u64 - offset) as usize;
         let len = (run.chunks.end - run.chunks.start) as usize * chunk_len;
-        // All that can commit comes before the first change: each of the three parts may need a hole more, and some pages.
-        self.free_holes(st, 3)?;
+        // All that can commit comes before the first change.
         self.room_for(st, run.room() + 6 * chunk_len)?;
         self.write_pieces(st, offset, &data[..start])?;
         // What lies behind the run comes first: the file is then long enough.

@@ -262,7 +262,7 @@ impl Filesystem for Front {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        // What was written through a mapping after the last close. Nobody is left who could be told of an error.
+        // What was written through a mapping after the last close. Of an error whoever opens the file next is told.
         if let Some(open) = self.files.remove(handle.0).filter(|_| !self.read_only) {
             open.backing.commit_quietly();
         }

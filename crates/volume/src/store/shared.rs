@@ -13,7 +13,8 @@ use phalanx_core::Roster;
 use phalanx_core::format::{FileKeys, Header};
 use phalanx_core::volume::{Chunks, Config, Records};
 use rustix::fs::fstat;
-use std::collections::{HashMap, HashSet};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -33,7 +34,7 @@ pub(crate) struct Shared {
     pub pages: PagePool,
     pub cache: Cache,
     pub ahead: Ahead,
-    pub scratch: Mutex<Vec<Records>>,
+    pub scratch: Mutex<VecDeque<Records>>,
     pub threads: usize,
     /// Plaintext in memory that is not committed, in bytes.
     pub dirty_bytes: AtomicUsize,
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     is_idle: AtomicBool,
     named: Mutex<Named>,
     numbers: AtomicU64,
+    /// The files of which changes were dropped and no sync has told anybody, by their ids.
+    untold: Mutex<HashMap<[u8; 16], Errno>>,
     /// The damaged files and chunks that have been told of.
     told: Mutex<HashSet<(Key, Option<u64>)>>,
     broken: AtomicBool,
@@ -101,6 +104,7 @@ impl Shared {
             is_idle: AtomicBool::new(false),
             named: Mutex::default(),
             numbers: AtomicU64::new(0),
+            untold: Mutex::default(),
             told: Mutex::default(),
             broken: AtomicBool::new(false),
             ending: AtomicBool::new(false),
@@ -143,6 +147,24 @@ impl Shared {
             drop(told);
             self.tell(what);
         }
+    }
+
+    /// Changes of a file were dropped. Until a sync has told somebody, whoever opens it is told.
+    pub fn remember_drop(&self, id: [u8; 16], why: Errno) {
+        /// Of more files only the log tells.
+        const FILES: usize = 100_000;
+        let mut untold = self.untold();
+        if untold.len() < FILES {
+            untold.insert(id, why);
+        }
+    }
+
+    pub fn drop_of(&self, id: [u8; 16]) -> Option<Errno> {
+        self.untold().get(&id).copied()
+    }
+
+    pub fn forget_drop(&self, id: [u8; 16]) {
+        self.untold().remove(&id);
     }
 
     /// A number that no other `Backing` has.
@@ -252,6 +274,7 @@ impl Shared {
         self.ahead.forget(number);
         if self.journal.is_some() && fstat(file).is_ok_and(|stat| stat.st_nlink == 0) {
             self.forget_removed(id);
+            self.forget_drop(id);
         }
         let mut table = self.table();
         if table.get(&key).is_some_and(|weak| weak.strong_count() == 0) {
@@ -322,6 +345,10 @@ impl Shared {
         self.table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    fn untold(&self) -> MutexGuard<'_, HashMap<[u8; 16], Errno>> {
+        self.untold.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     fn dirty(&self) -> MutexGuard<'_, HashMap<Key, Dirty>> {
         self.dirty.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -335,10 +362,9 @@ impl Shared {
         let len = count * (chunks.overhead() + chunks.chunk_len());
         let free = {
             let mut scratch = self.scratch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let fit = scratch.iter().enumerate().filter(|(_, records)| records.bytes().len() >= len);
-            fit.min_by_key(|(_, records)| records.bytes().len())
-                .map(|(place, _)| place)
-                .map(|place| scratch.swap_remove(place))
+            // Longer ones would be counted, and kept from others, in full.
+            let fits = |records: &Records| (len..=2 * len).contains(&records.bytes().len());
+            scratch.iter().position(fits).and_then(|place| scratch.swap_remove_back(place))
         };
         match free {
             Some(records) => Ok(records),
@@ -355,10 +381,17 @@ impl Shared {
         records.bytes_mut()[..used].fill(0);
         zeroize::optimization_barrier(&records.bytes_mut()[..used]);
         let mut scratch = self.scratch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let kept: usize = scratch.iter().map(|records| records.bytes().len()).sum();
-        if scratch.len() < COUNT && kept + records.bytes().len() <= KEPT {
-            scratch.push(records);
+        scratch.push_back(records);
+        let mut kept: usize = scratch.iter().map(|records| records.bytes().len()).sum();
+        // The oldest go, so that lengths that are asked for now are there.
+        let mut gone = Vec::new();
+        while scratch.len() > COUNT || kept > KEPT {
+            let Some(oldest) = scratch.pop_front() else { break };
+            kept -= oldest.bytes().len();
+            gone.push(oldest);
         }
+        drop(scratch);
+        drop(gone);
     }
 
     /// Opens the header of a stored file.

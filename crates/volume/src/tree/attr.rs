@@ -173,11 +173,25 @@ impl Tree {
         let inner = self.nodes().folders_in(number);
         inner.into_iter().try_for_each(|folder| self.sync_above(folder))?;
         let fd = self.descriptor(number)?;
-        match fsync(&fd) {
+        let synced = match fsync(&fd) {
             // It can be passed only, not be read.
-            Err(Errno::BADF) => Ok(fsync(openat(&fd, ".", OFlags::RDONLY | SAFELY, Mode::empty())?)?),
-            synced => Ok(synced?),
+            Err(Errno::BADF) => fsync(openat(&fd, ".", OFlags::RDONLY | SAFELY, Mode::empty())?),
+            synced => synced,
+        };
+        self.check_synced(synced)
+    }
+
+    /// What a sync of a folder has said. What the system has lost is lost for all who will sync: all further syncs fail.
+    fn check_synced(&self, synced: Result<(), Errno>) -> Result<()> {
+        if let Err(errno @ (Errno::IO | Errno::NOSPC | Errno::DQUOT)) = synced
+            && !self.is_lost.swap(true, Ordering::AcqRel)
+        {
+            let errno = std::io::Error::from(errno);
+            (self.options.on_damage)(&format!(
+                "a folder could not be synced, and no sync succeeds from now on: {errno}"
+            ));
         }
+        if self.is_lost.load(Ordering::Acquire) { Err(Errno::IO.into()) } else { Ok(synced?) }
     }
 
     /// Syncs what the folders need to be read that a file lies in. To be called when the file is synced: without it the file
@@ -195,6 +209,7 @@ impl Tree {
         if self.options.read_only {
             return Ok(());
         }
+        self.check_synced(Ok(()))?;
         let above: Vec<_> = {
             let nodes = self.nodes();
             let unsynced = |number| nodes.known_folder(number).filter(|known| !known.is_synced.load(Ordering::Acquire));
@@ -203,7 +218,9 @@ impl Tree {
         for folder in above {
             let fd = self.descriptor(folder.number)?;
             match openat(&fd, FOLDER, OFlags::RDONLY | SAFELY, Mode::empty()) {
-                Ok(file) if kind_of(&fstat(&file)?) == FileType::RegularFile => fdatasync(&file)?,
+                Ok(file) if kind_of(&fstat(&file)?) == FileType::RegularFile => {
+                    self.check_synced(fdatasync(&file))?;
+                }
                 // A folder that was removed, or altered from outside: nothing in it is to be found again.
                 Ok(_) | Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => continue,
                 Err(errno) => return Err(errno.into()),

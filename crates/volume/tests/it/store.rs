@@ -5,6 +5,7 @@ mod damage;
 mod disk;
 mod model;
 mod speed;
+mod told;
 
 use phalanx_core::volume::Config;
 use phalanx_core::{ChunkSize, Recipient, SecretKey, Suite};

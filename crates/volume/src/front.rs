@@ -13,7 +13,8 @@ use convert::{TTL, errno, file_attr, time_or_now};
 use fuser::{FileHandle, Generation, ReplyEmpty, ReplyEntry, TimeOrNow};
 use handles::Handles;
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
 /// A volume as a file system.
@@ -21,7 +22,7 @@ pub struct Front {
     tree: Arc<Tree>,
     store: Arc<Store>,
     files: Handles<Open>,
-    folders: Handles<Listing>,
+    folders: Handles<OpenFolder>,
     read_only: bool,
     ended: Ended,
 }
@@ -32,6 +33,19 @@ struct Open {
     witness: Witness,
     /// Whether it was opened for writing.
     writes: bool,
+}
+
+/// A folder that somebody has opened.
+struct OpenFolder {
+    listing: Mutex<Arc<Listing>>,
+    /// Whether somebody has read it from its beginning.
+    is_read: AtomicBool,
+}
+
+impl OpenFolder {
+    fn new(listing: Listing) -> Self {
+        Self { listing: Mutex::new(Arc::new(listing)), is_read: AtomicBool::new(false) }
+    }
 }
 
 /// What every folder has, beside its entries.
@@ -114,6 +128,16 @@ impl Front {
 
     fn open_handle(&self, backing: Arc<Backing>, writes: bool) -> FileHandle {
         FileHandle(self.files.add(Arc::new(Open { witness: backing.witness(), backing, writes })))
+    }
+
+    /// What is read of an open folder. Whoever goes back to its beginning sees what is there now.
+    fn listing(&self, number: u64, handle: FileHandle, offset: u64) -> Result<Arc<Listing>> {
+        let open = self.folders.get(handle.0).ok_or(VolumeError::Refused(rustix::io::Errno::BADF))?;
+        let mut listing = open.listing.lock().unwrap_or_else(PoisonError::into_inner);
+        if offset == 0 && open.is_read.swap(true, Ordering::Relaxed) {
+            *listing = Arc::new(self.tree.list(number)?);
+        }
+        Ok(listing.clone())
     }
 
     /// The metadata of a file has changed: the next sync of its content has to make sure that this is on the disk too.

@@ -9,7 +9,7 @@ use crate::journal::{JOURNAL, Journal, RESERVED};
 use crate::recover;
 use phalanx_core::Roster;
 use phalanx_core::volume::Config;
-use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{FileType, Mode, OFlags, fstat, fstatvfs, openat};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -216,9 +216,17 @@ fn open_journal(root: &OwnedFd, config: &Config, options: &StoreOptions) -> Resu
         }
         Err(e) => return Err(failed(e)),
     };
-    // On a full disk, or a file system without this call, the journal grows as it is written.
-    if options.disk.extend(&file, 0, RESERVED).is_ok() {
-        options.disk.sync_data(&file).map_err(|e| VolumeError::io("cannot sync the journal", e))?;
+    // On a disk that is nearly full, or a file system without this call, the journal grows as it is written.
+    let is_room = fstatvfs(root).is_ok_and(|state| state.f_bavail.saturating_mul(state.f_frsize) >= 2 * RESERVED);
+    if is_room {
+        match options.disk.extend(&file, 0, RESERVED) {
+            Ok(()) => options.disk.sync_data(&file).map_err(|e| VolumeError::io("cannot sync the journal", e))?,
+            // Some file systems keep what they could get.
+            Err(_) if fstat(&file).is_ok_and(|stat| stat.st_blocks > 0 || stat.st_size > 0) => {
+                options.disk.set_len(&file, 0).map_err(|e| VolumeError::io("cannot shorten the journal", e))?;
+            }
+            Err(_) => {}
+        }
     }
     Journal::new(file).map(Some)
 }

@@ -4,8 +4,8 @@ use super::{init, is_sound, mount};
 use crate::common::{Sandbox, has, painted, skip, wait_for};
 use crate::mount::{Mounted, listing};
 use rustix::fs::{
-    CWD, FallocateFlags, FlockOperation, OFlags, RenameFlags, SeekFrom as Seek, XattrFlags, fallocate, flock, getxattr,
-    listxattr, renameat_with, seek, setxattr, statvfs,
+    CWD, Dir, FallocateFlags, FlockOperation, OFlags, RenameFlags, SeekFrom as Seek, XattrFlags, fallocate, flock,
+    getxattr, listxattr, renameat_with, seek, setxattr, statvfs,
 };
 use rustix::io::Errno;
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
@@ -93,22 +93,26 @@ fn holes_take_no_space() {
     file.write_all_at(b"far", TB / 2).unwrap();
     file.sync_all().unwrap();
     drop(file);
-    let check = |mounted: &Mounted| {
-        let file = editable(&mounted.path("sparse"));
+    let check = |mounted: &Mounted, shows_holes: bool| {
+        let file = File::open(mounted.path("sparse")).unwrap();
         assert_eq!(file.metadata().unwrap().len(), TB);
         let data = seek(&file, Seek::Data(8192)).unwrap();
-        assert!(data <= TB / 2 && data > TB / 2 - 8192, "{data}");
         let hole = seek(&file, Seek::Hole(TB / 2)).unwrap();
-        assert!(hole > TB / 2 && hole <= TB / 2 + 8192, "{hole}");
+        if shows_holes {
+            assert!(data <= TB / 2 && data > TB / 2 - 8192, "{data}");
+            assert!(hole > TB / 2 && hole <= TB / 2 + 8192, "{hole}");
+        } else {
+            assert_eq!((data, hole), (8192, TB));
+        }
         let mut bytes = [1; 10];
         file.read_exact_at(&mut bytes, TB / 2 - 3).unwrap();
         assert_eq!(&bytes, b"\0\0\0far\0\0\0\0");
         file.read_exact_at(&mut bytes, TB - 10).unwrap();
         assert_eq!(bytes, [0; 10]);
     };
-    check(&mounted);
+    check(&mounted, false);
     mounted = again(&s, mounted);
-    check(&mounted);
+    check(&mounted, false);
     let stored: u64 = stored_blocks(&s.path("vol"));
     assert!(stored < 2048, "{stored} blocks of 512 bytes");
 
@@ -345,4 +349,65 @@ with open('made', 'r+b') as file:
     assert_eq!(fs::read(mounted.path("appended")).unwrap().iter().filter(|byte| **byte == b'\n').count(), 900);
     unmount(mounted);
     is_sound(&s, "vol");
+}
+
+/// The kernel has what was written, and nobody has asked for it to be stored.
+#[test]
+fn what_is_being_written_is_copied_whole() {
+    let s = Sandbox::new();
+    init(&s, "vol", "4K");
+    let Some(mounted) = mount(&s, "vol") else { return };
+    let mut log = File::create(mounted.path("log")).unwrap();
+    log.write_all(&[65; 200_000]).unwrap();
+    let holed = File::create(mounted.path("holed")).unwrap();
+    holed.set_len(8 << 20).and_then(|()| holed.sync_all()).unwrap();
+    holed.write_all_at(&[66; 1 << 20], 2 << 20).unwrap();
+    for name in ["log", "holed"] {
+        assert_eq!(seek(File::open(mounted.path(name)).unwrap(), Seek::Data(0)), Ok(0), "{name}");
+        if has("cp") {
+            let (from, to) = (format!("mnt/{name}"), format!("mnt/{name}.copy"));
+            assert!(s.succeeds("cp", &[&from, &to]));
+            assert!(fs::read(s.path(&to)).unwrap() == fs::read(s.path(&from)).unwrap(), "{name}");
+        }
+    }
+    assert!(fs::read(s.path("mnt/log")).unwrap() == [65; 200_000]);
+    drop((log, holed));
+    unmount(mounted);
+    // What changes nothing says where holes are.
+    let Some(mounted) = Mounted::start(&s, &["vol", "mnt", "--key-file", "key", "--read-only"]) else { return };
+    let file = File::open(mounted.path("holed")).unwrap();
+    assert_eq!(seek(&file, Seek::Data(8192)), Ok(2 << 20));
+    assert_eq!(seek(&file, Seek::Hole(2 << 20)), Ok(3 << 20));
+}
+
+#[test]
+fn a_folder_is_read_anew_from_its_beginning() {
+    let s = Sandbox::new();
+    init(&s, "vol", "4K");
+    let Some(mounted) = mount(&s, "vol") else { return };
+    let mut folder = Dir::read_from(File::open(&mounted.mountpoint).unwrap()).unwrap();
+    let names = |folder: &mut Dir| folder.map(|entry| entry.unwrap().file_name().to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(&mut folder).len(), 2);
+    fs::write(mounted.path("new"), "").unwrap();
+    folder.rewind();
+    assert_eq!(names(&mut folder).len(), 3);
+}
+
+#[test]
+fn reading_changes_no_times() {
+    let s = Sandbox::new();
+    init(&s, "vol", "4K");
+    let Some(mounted) = mount(&s, "vol") else { return };
+    let path = mounted.path("f");
+    fs::write(&path, painted(10_000)).unwrap();
+    let old = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let times = fs::FileTimes::new().set_accessed(old).set_modified(old);
+    editable(&path).set_times(times).unwrap();
+    let accessed = || fs::metadata(&path).unwrap().accessed().unwrap();
+    drop(editable(&path));
+    assert!(fs::read(&path).unwrap() == painted(10_000));
+    assert_eq!(accessed(), old);
+    let mounted = again(&s, mounted);
+    assert!(fs::read(mounted.path("f")).unwrap() == painted(10_000));
+    assert_eq!(fs::metadata(mounted.path("f")).unwrap().accessed().unwrap(), old);
 }

@@ -86,6 +86,25 @@ fn the_space_of_a_file_is_free_when_it_is_removed() {
     is_sound(&s, "vol");
 }
 
+/// The journal takes no space that others need.
+#[test]
+fn a_disk_that_is_nearly_full_keeps_its_space() {
+    if !is_fuse_here() {
+        return;
+    }
+    let s = Sandbox::new();
+    let Some(_disk) = disk(&s, "ext4", 45) else { return };
+    init(&s, "disk/vol", "4K");
+    let free = || statvfs(s.path("disk")).unwrap().f_bavail;
+    let before = free();
+    let Some(mut mounted) = mount(&s, "disk/vol") else { return };
+    assert!(free() > before - 1000, "{} {before}", free());
+    fs::write(mounted.path("a"), "hi").unwrap();
+    mounted.unmount();
+    assert_eq!((mounted.ended().code(), mounted.log()), (Some(0), String::new()));
+    is_sound(&s, "disk/vol");
+}
+
 /// The journal has no space of its own there, and is trimmed when the disk is full.
 #[test]
 fn changes_of_a_small_disk_go_on() {

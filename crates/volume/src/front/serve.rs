@@ -2,7 +2,7 @@
 
 use crate::error::VolumeError;
 use crate::front::convert::{TTL, errno, file_attr, file_type, kind, owner};
-use crate::front::{BUFFER, DOTS, Front, done};
+use crate::front::{BUFFER, DOTS, Front, OpenFolder, done};
 use crate::mount::tune;
 use crate::tree::{Kind, RenameMode, SetAttr, SetMode};
 use fuser::{
@@ -281,7 +281,7 @@ impl Filesystem for Front {
     fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         match self.tree.list(number.0) {
             Ok(listing) => {
-                let handle = FileHandle(self.folders.add(Arc::new(listing)));
+                let handle = FileHandle(self.folders.add(Arc::new(OpenFolder::new(listing))));
                 reply.opened(handle, FopenFlags::empty());
             }
             Err(error) => reply.error(errno(&error)),
@@ -289,7 +289,10 @@ impl Filesystem for Front {
     }
 
     fn readdir(&self, _: &Request, number: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let Some(listing) = self.folders.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let listing = match self.listing(number.0, handle, offset) {
+            Ok(listing) => listing,
+            Err(error) => return reply.error(errno(&error)),
+        };
         for at in offset as usize..listing.len() + DOTS.len() {
             let is_full = match DOTS.get(at) {
                 // The kernel finds the folder above by itself.
@@ -315,7 +318,10 @@ impl Filesystem for Front {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let Some(listing) = self.folders.get(handle.0) else { return reply.error(Errno::EBADF) };
+        let listing = match self.listing(number.0, handle, offset) {
+            Ok(listing) => listing,
+            Err(error) => return reply.error(errno(&error)),
+        };
         for at in offset as usize..listing.len() + DOTS.len() {
             let next = at as u64 + 1;
             let is_full = match DOTS.get(at) {
@@ -447,6 +453,11 @@ impl Filesystem for Front {
     fn lseek(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
         const DATA: i32 = 3;
         const HOLE: i32 = 4;
+        if !self.read_only {
+            // The kernel asks before it has passed on what was written to its cache, so the answer would leave that out, and
+            // programs that copy files would. Without an answer it takes all of a file for data.
+            return reply.error(Errno::ENOSYS);
+        }
         let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
         let backing = &open.backing;
         let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };

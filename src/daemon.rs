@@ -58,11 +58,11 @@ fn ended(status: ExitStatus) -> Failure {
 }
 
 /// In the child: leaves the terminal, the session and the folder. Then it says that it is ready.
-pub fn detach() -> Outcome {
+pub fn detach(quiet: bool) -> Outcome {
     let failed = |e: io::Error| Failure::new(Code::Other, format!("cannot go on in the background: {e}"));
     rustix::process::setsid().map_err(|e| failed(e.into()))?;
     env::set_current_dir("/").map_err(failed)?;
-    if failure::complain_to_system().is_err() {
+    if failure::complain_to_system().is_err() && !quiet {
         complain("warning: there is no system log (/dev/log): nobody will be told what goes wrong later");
     }
     let nowhere = File::options().read(true).write(true).open("/dev/null").map_err(failed)?;

@@ -116,7 +116,7 @@ fn serve<F: Filesystem>(filesystem: F, mountpoint: &Mountpoint, plan: &MountPlan
     let session = Session::mount(filesystem, mountpoint, &plan.options, threads).map_err(at_mountpoint)?;
     ending.mounted(session.stopper());
     if plan.background == Background::Started {
-        daemon::detach()?;
+        daemon::detach(verbosity.quiet)?;
     } else if !verbosity.quiet && is_terminal() {
         let (from, to) = (shown(&plan.tree), shown(&plan.mountpoint));
         complain(format!("{from} {} {to}: mounted (Ctrl-C or fusermount3 -u unmounts it)", arrow()));

@@ -52,10 +52,10 @@ pub enum Command {
     /// --key-file or --identity name keys, only these are tried, and the only password is that of --password-file. An
     /// identity is never tried unless it is named.
     Unprotect(Unprotect),
-    /// Check every chunk of protected files; write nothing
+    /// Check every chunk of protected files and volumes; write nothing
     ///
     /// A volume is checked as a whole: names, folders, links, extended attributes and files. It must not be mounted for writing
-    /// meanwhile.
+    /// meanwhile. --recursive checks the volumes in a folder too.
     Verify(Verify),
     /// Mount a volume, or protected files, as plain ones
     ///
@@ -78,7 +78,7 @@ pub enum Command {
     Mount(Mount),
     /// Show what can be seen of a protected file without a key
     Inspect(Inspect),
-    /// Change which keys and passwords open protected files
+    /// Change which keys and passwords open protected files or a volume
     ///
     /// The content stays as it is: only the header is changed, in its place. If that is interrupted, the next rekey of the file finishes it:
     /// do not rename or replace the file before that. Without any change this lists the ways in, and finishes a change that was interrupted. Whoever held a key may have kept the file
@@ -162,7 +162,7 @@ pub struct Unprotect {
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     #[arg(conflicts_with_all = ["salvage", "recursive", "remove"])]
     range: Option<ByteRange>,
-    /// Take stored files of the volume in DIR
+    /// The inputs are stored files of the volume DIR
     ///
     /// PATH is a file in DIR, or a copy of one, such as one from a backup. Its key is that of the volume. --output or
     /// --output-dir must be given: the stored name is not the plain one.
@@ -183,10 +183,10 @@ pub struct Unprotect {
 
 #[derive(Args)]
 pub struct Verify {
-    /// Protected files; - is standard input
+    /// Protected files or volumes; - is standard input
     #[arg(required = true, value_name = "PATH.phx")]
     pub paths: Vec<PathBuf>,
-    /// Check all protected files in whole folders
+    /// Check all protected files and volumes in whole folders
     #[arg(short = 'R', long)]
     pub recursive: bool,
     #[command(flatten)]
@@ -197,7 +197,7 @@ pub struct Verify {
 
 #[derive(Args)]
 pub struct Rekey {
-    /// Protected files
+    /// Protected files or volumes
     #[arg(required = true, value_name = "PATH.phx")]
     paths: Vec<PathBuf>,
     /// Take all protected files in whole folders

@@ -38,8 +38,8 @@ pub fn of(path: &str) -> [Example; 2] {
             ("phalanx init vault --key work --cipher aes-256-turbo", "makes one for a key, with the faster cipher"),
         ],
         "mount" => [
+            ("phalanx mount vault plain --daemon", "mounts the volume vault in the background"),
             ("phalanx mount project.phx plain", "shows the files of project.phx in the folder plain"),
-            ("phalanx mount backup plain --key work --daemon", "does so in the background, with the key work"),
         ],
         "key" => [
             ("phalanx key new work", "makes a random key named work"),

@@ -17,10 +17,10 @@ pub struct Mount {
     mountpoint: PathBuf,
     #[command(flatten)]
     keys: OpenKeys,
-    /// Let nobody write (a tree is never writable)
+    /// Mount for reading only (protected files always are)
     #[arg(long)]
     read_only: bool,
-    /// Let other users in
+    /// Let other users use the mount
     ///
     /// They get what the modes and owners of the protected files allow, which are not authenticated. Users other than root
     /// may do this only if /etc/fuse.conf has the line user_allow_other.
@@ -33,7 +33,7 @@ pub struct Mount {
     /// and devices do not count. default_permissions is always on. auto_unmount needs allow_other or allow_root.
     #[arg(short, long, value_name = "OPTS")]
     options: Vec<String>,
-    /// Go on in the background once it is mounted
+    /// Run in the background once mounted
     ///
     /// What goes wrong later is written to the system's log.
     #[arg(long)]

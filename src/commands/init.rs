@@ -13,7 +13,7 @@ pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
     recipients.find()?;
     phalanx_volume::create(&dir, suite, chunk_size, recipients.found()).map_err(|e| Failure::volume(&dir, e))?;
     if !verbosity.quiet {
-        complain(format!("{0}: a new volume: phalanx mount {0} MOUNTPOINT", shown(&dir)));
+        complain(format!("{0}: new volume made; mount it with: phalanx mount {0} MOUNTPOINT", shown(&dir)));
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use crate::secrets;
 use crate::transfer::Input;
 use phalanx_age::Outline;
 use phalanx_core::format::{Header, Layout, Slot};
+use phalanx_core::volume::CONFIG;
 use phalanx_core::{Keyring, Result};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ pub fn run(args: &Inspect) -> Outcome {
     // The keyring is read only to show the names of keys, so a machine without one can inspect files too.
     let keyring = secrets::keyring().ok();
     failure::each(&args.paths, |path: &PathBuf| {
+        let path = &if phalanx_volume::is_volume(path) { path.join(CONFIG) } else { path.clone() };
         let at_path = |e| Failure::at(path, e);
         let input = Input::open(&End::from(path.clone()))?;
         let header = read(&input).map_err(|e| at_path(input.interrupted(e)))?;
@@ -148,6 +150,10 @@ impl SlotReport {
             }
             SlotReport::Age { stanzas, bytes } => {
                 format!("age recipient, {}, {}", stanzas.join(" and "), count(*bytes as u64, "byte"))
+            }
+            SlotReport::Unknown { number: 16, .. } => "marks the config of a volume".into(),
+            SlotReport::Unknown { number: 17, bytes } => {
+                format!("holes in a volume's file, {}", count(*bytes as u64, "byte"))
             }
             SlotReport::Unknown { number, bytes } => {
                 format!("of type {number}, not known to this program, {}", count(*bytes as u64, "byte"))

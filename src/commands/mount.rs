@@ -1,5 +1,6 @@
 //! `phalanx mount`
 
+use super::verify_volume;
 use crate::args::{Background, EngineName, MountPlan};
 use crate::failure::{self, Code, Failure, Outcome, complain, shown};
 use crate::progress::arrow;
@@ -38,7 +39,8 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
     let mountpoint = ready(plan)?;
     let opener = secrets::opener(&plan.keys, verbosity)?;
     let at_volume = |e| Failure::volume(&plan.tree, e);
-    let volume = Volume::open(&plan.tree, &opener, read_only).map_err(at_volume)?;
+    let opened = Volume::open(&plan.tree, &opener, read_only);
+    let volume = opened.map_err(|e| verify_volume::not_opened(&plan.tree, e))?;
     secrets::ask_no_more();
     let options = engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
     let name = shown(&plan.tree);

@@ -1,6 +1,6 @@
 //! `phalanx verify`
 
-use super::unprotect;
+use super::{unprotect, verify_volume};
 use crate::args::Verify;
 use crate::engines::Engines;
 use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
@@ -31,17 +31,22 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
     let (mut files, mut bytes, mut failed) = (0, 0, 0);
     let done = failure::each(&args.paths, |path| {
         if phalanx_volume::is_volume(path) {
-            return super::verify_volume::run(path, &transfer.action.opener, &args.engine, verbosity);
+            return verify_volume::run(path, &transfer.action.opener, &args.engine, verbosity);
         }
         if args.recursive && path.is_dir() {
             let found = tree::run(&transfer, path, None)?;
-            if found.seen() == 0 {
+            let mut volumes = Vec::new();
+            verify_volume::within(path, &mut volumes)?;
+            if found.seen() == 0 && volumes.is_empty() {
                 return Err(Failure::new(Code::InputOutput, format!("{}: no protected file is in it", shown(path))));
             }
             files += found.files();
             bytes += found.bytes();
             failed += found.failed();
-            return found.outcome();
+            let of_volumes = failure::each(&volumes, |volume: &PathBuf| {
+                verify_volume::run(volume, &transfer.action.opener, &args.engine, verbosity)
+            });
+            return found.outcome().and(of_volumes);
         }
         let checked = one(&transfer, path);
         match checked {

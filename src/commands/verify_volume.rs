@@ -3,20 +3,24 @@
 use crate::args::EngineArgs;
 use crate::engines;
 use crate::failure::{Code, Failure, Outcome, complain, say, shown};
+use crate::paths::End;
 use crate::progress::{Meter, count};
 use crate::secrets::AtHand;
+use crate::transfer::Input;
 use crate::verbosity::Verbosity;
+use phalanx_core::volume::CONFIG;
 use phalanx_core::{Error, Opener, Progress};
 use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::verify::{Findings, verify};
-use phalanx_volume::{Store, StoreOptions, Volume, VolumeError};
-use std::path::Path;
+use phalanx_volume::{Store, StoreOptions, Volume, VolumeError, is_volume};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: Verbosity) -> Outcome {
     let at_volume = |e| Failure::volume(dir, e);
-    let volume = Volume::open(dir, opener, true).map_err(at_volume)?;
+    let volume = Volume::open(dir, opener, true).map_err(|e| not_opened(dir, e))?;
     let options = engines::for_volume(engine, volume.config.suite(), verbosity)?;
     // What is damaged is told with its path, by `Told`.
     let options = StoreOptions { read_only: true, ..options };
@@ -36,7 +40,8 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     let options = TreeOptions { read_only: true, plain_len: Box::new(plain_len), on_damage: Arc::new(on_damage) };
     let root = volume.root.try_clone().map_err(|e| Failure::at(dir, Error::Read(e)))?;
     let tree = Tree::open(root, &volume.config, options).map_err(at_volume)?;
-    let told = Told { dir, verbosity, meter: Meter::file(shown(dir), None, verbosity) };
+    let told =
+        Told { dir, verbosity, meter: Meter::file(shown(dir), None, verbosity), altered: AtomicBool::new(false) };
     told.meter.begin();
     let found = verify(&tree, &store, engines::threads(engine), &told);
     told.meter.finish();
@@ -48,13 +53,44 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
         let bytes = count(found.bytes, "byte");
         say(format!("{}: {files} in {folders}, {bytes}: whole and authentic{failures}{unknown}", shown(dir)))?;
     }
-    if failed + names > 0 { Err(Failure::told(Code::NotAuthentic)) } else { Ok(()) }
+    match failed + names {
+        0 => Ok(()),
+        _ if names == 0 && !told.altered.load(Ordering::Relaxed) => Err(Failure::told(Code::InputOutput)),
+        _ => Err(Failure::told(Code::NotAuthentic)),
+    }
+}
+
+/// All volumes in a folder, at any depth. Links are not followed.
+pub fn within(dir: &Path, found: &mut Vec<PathBuf>) -> Outcome {
+    let failed = |e| Failure::at(dir, Error::Read(e));
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_dir() {
+            let path = entry.path();
+            if is_volume(&path) {
+                found.push(path);
+            } else {
+                within(&path, found)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Why a volume did not open: perhaps because a change of its keys was interrupted.
+pub fn not_opened(dir: &Path, error: VolumeError) -> Failure {
+    match (error, Input::open(&End::from(dir.join(CONFIG)))) {
+        (VolumeError::Core(error), Ok(config)) => Failure::at(dir, config.interrupted(error)),
+        (error, _) => Failure::volume(dir, error),
+    }
 }
 
 struct Told<'a> {
     dir: &'a Path,
     verbosity: Verbosity,
     meter: Meter,
+    /// Whether something was altered, and not only unreadable.
+    altered: AtomicBool,
 }
 
 impl Findings for Told<'_> {
@@ -65,6 +101,9 @@ impl Findings for Told<'_> {
     }
 
     fn failed(&self, path: &Path, error: &VolumeError) {
+        if !matches!(error, VolumeError::Io { .. } | VolumeError::Refused(_)) {
+            self.altered.store(true, Ordering::Relaxed);
+        }
         complain(format!("{}: {error}", shown(&self.dir.join(path))));
     }
 

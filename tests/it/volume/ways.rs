@@ -82,6 +82,23 @@ fn ways_into_a_volume_change() {
 }
 
 #[test]
+fn verify_finds_volumes_in_folders_and_inspect_shows_their_config() {
+    let s = Sandbox::new();
+    fs::create_dir_all(s.path("backup/deep")).unwrap();
+    init(&s, "backup/deep/vol", "4K");
+    let verify = ["verify", "--recursive", "backup", "--key-file", "key"];
+    let told = s.run(&verify).text();
+    assert!(told.contains("backup/deep/vol: 0 files in 0 folders"), "{told}");
+    let shown = s.run(&["inspect", "backup/deep/vol"]).text();
+    assert!(shown.contains("marks the config of a volume") && !shown.contains("not known"), "{shown}");
+    let folder = s.path("backup/deep/vol/phalanx.folder");
+    let mut bytes = fs::read(&folder).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&folder, bytes).unwrap();
+    s.run(&verify).fails(3);
+}
+
+#[test]
 fn a_mount_for_reading_changes_nothing() {
     let s = Sandbox::new();
     init(&s, "vol", "4K");

@@ -65,9 +65,12 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
     let tree = Arc::new(Tree::open(root, &volume.config, options).map_err(at_volume)?);
     let ended = Ended::default();
     let front = Front::new(tree, store, read_only, ended.clone());
-    serve(front, &mountpoint, plan, verbosity)?;
-    let closed = ended.lock().unwrap_or_else(PoisonError::into_inner).take();
-    closed.unwrap_or(Ok(())).map_err(at_volume)
+    let served = serve(front, &mountpoint, plan, verbosity);
+    let closed = ended.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(Ok(()));
+    if let (Err(_), Err(error)) = (&served, &closed) {
+        complain(format!("{name}: {error}"));
+    }
+    served.and(closed.map_err(at_volume))
 }
 
 /// What must be there, before anybody is asked for a password.

@@ -81,7 +81,7 @@ impl Backing {
         }
         let epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         let backing = Self::new(shared, file, key, header, keys, Holes::default(), 0, true, *epoch)?;
-        shared.name(backing.owner.id, &backing.file, true);
+        shared.name(backing.owner, &backing.file, true);
         Ok(backing)
     }
 
@@ -103,7 +103,7 @@ impl Backing {
         }
         // The epoch first: if it ends just now, the file is no longer named.
         let epoch = shared.epochs();
-        let is_fresh = shared.is_named_fresh(keys.volume_file_id());
+        let is_fresh = shared.is_named_fresh(Owner { inode: key.1, id: keys.volume_file_id() });
         let backing = Self::new(shared, file, key, header, keys, holes, layout.plaintext_len(), is_fresh, epoch)?;
         backing.write_state().drops = Drops::found(shared.drop_of(backing.owner.id));
         // The length is authentic if the last chunk is.
@@ -269,7 +269,7 @@ impl Backing {
 
 impl Drop for Backing {
     fn drop(&mut self) {
-        self.shared.forget(self.key, self.number, self.owner.id, &self.file);
+        self.shared.forget(self.key, self.number, self.owner, &self.file);
         let left = self.dirty_bytes();
         self.shared.dirty_bytes.fetch_sub(left, Ordering::Relaxed);
     }

@@ -4,8 +4,11 @@
 use crate::error::{Result, VolumeError};
 use crate::names::{FolderId, Names, RECORD_LEN, full_name};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fdatasync, fstat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, fchown, fdatasync, fstat, openat, renameat, statat, unlinkat,
+};
 use rustix::io::{Errno, retry_on_intr};
+use rustix::process::geteuid;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The name of the file that holds a folder's id.
@@ -99,6 +102,11 @@ pub(crate) fn read_full(folder: BorrowedFd<'_>, stored: &[u8]) -> Result<Option<
 fn write_and_rename(folder: BorrowedFd<'_>, fresh: &Fresh, name: &[u8], content: &[u8]) -> Result<()> {
     let (new, file) = fresh.make(NEW, |new| create(folder, new))?;
     let write = || {
+        let owner = fstat(folder)?;
+        if geteuid().is_root() && owner.st_uid != 0 {
+            // Whoever owns the folder can use it without the superuser too.
+            fchown(&file, Some(Uid::from_raw(owner.st_uid)), Some(Gid::from_raw(owner.st_gid)))?;
+        }
         write_all(&file, content)?;
         fdatasync(&file)?;
         renameat(folder, &*new, folder, name)

@@ -88,9 +88,9 @@ impl Front {
         }
         let file = match self.tree.open_file(number, !self.read_only) {
             // Whoever may read the file may not be allowed to write it.
-            Err(VolumeError::Refused(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM)) => {
-                self.tree.open_file(number, false)?
-            }
+            Err(VolumeError::Refused(
+                rustix::io::Errno::ACCESS | rustix::io::Errno::PERM | rustix::io::Errno::ROFS,
+            )) => self.tree.open_file(number, false)?,
             opened => opened?,
         };
         self.store.open_file(file)

@@ -58,11 +58,17 @@ pub(crate) fn apply(root: &OwnedFd, journal: &File, config: &Config, options: &S
     if transactions.is_empty() {
         return Ok(());
     }
+    // A killed run may not have synced it, and files are overwritten by what it holds.
+    options.disk.sync_data(journal).map_err(|e| VolumeError::io("cannot sync the journal", e))?;
     let targets = find::targets(root, &transactions, config)?;
     keep_whole(&mut transactions, &targets, journal, config, options)?;
+    let mut records: HashMap<[u8; 16], Vec<&Record>> = HashMap::new();
+    for (owner, record) in transactions.iter().flatten() {
+        records.entry(owner.id).or_default().push(record);
+    }
     for (id, target) in &targets {
-        let records = transactions.iter().flatten().filter(|(owner, _)| owner.id == *id).map(|(_, record)| record);
-        target.apply(records, journal, config, options)?;
+        let its = records.remove(id).unwrap_or_default();
+        target.apply(its.into_iter(), journal, config, options)?;
     }
     journal::trim(&*options.disk, journal)
 }

@@ -185,7 +185,7 @@ impl Backing {
 
     fn is_logged(&self, st: &mut State, epoch: u64) {
         (st.logged, st.named) = (Some(epoch), Some(epoch));
-        self.shared.name(self.owner.id, &self.file, st.is_fresh);
+        self.shared.name(self.owner, &self.file, st.is_fresh);
     }
 
     /// Reserves what the chunks of the journal need that are new in the file. Where the file system cannot do that, it is tried
@@ -377,6 +377,8 @@ impl Backing {
     fn sync_stored(&self, st: &mut State, journal: &Journal) -> Result<()> {
         let shared = &*self.shared;
         let failed = |e| VolumeError::io("cannot sync a stored file", e);
+        // A checkpoint syncs the same file. What it is told of lost writes is not told again, so it has ended here or not begun.
+        let _epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         let is_whole = self.needs_fsync.swap(false, Ordering::AcqRel);
         if st.direct_unsynced && !is_whole {
             shared.disk().sync_data(&self.file).map_err(failed).inspect_err(|e| shared.break_off(e))?;
@@ -389,7 +391,7 @@ impl Backing {
         shared.writable()?;
         st.direct_unsynced = false;
         if std::mem::replace(&mut st.is_fresh, false) && st.named == Some(shared.epochs()) {
-            shared.name(self.owner.id, &self.file, false);
+            shared.name(self.owner, &self.file, false);
         }
         Ok(())
     }

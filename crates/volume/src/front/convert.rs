@@ -11,7 +11,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(super) const TTL: Duration = Duration::from_secs(1);
 
 pub(super) fn errno(error: &VolumeError) -> Errno {
-    Errno::from_i32(error.errno().raw_os_error())
+    match error.errno() {
+        // It would tell the kernel never to ask for this again, and to take it for done.
+        rustix::io::Errno::NOSYS => Errno::EIO,
+        errno => Errno::from_i32(errno.raw_os_error()),
+    }
 }
 
 pub(super) fn owner(request: &Request) -> Owner {

@@ -9,7 +9,6 @@ use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::File;
-use std::io::ErrorKind;
 use std::ops::{ControlFlow, Range};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -61,22 +60,26 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
         }
         Ok(if found.len() == claims.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
+    let mut skipped = None;
     if found.len() < claims.len() {
         // They are gone, or the volume has been copied, or a killed run has left their headers half written.
-        walk(root, &mut |dir, name, _| {
-            let opened = match open_regular(dir, name) {
-                // Not a file of this user, so no killed run was changing it.
-                Err(VolumeError::Io { error, .. }) if error.kind() == ErrorKind::PermissionDenied => None,
-                opened => opened?,
-            };
-            if let Some((file, inode)) = opened
-                && let Ok((id, target)) = target(file, inode, config)?
-                && claims.contains_key(&id)
-            {
-                found.entry(id).or_insert(target);
+        let mut unreadable = None;
+        skipped = walk(root, &mut |dir, name, _| {
+            let opened = open_regular(dir, name).and_then(|opened| match opened {
+                Some((file, inode)) => target(file, inode, config).map(Result::ok),
+                None => Ok(None),
+            });
+            match opened {
+                Ok(Some((id, target))) if claims.contains_key(&id) => {
+                    found.entry(id).or_insert(target);
+                }
+                Ok(_) => {}
+                // It may not be one of them.
+                Err(e) => unreadable = Some(e.errno()),
             }
             Ok(if found.len() == claims.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
+        })?
+        .or(unreadable);
     }
     // Headers that are half written: the journal has them whole. The inode may have been another file's before: then that
     // one's records are the earlier ones.
@@ -93,7 +96,13 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
             found.insert(id, Target { file, header, holes, chunks, inode });
         }
     }
-    Ok(found)
+    match skipped {
+        // Perhaps a file is there that the journal names.
+        Some(errno) if found.len() < claims.len() => {
+            Err(VolumeError::io("cannot look at everything that an interrupted run may have changed", errno))
+        }
+        _ => Ok(found),
+    }
 }
 
 /// Where the key slot lies in a header: all headers of a file have it there, so that not even a torn one has another.
@@ -199,16 +208,18 @@ impl Drop for Walked {
 /// What is done with an entry: its folder, its name, and its inode as the folder has it.
 type Visit<'v> = dyn FnMut(&OwnedFd, &CStr, u64) -> Result<ControlFlow<()>> + 'v;
 
-/// Visits everything in a folder that is neither a folder nor a link, and all folders in it, through descriptors.
-fn walk(root: &OwnedFd, visit: &mut Visit<'_>) -> Result<()> {
+/// Visits everything in a folder that is neither a folder nor a link, and all folders in it, through descriptors. Returns why a
+/// folder was left out, if one was.
+fn walk(root: &OwnedFd, visit: &mut Visit<'_>) -> Result<Option<Errno>> {
     let failed = |e| VolumeError::io("cannot walk the volume", e);
     let device = fstat(root).map_err(failed)?.st_dev;
     let entries = |dir: &OwnedFd| Dir::read_from(dir).map_err(failed);
     let copy = root.as_fd().try_clone_to_owned().map_err(|e| VolumeError::io("cannot walk the volume", e))?;
     let mut stack = vec![Walked { entries: entries(&copy)?, fd: copy, mode: None }];
+    let mut skipped = None;
     loop {
         let has_room = stack.len() < DEPTH;
-        let Some(Walked { entries: dir, fd, .. }) = stack.last_mut() else { return Ok(()) };
+        let Some(Walked { entries: dir, fd, .. }) = stack.last_mut() else { return Ok(skipped) };
         let Some(entry) = dir.read() else {
             stack.pop();
             continue;
@@ -223,7 +234,7 @@ fn walk(root: &OwnedFd, visit: &mut Visit<'_>) -> Result<()> {
             FileType::Symlink => continue,
             _ => {
                 if visit(fd, name, entry.ino())?.is_break() {
-                    return Ok(());
+                    return Ok(None);
                 }
                 continue;
             }
@@ -232,15 +243,17 @@ fn walk(root: &OwnedFd, visit: &mut Visit<'_>) -> Result<()> {
         match open_folder(fd, name, flags) {
             // Another file system may be mounted there.
             Ok((folder, _)) if fstat(&folder).map_err(failed)?.st_dev != device => {}
-            Ok(_) if !has_room => return Err(failed(Errno::NAMETOOLONG)),
+            Ok(_) if !has_room => skipped = Some(Errno::NAMETOOLONG),
             Ok((folder, mode)) => stack.push(Walked { entries: entries(&folder)?, fd: folder, mode }),
             Err(Errno::NOTDIR) if entry.file_type() == FileType::Unknown => {
                 if visit(fd, name, entry.ino())?.is_break() {
-                    return Ok(());
+                    return Ok(None);
                 }
             }
-            // Removed meanwhile, or not a folder of this user, so no killed run was changing anything in it.
-            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::ACCESS | Errno::PERM) => {}
+            // Removed meanwhile.
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => {}
+            // Not a folder of this user. But the killed run may have been root's.
+            Err(errno @ (Errno::ACCESS | Errno::PERM)) => skipped = Some(errno),
             Err(e) => return Err(failed(e)),
         }
     }

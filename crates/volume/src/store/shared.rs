@@ -6,7 +6,7 @@ use crate::backing::cache::Cache;
 use crate::backing::page::PagePool;
 use crate::disk::Disk;
 use crate::error::{Result, VolumeError};
-use crate::journal::Journal;
+use crate::journal::{Journal, Owner};
 use crate::recover;
 use crate::store::{Key, StoreOptions, reports_lost_writes};
 use phalanx_core::Roster;
@@ -67,7 +67,7 @@ struct Dirty {
 #[derive(Default)]
 struct Named {
     /// Each with whether nothing of it has ever been synced.
-    files: HashMap<[u8; 16], (Option<Arc<File>>, bool)>,
+    files: HashMap<Owner, (Option<Arc<File>>, bool)>,
 }
 
 /// More files than these are synced at once where that can be trusted, and none of their descriptors is kept.
@@ -178,15 +178,15 @@ impl Shared {
     }
 
     /// The journal names this file in this epoch, or it is new: it is synced when the epoch ends.
-    pub fn name(&self, id: [u8; 16], file: &Arc<File>, is_fresh: bool) {
+    pub fn name(&self, owner: Owner, file: &Arc<File>, is_fresh: bool) {
         let mut named = self.named();
         let keeps = !self.syncs_at_once || named.files.len() < SYNCED_EACH;
-        named.files.entry(id).or_insert_with(|| (keeps.then(|| file.clone()), is_fresh)).1 = is_fresh;
+        named.files.entry(owner).or_insert_with(|| (keeps.then(|| file.clone()), is_fresh)).1 = is_fresh;
     }
 
     /// Whether the file was created in this epoch and nothing of it has ever been synced.
-    pub fn is_named_fresh(&self, id: [u8; 16]) -> bool {
-        self.named().files.get(&id).is_some_and(|(_, is_fresh)| *is_fresh)
+    pub fn is_named_fresh(&self, owner: Owner) -> bool {
+        self.named().files.get(&owner).is_some_and(|(_, is_fresh)| *is_fresh)
     }
 
     /// Whether the epoch should end before the next commit.
@@ -228,10 +228,10 @@ impl Shared {
     /// Nobody uses a file any more that has no name: its descriptor goes, so that its space is free. Until its end is on the
     /// disk, a power cut can bring the file back. So the file system is synced before the journal forgets it, unless nothing of
     /// the file has been synced.
-    fn forget_removed(&self, id: [u8; 16]) {
+    fn forget_removed(&self, owner: Owner) {
         let mut named = self.named();
-        let dropped = match named.files.get_mut(&id) {
-            Some((_, true)) => named.files.remove(&id).and_then(|(file, _)| file),
+        let dropped = match named.files.get_mut(&owner) {
+            Some((_, true)) => named.files.remove(&owner).and_then(|(file, _)| file),
             Some((file, false)) => file.take(),
             None => None,
         };
@@ -269,12 +269,12 @@ impl Shared {
     }
 
     /// A `Backing` is gone.
-    pub fn forget(&self, key: Key, number: u64, id: [u8; 16], file: &File) {
+    pub fn forget(&self, key: Key, number: u64, owner: Owner, file: &File) {
         self.cache.forget(number);
         self.ahead.forget(number);
         if self.journal.is_some() && fstat(file).is_ok_and(|stat| stat.st_nlink == 0) {
-            self.forget_removed(id);
-            self.forget_drop(id);
+            self.forget_removed(owner);
+            self.forget_drop(owner.id);
         }
         let mut table = self.table();
         if table.get(&key).is_some_and(|weak| weak.strong_count() == 0) {

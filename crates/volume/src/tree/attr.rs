@@ -187,7 +187,7 @@ impl Tree {
     }
 
     /// What a sync of a folder has said. What the system has lost is lost for all who will sync: all further syncs fail.
-    fn check_synced(&self, synced: Result<(), Errno>) -> Result<()> {
+    pub(super) fn check_synced(&self, synced: Result<(), Errno>) -> Result<()> {
         if let Err(errno @ (Errno::IO | Errno::NOSPC | Errno::DQUOT)) = synced
             && !self.is_lost.swap(true, Ordering::AcqRel)
         {

@@ -161,6 +161,8 @@ impl Tree {
         if matches!(kind, Kind::Folder | Kind::Link) {
             return Err(Errno::PERM.into());
         }
+        // What has been on the disk for long may soon be found by the id of this folder only.
+        self.sync_above(parent)?;
         let stored = self.names.seal(&dir.id, name)?;
         let handle = self.handle(number)?;
         let _guard = write(&dir.folder.lock);

@@ -142,9 +142,11 @@ impl Nodes {
 
     /// A folder and all that it lies in, up to the root.
     pub fn ancestors(&self, folder: u64) -> impl Iterator<Item = u64> + '_ {
-        std::iter::successors(Some(folder), |number| {
+        let above = std::iter::successors(Some(folder), |number| {
             (*number != ROOT).then(|| self.nodes.get(number).map(|node| node.place.parent))?
-        })
+        });
+        // Whoever moves folders about in the backing folder meanwhile must not make a circle of them.
+        above.take(self.nodes.len() + 1)
     }
 
     /// Notes that an entry was looked up, which the kernel will forget again.

@@ -258,6 +258,10 @@ impl Tree {
         let folder = self.bound(from, old)?;
         let (before, after) = (self.binding(&folder, from), self.binding(&folder, to));
         self.rebind(&folder.fd, &[before, after])?;
+        // Both records have their name on the disk before the folder has its new one.
+        let synced =
+            with_access(&folder.fd, || Ok(fsync(openat(&folder.fd, ".", OFlags::RDONLY | SAFELY, Mode::empty())?)))?;
+        self.check_synced(synced)?;
         rename(self).inspect_err(|_| {
             let _ = self.rebind(&folder.fd, &[before]);
         })?;
@@ -329,7 +333,7 @@ impl Tree {
     /// Leaves only the record of the new place, once the folder is there for good. If this fails both records stay, and
     /// whoever reads them next mends it.
     fn bind_only(&self, folder: &OwnedFd, place: Name<'_>, record: [u8; RECORD_LEN]) {
-        if fsync(&place.dir.fd).is_ok() {
+        if self.check_synced(fsync(&place.dir.fd)).is_ok() {
             let _ = self.rebind(folder, &[record]);
         }
     }

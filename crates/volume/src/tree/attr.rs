@@ -221,7 +221,10 @@ impl Tree {
             nodes.ancestors(number).filter_map(unsynced).collect()
         };
         for folder in above {
-            let fd = self.descriptor(folder.number)?;
+            // Another thread may be moving it: then it is there the next time. If not, it was removed.
+            let opened = (0..3).map(|_| self.descriptor(folder.number)).find(|opened| !is_stale(opened));
+            let Some(fd) = opened else { continue };
+            let fd = fd?;
             match openat(&fd, FOLDER, OFlags::RDONLY | SAFELY, Mode::empty()) {
                 Ok(file) if kind_of(&fstat(&file)?) == FileType::RegularFile => {
                     self.check_synced(fdatasync(&file))?;
@@ -272,6 +275,10 @@ impl Tree {
             block_size: u32::try_from(stat.st_blksize).unwrap_or(4096),
         }
     }
+}
+
+fn is_stale<T>(opened: &Result<T>) -> bool {
+    matches!(opened, Err(VolumeError::Refused(Errno::STALE)))
 }
 
 /// The path by which the system gives the inode behind a descriptor that is good for its attributes only. It leads to this

@@ -129,11 +129,18 @@ fn is_empty(fd: &OwnedFd) -> Result<bool, Errno> {
 
 /// Removes a folder that has been taken away, and what belongs to it. If that fails it is left.
 pub(super) fn finish(dir: &Dir, gone: &str, fd: &OwnedFd) {
-    let removed = empty_out(fd, MAX_LEFT);
-    if removed == Err(Errno::ACCESS) && change_mode(fd, OWNER_ALL).is_ok() {
-        let _ = empty_out(fd, MAX_LEFT);
+    /// Whoever was making an entry in it finds that it has gone, and takes back what was begun.
+    const TRIES: usize = 20;
+    for _ in 0..TRIES {
+        let removed = empty_out(fd, MAX_LEFT);
+        if removed == Err(Errno::ACCESS) && change_mode(fd, OWNER_ALL).is_ok() {
+            let _ = empty_out(fd, MAX_LEFT);
+        }
+        if unlinkat(&dir.fd, gone, AtFlags::REMOVEDIR) != Err(Errno::NOTEMPTY) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    let _ = unlinkat(&dir.fd, gone, AtFlags::REMOVEDIR);
 }
 
 /// Removes what belongs to a folder, but no entry of the volume.

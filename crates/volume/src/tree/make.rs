@@ -156,13 +156,15 @@ impl Tree {
     /// # Errors
     /// As `link` has them; `EPERM` for folders, and for symbolic links, as their targets are bound to their only name.
     pub fn link(&self, number: u64, parent: u64, name: &[u8]) -> Result<Attr> {
-        let kind = self.nodes().place(number)?.kind;
+        let place = self.nodes().place(number)?;
         let dir = self.dir_for_change(parent)?;
-        if matches!(kind, Kind::Folder | Kind::Link) {
+        if matches!(place.kind, Kind::Folder | Kind::Link) {
             return Err(Errno::PERM.into());
         }
-        // What has been on the disk for long may soon be found by the id of this folder only.
-        self.sync_above(parent)?;
+        if place.parent != parent {
+            // What has been on the disk for long may soon be found by the id of this folder only.
+            self.sync_above(parent)?;
+        }
         let stored = self.names.seal(&dir.id, name)?;
         let handle = self.handle(number)?;
         let _guard = write(&dir.folder.lock);

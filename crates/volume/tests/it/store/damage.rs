@@ -3,11 +3,13 @@
 use crate::store::disk::{Fault, Faulty};
 use crate::store::{Random, Volume, content};
 use phalanx_core::Suite;
-use phalanx_volume::{JOURNAL, Store, StoreOptions, VolumeError};
+use phalanx_volume::{Disk, JOURNAL, Store, StoreOptions, System, VolumeError};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::{Arc, Mutex};
 
 const RECORD: u64 = 4096 + 48;
 
@@ -93,6 +95,41 @@ fn what_a_killed_run_left_is_applied_by_the_file_and_not_by_its_name() {
     std::fs::rename(volume.path().join("a"), volume.path().join("b")).unwrap();
     let store = volume.store();
     assert!(content(&volume.open(&store, "b")) == new);
+}
+
+/// Which files were written to and synced, in this order, by their inodes.
+#[derive(Default)]
+struct Recorder(Mutex<Vec<(&'static str, u64)>>);
+
+impl Recorder {
+    fn note(&self, call: &'static str, file: &File) {
+        self.0.lock().unwrap().push((call, file.metadata().unwrap().ino()));
+    }
+}
+
+impl Disk for Recorder {
+    fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.note("write", file);
+        System.write(file, bytes, offset)
+    }
+
+    fn sync_data(&self, file: &File) -> io::Result<()> {
+        self.note("sync", file);
+        System.sync_data(file)
+    }
+}
+
+/// The killed run may not have synced it: a power cut would then leave half a chunk in place and no journal.
+#[test]
+fn the_journal_is_on_the_disk_before_it_is_applied() {
+    let (volume, _, new) = volume(Some(IN_PLACE));
+    let journal = volume.file(JOURNAL, OFlags::RDONLY).metadata().unwrap().ino();
+    let recorder = Arc::new(Recorder::default());
+    let store = volume.store_on(recorder.clone());
+    assert!(content(&volume.open(&store, "a")) == new);
+    let calls = recorder.0.lock().unwrap();
+    let first = calls.iter().position(|(call, inode)| *call == "write" && *inode != journal).unwrap();
+    assert!(calls[..first].contains(&("sync", journal)), "{calls:?}");
 }
 
 #[test]

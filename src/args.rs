@@ -7,6 +7,7 @@ mod examples;
 mod keys;
 mod mount;
 mod range;
+mod rekey;
 mod usage;
 mod volume;
 
@@ -14,10 +15,11 @@ pub use examples::{Example, of as examples};
 pub use keys::{Changes, KeyArgs, OpenKeys, ProtectKeys};
 pub use mount::{Background, Mount, MountPlan};
 pub use range::ByteRange;
+pub use rekey::{Rekey, RekeyPlan};
 pub use usage::{command, help, parse};
 pub use volume::{Init, InitPlan};
 
-use crate::failure::{Failure, Outcome, shown};
+use crate::failure::{Failure, Outcome};
 use crate::paths::{self, Destination, End, Outputs};
 use crate::verbosity::Verbosity;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -193,29 +195,6 @@ pub struct Verify {
     pub keys: OpenKeys,
     #[command(flatten)]
     pub engine: EngineArgs,
-}
-
-#[derive(Args)]
-pub struct Rekey {
-    /// Protected files or volumes
-    #[arg(required = true, value_name = "PATH.phx")]
-    paths: Vec<PathBuf>,
-    /// Take all protected files in whole folders
-    #[arg(short = 'R', long)]
-    recursive: bool,
-    #[command(flatten)]
-    keys: OpenKeys,
-    #[command(flatten)]
-    changes: Changes,
-    /// Write a whole new file, under a new file key
-    ///
-    /// Every key and password that stays must be at hand, and every public key must be added again, since each is a way to
-    /// the new file key. The old file is replaced by one rename. Copies of the old file still open as before.
-    #[arg(long)]
-    fresh: bool,
-    /// Print one line of JSON for each file
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Args)]
@@ -457,35 +436,6 @@ impl Verify {
     pub fn validate(self) -> Outcome<Self> {
         self.keys.validate(&self.paths)?;
         Ok(self)
-    }
-}
-
-/// What `rekey` is to do.
-pub struct RekeyPlan {
-    pub paths: Vec<PathBuf>,
-    pub recursive: bool,
-    pub keys: OpenKeys,
-    pub changes: Changes,
-    pub fresh: bool,
-    pub json: bool,
-}
-
-impl Rekey {
-    pub fn validate(self) -> Outcome<RekeyPlan> {
-        let Self { paths, recursive, keys, changes, fresh, json } = self;
-        if paths.iter().any(|path| paths::is_dash(path)) {
-            return Err(Failure::usage("rekey changes files in place, so it cannot take - (standard input)"));
-        }
-        if paths.len() > 1 && !changes.remove_slots.is_empty() {
-            return Err(Failure::usage("--remove-slot takes one file: slot numbers differ from file to file"));
-        }
-        if let Some(link) = paths.iter().find(|path| paths::is_link(path) && !path.is_dir()) {
-            let line = format!("{}: it is a link: name the file that it leads to", shown(link));
-            return Err(Failure::usage(line));
-        }
-        let added = changes.add_key_files.iter().chain(&changes.add_password_file);
-        paths::one_stdin(keys.keys.files().chain(&keys.identities).chain(added))?;
-        Ok(RekeyPlan { paths, recursive, keys, changes, fresh, json })
     }
 }
 

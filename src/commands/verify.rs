@@ -35,8 +35,7 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
         }
         if args.recursive && path.is_dir() {
             let found = tree::run(&transfer, path, None)?;
-            let mut volumes = Vec::new();
-            verify_volume::within(path, &mut volumes)?;
+            let volumes = verify_volume::within(path)?;
             if found.seen() == 0 && volumes.is_empty() {
                 return Err(Failure::new(Code::InputOutput, format!("{}: no protected file is in it", shown(path))));
             }

@@ -14,6 +14,7 @@ use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::verify::{Findings, verify};
 use phalanx_volume::{Store, StoreOptions, Volume, VolumeError, is_volume};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,21 +61,26 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     }
 }
 
-/// All volumes in a folder, at any depth. Links are not followed.
-pub fn within(dir: &Path, found: &mut Vec<PathBuf>) -> Outcome {
-    let failed = |e| Failure::at(dir, Error::Read(e));
-    for entry in fs::read_dir(dir).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if entry.file_type().map_err(failed)?.is_dir() {
-            let path = entry.path();
-            if is_volume(&path) {
-                found.push(path);
-            } else {
-                within(&path, found)?;
+/// All volumes in a folder. Links are not followed.
+pub fn within(dir: &Path) -> Outcome<Vec<PathBuf>> {
+    let (mut found, mut folders) = (Vec::new(), vec![dir.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        let failed = |e| Failure::at(&folder, Error::Read(e));
+        let entries = match fs::read_dir(&folder) {
+            // Deeper than any path leads: nobody could open a volume there.
+            Err(e) if e.kind() == ErrorKind::InvalidFilename => continue,
+            entries => entries.map_err(failed)?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            if entry.file_type().map_err(failed)?.is_dir() {
+                let path = entry.path();
+                if is_volume(&path) { &mut found } else { &mut folders }.push(path);
             }
         }
     }
-    Ok(())
+    found.sort_unstable();
+    Ok(found)
 }
 
 /// Why a volume did not open: perhaps because a change of its keys was interrupted.

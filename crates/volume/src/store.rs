@@ -12,6 +12,7 @@ use phalanx_core::volume::Config;
 use rustix::fs::{FileType, Mode, OFlags, fstat, fstatvfs, openat};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -84,7 +85,15 @@ impl Store {
         let shared = Arc::new(Shared::new(root, config, options, journal)?);
         let thread = (!shared.options.read_only).then(|| {
             let shared = shared.clone();
-            std::thread::spawn(move || shared.commit_in_background())
+            std::thread::spawn(move || {
+                let work = AssertUnwindSafe(|| shared.commit_in_background());
+                if let Err(panic) = catch_unwind(work) {
+                    // Nobody would commit what is left in memory any more.
+                    let why = std::io::Error::other("a thread of the program has failed");
+                    shared.break_off(&VolumeError::Io { what: "cannot store changes", error: why });
+                    resume_unwind(panic);
+                }
+            })
         });
         Ok(Arc::new(Self { shared, thread: Mutex::new(thread) }))
     }

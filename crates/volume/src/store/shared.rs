@@ -14,6 +14,7 @@ use phalanx_core::format::{FileKeys, Header};
 use phalanx_core::volume::{Chunks, Config, Records};
 use rustix::fs::fstat;
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(super) device: u64,
     root: File,
     syncs_at_once: bool,
+    named_at_once: usize,
     pub(super) table: Mutex<HashMap<Key, Weak<Backing>>>,
     pub(super) opening: [Mutex<()>; 32],
     dirty: Mutex<HashMap<Key, Dirty>>,
@@ -74,7 +76,8 @@ struct Named {
 const SYNCED_EACH: usize = 64;
 /// More files than these end the epoch, where each is synced for itself.
 const NAMED: usize = 256;
-/// The same, where all are synced at once.
+/// The same, where all are synced at once. After a kill the next mount opens all of them, so there are no more than half as
+/// many as a process may open.
 const NAMED_AT_ONCE: usize = 100_000;
 
 impl Shared {
@@ -85,6 +88,9 @@ impl Shared {
         Ok(Self {
             pages: PagePool::new(config.chunk_size().bytes()),
             syncs_at_once: reports_lost_writes(&root),
+            named_at_once: getrlimit(Resource::Nofile).current.map_or(NAMED_AT_ONCE, |limit| {
+                usize::try_from(limit / 2).unwrap_or(usize::MAX).clamp(NAMED, NAMED_AT_ONCE)
+            }),
             config,
             options,
             journal,
@@ -191,7 +197,7 @@ impl Shared {
 
     /// Whether the epoch should end before the next commit.
     pub fn should_end_epoch(&self) -> bool {
-        let limit = if self.syncs_at_once { NAMED_AT_ONCE } else { NAMED };
+        let limit = if self.syncs_at_once { self.named_at_once } else { NAMED };
         self.journal.as_ref().is_some_and(Journal::is_filling) || self.named().files.len() >= limit
     }
 

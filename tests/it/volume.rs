@@ -31,3 +31,10 @@ fn is_sound(s: &Sandbox, volume: &str) {
     let ended = s.run(&["-q", "verify", volume, "--key-file", "key"]);
     assert!(ended.0.status.success() && ended.error().is_empty(), "{:?}: {}", ended.0.status, ended.error());
 }
+
+/// Unmounts a volume, which has nothing to say.
+#[track_caller]
+fn unmount(mut mounted: Mounted) {
+    mounted.unmount();
+    assert_eq!((mounted.ended().code(), mounted.log()), (Some(0), String::new()));
+}

@@ -1,6 +1,6 @@
 //! A mounted volume behaves as a disk does.
 
-use super::{init, is_sound, mount};
+use super::{init, is_sound, mount, unmount};
 use crate::common::{Sandbox, has, painted, skip, wait_for};
 use crate::mount::{Mounted, listing};
 use rustix::fs::{
@@ -21,11 +21,6 @@ const LENS: [usize; 12] = [0, 1, 15, 16, 4095, 4096, 4097, 8192, 100_000, 262_14
 fn again(s: &Sandbox, mounted: Mounted) -> Mounted {
     unmount(mounted);
     mount(s, "vol").unwrap()
-}
-
-fn unmount(mut mounted: Mounted) {
-    mounted.unmount();
-    assert_eq!((mounted.ended().code(), mounted.log()), (Some(0), String::new()));
 }
 
 fn editable(path: &Path) -> File {

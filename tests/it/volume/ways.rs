@@ -1,6 +1,6 @@
 //! Ways into a volume, what is refused, and what `phalanx verify` finds.
 
-use super::{init, is_sound, mount};
+use super::{init, is_sound, mount, unmount};
 use crate::common::{Sandbox, painted};
 use crate::mount::{Mounted, listing};
 use rustix::io::Errno;
@@ -9,11 +9,6 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::thread;
-
-fn unmount(mut mounted: Mounted) {
-    mounted.unmount();
-    assert_eq!((mounted.ended().code(), mounted.log()), (Some(0), String::new()));
-}
 
 #[test]
 fn a_password_and_a_key_open_it_and_others_do_not() {

@@ -25,7 +25,7 @@ pub(crate) struct Ahead(Mutex<VecDeque<Arc<Opened>>>);
 pub(crate) struct Opened {
     backing: u64,
     generation: u64,
-    chunks: Range<u64>,
+    pub chunks: Range<u64>,
     records: Records,
 }
 

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 
 /// How much they take at most, in bytes, unless a single chunk takes more.
 const LIMIT: usize = 4 << 20;
+/// How many there are at most: each call looks through all of them.
+const MOST: usize = 1024;
 
 /// Which chunk it is, and of which state of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +38,7 @@ impl Cache {
             .retain(|(its, _)| its.backing != id.backing || (its.generation == id.generation && its.index != id.index));
         pages.push_back((id, page));
         let mut all: usize = pages.iter().map(|(_, page)| page.room()).sum();
-        while all > LIMIT && pages.len() > 1 {
+        while pages.len() > MOST || (all > LIMIT && pages.len() > 1) {
             all -= pages.pop_front().map_or(0, |(_, page)| page.room());
         }
     }

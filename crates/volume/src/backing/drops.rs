@@ -19,7 +19,6 @@ pub(super) struct Drops {
 ///
 /// A close tells what was dropped since the file was opened, once. That does not count for a sync: a process that is started
 /// closes what it has inherited, and nobody hears what that says.
-#[derive(Default)]
 pub struct Witness {
     by_close: AtomicU64,
     by_sync: AtomicU64,

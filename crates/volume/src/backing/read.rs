@@ -1,6 +1,7 @@
 //! Reading: what is changed in memory, holes, and stored chunks in runs.
 
 use crate::backing::Backing;
+use crate::backing::ahead::Opened;
 use crate::backing::cache::ChunkId;
 use crate::backing::page::Page;
 use crate::backing::state::State;
@@ -59,9 +60,9 @@ impl Backing {
                 rest[..zeros].fill(0);
                 zeros
             } else if let Some(run) = self.read_ahead(st, index) {
-                rest[..in_chunk]
-                    .copy_from_slice(&run.chunk(index, st.stored.data_len(index))[within..within + in_chunk]);
-                in_chunk
+                // Chunks that have been changed since then, or are holes now, end it.
+                let end = self.run_end(st, index, within + rest.len(), usize::MAX).min(run.chunks.end);
+                self.copy_opened(st, &run, index..end, within, rest)
             } else if in_chunk < st.layout.data_len(index) || st.layout.is_last(index) {
                 // The last chunk was opened when the file was.
                 let page = self.cached(st, index)?;
@@ -77,6 +78,18 @@ impl Backing {
             at += taken as u64;
         }
         Ok(wanted)
+    }
+
+    /// Copies what an opened run has of some chunks, from `within` the first of them on. Returns how many bytes.
+    fn copy_opened(&self, st: &State, run: &Opened, chunks: Range<u64>, within: usize, bytes: &mut [u8]) -> usize {
+        let (mut done, mut within) = (0, within);
+        for index in chunks {
+            let data = &run.chunk(index, st.stored.data_len(index))[within..];
+            let len = data.len().min(bytes.len() - done);
+            bytes[done..done + len].copy_from_slice(&data[..len]);
+            (done, within) = (done + len, 0);
+        }
+        done
     }
 
     /// The end of a run of stored chunks that are wanted whole, which begins with a chunk of which this is known. It has up to

@@ -202,12 +202,12 @@ impl Backing {
         Ok(())
     }
 
-    /// Makes room for pages: commits the file if it has too many. Then none is in memory any more.
+    /// Makes room for `count` pages: commits the file if it has too many. Then none is in memory any more.
     pub(super) fn room_for_pages(&self, st: &mut State, count: usize) -> Result<()> {
         self.room_for(st, count * self.chunks.chunk_len())
     }
 
-    /// Makes room for so many bytes, in the same way.
+    /// Makes room for `more` bytes: commits the file if it has too much in memory.
     fn room_for(&self, st: &mut State, more: usize) -> Result<()> {
         if st.has_chunks() && self.dirty_bytes() + more > FILE_LIMIT {
             self.commit_state(st, false)?;

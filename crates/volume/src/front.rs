@@ -10,7 +10,7 @@ use crate::error::{Result, VolumeError};
 use crate::store::Store;
 use crate::tree::{Attr, Kind, Listing, SetAttr, Tree};
 use convert::{TTL, errno, file_attr, time_or_now};
-use fuser::{FileHandle, Generation, ReplyEmpty, ReplyEntry, TimeOrNow};
+use fuser::{FileHandle, Generation, INodeNo, ReplyEmpty, ReplyEntry, Request, TimeOrNow};
 use handles::Handles;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,6 +107,12 @@ impl Front {
                 backing.set_len(size).and_then(|()| backing.settle())
             }
         }
+    }
+
+    /// Whoever changes a file's content takes its set-user-ID and set-group-ID away, except the superuser. The kernel leaves
+    /// this to the file system.
+    fn take_set_ids(&self, request: &Request, number: INodeNo) -> Result<()> {
+        if request.uid() == 0 { Ok(()) } else { self.tree.take_set_ids(number.0) }
     }
 
     fn set_times(&self, number: u64, atime: Option<TimeOrNow>, mtime: Option<TimeOrNow>) -> Result<SetAttr> {

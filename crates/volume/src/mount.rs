@@ -98,10 +98,9 @@ pub fn tune(config: &mut KernelConfig, writable: bool) {
     }
     let _ = config.set_max_background(64);
     // FUSE_ASYNC_READ, FUSE_BIG_WRITES and FUSE_MAX_PAGES are asked for by fuser. It does not splice.
-    let wanted = [
-        InitFlags::FUSE_PARALLEL_DIROPS,
-        if writable { InitFlags::FUSE_WRITEBACK_CACHE } else { InitFlags::FUSE_AUTO_INVAL_DATA },
-    ];
+    let cache = if writable { InitFlags::FUSE_WRITEBACK_CACHE } else { InitFlags::FUSE_AUTO_INVAL_DATA };
+    // With the last the kernel does not ask before each write whether the file has capabilities.
+    let wanted = [InitFlags::FUSE_PARALLEL_DIROPS, cache, InitFlags::FUSE_HANDLE_KILLPRIV_V2];
     for capability in wanted {
         let _ = config.add_capabilities(capability);
     }

@@ -3,7 +3,7 @@
 //! A lane that is done takes the next input at once, so that inputs of different lengths keep all lanes busy. The
 //! kernel is called for as many blocks as every lane has ahead: all of a slice where all are equally long.
 
-use super::{Input, OUTPUT, RATE, State, Suffix, portable};
+use super::{Input, OUTPUT, RATE, State, Suffix, single};
 use core::{array, ptr};
 use zeroize::Zeroize;
 
@@ -58,7 +58,7 @@ pub(super) fn sponges<'a, const ROUNDS: usize, const N: usize>(
         if let (1, Sponge { index: Some(index), message, suffix, padding: None }) = (busy, sponges[some]) {
             // The last one by itself goes faster in the processor's other registers.
             let mut state = states.get(some);
-            portable::sponge::<ROUNDS>(Input { state: &state, message, suffix }, &mut out);
+            single::sponge::<ROUNDS>(Input { state: &state, message, suffix }, &mut out);
             give(index, &out);
             state.zeroize();
             break;

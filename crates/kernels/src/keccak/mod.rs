@@ -6,11 +6,14 @@ mod armv8;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512vl;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod lanes;
 mod portable;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod round;
+mod single;
 
 use crate::UnknownLevel;
 use core::{fmt, str::FromStr};
@@ -213,9 +216,9 @@ pub fn turboshake256_each<'a, const D: u8>(
 /// SHA3-256 of one input.
 #[must_use]
 pub fn sha3_256(data: &[u8]) -> [u8; DIGEST] {
-    let mut out = [[0; DIGEST]];
-    sha3_256_many(Level::Portable, &[data], &mut out);
-    out[0]
+    let mut out = [0; OUTPUT];
+    single::sponge::<KECCAK_F>(Input { state: &[0; 25], message: data, suffix: SHA3_SUFFIX }, &mut out);
+    *out.first_chunk().expect("32 of 64 bytes")
 }
 
 /// KMAC256 with the customization string absorbed, and no key yet: it is the same for all keys, and public.
@@ -287,19 +290,23 @@ impl Kmac256 {
     /// The 32-byte tag of one message (L = 256 bits).
     #[must_use]
     pub fn tag(&self, message: &[u8]) -> [u8; DIGEST] {
-        let mut out = [[0; DIGEST]];
-        kmac256_many(Level::Portable, &[(self, message)], &mut out);
-        out[0]
+        self.output(message, const { kmac_suffix::<DIGEST>() })
     }
 
     /// The 16-byte tag of one message (L = 128 bits).
     #[must_use]
     pub fn tag_128(&self, message: &[u8]) -> [u8; 16] {
         // right_encode(128), cSHAKE's domain bits 00, the padding's first bit.
-        let input = Input { state: &self.state, message, suffix: Suffix { bytes: [128, 1, 0x04, 0], len: 3 } };
-        let mut tag = [0; 16];
-        sponges::<KECCAK_F>(Level::Portable, std::iter::once(input), |_, out| tag.copy_from_slice(&out[..16]));
-        tag
+        self.output(message, Suffix { bytes: [128, 1, 0x04, 0], len: 3 })
+    }
+
+    /// The first `LEN` bytes of the output.
+    fn output<const LEN: usize>(&self, message: &[u8], suffix: Suffix) -> [u8; LEN] {
+        let mut out = [0; OUTPUT];
+        single::sponge::<KECCAK_F>(Input { state: &self.state, message, suffix }, &mut out);
+        let first = *out.first_chunk().expect("no more than 64 bytes");
+        out.zeroize();
+        first
     }
 
     /// Fills `out`, at most [`RATE`] bytes, with the output for one short message; L = 8 × its length enters the computation.
@@ -386,7 +393,7 @@ fn sponges<'a, const ROUNDS: usize>(
         _ => {
             let mut out = [0; OUTPUT];
             for (i, input) in inputs.enumerate() {
-                portable::sponge::<ROUNDS>(input, &mut out);
+                single::sponge_by(portable::absorb::<ROUNDS>, input, &mut out);
                 give(i, &out);
             }
             out.zeroize();
@@ -428,6 +435,6 @@ impl Block {
     }
 
     fn absorb_into(&self, state: &mut State) {
-        portable::absorb::<KECCAK_F>(state, &self.bytes);
+        single::absorb::<KECCAK_F>(state, &self.bytes);
     }
 }

@@ -49,7 +49,7 @@ impl Filesystem for Front {
 
     fn setattr(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -68,6 +68,7 @@ impl Filesystem for Front {
         let change = || {
             if let Some(size) = size {
                 self.set_size(number.0, size, handle)?;
+                self.take_set_ids(request, number)?;
             }
             let change = SetAttr { mode, uid, gid, ..self.set_times(number.0, atime, mtime)? };
             let attr = self.tree.set_attr(number.0, &change)?;
@@ -159,7 +160,7 @@ impl Filesystem for Front {
         self.entry(linked, reply);
     }
 
-    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
         let truncates = writes && flags.0 & OFlags::TRUNC.bits() as i32 != 0;
         let open = || {
@@ -170,6 +171,7 @@ impl Filesystem for Front {
             }
             if truncates {
                 backing.set_len(0)?;
+                self.take_set_ids(request, number)?;
             }
             Ok(backing)
         };
@@ -217,8 +219,8 @@ impl Filesystem for Front {
 
     fn write(
         &self,
-        _: &Request,
-        _: INodeNo,
+        request: &Request,
+        number: INodeNo,
         handle: FileHandle,
         offset: u64,
         data: &[u8],
@@ -229,7 +231,9 @@ impl Filesystem for Front {
     ) {
         let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
         let backing = &open.backing;
-        match backing.write_at(offset, data) {
+        let takes_ids = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let taken = if takes_ids { self.take_set_ids(request, number) } else { Ok(()) };
+        match taken.and_then(|()| backing.write_at(offset, data)) {
             Ok(()) => {
                 // The kernel tells the time of changes that its cache has seen.
                 if !flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
@@ -426,8 +430,8 @@ impl Filesystem for Front {
     /// Holes are punched. Space is not reserved: `posix_fallocate` then writes zeros.
     fn fallocate(
         &self,
-        _: &Request,
-        _: INodeNo,
+        request: &Request,
+        number: INodeNo,
         handle: FileHandle,
         offset: u64,
         len: u64,
@@ -447,7 +451,7 @@ impl Filesystem for Front {
                 .and_then(|()| if backing.len() < end { backing.set_len(end) } else { Ok(()) }),
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
-        done(punched, reply);
+        done(punched.and_then(|()| self.take_set_ids(request, number)), reply);
     }
 
     fn lseek(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {

@@ -111,6 +111,24 @@ impl Tree {
         Ok(self.attr(number, self.kind(&stat)?, &stat))
     }
 
+    /// Takes away set-user-ID, and set-group-ID where it is more than a mark for locks: the content is changed by somebody who
+    /// may not keep them.
+    ///
+    /// # Errors
+    /// Those of [`Tree::set_attr`].
+    pub fn take_set_ids(&self, number: u64) -> Result<()> {
+        const SET_USER_ID: u32 = 0o4000;
+        const SET_GROUP_ID: u32 = 0o2000;
+        const GROUP_EXECUTE: u32 = 0o0010;
+        let mode = self.getattr(number)?.mode;
+        let group = if mode & GROUP_EXECUTE == 0 { 0 } else { SET_GROUP_ID };
+        let kept = mode & !(SET_USER_ID | group);
+        if kept != mode {
+            self.set_attr(number, &SetAttr { mode: Some(kept), ..SetAttr::default() })?;
+        }
+        Ok(())
+    }
+
     /// The target of a symbolic link.
     ///
     /// # Errors

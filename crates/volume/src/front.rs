@@ -115,10 +115,12 @@ impl Front {
         if request.uid() == 0 { Ok(()) } else { self.tree.take_set_ids(number.0) }
     }
 
+    /// Sets the time of the last change of a file that is open. Returns what of the times is left to be set.
     fn set_times(&self, number: u64, atime: Option<TimeOrNow>, mtime: Option<TimeOrNow>) -> Result<SetAttr> {
-        let (atime, mtime) = (atime.map(time_or_now), mtime.map(time_or_now));
-        if let (Some(mtime), Some(backing)) = (mtime, self.store.get(inode(number))) {
-            backing.set_mtime(mtime)?;
+        let (atime, mut mtime) = (atime.map(time_or_now), mtime.map(time_or_now));
+        if let (Some(modified), Some(backing)) = (mtime, self.store.get(inode(number))) {
+            backing.set_mtime(modified)?;
+            mtime = None;
         }
         let times = SetAttr::times(
             atime.map(|time| (time.tv_sec, time.tv_nsec as u32)),

@@ -8,6 +8,7 @@ use rustix::fs::{
     getxattr, listxattr, renameat_with, seek, setxattr, statvfs,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io::{Read, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
@@ -405,4 +406,40 @@ fn reading_changes_no_times() {
     let mounted = again(&s, mounted);
     assert!(fs::read(mounted.path("f")).unwrap() == painted(10_000));
     assert_eq!(fs::metadata(mounted.path("f")).unwrap().accessed().unwrap(), old);
+}
+
+#[test]
+fn whoever_changes_a_file_takes_its_set_ids_away() {
+    if !geteuid().is_root() || !has("setpriv") {
+        return skip("root with setpriv");
+    }
+    let s = Sandbox::new();
+    init(&s, "vol", "4K");
+    let Some(mounted) = Mounted::start(&s, &["vol", "mnt", "--key-file", "key", "-o", "allow_other"]) else { return };
+    fs::set_permissions(&mounted.mountpoint, Permissions::from_mode(0o755)).unwrap();
+    let mode = || mounted.path("f").metadata().unwrap().mode() & 0o7777;
+    let run = |user: &[&str], line: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(user).args(["sh", "-c", line]).current_dir(&mounted.mountpoint);
+        assert!(command.status().unwrap().success(), "{line}");
+    };
+    let changes = [
+        "printf x >> f",
+        "printf x > f",
+        "truncate -s 9000 f",
+        "dd if=/dev/zero of=f bs=4096 count=1 conv=notrunc oflag=direct status=none",
+        "fallocate -p -o 0 -l 4096 f",
+    ];
+    for mode_before in [0o6777, 0o6767] {
+        for line in ["cat f > /dev/null"].into_iter().chain(changes) {
+            fs::write(mounted.path("f"), painted(9000)).unwrap();
+            fs::set_permissions(mounted.path("f"), Permissions::from_mode(mode_before)).unwrap();
+            run(&[], line);
+            assert_eq!(mode(), mode_before, "the superuser: {line}");
+            run(&["--reuid=65534", "--regid=65534", "--clear-groups"], line);
+            let left = if line.starts_with("cat") { mode_before } else { mode_before & 0o777 };
+            assert_eq!(mode(), left, "somebody else: {line}");
+        }
+    }
+    unmount(mounted);
 }

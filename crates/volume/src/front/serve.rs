@@ -66,12 +66,16 @@ impl Filesystem for Front {
         reply: ReplyAttr,
     ) {
         let change = || {
+            if self.read_only {
+                return Err(VolumeError::Refused(rustix::io::Errno::ROFS));
+            }
             if let Some(size) = size {
                 self.set_size(number.0, size, handle)?;
                 self.take_set_ids(request, number)?;
             }
             let change = SetAttr { mode, uid, gid, ..self.set_times(number.0, atime, mtime)? };
-            let attr = self.tree.set_attr(number.0, &change)?;
+            let attr =
+                if change.is_empty() { self.tree.getattr(number.0)? } else { self.tree.set_attr(number.0, &change)? };
             self.changed(number.0);
             Ok(attr)
         };

@@ -59,6 +59,12 @@ pub struct SetAttr {
 }
 
 impl SetAttr {
+    /// Whether nothing is to be changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.mode.is_none() && self.uid.is_none() && self.gid.is_none() && self.times.is_none()
+    }
+
     /// Times for [`SetAttr::times`], each as seconds and nanoseconds; `None` leaves one as it is.
     #[must_use]
     pub fn times(atime: Option<(i64, u32)>, mtime: Option<(i64, u32)>) -> Timestamps {
@@ -111,20 +117,15 @@ impl Tree {
         Ok(self.attr(number, self.kind(&stat)?, &stat))
     }
 
-    /// Takes away set-user-ID, and set-group-ID where it is more than a mark for locks: the content is changed by somebody who
-    /// may not keep them.
+    /// Takes set-user-ID and set-group-ID away.
     ///
     /// # Errors
     /// Those of [`Tree::set_attr`].
     pub fn take_set_ids(&self, number: u64) -> Result<()> {
-        const SET_USER_ID: u32 = 0o4000;
-        const SET_GROUP_ID: u32 = 0o2000;
-        const GROUP_EXECUTE: u32 = 0o0010;
+        const SET_IDS: u32 = 0o6000;
         let mode = self.getattr(number)?.mode;
-        let group = if mode & GROUP_EXECUTE == 0 { 0 } else { SET_GROUP_ID };
-        let kept = mode & !(SET_USER_ID | group);
-        if kept != mode {
-            self.set_attr(number, &SetAttr { mode: Some(kept), ..SetAttr::default() })?;
+        if mode & SET_IDS != 0 {
+            self.set_attr(number, &SetAttr { mode: Some(mode & !SET_IDS), ..SetAttr::default() })?;
         }
         Ok(())
     }

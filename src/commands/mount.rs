@@ -9,7 +9,7 @@ use crate::{daemon, engines, secrets};
 use phalanx_core::engine::CpuEngine;
 use phalanx_core::{Error, Roster};
 use phalanx_volume::front::{Ended, Front};
-use phalanx_volume::mount::{self, Filesystem, MountError, Mountpoint, Session, Stopped, Stopper};
+use phalanx_volume::mount::{self, Filesystem, Kernel, MountError, Mountpoint, Session, Stopped, Stopper};
 use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::view::{Probe, View, ViewOptions};
 use phalanx_volume::{Store, StoreOptions, Volume};
@@ -29,7 +29,7 @@ pub fn run(mut plan: MountPlan, verbosity: Verbosity) -> Outcome {
     plan.options.check().map_err(|e| fault(&plan.mountpoint, e))?;
     let mountpoint = ready(&plan)?;
     let view = view(&plan, verbosity)?;
-    serve(view, &mountpoint, &plan, verbosity)
+    serve(view, &Kernel::default(), &mountpoint, &plan, verbosity)
 }
 
 /// Mounts a volume, and closes it when it is unmounted.
@@ -63,9 +63,9 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
     let options = TreeOptions { read_only, plain_len: Box::new(plain_len), on_damage: Arc::new(log) };
     let root = volume.root.try_clone().map_err(|e| Failure::at(&plan.tree, Error::Read(e)))?;
     let tree = Arc::new(Tree::open(root, &volume.config, options).map_err(at_volume)?);
-    let ended = Ended::default();
-    let front = Front::new(tree, store, read_only, ended.clone());
-    let served = serve(front, &mountpoint, plan, verbosity);
+    let (kernel, ended) = (Kernel::default(), Ended::default());
+    let front = Front::new(tree, store, read_only, kernel.clone(), ended.clone());
+    let served = serve(front, &kernel, &mountpoint, plan, verbosity);
     let closed = ended.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(Ok(()));
     if let (Err(_), Err(error)) = (&served, &closed) {
         complain(format!("{name}: {error}"));
@@ -107,7 +107,13 @@ fn view(plan: &MountPlan, verbosity: Verbosity) -> Outcome<View<secrets::AtHand>
 }
 
 /// Mounts, and serves until somebody unmounts it.
-fn serve<F: Filesystem>(filesystem: F, mountpoint: &Mountpoint, plan: &MountPlan, verbosity: Verbosity) -> Outcome {
+fn serve<F: Filesystem>(
+    filesystem: F,
+    kernel: &Kernel,
+    mountpoint: &Mountpoint,
+    plan: &MountPlan,
+    verbosity: Verbosity,
+) -> Outcome {
     let at_mountpoint = |e| fault(&plan.mountpoint, e);
     let threads = match plan.engine.engine {
         EngineName::Serial => Some(NonZeroUsize::MIN),
@@ -119,6 +125,7 @@ fn serve<F: Filesystem>(filesystem: F, mountpoint: &Mountpoint, plan: &MountPlan
         move || ending.asked()
     });
     let session = Session::mount(filesystem, mountpoint, &plan.options, threads).map_err(at_mountpoint)?;
+    session.connect(kernel);
     ending.mounted(session.stopper());
     if plan.background == Background::Started {
         daemon::detach(verbosity.quiet)?;

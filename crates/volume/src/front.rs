@@ -7,13 +7,13 @@ mod serve;
 use crate::backing::Backing;
 use crate::backing::drops::Witness;
 use crate::error::{Result, VolumeError};
+use crate::mount::Kernel;
 use crate::store::Store;
 use crate::tree::{Attr, Kind, Listing, SetAttr, Tree};
 use convert::{TTL, errno, file_attr, time_or_now};
 use fuser::{FileHandle, Generation, INodeNo, ReplyEmpty, ReplyEntry, Request, TimeOrNow};
 use handles::Handles;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
@@ -24,6 +24,7 @@ pub struct Front {
     files: Handles<Open>,
     folders: Handles<OpenFolder>,
     read_only: bool,
+    kernel: Kernel,
     ended: Ended,
 }
 
@@ -35,18 +36,8 @@ struct Open {
     writes: bool,
 }
 
-/// A folder that somebody has opened.
-struct OpenFolder {
-    listing: Mutex<Arc<Listing>>,
-    /// Whether somebody has read it from its beginning.
-    is_read: AtomicBool,
-}
-
-impl OpenFolder {
-    fn new(listing: Listing) -> Self {
-        Self { listing: Mutex::new(Arc::new(listing)), is_read: AtomicBool::new(false) }
-    }
-}
+/// A folder that somebody has opened: what was in it when it was last read from its beginning.
+type OpenFolder = Mutex<Option<Arc<Listing>>>;
 
 /// What every folder has, beside its entries.
 const DOTS: [&str; 2] = [".", ".."];
@@ -55,10 +46,10 @@ const DOTS: [&str; 2] = [".", ".."];
 pub type Ended = Arc<Mutex<Option<Result<()>>>>;
 
 impl Front {
-    /// Serves this tree and this store. What closing the store gives goes to `ended`.
+    /// Serves this tree and this store to the kernel. What closing the store gives goes to `ended`.
     #[must_use]
-    pub fn new(tree: Arc<Tree>, store: Arc<Store>, read_only: bool, ended: Ended) -> Self {
-        Self { tree, store, files: Handles::default(), folders: Handles::default(), read_only, ended }
+    pub fn new(tree: Arc<Tree>, store: Arc<Store>, read_only: bool, kernel: Kernel, ended: Ended) -> Self {
+        Self { tree, store, files: Handles::default(), folders: Handles::default(), read_only, kernel, ended }
     }
 
     /// The attributes with what is only in memory.
@@ -112,7 +103,10 @@ impl Front {
     /// Whoever changes a file's content takes its set-user-ID and set-group-ID away, except the superuser. The kernel leaves
     /// this to the file system.
     fn take_set_ids(&self, request: &Request, number: INodeNo) -> Result<()> {
-        if request.uid() == 0 { Ok(()) } else { self.tree.take_set_ids(number.0) }
+        if request.uid() != 0 && self.tree.take_set_ids(number.0, request.gid())? {
+            self.kernel.forget_attributes(number.0);
+        }
+        Ok(())
     }
 
     /// Sets the time of the last change of a file that is open. Returns what of the times is left to be set.
@@ -138,14 +132,14 @@ impl Front {
         FileHandle(self.files.add(Arc::new(Open { witness: backing.witness(), backing, writes })))
     }
 
-    /// What is read of an open folder. Whoever goes back to its beginning sees what is there now.
+    /// What is read of an open folder. Whoever begins, or goes back to its beginning, sees what is there now.
     fn listing(&self, number: u64, handle: FileHandle, offset: u64) -> Result<Arc<Listing>> {
         let open = self.folders.get(handle.0).ok_or(VolumeError::Refused(rustix::io::Errno::BADF))?;
-        let mut listing = open.listing.lock().unwrap_or_else(PoisonError::into_inner);
-        if offset == 0 && open.is_read.swap(true, Ordering::Relaxed) {
-            *listing = Arc::new(self.tree.list(number)?);
+        let mut listing = open.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*listing {
+            Some(listing) if offset > 0 => Ok(listing.clone()),
+            _ => Ok(listing.insert(Arc::new(self.tree.list(number)?)).clone()),
         }
-        Ok(listing.clone())
     }
 
     /// The metadata of a file has changed: the next sync of its content has to make sure that this is on the disk too.

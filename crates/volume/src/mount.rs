@@ -11,7 +11,7 @@ pub use place::{Mountpoint, check_system};
 
 pub use fuser::Filesystem;
 
-use fuser::{InitFlags, KernelConfig};
+use fuser::{INodeNo, InitFlags, KernelConfig, Notifier};
 use place::{MountId, fusermount};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -19,7 +19,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 /// The longest request, in bytes.
@@ -106,6 +106,20 @@ pub fn tune(config: &mut KernelConfig, writable: bool) {
     }
 }
 
+/// Tells the kernel what it does not know, once [`Session::connect`] has been called.
+#[derive(Clone, Debug, Default)]
+pub struct Kernel(Arc<OnceLock<Notifier>>);
+
+impl Kernel {
+    /// The attributes of a node are not those that it was told last.
+    pub(crate) fn forget_attributes(&self, number: u64) {
+        if let Some(notifier) = self.0.get() {
+            // It may have forgotten the node, which is as well.
+            let _ = notifier.inval_inode(INodeNo(number), -1, 0);
+        }
+    }
+}
+
 /// A mounted file system, which nobody serves yet.
 pub struct Session<F: Filesystem> {
     session: fuser::Session<F>,
@@ -131,6 +145,11 @@ impl<F: Filesystem> Session<F> {
         let session = fuser::Session::new(filesystem, path, &config).map_err(explain)?;
         let stopper = Stopper { mountpoint: path.into(), id: MountId::at(path) };
         Ok(Self { session, stopper })
+    }
+
+    /// From now on `kernel` reaches the kernel.
+    pub fn connect(&self, kernel: &Kernel) {
+        let _ = kernel.0.set(self.session.notifier());
     }
 
     /// What unmounts it.

@@ -218,7 +218,7 @@ pub fn turboshake256_each<'a, const D: u8>(
 pub fn sha3_256(data: &[u8]) -> [u8; DIGEST] {
     let mut out = [0; OUTPUT];
     single::sponge::<KECCAK_F>(Input { state: &[0; 25], message: data, suffix: SHA3_SUFFIX }, &mut out);
-    *out.first_chunk().expect("32 of 64 bytes")
+    std::array::from_fn(|i| out[i])
 }
 
 /// KMAC256 with the customization string absorbed, and no key yet: it is the same for all keys, and public.
@@ -304,7 +304,7 @@ impl Kmac256 {
     fn output<const LEN: usize>(&self, message: &[u8], suffix: Suffix) -> [u8; LEN] {
         let mut out = [0; OUTPUT];
         single::sponge::<KECCAK_F>(Input { state: &self.state, message, suffix }, &mut out);
-        let first = *out.first_chunk().expect("no more than 64 bytes");
+        let first = std::array::from_fn(|i| out[i]);
         out.zeroize();
         first
     }

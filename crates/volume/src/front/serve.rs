@@ -2,7 +2,7 @@
 
 use crate::error::VolumeError;
 use crate::front::convert::{TTL, errno, file_attr, file_type, kind, owner};
-use crate::front::{BUFFER, DOTS, Front, OpenFolder, done};
+use crate::front::{BUFFER, DOTS, Front, done};
 use crate::mount::tune;
 use crate::tree::{Kind, RenameMode, SetAttr, SetMode};
 use fuser::{
@@ -286,14 +286,8 @@ impl Filesystem for Front {
         done(backing.sync(&open.witness, data_only).and_then(|()| self.tree.sync_place(number.0)), reply);
     }
 
-    fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.tree.list(number.0) {
-            Ok(listing) => {
-                let handle = FileHandle(self.folders.add(Arc::new(OpenFolder::new(listing))));
-                reply.opened(handle, FopenFlags::empty());
-            }
-            Err(error) => reply.error(errno(&error)),
-        }
+    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(self.folders.add(Arc::default())), FopenFlags::empty());
     }
 
     fn readdir(&self, _: &Request, number: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {

@@ -117,17 +117,23 @@ impl Tree {
         Ok(self.attr(number, self.kind(&stat)?, &stat))
     }
 
-    /// Takes set-user-ID and set-group-ID away.
+    /// Takes set-user-ID and set-group-ID away, as somebody in a group has changed the content. Returns whether there was any.
+    /// Where the group may not execute the file, the second is a mere mark, which members of the file's group do not remove.
     ///
     /// # Errors
     /// Those of [`Tree::set_attr`].
-    pub fn take_set_ids(&self, number: u64) -> Result<()> {
-        const SET_IDS: u32 = 0o6000;
-        let mode = self.getattr(number)?.mode;
-        if mode & SET_IDS != 0 {
-            self.set_attr(number, &SetAttr { mode: Some(mode & !SET_IDS), ..SetAttr::default() })?;
+    pub fn take_set_ids(&self, number: u64, gid: u32) -> Result<bool> {
+        const SET_USER_ID: u32 = 0o4000;
+        const SET_GROUP_ID: u32 = 0o2000;
+        const GROUP_EXECUTE: u32 = 0o0010;
+        let attr = self.getattr(number)?;
+        let is_mark = attr.mode & GROUP_EXECUTE == 0 && attr.gid == gid;
+        let left = attr.mode & !(SET_USER_ID | if is_mark { 0 } else { SET_GROUP_ID });
+        if left == attr.mode {
+            return Ok(false);
         }
-        Ok(())
+        self.set_attr(number, &SetAttr { mode: Some(left), ..SetAttr::default() })?;
+        Ok(true)
     }
 
     /// The target of a symbolic link.

@@ -153,7 +153,7 @@ pub struct Unprotect {
     /// Save the intact chunks of a damaged file
     ///
     /// Lost ranges are filled with zeros and printed, one on a line. The exit status is still 3.
-    #[arg(long, conflicts_with = "recursive")]
+    #[arg(long, conflicts_with_all = ["recursive", "resume"])]
     salvage: bool,
     /// Write a part only: A-B (B exclusive), A- or -N
     ///
@@ -162,14 +162,14 @@ pub struct Unprotect {
     /// the end or behind it is an error. --output or --output-dir must be given. The end of the file is checked too, but no
     /// more chunks than the range needs.
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
-    #[arg(conflicts_with_all = ["salvage", "recursive", "remove"])]
+    #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "resume"])]
     range: Option<ByteRange>,
     /// The inputs are stored files of the volume DIR
     ///
     /// PATH is a file in DIR, or a copy of one, such as one from a backup. Its key is that of the volume. --output or
     /// --output-dir must be given: the stored name is not the plain one.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "range"])]
+    #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "range", "resume"])]
     volume: Option<PathBuf>,
     /// Restore owner, group, permissions, ACLs and attributes
     ///
@@ -222,6 +222,14 @@ struct DestinationArgs {
     /// Overwrite existing outputs
     #[arg(short, long)]
     force: bool,
+    /// Go on where an interrupted run of the same command ended
+    ///
+    /// For files of 16 MiB and more. What a run with this option has done stays in the output's folder if the run is
+    /// interrupted, as a file .phalanx-*.tmp, and protect writes a small record beside it, .phalanx-*.resume. The next run with this option,
+    /// the same keys and the same cipher checks all that is there and does the rest. If the input has changed, it starts
+    /// anew and says so. A run without this option starts anew and removes what is left.
+    #[arg(long, conflicts_with = "recursive")]
+    resume: bool,
     /// Delete each input once its output is on the disk
     #[arg(long, conflicts_with = "no_sync")]
     remove: bool,
@@ -380,6 +388,10 @@ pub struct ProtectPlan {
 impl Protect {
     pub fn validate(self) -> Outcome<ProtectPlan> {
         let destination = self.destination.validate(&self.paths, Carry::All)?;
+        if destination.resume && self.keys.only_recipients() {
+            let line = "--resume needs a key or a password: public keys cannot open what an interrupted run has left";
+            return Err(Failure::usage(line));
+        }
         paths::one_stdin(self.paths.iter().chain(self.keys.keys.files()).chain(&self.keys.recipients_files))?;
         let (keys, suite, engine) = (self.keys, self.cipher.unwrap_or(Cipher::Aes256).into(), self.engine);
         let chunk_size = self.chunk_size.unwrap_or_default();
@@ -441,13 +453,13 @@ impl Verify {
 
 impl DestinationArgs {
     fn validate(self, paths: &[PathBuf], carry: Carry) -> Outcome<Destination> {
-        let Self { output, output_dir, force, remove, no_sync, recursive } = self;
+        let Self { output, output_dir, force, remove, no_sync, recursive, resume } = self;
         let outputs = match (output, output_dir) {
             (Some(output), _) => Outputs::At(End::from(output)),
             (None, Some(folder)) => Outputs::In(folder),
             (None, None) => Outputs::Beside,
         };
-        let destination = Destination { outputs, force, remove, sync: !no_sync, recursive, carry };
+        let destination = Destination { outputs, force, remove, sync: !no_sync, recursive, resume, carry };
         destination.check(paths)?;
         Ok(destination)
     }

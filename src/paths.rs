@@ -65,6 +65,8 @@ pub struct Destination {
     pub sync: bool,
     /// Whether inputs may be folders.
     pub recursive: bool,
+    /// Whether large outputs stay if the run is interrupted, and go on where another was.
+    pub resume: bool,
     pub carry: Carry,
 }
 
@@ -97,6 +99,9 @@ impl Destination {
             Outputs::At(end) => end.is_standard(),
             Outputs::In(_) => false,
         };
+        if self.resume && (to_stdout || from_stdin) {
+            return Err(Failure::usage("--resume does not work with -"));
+        }
         if self.remove && (to_stdout || from_stdin) {
             return Err(Failure::usage("--remove does not work with -"));
         }

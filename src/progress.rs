@@ -1,8 +1,10 @@
 //! The progress bar, and the words for what was done: sizes, times, rates, counts.
 
+use crate::failure::complain;
 use crate::verbosity::Verbosity;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use phalanx_core::Progress;
+use phalanx_core::file::Past;
 use std::env;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -81,6 +83,21 @@ impl Meter {
     pub fn file_done(&self) {
         self.files.done.fetch_add(1, Relaxed);
         self.advance(0);
+    }
+
+    /// Says what became of that which an interrupted run had left. `all` is the length in bytes.
+    pub fn past(&self, past: Past, all: u64) {
+        let what = match past {
+            Past::Continued(done) => format!("going on: {} of {} were done", size(done), size(all)),
+            Past::Changed => "it has changed since the interrupted run: starting anew".into(),
+            _ => {
+                "the interrupted run had other keys, another cipher or chunk size, or is damaged: starting anew".into()
+            }
+        };
+        if !self.quiet {
+            let line = format!("{}: {what}", self.bar.message());
+            self.bar.suspend(|| complain(line));
+        }
     }
 
     /// Removes the bar.

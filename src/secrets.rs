@@ -72,7 +72,28 @@ pub fn open_private(path: &Path) -> Result<File> {
 /// The recipients of new files.
 pub struct Recipients {
     keys: ProtectKeys,
-    found: OnceLock<Vec<Recipient>>,
+    found: OnceLock<Found>,
+}
+
+struct Found {
+    recipients: Vec<Recipient>,
+    opener: Opener<Own>,
+}
+
+/// What the recipients themselves hold: it opens what an interrupted run has left.
+pub struct Own {
+    keys: Vec<SecretKey>,
+    password: Option<Password>,
+}
+
+impl KeySource for Own {
+    fn key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
+        Ok(self.keys.iter().find(|key| key.id() == *id).cloned())
+    }
+
+    fn password(&self) -> Result<Option<Password>> {
+        Ok(self.password.clone())
+    }
 }
 
 impl Recipients {
@@ -91,10 +112,18 @@ impl Recipients {
     /// # Panics
     /// If [`Recipients::find`] has not succeeded before.
     pub fn found(&self) -> &[Recipient] {
-        self.found.get().expect("the action was prepared")
+        &self.found.get().expect("the action was prepared").recipients
     }
 
-    fn ask(&self) -> Outcome<Vec<Recipient>> {
+    /// Opens files with the keys and the password of the recipients.
+    ///
+    /// # Panics
+    /// If [`Recipients::find`] has not succeeded before.
+    pub fn opener(&self) -> &Opener<Own> {
+        &self.found.get().expect("the action was prepared").opener
+    }
+
+    fn ask(&self) -> Outcome<Found> {
         let args = &self.keys.keys;
         let mut keys = named_keys(args)?;
         keys.sort_by_key(|(_, key)| key.id());
@@ -106,10 +135,11 @@ impl Recipients {
         let password = password_for_new(args.password_file.as_deref(), asked, &why)?;
         let mut recipients: Vec<_> = keys.iter().map(|(_, key)| Recipient::key(key)).collect();
         recipients.extend(others.into_iter().map(Recipient::from));
-        if let Some(password) = password {
-            recipients.push(Recipient::password(&password)?);
+        if let Some(password) = &password {
+            recipients.push(Recipient::password(password)?);
         }
-        Ok(recipients)
+        let own = Own { keys: keys.into_iter().map(|(_, key)| key).collect(), password };
+        Ok(Found { recipients, opener: Opener::new(own, KdfLimit::default()) })
     }
 }
 

@@ -28,6 +28,16 @@ pub struct ProtectKeys {
     pub recipients_files: Vec<PathBuf>,
 }
 
+impl ProtectKeys {
+    /// Whether there are public keys, and neither a key nor a password.
+    pub fn only_recipients(&self) -> bool {
+        let has_own =
+            !self.keys.keys.is_empty() || !self.keys.key_files.is_empty() || self.keys.password_file.is_some();
+        let has_recipients = !self.recipients.is_empty() || !self.recipients_files.is_empty();
+        has_recipients && !has_own && !self.password
+    }
+}
+
 /// The keys for opening. Those that are named are the only ones that are tried.
 #[derive(Args, Clone)]
 #[group(skip)]

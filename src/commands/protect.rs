@@ -51,7 +51,15 @@ impl Action for Protect {
         let new = NewFile::with_chunk_size(self.suite, self.chunk_size, self.recipients.found())?;
         let crew = engines.crew(Op::Seal, self.suite, input.known_len());
         meter.begin();
-        let bytes = new.seal(&crew.roster, input.source()?, target.sink(), meter)?;
+        let source = input.source()?;
+        let bytes = match target.resumable() {
+            Some((output, sync)) => {
+                let (recipients, opener) = (self.recipients.found(), self.recipients.opener());
+                let tell = |past| meter.past(past, input.len().unwrap_or(0));
+                new.seal_resumably(&crew.roster, source, output, recipients, opener, sync, tell, meter)?
+            }
+            None => new.seal(&crew.roster, source, target.sink(), meter)?,
+        };
         Ok(Moved { bytes, crew, opened: None, by: None })
     }
 

@@ -103,7 +103,15 @@ fn removed_id(name: &str) -> Outcome<KeyId> {
 
 /// Files change where they are.
 fn nowhere(recursive: bool) -> Destination {
-    Destination { outputs: Outputs::Beside, force: false, remove: false, sync: true, recursive, carry: Carry::All }
+    Destination {
+        outputs: Outputs::Beside,
+        force: false,
+        remove: false,
+        sync: true,
+        recursive,
+        resume: false,
+        carry: Carry::All,
+    }
 }
 
 /// A header is not worth a GPU.

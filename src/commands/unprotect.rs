@@ -60,6 +60,12 @@ pub fn open<'l>(
     let opened = opener.source().describe(protected.opened_slot(), protected.opened_by());
     let by = Some(protected.opened_by().clone());
     meter.begin();
-    let bytes = protected.unprotect(&crew.roster, target.sink(), meter)?;
+    let bytes = match target.resumable() {
+        Some((output, sync)) => {
+            let tell = |past| meter.past(past, input.len().unwrap_or(0));
+            protected.unprotect_resumably(&crew.roster, output, sync, tell, meter)?
+        }
+        None => protected.unprotect(&crew.roster, target.sink(), meter)?,
+    };
     Ok(Moved { bytes, crew, opened: Some(opened), by })
 }

@@ -23,6 +23,7 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
         remove: false,
         sync: false,
         recursive: args.recursive,
+        resume: false,
         carry: Carry::All,
     };
     let keys = KeyFiles::new(&args.keys.keys, &args.keys.identities);

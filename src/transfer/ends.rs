@@ -10,6 +10,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+/// From this length on, in bytes, an interrupted run is worth going on with.
+const RESUMABLE: u64 = 16 << 20;
+
 /// An input that has been opened.
 pub enum Input {
     /// Standard input.
@@ -117,8 +120,22 @@ impl Target {
         if fs::metadata(path).is_ok_and(|meta| is_input((meta.dev(), meta.ino()))) {
             return Err(same(&place.output));
         }
-        let output = Output::create(path, destination.existing(made)).map_err(|e| Failure::at(path, e))?;
-        Ok(Target::File(output, destination.sync))
+        let existing = destination.existing(made);
+        let is_large = input.len().is_some_and(|len| len >= RESUMABLE);
+        let output = if destination.resume && is_large {
+            Output::resume(path, existing)
+        } else {
+            Output::create(path, existing)
+        };
+        Ok(Target::File(output.map_err(|e| Failure::at(path, e))?, destination.sync))
+    }
+
+    /// The output that stays if the run is interrupted, and whether it will be synced.
+    pub fn resumable(&self) -> Option<(&Output, bool)> {
+        match self {
+            Target::File(output, sync) if output.is_kept() => Some((output, *sync)),
+            _ => None,
+        }
     }
 
     /// What the pipeline writes to.

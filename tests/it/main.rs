@@ -22,5 +22,6 @@ mod rekey;
 mod rekey_cut_short;
 mod rekey_told;
 mod removal;
+mod resume;
 mod trees;
 mod volume;

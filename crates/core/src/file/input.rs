@@ -128,6 +128,12 @@ impl Stamp {
         Ok(Self::new(&fs::fstat(file)?))
     }
 
+    /// Device, inode, length, and the times of its last changes in seconds and nanoseconds.
+    pub(crate) fn fields(&self) -> [u64; 7] {
+        let Self { id, len, modified, changed } = *self;
+        [id.0, id.1, len as u64, modified.0 as u64, modified.1, changed.0 as u64, changed.1]
+    }
+
     /// Device and inode.
     #[must_use]
     pub fn id(&self) -> (u64, u64) {

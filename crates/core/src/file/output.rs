@@ -1,7 +1,7 @@
 //! Files that appear whole under their name, or not at all. They are written under a temporary name and then renamed.
 
 use crate::file::metadata::{Carry, remove_acls, set_mode};
-use crate::file::temporary::{Temporary, is_named, step, unused_name};
+use crate::file::temporary::{Temporary, create, is_named, record_name, step, unused_name};
 use crate::{Error, Result};
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -10,6 +10,7 @@ use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -18,6 +19,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub struct Output {
     temporary: Temporary,
     name: OsString,
+    kept: Option<Kept>,
+}
+
+/// That an output stays if its run is interrupted.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    /// Whether an earlier run had begun it.
+    is_begun: bool,
 }
 
 /// How to treat an existing file of the same name.
@@ -178,11 +187,53 @@ impl Output {
     /// # Errors
     /// [`Error::Exists`] if the name is in use and may not be replaced, [`Error::Write`] if no file can be created there.
     pub fn create(path: &Path, existing: Existing) -> Result<Self> {
-        let no_name = || Error::Write(io::Error::new(io::ErrorKind::InvalidInput, "not a file's name"));
-        let name = path.file_name().ok_or_else(no_name)?;
-        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let dir = fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-        Self::create_in(Arc::new(File::from(dir.map_err(write_error)?)), name, existing)
+        let (dir, name) = folder_and_name(path)?;
+        Self::create_in(dir, name, existing)
+    }
+
+    /// Begins a file that will be named `path`, or goes on with what an interrupted run has left of it. If this run is
+    /// interrupted too, or the output is dropped without [`Output::commit`], it stays for a later one.
+    ///
+    /// # Errors
+    /// As for [`Output::create`], and [`Error::NoLocks`] if the file system has no locks.
+    pub fn resume(path: &Path, existing: Existing) -> Result<Self> {
+        let (dir, name) = folder_and_name(path)?;
+        check_target(&dir, name, existing)?;
+        let (temporary, is_begun) = Temporary::resume(dir, name)?;
+        Ok(Self { temporary, name: name.to_owned(), kept: Some(Kept { is_begun }) })
+    }
+
+    /// Whether it stays if its run is interrupted.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Whether an earlier run had begun it.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.kept.is_some_and(|kept| kept.is_begun)
+    }
+
+    /// The record of an output that stays, if there is one of this length.
+    pub(crate) fn record<const LEN: usize>(&self) -> Option<[u8; LEN]> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(fs::openat(&self.temporary.dir, record_name(&self.name), flags, Mode::empty()).ok()?);
+        let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
+        let mut bytes = [0; LEN];
+        (meta.len() == LEN as u64).then(|| file.read_exact_at(&mut bytes, 0).ok())??;
+        Some(bytes)
+    }
+
+    /// Writes the record in place of an older one. It is on the disk then, and so is the name of the output.
+    pub(crate) fn write_record(&self, bytes: &[u8]) -> Result<()> {
+        let (dir, name) = (&self.temporary.dir, record_name(&self.name));
+        match fs::unlinkat(dir, &*name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(write_error(e)),
+        }
+        let file = create(dir, &name).map_err(write_error)?;
+        file.write_all_at(bytes, 0).and_then(|()| file.sync_all()).map_err(Error::Write)?;
+        sync_folder(dir).map_err(write_error)
     }
 
     /// Begins a file that will be named `name` in an opened folder.
@@ -191,7 +242,7 @@ impl Output {
     /// As for [`Output::create`].
     pub fn create_in(dir: Arc<File>, name: &OsStr, existing: Existing) -> Result<Self> {
         check_target(&dir, name, existing)?;
-        Ok(Self { temporary: Temporary::create(dir, name)?, name: name.to_owned() })
+        Ok(Self { temporary: Temporary::create(dir, name)?, name: name.to_owned(), kept: None })
     }
 
     /// The file, to write to.
@@ -247,7 +298,7 @@ impl Output {
     }
 
     fn take_name(self, existing: Existing) -> Result<Committed> {
-        let Self { temporary, name } = self;
+        let Self { temporary, name, kept } = self;
         {
             let _step = step();
             if !temporary.is_named()? {
@@ -261,6 +312,10 @@ impl Output {
                     .map_err(|e| if e == Errno::EXIST { Error::Exists } else { write_error(e) })?,
             }
             temporary.forget();
+        }
+        if kept.is_some() {
+            // One that stays says nothing: there is no output for it.
+            let _ = fs::unlinkat(&temporary.dir, record_name(&name), AtFlags::empty());
         }
         Ok(Committed { temporary, name })
     }
@@ -385,6 +440,14 @@ fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
         _ if itself.is_some() && matches!(existing, Existing::Keep) => Err(Error::Exists),
         _ => Ok(()),
     }
+}
+
+fn folder_and_name(path: &Path) -> Result<(Arc<File>, &OsStr)> {
+    let no_name = || Error::Write(io::Error::new(io::ErrorKind::InvalidInput, "not a file's name"));
+    let name = path.file_name().ok_or_else(no_name)?;
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    Ok((Arc::new(File::from(dir.map_err(write_error)?)), name))
 }
 
 fn id(file: &File) -> Result<(u64, u64)> {

@@ -8,6 +8,7 @@ use crate::file::input::Stamp;
 use crate::file::salvage;
 use crate::file::source::{Progress, Sink, Source};
 use crate::file::stream::Stream;
+use crate::file::todo::Todo;
 use crate::format::header::Header;
 use crate::format::layout::Layout;
 use crate::io::read_full;
@@ -33,11 +34,25 @@ pub(crate) fn seal(
     sink: Sink<'_>,
     progress: &dyn Progress,
 ) -> Result<u64> {
+    seal_runs(roster, header, keys, source, sink, None, progress)
+}
+
+/// The same for some chunks of a file: runs in ascending order, and all chunks if there are none. Returns how many bytes of
+/// plaintext they have.
+pub(crate) fn seal_runs(
+    roster: &Roster,
+    header: &Header,
+    keys: &FileKeys,
+    source: Source<'_>,
+    sink: Sink<'_>,
+    runs: Option<Vec<Range<u64>>>,
+    progress: &dyn Progress,
+) -> Result<u64> {
     let file = match source {
         Source::File(file, stamp) => Some((file, stamp)),
         Source::Stream(_, file) => file,
     };
-    let input = Input::new(source, |len| header.layout_for_plaintext(len))?;
+    let input = Input::new(source, |len| header.layout_for_plaintext(len), runs)?;
     let len = transfer(roster, Op::Seal, header, keys, input, sink, progress)?;
     // An input that changed meanwhile may have been read half old and half new, or without its end.
     let is_unchanged = |(file, before): (&File, Stamp)| Ok(before.has_same_content(&Stamp::of(file)?));
@@ -54,8 +69,22 @@ pub(crate) fn open(
     sink: Sink<'_>,
     progress: &dyn Progress,
 ) -> Result<u64> {
+    open_runs(roster, header, keys, source, sink, None, progress)
+}
+
+/// The same for some chunks of a file: runs in ascending order, and all chunks if there are none. Returns how many bytes of
+/// plaintext they have.
+pub(crate) fn open_runs(
+    roster: &Roster,
+    header: &Header,
+    keys: &FileKeys,
+    source: Source<'_>,
+    sink: Sink<'_>,
+    runs: Option<Vec<Range<u64>>>,
+    progress: &dyn Progress,
+) -> Result<u64> {
     let file = if let Source::File(file, _) = source { Some(file) } else { None };
-    let opened = Input::new(source, |len| header.layout_for_file(len))
+    let opened = Input::new(source, |len| header.layout_for_file(len), runs)
         .and_then(|input| transfer(roster, Op::Open, header, keys, input, sink, progress));
     opened.map_err(|error| match file {
         Some(file) => salvage::explain(error, header, keys, file),
@@ -97,7 +126,10 @@ fn transfer<'a>(
     schedule::run(roster, &work)?;
     let len = work.done.into_inner();
     match work.output {
-        Output::Disk(disk) if op == Op::Open => disk.finish(len)?,
+        Output::Disk(disk) if op == Op::Open => {
+            let all = work.input.layout().map(Layout::plaintext_len);
+            disk.finish(all.unwrap_or(len))?;
+        }
         Output::Disk(_) | Output::Nothing => {}
         Output::Stream(out, _) => lock(&out).writer.flush().map_err(Error::Write)?,
     }
@@ -117,18 +149,24 @@ struct Transfer<'a> {
 }
 
 enum Input<'a> {
-    /// `next` is the first chunk that no worker has taken.
-    File { file: &'a File, layout: Layout, next: AtomicU64 },
+    /// A file, and the chunks that no worker has taken.
+    File { file: &'a File, layout: Layout, todo: Todo },
     /// `short_len` is the length, if the stream is short.
     Stream { stream: Mutex<StreamIn<'a>>, short_len: Option<u64> },
 }
 
 impl<'a> Input<'a> {
-    /// `layout` gives the layout that belongs to a file's length.
-    fn new(source: Source<'a>, layout: impl FnOnce(u64) -> Result<Layout>) -> Result<Self> {
+    /// `layout` gives the layout that belongs to a file's length. Without `runs`, all chunks are to be done.
+    fn new(
+        source: Source<'a>,
+        layout: impl FnOnce(u64) -> Result<Layout>,
+        runs: Option<Vec<Range<u64>>>,
+    ) -> Result<Self> {
         match source {
             Source::File(file, stamp) => {
-                Ok(Input::File { file, layout: layout(stamp.len())?, next: AtomicU64::new(0) })
+                let layout = layout(stamp.len())?;
+                let all = 0..layout.chunks();
+                Ok(Input::File { file, layout, todo: Todo::new(runs.unwrap_or_else(|| vec![all])) })
             }
             Source::Stream(mut reader, _) => {
                 let short_len = reader.short_len()?;
@@ -171,7 +209,9 @@ impl Work for Transfer<'_> {
 
     fn extent(&self) -> Extent {
         let len = match &self.input {
-            Input::File { layout, .. } => Some(layout.plaintext_len()),
+            Input::File { layout, todo, .. } => {
+                Some(layout.plaintext_len().min(todo.count() * self.chunk_len() as u64))
+            }
             Input::Stream { short_len, .. } => *short_len,
         };
         Extent { len, granule: self.chunk_len() }
@@ -189,7 +229,7 @@ impl Work for Transfer<'_> {
     fn fill(&self, job: &mut Job, share: Share) -> Result<bool> {
         job.units.clear();
         match &self.input {
-            Input::File { file, layout, next } => self.fill_from_file(job, file, layout, next, share)?,
+            Input::File { file, layout, todo } => self.fill_from_file(job, file, layout, todo, share)?,
             Input::Stream { stream, .. } => self.fill_from_stream(job, &mut lock(stream))?,
         }
         if self.op == Op::Seal {
@@ -281,24 +321,13 @@ impl Transfer<'_> {
         (&job.buf[..job.units.last().map_or(0, |unit| unit.data.end)], first * self.chunk_len() as u64)
     }
 
-    fn fill_from_file(
-        &self,
-        job: &mut Job,
-        file: &File,
-        layout: &Layout,
-        next: &AtomicU64,
-        share: Share,
-    ) -> Result<()> {
+    fn fill_from_file(&self, job: &mut Job, file: &File, layout: &Layout, todo: &Todo, share: Share) -> Result<()> {
         let capacity = self.capacity(job) as u64;
-        let end = |first: u64| first + share.of(layout.chunks() - first).min(capacity).min(layout.chunks() - first);
-        let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |first| Some(end(first)));
-        let first = taken.unwrap_or_else(|first| first);
-        for index in first..end(first) {
+        let Some(run) = todo.take(|left| share.of(left).min(capacity)) else { return Ok(()) };
+        let first = run.start;
+        for index in run {
             let unit = self.unit(job, index, layout.is_last(index), layout.data_len(index));
             job.units.push(unit);
-        }
-        if job.units.is_empty() {
-            return Ok(());
         }
         let offset = if self.op == Op::Seal { layout.plaintext_offset(first) } else { layout.file_offset(first) };
         let read = self.read_units(job, file, offset);

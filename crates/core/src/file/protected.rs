@@ -50,6 +50,16 @@ impl NewFile {
         pipeline::seal(roster, &header, &self.keys, source, sink, progress)
     }
 
+    /// The header for a plaintext of this length, and the file's keys.
+    pub(crate) fn fitted(self, len: u64) -> Result<(Header, FileKeys)> {
+        Ok((self.header.fitted(Some(len), &self.keys)?, self.keys))
+    }
+
+    /// Whether a header has the same suite and the same size of chunks.
+    pub(crate) fn has_shape_of(&self, header: &Header) -> bool {
+        (header.suite(), header.chunk_log2()) == (self.header.suite(), self.header.chunk_log2())
+    }
+
     /// The same for bytes that come piece by piece: what is written to the [`Writer`] is sealed and goes to `output`. The
     /// protected file is whole when [`Writer::finish`] has succeeded, and only then.
     ///
@@ -152,6 +162,11 @@ impl<'a> ProtectedFile<'a> {
     /// failed. What `sink` holds is then not the plaintext.
     pub fn unprotect(self, roster: &Roster, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
         pipeline::open(roster, &self.header, &self.opened.keys, self.source, sink, progress)
+    }
+
+    /// Its source, its header and its keys.
+    pub(crate) fn parts(self) -> (Source<'a>, Header, FileKeys) {
+        (self.source, self.header, self.opened.keys)
     }
 
     /// Protects the plaintext anew, as `new`, and writes that to `sink`. The file key is new, and knowing the old one does

@@ -3,7 +3,8 @@
 //! A run that finds one unlocked knows that its owner was killed, and removes it. If the file system has no locks, the name
 //! also has a random part, and such files are left alone.
 //!
-//! `.phalanx-<hash of the name>.rekey` is the side file of a change of a header in place (`rekey.rs`).
+//! `.phalanx-<hash of the name>.rekey` is the side file of a change of a header in place (`rekey.rs`), and
+//! `.phalanx-<hash of the name>.resume` the record of an output that a later run can go on with (`resume.rs`).
 
 use crate::{Error, Result};
 use phalanx_kernels::keccak::sha3_256;
@@ -103,12 +104,21 @@ fn hash(target: &OsStr) -> String {
 pub(crate) fn side_name(target: &OsStr) -> String {
     format!("{PREFIX}{}.rekey", hash(target))
 }
+
+/// The name of the record of an output that a later run can go on with.
+pub(crate) fn record_name(target: &OsStr) -> String {
+    format!("{PREFIX}{}.resume", hash(target))
+}
+
 /// Whether only a temporary file, or an input that was about to be deleted, has such a name.
 #[must_use]
 pub fn is_temporary(name: &OsStr) -> bool {
     let hex = |part: &[u8], len| part.len() == len && part.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let unused = |end: &[u8]| name.as_bytes().strip_prefix(PREFIX.as_bytes()).and_then(|n| n.strip_suffix(end));
-    if [&b".removed"[..], b".link", b".rekey"].into_iter().any(|end| unused(end).is_some_and(|core| hex(core, 32))) {
+    if [&b".removed"[..], b".link", b".rekey", b".resume"]
+        .into_iter()
+        .any(|end| unused(end).is_some_and(|core| hex(core, 32)))
+    {
         return true;
     }
     let core = name.as_bytes().strip_prefix(PREFIX.as_bytes()).and_then(|n| n.strip_suffix(SUFFIX.as_bytes()));
@@ -146,6 +156,7 @@ impl Temporary {
             let made = match Self::make(&dir, &name) {
                 Err(Errno::EXIST) => {
                     remove_leftover(&dir, &name)?;
+                    let _ = fs::unlinkat(&dir, record_name(target), AtFlags::empty());
                     continue;
                 }
                 made => made.map_err(write_error)?,
@@ -171,18 +182,56 @@ impl Temporary {
         Err(busy())
     }
 
+    /// Opens what an interrupted run has left of a target, or creates it, and says which. It stays if this run is interrupted
+    /// too.
+    pub fn resume(dir: Arc<File>, target: &OsStr) -> Result<(Self, bool)> {
+        let name = format!("{PREFIX}{}{SUFFIX}", hash(target));
+        for _ in 0..16 {
+            let (file, is_new) = match open_leftover(&dir, &name) {
+                Ok(file) => (file, false),
+                Err(Errno::NOENT) => match create(&dir, &name) {
+                    Ok(file) => (file, true),
+                    Err(Errno::EXIST) => continue,
+                    Err(e) => return Err(write_error(e)),
+                },
+                Err(e) => return Err(in_the_way(&name, e)),
+            };
+            match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) if !is_named(&file, &dir, OsStr::new(&name))? => continue,
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => return Err(busy()),
+                Err(_) => {
+                    if is_new {
+                        let _ = fs::unlinkat(&dir, &*name, AtFlags::empty());
+                    }
+                    return Err(Error::NoLocks);
+                }
+            }
+            let stat = fs::fstat(&file).map_err(write_error)?;
+            let is_ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+                && stat.st_nlink == 1
+                && stat.st_uid == rustix::process::geteuid().as_raw();
+            if !is_ours {
+                return Err(in_the_way(&name, Errno::PERM));
+            }
+            // It may have got its final permissions already.
+            fs::fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(write_error)?;
+            return Ok((Self { dir, name, file }, !is_new));
+        }
+        Err(busy())
+    }
+
     /// Creates a file of this name, for its owner alone. It is removed if its run ends before it is forgotten.
     pub fn make(dir: &Arc<File>, name: &str) -> rustix::io::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (dir, name) = (dir.clone(), name.to_owned());
         let entry = (dir.clone(), name.clone());
         let _step = step();
-        let file = fs::openat(&dir, &*name, flags, Mode::RUSR | Mode::WUSR)?;
+        let file = create(&dir, &name)?;
         add(entry);
         if ENDING.load(Ordering::SeqCst) {
             let _ = fs::unlinkat(&dir, &*name, AtFlags::empty());
         }
-        Ok(Self { dir, name, file: file.into() })
+        Ok(Self { dir, name, file })
     }
 
     /// Whether the name still leads to this file.
@@ -217,9 +266,19 @@ pub(crate) fn is_named(file: &File, dir: &File, name: &OsStr) -> Result<bool> {
     }
 }
 
+/// Creates a file for its owner alone.
+pub(crate) fn create(dir: &File, name: &str) -> rustix::io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
+}
+
+fn in_the_way(name: &str, e: Errno) -> Error {
+    Error::Write(io::Error::new(e.kind(), format!("{name} is in the way: {e}")))
+}
+
 /// Removes a temporary file unless a run still has it locked.
 fn remove_leftover(dir: &File, name: &str) -> Result<()> {
-    let in_the_way = |e: Errno| Error::Write(io::Error::new(e.kind(), format!("{name} is in the way: {e}")));
+    let in_the_way = |e: Errno| in_the_way(name, e);
     let file = match open_leftover(dir, name) {
         Ok(file) => file,
         Err(Errno::NOENT) => return Ok(()),
@@ -280,6 +339,7 @@ mod tests {
             (format!(".phalanx-{hash}.link"), true),
             (format!(".phalanx-{hash}.rekey"), true),
             (".phalanx-notes.rekey".into(), false),
+            (format!(".phalanx-{hash}.resume"), true),
             (format!(".phalanx-{hash}.other"), false),
         ] {
             assert_eq!(is_temporary(OsStr::new(&name)), is, "{name}");

@@ -172,6 +172,13 @@ impl FileKeys {
         self.header.tag(header)
     }
 
+    /// The tag of the record of an unfinished file, given its bytes before the tag and the file's header: KMAC256(K_mac, ·, 256,
+    /// "phalanx v1 resume").
+    #[must_use]
+    pub fn record_tag(&self, record: &[u8], header: &[u8]) -> [u8; 32] {
+        Kmac256::new(&self.content.mac, b"phalanx v1 resume").tag(&[record, header].concat())
+    }
+
     /// What names a file of a volume in the volume's journal and binds its extended attributes: KMAC256(K_mac, "", 128,
     /// "phalanx v1 volume file").
     #[must_use]

@@ -1,0 +1,263 @@
+//! Going on with the output of an interrupted run: `docs/format.md`, section 11.
+
+use crate::file::input::Stamp;
+use crate::file::output::Output;
+use crate::file::pipeline;
+use crate::file::protected::{NewFile, ProtectedFile};
+use crate::file::source::{Progress, Sink, Source};
+use crate::file::survey::{self, Partial};
+use crate::format::header::Header;
+use crate::format::layout::Layout;
+use crate::format::slot::Slot;
+use crate::keys::access::{KeySource, Opener, Recipient};
+use crate::keys::key::FileKeys;
+use crate::roster::Roster;
+use crate::{Error, Result};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use subtle::ConstantTimeEq;
+
+/// What became of that which an interrupted run had left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Past {
+    /// This many bytes of plaintext were done.
+    Continued(u64),
+    /// The input has changed since then: all of it is done anew.
+    Changed,
+    /// It was for other keys or passwords, had another cipher or size of chunks, or is damaged: all is done anew.
+    Different,
+}
+
+const TAG: usize = 32;
+/// The length of a record in bytes.
+const RECORD: usize = 16 + 7 * 8 + TAG;
+const MAGIC: [u8; 16] = *b"PHXRESUM\x01\0\0\0\0\0\0\0";
+
+/// The record of an input, under the file's key.
+fn record(stamp: &Stamp, header: &Header, keys: &FileKeys) -> [u8; RECORD] {
+    let mut record = [0; RECORD];
+    let (body, tag) = record.split_at_mut(RECORD - TAG);
+    let (magic, fields) = body.split_at_mut(MAGIC.len());
+    magic.copy_from_slice(&MAGIC);
+    for (place, field) in fields.as_chunks_mut::<8>().0.iter_mut().zip(stamp.fields()) {
+        *place = field.to_le_bytes();
+    }
+    tag.copy_from_slice(&keys.record_tag(body, header.bytes()));
+    record
+}
+
+/// Chunks, as runs in ascending order.
+type Runs = Vec<Range<u64>>;
+
+impl NewFile {
+    /// Protects a regular file into an [`Output::resume`], and goes on with what an interrupted run for the same recipients has
+    /// left there; `tell` is told of it. `opener` opens the header of that run: it has the keys and passwords of the
+    /// recipients. Returns the plaintext's length in bytes.
+    ///
+    /// # Errors
+    /// Those of [`NewFile::seal`]. What is done stays in the output, for a later run.
+    #[allow(clippy::too_many_arguments, reason = "both ends, the keys, and those who are told")]
+    pub fn seal_resumably(
+        self,
+        roster: &Roster,
+        source: Source<'_>,
+        output: &Output,
+        recipients: &[Recipient],
+        opener: &Opener<impl KeySource>,
+        sync: bool,
+        tell: impl FnOnce(Past),
+        progress: &dyn Progress,
+    ) -> Result<u64> {
+        let Source::File(_, stamp) = source else { return Err(not_a_file()) };
+        let file = output.file();
+        let past = if output.is_begun() { self.past(output, &stamp, recipients, opener)? } else { Err(None) };
+        let (header, keys, runs) = match past {
+            Ok((header, keys)) => {
+                let layout = header.layout_for_plaintext(stamp.len())?;
+                // What lies behind its end is nobody's.
+                if file.metadata().map_err(Error::Write)?.len() > layout.file_len() {
+                    file.set_len(layout.file_len()).map_err(Error::Write)?;
+                }
+                let missing = survey::missing(roster, &header, &keys, &layout, Partial::Protected(file), progress)?;
+                tell(Past::Continued(layout.plaintext_len() - bytes(&layout, &missing)));
+                (header, keys, Some(missing))
+            }
+            Err(past) => {
+                past.map(tell);
+                let (header, keys) = self.fitted(stamp.len())?;
+                file.set_len(0).and_then(|()| file.write_all_at(header.bytes(), 0)).map_err(Error::Write)?;
+                file.sync_all().map_err(Error::Write)?;
+                output.write_record(&record(&stamp, &header, &keys))?;
+                (header, keys, None)
+            }
+        };
+        pipeline::seal_runs(roster, &header, &keys, source, sink(file, sync), runs, progress)?;
+        Ok(stamp.len())
+    }
+
+    /// What an interrupted run has left in an output, if this one can go on with it; or else what became of it. Without a
+    /// record nobody knows what it is.
+    fn past(
+        &self,
+        output: &Output,
+        stamp: &Stamp,
+        recipients: &[Recipient],
+        opener: &Opener<impl KeySource>,
+    ) -> Result<std::result::Result<(Header, FileKeys), Option<Past>>> {
+        let different = Ok(Err(Some(Past::Different)));
+        let Some(found) = output.record::<RECORD>() else { return Ok(Err(None)) };
+        // Whatever it is, it can be done anew.
+        let Ok((header, opened)) = Source::file(output.file())?.open(opener) else { return different };
+        let keys = opened.keys;
+        let (body, tag) = found.split_at(RECORD - TAG);
+        let is_authentic: bool = keys.record_tag(body, header.bytes()).ct_eq(tag).into();
+        if !is_authentic || !body.starts_with(&MAGIC) {
+            return different;
+        }
+        if found != record(stamp, &header, &keys) {
+            return Ok(Err(Some(Past::Changed)));
+        }
+        let is_same = self.has_shape_of(&header) && gives_to(&header, &keys, recipients, opener)?;
+        if is_same { Ok(Ok((header, keys))) } else { different }
+    }
+}
+
+impl ProtectedFile<'_> {
+    /// Writes the plaintext to an [`Output::resume`], and goes on with what an interrupted run has left there; `tell` is told of
+    /// it. Returns the plaintext's length in bytes.
+    ///
+    /// # Errors
+    /// Those of [`ProtectedFile::unprotect`]. What is done stays in the output, for a later run.
+    pub fn unprotect_resumably(
+        self,
+        roster: &Roster,
+        output: &Output,
+        sync: bool,
+        tell: impl FnOnce(Past),
+        progress: &dyn Progress,
+    ) -> Result<u64> {
+        let (source, header, keys) = self.parts();
+        let Source::File(protected, stamp) = source else { return Err(not_a_file()) };
+        let file = output.file();
+        // If its length cannot be right, opening it says why.
+        let layout = header.layout_for_file(stamp.len()).ok().filter(|_| output.is_begun());
+        let runs = match layout {
+            Some(layout) => {
+                let partial = Partial::Plaintext { output: file, protected };
+                let missing = survey::missing(roster, &header, &keys, &layout, partial, progress)?;
+                match layout.plaintext_len() - bytes(&layout, &missing) {
+                    0 => file.set_len(0).map_err(Error::Write)?,
+                    done => {
+                        clear(file, &layout, &missing).map_err(Error::Write)?;
+                        tell(Past::Continued(done));
+                    }
+                }
+                Some(missing)
+            }
+            None => {
+                file.set_len(0).map_err(Error::Write)?;
+                None
+            }
+        };
+        pipeline::open_runs(roster, &header, &keys, source, sink(file, sync), runs, progress)?;
+        Ok(header.layout_for_file(stamp.len())?.plaintext_len())
+    }
+}
+
+/// Whether a header gives its file to these recipients and to nobody else.
+fn gives_to(
+    header: &Header,
+    keys: &FileKeys,
+    recipients: &[Recipient],
+    opener: &Opener<impl KeySource>,
+) -> Result<bool> {
+    let slots = || header.slots().iter().enumerate().filter(|(_, slot)| !matches!(slot, Slot::Padding(_)));
+    if slots().count() != recipients.len() {
+        return Ok(false);
+    }
+    let mut passwords = recipients.iter().filter(|recipient| matches!(recipient, Recipient::Password { .. })).count();
+    for (place, slot) in slots() {
+        let is_its = match slot {
+            Slot::Key { id, .. } => {
+                let is_named = |recipient: &Recipient| matches!(recipient, Recipient::Key { id: its, .. } if its == id);
+                recipients.iter().any(is_named) && opens(opener, header, place)?
+            }
+            Slot::Password { .. } => {
+                let is_left = passwords > 0;
+                passwords = passwords.saturating_sub(1);
+                is_left && opens(opener, header, place)?
+            }
+            Slot::Age { tag, .. } => recipients.iter().any(|recipient| match recipient {
+                Recipient::Age(recipient) => keys.recipient_tag(recipient.text()) == *tag,
+                _ => false,
+            }),
+            _ => false,
+        };
+        if !is_its {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn opens(opener: &Opener<impl KeySource>, header: &Header, place: usize) -> Result<bool> {
+    match opener.open_slot(header, |slot| slot == place) {
+        Ok(_) => Ok(true),
+        Err(Error::NoKey { .. } | Error::WrongKey | Error::KeysRefused { .. } | Error::KdfLimit(_)) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Frees what is missing of a plaintext: blocks of zeros are not written, and must not show what was there before.
+fn clear(file: &File, layout: &Layout, missing: &Runs) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    let len = file.metadata()?.len();
+    for run in missing {
+        let start = layout.plaintext_offset(run.start);
+        let end = layout.plaintext_offset(run.end - 1) + layout.data_len(run.end - 1) as u64;
+        let end = end.min(len);
+        if start >= end {
+            continue;
+        }
+        if end == len {
+            file.set_len(start)?;
+            continue;
+        }
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if fallocate(file, how, start, end - start).is_err() {
+            zero(file, start..end)?;
+        }
+    }
+    Ok(())
+}
+
+fn zero(file: &File, range: Range<u64>) -> io::Result<()> {
+    static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+    let mut at = range.start;
+    while at < range.end {
+        let len = (range.end - at).min(ZEROS.len() as u64);
+        file.write_all_at(&ZEROS[..len as usize], at)?;
+        at += len;
+    }
+    Ok(())
+}
+
+/// How many bytes of plaintext the chunks have.
+fn bytes(layout: &Layout, runs: &Runs) -> u64 {
+    let of_run = |run: &Range<u64>| {
+        let last = run.end - 1;
+        layout.plaintext_offset(last) + layout.data_len(last) as u64 - layout.plaintext_offset(run.start)
+    };
+    runs.iter().map(of_run).sum()
+}
+
+fn sink(file: &File, sync: bool) -> Sink<'_> {
+    if sync { Sink::Synced(file) } else { Sink::File(file) }
+}
+
+fn not_a_file() -> Error {
+    Error::Read(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+}

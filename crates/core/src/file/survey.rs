@@ -1,0 +1,206 @@
+//! What an interrupted run has done: the chunks of its output whose tags are right.
+//!
+//! A protected output has them beside its chunks. For a plaintext output they are in the protected file, and the plaintext is
+//! encrypted once more to compare them.
+
+use crate::file::source::Progress;
+use crate::file::todo::{Done, Todo};
+use crate::format::header::Header;
+use crate::format::layout::Layout;
+use crate::keys::key::{ContentKeys, FileKeys};
+use crate::op::Op;
+use crate::roster::Roster;
+use crate::schedule::{self, Extent, Share, Work};
+use crate::seam::{Bind, Buffer, Job, Tag, Unit, Verdicts};
+use crate::{Error, Result, Suite};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use subtle::ConstantTimeEq;
+
+/// The output of an interrupted run.
+#[derive(Clone, Copy)]
+pub(crate) enum Partial<'a> {
+    /// It is being protected.
+    Protected(&'a File),
+    /// It is the plaintext of a protected file.
+    Plaintext { output: &'a File, protected: &'a File },
+}
+
+/// Finds the chunks that are missing, as runs in ascending order. `progress` is told of the others.
+pub(crate) fn missing(
+    roster: &Roster,
+    header: &Header,
+    keys: &FileKeys,
+    layout: &Layout,
+    partial: Partial<'_>,
+    progress: &dyn Progress,
+) -> Result<Vec<Range<u64>>> {
+    let survey = Survey {
+        header,
+        suite: header.suite(),
+        keys: Arc::new([keys.content.clone()]),
+        layout,
+        partial,
+        todo: Todo::new(candidates(header, layout, partial)?),
+        done: Mutex::default(),
+        progress,
+    };
+    schedule::run(roster, &survey)?;
+    Ok(survey.done.into_inner().unwrap_or_else(PoisonError::into_inner).others(layout.chunks()))
+}
+
+/// The chunks of which the output has all bytes, as far as its holes tell.
+fn candidates(header: &Header, layout: &Layout, partial: Partial<'_>) -> Result<Vec<Range<u64>>> {
+    let (output, head, record) = match partial {
+        Partial::Protected(output) => (output, header.bytes().len() as u64, record_len(header)),
+        Partial::Plaintext { output, .. } => (output, 0, 1 << header.chunk_log2()),
+    };
+    let len = output.metadata().map_err(Error::Write)?.len();
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    let mut at = 0;
+    while at < len {
+        let (start, end) = match seek(output, SeekFrom::Data(at)) {
+            Ok(start) => (start, seek(output, SeekFrom::Hole(start)).unwrap_or(len)),
+            // The rest is a hole.
+            Err(Errno::NXIO) => break,
+            // The file system does not say.
+            Err(_) => (at, len),
+        };
+        let chunk = |offset: u64| offset.saturating_sub(head) / record;
+        let run = chunk(start)..(chunk(end.max(start + 1) - 1) + 1).min(layout.chunks());
+        match runs.last_mut() {
+            Some(before) if before.end >= run.start => before.end = before.end.max(run.end),
+            _ => runs.push(run),
+        }
+        at = end.max(start + 1);
+    }
+    // What it does not have to its end cannot be whole.
+    let last_end = |index: u64| match partial {
+        Partial::Protected(_) => {
+            layout.file_offset(index) + (header.suite().overhead() + layout.data_len(index)) as u64
+        }
+        Partial::Plaintext { .. } => layout.plaintext_offset(index) + layout.data_len(index) as u64,
+    };
+    while let Some(run) = runs.last_mut() {
+        while !run.is_empty() && last_end(run.end - 1) > len {
+            run.end -= 1;
+        }
+        if !run.is_empty() {
+            break;
+        }
+        runs.pop();
+    }
+    Ok(runs)
+}
+
+fn record_len(header: &Header) -> u64 {
+    (1 << header.chunk_log2()) + header.suite().overhead() as u64
+}
+
+struct Survey<'a> {
+    header: &'a Header,
+    suite: Suite,
+    keys: Arc<[ContentKeys]>,
+    layout: &'a Layout,
+    partial: Partial<'a>,
+    todo: Todo,
+    done: Mutex<Done>,
+    progress: &'a dyn Progress,
+}
+
+impl Work for Survey<'_> {
+    type Error = Error;
+
+    fn suite(&self) -> Suite {
+        self.suite
+    }
+
+    fn extent(&self) -> Extent {
+        let granule = 1 << self.header.chunk_log2();
+        Extent { len: Some(self.todo.count() * granule as u64), granule }
+    }
+
+    fn room(&self, len: usize) -> usize {
+        len.div_ceil(1 << self.header.chunk_log2()).max(1) * self.stride()
+    }
+
+    fn job(&self, buf: Buffer) -> Job {
+        let op = match self.partial {
+            Partial::Protected(_) => Op::Open,
+            Partial::Plaintext { .. } => Op::Seal,
+        };
+        Job::of_chunks(op, self.suite, self.header.chunk_log2(), self.keys.clone(), buf)
+    }
+
+    fn fill(&self, job: &mut Job, share: Share) -> Result<bool> {
+        job.units.clear();
+        let capacity = (job.buf.len() / self.stride()).max(1) as u64;
+        let Some(run) = self.todo.take(|left| share.of(left).min(capacity)) else { return Ok(false) };
+        let head = self.stride() - (1 << self.header.chunk_log2());
+        for index in run.clone() {
+            let start = (index - run.start) as usize * self.stride() + head;
+            let (last, len) = (self.layout.is_last(index), self.layout.data_len(index));
+            let bind = Bind::Chunk { index, last };
+            job.units.push(Unit { key: 0, nonce: [0; 16], bind, data: start..start + len, tag: [0; 32] });
+        }
+        let end = job.units.last().map_or(0, |unit| unit.data.end);
+        let (output, offset) = match self.partial {
+            Partial::Protected(output) => (output, self.layout.file_offset(run.start)),
+            Partial::Plaintext { output, .. } => (output, self.layout.plaintext_offset(run.start)),
+        };
+        output.read_exact_at(&mut job.buf[..end], offset).map_err(Error::Write)?;
+        for (unit, index) in job.units.iter_mut().zip(run) {
+            match self.partial {
+                Partial::Protected(_) => {
+                    let head = &job.buf[unit.data.start - head..unit.data.start];
+                    let (nonce, tag) = head.split_at(self.suite.nonce_len());
+                    unit.nonce[..nonce.len()].copy_from_slice(nonce);
+                    unit.tag[..tag.len()].copy_from_slice(tag);
+                }
+                Partial::Plaintext { protected, .. } => {
+                    let nonce = &mut unit.nonce[..self.suite.nonce_len()];
+                    protected.read_exact_at(nonce, self.layout.file_offset(index)).map_err(Error::Read)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn finish(&self, job: &mut Job, verdicts: &Verdicts) -> Result<()> {
+        for (place, unit) in job.units.iter().enumerate() {
+            let Bind::Chunk { index, .. } = unit.bind else { continue };
+            let is_right = match self.partial {
+                Partial::Protected(_) => !verdicts.failed().contains(&place),
+                Partial::Plaintext { protected, .. } => {
+                    let mut tag: Tag = [0; 32];
+                    let tag = &mut tag[..self.suite.tag_len()];
+                    let offset = self.layout.file_offset(index) + self.suite.nonce_len() as u64;
+                    protected.read_exact_at(tag, offset).map_err(Error::Read)?;
+                    unit.tag[..tag.len()].ct_eq(tag).into()
+                }
+            };
+            if is_right {
+                self.done.lock().unwrap_or_else(PoisonError::into_inner).add(index..index + 1);
+                self.progress.advance(unit.data.len() as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn abort(&self) {}
+}
+
+impl Survey<'_> {
+    /// The room of a whole chunk in a job: with its nonce and tag where these are stored beside it.
+    fn stride(&self) -> usize {
+        let overhead = match self.partial {
+            Partial::Protected(_) => self.suite.overhead(),
+            Partial::Plaintext { .. } => 0,
+        };
+        (1 << self.header.chunk_log2()) + overhead
+    }
+}

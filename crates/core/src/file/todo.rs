@@ -1,0 +1,95 @@
+//! Which chunks of a file are to be done: workers take them run by run.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+/// Chunks that nobody has taken yet.
+pub(crate) struct Todo(Mutex<Left>);
+
+struct Left {
+    /// In ascending order.
+    runs: VecDeque<Range<u64>>,
+    count: u64,
+}
+
+impl Todo {
+    /// These runs, which are in ascending order.
+    pub fn new(runs: impl IntoIterator<Item = Range<u64>>) -> Self {
+        let runs: VecDeque<_> = runs.into_iter().filter(|run| !run.is_empty()).collect();
+        let count = runs.iter().map(|run| run.end - run.start).sum();
+        Self(Mutex::new(Left { runs, count }))
+    }
+
+    /// How many are left.
+    pub fn count(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).count
+    }
+
+    /// Takes chunks that follow each other: at most `most` of how many are left.
+    pub fn take(&self, most: impl FnOnce(u64) -> u64) -> Option<Range<u64>> {
+        let left = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = left.runs.front_mut()?;
+        let end = run.start.saturating_add(most(left.count).max(1)).min(run.end);
+        let taken = run.start..end;
+        run.start = end;
+        if run.is_empty() {
+            left.runs.pop_front();
+        }
+        left.count -= end - taken.start;
+        Some(taken)
+    }
+}
+
+/// Chunks that are done. Runs that touch each other are one.
+#[derive(Default)]
+pub(crate) struct Done(BTreeMap<u64, u64>);
+
+impl Done {
+    /// Adds a run that shares no chunk with any other.
+    pub fn add(&mut self, mut run: Range<u64>) {
+        if let Some(end) = self.0.remove(&run.end) {
+            run.end = end;
+        }
+        if let Some((_, end)) = self.0.range_mut(..run.start).next_back().filter(|(_, end)| **end == run.start) {
+            *end = run.end;
+        } else if !run.is_empty() {
+            self.0.insert(run.start, run.end);
+        }
+    }
+
+    /// The runs between them, of `chunks` chunks.
+    pub fn others(&self, chunks: u64) -> Vec<Range<u64>> {
+        let starts = std::iter::once(0).chain(self.0.values().copied());
+        let ends = self.0.keys().copied().chain([chunks]);
+        starts.zip(ends).map(|(start, end)| start..end).filter(|run| !run.is_empty()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_taken_in_order() {
+        let todo = Todo::new([0..3, 5..5, 7..20]);
+        assert_eq!(todo.count(), 16);
+        assert_eq!(todo.take(|left| left / 8), Some(0..2));
+        assert_eq!(todo.take(|_| 100), Some(2..3));
+        assert_eq!(todo.take(|left| left - 1), Some(7..19));
+        assert_eq!(todo.take(|_| 0), Some(19..20));
+        assert_eq!((todo.take(|_| 1), todo.count()), (None, 0));
+    }
+
+    #[test]
+    fn what_is_not_done_lies_between() {
+        let mut done = Done::default();
+        assert_eq!(done.others(3).len(), 1);
+        for run in [4..6, 0..1, 8..9, 6..8, 2..2, 1..2] {
+            done.add(run);
+        }
+        assert_eq!(done.0.len(), 2);
+        assert_eq!(done.others(12), [2..4, 9..12]);
+        assert_eq!(done.others(9).len(), 1);
+    }
+}

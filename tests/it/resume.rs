@@ -1,0 +1,212 @@
+//! `--resume`: a run goes on where an interrupted one ended.
+
+use crate::common::{Sandbox, is_exhaustive, painted};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Runs that are interrupted have this much to do, in bytes.
+const LEN: usize = (40 << 20) + 12_345;
+const PROTECT: [&str; 9] = ["protect", "f", "-k", "k", "-f", "--resume", "--no-sync", "--engine", "serial"];
+const UNPROTECT: [&str; 9] = ["unprotect", "f.phx", "-k", "k", "-f", "--resume", "--no-sync", "--engine", "serial"];
+
+/// A plaintext whose second quarter is zeros.
+fn plaintext() -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..LEN).map(|i| (i / 7 % 253) as u8).collect();
+    bytes[LEN / 4..LEN / 2].fill(0);
+    bytes
+}
+
+fn record(target: &str) -> String {
+    Sandbox::temporary(target).replace(".tmp", ".resume")
+}
+
+/// Stops a run when its output has this length. Returns whether that was before its end.
+fn stop(s: &Sandbox, args: &[&str], target: &str, len: u64, signal: Signal) -> bool {
+    let temporary = s.path(&Sandbox::temporary(target));
+    let mut child = s.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    loop {
+        if temporary.metadata().is_ok_and(|meta| meta.len() >= len) {
+            // It may have ended already.
+            let _ = kill_process(Pid::from_child(&child), signal);
+            break;
+        }
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        sleep(Duration::from_micros(200));
+    }
+    let status = child.wait().unwrap();
+    assert!(status.success() || status.signal() == Some(signal.as_raw()), "{status}");
+    !status.success()
+}
+
+/// Stops runs until one leaves something to be done.
+fn interrupt(s: &Sandbox, args: &[&str], target: &str) {
+    for _ in 0..50 {
+        if stop(s, args, target, LEN as u64 / 3, Signal::KILL) {
+            assert!(s.exists(&Sandbox::temporary(target)));
+            return;
+        }
+        fs::remove_file(s.path(target)).unwrap();
+    }
+    panic!("every run ended before it was stopped");
+}
+
+/// Ends an interrupted `protect` by a run, which says something, and checks what comes of it.
+#[track_caller]
+fn ends(s: &Sandbox, args: &[&str], says: &str) {
+    let ended = s.run(args);
+    let error = ended.error();
+    ended.ok();
+    assert!(error.contains(says), "{error}");
+    assert_eq!(s.leftovers(), Vec::<String>::new());
+    s.run(&["unprotect", "f.phx", "-k", "k", "--output", "back"]).ok();
+    assert!(s.read("back") == s.read("f"));
+    fs::remove_file(s.path("back")).unwrap();
+    fs::remove_file(s.path("f.phx")).unwrap();
+}
+
+#[test]
+fn what_is_interrupted_goes_on() {
+    let s = Sandbox::with_key();
+    s.write("f", plaintext());
+    let times = if is_exhaustive() { 50 } else { 5 };
+    for i in 0..times {
+        let signal = [Signal::KILL, Signal::TERM, Signal::USR1][i % 3];
+        let at = LEN as u64 * i as u64 / times as u64;
+        if stop(&s, &PROTECT, "f.phx", at, signal) && at > 8 << 20 {
+            assert_eq!(s.leftovers(), [record("f.phx"), Sandbox::temporary("f.phx")]);
+            // And once more, somewhere behind.
+            stop(&s, &PROTECT, "f.phx", at + (LEN as u64 - at) / 2, signal);
+        }
+        s.run(&PROTECT).ok();
+        assert_eq!(s.leftovers(), Vec::<String>::new());
+        let plain = s.path("f").metadata().unwrap();
+        fs::rename(s.path("f"), s.path("original")).unwrap();
+        if stop(&s, &UNPROTECT, "f", at, signal) && at > 8 << 20 {
+            assert_eq!(s.leftovers(), [Sandbox::temporary("f")]);
+            stop(&s, &UNPROTECT, "f", at + (LEN as u64 - at) / 2, signal);
+        }
+        s.run(&UNPROTECT).ok();
+        assert_eq!(s.leftovers(), Vec::<String>::new());
+        assert!(s.read("f") == s.read("original"), "stopped at {at}");
+        assert_eq!(s.path("f").metadata().unwrap().mtime(), plain.mtime());
+        fs::remove_file(s.path("original")).unwrap();
+    }
+}
+
+#[test]
+fn a_run_for_something_else_starts_anew() {
+    let s = Sandbox::with_key();
+    s.run(&["key", "new", "other"]).ok();
+    s.write("f", plaintext());
+    let with = |more: &[&'static str]| [&PROTECT[..], more].concat();
+    interrupt(&s, &PROTECT, "f.phx");
+    ends(&s, &PROTECT, "going on: ");
+    for more in [&["-k", "other"][..], &["--chunk-size", "64K"], &["--cipher", "aes-128"]] {
+        interrupt(&s, &with(more), "f.phx");
+        ends(&s, &PROTECT, "starting anew");
+        interrupt(&s, &with(more), "f.phx");
+        ends(&s, &with(more), "going on: ");
+    }
+    // The other key alone does not open what was left.
+    interrupt(&s, &PROTECT, "f.phx");
+    let other = ["protect", "f", "-k", "other", "--resume"];
+    let ended = s.run(&other);
+    assert!(ended.error().contains("starting anew"), "{}", ended.error());
+    ended.ok();
+    fs::remove_file(s.path("f.phx")).unwrap();
+    interrupt(&s, &PROTECT, "f.phx");
+    let file = OpenOptions::new().write(true).open(s.path("f")).unwrap();
+    file.write_all_at(b"new", 5).unwrap();
+    ends(&s, &PROTECT, "it has changed since the interrupted run: starting anew");
+    // Without the option too, and then nothing is left.
+    interrupt(&s, &PROTECT, "f.phx");
+    s.run(&["protect", "f", "-k", "k"]).ok();
+    assert_eq!(s.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn passwords_go_on_too() {
+    let s = Sandbox::with_key();
+    s.secret("password", "correct horse");
+    s.secret("wrong", "battery");
+    s.write("f", plaintext());
+    let args = |file| ["protect", "f", "--password-file", file, "-k", "k", "--resume", "--engine", "serial"];
+    interrupt(&s, &args("password"), "f.phx");
+    ends(&s, &args("password"), "going on: ");
+    interrupt(&s, &args("password"), "f.phx");
+    ends(&s, &args("wrong"), "starting anew");
+}
+
+#[test]
+fn damaged_leftovers_do_no_harm() {
+    let s = Sandbox::with_key();
+    s.write("f", plaintext());
+    let temporary = Sandbox::temporary("f.phx");
+    let change = |name: &str, change: &dyn Fn(&File)| {
+        change(&OpenOptions::new().read(true).write(true).open(s.path(name)).unwrap());
+    };
+    for damage in [
+        &(|file: &File| file.write_all_at(b"damage", 5 << 20).unwrap()) as &dyn Fn(&File),
+        &|file| file.set_len(6 << 20).unwrap(),
+        &|file| file.set_len(LEN as u64 + (1 << 20)).unwrap(),
+        &|file| file.write_all_at(&painted(9 << 20), LEN as u64 - 5).unwrap(),
+    ] {
+        interrupt(&s, &PROTECT, "f.phx");
+        change(&temporary, damage);
+        ends(&s, &PROTECT, "going on: ");
+    }
+    for name in [&temporary, &record("f.phx")] {
+        interrupt(&s, &PROTECT, "f.phx");
+        change(name, &|file| file.write_all_at(b"damage", 20).unwrap());
+        ends(&s, &PROTECT, "starting anew");
+        interrupt(&s, &PROTECT, "f.phx");
+        change(name, &|file| file.set_len(10).unwrap());
+        ends(&s, &PROTECT, "");
+    }
+    s.run(&["protect", "f", "-k", "k"]).ok();
+    let plain = s.read("f");
+    for at in [3 << 20, LEN as u64 / 3] {
+        interrupt(&s, &UNPROTECT, "f");
+        // The second lies where zeros belong.
+        change(&Sandbox::temporary("f"), &|file| file.write_all_at(&[9; 3_000_000], at).unwrap());
+        s.run(&UNPROTECT).ok();
+        assert!(s.read("f") == plain, "damaged at {at}");
+    }
+}
+
+#[test]
+fn what_cannot_go_on_is_said() {
+    let s = Sandbox::with_key();
+    s.write("f", "short");
+    let recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+    let line = s.run(&["protect", "f", "-r", recipient, "--resume"]).fails(2);
+    assert!(line.contains("public keys cannot open"), "{line}");
+    assert!(s.run(&["protect", "-", "-k", "k", "--resume"]).fails(2).contains("--resume does not work with -"));
+    s.run(&["protect", "f", "-k", "k", "--resume", "-R"]).fails(2);
+    s.run(&["unprotect", "f.phx", "--resume", "--range", "0-1", "-o", "x"]).fails(2);
+    // A short file is done at once.
+    s.run(&["protect", "f", "-k", "k", "--resume"]).ok();
+    assert_eq!(s.names(), ["f", "f.phx"]);
+}
+
+#[test]
+fn what_is_not_ours_is_left_alone() {
+    let s = Sandbox::with_key();
+    s.write("f", plaintext());
+    s.write("victim", "only copy");
+    fs::hard_link(s.path("victim"), s.path(&Sandbox::temporary("f.phx"))).unwrap();
+    let line = s.run(&PROTECT).fails(4);
+    assert!(line.contains("is in the way"), "{line}");
+    assert_eq!(s.read("victim"), b"only copy");
+    fs::remove_file(s.path(&Sandbox::temporary("f.phx"))).unwrap();
+    std::os::unix::fs::symlink("victim", s.path(&Sandbox::temporary("f.phx"))).unwrap();
+    s.run(&PROTECT).fails(4);
+    assert_eq!(s.read("victim"), b"only copy");
+}

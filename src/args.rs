@@ -224,10 +224,11 @@ struct DestinationArgs {
     force: bool,
     /// Go on where an interrupted run of the same command ended
     ///
-    /// For files of 16 MiB and more. What a run with this option has done stays in the output's folder if the run is
-    /// interrupted, as a file .phalanx-*.tmp, and protect writes a small record beside it, .phalanx-*.resume. The next run with this option,
-    /// the same keys and the same cipher checks all that is there and does the rest. If the input has changed, it starts
-    /// anew and says so. A run without this option starts anew and removes what is left.
+    /// For files of 16 MiB and more. If a run with this option is interrupted or fails, what it has done stays in the output's
+    /// folder, as a file .phalanx-*.tmp (with plaintext, if it was unprotect), and protect leaves a small record beside it,
+    /// .phalanx-*.resume. The next run with this option checks all that is there and does the rest. If the input has
+    /// changed, or the keys, the cipher or the chunk size are others, it starts anew and says so. A run without this
+    /// option starts anew too.
     #[arg(long, conflicts_with = "recursive")]
     resume: bool,
     /// Delete each input once its output is on the disk
@@ -391,6 +392,9 @@ impl Protect {
         if destination.resume && self.keys.only_recipients() {
             let line = "--resume needs a key or a password: public keys cannot open what an interrupted run has left";
             return Err(Failure::usage(line));
+        }
+        if destination.resume && matches!(self.cipher, Some(Cipher::Aes256Gcm)) {
+            return Err(Failure::usage("--resume does not work with aes-256-gcm, whose chunks are written once"));
         }
         paths::one_stdin(self.paths.iter().chain(self.keys.keys.files()).chain(&self.keys.recipients_files))?;
         let (keys, suite, engine) = (self.keys, self.cipher.unwrap_or(Cipher::Aes256).into(), self.engine);

@@ -85,13 +85,13 @@ impl Meter {
         self.advance(0);
     }
 
-    /// Says what became of that which an interrupted run had left. `all` is the length in bytes.
-    pub fn past(&self, past: Past, all: u64) {
+    /// Says what became of an interrupted run's output.
+    pub fn past(&self, past: Past) {
         let what = match past {
-            Past::Continued(done) => format!("going on: {} of {} were done", size(done), size(all)),
+            Past::Continued { done, all } => format!("going on: {} of {} were done", size(done), size(all)),
             Past::Changed => "it has changed since the interrupted run: starting anew".into(),
             _ => {
-                "the interrupted run had other keys, another cipher or chunk size, or is damaged: starting anew".into()
+                "what the interrupted run left is for other keys, another cipher or chunk size, or is damaged: starting anew".into()
             }
         };
         if !self.quiet {

@@ -72,6 +72,8 @@ pub fn open_private(path: &Path) -> Result<File> {
 /// The recipients of new files.
 pub struct Recipients {
     keys: ProtectKeys,
+    /// Whether the keys and the password are kept for [`Recipients::opener`].
+    keeps: bool,
     found: OnceLock<Found>,
 }
 
@@ -97,8 +99,9 @@ impl KeySource for Own {
 }
 
 impl Recipients {
-    pub fn new(keys: ProtectKeys) -> Self {
-        Self { keys, found: OnceLock::new() }
+    /// With `keeps`, [`Recipients::opener`] opens files for these recipients. Without it, nothing opens any.
+    pub fn new(keys: ProtectKeys, keeps: bool) -> Self {
+        Self { keys, keeps, found: OnceLock::new() }
     }
 
     /// Reads the keys and asks for the password. Called once.
@@ -138,7 +141,11 @@ impl Recipients {
         if let Some(password) = &password {
             recipients.push(Recipient::password(password)?);
         }
-        let own = Own { keys: keys.into_iter().map(|(_, key)| key).collect(), password };
+        // Clones: what is moved out of a Vec stays in its memory too, where nobody wipes it.
+        let own = match self.keeps {
+            true => Own { keys: keys.iter().map(|(_, key)| key.clone()).collect(), password },
+            false => Own { keys: Vec::new(), password: None },
+        };
         Ok(Found { recipients, opener: Opener::new(own, KdfLimit::default()) })
     }
 }

@@ -17,7 +17,8 @@ use std::ffi::{OsStr, OsString};
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     paths::refuse_terminal(&plan.destination, &plan.paths)?;
     let keys = KeyFiles::new(&plan.keys.keys, &[]);
-    let action = Protect { recipients: Recipients::new(plan.keys), suite: plan.suite, chunk_size: plan.chunk_size };
+    let recipients = Recipients::new(plan.keys, plan.destination.resume);
+    let action = Protect { recipients, suite: plan.suite, chunk_size: plan.chunk_size };
     transfer::run(&Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?, &plan.paths)
 }
 
@@ -55,7 +56,7 @@ impl Action for Protect {
         let bytes = match target.resumable() {
             Some((output, sync)) => {
                 let (recipients, opener) = (self.recipients.found(), self.recipients.opener());
-                let tell = |past| meter.past(past, input.len().unwrap_or(0));
+                let tell = |past| meter.past(past);
                 new.seal_resumably(&crew.roster, source, output, recipients, opener, sync, tell, meter)?
             }
             None => new.seal(&crew.roster, source, target.sink(), meter)?,

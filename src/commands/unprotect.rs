@@ -62,8 +62,7 @@ pub fn open<'l>(
     meter.begin();
     let bytes = match target.resumable() {
         Some((output, sync)) => {
-            let tell = |past| meter.past(past, input.len().unwrap_or(0));
-            protected.unprotect_resumably(&crew.roster, output, sync, tell, meter)?
+            protected.unprotect_resumably(&crew.roster, output, sync, |past| meter.past(past), meter)?
         }
         None => protected.unprotect(&crew.roster, target.sink(), meter)?,
     };

@@ -1,6 +1,6 @@
 //! Both ends of a transfer, opened safely: the input and the output.
 
-use crate::failure::{Failure, Outcome, shown};
+use crate::failure::{Code, Failure, Outcome, shown};
 use crate::paths::{Destination, End, Place, umask};
 use crate::stdio;
 use phalanx_core::file::{InputFile, Made, Output, Removal, Stamp};
@@ -127,7 +127,18 @@ impl Target {
         } else {
             Output::create(path, existing)
         };
-        Ok(Target::File(output.map_err(|e| Failure::at(path, e))?, destination.sync))
+        let output = output.map_err(|e| match e {
+            Error::NoLocks => {
+                let why = "its file system has no locks, which --resume needs (run without it)";
+                Failure::new(Code::InputOutput, format!("{}: {why}", shown(path)))
+            }
+            e => Failure::at(path, e),
+        })?;
+        // Somebody may have given the input the name of an unfinished file.
+        if output.file().metadata().is_ok_and(|meta| is_input((meta.dev(), meta.ino()))) {
+            return Err(same(&place.output));
+        }
+        Ok(Target::File(output, destination.sync))
     }
 
     /// The output that stays if the run is interrupted, and whether it will be synced.
@@ -163,6 +174,10 @@ impl Target {
             Target::Stream(file) => return file::check_close(&file).map_err(at_output),
             Target::Nothing => return Ok(()),
         };
+        if output.is_kept() && destination.sync {
+            // This may take long. Until it is done, nobody but the user can open the file, and a later run can go on with it.
+            output.sync_kept().map_err(at_output)?;
+        }
         match input {
             Input::File(input) => output.carry(input.file(), destination.carry),
             Input::Stream(_) => output.set_mode(0o666 & !umask()),

@@ -3,7 +3,7 @@
 use crate::common::{Sandbox, is_exhaustive, painted};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::thread::sleep;
@@ -191,6 +191,16 @@ fn what_cannot_go_on_is_said() {
     assert!(s.run(&["protect", "-", "-k", "k", "--resume"]).fails(2).contains("--resume does not work with -"));
     s.run(&["protect", "f", "-k", "k", "--resume", "-R"]).fails(2);
     s.run(&["unprotect", "f.phx", "--resume", "--range", "0-1", "-o", "x"]).fails(2);
+    let line = s.run(&["protect", "f", "-k", "k", "--resume", "--cipher", "aes-256-gcm"]).fails(2);
+    assert!(line.contains("aes-256-gcm"), "{line}");
+    // What does not begin leaves nothing.
+    s.write("large", plaintext());
+    s.run(&["key", "new", "other"]).ok();
+    s.run(&["protect", "large", "-k", "k"]).ok();
+    s.run(&["unprotect", "large.phx", "-k", "other", "--resume", "-f"]).fails(3);
+    assert_eq!(s.leftovers(), Vec::<String>::new());
+    fs::remove_file(s.path("large")).unwrap();
+    fs::remove_file(s.path("large.phx")).unwrap();
     // A short file is done at once.
     s.run(&["protect", "f", "-k", "k", "--resume"]).ok();
     assert_eq!(s.names(), ["f", "f.phx"]);
@@ -202,10 +212,21 @@ fn what_is_not_ours_is_left_alone() {
     s.write("f", plaintext());
     s.write("victim", "only copy");
     fs::hard_link(s.path("victim"), s.path(&Sandbox::temporary("f.phx"))).unwrap();
-    let line = s.run(&PROTECT).fails(4);
-    assert!(line.contains("is in the way"), "{line}");
-    assert_eq!(s.read("victim"), b"only copy");
-    fs::remove_file(s.path(&Sandbox::temporary("f.phx"))).unwrap();
+    s.run(&PROTECT).ok();
+    assert_eq!((s.read("victim"), s.leftovers()), (b"only copy".to_vec(), vec![]));
+    fs::remove_file(s.path("f.phx")).unwrap();
+    // One that others have been able to open.
+    interrupt(&s, &PROTECT, "f.phx");
+    fs::set_permissions(s.path(&Sandbox::temporary("f.phx")), fs::Permissions::from_mode(0o640)).unwrap();
+    ends(&s, &PROTECT, "");
+    // The input itself.
+    fs::rename(s.path("f"), s.path(&Sandbox::temporary("f.phx"))).unwrap();
+    fs::set_permissions(s.path(&Sandbox::temporary("f.phx")), fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink(Sandbox::temporary("f.phx"), s.path("f")).unwrap();
+    assert!(s.run(&PROTECT).fails(2).contains("the same file"));
+    assert!(s.read("f") == plaintext());
+    fs::remove_file(s.path("f")).unwrap();
+    fs::rename(s.path(&Sandbox::temporary("f.phx")), s.path("f")).unwrap();
     std::os::unix::fs::symlink("victim", s.path(&Sandbox::temporary("f.phx"))).unwrap();
     s.run(&PROTECT).fails(4);
     assert_eq!(s.read("victim"), b"only copy");

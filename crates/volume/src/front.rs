@@ -100,13 +100,18 @@ impl Front {
         }
     }
 
-    /// Whoever changes a file's content takes its set-user-ID and set-group-ID away, except the superuser. The kernel leaves
-    /// this to the file system.
+    /// Somebody changes a file's content who may not keep its set-user-ID and set-group-ID, so these go first. The kernel leaves
+    /// this to the file system, and is told of it.
     fn take_set_ids(&self, request: &Request, number: INodeNo) -> Result<()> {
-        if request.uid() != 0 && self.tree.take_set_ids(number.0, request.gid())? {
+        if self.tree.take_set_ids(number.0, request.gid())? {
             self.kernel.forget_attributes(number.0);
         }
         Ok(())
+    }
+
+    /// The same where the kernel does not say who may keep them: the superuser may.
+    fn take_set_ids_of_users(&self, request: &Request, number: INodeNo) -> Result<()> {
+        if request.uid() == 0 { Ok(()) } else { self.take_set_ids(request, number) }
     }
 
     /// Sets the time of the last change of a file that is open. Returns what of the times is left to be set.

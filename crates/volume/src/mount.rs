@@ -86,8 +86,9 @@ impl MountError {
 /// What [`Filesystem::init`] asks the kernel for: requests of up to 1 MiB and parallel work in folders. What the kernel
 /// does not have is left out.
 ///
-/// If `writable`, the kernel keeps what is written and passes it on in large pieces. Otherwise it drops what it keeps of a
-/// file whose length or time of modification has changed.
+/// If `writable`, the kernel keeps what is written and passes it on in large pieces. The file system then has to clear
+/// set-user-ID and set-group-ID itself when content is changed, and in return the kernel does not look for capabilities before
+/// each write. Otherwise it drops what it keeps of a file whose length or time of modification has changed.
 pub fn tune(config: &mut KernelConfig, writable: bool) {
     // Where the kernel wants less, it says what is possible.
     if let Err(most) = config.set_max_write(REQUEST) {
@@ -98,10 +99,12 @@ pub fn tune(config: &mut KernelConfig, writable: bool) {
     }
     let _ = config.set_max_background(64);
     // FUSE_ASYNC_READ, FUSE_BIG_WRITES and FUSE_MAX_PAGES are asked for by fuser. It does not splice.
-    let cache = if writable { InitFlags::FUSE_WRITEBACK_CACHE } else { InitFlags::FUSE_AUTO_INVAL_DATA };
-    // With the last the kernel does not ask before each write whether the file has capabilities.
-    let wanted = [InitFlags::FUSE_PARALLEL_DIROPS, cache, InitFlags::FUSE_HANDLE_KILLPRIV_V2];
-    for capability in wanted {
+    let more = if writable {
+        InitFlags::FUSE_WRITEBACK_CACHE | InitFlags::FUSE_HANDLE_KILLPRIV_V2
+    } else {
+        InitFlags::FUSE_AUTO_INVAL_DATA
+    };
+    for capability in (InitFlags::FUSE_PARALLEL_DIROPS | more).iter() {
         let _ = config.add_capabilities(capability);
     }
 }

@@ -201,6 +201,14 @@ impl Tree {
         error
     }
 
+    /// Checks that a folder can be used and belongs where it is.
+    ///
+    /// # Errors
+    /// `ENOTDIR` if it is none; those of [`Tree::list`].
+    pub fn check_folder(&self, number: u64) -> Result<()> {
+        self.dir(number).map(drop)
+    }
+
     /// Operates on a folder that has to belong where it is.
     fn dir(&self, number: u64) -> Result<Dir> {
         let folder = self.nodes().folder(number)?;

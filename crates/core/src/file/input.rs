@@ -128,10 +128,11 @@ impl Stamp {
         Ok(Self::new(&fs::fstat(file)?))
     }
 
-    /// Device, inode, length, and the times of its last changes in seconds and nanoseconds.
-    pub(crate) fn fields(&self) -> [u64; 7] {
+    /// Inode, length, and the times of its last changes in seconds and nanoseconds. The device is not among them, because it may
+    /// have another number when its file system is mounted again.
+    pub(crate) fn fields(&self) -> [u64; 6] {
         let Self { id, len, modified, changed } = *self;
-        [id.0, id.1, len as u64, modified.0 as u64, modified.1, changed.0 as u64, changed.1]
+        [id.1, len as u64, modified.0 as u64, modified.1, changed.0 as u64, changed.1]
     }
 
     /// Device and inode.

@@ -1,7 +1,7 @@
 //! Files that appear whole under their name, or not at all. They are written under a temporary name and then renamed.
 
 use crate::file::metadata::{Carry, remove_acls, set_mode};
-use crate::file::temporary::{Temporary, create, is_named, record_name, step, unused_name};
+use crate::file::temporary::{Temporary, create, is_named, is_own, record_name, step, unused_name};
 use crate::{Error, Result};
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -14,7 +14,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// An unfinished file, readable by its owner alone. If it is dropped without [`Output::commit`], it leaves nothing behind.
+/// An unfinished file, readable by its owner alone. If it is dropped without [`Output::commit`], it leaves nothing behind,
+/// unless it is an [`Output::resume`].
 #[derive(Debug)]
 pub struct Output {
     temporary: Temporary,
@@ -191,8 +192,8 @@ impl Output {
         Self::create_in(dir, name, existing)
     }
 
-    /// Begins a file that will be named `path`, or goes on with what an interrupted run has left of it. If this run is
-    /// interrupted too, or the output is dropped without [`Output::commit`], it stays for a later one.
+    /// Begins a file that will be named `path`, or goes on with what an interrupted run has left of it. Once something has been
+    /// written to it, it stays for a later run if this one is interrupted or fails.
     ///
     /// # Errors
     /// As for [`Output::create`], and [`Error::NoLocks`] if the file system has no locks.
@@ -214,13 +215,33 @@ impl Output {
         self.kept.is_some_and(|kept| kept.is_begun)
     }
 
-    /// The record of an output that stays, if there is one of this length.
+    /// From now on it stays for a later run.
+    pub(crate) fn keep(&self) {
+        self.temporary.forget();
+    }
+
+    /// Syncs an output that stays. If the system has lost something of it, it does not stay: a later run would find in memory
+    /// what is not on the disk, and the system says so only once.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if the system reports that something was not written.
+    pub fn sync_kept(&self) -> Result<()> {
+        let synced = self.file().sync_all().map_err(Error::Write).and_then(|()| check_close(self.file()));
+        if synced.is_err() {
+            let dir = &self.temporary.dir;
+            let _ = fs::unlinkat(dir, &*self.temporary.name, AtFlags::empty());
+            let _ = fs::unlinkat(dir, record_name(&self.name), AtFlags::empty());
+        }
+        synced
+    }
+
+    /// The record of an output that stays, if there is one of this length and it is the user's own.
     pub(crate) fn record<const LEN: usize>(&self) -> Option<[u8; LEN]> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(fs::openat(&self.temporary.dir, record_name(&self.name), flags, Mode::empty()).ok()?);
-        let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
+        let stat = fs::fstat(&file).ok().filter(is_own)?;
         let mut bytes = [0; LEN];
-        (meta.len() == LEN as u64).then(|| file.read_exact_at(&mut bytes, 0).ok())??;
+        (stat.st_size == LEN as i64).then(|| file.read_exact_at(&mut bytes, 0).ok())??;
         Some(bytes)
     }
 
@@ -284,6 +305,7 @@ impl Output {
         let bulk = if sync == Sync::No { Ok(HashSet::new()) } else { sync_file_systems(&outputs) };
         let each = |output: &Self| match (sync, &bulk) {
             (Sync::No, _) => Ok(()),
+            _ if output.is_kept() => output.sync_kept(),
             (_, Err(e)) => Err(write_error(*e)),
             (Sync::Yes, Ok(synced)) if synced.contains(&device(output.file())?) => Ok(()),
             _ => output.file().sync_all().map_err(Error::Write),

@@ -55,6 +55,11 @@ impl NewFile {
         Ok((self.header.fitted(Some(len), &self.keys)?, self.keys))
     }
 
+    /// Whether its suite allows no chunk to be written twice.
+    pub(crate) fn is_written_once(&self) -> bool {
+        self.header.suite() == Suite::Aes256Gcm
+    }
+
     /// Whether a header has the same suite and the same size of chunks.
     pub(crate) fn has_shape_of(&self, header: &Header) -> bool {
         (header.suite(), header.chunk_log2()) == (self.header.suite(), self.header.chunk_log2())

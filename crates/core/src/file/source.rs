@@ -116,7 +116,7 @@ pub(crate) fn open_header(
 
 /// Where the bytes go.
 pub enum Sink<'a> {
-    /// An empty regular file. Any worker writes anywhere in it.
+    /// A regular file, which is empty or has nothing but chunks of the same run. Any worker writes anywhere in it.
     File(&'a File),
     /// The same, but it will be synced. Write-back starts at once, so that the disk works while the cores do.
     Synced(&'a File),

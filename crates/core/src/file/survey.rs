@@ -137,22 +137,27 @@ impl Work for Survey<'_> {
     }
 
     fn fill(&self, job: &mut Job, share: Share) -> Result<bool> {
-        job.units.clear();
         let capacity = (job.buf.len() / self.stride()).max(1) as u64;
-        let Some(run) = self.todo.take(|left| share.of(left).min(capacity)) else { return Ok(false) };
         let head = self.stride() - (1 << self.header.chunk_log2());
-        for index in run.clone() {
-            let start = (index - run.start) as usize * self.stride() + head;
-            let (last, len) = (self.layout.is_last(index), self.layout.data_len(index));
-            let bind = Bind::Chunk { index, last };
-            job.units.push(Unit { key: 0, nonce: [0; 16], bind, data: start..start + len, tag: [0; 32] });
-        }
-        let end = job.units.last().map_or(0, |unit| unit.data.end);
-        let (output, offset) = match self.partial {
-            Partial::Protected(output) => (output, self.layout.file_offset(run.start)),
-            Partial::Plaintext { output, .. } => (output, self.layout.plaintext_offset(run.start)),
+        let run = loop {
+            let Some(run) = self.todo.take(|left| share.of(left).min(capacity)) else { return Ok(false) };
+            job.units.clear();
+            for index in run.clone() {
+                let start = (index - run.start) as usize * self.stride() + head;
+                let (last, len) = (self.layout.is_last(index), self.layout.data_len(index));
+                let bind = Bind::Chunk { index, last };
+                job.units.push(Unit { key: 0, nonce: [0; 16], bind, data: start..start + len, tag: [0; 32] });
+            }
+            let end = job.units.last().map_or(0, |unit| unit.data.end);
+            let (output, offset) = match self.partial {
+                Partial::Protected(output) => (output, self.layout.file_offset(run.start)),
+                Partial::Plaintext { output, .. } => (output, self.layout.plaintext_offset(run.start)),
+            };
+            // What cannot be read is missing.
+            if output.read_exact_at(&mut job.buf[..end], offset).is_ok() {
+                break run;
+            }
         };
-        output.read_exact_at(&mut job.buf[..end], offset).map_err(Error::Write)?;
         for (unit, index) in job.units.iter_mut().zip(run) {
             match self.partial {
                 Partial::Protected(_) => {
@@ -174,7 +179,7 @@ impl Work for Survey<'_> {
         for (place, unit) in job.units.iter().enumerate() {
             let Bind::Chunk { index, .. } = unit.bind else { continue };
             let is_right = match self.partial {
-                Partial::Protected(_) => !verdicts.failed().contains(&place),
+                Partial::Protected(_) => verdicts.failed().binary_search(&place).is_err(),
                 Partial::Plaintext { protected, .. } => {
                     let mut tag: Tag = [0; 32];
                     let tag = &mut tag[..self.suite.tag_len()];

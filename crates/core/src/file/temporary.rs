@@ -1,7 +1,7 @@
 //! Temporary files beside their targets, `.phalanx-<hash of the name>.tmp`, each locked while its run lives.
 //!
-//! A run that finds one unlocked knows that its owner was killed, and removes it. If the file system has no locks, the name
-//! also has a random part, and such files are left alone.
+//! A run that finds one unlocked knows that its owner was killed, and removes it, or goes on with it if it can
+//! (`resume.rs`). If the file system has no locks, the name also has a random part, and such files are left alone.
 //!
 //! `.phalanx-<hash of the name>.rekey` is the side file of a change of a header in place (`rekey.rs`), and
 //! `.phalanx-<hash of the name>.resume` the record of an output that a later run can go on with (`resume.rs`).
@@ -137,7 +137,8 @@ pub fn unused_name(end: &str) -> Result<String> {
     Ok(format!("{PREFIX}{:032x}.{end}", u128::from_le_bytes(random)))
 }
 
-/// A temporary file, open and locked. If it is dropped before it gets its final name, it is removed.
+/// A temporary file, open and locked. If it is dropped before it gets its final name, it is removed, unless it has been
+/// forgotten.
 #[derive(Debug)]
 pub(crate) struct Temporary {
     pub dir: Arc<File>,
@@ -182,43 +183,45 @@ impl Temporary {
         Err(busy())
     }
 
-    /// Opens what an interrupted run has left of a target, or creates it, and says which. It stays if this run is interrupted
-    /// too.
+    /// Opens what an interrupted run has left of a target, or creates it, and says whether it was there. What was there is not
+    /// removed when it is dropped.
     pub fn resume(dir: Arc<File>, target: &OsStr) -> Result<(Self, bool)> {
         let name = format!("{PREFIX}{}{SUFFIX}", hash(target));
         for _ in 0..16 {
-            let (file, is_new) = match open_leftover(&dir, &name) {
-                Ok(file) => (file, false),
-                Err(Errno::NOENT) => match create(&dir, &name) {
-                    Ok(file) => (file, true),
+            let (made, is_begun) = match open_leftover(&dir, &name) {
+                Ok(file) => (Self { dir: dir.clone(), name: name.clone(), file }, true),
+                Err(Errno::NOENT) => match Self::make(&dir, &name) {
                     Err(Errno::EXIST) => continue,
-                    Err(e) => return Err(write_error(e)),
+                    made => (made.map_err(write_error)?, false),
                 },
                 Err(e) => return Err(in_the_way(&name, e)),
             };
-            match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) if !is_named(&file, &dir, OsStr::new(&name))? => continue,
-                Ok(()) => {}
-                Err(Errno::WOULDBLOCK) => return Err(busy()),
-                Err(_) => {
-                    if is_new {
-                        let _ = fs::unlinkat(&dir, &*name, AtFlags::empty());
-                    }
-                    return Err(Error::NoLocks);
+            match fs::flock(&made.file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) if !made.is_named()? => {
+                    made.forget();
                 }
+                Ok(()) if is_begun && !made.is_as_it_was_made()? => {
+                    // It has got its owner and permissions already, or somebody has put it there.
+                    fs::unlinkat(&dir, &*name, AtFlags::empty()).map_err(|e| in_the_way(&name, e))?;
+                }
+                Ok(()) => return Ok((made, is_begun)),
+                Err(Errno::WOULDBLOCK) => {
+                    made.forget();
+                    return Err(busy());
+                }
+                Err(_) => return Err(Error::NoLocks),
             }
-            let stat = fs::fstat(&file).map_err(write_error)?;
-            let is_ours = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-                && stat.st_nlink == 1
-                && stat.st_uid == rustix::process::geteuid().as_raw();
-            if !is_ours {
-                return Err(in_the_way(&name, Errno::PERM));
-            }
-            // It may have got its final permissions already.
-            fs::fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(write_error)?;
-            return Ok((Self { dir, name, file }, !is_new));
         }
         Err(busy())
+    }
+
+    /// Whether only the user has been able to open it, and it has taken over nothing from an input.
+    fn is_as_it_was_made(&self) -> Result<bool> {
+        let stat = fs::fstat(&self.file).map_err(write_error)?;
+        let mut names = [0; 4096];
+        let attributes = fs::flistxattr(&self.file, &mut names[..]).map_or(0, |len| len);
+        let has_attributes = names[..attributes].split(|byte| *byte == 0).any(|name| name.starts_with(b"user."));
+        Ok(is_own(&stat) && stat.st_mode & 0o7777 == 0o600 && !has_attributes)
     }
 
     /// Creates a file of this name, for its owner alone. It is removed if its run ends before it is forgotten.
@@ -264,6 +267,13 @@ pub(crate) fn is_named(file: &File, dir: &File, name: &OsStr) -> Result<bool> {
         Err(Errno::NOENT) => Ok(false),
         Err(e) => Err(write_error(e)),
     }
+}
+
+/// Whether it is a regular file of the user with one name.
+pub(crate) fn is_own(stat: &fs::Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && stat.st_nlink == 1
+        && stat.st_uid == rustix::process::geteuid().as_raw()
 }
 
 /// Creates a file for its owner alone.

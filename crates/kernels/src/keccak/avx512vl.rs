@@ -1,5 +1,5 @@
-//! One sponge with AVX-512VL: a lane in each register, for its rotations and functions of three words. It takes two thirds of
-//! the time that general registers take.
+//! One sponge with AVX-512VL: each lane has a register of its own, and rotations and functions of three words take one
+//! instruction each. `docs/performance.md` has the times.
 
 use super::round::{constants, round};
 use super::{RATE, State};

@@ -56,7 +56,7 @@ pub(super) fn sponges<'a, const ROUNDS: usize, const N: usize>(
             break;
         }
         if let (1, Sponge { index: Some(index), message, suffix, padding: None }) = (busy, sponges[some]) {
-            // The last one by itself goes faster in the processor's other registers.
+            // The last one goes faster by itself.
             let mut state = states.get(some);
             single::sponge::<ROUNDS>(Input { state: &state, message, suffix }, &mut out);
             give(index, &out);

@@ -216,9 +216,17 @@ pub fn turboshake256_each<'a, const D: u8>(
 /// SHA3-256 of one input.
 #[must_use]
 pub fn sha3_256(data: &[u8]) -> [u8; DIGEST] {
+    output(Input { state: &[0; 25], message: data, suffix: SHA3_SUFFIX })
+}
+
+/// The first `LEN` bytes of one sponge's output.
+fn output<const LEN: usize>(input: Input<'_>) -> [u8; LEN] {
+    const { assert!(LEN <= OUTPUT) };
     let mut out = [0; OUTPUT];
-    single::sponge::<KECCAK_F>(Input { state: &[0; 25], message: data, suffix: SHA3_SUFFIX }, &mut out);
-    std::array::from_fn(|i| out[i])
+    single::sponge::<KECCAK_F>(input, &mut out);
+    let first = std::array::from_fn(|i| out[i]);
+    out.zeroize();
+    first
 }
 
 /// KMAC256 with the customization string absorbed, and no key yet: it is the same for all keys, and public.
@@ -290,23 +298,14 @@ impl Kmac256 {
     /// The 32-byte tag of one message (L = 256 bits).
     #[must_use]
     pub fn tag(&self, message: &[u8]) -> [u8; DIGEST] {
-        self.output(message, const { kmac_suffix::<DIGEST>() })
+        output(Input { state: &self.state, message, suffix: const { kmac_suffix::<DIGEST>() } })
     }
 
     /// The 16-byte tag of one message (L = 128 bits).
     #[must_use]
     pub fn tag_128(&self, message: &[u8]) -> [u8; 16] {
         // right_encode(128), cSHAKE's domain bits 00, the padding's first bit.
-        self.output(message, Suffix { bytes: [128, 1, 0x04, 0], len: 3 })
-    }
-
-    /// The first `LEN` bytes of the output.
-    fn output<const LEN: usize>(&self, message: &[u8], suffix: Suffix) -> [u8; LEN] {
-        let mut out = [0; OUTPUT];
-        single::sponge::<KECCAK_F>(Input { state: &self.state, message, suffix }, &mut out);
-        let first = std::array::from_fn(|i| out[i]);
-        out.zeroize();
-        first
+        output(Input { state: &self.state, message, suffix: Suffix { bytes: [128, 1, 0x04, 0], len: 3 } })
     }
 
     /// Fills `out`, at most [`RATE`] bytes, with the output for one short message; L = 8 × its length enters the computation.

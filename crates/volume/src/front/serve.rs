@@ -70,8 +70,8 @@ impl Filesystem for Front {
                 return Err(VolumeError::Refused(rustix::io::Errno::ROFS));
             }
             if let Some(size) = size {
+                self.take_set_ids_of_users(request, number)?;
                 self.set_size(number.0, size, handle)?;
-                self.take_set_ids(request, number)?;
             }
             let change = SetAttr { mode, uid, gid, ..self.set_times(number.0, atime, mtime)? };
             let attr =
@@ -174,8 +174,8 @@ impl Filesystem for Front {
                 return Err(VolumeError::Refused(rustix::io::Errno::ACCESS));
             }
             if truncates {
+                self.take_set_ids_of_users(request, number)?;
                 backing.set_len(0)?;
-                self.take_set_ids(request, number)?;
             }
             Ok(backing)
         };
@@ -286,8 +286,11 @@ impl Filesystem for Front {
         done(backing.sync(&open.witness, data_only).and_then(|()| self.tree.sync_place(number.0)), reply);
     }
 
-    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(self.folders.add(Arc::default())), FopenFlags::empty());
+    fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.tree.check_folder(number.0) {
+            Ok(()) => reply.opened(FileHandle(self.folders.add(Arc::default())), FopenFlags::empty()),
+            Err(error) => reply.error(errno(&error)),
+        }
     }
 
     fn readdir(&self, _: &Request, number: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
@@ -440,8 +443,13 @@ impl Filesystem for Front {
         let backing = &open.backing;
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         let end = offset.saturating_add(len);
+        if self.read_only {
+            return reply.error(Errno::EROFS);
+        }
+        if let Err(error) = self.take_set_ids_of_users(request, number) {
+            return reply.error(errno(&error));
+        }
         let punched = match mode {
-            _ if self.read_only => return reply.error(Errno::EROFS),
             mode if mode == FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE => backing.punch(offset..end),
             mode if mode == FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE => backing.punch(offset..end),
             FallocateFlags::ZERO_RANGE => backing
@@ -449,7 +457,7 @@ impl Filesystem for Front {
                 .and_then(|()| if backing.len() < end { backing.set_len(end) } else { Ok(()) }),
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
-        done(punched.and_then(|()| self.take_set_ids(request, number)), reply);
+        done(punched, reply);
     }
 
     fn lseek(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {

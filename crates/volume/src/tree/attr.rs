@@ -117,8 +117,9 @@ impl Tree {
         Ok(self.attr(number, self.kind(&stat)?, &stat))
     }
 
-    /// Takes set-user-ID and set-group-ID away, as somebody in a group has changed the content. Returns whether there was any.
-    /// Where the group may not execute the file, the second is a mere mark, which members of the file's group do not remove.
+    /// Takes set-user-ID and set-group-ID away, as somebody with this group changes the content. Returns whether there was any.
+    /// Where the group may not execute the file, set-group-ID is a mere mark, which stays if the file has this group. (Linux
+    /// looks at all groups of a process, but they are not known here.)
     ///
     /// # Errors
     /// Those of [`Tree::set_attr`].

@@ -78,6 +78,7 @@ impl NewFile {
     ) -> Result<u64> {
         let Source::File(_, stamp) = source else { return Err(not_a_file()) };
         let file = output.file();
+        check(output, sync)?;
         let past = if output.is_begun() { self.past(output, &stamp, recipients, opener)? } else { Err(None) };
         let (header, keys, runs) = match past {
             Ok((header, keys)) => {
@@ -157,6 +158,7 @@ impl ProtectedFile<'_> {
         let (source, header, keys) = self.parts();
         let Source::File(protected, stamp) = source else { return Err(not_a_file()) };
         let file = output.file();
+        check(output, sync)?;
         // If its length cannot be right, opening it says why.
         let runs = match header.layout_for_file(stamp.len()) {
             Ok(layout) if output.is_begun() => {
@@ -181,6 +183,11 @@ impl ProtectedFile<'_> {
         pipeline::open_runs(roster, &header, &keys, source, sink(file, sync), runs, progress)?;
         Ok(header.layout_for_file(stamp.len())?.plaintext_len())
     }
+}
+
+/// What an interrupted run has written may be lost, and only a sync says so.
+fn check(output: &Output, sync: bool) -> Result<()> {
+    if output.is_begun() && sync { output.sync_kept() } else { Ok(()) }
 }
 
 /// Whether a header gives its file to these recipients and to nobody else.

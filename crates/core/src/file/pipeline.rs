@@ -25,21 +25,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// Protects `source`: writes `header` and then the sealed chunks to `sink`. Returns the plaintext's length in bytes.
+/// Protects `source`: writes `header` and then the sealed chunks to `sink`. With `runs`, which are in ascending order, only these
+/// chunks of a file. Returns how many bytes of plaintext were sealed.
 pub(crate) fn seal(
-    roster: &Roster,
-    header: &Header,
-    keys: &FileKeys,
-    source: Source<'_>,
-    sink: Sink<'_>,
-    progress: &dyn Progress,
-) -> Result<u64> {
-    seal_runs(roster, header, keys, source, sink, None, progress)
-}
-
-/// The same for some chunks of a file: runs in ascending order, and all chunks if there are none. Returns how many bytes of
-/// plaintext they have.
-pub(crate) fn seal_runs(
     roster: &Roster,
     header: &Header,
     keys: &FileKeys,
@@ -60,21 +48,9 @@ pub(crate) fn seal_runs(
 }
 
 /// Unprotects `source`, from which `header` was read and opened: writes the plaintext to `sink`, each chunk after its
-/// tag is checked. Returns the plaintext's length in bytes.
+/// tag is checked. With `runs`, which are in ascending order, only these chunks of a file. Returns how many bytes of plaintext
+/// were opened.
 pub(crate) fn open(
-    roster: &Roster,
-    header: &Header,
-    keys: &FileKeys,
-    source: Source<'_>,
-    sink: Sink<'_>,
-    progress: &dyn Progress,
-) -> Result<u64> {
-    open_runs(roster, header, keys, source, sink, None, progress)
-}
-
-/// The same for some chunks of a file: runs in ascending order, and all chunks if there are none. Returns how many bytes of
-/// plaintext they have.
-pub(crate) fn open_runs(
     roster: &Roster,
     header: &Header,
     keys: &FileKeys,

@@ -47,7 +47,7 @@ impl NewFile {
     /// `sink` holds is then no protected file.
     pub fn seal(self, roster: &Roster, mut source: Source<'_>, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
         let header = self.header.fitted(source.short_len()?, &self.keys)?;
-        pipeline::seal(roster, &header, &self.keys, source, sink, progress)
+        pipeline::seal(roster, &header, &self.keys, source, sink, None, progress)
     }
 
     /// The header for a plaintext of this length, and the file's keys.
@@ -166,7 +166,7 @@ impl<'a> ProtectedFile<'a> {
     /// If a chunk is not authentic, if the file is truncated or goes on after its end, or if reading, an engine or writing
     /// failed. What `sink` holds is then not the plaintext.
     pub fn unprotect(self, roster: &Roster, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
-        pipeline::open(roster, &self.header, &self.opened.keys, self.source, sink, progress)
+        pipeline::open(roster, &self.header, &self.opened.keys, self.source, sink, None, progress)
     }
 
     /// Its source, its header and its keys.

@@ -102,7 +102,7 @@ impl NewFile {
                 (header, keys, None)
             }
         };
-        pipeline::seal_runs(roster, &header, &keys, source, sink(file, sync), runs, progress)?;
+        pipeline::seal(roster, &header, &keys, source, sink(file, sync), runs, progress)?;
         Ok(stamp.len())
     }
 
@@ -180,7 +180,7 @@ impl ProtectedFile<'_> {
             }
             Err(_) => None,
         };
-        pipeline::open_runs(roster, &header, &keys, source, sink(file, sync), runs, progress)?;
+        pipeline::open(roster, &header, &keys, source, sink(file, sync), runs, progress)?;
         Ok(header.layout_for_file(stamp.len())?.plaintext_len())
     }
 }

@@ -44,7 +44,7 @@ impl Config {
         let header = Header::padded(suite, chunk_size.0, slots, &keys)?;
         let mut bytes = Vec::new();
         let sink = Sink::Stream(Box::new(&mut bytes));
-        pipeline::seal(&Roster::cpu(), &header, &keys, Source::stream(&[][..]), sink, &())?;
+        pipeline::seal(&Roster::cpu(), &header, &keys, Source::stream(&[][..]), sink, None, &())?;
         Ok((bytes, Self { suite, chunk_size, keys: VolumeKeys::new(&file_key) }))
     }
 
@@ -55,7 +55,7 @@ impl Config {
     /// if it is not authentic.
     pub fn open(mut source: Source<'_>, keys: &Opener<impl KeySource>) -> Result<Self> {
         let (header, Opened { file_key, keys, .. }) = source.open_for(check, keys)?;
-        if pipeline::open(&Roster::cpu(), &header, &keys, source, Sink::Nothing, &())? > 0 {
+        if pipeline::open(&Roster::cpu(), &header, &keys, source, Sink::Nothing, None, &())? > 0 {
             return Err(Error::Extended("the config of a volume has no content"));
         }
         let chunk_size = ChunkSize(header.chunk_log2());

@@ -219,8 +219,10 @@ impl Temporary {
     fn is_as_it_was_made(&self) -> Result<bool> {
         let stat = fs::fstat(&self.file).map_err(write_error)?;
         let mut names = [0; 4096];
-        let attributes = fs::flistxattr(&self.file, &mut names[..]).map_or(0, |len| len);
-        let has_attributes = names[..attributes].split(|byte| *byte == 0).any(|name| name.starts_with(b"user."));
+        let has_attributes = match fs::flistxattr(&self.file, &mut names[..]) {
+            Ok(len) => names[..len].split(|byte| *byte == 0).any(|name| name.starts_with(b"user.")),
+            Err(e) => e == Errno::RANGE,
+        };
         Ok(is_own(&stat) && stat.st_mode & 0o7777 == 0o600 && !has_attributes)
     }
 

@@ -13,6 +13,7 @@ use crate::keys::access::{KeySource, Opener, Recipient};
 use crate::keys::key::FileKeys;
 use crate::roster::Roster;
 use crate::{Error, Result};
+use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -229,7 +230,6 @@ fn opens(opener: &Opener<impl KeySource>, header: &Header, place: usize) -> Resu
 
 /// Frees what is missing of a plaintext: blocks of zeros are not written, and must not show what was there before.
 fn clear(file: &File, layout: &Layout, missing: &Runs) -> io::Result<()> {
-    use rustix::fs::{FallocateFlags, fallocate};
     let len = file.metadata()?.len();
     for run in missing {
         let start = layout.plaintext_offset(run.start);

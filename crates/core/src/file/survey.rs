@@ -176,6 +176,7 @@ impl Work for Survey<'_> {
     }
 
     fn finish(&self, job: &mut Job, verdicts: &Verdicts) -> Result<()> {
+        let (mut done, mut bytes) = (Done::default(), 0);
         for (place, unit) in job.units.iter().enumerate() {
             let Bind::Chunk { index, .. } = unit.bind else { continue };
             let is_right = match self.partial {
@@ -189,10 +190,14 @@ impl Work for Survey<'_> {
                 }
             };
             if is_right {
-                self.done.lock().unwrap_or_else(PoisonError::into_inner).add(index..index + 1);
-                self.progress.advance(unit.data.len() as u64);
+                done.add(index..index + 1);
+                bytes += unit.data.len() as u64;
             }
         }
+        let mut all = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.runs().for_each(|run| all.add(run));
+        drop(all);
+        self.progress.advance(bytes);
         Ok(())
     }
 

@@ -58,6 +58,11 @@ impl Done {
         }
     }
 
+    /// The runs, in ascending order.
+    pub fn runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.0.iter().map(|(start, end)| *start..*end)
+    }
+
     /// The runs between them, of `chunks` chunks.
     pub fn others(&self, chunks: u64) -> Vec<Range<u64>> {
         let starts = std::iter::once(0).chain(self.0.values().copied());
@@ -88,7 +93,7 @@ mod tests {
         for run in [4..6, 0..1, 8..9, 6..8, 2..2, 1..2] {
             done.add(run);
         }
-        assert_eq!(done.0.len(), 2);
+        assert_eq!(done.runs().collect::<Vec<_>>(), [0..2, 4..9]);
         assert_eq!(done.others(12), [2..4, 9..12]);
         assert_eq!(done.others(9).len(), 1);
     }

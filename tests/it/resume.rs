@@ -25,8 +25,10 @@ fn record(target: &str) -> String {
     Sandbox::temporary(target).replace(".tmp", ".resume")
 }
 
-/// Stops a run when its output has this length. Returns whether that was before its end.
+/// Stops a run when its output has this length. Returns whether that was before its target got its name: a run may be
+/// stopped after that as well.
 fn stop(s: &Sandbox, args: &[&str], target: &str, len: u64, signal: Signal) -> bool {
+    assert!(!s.exists(target));
     let temporary = s.path(&Sandbox::temporary(target));
     let mut child = s.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     loop {
@@ -42,7 +44,8 @@ fn stop(s: &Sandbox, args: &[&str], target: &str, len: u64, signal: Signal) -> b
     }
     let status = child.wait().unwrap();
     assert!(status.success() || status.signal() == Some(signal.as_raw()), "{status}");
-    !status.success()
+    assert!(s.exists(target) || !status.success());
+    !s.exists(target)
 }
 
 /// Stops runs until one leaves something to be done.
@@ -97,6 +100,7 @@ fn what_is_interrupted_goes_on() {
         assert!(s.read("f") == s.read("original"), "stopped at {at}");
         assert_eq!(s.path("f").metadata().unwrap().mtime(), plain.mtime());
         fs::remove_file(s.path("original")).unwrap();
+        fs::remove_file(s.path("f.phx")).unwrap();
     }
 }
 
@@ -173,6 +177,7 @@ fn damaged_leftovers_do_no_harm() {
     s.run(&["protect", "f", "-k", "k"]).ok();
     let plain = s.read("f");
     for at in [3 << 20, LEN as u64 / 3] {
+        fs::remove_file(s.path("f")).unwrap();
         interrupt(&s, &UNPROTECT, "f");
         // The second lies where zeros belong.
         change(&Sandbox::temporary("f"), &|file| file.write_all_at(&[9; 3_000_000], at).unwrap());

@@ -14,9 +14,9 @@ mod volume;
 pub use examples::{Example, of as examples};
 pub use keys::{Changes, KeyArgs, OpenKeys, ProtectKeys};
 pub use mount::{Background, Mount, MountPlan};
-pub use range::ByteRange;
+pub use range::{ByteRange, chunk_size, size};
 pub use rekey::{Rekey, RekeyPlan};
-pub use usage::{command, help, parse};
+pub use usage::{command, help, parse, parse_as, with_short_help};
 pub use volume::{Init, InitPlan};
 
 use crate::failure::{Failure, Outcome};
@@ -135,7 +135,7 @@ pub struct Protect {
     /// file opens at least one whole chunk. Small chunks make small reads fast: choose 4K to 64K for files that are read by
     /// --range. Each chunk takes 48 bytes more in the file (28 with aes-256-gcm), so chunks of 4K make it 1.2 % longer, and
     /// whole files are then protected and unprotected more slowly.
-    #[arg(long, value_name = "SIZE", value_parser = range::chunk_size)]
+    #[arg(long, value_name = "SIZE", value_parser = chunk_size)]
     chunk_size: Option<ChunkSize>,
     #[command(flatten)]
     destination: DestinationArgs,

@@ -43,13 +43,24 @@ impl Code {
         }
     }
 
-    fn exit_code(self) -> ExitCode {
-        ExitCode::from(match self {
+    /// The kind with an exit code.
+    pub fn with_exit_code(code: u8) -> Self {
+        match code {
+            2 => Code::Usage,
+            3 => Code::NotAuthentic,
+            4 => Code::InputOutput,
+            _ => Code::Other,
+        }
+    }
+
+    /// Its exit code.
+    pub fn number(self) -> u8 {
+        match self {
             Code::Other => 1,
             Code::Usage => 2,
             Code::NotAuthentic => 3,
             Code::InputOutput => 4,
-        })
+        }
     }
 }
 
@@ -105,12 +116,17 @@ impl Failure {
         self.code
     }
 
+    /// The line, unless it has been written already.
+    pub fn line(&self) -> Option<&str> {
+        self.line.as_deref()
+    }
+
     /// Writes the line, and returns the exit code.
     pub fn report(&self) -> ExitCode {
         if let Some(line) = &self.line {
             complain(line);
         }
-        self.code.exit_code()
+        ExitCode::from(self.code.number())
     }
 }
 
@@ -174,8 +190,15 @@ pub fn complain(line: impl Display) {
     match SYSTEM_LOG.get() {
         // 28 is a warning of a daemon.
         Some(log) => drop(log.send(format!("<28>phalanx[{}]: {line}", std::process::id()).as_bytes())),
-        None => drop(writeln!(io::stderr().lock(), "phalanx: {line}")),
+        None => drop(writeln!(io::stderr().lock(), "{}: {line}", NAME.get().map_or("phalanx", |name| name))),
     }
+}
+
+static NAME: OnceLock<String> = OnceLock::new();
+
+/// Lines on stderr begin with this name from now on, and no longer with that of `phalanx`.
+pub fn complain_as(name: impl Into<String>) {
+    let _ = NAME.set(name.into());
 }
 
 static SYSTEM_LOG: OnceLock<UnixDatagram> = OnceLock::new();
@@ -235,7 +258,7 @@ pub fn guard(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
         complain(format!("internal error{place}: please report it"));
         last_resort::panic_is_told();
     }));
-    std::panic::catch_unwind(run).unwrap_or(Code::Other.exit_code())
+    std::panic::catch_unwind(run).unwrap_or(ExitCode::from(Code::Other.number()))
 }
 
 /// The signals that end a process without a fault of its own: those of users, terminals, schedulers and timers, and those

@@ -52,6 +52,11 @@ pub fn chunk_size(text: &str) -> Result<ChunkSize, &'static str> {
     term(text).and_then(ChunkSize::new).ok_or("a power of two from 4K to 16M")
 }
 
+/// A size in bytes.
+pub fn size(text: &str) -> Result<u64, &'static str> {
+    term(text).filter(|size| *size > 0).ok_or("a size such as 4M")
+}
+
 /// Sizes with a plus between them.
 fn sum(text: &str) -> Option<u64> {
     text.split('+').try_fold(0u64, |sum, text| sum.checked_add(term(text)?))

@@ -13,38 +13,47 @@ use std::io::{self, Write};
 
 /// The whole command line, with the examples at the end of each page of help.
 pub fn command() -> Command {
-    // Both -h and --help print one screen: the man page has the rest.
+    examples::add(with_short_help(Cli::command()))
+}
+
+/// Both -h and --help print one screen: the man page has the rest.
+pub fn with_short_help(command: Command) -> Command {
     let help = Arg::new("help").short('h').long("help").help("Print help").action(ArgAction::HelpShort);
-    let help = help.global(true).display_order(902);
-    examples::add(Cli::command().disable_help_flag(true).arg(help))
+    command.disable_help_flag(true).arg(help.global(true).display_order(902))
 }
 
 /// Parses the command line. Help and version are printed here and end the program. An error becomes one line.
 pub fn parse() -> Outcome<Cli> {
+    parse_as(&command())
+}
+
+/// The same for the command line of another program.
+pub fn parse_as<C: FromArgMatches>(command: &Command) -> Outcome<C> {
     argv::refuse_secrets(std::env::args_os().skip(1))?;
     let args: Vec<OsString> = std::env::args_os().collect();
-    parse_from(&args).or_else(|error| end(error, &args))
+    parse_from(command, &args).or_else(|error| end(command, error, &args))
 }
 
 /// `phalanx help`: prints the page of a command.
 pub fn help(of: &[String]) -> Outcome {
     let args: Vec<OsString> = ["phalanx"].into_iter().chain(of.iter().map(String::as_str)).map(Into::into).collect();
     let asked: Vec<OsString> = args.iter().cloned().chain(["--help".into()]).collect();
-    parse_from(&asked).or_else(|error| end(error, &args)).map(drop)
+    let command = command();
+    parse_from::<Cli>(&command, &asked).or_else(|error| end(&command, error, &args)).map(drop)
 }
 
-fn parse_from(args: &[OsString]) -> clap::error::Result<Cli> {
-    command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches))
+fn parse_from<C: FromArgMatches>(command: &Command, args: &[OsString]) -> clap::error::Result<C> {
+    command.clone().try_get_matches_from(args).and_then(|matches| C::from_arg_matches(&matches))
 }
 
-fn end<T>(error: clap::Error, args: &[OsString]) -> Outcome<T> {
+fn end<T>(command: &Command, error: clap::Error, args: &[OsString]) -> Outcome<T> {
     let printed = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.print().map(|()| None),
         // Without a command the help page is printed, but the exit code tells a script that nothing was done.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             write!(io::stdout(), "{}", error.render()).map(|()| Some(Failure::told(Code::Usage)))
         }
-        _ => Ok(Some(Failure::usage(line(&error, args)))),
+        _ => Ok(Some(Failure::usage(line(command, &error, args)))),
     };
     match printed {
         Ok(Some(failure)) => Err(failure),
@@ -55,11 +64,11 @@ fn end<T>(error: clap::Error, args: &[OsString]) -> Outcome<T> {
 }
 
 /// The error in one sentence, and where to read more.
-fn line(error: &clap::Error, args: &[OsString]) -> String {
+fn line(command: &Command, error: &clap::Error, args: &[OsString]) -> String {
     if text(error, ContextKind::InvalidSubcommand) == "bench" {
         return "the experiments are a program of their own: cargo run --release -p phalanx-bench -- --help".into();
     }
-    format!("{} ({} --help)", sentence(error, args), path(args))
+    format!("{} ({} --help)", sentence(error, args), path(command, args))
 }
 
 fn sentence(error: &clap::Error, args: &[OsString]) -> String {
@@ -140,9 +149,9 @@ fn is_attached_to_flag(arg: &str, args: &[OsString]) -> bool {
 }
 
 /// The command so far, like "phalanx key new".
-fn path(args: &[OsString]) -> String {
-    let mut path = vec!["phalanx".to_owned()];
-    let mut at = &command();
+fn path(command: &Command, args: &[OsString]) -> String {
+    let mut path = vec![command.get_name().to_owned()];
+    let mut at = command;
     for arg in args.iter().skip(1).filter_map(|arg| arg.to_str()).filter(|arg| !arg.starts_with('-')) {
         let Some(next) = at.find_subcommand(arg) else { break };
         path.push(next.get_name().to_owned());
@@ -157,9 +166,9 @@ mod tests {
 
     fn wrong(line_given: &str) -> String {
         let args: Vec<OsString> = line_given.split(' ').map(Into::into).collect();
-        match parse_from(&args) {
+        match parse_from::<Cli>(&command(), &args) {
             Ok(_) => panic!("{line_given} is right"),
-            Err(error) => line(&error, &args),
+            Err(error) => line(&command(), &error, &args),
         }
     }
 

@@ -24,11 +24,13 @@ pub(crate) struct Member {
     is_fallback: bool,
     /// The fault for which another engine has taken over.
     fault: OnceLock<Fault>,
+    /// The most bytes of a job.
+    most: usize,
 }
 
 impl Member {
     fn new(engine: Arc<dyn Engine>, is_fallback: bool) -> Self {
-        Self { engine, is_fallback, fault: OnceLock::new() }
+        Self { engine, is_fallback, fault: OnceLock::new(), most: usize::MAX }
     }
 
     fn has(&self, suite: Suite) -> bool {
@@ -42,7 +44,7 @@ impl Member {
     /// The weight of a worker of this engine beside others.
     pub fn weight(&self) -> u64 {
         let info = self.engine.info();
-        info.preferred_job.min(info.largest_job).max(1) as u64
+        info.preferred_job.min(info.largest_job).min(self.most).max(1) as u64
     }
 }
 
@@ -64,6 +66,13 @@ impl Roster {
     /// Adds an engine that takes over if none of the others can work.
     pub fn with_fallback(mut self, engine: Arc<dyn Engine>) -> Self {
         self.engines.push(Member::new(engine, true));
+        self
+    }
+
+    /// Makes no job longer than this many bytes, but for a single chunk.
+    #[must_use]
+    pub fn with_jobs_of(mut self, most: usize) -> Self {
+        self.engines.iter_mut().for_each(|member| member.most = most);
         self
     }
 

@@ -40,16 +40,17 @@ pub(crate) fn seal(
         Source::File(file, stamp) => Some((file, stamp)),
         Source::Stream(_, file) => file,
     };
+    let is_whole = runs.is_none();
     let input = Input::new(source, |len| header.layout_for_plaintext(len), runs)?;
-    let len = transfer(roster, Op::Seal, header, keys, input, sink, progress)?;
+    let len = transfer(roster, Op::Seal, header, keys, input, sink, is_whole, progress)?;
     // An input that changed meanwhile may have been read half old and half new, or without its end.
     let is_unchanged = |(file, before): (&File, Stamp)| Ok(before.has_same_content(&Stamp::of(file)?));
     if file.map_or(Ok(true), is_unchanged).map_err(Error::Read)? { Ok(len) } else { Err(Error::Changed) }
 }
 
 /// Unprotects `source`, from which `header` was read and opened: writes the plaintext to `sink`, each chunk after its
-/// tag is checked. With `runs`, which are in ascending order, only these chunks of a file. Returns how many bytes of plaintext
-/// were opened.
+/// tag is checked. With `runs`, which are in ascending order, only these chunks of a file: zeros are left out, and so the file
+/// may be too short afterwards. Returns how many bytes of plaintext were opened.
 pub(crate) fn open(
     roster: &Roster,
     header: &Header,
@@ -60,14 +61,16 @@ pub(crate) fn open(
     progress: &dyn Progress,
 ) -> Result<u64> {
     let file = if let Source::File(file, _) = source { Some(file) } else { None };
+    let is_whole = runs.is_none();
     let opened = Input::new(source, |len| header.layout_for_file(len), runs)
-        .and_then(|input| transfer(roster, Op::Open, header, keys, input, sink, progress));
+        .and_then(|input| transfer(roster, Op::Open, header, keys, input, sink, is_whole, progress));
     opened.map_err(|error| match file {
         Some(file) => salvage::explain(error, header, keys, file),
         None => error,
     })
 }
 
+#[allow(clippy::too_many_arguments, reason = "both ends, the keys, the engines, and who is told")]
 fn transfer<'a>(
     roster: &Roster,
     op: Op,
@@ -75,6 +78,7 @@ fn transfer<'a>(
     keys: &FileKeys,
     input: Input<'a>,
     sink: Sink<'a>,
+    is_whole: bool,
     progress: &'a dyn Progress,
 ) -> Result<u64> {
     let disk = |file, synced| {
@@ -102,10 +106,7 @@ fn transfer<'a>(
     schedule::run(roster, &work)?;
     let len = work.done.into_inner();
     match work.output {
-        Output::Disk(disk) if op == Op::Open => {
-            let all = work.input.layout().map(Layout::plaintext_len);
-            disk.finish(all.unwrap_or(len))?;
-        }
+        Output::Disk(disk) if op == Op::Open && is_whole => disk.finish(len)?,
         Output::Disk(_) | Output::Nothing => {}
         Output::Stream(out, _) => lock(&out).writer.flush().map_err(Error::Write)?,
     }

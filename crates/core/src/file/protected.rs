@@ -1,6 +1,7 @@
 //! Protecting a file for its recipients, and opening one. Each is one value that is used once.
 
 use crate::file::salvage::{self, Salvage};
+use crate::file::shared::SharedFile;
 use crate::file::source::{Progress, Sink, Source};
 use crate::file::writer::Writer;
 use crate::file::{anew, pipeline};
@@ -48,6 +49,16 @@ impl NewFile {
     pub fn seal(self, roster: &Roster, mut source: Source<'_>, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
         let header = self.header.fitted(source.short_len()?, &self.keys)?;
         pipeline::seal(roster, &header, &self.keys, source, sink, None, progress)
+    }
+
+    /// For several processes that protect a plaintext of this length together.
+    ///
+    /// # Errors
+    /// If it is too long for the suite.
+    pub fn shared(self, len: u64) -> Result<SharedFile> {
+        let (header, keys) = self.fitted(len)?;
+        header.layout_for_plaintext(len)?;
+        Ok(SharedFile::new(header, keys))
     }
 
     /// The header for a plaintext of this length, and the file's keys.
@@ -169,9 +180,15 @@ impl<'a> ProtectedFile<'a> {
         pipeline::open(roster, &self.header, &self.opened.keys, self.source, sink, None, progress)
     }
 
-    /// Its source, its header and its keys.
-    pub(crate) fn parts(self) -> (Source<'a>, Header, FileKeys) {
-        (self.source, self.header, self.opened.keys)
+    /// Where it is read from.
+    pub(crate) fn source(&self) -> &Source<'a> {
+        &self.source
+    }
+
+    /// For several processes that unprotect it together.
+    #[must_use]
+    pub fn shared(self) -> SharedFile {
+        SharedFile::new(self.header, self.opened.keys)
     }
 
     /// Protects the plaintext anew, as `new`, and writes that to `sink`. The file key is new, and knowing the old one does

@@ -2,10 +2,10 @@
 
 use crate::file::input::Stamp;
 use crate::file::output::Output;
-use crate::file::pipeline;
 use crate::file::protected::{NewFile, ProtectedFile};
+use crate::file::shared::SharedFile;
 use crate::file::source::{Progress, Sink, Source};
-use crate::file::survey::{self, Partial};
+use crate::file::survey::Partial;
 use crate::format::header::Header;
 use crate::format::layout::Layout;
 use crate::format::slot::Slot;
@@ -55,8 +55,16 @@ fn record(stamp: &Stamp, header: &Header, keys: &FileKeys) -> [u8; RECORD] {
     record
 }
 
-/// Chunks, as runs in ascending order.
-type Runs = Vec<Range<u64>>;
+/// How a run begins that may go on with an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// Nothing was there.
+    New,
+    /// What was there is of no use, and is gone.
+    Anew(Past),
+    /// Part of it was done. Which chunks shows by their tags.
+    Left,
+}
 
 impl NewFile {
     /// Protects a regular file into an [`Output::resume`], and goes on with what an interrupted run for the same recipients has
@@ -79,32 +87,59 @@ impl NewFile {
     ) -> Result<u64> {
         let Source::File(_, stamp) = source else { return Err(not_a_file()) };
         let file = output.file();
+        let (shared, begun) = self.begin(stamp, output, recipients, opener, sync)?;
+        let runs = match begun {
+            Begun::Left => {
+                let layout = shared.header().layout_for_plaintext(stamp.len())?;
+                let missing = shared.missing(roster, &layout, Partial::Protected(file), 0..layout.chunks(), progress)?;
+                let all = layout.plaintext_len();
+                tell(Past::Continued { done: all - bytes(&layout, &missing), all });
+                Some(missing)
+            }
+            Begun::Anew(past) => {
+                tell(past);
+                None
+            }
+            Begun::New => None,
+        };
+        shared.seal(roster, source, sink(file, sync), runs, progress)?;
+        Ok(stamp.len())
+    }
+
+    /// Begins to protect a regular file into an [`Output::resume`]: the header is there afterwards. The file has this stamp.
+    /// `opener` opens the header of an interrupted run: it has the keys and passwords of the recipients.
+    ///
+    /// # Errors
+    /// If reading or writing failed, or the file is too long for its suite.
+    pub fn begin(
+        self,
+        stamp: Stamp,
+        output: &Output,
+        recipients: &[Recipient],
+        opener: &Opener<impl KeySource>,
+        sync: bool,
+    ) -> Result<(SharedFile, Begun)> {
+        let file = output.file();
         check(output, sync)?;
         let past = if output.is_begun() { self.past(output, &stamp, recipients, opener)? } else { Err(None) };
-        let (header, keys, runs) = match past {
+        match past {
             Ok((header, keys)) => {
                 let layout = header.layout_for_plaintext(stamp.len())?;
                 // What lies behind its end is nobody's.
                 if file.metadata().map_err(Error::Write)?.len() > layout.file_len() {
                     file.set_len(layout.file_len()).map_err(Error::Write)?;
                 }
-                let missing = survey::missing(roster, &header, &keys, &layout, Partial::Protected(file), progress)?;
-                let all = layout.plaintext_len();
-                tell(Past::Continued { done: all - bytes(&layout, &missing), all });
-                (header, keys, Some(missing))
+                Ok((SharedFile::new(header, keys), Begun::Left))
             }
             Err(past) => {
-                past.map(tell);
                 let (header, keys) = self.fitted(stamp.len())?;
                 file.set_len(0).and_then(|()| file.write_all_at(header.bytes(), 0)).map_err(Error::Write)?;
                 file.sync_all().map_err(Error::Write)?;
                 output.write_record(&record(&stamp, &header, &keys))?;
                 output.keep();
-                (header, keys, None)
+                Ok((SharedFile::new(header, keys), past.map_or(Begun::New, Begun::Anew)))
             }
-        };
-        pipeline::seal(roster, &header, &keys, source, sink(file, sync), runs, progress)?;
-        Ok(stamp.len())
+        }
     }
 
     /// What an interrupted run has left in an output, if this one can go on with it; or else what became of it. Without a
@@ -156,33 +191,44 @@ impl ProtectedFile<'_> {
         tell: impl FnOnce(Past),
         progress: &dyn Progress,
     ) -> Result<u64> {
-        let (source, header, keys) = self.parts();
-        let Source::File(protected, stamp) = source else { return Err(not_a_file()) };
-        let file = output.file();
-        check(output, sync)?;
+        let Source::File(protected, stamp) = *self.source() else { return Err(not_a_file()) };
+        let source = Source::File(protected, stamp);
+        let (shared, file) = (self.shared(), output.file());
         // If its length cannot be right, opening it says why.
-        let runs = match header.layout_for_file(stamp.len()) {
-            Ok(layout) if output.is_begun() => {
+        let layout = shared.header().layout_for_file(stamp.len()).ok();
+        let begun = if layout.is_some() { shared.begin(output, sync)? } else { Begun::New };
+        let runs = match layout {
+            Some(layout) if begun == Begun::Left => {
                 let partial = Partial::Plaintext { output: file, protected };
-                let missing = survey::missing(roster, &header, &keys, &layout, partial, progress)?;
+                let missing = shared.missing(roster, &layout, partial, 0..layout.chunks(), progress)?;
                 let all = layout.plaintext_len();
                 match all - bytes(&layout, &missing) {
                     0 => file.set_len(0).map_err(Error::Write)?,
-                    done => {
-                        clear(file, &layout, &missing).map_err(Error::Write)?;
-                        tell(Past::Continued { done, all });
-                    }
+                    done => tell(Past::Continued { done, all }),
                 }
                 Some(missing)
             }
-            Ok(_) => {
-                output.keep();
-                None
-            }
-            Err(_) => None,
+            _ => None,
         };
-        pipeline::open(roster, &header, &keys, source, sink(file, sync), runs, progress)?;
-        Ok(header.layout_for_file(stamp.len())?.plaintext_len())
+        shared.open(roster, source, sink(file, sync), runs, progress)?;
+        let len = shared.header().layout_for_file(stamp.len())?.plaintext_len();
+        file.set_len(len).map_err(Error::Write)?;
+        Ok(len)
+    }
+}
+
+impl SharedFile {
+    /// Begins to unprotect this file into an [`Output::resume`].
+    ///
+    /// # Errors
+    /// If what an interrupted run has left cannot be synced.
+    pub fn begin(&self, output: &Output, sync: bool) -> Result<Begun> {
+        check(output, sync)?;
+        if output.is_begun() {
+            return Ok(Begun::Left);
+        }
+        output.keep();
+        Ok(Begun::New)
     }
 }
 
@@ -228,8 +274,8 @@ fn opens(opener: &Opener<impl KeySource>, header: &Header, place: usize) -> Resu
     }
 }
 
-/// Frees what is missing of a plaintext: blocks of zeros are not written, and must not show what was there before.
-fn clear(file: &File, layout: &Layout, missing: &Runs) -> io::Result<()> {
+/// Frees what is missing of a plaintext in an output: blocks of zeros are not written, and must not show what was there before.
+pub(crate) fn clear(file: &File, layout: &Layout, missing: &[Range<u64>]) -> io::Result<()> {
     let len = file.metadata()?.len();
     for run in missing {
         let start = layout.plaintext_offset(run.start);
@@ -262,7 +308,7 @@ fn zero(file: &File, range: Range<u64>) -> io::Result<()> {
 }
 
 /// How many bytes of plaintext the chunks have.
-fn bytes(layout: &Layout, runs: &Runs) -> u64 {
+fn bytes(layout: &Layout, runs: &[Range<u64>]) -> u64 {
     let of_run = |run: &Range<u64>| {
         let last = run.end - 1;
         layout.plaintext_offset(last) + layout.data_len(last) as u64 - layout.plaintext_offset(run.start)

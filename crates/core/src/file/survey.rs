@@ -30,13 +30,14 @@ pub(crate) enum Partial<'a> {
     Plaintext { output: &'a File, protected: &'a File },
 }
 
-/// Finds the chunks that are missing, as runs in ascending order. `progress` is told of the others.
+/// Finds the chunks of a run that are missing, as runs in ascending order. `progress` is told of the others.
 pub(crate) fn missing(
     roster: &Roster,
     header: &Header,
     keys: &FileKeys,
     layout: &Layout,
     partial: Partial<'_>,
+    within: Range<u64>,
     progress: &dyn Progress,
 ) -> Result<Vec<Range<u64>>> {
     let survey = Survey {
@@ -45,12 +46,18 @@ pub(crate) fn missing(
         keys: Arc::new([keys.content.clone()]),
         layout,
         partial,
-        todo: Todo::new(candidates(header, layout, partial)?),
+        todo: Todo::new(candidates(header, layout, partial)?.into_iter().map(|run| cut(&run, &within))),
         done: Mutex::default(),
         progress,
     };
     schedule::run(roster, &survey)?;
-    Ok(survey.done.into_inner().unwrap_or_else(PoisonError::into_inner).others(layout.chunks()))
+    Ok(survey.done.into_inner().unwrap_or_else(PoisonError::into_inner).others(within))
+}
+
+/// What two runs have in common.
+fn cut(run: &Range<u64>, within: &Range<u64>) -> Range<u64> {
+    let start = run.start.max(within.start);
+    start..run.end.min(within.end).max(start)
 }
 
 /// The chunks of which the output has all bytes, as far as its holes tell.

@@ -63,10 +63,10 @@ impl Done {
         self.0.iter().map(|(start, end)| *start..*end)
     }
 
-    /// The runs between them, of `chunks` chunks.
-    pub fn others(&self, chunks: u64) -> Vec<Range<u64>> {
-        let starts = std::iter::once(0).chain(self.0.values().copied());
-        let ends = self.0.keys().copied().chain([chunks]);
+    /// The runs between them, of a run that contains them.
+    pub fn others(&self, of: Range<u64>) -> Vec<Range<u64>> {
+        let starts = std::iter::once(of.start).chain(self.0.values().copied());
+        let ends = self.0.keys().copied().chain([of.end]);
         starts.zip(ends).map(|(start, end)| start..end).filter(|run| !run.is_empty()).collect()
     }
 }
@@ -89,12 +89,12 @@ mod tests {
     #[test]
     fn what_is_not_done_lies_between() {
         let mut done = Done::default();
-        assert_eq!(done.others(3).len(), 1);
+        assert_eq!(done.others(0..3).len(), 1);
         for run in [4..6, 0..1, 8..9, 6..8, 2..2, 1..2] {
             done.add(run);
         }
         assert_eq!(done.runs().collect::<Vec<_>>(), [0..2, 4..9]);
-        assert_eq!(done.others(12), [2..4, 9..12]);
-        assert_eq!(done.others(9).len(), 1);
+        assert_eq!(done.others(0..12), [2..4, 9..12]);
+        assert_eq!(done.others(0..9).len(), 1);
     }
 }

@@ -87,7 +87,6 @@ impl SecretKey {
     /// The keys of a file whose file key this is.
     pub fn file_keys(&self, suite: Suite) -> FileKeys {
         static LABEL: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 file keys"));
-        static HEADER: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 header"));
         // A clone: what is moved out of a Vec stays in its memory too, where nobody wipes it.
         let mut content = ContentKeys::derive(keccak::Level::Portable, suite, &LABEL, iter::once(self))[0].clone();
         content.expand();
@@ -157,6 +156,9 @@ impl Kek {
     }
 }
 
+/// The label of the KMAC of headers.
+static HEADER: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 header"));
+
 /// What a file key gives: the keys of its chunks, and the key of its header's tag.
 #[derive(Clone, Debug)]
 pub struct FileKeys {
@@ -165,7 +167,26 @@ pub struct FileKeys {
     header: Kmac256,
 }
 
+/// The length of a file's keys for another process, in bytes.
+pub(crate) const SHARED: usize = 64;
+
 impl FileKeys {
+    /// For another process: K_encrypt, with zeros behind it, and K_mac.
+    pub(crate) fn to_bytes(&self) -> Zeroizing<[u8; SHARED]> {
+        let mut bytes = Zeroizing::new([0; SHARED]);
+        bytes[..32].copy_from_slice(&self.content.encrypt);
+        bytes[32..].copy_from_slice(&self.content.mac);
+        bytes
+    }
+
+    pub(crate) fn from_bytes(suite: Suite, bytes: &[u8; SHARED]) -> Self {
+        let mut content = ContentKeys { suite, encrypt: [0; 32], mac: [0; 32], expanded: None };
+        content.encrypt.copy_from_slice(&bytes[..32]);
+        content.mac.copy_from_slice(&bytes[32..]);
+        content.expand();
+        Self { header: HEADER.key(&content.mac), content }
+    }
+
     /// The tag of a header, given all its bytes before the tag.
     #[must_use]
     pub fn header_tag(&self, header: &[u8]) -> [u8; 32] {

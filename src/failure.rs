@@ -34,7 +34,7 @@ pub enum Code {
 }
 
 impl Code {
-    fn of(error: &Error) -> Self {
+    pub fn of(error: &Error) -> Self {
         match error.class() {
             Class::NotAuthentic => Code::NotAuthentic,
             Class::InputOutput => Code::InputOutput,
@@ -138,7 +138,7 @@ impl From<Error> for Failure {
 }
 
 /// The library's sentence, and a hint for the user of the command.
-fn sentence(error: &Error) -> String {
+pub fn sentence(error: &Error) -> String {
     match error {
         Error::Exists => format!("{error} (--force replaces it)"),
         Error::Read(e) if e.to_string() == "not a regular file" => format!("{error} (use - to read from a pipe)"),

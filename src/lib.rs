@@ -12,6 +12,7 @@ mod commands;
 mod daemon;
 pub mod engines;
 pub mod failure;
+pub mod folders;
 mod hardening;
 pub mod key_files;
 mod last_resort;

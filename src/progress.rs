@@ -87,13 +87,7 @@ impl Meter {
 
     /// Says what became of an interrupted run's output.
     pub fn past(&self, past: Past) {
-        let what = match past {
-            Past::Continued { done, all } => format!("going on: {} of {} were done", size(done), size(all)),
-            Past::Changed => "it has changed since the interrupted run: starting anew".into(),
-            _ => {
-                "what the interrupted run left is for other keys, another cipher or chunk size, or is damaged: starting anew".into()
-            }
-        };
+        let what = past_words(past);
         if !self.quiet {
             let line = format!("{}: {what}", self.bar.message());
             self.bar.suspend(|| complain(line));
@@ -166,7 +160,19 @@ impl Files {
     }
 }
 
-fn summary_of(bytes: u64, time: Duration) -> String {
+/// Says what became of an interrupted run's output.
+pub fn past_words(past: Past) -> String {
+    match past {
+        Past::Continued { done, all } => format!("going on: {} of {} were done", size(done), size(all)),
+        Past::Changed => "it has changed since the interrupted run: starting anew".into(),
+        _ => {
+            "what the interrupted run left is for other keys, another cipher or chunk size, or is damaged: starting anew".into()
+        }
+    }
+}
+
+/// Says what was done in a time, and how fast: "2.0 GB in 1.3 s, 1.5 GB/s".
+pub fn summary_of(bytes: u64, time: Duration) -> String {
     let brief = brief_of(bytes, time);
     // An empty file has no speed.
     if bytes == 0 { brief } else { format!("{brief}, {}", rate(bytes as f64 / time.as_secs_f64().max(1e-9))) }
@@ -208,7 +214,7 @@ fn two_digits(value: f64) -> String {
 }
 
 /// A measured time: "0.4 ms", "35 ms", "1.3 s", "2 min 5 s".
-fn duration(time: Duration) -> String {
+pub fn duration(time: Duration) -> String {
     match time.as_secs_f64() {
         seconds if seconds < 0.9995 => format!("{} ms", two_digits(seconds * 1e3)),
         seconds if seconds < 59.5 => format!("{} s", two_digits(seconds)),
@@ -217,7 +223,7 @@ fn duration(time: Duration) -> String {
 }
 
 /// "5 s", "2 min 5 s", "3 h 20 min".
-fn whole_seconds(time: Duration) -> String {
+pub fn whole_seconds(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     match (hours, minutes) {

@@ -6,7 +6,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// The keys for protecting. Each of them opens the file. Without any, a password is asked for.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[group(skip)]
 pub struct ProtectKeys {
     #[command(flatten)]

@@ -9,6 +9,7 @@ pub mod measure;
 mod ready;
 mod volume;
 
+pub use calibration::Kind;
 pub use choice::{Engines, levels, threads};
 pub use ready::{Crew, Ready, detail, survey, workers};
 pub use volume::for_volume;

@@ -4,14 +4,13 @@
 //! else. A folder far above the work is closed, and opened again through its child. So trees of any depth need few open
 //! files. Nothing here recurses over depth.
 
-mod calls;
 mod finish;
 
-use self::calls::{FOLDER, id, is_within, make, open_parent, read_error, true_parent, write_error};
 use super::tally::Tally;
 use crate::failure::{Code, Failure, Outcome, complain, shown};
+use crate::folders::{self, FOLDER, id, is_within, open_parent, read_error, true_parent, write_error};
 use crate::key_files::KeyFiles;
-use phalanx_core::file::{Carry, Made, Removal};
+use phalanx_core::file::{Carry, Existing, Made, Removal};
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -286,6 +285,21 @@ impl Folder {
         lock(&self.links).push(Link { name: name.to_owned(), made, removal });
         Ok(())
     }
+}
+
+/// Makes a folder of a mirror, or takes the one that is there unless this run has made it.
+fn make(tree: &Tree, parent: &File, name: &OsStr) -> Result<File> {
+    let existing = if tree.force { Existing::Replace(&tree.made) } else { Existing::Keep };
+    let folder = folders::make(parent, name, existing)?;
+    let made = id(&folder).map_err(write_error)?;
+    tree.made.is_alias(parent, name)?;
+    if tree.input_id.get() == Some(&made) {
+        return Err(Error::Write(std::io::Error::other("it is the input itself: the input is within the output")));
+    }
+    if !tree.made.insert(made) {
+        return Err(Error::OwnOutput);
+    }
+    Ok(folder)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

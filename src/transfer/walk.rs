@@ -2,6 +2,7 @@
 
 use super::folder::{Folder, Handles};
 use crate::failure::Failure;
+use crate::folders::kind_name;
 use phalanx_core::{Error, Result, file};
 use rustix::fs::{self, AtFlags, Dir, FileType};
 use std::ffi::{OsStr, OsString};
@@ -200,14 +201,4 @@ fn entries(folder: &File) -> Result<Vec<(OsString, FileType)>> {
     }
     entries.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(entries)
-}
-
-fn kind_name(kind: FileType) -> &'static str {
-    match kind {
-        FileType::RegularFile | FileType::Symlink => "left by a run that was killed",
-        FileType::Fifo => "a pipe",
-        FileType::Socket => "a socket",
-        FileType::CharacterDevice | FileType::BlockDevice => "a device",
-        _ => "not a file, folder or link",
-    }
 }

@@ -1,8 +1,8 @@
 //! What is left to do in a folder when nobody works in it any more: permissions and times of its mirror, and its deletion.
 
-use super::calls::write_error;
 use super::{Folder, Handles, Link, Parent, lock};
 use crate::failure::{Code, Failure, shown};
+use crate::folders::write_error;
 use phalanx_core::file::sync_folder;
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags};

@@ -155,7 +155,8 @@ impl Stamp {
 
     /// Whether it is the same file and was not written to. The time of the last status change is not compared, because a
     /// new or removed name changes it too.
-    pub(crate) fn has_same_content(&self, now: &Self) -> bool {
+    #[must_use]
+    pub fn has_same_content(&self, now: &Self) -> bool {
         *self == Self { changed: self.changed, ..*now }
     }
 }

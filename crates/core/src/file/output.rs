@@ -199,6 +199,14 @@ impl Output {
     /// As for [`Output::create`], and [`Error::NoLocks`] if the file system has no locks.
     pub fn resume(path: &Path, existing: Existing) -> Result<Self> {
         let (dir, name) = folder_and_name(path)?;
+        Self::resume_in(dir, name, existing)
+    }
+
+    /// The same for a file that will be named `name` in an opened folder.
+    ///
+    /// # Errors
+    /// As for [`Output::resume`].
+    pub fn resume_in(dir: Arc<File>, name: &OsStr, existing: Existing) -> Result<Self> {
         check_target(&dir, name, existing)?;
         let (temporary, is_begun) = Temporary::resume(dir, name)?;
         Ok(Self { temporary, name: name.to_owned(), kept: Some(Kept { is_begun }) })
@@ -264,6 +272,12 @@ impl Output {
     pub fn create_in(dir: Arc<File>, name: &OsStr, existing: Existing) -> Result<Self> {
         check_target(&dir, name, existing)?;
         Ok(Self { temporary: Temporary::create(dir, name)?, name: name.to_owned(), kept: None })
+    }
+
+    /// The name that it has in its folder until it is finished.
+    #[must_use]
+    pub fn temporary_name(&self) -> &OsStr {
+        OsStr::new(&self.temporary.name)
     }
 
     /// The file, to write to.

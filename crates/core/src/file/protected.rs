@@ -51,14 +51,14 @@ impl NewFile {
         pipeline::seal(roster, &header, &self.keys, source, sink, None, progress)
     }
 
-    /// For several processes that protect a plaintext of this length together.
+    /// For several processes that protect a plaintext together. It has this length, if that is known.
     ///
     /// # Errors
     /// If it is too long for the suite.
-    pub fn shared(self, len: u64) -> Result<SharedFile> {
-        let (header, keys) = self.fitted(len)?;
-        header.layout_for_plaintext(len)?;
-        Ok(SharedFile::new(header, keys))
+    pub fn shared(self, len: Option<u64>) -> Result<SharedFile> {
+        let header = self.header.fitted(len, &self.keys)?;
+        header.layout_for_plaintext(len.unwrap_or(0))?;
+        Ok(SharedFile::new(header, self.keys))
     }
 
     /// The header for a plaintext of this length, and the file's keys.

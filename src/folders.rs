@@ -1,8 +1,8 @@
 //! Opening and making single folders, without following links.
 
-use super::Tree;
+use phalanx_core::file::Existing;
 use phalanx_core::{Error, Result};
-use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,16 +14,15 @@ pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags:
 /// For folders that need not be readable.
 const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Makes a folder of a mirror, or takes the one that is there unless this run has made it.
-pub fn make(tree: &Tree, parent: &File, name: &OsStr) -> Result<File> {
-    let is_new = match fs::mkdirat(parent, name, Mode::RWXU) {
-        Err(Errno::EXIST) if tree.force && tree.made.is_alias(parent, name)? => return Err(Error::OwnOutput),
-        Err(Errno::EXIST) if tree.force => false,
-        Err(Errno::EXIST) => return Err(Error::Exists),
-        made => made.map(|()| true).map_err(write_error)?,
+/// Makes a folder of a mirror. One that is there may be taken instead, unless the run has made it under another spelling.
+pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>) -> Result<File> {
+    let is_new = match (fs::mkdirat(parent, name, Mode::RWXU), existing) {
+        (Err(Errno::EXIST), Existing::Replace(made)) if made.is_alias(parent, name)? => return Err(Error::OwnOutput),
+        (Err(Errno::EXIST), Existing::Replace(_)) => false,
+        (Err(Errno::EXIST), Existing::Keep) => return Err(Error::Exists),
+        (made, _) => made.map(|()| true).map_err(write_error)?,
     };
-    let opened = fs::openat(parent, name, FOLDER, Mode::empty()).and_then(|folder| Ok((id(&folder)?, folder)));
-    let (made, folder) = opened.map_err(|e| {
+    let folder = fs::openat(parent, name, FOLDER, Mode::empty()).map_err(|e| {
         if is_new {
             let _ = fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
         }
@@ -34,13 +33,6 @@ pub fn make(tree: &Tree, parent: &File, name: &OsStr) -> Result<File> {
     })?;
     if is_new && !is_ours(parent, &folder).map_err(write_error)? {
         return Err(Error::Write(std::io::Error::other("somebody put another folder in its place")));
-    }
-    tree.made.is_alias(parent, name)?;
-    if tree.input_id.get() == Some(&made) {
-        return Err(Error::Write(std::io::Error::other("it is the input itself: the input is within the output")));
-    }
-    if !tree.made.insert(made) {
-        return Err(Error::OwnOutput);
     }
     Ok(folder.into())
 }
@@ -106,4 +98,15 @@ pub fn read_error(e: Errno) -> Error {
 
 pub fn write_error(e: Errno) -> Error {
     Error::Write(e.into())
+}
+
+/// What something is that is no file to work on.
+pub fn kind_name(kind: FileType) -> &'static str {
+    match kind {
+        FileType::RegularFile | FileType::Symlink => "left by a run that was killed",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        _ => "not a file, folder or link",
+    }
 }

@@ -1,0 +1,225 @@
+//! The command line: options as in `phalanx`, and those that users of `dcp` know.
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use phalanx::args::{Cipher, EngineName, OpenKeys, ProtectKeys, chunk_size, size};
+use phalanx::failure::{Failure, Outcome};
+use phalanx::paths::{self, Destination, End, Outputs};
+use phalanx::verbosity::Verbosity;
+use phalanx_core::file::Carry;
+use phalanx_core::{ChunkSize, Suite};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Protects files and folders with as many processes as MPI gives.
+///
+/// Each process reads and writes its own parts of the files, which all processes must see under the same paths. The outputs
+/// are those of phalanx, and either program opens what the other has made.
+#[derive(Parser)]
+#[command(name = "phalanx-mpi", version, max_term_width = 80, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    #[command(flatten)]
+    pub verbosity: Verbosity,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Protect files: PATH becomes PATH.phx
+    Protect(Protect),
+    /// Get protected files back: PATH.phx becomes PATH
+    Unprotect(Unprotect),
+    /// Check every chunk of protected files; write nothing
+    Verify(Verify),
+}
+
+#[derive(Args)]
+pub struct Protect {
+    /// Files to protect, or folders with --recursive
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    keys: ProtectKeys,
+    /// aes-256 (default), aes-192, aes-128, aes-256-turbo, aes-256-gcm
+    #[arg(long, value_enum, value_name = "CIPHER", hide_possible_values = true)]
+    cipher: Option<Cipher>,
+    /// Bytes of a chunk, 4K to 16M (default: 1M)
+    #[arg(long, value_name = "SIZE", value_parser = chunk_size)]
+    chunk_size: Option<ChunkSize>,
+    #[command(flatten)]
+    destination: DestinationArgs,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Args)]
+pub struct Unprotect {
+    /// Protected files, or folders with --recursive
+    #[arg(required = true, value_name = "PATH.phx")]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    keys: OpenKeys,
+    /// Restore owner, group, permissions, ACLs and attributes
+    #[arg(long)]
+    preserve: bool,
+    #[command(flatten)]
+    destination: DestinationArgs,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Args)]
+pub struct Verify {
+    /// Protected files, or folders with --recursive
+    #[arg(required = true, value_name = "PATH.phx")]
+    paths: Vec<PathBuf>,
+    /// Check all protected files in whole folders
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    #[command(flatten)]
+    keys: OpenKeys,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Args)]
+#[group(skip)]
+struct DestinationArgs {
+    /// Write this file or mirrored folder
+    #[arg(short, long, value_name = "PATH", value_hint = ValueHint::AnyPath, conflicts_with = "output_dir")]
+    output: Option<PathBuf>,
+    /// Write the outputs into this existing folder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    output_dir: Option<PathBuf>,
+    /// Take whole folders, and mirror them file by file
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Overwrite existing outputs
+    #[arg(short, long)]
+    force: bool,
+    /// Go on where an interrupted run of the same command ended
+    ///
+    /// Of a large file, the chunks that are done are kept. In a folder, an output stays that has the length and the time which
+    /// its input gives, and that the keys at hand open.
+    #[arg(long)]
+    resume: bool,
+    /// Do not wait until the outputs are on the disk
+    #[arg(long)]
+    no_sync: bool,
+}
+
+#[derive(Args, Clone)]
+#[group(skip)]
+pub struct RunArgs {
+    /// cpu (default), serial, gpu or hybrid, in each process
+    #[arg(short, long, value_enum, default_value_t = EngineName::Cpu, value_name = "ENGINE")]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
+    pub engine: EngineName,
+    /// CPU threads of each process
+    ///
+    /// Without it: the cores that the process is bound to or, if it is not bound, its part of the machine's cores.
+    #[arg(short, long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// dynamic (default) or static
+    ///
+    /// With dynamic, a process that is done takes the next part. With static, all parts are given out beforehand, in equal shares.
+    #[arg(long, value_enum, default_value_t = Division::Dynamic, value_name = "DIVISION")]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
+    pub division: Division,
+    /// The most bytes that a thread reads or writes at once
+    #[arg(short, long, value_name = "SIZE", value_parser = size)]
+    pub bufsize: Option<u64>,
+    /// Print progress every N seconds (default: 10; 0: never)
+    #[arg(long, value_name = "N", default_value_t = 10, hide_default_value = true)]
+    pub progress: u64,
+    /// Print what would be done, and do nothing
+    #[arg(long, alias = "dry-run")]
+    pub dryrun: bool,
+}
+
+/// How the work is divided.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Division {
+    /// A process that is done takes the next part.
+    Dynamic,
+    /// All parts are given out beforehand.
+    Static,
+}
+
+/// What is to be done.
+pub struct Plan {
+    pub what: What,
+    pub paths: Vec<PathBuf>,
+    pub destination: Destination,
+    pub run: RunArgs,
+    pub verbosity: Verbosity,
+}
+
+/// What is done to files.
+pub enum What {
+    Protect { keys: ProtectKeys, suite: Suite, chunk_size: ChunkSize },
+    Unprotect { keys: OpenKeys },
+    Verify { keys: OpenKeys },
+}
+
+impl Cli {
+    /// Checks everything that can be checked without looking at the paths.
+    pub fn validate(self) -> Outcome<Plan> {
+        let verbosity = self.verbosity;
+        let plan = match self.command {
+            Command::Protect(args) => {
+                let destination = args.destination.destination(Carry::All);
+                if destination.resume && args.keys.only_recipients() {
+                    let line =
+                        "--resume needs a key or a password: public keys cannot open what an interrupted run has left";
+                    return Err(Failure::usage(line));
+                }
+                if destination.resume && matches!(args.cipher, Some(Cipher::Aes256Gcm)) {
+                    let line = "--resume does not work with aes-256-gcm, whose chunks are written once";
+                    return Err(Failure::usage(line));
+                }
+                let suite = args.cipher.unwrap_or(Cipher::Aes256).into();
+                let what =
+                    What::Protect { keys: args.keys, suite, chunk_size: args.chunk_size.unwrap_or_default() };
+                Plan { what, paths: args.paths, destination, run: args.run, verbosity }
+            }
+            Command::Unprotect(args) => {
+                let carry = if args.preserve { Carry::All } else { Carry::New { umask: paths::umask() } };
+                let destination = args.destination.destination(carry);
+                let what = What::Unprotect { keys: args.keys };
+                Plan { what, paths: args.paths, destination, run: args.run, verbosity }
+            }
+            Command::Verify(args) => {
+                let destination = Destination {
+                    outputs: Outputs::Beside,
+                    force: false,
+                    remove: false,
+                    sync: false,
+                    recursive: args.recursive,
+                    resume: false,
+                    carry: Carry::All,
+                };
+                let what = What::Verify { keys: args.keys };
+                Plan { what, paths: args.paths, destination, run: args.run, verbosity }
+            }
+        };
+        let to_stdout = matches!(plan.destination.outputs, Outputs::At(End::Standard));
+        if to_stdout || plan.paths.iter().any(|path| paths::is_dash(path)) {
+            return Err(Failure::usage("several processes cannot share standard input or output: - does not work here"));
+        }
+        plan.destination.check(&plan.paths)?;
+        Ok(plan)
+    }
+}
+
+impl DestinationArgs {
+    fn destination(self, carry: Carry) -> Destination {
+        let Self { output, output_dir, recursive, force, resume, no_sync } = self;
+        let outputs = match (output, output_dir) {
+            (Some(output), _) => Outputs::At(End::from(output)),
+            (None, Some(folder)) => Outputs::In(folder),
+            (None, None) => Outputs::Beside,
+        };
+        Destination { outputs, force, remove: false, sync: !no_sync, recursive, resume, carry }
+    }
+}

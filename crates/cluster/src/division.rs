@@ -1,0 +1,190 @@
+//! Who does what: the parts of large files and the other tasks, given out beforehand or as they are asked for.
+
+use crate::args::Division;
+use crate::message::Task;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// The chunks of a large file that nobody has taken yet.
+pub struct Runs {
+    left: Range<u64>,
+    ranks: u64,
+    /// The fewest and the most chunks of a part.
+    least: u64,
+    most: u64,
+}
+
+/// The shortest and the longest part, in bytes: the first is long compared with a message and a sync, the second short compared
+/// with the time that somebody waits for its end.
+const SHORTEST: u64 = 16 << 20;
+const LONGEST: u64 = 1 << 30;
+
+impl Runs {
+    pub fn new(chunks: u64, chunk_len: u64, ranks: usize) -> Self {
+        let of = |bytes: u64| (bytes / chunk_len).max(1);
+        Self { left: 0..chunks, ranks: ranks as u64, least: of(SHORTEST), most: of(LONGEST) }
+    }
+
+    /// The next part: half of what would be left for each process, so that all end at about the same time.
+    pub fn next(&mut self) -> Option<Range<u64>> {
+        let left = self.left.end - self.left.start;
+        let len = (left / (2 * self.ranks)).clamp(self.least, self.most).min(left);
+        let start = self.left.start;
+        self.left.start += len;
+        (len > 0).then(|| start..start + len)
+    }
+
+    /// Whether nothing is left to take.
+    pub fn are_given(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// All of it, in equal parts for all processes. Those that come last may get none.
+    pub fn equal(chunks: u64, ranks: usize) -> Vec<Range<u64>> {
+        let ranks = ranks as u64;
+        let bound = |rank: u64| (u128::from(chunks) * u128::from(rank) / u128::from(ranks)) as u64;
+        (0..ranks).map(|rank| bound(rank)..bound(rank + 1)).collect()
+    }
+}
+
+/// The tasks that nobody has taken yet.
+pub struct Tasks {
+    division: Division,
+    /// For one process each.
+    pinned: Vec<VecDeque<Task>>,
+    /// How many bytes have been given to each process beforehand.
+    given: Vec<u64>,
+    /// Folders first, and the last one found first, so that few wait.
+    folders: Vec<Task>,
+    large: VecDeque<Task>,
+    batches: VecDeque<Task>,
+}
+
+impl Tasks {
+    pub fn new(division: Division, ranks: usize) -> Self {
+        Self {
+            division,
+            pinned: (0..ranks).map(|_| VecDeque::new()).collect(),
+            given: vec![0; ranks],
+            folders: Vec::new(),
+            large: VecDeque::new(),
+            batches: VecDeque::new(),
+        }
+    }
+
+    /// How many wait for any process.
+    pub fn waiting(&self) -> usize {
+        let pinned = if self.division == Division::Static { self.pinned.iter().map(VecDeque::len).sum() } else { 0 };
+        self.folders.len() + self.large.len() + self.batches.len() + pinned
+    }
+
+    pub fn are_empty(&self) -> bool {
+        self.waiting() == 0 && self.pinned.iter().all(VecDeque::is_empty)
+    }
+
+    /// Adds a task for one process. It comes before all others.
+    pub fn pin(&mut self, rank: usize, task: Task) {
+        self.pinned[rank].push_back(task);
+    }
+
+    /// Adds a task for any process.
+    pub fn add(&mut self, task: Task) {
+        let bytes = match &task {
+            Task::Files { files, .. } => files.iter().map(|file| file.len.max(1 << 16)).sum(),
+            _ => 0,
+        };
+        if self.division == Division::Static && !matches!(task, Task::Begin { .. }) {
+            let rank = (0..self.given.len()).min_by_key(|rank| self.given[*rank]).unwrap_or(0);
+            // A folder takes a little time too.
+            self.given[rank] += bytes.max(1 << 16);
+            self.pinned[rank].push_back(task);
+            return;
+        }
+        match task {
+            Task::Folder { .. } | Task::Finish { .. } => self.folders.push(task),
+            Task::Begin { .. } => self.large.push_back(task),
+            task => self.batches.push_back(task),
+        }
+    }
+
+    /// Takes back all parts of a large file that nobody has begun. Returns how many there were.
+    pub fn unpin(&mut self, of: u64) -> usize {
+        let count = |pinned: &[VecDeque<Task>]| pinned.iter().map(VecDeque::len).sum::<usize>();
+        let before = count(&self.pinned);
+        let is_other = |task: &Task| !matches!(task, Task::Part { file, .. } if *file == of);
+        self.pinned.iter_mut().for_each(|tasks| tasks.retain(is_other));
+        before - count(&self.pinned)
+    }
+
+    /// A task for this process alone.
+    pub fn pinned(&mut self, rank: usize) -> Option<Task> {
+        self.pinned[rank].pop_front()
+    }
+
+    /// A task for any process. A large file only with `begins`.
+    pub fn any(&mut self, begins: bool) -> Option<Task> {
+        let large = || if begins { self.large.pop_front() } else { None };
+        self.folders.pop().or_else(large).or_else(|| self.batches.pop_front())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Entry;
+
+    #[test]
+    fn parts_shrink_and_cover_everything() {
+        for (chunks, ranks) in [(1, 5), (107, 31), (10_240, 2), (4 << 20, 1000)] {
+            let mut runs = Runs::new(chunks, 1 << 20, ranks);
+            let (mut end, mut last) = (0, u64::MAX);
+            while let Some(run) = runs.next() {
+                assert_eq!(run.start, end);
+                end = run.end;
+                assert!(run.end - run.start <= last && run.end - run.start <= 1024);
+                last = run.end - run.start;
+            }
+            assert_eq!(end, chunks);
+        }
+    }
+
+    #[test]
+    fn equal_parts_differ_by_one_chunk() {
+        for (chunks, ranks) in [(0, 3), (2, 5), (107, 31), (u64::MAX / 2, 1000)] {
+            let runs = Runs::equal(chunks, ranks);
+            assert_eq!((runs.len(), runs[0].start, runs[ranks - 1].end), (ranks, 0, chunks));
+            assert!(runs.windows(2).all(|pair| pair[0].end == pair[1].start));
+            let lens = || runs.iter().map(|run| run.end - run.start);
+            assert!(lens().max().unwrap() - lens().min().unwrap() <= 1);
+        }
+    }
+
+    #[test]
+    fn files_are_given_out_by_their_lengths() {
+        let batch = |len| {
+            let entry = Entry { name: Vec::new(), output: None, len };
+            Task::Files { tree: None, folder: Vec::new(), files: vec![entry] }
+        };
+        let mut tasks = Tasks::new(Division::Static, 3);
+        [9, 5, 5, 3, 4].into_iter().for_each(|len| tasks.add(batch(len << 20)));
+        let mut sums: Vec<u64> = (0..3).map(|rank| tasks.given[rank] >> 20).collect();
+        sums.sort_unstable();
+        assert_eq!(sums, [8, 9, 9]);
+        assert!(tasks.any(true).is_none() && !tasks.are_empty());
+        while tasks.pinned(0).or_else(|| tasks.pinned(1)).or_else(|| tasks.pinned(2)).is_some() {}
+        assert!(tasks.are_empty());
+    }
+
+    #[test]
+    fn folders_come_before_large_files_and_those_before_small_ones() {
+        let mut tasks = Tasks::new(Division::Dynamic, 2);
+        tasks.add(Task::Files { tree: None, folder: Vec::new(), files: Vec::new() });
+        let spot = crate::message::Spot { tree: None, folder: Vec::new(), name: Vec::new(), output: None };
+        tasks.add(Task::Begin { file: 1, spot });
+        tasks.add(Task::Folder { tree: 0, folder: Vec::new() });
+        assert!(matches!(tasks.any(true), Some(Task::Folder { .. })));
+        assert!(matches!(tasks.any(false), Some(Task::Files { .. })));
+        assert!(tasks.any(false).is_none());
+        assert!(matches!(tasks.any(true), Some(Task::Begin { .. })));
+    }
+}

@@ -1,0 +1,283 @@
+//! Whole files, one process each: those of a batch are worked on by all threads of the process.
+
+use crate::args::What;
+use crate::message::{Entry, Report, Request, Told};
+use crate::tree::{Dirs, as_write};
+use crate::worker::{Worker, lock, name};
+use phalanx::failure::shown;
+use phalanx::progress::{arrow, size};
+use phalanx_core::file::{Existing, InputFile, Output, SharedFile, Sync};
+use phalanx_core::{Error, Roster, Sink, Source};
+use rustix::fs::{self, AtFlags, FileType};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Files of at least this length, in bytes, are worked on by all threads of a process, one file at a time.
+const LARGE: u64 = 16 << 20;
+/// The most files of a thread that are synced together.
+const GROUP: usize = 128;
+
+/// A file of a batch, and how it is found.
+pub struct Ends<'e> {
+    /// The folder in a tree.
+    pub dirs: Option<Dirs>,
+    /// The paths, for messages and, without a tree, for opening.
+    pub input: PathBuf,
+    pub output: Option<PathBuf>,
+    pub names: (&'e OsStr, Option<&'e OsStr>),
+}
+
+impl Ends<'_> {
+    pub fn open(&self) -> Result<InputFile, Told> {
+        let opened = match &self.dirs {
+            Some(dirs) => InputFile::open_in(dirs.input.clone(), self.names.0),
+            None => InputFile::open(&self.input),
+        };
+        opened.map_err(|e| Told::at(&self.input, &e))
+    }
+
+    /// The folder of the output, and its name there.
+    pub fn target(&self) -> Result<Option<(Arc<File>, &OsStr)>, Error> {
+        let Some(path) = &self.output else { return Ok(None) };
+        if let Some(Dirs { output: Some(dir), .. }) = &self.dirs {
+            return Ok(self.names.1.map(|of| (dir.clone(), of)));
+        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let of = path.file_name().ok_or_else(|| Error::Write(std::io::ErrorKind::InvalidInput.into()))?;
+        Ok(Some((Arc::new(File::open(parent).map_err(Error::Write)?), of)))
+    }
+
+    /// Assigns an error to the path where it happened.
+    pub fn blame(&self, error: &Error) -> Told {
+        match (error, &self.output) {
+            (Error::Write(_) | Error::Exists | Error::OwnOutput | Error::NoLocks, Some(output)) => {
+                Told::at(output, error)
+            }
+            _ => Told::at(&self.input, error),
+        }
+    }
+}
+
+/// A file with all its bytes written.
+struct Written<'e> {
+    output: Output,
+    ends: Ends<'e>,
+    bytes: u64,
+}
+
+impl Worker<'_> {
+    /// How a file is found.
+    pub fn ends<'e>(
+        &self,
+        tree: Option<u32>,
+        folder: &[u8],
+        of: &'e [u8],
+        output: Option<&'e [u8]>,
+    ) -> Result<Ends<'e>, Told> {
+        let input = self.roots.path(tree, folder, of);
+        let dirs = tree.map(|tree| self.roots.open(tree, folder)).transpose().map_err(|e| Told::at(&input, &e))?;
+        let names = (name(of), output.map(name));
+        let output = output.map(|output| self.roots.mirrored(tree, folder, output));
+        Ok(Ends { dirs, input, output, names })
+    }
+
+    /// Does whole files.
+    pub fn files(&self, tree: Option<u32>, folder: &[u8], files: &[Entry], report: &mut Report) -> Result<(), Told> {
+        let (large, small): (Vec<_>, Vec<_>) = files.iter().partition(|entry| entry.len >= LARGE);
+        let all = Mutex::new(std::mem::take(report));
+        let next = AtomicUsize::new(0);
+        let each = || {
+            let roster = self.engines.single();
+            let mut group = Vec::new();
+            while let Some(entry) = small.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.file(tree, folder, entry, &roster, &mut group, &all);
+                if group.len() >= GROUP {
+                    self.commit_all(&mut group, &all);
+                }
+            }
+            self.commit_all(&mut group, &all);
+        };
+        thread::scope(|scope| {
+            for _ in 1..self.engines.threads.min(small.len()) {
+                // If the system gives no more threads, the existing ones do the work.
+                if thread::Builder::new().spawn_scoped(scope, each).is_err() {
+                    break;
+                }
+            }
+            each();
+        });
+        for entry in large {
+            let mut group = Vec::new();
+            self.file(tree, folder, entry, &self.engines.crew.roster, &mut group, &all);
+            self.commit_all(&mut group, &all);
+        }
+        *report = all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok(())
+    }
+
+    fn file<'e>(
+        &self,
+        tree: Option<u32>,
+        folder: &[u8],
+        entry: &'e Entry,
+        roster: &Roster,
+        group: &mut Vec<Written<'e>>,
+        report: &Mutex<Report>,
+    ) {
+        let ends = self.ends(tree, folder, &entry.name, entry.output.as_deref());
+        match ends.and_then(|ends| self.one(ends, roster, group, report)) {
+            Ok(()) => {}
+            Err(told) => lock(report).failures.push(told),
+        }
+        self.flush(&mut lock(report));
+    }
+
+    fn one<'e>(
+        &self,
+        ends: Ends<'e>,
+        roster: &Roster,
+        group: &mut Vec<Written<'e>>,
+        report: &Mutex<Report>,
+    ) -> Result<(), Told> {
+        let input = ends.open()?;
+        let source = || Source::new(input.file()).map_err(|e| ends.blame(&e));
+        if self.is_done(&ends, &input)? {
+            let mut report = lock(report);
+            report.kept += 1;
+            return Ok(());
+        }
+        // The keys come first: what they do not open leaves nothing behind.
+        let shared = if self.is_protecting() {
+            self.check_name(&ends, &input)?;
+            let len = Some(input.stamp().len()).filter(|len| *len > 0);
+            self.desk.keys(Request::New { len }).map_err(|told| told.placed(&ends.input))?
+        } else {
+            self.open_input(&ends, &input)?
+        };
+        let output = match ends.target().map_err(|e| ends.blame(&e))? {
+            Some((dir, of)) => Some(Output::create_in(dir, of, self.existing()).map_err(|e| ends.blame(&as_write(e)))?),
+            None => None,
+        };
+        let sink = match &output {
+            Some(output) if self.plan.destination.sync => Sink::Synced(output.file()),
+            Some(output) => Sink::File(output.file()),
+            None => Sink::Nothing,
+        };
+        let done = match self.is_protecting() {
+            true => shared.seal(roster, source()?, sink, None, &*self.desk),
+            false => shared.open(roster, source()?, sink, None, &*self.desk),
+        };
+        let bytes = done.map_err(|e| ends.blame(&e))?;
+        match output {
+            Some(output) => {
+                output.carry(input.file(), self.carry).map_err(|e| ends.blame(&as_write(e)))?;
+                group.push(Written { output, ends, bytes });
+            }
+            None => {
+                let mut report = lock(report);
+                report.files += 1;
+                report.bytes += bytes;
+                report.checked.push((ends.input.as_os_str().as_bytes().to_vec(), bytes));
+            }
+        }
+        Ok(())
+    }
+
+    fn commit_all(&self, group: &mut Vec<Written<'_>>, report: &Mutex<Report>) {
+        let sync = if self.plan.destination.sync { Sync::Yes } else { Sync::No };
+        let mut outputs = Vec::new();
+        let mut origins = Vec::new();
+        for Written { output, ends, bytes } in group.drain(..) {
+            outputs.push(output);
+            origins.push((ends, bytes));
+        }
+        let committed = Output::commit_all(outputs, self.existing(), sync);
+        let mut report = lock(report);
+        for ((ends, bytes), committed) in origins.into_iter().zip(committed) {
+            match committed {
+                Ok(_) => {
+                    report.files += 1;
+                    report.bytes += bytes;
+                    if self.plan.verbosity.verbose
+                        && let Some(output) = &ends.output
+                    {
+                        let (from, to) = (shown(&ends.input), shown(output));
+                        report.lines.push(format!("{from} {} {to}: {}", arrow(), size(bytes)));
+                    }
+                }
+                Err(e) => report.failures.push(ends.blame(&e)),
+            }
+        }
+    }
+
+    /// Opens a protected file: rank 0 has the keys.
+    pub fn open_input(&self, ends: &Ends<'_>, input: &InputFile) -> Result<SharedFile, Told> {
+        let header = || Ok(Source::file(input.file())?.header()?.bytes().to_vec());
+        let read = || header().map_err(|e: Error| ends.blame(&e));
+        let first = read()?;
+        match self.open(&first, &ends.input) {
+            Ok(shared) => Ok(shared),
+            // Somebody may be changing its keys at this moment.
+            Err(told) => match read()? {
+                again if again != first => self.open(&again, &ends.input),
+                _ => Err(told),
+            },
+        }
+    }
+
+    /// A pattern like `*` easily matches outputs of an earlier run.
+    pub fn check_name(&self, ends: &Ends<'_>, input: &InputFile) -> Result<(), Told> {
+        let is_named = ends.dirs.is_none() && ends.input.extension().is_some_and(|ending| ending == "phx");
+        let is_protected = || Source::file(input.file()).and_then(|mut source| source.header());
+        if is_named && !matches!(is_protected(), Err(Error::NotPhalanx)) {
+            return Err(ends.blame(&Error::Protected));
+        }
+        Ok(())
+    }
+
+    /// Whether an interrupted run has finished an output: it has the length and the time that the input gives, and the keys at
+    /// hand open it.
+    pub fn is_done(&self, ends: &Ends<'_>, input: &InputFile) -> Result<bool, Told> {
+        if !self.plan.destination.resume {
+            return Ok(false);
+        }
+        let Some((dir, of)) = ends.target().map_err(|e| ends.blame(&e))? else { return Ok(false) };
+        let Ok(stat) = fs::statat(&dir, of, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(false) };
+        let meta = input.file().metadata().map_err(|e| ends.blame(&Error::Read(e)))?;
+        let is_as_old =
+            stat.st_mtime == meta.mtime() && [0, meta.mtime_nsec()].contains(&(stat.st_mtime_nsec as i64));
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_as_old {
+            return Ok(false);
+        }
+        let there = stat.st_size as u64;
+        if let What::Protect { suite, chunk_size, .. } = &self.plan.what {
+            let Ok(output) = InputFile::open_in(dir, of) else { return Ok(false) };
+            let Ok(header) = Source::file(output.file()).and_then(|mut source| source.header()) else {
+                return Ok(false);
+            };
+            let has_shape = header.suite() == *suite && 1 << header.chunk_log2() == chunk_size.bytes();
+            let fits = header.layout_for_plaintext(meta.len()).is_ok_and(|layout| layout.file_len() == there);
+            return Ok(has_shape && fits && self.open(header.bytes(), &ends.input).is_ok());
+        }
+        let shared = self.open_input(ends, input)?;
+        Ok(shared.header().layout_for_file(meta.len()).is_ok_and(|layout| layout.plaintext_len() == there))
+    }
+}
+
+/// How large files treat an existing output: the same as small ones.
+pub fn begin(
+    worker: &Worker<'_>,
+    dir: Arc<File>,
+    of: &OsStr,
+    existing: Existing<'_>,
+) -> Result<Output, Error> {
+    let resumes = worker.plan.destination.resume;
+    let begun = if resumes { Output::resume_in(dir, of, existing) } else { Output::create_in(dir, of, existing) };
+    begun.map_err(as_write)
+}

@@ -1,0 +1,61 @@
+//! The user's keys and passwords: rank 0 alone has them, and gives the others the keys of single files.
+
+use crate::args::{Plan, What};
+use phalanx::failure::Outcome;
+use phalanx::secrets::{self, AtHand, Recipients};
+use phalanx_core::file::{Begun, Output, SharedFile, Stamp};
+use phalanx_core::{ChunkSize, NewFile, Opener, ProtectedFile, Result, Source, Suite};
+use std::path::PathBuf;
+
+/// The keys of a run.
+pub enum Keys {
+    Protect { recipients: Recipients, suite: Suite, chunk_size: ChunkSize },
+    Open(Opener<AtHand>),
+}
+
+impl Keys {
+    /// Reads the keys, and asks for a password if one is needed for new files.
+    pub fn find(plan: &Plan) -> Outcome<Self> {
+        Ok(match &plan.what {
+            What::Protect { keys, suite, chunk_size } => {
+                let recipients = Recipients::new(keys.clone(), plan.destination.resume);
+                recipients.find()?;
+                Keys::Protect { recipients, suite: *suite, chunk_size: *chunk_size }
+            }
+            What::Unprotect { keys } | What::Verify { keys } => Keys::Open(secrets::opener(keys, plan.verbosity)?),
+        })
+    }
+
+    fn new_file(&self) -> Result<NewFile> {
+        match self {
+            Keys::Protect { recipients, suite, chunk_size } => {
+                NewFile::with_chunk_size(*suite, *chunk_size, recipients.found())
+            }
+            Keys::Open(_) => unreachable!("nothing new is made when files are opened"),
+        }
+    }
+
+    /// A new file for a plaintext of this length.
+    pub fn make(&self, len: Option<u64>) -> Result<SharedFile> {
+        self.new_file()?.shared(len)
+    }
+
+    /// The same, or what an interrupted run has left of it in the output.
+    pub fn make_or_go_on(&self, stamp: Stamp, output: &Output, sync: bool) -> Result<(SharedFile, Begun)> {
+        let Keys::Protect { recipients, .. } = self else { unreachable!("see above") };
+        self.new_file()?.begin(stamp, output, recipients.found(), recipients.opener(), sync)
+    }
+
+    /// Opens the file with this header, which lies at a path.
+    pub fn open(&self, header: &[u8], path: impl FnOnce() -> PathBuf) -> Result<SharedFile> {
+        let source = Source::stream(header);
+        match self {
+            Keys::Protect { recipients, .. } => Ok(ProtectedFile::open(source, recipients.opener())?.shared()),
+            Keys::Open(opener) => {
+                let file = ProtectedFile::open(source, opener)?;
+                opener.source().tell_sender(path, file.opened_by());
+                Ok(file.shared())
+            }
+        }
+    }
+}

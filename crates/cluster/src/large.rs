@@ -1,0 +1,311 @@
+//! Large files: one process begins and ends each of them, and all do parts of it.
+
+use crate::files::{Ends, begin};
+use crate::message::{Done, Join, Report, Request, Secret, Spot, Told};
+use crate::tree::as_write;
+use crate::worker::{Worker, lock};
+use phalanx::failure::{Code, shown};
+use phalanx::progress::{arrow, size};
+use phalanx_core::file::{Begun, InputFile, Output, SharedFile, check_close};
+use phalanx_core::{Error, Result, Sink, Source};
+use rustix::fs::{self, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// A large file that was begun here.
+pub struct Owned {
+    shared: SharedFile,
+    input: InputFile,
+    output: Option<Output>,
+    paths: (PathBuf, Option<PathBuf>),
+    plaintext_len: u64,
+}
+
+/// A large file that parts are done of here.
+pub struct Joined {
+    shared: SharedFile,
+    input: InputFile,
+    output: Option<File>,
+    paths: (PathBuf, Option<PathBuf>),
+    plaintext_len: u64,
+}
+
+impl Owned {
+    fn blame(&self, error: &Error) -> Told {
+        blame(&self.paths, error)
+    }
+}
+
+fn blame((input, output): &(PathBuf, Option<PathBuf>), error: &Error) -> Told {
+    match (error, output) {
+        (Error::Write(_) | Error::Exists | Error::OwnOutput | Error::Unsynced(_), Some(output)) => {
+            Told::at(output, error)
+        }
+        _ => Told::at(input, error),
+    }
+}
+
+impl Worker<'_> {
+    fn spot<'e>(&self, spot: &'e Spot) -> Result<Ends<'e>, Told> {
+        self.ends(spot.tree, &spot.folder, &spot.name, spot.output.as_deref())
+    }
+
+    /// Begins a large file.
+    pub fn begin(&self, file: u64, spot: &Spot, done: &mut Done) -> Result<(), Told> {
+        let ends = self.spot(spot)?;
+        let input = ends.open()?;
+        let at = |e: Error| ends.blame(&e);
+        if self.is_done(&ends, &input)? {
+            done.report.kept += 1;
+            return Ok(());
+        }
+        let resumes = self.plan.destination.resume;
+        let sync = self.plan.destination.sync;
+        let len = input.stamp().len();
+        let mut mark = [0; 32];
+        let (shared, output, goes_on);
+        if self.is_protecting() {
+            self.check_name(&ends, &input)?;
+            // The keys come first: what they do not open leaves nothing behind.
+            let new = match resumes {
+                true => None,
+                false => Some(self.desk.keys(Request::New { len: Some(len) }).map_err(|told| told.placed(&ends.input))?),
+            };
+            let (dir, of) = ends.target().map_err(at)?.expect("it is protected into a file");
+            let target = begin(self, dir, of, self.existing()).map_err(at)?;
+            (shared, goes_on) = match (new, self.keys) {
+                (Some(new), _) => {
+                    target.file().write_all_at(new.header().bytes(), 0).map_err(|e| at(Error::Write(e)))?;
+                    (new, Begun::New)
+                }
+                (None, Some(keys)) => keys.make_or_go_on(input.stamp(), &target, sync).map_err(at)?,
+                (None, None) => unreachable!("rank 0 begins what may go on"),
+            };
+            output = Some(target);
+        } else {
+            shared = self.open_input(&ends, &input)?;
+            let layout = shared.header().layout_for_file(len).map_err(at)?;
+            output = match ends.target().map_err(at)? {
+                Some((dir, of)) => Some(begin(self, dir, of, self.existing()).map_err(at)?),
+                None => None,
+            };
+            goes_on = match &output {
+                Some(output) if resumes => shared.begin(output, sync).map_err(at)?,
+                _ => Begun::New,
+            };
+            if let Some(output) = &output {
+                getrandom::fill(&mut mark).map_err(|e| at(Error::Random(e)))?;
+                output.file().write_all_at(&mark, layout.plaintext_len()).map_err(|e| at(Error::Write(e)))?;
+            }
+        }
+        if let Some(output) = &output {
+            // Other machines see it from now on.
+            output.file().sync_all().map_err(|e| at(Error::Write(e)))?;
+        }
+        let layout = match self.is_protecting() {
+            true => shared.header().layout_for_plaintext(len),
+            false => shared.header().layout_for_file(len),
+        };
+        let plaintext_len = layout.map_err(at)?.plaintext_len();
+        if let Begun::Anew(past) = goes_on {
+            done.report.lines.push(format!("{}: {}", shown(&ends.input), phalanx::progress::past_words(past)));
+        }
+        let meta = input.file().metadata().map_err(|e| at(Error::Read(e)))?;
+        use std::os::unix::ffi::OsStrExt;
+        let join = Join {
+            spot: spot.clone(),
+            shared: Secret::new(shared.to_bytes()),
+            len,
+            mtime: (meta.mtime(), meta.mtime_nsec()),
+            temporary: output.as_ref().map_or(Vec::new(), |output| output.temporary_name().as_bytes().to_vec()),
+            plaintext_len,
+            mark,
+        };
+        let paths = (ends.input, ends.output);
+        self.lock_owned().insert(file, Owned { shared, input, output, paths, plaintext_len });
+        done.begun = Some((join, goes_on == Begun::Left));
+        Ok(())
+    }
+
+    /// Opens a large file that another process has begun, and makes sure that it is the same.
+    fn join(&self, file: u64, join: &Join) -> Result<Arc<Joined>, Told> {
+        if let Some(joined) = lock(&self.joined).get(&file) {
+            return Ok(joined.clone());
+        }
+        let ends = self.spot(&join.spot)?;
+        let input = ends.open()?;
+        let shared = SharedFile::from_bytes(join.shared.expose()).map_err(|e| ends.blame(&e))?;
+        let meta = input.file().metadata().map_err(|e| ends.blame(&Error::Read(e)))?;
+        let differs = |path: &Path| {
+            let line = format!("{}: this process sees another file here than the one that began it", shown(path));
+            Told { code: Code::InputOutput.number(), line }
+        };
+        if (meta.len(), meta.mtime(), meta.mtime_nsec()) != (join.len, join.mtime.0, join.mtime.1) {
+            return Err(differs(&ends.input));
+        }
+        if !self.is_protecting() && !shared.begins(input.file()).map_err(|e| ends.blame(&Error::Read(e)))? {
+            return Err(differs(&ends.input));
+        }
+        let mut output = None;
+        if let (Some((dir, _)), Some(path)) = (ends.target().map_err(|e| ends.blame(&e))?, &ends.output) {
+            let opened = open_begun(&dir, &join.temporary).map_err(|e| ends.blame(&Error::Write(e)))?;
+            let is_same = match self.is_protecting() {
+                true => shared.begins(&opened),
+                false => has_mark(&opened, join),
+            };
+            if !is_same.map_err(|e| ends.blame(&Error::Write(e)))? {
+                return Err(differs(path));
+            }
+            output = Some(opened);
+        }
+        let paths = (ends.input, ends.output);
+        let joined = Arc::new(Joined { shared, input, output, paths, plaintext_len: join.plaintext_len });
+        lock(&self.joined).insert(file, joined.clone());
+        Ok(joined)
+    }
+
+    /// Does a part of a large file.
+    pub fn part(&self, file: u64, join: &Join, run: Range<u64>, goes_on: bool, done: &mut Done) -> Result<(), Told> {
+        let joined = self.join(file, join)?;
+        let at = |e: Error| blame(&joined.paths, &e);
+        let (roster, input) = (&self.engines.crew.roster, joined.input.file());
+        let Joined { shared, output, .. } = &*joined;
+        let missing = match output {
+            Some(output) if goes_on && self.is_protecting() => {
+                shared.not_sealed(roster, output, joined.plaintext_len, run.clone(), &*self.desk)
+            }
+            Some(output) if goes_on => shared.not_opened(roster, input, output, run.clone(), &*self.desk),
+            _ => Ok(vec![run.clone()]),
+        };
+        let missing = missing.map_err(at)?;
+        if goes_on {
+            done.was_done = bytes(shared, joined.plaintext_len, &[run]) - bytes(shared, joined.plaintext_len, &missing);
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let sink = match output {
+            Some(output) if self.plan.destination.sync => Sink::Synced(output),
+            Some(output) => Sink::File(output),
+            None => Sink::Nothing,
+        };
+        let source = Source::file(input).map_err(at)?;
+        let moved = match self.is_protecting() {
+            true => shared.seal(roster, source, sink, Some(missing), &*self.desk),
+            false => shared.open(roster, source, sink, Some(missing), &*self.desk),
+        };
+        moved.map(drop).map_err(at)
+    }
+
+    /// Closes a large file. What was written here is on the disk before, if that is wanted: other machines see it then.
+    pub fn leave(&self, file: u64, syncs: bool) -> Result<(), Told> {
+        let Some(joined) = lock(&self.joined).remove(&file) else { return Ok(()) };
+        let Some(output) = joined.output.as_ref().filter(|_| syncs) else { return Ok(()) };
+        let synced = if self.plan.destination.sync { output.sync_data() } else { Ok(()) };
+        let closed = synced.map_err(Error::Write).and_then(|()| check_close(output));
+        closed.map_err(|e| blame(&joined.paths, &e))
+    }
+
+    /// Gives a large file its name. `edges` are chunks beside which another machine has written.
+    pub fn commit(&self, file: u64, edges: &[u64], report: &mut Report) -> Result<(), Told> {
+        let owned = self.lock_owned().remove(&file).expect("it was begun here");
+        if owned.output.is_some() {
+            self.check_edges(&owned, edges)?;
+        }
+        let Owned { input, output, paths, plaintext_len, .. } = owned;
+        let Some(output) = output else {
+            use std::os::unix::ffi::OsStrExt;
+            report.checked.push((paths.0.as_os_str().as_bytes().to_vec(), plaintext_len));
+            report.files += 1;
+            report.bytes += plaintext_len;
+            return Ok(());
+        };
+        let at = |e: Error| blame(&paths, &as_write(e));
+        if !self.is_protecting() {
+            // The mark behind its end goes.
+            output.file().set_len(plaintext_len).map_err(|e| at(Error::Write(e)))?;
+        }
+        // A write after the beginning shows here too, whoever has made it.
+        let now = input.file().metadata().map_err(|e| blame(&paths, &Error::Read(e)))?;
+        let before = input.stamp();
+        if now.len() != before.len() || !is_unchanged(&input).map_err(|e| blame(&paths, &e))? {
+            return Err(blame(&paths, &Error::Changed));
+        }
+        output.carry(input.file(), self.carry).map_err(at)?;
+        output.commit(self.existing(), self.plan.destination.sync).map_err(|e| blame(&paths, &e))?;
+        report.files += 1;
+        report.bytes += plaintext_len;
+        if self.plan.verbosity.verbose
+            && let (input, Some(to)) = &paths
+        {
+            report.lines.push(format!("{} {} {}: {}", shown(input), arrow(), shown(to), size(plaintext_len)));
+        }
+        Ok(())
+    }
+
+    /// Two machines have written to the page in which one part ends and the next begins. A file system whose caches are not
+    /// coherent may have lost one of the two writes, so these chunks are read once more.
+    fn check_edges(&self, owned: &Owned, edges: &[u64]) -> Result<(), Told> {
+        let Some(output) = owned.output.as_ref().map(Output::file) else { return Ok(()) };
+        for edge in edges {
+            let run = *edge..*edge + 1;
+            let roster = &self.engines.crew.roster;
+            let missing = match self.is_protecting() {
+                true => owned.shared.not_sealed(roster, output, owned.plaintext_len, run, &()),
+                false => owned.shared.not_opened(roster, owned.input.file(), output, run, &()),
+            };
+            if !missing.map_err(|e| owned.blame(&e))?.is_empty() {
+                let path = owned.paths.1.as_deref().unwrap_or(&owned.paths.0);
+                let why = "its file system lost what two machines wrote side by side (use another, or one machine)";
+                let line = format!("{}: chunk {edge}: {why}", shown(path));
+                return Err(Told { code: Code::InputOutput.number(), line });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_unchanged(input: &InputFile) -> Result<bool> {
+    let now = phalanx_core::file::Stamp::of(input.file()).map_err(Error::Read)?;
+    Ok(input.stamp().has_same_content(&now))
+}
+
+/// How many bytes of plaintext the chunks have.
+fn bytes(shared: &SharedFile, len: u64, runs: &[Range<u64>]) -> u64 {
+    let chunk = 1 << shared.header().chunk_log2();
+    let of = |run: &Range<u64>| (run.end * chunk).min(len).saturating_sub(run.start * chunk);
+    runs.iter().map(of).sum()
+}
+
+/// Opens what another process has begun. It may take a while until all machines see it.
+fn open_begun(dir: &File, temporary: &[u8]) -> io::Result<File> {
+    const TIMES: u32 = 50;
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut left = TIMES;
+    loop {
+        match fs::openat(dir, temporary, flags, Mode::empty()) {
+            Ok(file) => return Ok(file.into()),
+            Err(Errno::NOENT | Errno::STALE) if left > 0 => {
+                left -= 1;
+                thread::sleep(Duration::from_millis(100));
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+fn has_mark(file: &File, join: &Join) -> io::Result<bool> {
+    let mut there = [0; 32];
+    match file.read_exact_at(&mut there, join.plaintext_len) {
+        Ok(()) => Ok(there == join.mark),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(e) => Err(e),
+    }
+}

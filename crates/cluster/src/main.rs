@@ -1,0 +1,296 @@
+//! `phalanx-mpi`: protects files and folders with as many processes as MPI gives. See `docs/cluster.md`.
+//!
+//! All processes work, each in a thread of its own, while its first thread passes messages. Rank 0 leads as well.
+#![deny(unsafe_code)]
+
+mod args;
+mod division;
+mod files;
+mod keys;
+mod large;
+mod leader;
+mod message;
+mod tally;
+mod tree;
+mod worker;
+mod world;
+
+use args::{Cli, Plan, What};
+use clap::{Command, CommandFactory, FromArgMatches};
+use keys::Keys;
+use leader::{ALIVE, Leader, misfit};
+use message::{Answer, Body, Entry, Hello, Letter, Spot, Task, Told, Welcome};
+use phalanx::args::EngineName;
+use phalanx::engines::{Kind, Ready, levels, survey};
+use phalanx::failure::{self, Code, Failure, Outcome, shown};
+use phalanx::paths::{End, Place, unprotected_name};
+use phalanx_core::file::{Existing, Made};
+use std::env;
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+use worker::{Desk, Engines, Worker};
+use world::World;
+
+/// Files that are named on the command line are divided among all processes from this length on, in bytes.
+const DIVIDED: u64 = 16 << 20;
+
+fn main() -> ExitCode {
+    failure::complain_as("phalanx-mpi");
+    failure::guard(|| match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    })
+}
+
+fn run() -> Outcome {
+    phalanx::begin()?;
+    let plan = plan()?;
+    let world = World::join()?;
+    failure::clean_up_on_signals()?;
+    if world.rank == 0 { lead(&world, &plan) } else { follow(&world, &plan) }
+}
+
+/// The command line: it is the same for all processes, so one of them says what is wrong with it.
+fn plan() -> Outcome<Plan> {
+    let command = phalanx::args::with_short_help(Cli::command()).after_help(EXAMPLES);
+    let command = command.mut_subcommands(|of| of.after_help(EXAMPLES));
+    if world::rank_by_environment() == 0 {
+        return phalanx::args::parse_as::<Cli>(&command)?.validate();
+    }
+    quietly(command)
+}
+
+fn quietly(command: Command) -> Outcome<Plan> {
+    let parsed = command.try_get_matches_from(env::args_os()).and_then(|matches| Cli::from_arg_matches(&matches));
+    match parsed.map(Cli::validate) {
+        Ok(Ok(plan)) => Ok(plan),
+        Ok(Err(failure)) => Err(Failure::told(failure.code())),
+        Err(error) if error.exit_code() == 0 => std::process::exit(0),
+        Err(_) => Err(Failure::told(Code::Usage)),
+    }
+}
+
+const EXAMPLES: &str = "Examples:
+  mpirun -n 8 phalanx-mpi protect -k work survey.h5
+                                protects a file with 8 processes
+  srun phalanx-mpi protect -R -k work --resume results
+                                protects a folder, and goes on where it ended";
+
+/// Which process this is, for rank 0.
+fn hello(world: &World) -> Hello {
+    let args = env::args_os().skip(1).map(OsStringExt::into_vec).collect();
+    Hello { version: env!("CARGO_PKG_VERSION").into(), host: world.host.clone(), args }
+}
+
+/// The engines of this process.
+fn engines(world: &World, plan: &Plan) -> Outcome<Engines> {
+    let run = &plan.run;
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads = run.threads.map_or((cores / world.sharers).max(1), NonZeroUsize::get);
+    let mut ready = Ready::new(levels()?, threads);
+    let kind = match run.engine {
+        EngineName::Serial => Kind::Serial,
+        EngineName::Auto | EngineName::Cpu => Kind::Cpu,
+        EngineName::Gpu => Kind::Gpu,
+        EngineName::Hybrid => Kind::Hybrid,
+    };
+    if matches!(kind, Kind::Gpu | Kind::Hybrid) {
+        let failed = |why| Failure::new(Code::Other, format!("engine {kind}: {why} (--engine cpu works)"));
+        let device = survey(false).device().map_err(failed)?;
+        ready.open(device, Duration::ZERO);
+    }
+    let mut crew = ready.crew(kind).expect("the device is open");
+    if let Some(bufsize) = run.bufsize {
+        crew.roster = crew.roster.with_jobs_of(usize::try_from(bufsize).unwrap_or(usize::MAX));
+    }
+    let single = ready.members(Kind::Serial).expect("the CPU is always there");
+    let threads = if kind == Kind::Serial { 1 } else { threads };
+    Ok(Engines { threads, crew, single })
+}
+
+/// Any rank but 0.
+fn follow(world: &World, plan: &Plan) -> Outcome {
+    let send = |body, advanced, talked| world.send(0, &Letter { advanced, talked, body });
+    send(Body::Hello(hello(world)), 0, 0);
+    let (Some(Answer::Welcome(welcome)), _) = world.wait() else { return Ok(()) };
+    let fit = env::set_current_dir(worker::name(&welcome.folder))
+        .map_err(|e| Failure::at(Path::new(worker::name(&welcome.folder)), phalanx_core::Error::Read(e)))
+        .and_then(|()| engines(world, plan));
+    let engines = match fit {
+        Ok(engines) => engines,
+        Err(failure) => {
+            send(Body::Unfit(Told::from(&failure)), 0, 0);
+            world.wait::<Answer>();
+            return Ok(());
+        }
+    };
+    let (desk, out) = Desk::new();
+    let (give, tasks) = sync_channel(1);
+    thread::scope(|scope| {
+        let worker = Worker::new(plan, engines, desk.clone(), &welcome, None);
+        scope.spawn(move || worker.work(&tasks));
+        let mut talked = 0;
+        loop {
+            let first = match out.recv_timeout(ALIVE) {
+                Ok(first) => Some(first),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let letter = desk.letter(first, &out, talked);
+            let begun = std::time::Instant::now();
+            world.send(0, &letter);
+            let (answer, _) = world.wait();
+            let took = begun.elapsed().as_micros() as u64;
+            let Some(answer) = answer else { return };
+            let waited = match answer {
+                Answer::Task { waited, .. } | Answer::End { waited } => waited,
+                _ => 0,
+            };
+            talked += took.saturating_sub(waited);
+            match answer {
+                // The thread ends only when the channel does.
+                Answer::Task { task, .. } => drop(give.send(*task)),
+                Answer::Replies(replies) => desk.answer(replies),
+                Answer::Welcome(_) | Answer::GoOn => {}
+                Answer::End { .. } => {
+                    drop(give);
+                    return;
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Rank 0.
+fn lead(world: &World, plan: &Plan) -> Outcome {
+    let mine = hello(world);
+    let mut hosts = vec![mine.host.clone(); world.size];
+    let mut misfits = None;
+    for _ in 1..world.size {
+        let (rank, letter) = wait_for_any(world);
+        if let Some(Letter { body: Body::Hello(other), .. }) = letter {
+            misfits = misfits.or_else(|| misfit(&mine, &other, rank));
+            hosts[rank] = other.host;
+        } else {
+            misfits = misfits.or_else(|| Some(Failure::usage(format!("rank {rank} is another program"))));
+        }
+    }
+    let prepared = match misfits {
+        Some(failure) => Err(failure),
+        None => prepare(world, plan),
+    };
+    let Prepared { welcome, tasks, files, bytes, mirrors, keys, engines, failed } = match prepared {
+        Ok(prepared) => prepared,
+        Err(failure) => {
+            (1..world.size).for_each(|rank| world.send(rank, &Answer::End { waited: 0 }));
+            return Err(failure);
+        }
+    };
+    (1..world.size).for_each(|rank| world.send(rank, &Answer::Welcome(welcome.clone())));
+    let (desk, out) = Desk::new();
+    let (give, own_tasks) = sync_channel(1);
+    let led = thread::scope(|scope| {
+        let worker = Worker::new(plan, engines, desk.clone(), &welcome, Some(&keys));
+        scope.spawn(move || worker.work(&own_tasks));
+        let mut leader = Leader::new(world, plan, &keys, hosts, desk, give);
+        leader.begin(tasks, files, bytes, mirrors);
+        leader.lead(&out)
+    });
+    failure::worse(failed, led)
+}
+
+fn wait_for_any(world: &World) -> (usize, Option<Letter>) {
+    let mut pause = world::Pause::new();
+    loop {
+        match world.take() {
+            Some(taken) => return taken,
+            None => thread::sleep(pause.next()),
+        }
+    }
+}
+
+/// What rank 0 knows before the work begins.
+struct Prepared {
+    welcome: Welcome,
+    tasks: Vec<Task>,
+    files: u64,
+    bytes: u64,
+    /// How many trees have mirrors.
+    mirrors: u32,
+    keys: Keys,
+    engines: Engines,
+    /// The worst failure of paths that cannot be worked on.
+    failed: Outcome,
+}
+
+fn prepare(world: &World, plan: &Plan) -> Outcome<Prepared> {
+    let folder = env::current_dir().map_err(|e| Failure::at(Path::new("."), phalanx_core::Error::Read(e)))?;
+    let is_verifying = matches!(plan.what, What::Verify { .. });
+    let (places, named) = match is_verifying {
+        true => (plan.paths.iter().cloned().map(nowhere).collect(), Ok(())),
+        false => plan.destination.places(&plan.paths, |name| output_name(plan, name))?,
+    };
+    let engines = engines(world, plan)?;
+    let keys = Keys::find(plan)?;
+    let (mut trees, mut tasks, mut small) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut files, mut bytes) = (0, 0);
+    let made = Made::default();
+    let places_failed = failure::each(&places, |place| {
+        let input = place.input.path();
+        let output = (!is_verifying).then(|| place.output.path());
+        let of = |path: &Path| path.as_os_str().as_bytes().to_vec();
+        let meta = std::fs::metadata(input).map_err(|e| Failure::at(input, phalanx_core::Error::Read(e)))?;
+        if meta.is_dir() {
+            if !plan.destination.recursive {
+                let line = format!("{}: it is a folder (use --recursive for folders)", shown(input));
+                return Err(Failure::new(Code::InputOutput, line));
+            }
+            let takes = plan.destination.force || plan.destination.resume;
+            let existing = if takes { Existing::Replace(&made) } else { Existing::Keep };
+            let output = output.filter(|_| !plan.run.dryrun);
+            if let Some(output) = output {
+                tree::make_root(input, output, existing)?;
+            }
+            let tree = u32::try_from(trees.len()).map_err(|_| Failure::usage("too many folders"))?;
+            trees.push((of(input), output.map(of)));
+            tasks.push(Task::Folder { tree, folder: Vec::new() });
+            return Ok(());
+        }
+        let (name, output, len) = (of(input), output.map(of), meta.len());
+        files += 1;
+        bytes += len;
+        match () {
+            () if plan.run.dryrun => {}
+            () if len >= DIVIDED && meta.is_file() => {
+                tasks.push(Task::Begin { file: 0, spot: Spot { tree: None, folder: Vec::new(), name, output } });
+            }
+            () => small.push(Entry { name, output, len }),
+        }
+        Ok(())
+    });
+    tasks.extend(small.into_iter().map(|file| Task::Files { tree: None, folder: Vec::new(), files: vec![file] }));
+    let mirrors = trees.iter().filter(|(_, output)| output.is_some()).count() as u32;
+    let welcome = Welcome { folder: folder.into_os_string().into_vec(), trees, umask: phalanx::paths::umask() };
+    let failed = failure::worse(named, places_failed);
+    Ok(Prepared { welcome, tasks, files, bytes, mirrors, keys, engines, failed })
+}
+
+fn nowhere(path: std::path::PathBuf) -> Place {
+    Place { input: End::from(path), output: End::Standard }
+}
+
+fn output_name(plan: &Plan, name: &std::ffi::OsStr) -> Option<OsString> {
+    if !matches!(plan.what, What::Protect { .. }) {
+        return unprotected_name(name);
+    }
+    let mut name = name.to_owned();
+    name.push(".phx");
+    Some(name)
+}

@@ -1,0 +1,230 @@
+//! What the processes say to each other: keys of files, sizes, names and verdicts, and never a file's content.
+//!
+//! Rank 0 leads. Each message of a worker has exactly one answer, and a worker sends none before it has it. So nobody ever
+//! waits for somebody who waits for him.
+
+use phalanx::failure::{Code, Failure, sentence, shown};
+use phalanx_core::Error;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// The keys and the header of a file: wiped when they are dropped.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Secret(Zeroizing<Vec<u8>>);
+
+impl Secret {
+    pub fn new(bytes: Zeroizing<Vec<u8>>) -> Self {
+        Self(bytes)
+    }
+
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// A failure's line and exit code.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Told {
+    pub code: u8,
+    pub line: String,
+}
+
+impl Told {
+    pub fn at(path: &Path, error: &Error) -> Self {
+        Self { code: Code::of(error).number(), line: format!("{}: {}", shown(path), sentence(error)) }
+    }
+
+    /// The same for a line without its path.
+    pub fn placed(self, path: &Path) -> Self {
+        Self { line: format!("{}: {}", shown(path), self.line), ..self }
+    }
+}
+
+impl From<&Failure> for Told {
+    fn from(failure: &Failure) -> Self {
+        Self { code: failure.code().number(), line: failure.line().unwrap_or_default().to_owned() }
+    }
+}
+
+impl From<Error> for Told {
+    fn from(error: Error) -> Self {
+        Self { code: Code::of(&error).number(), line: sentence(&error) }
+    }
+}
+
+/// Where a file is: in a folder of a tree, or anywhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spot {
+    /// The number of the tree.
+    pub tree: Option<u32>,
+    /// In a tree: the names of the folders that lead there from its root, with slashes between them.
+    pub folder: Vec<u8>,
+    /// The name in that folder. Without a tree: the path.
+    pub name: Vec<u8>,
+    /// The same for the output.
+    pub output: Option<Vec<u8>>,
+}
+
+/// What a process needs to work on a part of a large file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Join {
+    pub spot: Spot,
+    pub shared: Secret,
+    /// The input's length in bytes, and when it was changed: seconds and nanoseconds.
+    pub len: u64,
+    pub mtime: (i64, i64),
+    /// The output's name until it is finished.
+    pub temporary: Vec<u8>,
+    /// The length of the plaintext in bytes.
+    pub plaintext_len: u64,
+    /// For an output that has no header: these bytes lie behind its end while it is written, so that each process knows that it
+    /// has the same file.
+    pub mark: [u8; 32],
+}
+
+/// A file of a batch, and its length in bytes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    pub name: Vec<u8>,
+    pub output: Option<Vec<u8>>,
+    pub len: u64,
+}
+
+/// Something to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Task {
+    /// Begin a large file: whoever does so owns its output.
+    Begin { file: u64, spot: Spot },
+    /// Do a run of the chunks of a large file; with `goes_on`, what of it is not done yet.
+    Part { file: u64, join: Box<Join>, run: Range<u64>, goes_on: bool },
+    /// Bring all parts of a large file to the disk, and close it.
+    Leave { file: u64, syncs: bool },
+    /// Give a large file its name, if these chunks are whole.
+    Commit { file: u64, edges: Vec<u64> },
+    /// Give up a large file.
+    Abandon { file: u64 },
+    /// Do whole files of a folder.
+    Files { tree: Option<u32>, folder: Vec<u8>, files: Vec<Entry> },
+    /// Find the files of a folder, and make its mirror.
+    Folder { tree: u32, folder: Vec<u8> },
+    /// Give the mirror of a folder its permissions and times.
+    Finish { tree: u32, folder: Vec<u8> },
+}
+
+/// What became of a task, or of a part of it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// Whole files that are done.
+    pub files: u64,
+    /// Bytes of plaintext in them.
+    pub bytes: u64,
+    /// Files that an interrupted run had done.
+    pub kept: u64,
+    pub failures: Vec<Told>,
+    pub left_out: Vec<String>,
+    /// Files that were checked, and their lengths.
+    pub checked: Vec<(Vec<u8>, u64)>,
+    /// What can be said of each file.
+    pub lines: Vec<String>,
+}
+
+impl Report {
+    pub fn is_long(&self) -> bool {
+        self.failures.len() + self.left_out.len() + self.checked.len() + self.lines.len() >= 256
+    }
+}
+
+/// What a task gave, beside its report.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Done {
+    pub report: Report,
+    /// A large file has been begun. The flag says whether parts of it are there.
+    pub begun: Option<(Join, bool)>,
+    /// So many bytes of a part had been done by an interrupted run.
+    pub was_done: u64,
+    /// The time that the work took, in microseconds.
+    pub busy: u64,
+}
+
+/// What somebody at work asks for.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// A new file key, and a header for a plaintext of this length.
+    New { len: Option<u64> },
+    /// The keys of a file with this header, which lies at this path.
+    Open { header: Vec<u8>, path: Vec<u8> },
+    /// Takes tasks that were found, if there is room. There are so many files and bytes in them.
+    Offer { tasks: Vec<Task>, files: u64, bytes: u64 },
+    /// Takes part of a report.
+    Tell(Report),
+}
+
+/// The answer to a request.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Reply {
+    Keys(Secret),
+    Refused(Told),
+    /// Whether there was room.
+    Taken(bool),
+}
+
+/// Who says that he is there.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    pub version: String,
+    pub host: String,
+    pub args: Vec<Vec<u8>>,
+}
+
+/// A message of a worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Letter {
+    /// Bytes that were done since the last one.
+    pub advanced: u64,
+    /// What the messages of this process have cost so far, in microseconds.
+    pub talked: u64,
+    pub body: Body,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Body {
+    Hello(Hello),
+    /// Nothing to do: with what the last task gave.
+    Ready(Box<Done>),
+    Requests(Vec<(u64, Request)>),
+    /// It is at work.
+    Alive,
+    /// It cannot take part.
+    Unfit(Told),
+}
+
+/// The answer of rank 0.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Answer {
+    Welcome(Welcome),
+    /// The leader had no task for so many microseconds.
+    Task { task: Box<Task>, waited: u64 },
+    Replies(Vec<(u64, Reply)>),
+    GoOn,
+    End { waited: u64 },
+}
+
+/// What all processes are told at the beginning.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Welcome {
+    /// The folder that paths begin at.
+    pub folder: Vec<u8>,
+    /// The roots of the trees and of their mirrors.
+    pub trees: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The file mode creation mask.
+    pub umask: u32,
+}

@@ -1,0 +1,228 @@
+//! A process at work: it asks rank 0 for tasks, one after another. Rank 0 has a worker too.
+
+use crate::args::{Plan, What};
+use crate::keys::Keys;
+use crate::large::{Joined, Owned};
+use crate::message::{Body, Done, Letter, Report, Reply, Request, Secret, Task, Told, Welcome};
+use crate::tree::Roots;
+use phalanx::engines::Crew;
+use phalanx_core::engine::Engine;
+use phalanx_core::file::{Carry, Existing, Made, SharedFile};
+use phalanx_core::{Progress, Roster};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// What the threads at work hand to the one that sends messages.
+pub struct Desk {
+    out: SyncSender<Out>,
+    next: AtomicU64,
+    waiting: Mutex<HashMap<u64, SyncSender<Reply>>>,
+    /// Bytes of plaintext that are done.
+    advanced: AtomicU64,
+}
+
+/// Something to send.
+pub enum Out {
+    Ready(Box<Done>),
+    Request(u64, Request),
+}
+
+impl Desk {
+    pub fn new() -> (Arc<Self>, Receiver<Out>) {
+        let (out, receiver) = sync_channel(64);
+        let desk = Self { out, next: AtomicU64::new(0), waiting: Mutex::default(), advanced: AtomicU64::new(0) };
+        (Arc::new(desk), receiver)
+    }
+
+    /// Asks rank 0 for something.
+    ///
+    /// # Panics
+    /// If the thread that sends messages has ended: so does the process then.
+    pub fn ask(&self, request: Request) -> Reply {
+        let (reply, answered) = sync_channel(1);
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        lock(&self.waiting).insert(number, reply);
+        self.out.send(Out::Request(number, request)).expect("the messages go on");
+        answered.recv().expect("the messages go on")
+    }
+
+    /// Keys of a file, or why there are none.
+    pub fn keys(&self, request: Request) -> Result<SharedFile, Told> {
+        match self.ask(request) {
+            Reply::Keys(secret) => SharedFile::from_bytes(secret.expose()).map_err(Told::from),
+            Reply::Refused(told) => Err(told),
+            Reply::Taken(_) => unreachable!("keys were asked for"),
+        }
+    }
+
+    /// Passes on answers to requests.
+    pub fn answer(&self, replies: Vec<(u64, Reply)>) {
+        for (number, reply) in replies {
+            let waiting = lock(&self.waiting).remove(&number);
+            // Nobody waits when the process ends.
+            let _ = waiting.map(|waiting| waiting.send(reply));
+        }
+    }
+
+    /// What is new to send, as a letter: at least `first`.
+    pub fn letter(&self, first: Option<Out>, out: &Receiver<Out>, talked: u64) -> Letter {
+        let mut requests = Vec::new();
+        let mut next = first;
+        let body = loop {
+            match next {
+                Some(Out::Ready(done)) => break Body::Ready(done),
+                Some(Out::Request(number, request)) => requests.push((number, request)),
+                None if requests.is_empty() => break Body::Alive,
+                None => break Body::Requests(requests),
+            }
+            next = out.try_recv().ok();
+        };
+        Letter { advanced: self.advanced.swap(0, Ordering::Relaxed), talked, body }
+    }
+}
+
+impl Progress for Desk {
+    fn advance(&self, bytes: u64) {
+        self.advanced.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The engines of a process.
+pub struct Engines {
+    pub threads: usize,
+    /// All of them, for large files.
+    pub crew: Crew,
+    /// For one small file.
+    pub single: Vec<Arc<dyn Engine>>,
+}
+
+impl Engines {
+    pub fn single(&self) -> Roster {
+        Roster::new(&self.single)
+    }
+}
+
+/// A process at work.
+pub struct Worker<'a> {
+    pub plan: &'a Plan,
+    pub engines: Engines,
+    pub desk: Arc<Desk>,
+    pub made: Made,
+    pub roots: Roots,
+    pub carry: Carry,
+    /// On rank 0.
+    pub keys: Option<&'a Keys>,
+    /// The large files that parts are done of here.
+    pub joined: Mutex<HashMap<u64, Arc<Joined>>>,
+    /// The large files that were begun here.
+    pub owned: Mutex<HashMap<u64, Owned>>,
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(plan: &'a Plan, engines: Engines, desk: Arc<Desk>, welcome: &Welcome, keys: Option<&'a Keys>) -> Self {
+        let carry = match plan.destination.carry {
+            Carry::All => Carry::All,
+            Carry::New { .. } => Carry::New { umask: welcome.umask },
+        };
+        let roots = Roots::new(welcome);
+        Self {
+            plan,
+            engines,
+            desk,
+            made: Made::default(),
+            roots,
+            carry,
+            keys,
+            joined: Mutex::default(),
+            owned: Mutex::default(),
+        }
+    }
+
+    /// Does one task after another, until there are no more.
+    pub fn work(&self, tasks: &Receiver<Task>) {
+        let mut done = Done::default();
+        loop {
+            if self.desk.out.send(Out::Ready(Box::new(done))).is_err() {
+                return;
+            }
+            let Ok(task) = tasks.recv() else { return };
+            let begun = Instant::now();
+            done = self.run(task);
+            done.busy = begun.elapsed().as_micros() as u64;
+        }
+    }
+
+    fn run(&self, task: Task) -> Done {
+        let mut done = Done::default();
+        let failed = match task {
+            Task::Begin { file, spot } => self.begin(file, &spot, &mut done),
+            Task::Part { file, join, run, goes_on } => self.part(file, &join, run, goes_on, &mut done),
+            Task::Leave { file, syncs } => self.leave(file, syncs),
+            Task::Commit { file, edges } => self.commit(file, &edges, &mut done.report),
+            Task::Abandon { file } => {
+                self.lock_owned().remove(&file);
+                Ok(())
+            }
+            Task::Files { tree, folder, files } => self.files(tree, &folder, &files, &mut done.report),
+            Task::Folder { tree, folder } => {
+                self.list(tree, &folder, &mut done.report);
+                Ok(())
+            }
+            Task::Finish { tree, folder } => {
+                self.finish(tree, &folder, &mut done.report);
+                Ok(())
+            }
+        };
+        done.report.failures.extend(failed.err());
+        done
+    }
+
+    /// How existing outputs are treated.
+    pub fn existing(&self) -> Existing<'_> {
+        self.plan.destination.existing(&self.made)
+    }
+
+    /// Sends a report that grows too long.
+    pub fn flush(&self, report: &mut Report) {
+        if report.is_long() {
+            self.desk.ask(Request::Tell(std::mem::take(report)));
+        }
+    }
+
+    /// The keys of a protected file whose header this is.
+    pub fn open(&self, header: &[u8], path: &Path) -> Result<SharedFile, Told> {
+        let path_bytes = path.as_os_str().as_bytes().to_vec();
+        let opened = self.desk.keys(Request::Open { header: header.to_vec(), path: path_bytes });
+        opened.map_err(|told| told.placed(path))
+    }
+
+    pub fn lock_owned(&self) -> MutexGuard<'_, HashMap<u64, Owned>> {
+        lock(&self.owned)
+    }
+
+    pub fn is_protecting(&self) -> bool {
+        matches!(self.plan.what, What::Protect { .. })
+    }
+}
+
+/// What rank 0 answers to a request for keys.
+pub fn reply(keys: Result<SharedFile, phalanx_core::Error>) -> Reply {
+    match keys {
+        Ok(shared) => Reply::Keys(Secret::new(shared.to_bytes())),
+        Err(error) => Reply::Refused(Told::from(error)),
+    }
+}
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub fn name(bytes: &[u8]) -> &OsStr {
+    OsStr::from_bytes(bytes)
+}

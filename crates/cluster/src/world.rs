@@ -1,0 +1,127 @@
+//! The processes and their messages: the only place that calls MPI, and it does so from one thread.
+
+use mpi::Threading;
+use mpi::environment::{self, Universe};
+use mpi::point_to_point::MatchedReceiveVec;
+use mpi::topology::{Communicator, SimpleCommunicator};
+use mpi::traits::{CommunicatorCollectives, Destination, Source};
+use phalanx::failure::{Code, Failure, Outcome};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::env;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::thread;
+use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
+
+/// All processes of the job.
+pub struct World {
+    // Its end is the end of MPI.
+    _universe: Universe,
+    world: SimpleCommunicator,
+    pub rank: usize,
+    pub size: usize,
+    pub host: String,
+    /// How many processes of this machine share the cores of this one.
+    pub sharers: usize,
+}
+
+/// How long a wait for a message pauses between two looks.
+pub struct Pause(Duration);
+
+impl Pause {
+    const SHORTEST: Duration = Duration::from_micros(20);
+    const LONGEST: Duration = Duration::from_millis(1);
+
+    pub fn new() -> Self {
+        Self(Self::SHORTEST)
+    }
+
+    /// The next pause, which is longer.
+    pub fn next(&mut self) -> Duration {
+        let now = self.0;
+        self.0 = (now * 5 / 4).min(Self::LONGEST);
+        now
+    }
+}
+
+impl World {
+    /// Joins the job. Called once, while the process has a single thread.
+    pub fn join() -> Outcome<Self> {
+        allow_hardening();
+        let none = || Failure::new(Code::Other, "MPI cannot be started twice");
+        let (universe, _) = mpi::initialize_with_threading(Threading::Funneled).ok_or_else(none)?;
+        let world = universe.world();
+        let host = environment::processor_name().unwrap_or_else(|_| "a machine without a name".into());
+        let sharers = sharers(&world.split_shared(0));
+        let (rank, size) = (world.rank() as usize, world.size() as usize);
+        Ok(Self { _universe: universe, world, rank, size, host, sharers })
+    }
+
+    /// Sends a message, and waits until it has been received or copied.
+    pub fn send(&self, to: usize, message: &impl Serialize) {
+        let len = postcard::experimental::serialized_size(message).expect("a message can be encoded");
+        let mut bytes = Zeroizing::new(vec![0u8; len]);
+        postcard::to_slice(message, &mut bytes).expect("there is room for it");
+        self.world.process_at_rank(to as i32).send(&bytes[..]);
+    }
+
+    /// Takes a message of any other process, if one is there. `None` in its place if it is not understood.
+    pub fn take<M: DeserializeOwned>(&self) -> Option<(usize, Option<M>)> {
+        let (bytes, status) = self.world.any_process().immediate_matched_probe()?.matched_receive_vec::<u8>();
+        Some((status.source_rank() as usize, postcard::from_bytes(&Zeroizing::new(bytes)).ok()))
+    }
+
+    /// Waits for a message of rank 0. Returns how long that took, too.
+    pub fn wait<M: DeserializeOwned>(&self) -> (Option<M>, Duration) {
+        let begun = Instant::now();
+        let mut pause = Pause::new();
+        loop {
+            if let Some((_, message)) = self.take() {
+                return (message, begun.elapsed());
+            }
+            thread::sleep(pause.next());
+        }
+    }
+
+    /// Ends all processes at once.
+    pub fn abort(&self, code: Code) -> ! {
+        self.world.abort(code.number().into())
+    }
+}
+
+/// How many of these processes may run on the same cores as this one: all, if the launcher has not bound them.
+fn sharers(machine: &SimpleCommunicator) -> usize {
+    let cores = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+    let mut mine = DefaultHasher::new();
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| cores.is_set(*core)).for_each(|core| core.hash(&mut mine));
+    let mine = mine.finish();
+    let mut all = vec![0u64; machine.size() as usize];
+    machine.all_gather_into(&mine, &mut all[..]);
+    all.iter().filter(|other| **other == mine).count().max(1)
+}
+
+/// This process hides its memory from others, so the processes of one machine cannot copy messages straight from each other's
+/// memory. MPI libraries find that out too late, unless they are told.
+#[expect(unsafe_code)]
+fn allow_hardening() {
+    const SETTINGS: [(&str, &str); 4] = [
+        // Open MPI 4, Open MPI 5, MPICH, and UCX below any of them.
+        ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
+        ("OMPI_MCA_smsc", "^cma,xpmem,knem"),
+        ("MPIR_CVAR_CH4_CMA_ENABLE", "0"),
+        ("UCX_TLS", "^cma"),
+    ];
+    for (name, value) in SETTINGS {
+        if env::var_os(name).is_none() {
+            // SAFETY: there is no other thread yet that could read the environment.
+            unsafe { env::set_var(name, value) };
+        }
+    }
+}
+
+/// The rank of this process as far as the launcher tells it in the environment: before MPI has begun.
+pub fn rank_by_environment() -> usize {
+    let rank = |name| env::var(name).ok()?.parse().ok();
+    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"].into_iter().find_map(rank).unwrap_or(0)
+}

@@ -179,8 +179,7 @@ impl Cli {
                     return Err(Failure::usage(line));
                 }
                 let suite = args.cipher.unwrap_or(Cipher::Aes256).into();
-                let what =
-                    What::Protect { keys: args.keys, suite, chunk_size: args.chunk_size.unwrap_or_default() };
+                let what = What::Protect { keys: args.keys, suite, chunk_size: args.chunk_size.unwrap_or_default() };
                 Plan { what, paths: args.paths, destination, run: args.run, verbosity }
             }
             Command::Unprotect(args) => {
@@ -205,7 +204,9 @@ impl Cli {
         };
         let to_stdout = matches!(plan.destination.outputs, Outputs::At(End::Standard));
         if to_stdout || plan.paths.iter().any(|path| paths::is_dash(path)) {
-            return Err(Failure::usage("several processes cannot share standard input or output: - does not work here"));
+            return Err(Failure::usage(
+                "several processes cannot share standard input or output: - does not work here",
+            ));
         }
         plan.destination.check(&plan.paths)?;
         Ok(plan)

@@ -250,8 +250,7 @@ impl Worker<'_> {
         let Some((dir, of)) = ends.target().map_err(|e| ends.blame(&e))? else { return Ok(false) };
         let Ok(stat) = fs::statat(&dir, of, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(false) };
         let meta = input.file().metadata().map_err(|e| ends.blame(&Error::Read(e)))?;
-        let is_as_old =
-            stat.st_mtime == meta.mtime() && [0, meta.mtime_nsec()].contains(&(stat.st_mtime_nsec as i64));
+        let is_as_old = stat.st_mtime == meta.mtime() && [0, meta.mtime_nsec()].contains(&(stat.st_mtime_nsec as i64));
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_as_old {
             return Ok(false);
         }
@@ -271,12 +270,7 @@ impl Worker<'_> {
 }
 
 /// How large files treat an existing output: the same as small ones.
-pub fn begin(
-    worker: &Worker<'_>,
-    dir: Arc<File>,
-    of: &OsStr,
-    existing: Existing<'_>,
-) -> Result<Output, Error> {
+pub fn begin(worker: &Worker<'_>, dir: Arc<File>, of: &OsStr, existing: Existing<'_>) -> Result<Output, Error> {
     let resumes = worker.plan.destination.resume;
     let begun = if resumes { Output::resume_in(dir, of, existing) } else { Output::create_in(dir, of, existing) };
     begun.map_err(as_write)

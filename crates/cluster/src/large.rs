@@ -76,7 +76,9 @@ impl Worker<'_> {
             // The keys come first: what they do not open leaves nothing behind.
             let new = match resumes {
                 true => None,
-                false => Some(self.desk.keys(Request::New { len: Some(len) }).map_err(|told| told.placed(&ends.input))?),
+                false => {
+                    Some(self.desk.keys(Request::New { len: Some(len) }).map_err(|told| told.placed(&ends.input))?)
+                }
             };
             let (dir, of) = ends.target().map_err(at)?.expect("it is protected into a file");
             let target = begin(self, dir, of, self.existing()).map_err(at)?;

@@ -11,8 +11,8 @@ use phalanx::failure::{Code, Failure, Outcome, complain};
 use phalanx_core::file::SharedFile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 /// As many tasks may wait for each process: more than that are done by whoever finds them.
@@ -32,6 +32,7 @@ struct Rank {
     silent: Duration,
     busy: u64,
     talked: u64,
+    memory: u64,
 }
 
 /// A large file that is being worked on.
@@ -78,7 +79,7 @@ impl<'a> Leader<'a> {
         desk: Arc<Desk>,
         own_tasks: SyncSender<Task>,
     ) -> Self {
-        let rank = |host| Rank { host, task: None, idle: None, silent: Duration::ZERO, busy: 0, talked: 0 };
+        let rank = |host| Rank { host, task: None, idle: None, silent: Duration::ZERO, busy: 0, talked: 0, memory: 0 };
         Self {
             world,
             plan,
@@ -163,6 +164,7 @@ impl<'a> Leader<'a> {
     fn receive(&mut self, from: usize, letter: Letter) {
         self.ranks[from].silent = Duration::ZERO;
         self.ranks[from].talked = letter.talked;
+        self.ranks[from].memory = letter.memory;
         self.tally.advance(letter.advanced);
         match letter.body {
             Body::Alive | Body::Hello(_) => self.send(from, Answer::GoOn),
@@ -378,7 +380,8 @@ impl<'a> Leader<'a> {
             for (number, rank) in self.ranks.iter().enumerate() {
                 let seconds = |micros: u64| micros as f64 / 1e6;
                 let (busy, talked) = (seconds(rank.busy), seconds(rank.talked));
-                complain(format!("{} (rank {number}): {busy:.3} s at work, {talked:.3} s for messages", rank.host));
+                let spent = format!("{busy:.3} s at work, {talked:.3} s for messages");
+                complain(format!("{} (rank {number}): {spent}, {} MiB of memory", rank.host, rank.memory >> 20));
             }
         }
     }

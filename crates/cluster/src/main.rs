@@ -116,7 +116,7 @@ fn engines(world: &World, plan: &Plan) -> Outcome<Engines> {
 
 /// Any rank but 0.
 fn follow(world: &World, plan: &Plan) -> Outcome {
-    let send = |body, advanced, talked| world.send(0, &Letter { advanced, talked, body });
+    let send = |body, advanced, talked| world.send(0, &Letter { advanced, talked, memory: 0, body });
     send(Body::Hello(hello(world)), 0, 0);
     let (Some(Answer::Welcome(welcome)), _) = world.wait() else { return Ok(()) };
     let fit = env::set_current_dir(worker::name(&welcome.folder))

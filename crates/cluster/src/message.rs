@@ -192,6 +192,8 @@ pub struct Letter {
     pub advanced: u64,
     /// What the messages of this process have cost so far, in microseconds.
     pub talked: u64,
+    /// The most memory that this process has had so far, in bytes.
+    pub memory: u64,
     pub body: Body,
 }
 
@@ -212,10 +214,15 @@ pub enum Body {
 pub enum Answer {
     Welcome(Welcome),
     /// The leader had no task for so many microseconds.
-    Task { task: Box<Task>, waited: u64 },
+    Task {
+        task: Box<Task>,
+        waited: u64,
+    },
     Replies(Vec<(u64, Reply)>),
     GoOn,
-    End { waited: u64 },
+    End {
+        waited: u64,
+    },
 }
 
 /// What all processes are told at the beginning.

@@ -88,7 +88,8 @@ impl Tally {
         left_out.into_iter().chain(lines).filter(|_| !self.quiet).for_each(complain);
         for (path, len) in checked.iter().filter(|_| !self.quiet) {
             let path = shown(Path::new(crate::worker::name(path)));
-            self.unsaid = say(format!("{path}: {}: whole and authentic", count(*len, "byte"))).err().or(self.unsaid.take());
+            self.unsaid =
+                say(format!("{path}: {}: whole and authentic", count(*len, "byte"))).err().or(self.unsaid.take());
         }
     }
 

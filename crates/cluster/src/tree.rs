@@ -3,7 +3,7 @@
 //! A folder is opened from the root of its tree, name by name, and links are never followed. So whoever may change the tree
 //! leads nobody elsewhere.
 
-use crate::message::{Entry, Report, Reply, Request, Spot, Task, Told, Welcome};
+use crate::message::{Entry, Reply, Report, Request, Spot, Task, Told, Welcome};
 use crate::worker::{Worker, lock, name};
 use phalanx::failure::{Code, Failure, Outcome, shown};
 use phalanx::folders::{self, FOLDER, is_within, kind_name, open_parent, read_error};

@@ -3,7 +3,7 @@
 use crate::args::{Plan, What};
 use crate::keys::Keys;
 use crate::large::{Joined, Owned};
-use crate::message::{Body, Done, Letter, Report, Reply, Request, Secret, Task, Told, Welcome};
+use crate::message::{Body, Done, Letter, Reply, Report, Request, Secret, Task, Told, Welcome};
 use crate::tree::Roots;
 use phalanx::engines::Crew;
 use phalanx_core::engine::Engine;
@@ -83,8 +83,15 @@ impl Desk {
             }
             next = out.try_recv().ok();
         };
-        Letter { advanced: self.advanced.swap(0, Ordering::Relaxed), talked, body }
+        Letter { advanced: self.advanced.swap(0, Ordering::Relaxed), talked, memory: peak_memory(), body }
     }
+}
+
+/// The most memory that this process has had so far, in bytes, as far as the system tells it.
+pub fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).map_or(0, |kib: u64| kib << 10)
 }
 
 impl Progress for Desk {

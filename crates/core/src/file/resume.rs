@@ -91,7 +91,8 @@ impl NewFile {
         let runs = match begun {
             Begun::Left => {
                 let layout = shared.header().layout_for_plaintext(stamp.len())?;
-                let missing = shared.missing(roster, &layout, Partial::Protected(file), 0..layout.chunks(), progress)?;
+                let missing =
+                    shared.missing(roster, &layout, Partial::Protected(file), 0..layout.chunks(), progress)?;
                 let all = layout.plaintext_len();
                 tell(Past::Continued { done: all - bytes(&layout, &missing), all });
                 Some(missing)

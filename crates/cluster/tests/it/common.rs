@@ -1,0 +1,176 @@
+//! A folder with a key, and programs that run in it.
+
+use phalanx_core::{KdfLimit, Opener, ProtectedFile, Roster, SecretKey, Sink, Source};
+use rustix::process::{Pid, Signal, kill_process};
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A folder with the key `k`.
+pub struct Job {
+    dir: TempDir,
+    launcher: String,
+}
+
+/// What a run has said and returned.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub out: String,
+    pub error: String,
+}
+
+impl Ended {
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert_eq!(self.code, Some(0), "{}{}", self.out, self.error);
+        self
+    }
+
+    #[track_caller]
+    pub fn fails(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}{}", self.out, self.error);
+        self
+    }
+
+    /// What the program said on standard error, without the launcher's own words.
+    pub fn lines(&self) -> Vec<&str> {
+        self.error.lines().filter_map(|line| line.strip_prefix("phalanx-mpi: ")).collect()
+    }
+}
+
+impl Job {
+    /// `None` if there is no launcher. PHALANX_REQUIRE may name it: `mpi`.
+    pub fn new() -> Option<Self> {
+        let launcher = env::var("PHALANX_MPIRUN").unwrap_or_else(|_| "mpirun".into());
+        if Command::new(&launcher).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+            let required = env::var("PHALANX_REQUIRE").unwrap_or_default();
+            assert!(!required.split([',', ' ']).any(|name| name == "mpi"), "PHALANX_REQUIRE names mpi: no {launcher}");
+            println!("skipped: no {launcher}");
+            return None;
+        }
+        let dir = TempDir::new().unwrap();
+        fs::write(dir.path().join("k"), [7; 32]).unwrap();
+        fs::set_permissions(dir.path().join("k"), fs::Permissions::from_mode(0o600)).unwrap();
+        Some(Self { dir, launcher })
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    /// The names that runs have left and that are no outputs.
+    pub fn leftovers(&self) -> Vec<String> {
+        let names = fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.map(|name| name.into_string().unwrap()).filter(|name| name.starts_with(".phalanx-")).collect()
+    }
+
+    /// The launcher with its own arguments.
+    pub fn launcher(&self) -> Command {
+        let mut command = Command::new(&self.launcher);
+        command.current_dir(self.dir.path()).stdin(Stdio::null());
+        // Open MPI refuses root, and more processes than cores, unless it is told.
+        for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"] {
+            command.env(name, "1");
+        }
+        command.env("OMPI_MCA_hwloc_base_binding_policy", "none");
+        command.env("PHALANX_KEYRING", self.path("keys")).env_remove("PHALANX_PASSWORD");
+        command
+    }
+
+    pub fn command(&self, ranks: usize, args: &[&str]) -> Command {
+        let mut command = self.launcher();
+        command.args(["-n", &ranks.to_string(), PROGRAM]).args(args);
+        command
+    }
+
+    pub fn run(&self, ranks: usize, args: &[&str]) -> Ended {
+        end(self.command(ranks, args))
+    }
+
+    /// Begins a run that is to be disturbed.
+    pub fn spawn(&self, ranks: usize, args: &[&str]) -> Child {
+        self.command(ranks, args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// The plaintext of a protected file, opened by one machine.
+    pub fn opened(&self, name: &str) -> Vec<u8> {
+        let file = File::open(self.path(name)).unwrap();
+        let keys = Opener::new(SecretKey::from_slice(&[7; 32]).unwrap(), KdfLimit::default());
+        let mut bytes = Vec::new();
+        let protected = ProtectedFile::open(Source::file(&file).unwrap(), &keys).unwrap();
+        protected.unprotect(&Roster::cpu(), Sink::Stream(Box::new(&mut bytes)), &()).unwrap();
+        bytes
+    }
+}
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_phalanx-mpi");
+
+pub fn end(mut command: Command) -> Ended {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended { code: status.code(), out: text(stdout), error: text(stderr) }
+}
+
+/// Bytes that differ from chunk to chunk, with zeros in the second quarter.
+pub fn painted(len: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..len).map(|i| (i / 7 % 253) as u8).collect();
+    bytes[len / 4..len / 2].fill(0);
+    bytes
+}
+
+pub fn is_exhaustive() -> bool {
+    env::var_os("PHALANX_EXHAUSTIVE").is_some()
+}
+
+/// The processes of the program below a launcher.
+pub fn ranks_below(launcher: u32) -> Vec<i32> {
+    let stat = |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+    let parent = |pid: i32| -> Option<i32> { stat(pid)?.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok() };
+    let is_below = |mut pid: i32| loop {
+        match parent(pid) {
+            Some(above) if above == launcher as i32 => break true,
+            Some(above) if above > 1 => pid = above,
+            _ => break false,
+        }
+    };
+    let is_rank =
+        |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "phalanx-mpi");
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    pids.filter(is_rank).filter(|pid| is_below(*pid)).collect()
+}
+
+pub fn signal(pid: i32, signal: Signal) {
+    // It may have ended already.
+    let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
+}
+
+/// Waits until a run ends, and all its processes.
+pub fn wait(child: &mut Child, ranks: &[i32]) -> Option<i32> {
+    let code = child.wait().unwrap().code();
+    let begun = Instant::now();
+    while ranks.iter().any(|rank| is_running(*rank)) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "processes are left");
+        sleep(Duration::from_millis(5));
+    }
+    code
+}
+
+fn is_running(pid: i32) -> bool {
+    let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+}

@@ -1,0 +1,126 @@
+//! What goes wrong ends the job with one line, and leaves nothing under the final name.
+
+use crate::common::{Job, PROGRAM, end, painted, ranks_below, signal, wait};
+use rustix::process::Signal;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+#[test]
+fn damage_is_named_once_with_host_and_rank() {
+    let Some(job) = Job::new() else { return };
+    job.write("f", &painted(40 << 20));
+    job.run(2, &["protect", "f", "--key-file", "k"]).ok();
+    let file = OpenOptions::new().write(true).open(job.path("f.phx")).unwrap();
+    file.write_all_at(b"damage", 23 << 20).unwrap();
+    for division in ["dynamic", "static"] {
+        let args = ["unprotect", "f.phx", "-o", "back", "--key-file", "k", "--division", division];
+        for resume in [&[][..], &["--resume"]] {
+            let ended = job.run(3, &[&args[..], resume].concat()).fails(3);
+            let named: Vec<&str> = ended.lines().into_iter().filter(|line| line.contains("f.phx: ")).collect();
+            assert!(
+                named.len() == 1 && named[0].contains(" (rank ") && named[0].contains("chunk 22"),
+                "{}",
+                ended.error
+            );
+            assert!(!job.path("back").exists());
+            assert_eq!(job.leftovers().len(), resume.len());
+        }
+        fs::remove_file(job.path(&job.leftovers()[0])).unwrap();
+    }
+    let ended = job.run(2, &["verify", "f.phx", "--key-file", "k"]).fails(3);
+    assert!(ended.error.contains("chunk 22"), "{}", ended.error);
+}
+
+#[test]
+fn truncated_and_foreign_files() {
+    let Some(job) = Job::new() else { return };
+    job.write("f", &painted(20 << 20));
+    job.write("foreign.phx", &painted(20 << 20));
+    job.run(2, &["protect", "f", "--key-file", "k"]).ok();
+    OpenOptions::new().write(true).open(job.path("f.phx")).unwrap().set_len(19 << 20).unwrap();
+    for name in ["f.phx", "foreign.phx"] {
+        let ended = job.run(2, &["unprotect", name, "-o", "back", "--key-file", "k"]).fails(3);
+        assert_eq!(ended.lines().iter().filter(|line| line.contains(name)).count(), 1, "{}", ended.error);
+    }
+    // A pattern also meets outputs.
+    job.run(2, &["protect", "f.phx", "--key-file", "k"]).fails(4);
+    assert!(!job.path("back").exists() && !job.path("f.phx.phx").exists());
+    assert_eq!(job.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn what_exists_stays() {
+    let Some(job) = Job::new() else { return };
+    for len in [5, 20 << 20] {
+        job.write("f", &painted(len));
+        job.write("f.phx", b"precious");
+        let ended = job.run(3, &["protect", "f", "--key-file", "k"]).fails(4);
+        assert!(ended.error.contains("f.phx: exists already (--force replaces it)"), "{}", ended.error);
+        assert_eq!(job.read("f.phx"), b"precious");
+        job.run(3, &["protect", "f", "--key-file", "k", "--force"]).ok();
+        assert!(job.opened("f.phx") == job.read("f"));
+    }
+}
+
+#[test]
+fn processes_that_differ_are_refused() {
+    let Some(job) = Job::new() else { return };
+    job.write("f", &painted(20 << 20));
+    let mut command = job.launcher();
+    command.args(["-n", "1", PROGRAM, "protect", "f", "--key-file", "k", ":"]);
+    command.args(["-n", "1", PROGRAM, "protect", "f", "--key-file", "k", "--cipher", "aes-128"]);
+    let ended = end(command).fails(2);
+    assert!(ended.error.contains("(rank 1): it was given other arguments than rank 0"), "{}", ended.error);
+    assert!(!job.path("f.phx").exists());
+    for args in [
+        &["protect", "-"][..],
+        &["protect"],
+        &["protect", "f", "--resume", "--cipher", "aes-256-gcm"],
+        &["protect", "f", "-o", "a", "f"],
+    ] {
+        let ended = job.run(3, args).fails(2);
+        assert_eq!(ended.lines().len(), 1, "{}", ended.error);
+    }
+    let ended = job.run(2, &["protect", "f", "missing", "--key-file", "k"]).fails(4);
+    assert!(ended.error.contains("missing: cannot read") && job.path("f.phx").exists(), "{}", ended.error);
+}
+
+#[test]
+fn a_killed_process_ends_the_job() {
+    let Some(job) = Job::new() else { return };
+    job.write("f", &painted(150 << 20));
+    let args = ["protect", "f", "--key-file", "k", "--engine", "serial", "-f"];
+    for victim in [0, 1, 2] {
+        let mut disturbed = 0;
+        for _ in 0..10 {
+            let mut child = job.spawn(3, &args);
+            let begun = Instant::now();
+            let ranks = loop {
+                let ranks = ranks_below(child.id());
+                if !job.leftovers().is_empty() && ranks.len() == 3 || child.try_wait().unwrap().is_some() {
+                    break ranks;
+                }
+                assert!(begun.elapsed() < Duration::from_secs(60));
+                sleep(Duration::from_millis(1));
+            };
+            if let Some(pid) = ranks.get(victim) {
+                signal(*pid, Signal::KILL);
+            }
+            let code = wait(&mut child, &ranks);
+            if !job.path("f.phx").exists() {
+                assert_ne!(code, Some(0));
+                disturbed += 1;
+                break;
+            }
+            fs::remove_file(job.path("f.phx")).unwrap();
+        }
+        assert!(disturbed > 0, "every run ended before it was disturbed");
+        // What is left does no harm.
+        job.run(2, &args).ok();
+        assert!(job.opened("f.phx") == job.read("f"));
+        assert_eq!(job.leftovers(), Vec::<String>::new());
+        fs::remove_file(job.path("f.phx")).unwrap();
+    }
+}

@@ -1,0 +1,122 @@
+//! A run goes on where an interrupted one ended.
+
+use crate::common::{Job, is_exhaustive, painted, ranks_below, signal, wait};
+use rustix::process::Signal;
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// When a run is stopped.
+enum When {
+    /// After a time.
+    After(Duration),
+    /// When its output has this length, in bytes.
+    Written(u64),
+}
+
+impl When {
+    fn is_now(&self, job: &Job, begun: Instant) -> bool {
+        match self {
+            When::After(time) => begun.elapsed() >= *time,
+            When::Written(bytes) => {
+                let lens = job.leftovers().into_iter().filter_map(|name| Some(job.path(&name).metadata().ok()?.len()));
+                lens.max() >= Some(*bytes)
+            }
+        }
+    }
+}
+
+/// Stops a run, and all its processes. Returns whether its output is not there.
+fn stop(job: &Job, ranks: usize, args: &[&str], target: &str, when: &When, how: Signal) -> bool {
+    let mut child = job.spawn(ranks, args);
+    let begun = Instant::now();
+    while !when.is_now(job, begun) && child.try_wait().unwrap().is_none() {
+        sleep(Duration::from_millis(1));
+    }
+    let below = ranks_below(child.id());
+    if how == Signal::KILL {
+        // As when all machines lose power.
+        below.iter().for_each(|rank| signal(*rank, how));
+    } else {
+        signal(child.id() as i32, how);
+    }
+    wait(&mut child, &below);
+    !job.path(target).exists()
+}
+
+#[test]
+fn interrupted_runs_go_on() {
+    let Some(job) = Job::new() else { return };
+    let len = (100 << 20) + 12_345;
+    job.write("f", &painted(len));
+    let begun = Instant::now();
+    let how = ["--key-file", "k", "--resume", "--engine", "serial", "--no-sync"];
+    let protect = [&["protect", "f"], &how[..]].concat();
+    let unprotect = [&["unprotect", "f.phx", "-o", "back"], &how[..]].concat();
+    job.run(2, &protect).ok();
+    let whole = begun.elapsed();
+    fs::remove_file(job.path("f.phx")).unwrap();
+    let times = if is_exhaustive() { 50 } else { 6 };
+    let (mut stopped, mut continued) = (0, 0);
+    for i in 0..times {
+        let signal = [Signal::KILL, Signal::TERM, Signal::USR1][i % 3];
+        let ranks = 2 + i % 2;
+        let after = whole * (i as u32 + 1) / (times as u32 + 2);
+        stopped += u32::from(stop(&job, ranks, &protect, "f.phx", &When::After(after), signal));
+        if !job.path("f.phx").exists() {
+            let ended = job.run(ranks, &protect).ok();
+            continued += u32::from(ended.error.contains("going on: "));
+        }
+        assert!(job.opened("f.phx") == job.read("f"), "stopped after {after:?}");
+        assert_eq!(job.leftovers(), Vec::<String>::new());
+        stopped += u32::from(stop(&job, ranks, &unprotect, "back", &When::After(after), signal));
+        if !job.path("back").exists() {
+            let ended = job.run(ranks, &unprotect).ok();
+            continued += u32::from(ended.error.contains("going on: "));
+        }
+        assert!(job.read("back") == job.read("f"), "stopped after {after:?}");
+        assert_eq!(job.leftovers(), Vec::<String>::new());
+        fs::remove_file(job.path("f.phx")).unwrap();
+        fs::remove_file(job.path("back")).unwrap();
+    }
+    assert!(stopped > 0 && continued > 0, "{stopped} of {} runs were stopped, {continued} went on", 2 * times);
+    println!("{stopped} of {} runs were stopped, and {continued} went on with what was left", 2 * times);
+}
+
+#[test]
+fn one_machine_goes_on_with_what_many_have_left_and_the_reverse() {
+    let Some(job) = Job::new() else { return };
+    job.write("f", &painted(100 << 20));
+    let args = ["protect", "f", "--key-file", "k", "--resume", "--engine", "serial"];
+    for (first, second) in [(3, 1), (1, 3)] {
+        interrupt(&job, first, &args);
+        let ended = job.run(second, &args).ok();
+        assert!(ended.error.contains("going on: "), "{}", ended.error);
+        assert!(job.opened("f.phx") == job.read("f"));
+        fs::remove_file(job.path("f.phx")).unwrap();
+    }
+}
+
+/// Stops runs that protect `f` until one leaves part of its output.
+fn interrupt(job: &Job, ranks: usize, args: &[&str]) {
+    for _ in 0..30 {
+        if stop(job, ranks, args, "f.phx", &When::Written(30 << 20), Signal::KILL) {
+            return;
+        }
+        fs::remove_file(job.path("f.phx")).unwrap();
+    }
+    panic!("every run ended before it was stopped");
+}
+
+#[test]
+fn a_changed_source_starts_anew() {
+    let Some(job) = Job::new() else { return };
+    job.write("f", &painted(100 << 20));
+    let args = ["protect", "f", "--key-file", "k", "--resume", "--engine", "serial"];
+    interrupt(&job, 2, &args);
+    job.write("f", &painted((100 << 20) - 1));
+    let ended = job.run(2, &args).ok();
+    assert!(ended.error.contains("it has changed since the interrupted run: starting anew"), "{}", ended.error);
+    assert!(job.opened("f.phx") == job.read("f"));
+    assert_eq!(job.leftovers(), Vec::<String>::new());
+}

@@ -1,0 +1,141 @@
+//! Files and folders, by one process and by several.
+
+use crate::common::{Job, painted};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::Command;
+
+#[test]
+fn files_of_all_lengths() {
+    let Some(job) = Job::new() else { return };
+    let lens = [
+        ("empty", 0),
+        ("byte", 1),
+        ("small", 70_000),
+        ("chunk", 1 << 20),
+        ("under", (16 << 20) - 1),
+        ("large", (40 << 20) + 12_345),
+    ];
+    let names: Vec<&str> = lens.iter().map(|(name, _)| *name).collect();
+    lens.iter().for_each(|(name, len)| job.write(name, &painted(*len)));
+    let protected: Vec<String> = names.iter().map(|name| format!("{name}.phx")).collect();
+    let protected: Vec<&str> = protected.iter().map(String::as_str).collect();
+    fs::create_dir(job.path("back")).unwrap();
+    for ranks in [1, 2, 3, 5] {
+        for division in ["dynamic", "static"] {
+            for chunk in ["1M", "16M"] {
+                let how = ["--key-file", "k", "-f", "--division", division];
+                let args = [&["protect", "--chunk-size", chunk], &how[..], &names[..]].concat();
+                job.run(ranks, &args).ok();
+                for name in &names {
+                    assert!(job.opened(&format!("{name}.phx")) == job.read(name), "{name}, {ranks} ranks, {division}");
+                }
+                let verified = job
+                    .run(ranks, &[&["verify", "--key-file", "k", "--division", division], &protected[..]].concat())
+                    .ok();
+                assert!(
+                    verified.out.contains("6 files")
+                        && verified.out.contains("large.phx: 41955385 bytes: whole and authentic"),
+                    "{}",
+                    verified.out
+                );
+                job.run(ranks, &[&["unprotect", "--output-dir", "back"], &how[..], &protected[..]].concat()).ok();
+                for name in &names {
+                    assert!(job.read(&format!("back/{name}")) == job.read(name), "{name}, {ranks} ranks, {division}");
+                }
+                assert_eq!(job.leftovers(), Vec::<String>::new());
+            }
+        }
+    }
+    // Zeros are holes again.
+    assert!(job.path("back/large").metadata().unwrap().blocks() * 512 < 35 << 20);
+}
+
+#[test]
+fn suites_and_passwords() {
+    let Some(job) = Job::new() else { return };
+    job.write("f", &painted((20 << 20) + 3));
+    job.write("password", b"correct horse\n");
+    job.write("wrong", b"battery\n");
+    for name in ["password", "wrong"] {
+        fs::set_permissions(job.path(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    for cipher in ["aes-128", "aes-192", "aes-256-turbo", "aes-256-gcm"] {
+        let args = ["protect", "f", "-f", "--cipher", cipher, "--key-file", "k", "--password-file", "password"];
+        job.run(3, &args).ok();
+        assert!(job.opened("f.phx") == job.read("f"), "{cipher}");
+        job.run(2, &["unprotect", "f.phx", "-o", "back", "-f", "--password-file", "password"]).ok();
+        assert!(job.read("back") == job.read("f"), "{cipher}");
+    }
+    let wrong = job.run(2, &["unprotect", "f.phx", "-o", "other", "--password-file", "wrong"]).fails(3);
+    assert_eq!(wrong.lines().iter().filter(|line| line.contains("f.phx")).count(), 1, "{}", wrong.error);
+    assert!(!job.path("other").exists());
+    assert_eq!(job.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn folders_are_mirrored() {
+    let Some(job) = Job::new() else { return };
+    for i in 0..700 {
+        job.write(&format!("t/many/{i}"), &painted(i * 13));
+    }
+    job.write("t/a/b/c/mid", &painted(17 << 20));
+    job.write("t/a/large", &painted((256 << 20) + 5));
+    fs::create_dir_all(job.path("t/empty")).unwrap();
+    let deep: String = (0..100).map(|i| format!("{i}/")).collect();
+    job.write(&format!("t/deep/{deep}file"), b"deep");
+    symlink("../many/1", job.path("t/a/link")).unwrap();
+    fs::set_permissions(job.path("t/a/b"), fs::Permissions::from_mode(0o750)).unwrap();
+    for ranks in [1, 3] {
+        let protect = ["protect", "-R", "t", "--key-file", "k"];
+        let seen = job.run(ranks, &[&protect[..], &["--dryrun"]].concat()).ok();
+        assert!(seen.out.contains("would be protected: 703 files"), "{}", seen.out);
+        assert!(!job.path("t.phx").exists());
+        let done = job.run(ranks, &protect).ok();
+        assert!(done.error.contains("protected 703 files"), "{}", done.error);
+        assert!(job.opened("t.phx/many/77.phx") == job.read("t/many/77"));
+        assert!(job.opened("t.phx/a/large.phx") == job.read("t/a/large"));
+        let (from, to) = (job.path("t/a/b").metadata().unwrap(), job.path("t.phx/a/b").metadata().unwrap());
+        assert_eq!((from.mode(), from.mtime_nsec()), (to.mode(), to.mtime_nsec()));
+        job.run(ranks, &protect).fails(4);
+        let again = job.run(ranks, &[&protect[..], &["--resume"]].concat()).ok();
+        assert!(again.error.contains("703 done before"), "{}", again.error);
+        // What has changed, and what is missing, is done again.
+        job.write("t/many/5", b"other");
+        fs::remove_file(job.path("t.phx/many/6.phx")).unwrap();
+        let again = job.run(ranks, &[&protect[..], &["--resume", "--force"]].concat()).ok();
+        assert!(
+            again.error.contains("protected 2 files") && again.error.contains("701 done before"),
+            "{}",
+            again.error
+        );
+        job.run(ranks, &["verify", "-R", "t.phx", "--key-file", "k", "-q"]).ok();
+        job.run(ranks, &["unprotect", "-R", "t.phx", "--key-file", "k", "-o", "back"]).ok();
+        let both = [job.path("t"), job.path("back")];
+        assert!(Command::new("diff").args(["-r", "--no-dereference"]).args(both).status().unwrap().success());
+        fs::remove_dir_all(job.path("back")).unwrap();
+        fs::remove_dir_all(job.path("t.phx")).unwrap();
+    }
+}
+
+#[test]
+fn memory_is_bounded() {
+    let Some(job) = Job::new() else { return };
+    job.write("f", &vec![1; 400 << 20]);
+    for i in 0..3000 {
+        job.write(&format!("t/{i}"), b"small");
+    }
+    for args in [
+        &["protect", "f", "--key-file", "k", "-v", "--no-sync"][..],
+        &["protect", "-R", "t", "--key-file", "k", "-v", "--no-sync"],
+    ] {
+        let done = job.run(3, args).ok();
+        let peaks: Vec<u64> = done
+            .lines()
+            .iter()
+            .filter_map(|line| line.split(", ").last()?.strip_suffix(" MiB of memory")?.parse().ok())
+            .collect();
+        assert_eq!(peaks.len(), 3, "{}", done.error);
+        assert!(peaks.iter().all(|peak| (1..128).contains(peak)), "{}", done.error);
+    }
+}

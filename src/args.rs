@@ -470,7 +470,7 @@ impl DestinationArgs {
 }
 
 /// The largest number of threads that is useful anywhere.
-fn threads(text: &str) -> Result<NonZeroUsize, &'static str> {
+pub fn threads(text: &str) -> Result<NonZeroUsize, &'static str> {
     let number = text.parse().ok().filter(|n: &NonZeroUsize| n.get() <= 1024);
     number.ok_or("a number from 1 to 1024")
 }

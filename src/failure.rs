@@ -190,11 +190,16 @@ pub fn complain(line: impl Display) {
     match SYSTEM_LOG.get() {
         // 28 is a warning of a daemon.
         Some(log) => drop(log.send(format!("<28>phalanx[{}]: {line}", std::process::id()).as_bytes())),
-        None => drop(writeln!(io::stderr().lock(), "{}: {line}", NAME.get().map_or("phalanx", |name| name))),
+        None => drop(writeln!(io::stderr().lock(), "{}: {line}", name())),
     }
 }
 
 static NAME: OnceLock<String> = OnceLock::new();
+
+/// The name of the program.
+pub fn name() -> &'static str {
+    NAME.get().map_or("phalanx", |name| name)
+}
 
 /// Lines on stderr begin with this name from now on, and no longer with that of `phalanx`.
 pub fn complain_as(name: impl Into<String>) {

@@ -1,5 +1,6 @@
 //! What is done if the process ends without unwinding: temporary files are removed, and one line says why.
 
+use crate::failure;
 use phalanx_core::file;
 use rustix::stdio;
 use signal_hook::consts::SIGABRT;
@@ -60,7 +61,8 @@ pub fn out_of_memory() -> ! {
         thread::sleep(Duration::from_secs(1));
     }
     file::remove_unfinished_at_once();
-    let _ = rustix::io::write(stdio::stderr(), b"phalanx: not enough memory\n");
+    let _ = rustix::io::write(stdio::stderr(), failure::name().as_bytes());
+    let _ = rustix::io::write(stdio::stderr(), b": not enough memory\n");
     low_level::exit(1)
 }
 

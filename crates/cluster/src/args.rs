@@ -1,7 +1,7 @@
 //! The command line: options as in `phalanx`, and those that users of `dcp` know.
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use phalanx::args::{Cipher, EngineName, OpenKeys, ProtectKeys, chunk_size, size};
+use phalanx::args::{Cipher, EngineName, OpenKeys, ProtectKeys, chunk_size, size, threads};
 use phalanx::failure::{Failure, Outcome};
 use phalanx::paths::{self, Destination, End, Outputs};
 use phalanx::verbosity::Verbosity;
@@ -99,8 +99,9 @@ struct DestinationArgs {
     force: bool,
     /// Go on where an interrupted run of the same command ended
     ///
-    /// Of a large file, the chunks that are done are kept. In a folder, an output stays that has the length and the time which
-    /// its input gives, and that the keys at hand open.
+    /// Large files keep the chunks that are done. In a folder, an output is kept if its length and its time fit its input, and it
+    /// is for the same keys. Do not combine this with --no-sync in folders: after a crash of a machine, an output may have its
+    /// length and time, and not its content.
     #[arg(long)]
     resume: bool,
     /// Do not wait until the outputs are on the disk
@@ -118,7 +119,7 @@ pub struct RunArgs {
     /// CPU threads of each process
     ///
     /// Without it: the cores that the process is bound to or, if it is not bound, its part of the machine's cores.
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = threads)]
     pub threads: Option<NonZeroUsize>,
     /// dynamic (default) or static
     ///
@@ -203,6 +204,12 @@ impl Cli {
             }
         };
         let to_stdout = matches!(plan.destination.outputs, Outputs::At(End::Standard));
+        match &plan.what {
+            What::Protect { keys, .. } => paths::one_stdin(keys.keys.files().chain(&keys.recipients_files))?,
+            What::Unprotect { keys } | What::Verify { keys } => {
+                paths::one_stdin(keys.keys.files().chain(&keys.identities))?;
+            }
+        }
         if to_stdout || plan.paths.iter().any(|path| paths::is_dash(path)) {
             return Err(Failure::usage(
                 "several processes cannot share standard input or output: - does not work here",

@@ -14,15 +14,21 @@ pub struct Runs {
     most: u64,
 }
 
-/// The shortest and the longest part, in bytes: the first is long compared with a message and a sync, the second short compared
-/// with the time that somebody waits for its end.
-const SHORTEST: u64 = 16 << 20;
+/// The shortest part of large files, in bytes: it is long compared with a message.
+const SHORT: u64 = 16 << 20;
+/// The shortest part of any file.
+const SHORTEST: u64 = 4 << 20;
+/// The longest part: nobody waits long for its end.
 const LONGEST: u64 = 1 << 30;
+/// The most memory for tasks that wait, in bytes.
+const ROOM: usize = 16 << 20;
 
 impl Runs {
     pub fn new(chunks: u64, chunk_len: u64, ranks: usize) -> Self {
         let of = |bytes: u64| (bytes / chunk_len).max(1);
-        Self { left: 0..chunks, ranks: ranks as u64, least: of(SHORTEST), most: of(LONGEST) }
+        let ranks = ranks as u64;
+        let least = (chunks / (2 * ranks)).clamp(of(SHORTEST), of(SHORT));
+        Self { left: 0..chunks, ranks, least, most: of(LONGEST) }
     }
 
     /// The next part: half of what would be left for each process, so that all end at about the same time.
@@ -34,11 +40,6 @@ impl Runs {
         (len > 0).then(|| start..start + len)
     }
 
-    /// Whether nothing is left to take.
-    pub fn are_given(&self) -> bool {
-        self.left.is_empty()
-    }
-
     /// All of it, in equal parts for all processes. Those that come last may get none.
     pub fn equal(chunks: u64, ranks: usize) -> Vec<Range<u64>> {
         let ranks = ranks as u64;
@@ -47,9 +48,60 @@ impl Runs {
     }
 }
 
+/// The parts of a large file that nobody has taken yet.
+pub enum Parts {
+    Dynamic(Runs),
+    /// One for each process.
+    Static(Vec<Option<Range<u64>>>),
+}
+
+impl Parts {
+    pub fn new(division: Division, chunks: u64, chunk_len: u64, ranks: usize) -> Self {
+        match division {
+            Division::Dynamic => Parts::Dynamic(Runs::new(chunks, chunk_len, ranks)),
+            Division::Static => {
+                let runs = Runs::equal(chunks, ranks).into_iter();
+                Parts::Static(runs.map(|run| Some(run).filter(|run| !run.is_empty())).collect())
+            }
+        }
+    }
+
+    /// The next part for a process.
+    pub fn next(&mut self, rank: usize) -> Option<Range<u64>> {
+        match self {
+            Parts::Dynamic(runs) => runs.next(),
+            Parts::Static(runs) => runs[rank].take(),
+        }
+    }
+
+    /// Whether all are taken.
+    pub fn are_taken(&self) -> bool {
+        match self {
+            Parts::Dynamic(runs) => runs.left.is_empty(),
+            Parts::Static(runs) => runs.iter().all(Option::is_none),
+        }
+    }
+}
+
+/// How much memory a task takes, in bytes: about.
+fn room(task: &Task) -> usize {
+    match task {
+        Task::Files { folder, files, .. } => {
+            let of_file = |file: &crate::message::Entry| {
+                2 * size_of::<Vec<u8>>() + 64 + file.name.len() + file.output.as_ref().map_or(0, Vec::len)
+            };
+            128 + folder.len() + files.iter().map(of_file).sum::<usize>()
+        }
+        Task::Folder { folder, .. } => 128 + folder.len(),
+        _ => 512,
+    }
+}
+
 /// The tasks that nobody has taken yet.
 pub struct Tasks {
     division: Division,
+    /// The memory that they take, in bytes: about.
+    memory: usize,
     /// For one process each.
     pinned: Vec<VecDeque<Task>>,
     /// How many bytes have been given to each process beforehand.
@@ -64,6 +116,7 @@ impl Tasks {
     pub fn new(division: Division, ranks: usize) -> Self {
         Self {
             division,
+            memory: 0,
             pinned: (0..ranks).map(|_| VecDeque::new()).collect(),
             given: vec![0; ranks],
             folders: Vec::new(),
@@ -72,23 +125,25 @@ impl Tasks {
         }
     }
 
-    /// How many wait for any process.
-    pub fn waiting(&self) -> usize {
-        let pinned = if self.division == Division::Static { self.pinned.iter().map(VecDeque::len).sum() } else { 0 };
-        self.folders.len() + self.large.len() + self.batches.len() + pinned
+    /// Whether there is room for more. Otherwise tasks are done by whoever finds them.
+    pub fn have_room(&self) -> bool {
+        self.memory < ROOM
     }
 
     pub fn are_empty(&self) -> bool {
-        self.waiting() == 0 && self.pinned.iter().all(VecDeque::is_empty)
+        let is_any = !self.folders.is_empty() || !self.large.is_empty() || !self.batches.is_empty();
+        !is_any && self.pinned.iter().all(VecDeque::is_empty)
     }
 
     /// Adds a task for one process. It comes before all others.
     pub fn pin(&mut self, rank: usize, task: Task) {
-        self.pinned[rank].push_back(task);
+        self.memory += room(&task);
+        self.pinned[rank].push_front(task);
     }
 
     /// Adds a task for any process.
     pub fn add(&mut self, task: Task) {
+        self.memory += room(&task);
         let bytes = match &task {
             Task::Files { files, .. } => files.iter().map(|file| file.len.max(1 << 16)).sum(),
             _ => 0,
@@ -101,30 +156,28 @@ impl Tasks {
             return;
         }
         match task {
-            Task::Folder { .. } | Task::Finish { .. } => self.folders.push(task),
+            Task::Folder { .. } => self.folders.push(task),
             Task::Begin { .. } => self.large.push_back(task),
             task => self.batches.push_back(task),
         }
     }
 
-    /// Takes back all parts of a large file that nobody has begun. Returns how many there were.
-    pub fn unpin(&mut self, of: u64) -> usize {
-        let count = |pinned: &[VecDeque<Task>]| pinned.iter().map(VecDeque::len).sum::<usize>();
-        let before = count(&self.pinned);
-        let is_other = |task: &Task| !matches!(task, Task::Part { file, .. } if *file == of);
-        self.pinned.iter_mut().for_each(|tasks| tasks.retain(is_other));
-        before - count(&self.pinned)
-    }
-
     /// A task for this process alone.
     pub fn pinned(&mut self, rank: usize) -> Option<Task> {
-        self.pinned[rank].pop_front()
+        let task = self.pinned[rank].pop_front();
+        self.taken(task)
+    }
+
+    fn taken(&mut self, task: Option<Task>) -> Option<Task> {
+        self.memory -= task.as_ref().map_or(0, room);
+        task
     }
 
     /// A task for any process. A large file only with `begins`.
     pub fn any(&mut self, begins: bool) -> Option<Task> {
         let large = || if begins { self.large.pop_front() } else { None };
-        self.folders.pop().or_else(large).or_else(|| self.batches.pop_front())
+        let task = self.folders.pop().or_else(large).or_else(|| self.batches.pop_front());
+        self.taken(task)
     }
 }
 
@@ -172,7 +225,7 @@ mod tests {
         assert_eq!(sums, [8, 9, 9]);
         assert!(tasks.any(true).is_none() && !tasks.are_empty());
         while tasks.pinned(0).or_else(|| tasks.pinned(1)).or_else(|| tasks.pinned(2)).is_some() {}
-        assert!(tasks.are_empty());
+        assert!(tasks.are_empty() && tasks.memory == 0);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use crate::args::What;
 use crate::message::{Entry, Report, Request, Told};
 use crate::tree::{Dirs, as_write};
 use crate::worker::{Worker, lock, name};
-use phalanx::failure::shown;
+use phalanx::failure::{Code, shown};
 use phalanx::progress::{arrow, size};
-use phalanx_core::file::{Existing, InputFile, Output, SharedFile, Sync};
+use phalanx_core::file::{Existing, InputFile, Made, Output, SharedFile, Stamp, Sync, is_unfinished};
 use phalanx_core::{Error, Roster, Sink, Source};
 use rustix::fs::{self, AtFlags, FileType};
 use std::ffi::OsStr;
@@ -91,17 +91,19 @@ impl Worker<'_> {
     pub fn files(&self, tree: Option<u32>, folder: &[u8], files: &[Entry], report: &mut Report) -> Result<(), Told> {
         let (large, small): (Vec<_>, Vec<_>) = files.iter().partition(|entry| entry.len >= LARGE);
         let all = Mutex::new(std::mem::take(report));
+        // Of each batch, so that it stays short.
+        let made = Made::default();
         let next = AtomicUsize::new(0);
         let each = || {
             let roster = self.engines.single();
             let mut group = Vec::new();
             while let Some(entry) = small.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.file(tree, folder, entry, &roster, &mut group, &all);
+                self.file(tree, folder, entry, &roster, &made, &mut group, &all);
                 if group.len() >= GROUP {
-                    self.commit_all(&mut group, &all);
+                    self.commit_all(&mut group, &made, &all);
                 }
             }
-            self.commit_all(&mut group, &all);
+            self.commit_all(&mut group, &made, &all);
         };
         thread::scope(|scope| {
             for _ in 1..self.engines.threads.min(small.len()) {
@@ -114,24 +116,26 @@ impl Worker<'_> {
         });
         for entry in large {
             let mut group = Vec::new();
-            self.file(tree, folder, entry, &self.engines.crew.roster, &mut group, &all);
-            self.commit_all(&mut group, &all);
+            self.file(tree, folder, entry, &self.engines.crew.roster, &made, &mut group, &all);
+            self.commit_all(&mut group, &made, &all);
         }
         *report = all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         Ok(())
     }
 
+    #[allow(clippy::too_many_arguments, reason = "the file, where it is, and what is shared by a batch")]
     fn file<'e>(
         &self,
         tree: Option<u32>,
         folder: &[u8],
         entry: &'e Entry,
         roster: &Roster,
+        made: &Made,
         group: &mut Vec<Written<'e>>,
         report: &Mutex<Report>,
     ) {
         let ends = self.ends(tree, folder, &entry.name, entry.output.as_deref());
-        match ends.and_then(|ends| self.one(ends, roster, group, report)) {
+        match ends.and_then(|ends| self.one(ends, roster, made, group, report)) {
             Ok(()) => {}
             Err(told) => lock(report).failures.push(told),
         }
@@ -142,6 +146,7 @@ impl Worker<'_> {
         &self,
         ends: Ends<'e>,
         roster: &Roster,
+        made: &Made,
         group: &mut Vec<Written<'e>>,
         report: &Mutex<Report>,
     ) -> Result<(), Told> {
@@ -150,8 +155,10 @@ impl Worker<'_> {
         if self.is_done(&ends, &input)? {
             let mut report = lock(report);
             report.kept += 1;
+            report.kept_bytes += input.stamp().len();
             return Ok(());
         }
+        check_input(&ends, &input, None)?;
         // The keys come first: what they do not open leaves nothing behind.
         let shared = if self.is_protecting() {
             self.check_name(&ends, &input)?;
@@ -161,7 +168,11 @@ impl Worker<'_> {
             self.open_input(&ends, &input)?
         };
         let output = match ends.target().map_err(|e| ends.blame(&e))? {
-            Some((dir, of)) => Some(Output::create_in(dir, of, self.existing()).map_err(|e| ends.blame(&as_write(e)))?),
+            Some((dir, of)) => {
+                let output = Output::create_in(dir, of, self.existing(made)).map_err(|e| ends.blame(&as_write(e)))?;
+                check_input(&ends, &input, Some(&output))?;
+                Some(output)
+            }
             None => None,
         };
         let sink = match &output {
@@ -189,7 +200,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn commit_all(&self, group: &mut Vec<Written<'_>>, report: &Mutex<Report>) {
+    fn commit_all(&self, group: &mut Vec<Written<'_>>, made: &Made, report: &Mutex<Report>) {
         let sync = if self.plan.destination.sync { Sync::Yes } else { Sync::No };
         let mut outputs = Vec::new();
         let mut origins = Vec::new();
@@ -197,7 +208,7 @@ impl Worker<'_> {
             outputs.push(output);
             origins.push((ends, bytes));
         }
-        let committed = Output::commit_all(outputs, self.existing(), sync);
+        let committed = Output::commit_all(outputs, self.existing(made), sync);
         let mut report = lock(report);
         for ((ends, bytes), committed) in origins.into_iter().zip(committed) {
             match committed {
@@ -226,6 +237,10 @@ impl Worker<'_> {
             // Somebody may be changing its keys at this moment.
             Err(told) => match read()? {
                 again if again != first => self.open(&again, &ends.input),
+                _ if is_unfinished(input) => {
+                    let hint = "a change of its keys was interrupted: phalanx rekey finishes it";
+                    Err(Told { line: format!("{} ({hint})", told.line), ..told })
+                }
                 _ => Err(told),
             },
         }
@@ -269,7 +284,21 @@ impl Worker<'_> {
     }
 }
 
-/// How large files treat an existing output: the same as small ones.
+/// An output must not replace its own input, whatever paths lead there.
+pub fn check_input(ends: &Ends<'_>, input: &InputFile, output: Option<&Output>) -> Result<(), Told> {
+    let Some(path) = &ends.output else { return Ok(()) };
+    let there = match output {
+        Some(output) => Stamp::of(output.file()).ok().map(|stamp| stamp.id()),
+        None => std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino())),
+    };
+    if there == Some(input.stamp().id()) {
+        let line = format!("{}: input and output are the same file", shown(path));
+        return Err(Told::new(Code::Usage, line));
+    }
+    Ok(())
+}
+
+/// Begins the output of a large file.
 pub fn begin(worker: &Worker<'_>, dir: Arc<File>, of: &OsStr, existing: Existing<'_>) -> Result<Output, Error> {
     let resumes = worker.plan.destination.resume;
     let begun = if resumes { Output::resume_in(dir, of, existing) } else { Output::create_in(dir, of, existing) };

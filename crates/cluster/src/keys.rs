@@ -4,7 +4,7 @@ use crate::args::{Plan, What};
 use phalanx::failure::Outcome;
 use phalanx::secrets::{self, AtHand, Recipients};
 use phalanx_core::file::{Begun, Output, SharedFile, Stamp};
-use phalanx_core::{ChunkSize, NewFile, Opener, ProtectedFile, Result, Source, Suite};
+use phalanx_core::{ChunkSize, Error, NewFile, Opener, ProtectedFile, Result, Source, Suite};
 use std::path::PathBuf;
 
 /// The keys of a run.
@@ -14,16 +14,19 @@ pub enum Keys {
 }
 
 impl Keys {
-    /// Reads the keys, and asks for a password if one is needed for new files.
-    pub fn find(plan: &Plan) -> Outcome<Self> {
-        Ok(match &plan.what {
+    /// Reads the keys, and asks for a password if one is needed for new files. `None` if nothing is to be done.
+    pub fn find(plan: &Plan) -> Outcome<Option<Self>> {
+        if plan.run.dryrun {
+            return Ok(None);
+        }
+        Ok(Some(match &plan.what {
             What::Protect { keys, suite, chunk_size } => {
                 let recipients = Recipients::new(keys.clone(), plan.destination.resume);
                 recipients.find()?;
                 Keys::Protect { recipients, suite: *suite, chunk_size: *chunk_size }
             }
             What::Unprotect { keys } | What::Verify { keys } => Keys::Open(secrets::opener(keys, plan.verbosity)?),
-        })
+        }))
     }
 
     fn new_file(&self) -> Result<NewFile> {
@@ -50,7 +53,15 @@ impl Keys {
     pub fn open(&self, header: &[u8], path: impl FnOnce() -> PathBuf) -> Result<SharedFile> {
         let source = Source::stream(header);
         match self {
-            Keys::Protect { recipients, .. } => Ok(ProtectedFile::open(source, recipients.opener())?.shared()),
+            Keys::Protect { recipients, .. } => {
+                let file = ProtectedFile::open(source, recipients.opener())?;
+                // What is for others too, or not for all of them, is not what this run would make.
+                if file.is_for(recipients.found(), recipients.opener())? {
+                    Ok(file.shared())
+                } else {
+                    Err(Error::WrongKey)
+                }
+            }
             Keys::Open(opener) => {
                 let file = ProtectedFile::open(source, opener)?;
                 opener.source().tell_sender(path, file.opened_by());

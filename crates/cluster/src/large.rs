@@ -1,18 +1,20 @@
 //! Large files: one process begins and ends each of them, and all do parts of it.
 
-use crate::files::{Ends, begin};
+use crate::files::{Ends, begin, check_input};
 use crate::message::{Done, Join, Report, Request, Secret, Spot, Told};
 use crate::tree::as_write;
 use crate::worker::{Worker, lock};
 use phalanx::failure::{Code, shown};
+use phalanx::folders::FOLDER;
 use phalanx::progress::{arrow, size};
-use phalanx_core::file::{Begun, InputFile, Output, SharedFile, check_close};
-use phalanx_core::{Error, Result, Sink, Source};
+use phalanx_core::file::{Begun, InputFile, Made, Output, SharedFile, check_close};
+use phalanx_core::{Error, Result, Sink, Source, Suite};
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +26,8 @@ pub struct Owned {
     shared: SharedFile,
     input: InputFile,
     output: Option<Output>,
+    /// The folder of the output.
+    dir: Option<Arc<File>>,
     paths: (PathBuf, Option<PathBuf>),
     plaintext_len: u64,
 }
@@ -64,8 +68,13 @@ impl Worker<'_> {
         let at = |e: Error| ends.blame(&e);
         if self.is_done(&ends, &input)? {
             done.report.kept += 1;
+            done.report.kept_bytes += input.stamp().len();
             return Ok(());
         }
+        check_input(&ends, &input, None)?;
+        let made = Made::default();
+        let existing = self.existing(&made);
+        let mut folder = None;
         let resumes = self.plan.destination.resume;
         let sync = self.plan.destination.sync;
         let len = input.stamp().len();
@@ -81,7 +90,9 @@ impl Worker<'_> {
                 }
             };
             let (dir, of) = ends.target().map_err(at)?.expect("it is protected into a file");
-            let target = begin(self, dir, of, self.existing()).map_err(at)?;
+            folder = Some(dir.clone());
+            let target = begin(self, dir, of, existing).map_err(at)?;
+            check_input(&ends, &input, Some(&target))?;
             (shared, goes_on) = match (new, self.keys) {
                 (Some(new), _) => {
                     target.file().write_all_at(new.header().bytes(), 0).map_err(|e| at(Error::Write(e)))?;
@@ -95,7 +106,12 @@ impl Worker<'_> {
             shared = self.open_input(&ends, &input)?;
             let layout = shared.header().layout_for_file(len).map_err(at)?;
             output = match ends.target().map_err(at)? {
-                Some((dir, of)) => Some(begin(self, dir, of, self.existing()).map_err(at)?),
+                Some((dir, of)) => {
+                    folder = Some(dir.clone());
+                    let target = begin(self, dir, of, existing).map_err(at)?;
+                    check_input(&ends, &input, Some(&target))?;
+                    Some(target)
+                }
                 None => None,
             };
             goes_on = match &output {
@@ -120,7 +136,6 @@ impl Worker<'_> {
             done.report.lines.push(format!("{}: {}", shown(&ends.input), phalanx::progress::past_words(past)));
         }
         let meta = input.file().metadata().map_err(|e| at(Error::Read(e)))?;
-        use std::os::unix::ffi::OsStrExt;
         let join = Join {
             spot: spot.clone(),
             shared: Secret::new(shared.to_bytes()),
@@ -131,7 +146,7 @@ impl Worker<'_> {
             mark,
         };
         let paths = (ends.input, ends.output);
-        self.lock_owned().insert(file, Owned { shared, input, output, paths, plaintext_len });
+        self.lock_owned().insert(file, Owned { shared, input, output, dir: folder, paths, plaintext_len });
         done.begun = Some((join, goes_on == Begun::Left));
         Ok(())
     }
@@ -146,8 +161,8 @@ impl Worker<'_> {
         let shared = SharedFile::from_bytes(join.shared.expose()).map_err(|e| ends.blame(&e))?;
         let meta = input.file().metadata().map_err(|e| ends.blame(&Error::Read(e)))?;
         let differs = |path: &Path| {
-            let line = format!("{}: this process sees another file here than the one that began it", shown(path));
-            Told { code: Code::InputOutput.number(), line }
+            let why = "this process sees another file here than the one that began it (is the folder shared?)";
+            Told::new(Code::InputOutput, format!("{}: {why}", shown(path)))
         };
         if (meta.len(), meta.mtime(), meta.mtime_nsec()) != (join.len, join.mtime.0, join.mtime.1) {
             return Err(differs(&ends.input));
@@ -177,6 +192,10 @@ impl Worker<'_> {
     pub fn part(&self, file: u64, join: &Join, run: Range<u64>, goes_on: bool, done: &mut Done) -> Result<(), Told> {
         let joined = self.join(file, join)?;
         let at = |e: Error| blame(&joined.paths, &e);
+        let now = joined.input.file().metadata().map_err(|e| at(Error::Read(e)))?;
+        if (now.len(), now.mtime(), now.mtime_nsec()) != (join.len, join.mtime.0, join.mtime.1) {
+            return Err(at(Error::Changed));
+        }
         let (roster, input) = (&self.engines.crew.roster, joined.input.file());
         let Joined { shared, output, .. } = &*joined;
         let missing = match output {
@@ -218,18 +237,16 @@ impl Worker<'_> {
     /// Gives a large file its name. `edges` are chunks beside which another machine has written.
     pub fn commit(&self, file: u64, edges: &[u64], report: &mut Report) -> Result<(), Told> {
         let owned = self.lock_owned().remove(&file).expect("it was begun here");
-        if owned.output.is_some() {
-            self.check_edges(&owned, edges)?;
-        }
+        self.check_edges(&owned, edges)?;
         let Owned { input, output, paths, plaintext_len, .. } = owned;
         let Some(output) = output else {
-            use std::os::unix::ffi::OsStrExt;
             report.checked.push((paths.0.as_os_str().as_bytes().to_vec(), plaintext_len));
             report.files += 1;
             report.bytes += plaintext_len;
             return Ok(());
         };
         let at = |e: Error| blame(&paths, &as_write(e));
+        let made = Made::default();
         if !self.is_protecting() {
             // The mark behind its end goes.
             output.file().set_len(plaintext_len).map_err(|e| at(Error::Write(e)))?;
@@ -240,8 +257,12 @@ impl Worker<'_> {
         if now.len() != before.len() || !is_unchanged(&input).map_err(|e| blame(&paths, &e))? {
             return Err(blame(&paths, &Error::Changed));
         }
+        if output.is_kept() && self.plan.destination.sync {
+            // This may take long. Until it is done, nobody but the user can open the file, and a later run can go on with it.
+            output.sync_kept().map_err(at)?;
+        }
         output.carry(input.file(), self.carry).map_err(at)?;
-        output.commit(self.existing(), self.plan.destination.sync).map_err(|e| blame(&paths, &e))?;
+        output.commit(self.existing(&made), self.plan.destination.sync).map_err(|e| blame(&paths, &e))?;
         report.files += 1;
         report.bytes += plaintext_len;
         if self.plan.verbosity.verbose
@@ -252,25 +273,56 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// Gives up a large file that was begun here.
+    pub fn abandon(&self, file: u64, discards: bool) {
+        let owned = self.lock_owned().remove(&file);
+        if let Some(output) = owned.and_then(|owned| owned.output).filter(|output| discards && output.is_kept()) {
+            output.discard();
+        }
+    }
+
     /// Two machines have written to the page in which one part ends and the next begins. A file system whose caches are not
-    /// coherent may have lost one of the two writes, so these chunks are read once more.
+    /// coherent may have lost one of the two writes. So these chunks are read once more, and done again if they are not right.
     fn check_edges(&self, owned: &Owned, edges: &[u64]) -> Result<(), Told> {
-        let Some(output) = owned.output.as_ref().map(Output::file) else { return Ok(()) };
-        for edge in edges {
-            let run = *edge..*edge + 1;
-            let roster = &self.engines.crew.roster;
-            let missing = match self.is_protecting() {
-                true => owned.shared.not_sealed(roster, output, owned.plaintext_len, run, &()),
-                false => owned.shared.not_opened(roster, owned.input.file(), output, run, &()),
+        let (Some(output), Some(dir)) = (&owned.output, &owned.dir) else { return Ok(()) };
+        let at = |e: Error| owned.blame(&e);
+        for run in edges.chunk_by(|a, b| a + 1 == *b).map(|run| run[0]..run[run.len() - 1] + 1) {
+            // Opened anew, since this process may still see what the file was when it was begun.
+            let name = output.temporary_name().as_bytes();
+            let now = || open_begun(dir, name).map_err(|e| at(Error::Write(e)));
+            let missing = self.edge(owned, &now()?, run.clone())?;
+            if missing.is_empty() {
+                continue;
+            }
+            let why = "its file system has lost what two machines wrote side by side (use another one, or one machine)";
+            let line =
+                format!("{}: chunk {}: {why}", shown(owned.paths.1.as_deref().unwrap_or(&owned.paths.0)), run.start);
+            if owned.shared.suite() == Suite::Aes256Gcm {
+                return Err(Told::new(Code::InputOutput, line));
+            }
+            let (file, roster) = (now()?, &self.engines.crew.roster);
+            let source = Source::file(owned.input.file()).map_err(at)?;
+            let done = match self.is_protecting() {
+                true => owned.shared.seal(roster, source, Sink::File(&file), Some(missing), &()),
+                false => owned.shared.open(roster, source, Sink::File(&file), Some(missing), &()),
             };
-            if !missing.map_err(|e| owned.blame(&e))?.is_empty() {
-                let path = owned.paths.1.as_deref().unwrap_or(&owned.paths.0);
-                let why = "its file system lost what two machines wrote side by side (use another, or one machine)";
-                let line = format!("{}: chunk {edge}: {why}", shown(path));
-                return Err(Told { code: Code::InputOutput.number(), line });
+            done.map_err(at)?;
+            file.sync_data().map_err(|e| at(Error::Write(e)))?;
+            drop(file);
+            if !self.edge(owned, &now()?, run)?.is_empty() {
+                return Err(Told::new(Code::InputOutput, line));
             }
         }
         Ok(())
+    }
+
+    fn edge(&self, owned: &Owned, output: &File, run: Range<u64>) -> Result<Vec<Range<u64>>, Told> {
+        let roster = &self.engines.crew.roster;
+        let missing = match self.is_protecting() {
+            true => owned.shared.not_sealed(roster, output, owned.plaintext_len, run, &()),
+            false => owned.shared.not_opened(roster, owned.input.file(), output, run, &()),
+        };
+        missing.map_err(|e| owned.blame(&e))
     }
 }
 
@@ -288,11 +340,14 @@ fn bytes(shared: &SharedFile, len: u64, runs: &[Range<u64>]) -> u64 {
 
 /// Opens what another process has begun. It may take a while until all machines see it.
 fn open_begun(dir: &File, temporary: &[u8]) -> io::Result<File> {
-    const TIMES: u32 = 50;
+    const TIMES: u32 = 300;
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut left = TIMES;
     loop {
-        match fs::openat(dir, temporary, flags, Mode::empty()) {
+        // Opening the folder again makes a network file system look again.
+        let opened = fs::openat(dir, ".", FOLDER, Mode::empty())
+            .and_then(|folder| fs::openat(&folder, temporary, flags, Mode::empty()));
+        match opened {
             Ok(file) => return Ok(file.into()),
             Err(Errno::NOENT | Errno::STALE) if left > 0 => {
                 left -= 1;

@@ -1,7 +1,7 @@
 //! Rank 0: it has the keys, gives out the tasks, and tells the user what became of them.
 
-use crate::args::{Division, Plan};
-use crate::division::{Runs, Tasks};
+use crate::args::Plan;
+use crate::division::{Parts, Tasks};
 use crate::keys::Keys;
 use crate::message::{Answer, Body, Done, Join, Letter, Reply, Report, Request, Task, Told};
 use crate::tally::Tally;
@@ -15,21 +15,47 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
-/// As many tasks may wait for each process: more than that are done by whoever finds them.
-const ROOM: usize = 64;
 /// A process at work sends a message this often.
 pub const ALIVE: Duration = Duration::from_secs(5);
 /// After so long without a message, a process is lost.
 const LOST: Duration = Duration::from_secs(60);
 
+/// A process as it has introduced itself.
+pub struct Peer {
+    pub host: String,
+    pub machine: u64,
+}
+
+/// What a process does.
+#[derive(Clone, Copy)]
+enum Doing {
+    Begin(u64),
+    Part(u64),
+    Leave(u64),
+    Commit(u64),
+    Other,
+}
+
+impl From<&Task> for Doing {
+    fn from(task: &Task) -> Self {
+        match task {
+            Task::Begin { file, .. } => Doing::Begin(*file),
+            Task::Part { file, .. } => Doing::Part(*file),
+            Task::Leave { file, .. } => Doing::Leave(*file),
+            Task::Commit { file, .. } | Task::Abandon { file, .. } => Doing::Commit(*file),
+            _ => Doing::Other,
+        }
+    }
+}
+
 /// What rank 0 knows of a process.
 struct Rank {
-    host: String,
-    /// What it does.
-    task: Option<Task>,
+    peer: Peer,
+    task: Option<Doing>,
     /// Since when it waits for a task.
     idle: Option<Instant>,
-    silent: Duration,
+    /// How long it has been silent, once it is at work.
+    silent: Option<Duration>,
     busy: u64,
     talked: u64,
     memory: u64,
@@ -40,7 +66,7 @@ struct Large {
     owner: usize,
     join: Join,
     goes_on: bool,
-    runs: Option<Runs>,
+    left: Option<Parts>,
     /// How many parts are given out, and not done.
     given: usize,
     /// Who has done each part, by its first chunk.
@@ -48,21 +74,32 @@ struct Large {
     /// How many processes have not left it.
     leaving: Option<usize>,
     failed: bool,
+    /// Whether something that was written may be lost.
+    discards: bool,
     was_done: u64,
+}
+
+/// How far the ends of a run are.
+#[derive(PartialEq, Eq)]
+enum Phase {
+    Work,
+    FinishBelow,
+    Finish,
 }
 
 /// Rank 0 at its work.
 pub struct Leader<'a> {
     world: &'a World,
     plan: &'a Plan,
-    keys: &'a Keys,
+    keys: Option<&'a Keys>,
     ranks: Vec<Rank>,
     tasks: Tasks,
     large: BTreeMap<u64, Large>,
     next_file: u64,
     tally: Tally,
-    /// The trees whose mirrors are to be finished, when all files are done.
-    to_finish: u32,
+    /// The trees whose mirrors are to be finished when all files are done.
+    mirrors: Vec<u32>,
+    phase: Phase,
     /// Nothing new is begun any more.
     stops: bool,
     /// The worker of this process.
@@ -74,33 +111,34 @@ impl<'a> Leader<'a> {
     pub fn new(
         world: &'a World,
         plan: &'a Plan,
-        keys: &'a Keys,
-        hosts: Vec<String>,
+        keys: Option<&'a Keys>,
+        peers: Vec<Peer>,
         desk: Arc<Desk>,
         own_tasks: SyncSender<Task>,
     ) -> Self {
-        let rank = |host| Rank { host, task: None, idle: None, silent: Duration::ZERO, busy: 0, talked: 0, memory: 0 };
+        let rank = |peer| Rank { peer, task: None, idle: None, silent: None, busy: 0, talked: 0, memory: 0 };
         Self {
             world,
             plan,
             keys,
-            tasks: Tasks::new(plan.run.division, hosts.len()),
-            ranks: hosts.into_iter().map(rank).collect(),
+            tasks: Tasks::new(plan.run.division, peers.len()),
+            ranks: peers.into_iter().map(rank).collect(),
             large: BTreeMap::new(),
             next_file: 0,
             tally: Tally::new(plan),
-            to_finish: 0,
+            mirrors: Vec::new(),
+            phase: Phase::Work,
             stops: false,
             desk,
             own_tasks: Some(own_tasks),
         }
     }
 
-    /// Adds what is named on the command line. There are so many trees with mirrors.
-    pub fn begin(&mut self, tasks: Vec<Task>, files: u64, bytes: u64, mirrors: u32) {
+    /// Adds what is named on the command line. `mirrors` are the trees that have one.
+    pub fn begin(&mut self, tasks: Vec<Task>, files: u64, bytes: u64, mirrors: Vec<u32>) {
         self.tally.expect(files, bytes);
         tasks.into_iter().for_each(|task| self.add(task));
-        self.to_finish = mirrors;
+        self.mirrors = mirrors;
     }
 
     fn add(&mut self, mut task: Task) {
@@ -117,16 +155,18 @@ impl<'a> Leader<'a> {
         let mut last = Instant::now();
         loop {
             let mut is_quiet = true;
-            while let Some((from, letter)) = self.world.take::<Letter>() {
+            // Not more than that, so that everybody gets tasks meanwhile.
+            for _ in 0..self.ranks.len() {
+                let Some((from, letter)) = self.world.take::<Letter>() else { break };
                 is_quiet = false;
-                let Some(letter) = letter else { self.lose(from, "sends what is not understood") };
+                let Some(letter) = letter else { self.lose(from, "sent a message that cannot be read") };
                 self.receive(from, letter);
             }
-            if is_quiet {
-                let wait = pause.next();
-                let first = out.recv_timeout(wait).ok();
-                is_quiet = first.is_none();
-                let letter = self.desk.letter(first, out, 0);
+            let wait = if is_quiet { pause.next() } else { Duration::ZERO };
+            if let Ok(first) = out.recv_timeout(wait) {
+                is_quiet = false;
+                let letter = self.desk.letter(Some(first), out, 0);
+                let Some(letter) = letter else { self.lose(0, "the job ends") };
                 self.receive(0, letter);
             }
             if !is_quiet {
@@ -143,7 +183,7 @@ impl<'a> Leader<'a> {
             self.tally.show();
         }
         self.end();
-        let hosts: Vec<&str> = self.ranks.iter().map(|rank| &*rank.host).collect();
+        let hosts: Vec<&str> = self.ranks.iter().map(|rank| &*rank.peer.host).collect();
         self.tally.finish(&hosts)
     }
 
@@ -162,7 +202,7 @@ impl<'a> Leader<'a> {
     }
 
     fn receive(&mut self, from: usize, letter: Letter) {
-        self.ranks[from].silent = Duration::ZERO;
+        self.ranks[from].silent = Some(Duration::ZERO);
         self.ranks[from].talked = letter.talked;
         self.ranks[from].memory = letter.memory;
         self.tally.advance(letter.advanced);
@@ -190,25 +230,29 @@ impl<'a> Leader<'a> {
 
     fn answer(&mut self, from: usize, request: Request) -> Reply {
         match request {
-            Request::New { len } => reply(self.keys.make(len)),
-            Request::Open { header, path } => reply(self.keys.open(&header, || PathBuf::from(name(&path)))),
+            Request::New { len } => reply(self.keys().make(len)),
+            Request::Open { header, path } => reply(self.keys().open(&header, || PathBuf::from(name(&path)))),
             Request::Tell(report) => {
                 self.record(from, report);
                 Reply::Taken(true)
             }
             Request::Offer { tasks, files, bytes } => {
                 self.tally.expect(files, bytes);
-                let has_room = self.tasks.waiting() < ROOM * self.ranks.len();
-                if has_room {
-                    tasks.into_iter().for_each(|task| self.add(task));
-                }
+                let has_room = self.tasks.have_room();
+                // Large files are always taken: they are few.
+                let taken = tasks.into_iter().filter(|task| has_room || matches!(task, Task::Begin { .. }));
+                taken.for_each(|task| self.add(task));
                 Reply::Taken(has_room)
             }
         }
     }
 
+    fn keys(&self) -> &'a Keys {
+        self.keys.expect("nobody asks for keys in a dry run")
+    }
+
     fn fail(&mut self, from: usize, told: &Told) {
-        let host = &self.ranks[from].host;
+        let host = &self.ranks[from].peer.host;
         self.tally.fail(&format!("{host} (rank {from}): {}", told.line), told.code);
     }
 
@@ -218,35 +262,41 @@ impl<'a> Leader<'a> {
     }
 
     /// A task is done: what follows from it.
-    fn done(&mut self, from: usize, task: Task, done: Done) {
-        let Done { report, begun, was_done, .. } = done;
+    fn done(&mut self, from: usize, task: Doing, done: Done) {
+        let Done { mut report, begun, was_done, .. } = done;
         let failed = !report.failures.is_empty();
+        if let Doing::Part(file) | Doing::Leave(file) = task
+            && self.large.get(&file).is_some_and(|large| large.failed)
+        {
+            // Why the file fails has been said.
+            report.failures.clear();
+        }
         self.record(from, report);
         match task {
-            Task::Begin { file, .. } => {
+            Doing::Begin(file) => {
                 if let Some((join, goes_on)) = begun {
                     self.divide(file, from, join, goes_on);
                 }
             }
-            Task::Part { file, .. } => {
+            Doing::Part(file) => {
                 let Some(large) = self.large.get_mut(&file) else { return };
                 large.given -= 1;
                 large.was_done += was_done;
                 if failed {
                     large.failed = true;
-                    large.runs = None;
-                    large.given -= self.tasks.unpin(file);
+                    large.left = None;
                 }
                 self.leave(file);
             }
-            Task::Leave { file, .. } => {
+            Doing::Leave(file) => {
                 let Some(large) = self.large.get_mut(&file) else { return };
                 large.failed |= failed;
+                large.discards |= failed;
                 large.leaving = large.leaving.map(|left| left - 1);
                 self.leave(file);
             }
-            Task::Commit { file, .. } | Task::Abandon { file } => drop(self.large.remove(&file)),
-            Task::Files { .. } | Task::Folder { .. } | Task::Finish { .. } => {}
+            Doing::Commit(file) => drop(self.large.remove(&file)),
+            Doing::Other => {}
         }
     }
 
@@ -254,50 +304,45 @@ impl<'a> Leader<'a> {
     fn divide(&mut self, file: u64, owner: usize, join: Join, goes_on: bool) {
         let chunk_log2 = SharedFile::from_bytes(join.shared.expose()).map_or(20, |file| file.header().chunk_log2());
         let chunks = join.plaintext_len.div_ceil(1 << chunk_log2).max(1);
-        let mut large = Large {
+        let left = Parts::new(self.plan.run.division, chunks, 1 << chunk_log2, self.ranks.len());
+        let large = Large {
             owner,
             join,
             goes_on,
-            runs: None,
+            left: Some(left),
             given: 0,
             parts: BTreeMap::new(),
             leaving: None,
             failed: false,
+            discards: false,
             was_done: 0,
         };
-        match self.plan.run.division {
-            Division::Dynamic => large.runs = Some(Runs::new(chunks, 1 << chunk_log2, self.ranks.len())),
-            Division::Static => {
-                for (rank, run) in Runs::equal(chunks, self.ranks.len()).into_iter().enumerate() {
-                    if !run.is_empty() {
-                        self.tasks.pin(rank, large.part(file, rank, run));
-                    }
-                }
-            }
-        }
         self.large.insert(file, large);
     }
 
     /// When all parts of a file are done, those who did them bring them to the disk. When they have, it gets its name.
     fn leave(&mut self, file: u64) {
         let Some(large) = self.large.get_mut(&file) else { return };
-        if large.given > 0 || large.runs.as_ref().is_some_and(|runs| !runs.are_given()) {
+        if large.given > 0 || large.left.as_ref().is_some_and(|left| !left.are_taken()) {
             return;
         }
         match large.leaving {
             None => {
-                let syncs = !large.failed && large.join.spot.output.is_some();
+                let syncs = large.join.spot.output.is_some();
                 let ranks: BTreeSet<usize> = large.parts.values().copied().collect();
                 large.leaving = Some(ranks.len());
                 ranks.into_iter().for_each(|rank| self.tasks.pin(rank, Task::Leave { file, syncs }));
             }
-            Some(0) if large.failed => self.tasks.pin(large.owner, Task::Abandon { file }),
+            Some(0) if large.failed => {
+                self.tasks.pin(large.owner, Task::Abandon { file, discards: large.discards });
+            }
             Some(0) => {
                 if large.goes_on {
-                    self.tally.went_on(large.was_done, large.join.plaintext_len);
+                    self.tally.went_on(&large.join.spot, large.was_done, large.join.plaintext_len);
                 }
+                let machine = |rank: &usize| self.ranks[*rank].peer.machine;
                 let (before, behind) = (large.parts.values(), large.parts.iter().skip(1));
-                let between = before.zip(behind).filter(|(a, (_, b))| self.ranks[**a].host != self.ranks[**b].host);
+                let between = before.zip(behind).filter(|(a, (_, b))| machine(a) != machine(b));
                 let edges = between.flat_map(|(_, (start, _))| [start - 1, *start]).collect();
                 self.tasks.pin(large.owner, Task::Commit { file, edges });
             }
@@ -311,7 +356,7 @@ impl<'a> Leader<'a> {
             let Some(since) = self.ranks[rank].idle else { continue };
             let Some(task) = self.next_task(rank) else { continue };
             self.ranks[rank].idle = None;
-            self.ranks[rank].task = Some(task.clone());
+            self.ranks[rank].task = Some(Doing::from(&task));
             let waited = since.elapsed().as_micros() as u64;
             self.send(rank, Answer::Task { task: Box::new(task), waited });
         }
@@ -325,7 +370,7 @@ impl<'a> Leader<'a> {
             return Some(task);
         }
         for (file, large) in &mut self.large {
-            if let Some(run) = large.runs.as_mut().and_then(Runs::next) {
+            if let Some(run) = large.left.as_mut().and_then(|left| left.next(rank)) {
                 return Some(large.part(*file, rank, run));
             }
         }
@@ -345,10 +390,15 @@ impl<'a> Leader<'a> {
         if !self.tasks.are_empty() || !self.large.is_empty() {
             return false;
         }
-        for tree in 0..std::mem::take(&mut self.to_finish) {
-            self.tasks.add(Task::Finish { tree, folder: Vec::new() });
-        }
-        self.tasks.are_empty()
+        // The folders of a mirror get their permissions from below: afterwards, nobody needs them any more.
+        let (next, task): (_, fn(u32) -> Task) = match self.phase {
+            Phase::Work => (Phase::FinishBelow, |tree| Task::FinishBelow { tree, folder: Vec::new() }),
+            Phase::FinishBelow => (Phase::Finish, |tree| Task::Finish { tree, folder: Vec::new() }),
+            Phase::Finish => return true,
+        };
+        self.phase = next;
+        self.mirrors.iter().for_each(|tree| self.tasks.add(task(*tree)));
+        self.mirrors.is_empty()
     }
 
     /// Notes how long processes at work have been silent.
@@ -356,17 +406,17 @@ impl<'a> Leader<'a> {
         for rank in 1..self.ranks.len() {
             let it = &mut self.ranks[rank];
             if it.idle.is_none() {
-                it.silent += passed;
+                it.silent = it.silent.map(|silent| silent + passed);
             }
-            if it.silent > LOST {
-                self.lose(rank, &format!("no sign of it for {} s: the job ends", LOST.as_secs()));
+            if it.silent > Some(LOST) {
+                self.lose(rank, &format!("no message for {} s: the job ends", LOST.as_secs()));
             }
         }
     }
 
     /// Ends the job, because a process is lost.
     fn lose(&self, rank: usize, why: &str) -> ! {
-        complain(format!("{} (rank {rank}): {why}", self.ranks[rank].host));
+        complain(format!("{} (rank {rank}): {why}", self.ranks[rank].peer.host));
         let _none_begins = phalanx_core::file::remove_unfinished();
         self.world.abort(Code::InputOutput)
     }
@@ -381,7 +431,7 @@ impl<'a> Leader<'a> {
                 let seconds = |micros: u64| micros as f64 / 1e6;
                 let (busy, talked) = (seconds(rank.busy), seconds(rank.talked));
                 let spent = format!("{busy:.3} s at work, {talked:.3} s for messages");
-                complain(format!("{} (rank {number}): {spent}, {} MiB of memory", rank.host, rank.memory >> 20));
+                complain(format!("{} (rank {number}): {spent}, {} MiB of memory", rank.peer.host, rank.memory >> 20));
             }
         }
     }
@@ -395,12 +445,12 @@ impl Large {
     }
 }
 
-/// What a process says that does not fit to this one, if anything.
+/// How another process differs from this one, if it does.
 pub fn misfit(mine: &crate::message::Hello, other: &crate::message::Hello, rank: usize) -> Option<Failure> {
     let why = if mine.version != other.version {
         format!("it runs version {}, and rank 0 version {}", other.version, mine.version)
     } else if mine.args != other.args {
-        "it was given other arguments than rank 0".to_owned()
+        "its arguments differ from those of rank 0".to_owned()
     } else {
         return None;
     };

@@ -18,25 +18,28 @@ mod world;
 use args::{Cli, Plan, What};
 use clap::{Command, CommandFactory, FromArgMatches};
 use keys::Keys;
-use leader::{ALIVE, Leader, misfit};
-use message::{Answer, Body, Entry, Hello, Letter, Spot, Task, Told, Welcome};
+use leader::{ALIVE, Leader, Peer, misfit};
+use message::{Answer, Body, Entry, Hello, Letter, Spot, Task, Told, Tree, Welcome};
 use phalanx::args::EngineName;
 use phalanx::engines::{Kind, Ready, levels, survey};
-use phalanx::failure::{self, Code, Failure, Outcome, shown};
+use phalanx::failure::{self, Code, Failure, Outcome, complain, shown};
 use phalanx::paths::{End, Place, unprotected_name};
-use phalanx_core::file::{Existing, Made};
+use phalanx_core::file::{Existing, Made, remove_unfinished};
 use std::env;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
-use worker::{Desk, Engines, Worker};
+use std::time::{Duration, Instant};
+use worker::{Desk, Engines, Out, Worker};
 use world::World;
 
+/// The most memory for the jobs of a process, in bytes.
+const MEMORY: usize = 64 << 20;
 /// Files that are named on the command line are divided among all processes from this length on, in bytes.
 const DIVIDED: u64 = 16 << 20;
 
@@ -52,8 +55,19 @@ fn run() -> Outcome {
     phalanx::begin()?;
     let plan = plan()?;
     let world = World::join()?;
-    failure::clean_up_on_signals()?;
-    if world.rank == 0 { lead(&world, &plan) } else { follow(&world, &plan) }
+    // Others wait for this process from now on: it ends by saying so, or takes them along.
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        failure::clean_up_on_signals().unwrap_or_else(|failure| give_up(&world, &failure));
+        if world.rank == 0 { lead(&world, &plan) } else { follow(&world, &plan) }
+    }));
+    done.unwrap_or_else(|_| give_up(&world, &Failure::told(Code::Other)))
+}
+
+/// Ends all processes.
+fn give_up(world: &World, failure: &Failure) -> ! {
+    failure.report();
+    let _none_begins = remove_unfinished();
+    world.abort(failure.code())
 }
 
 /// The command line: it is the same for all processes, so one of them says what is wrong with it.
@@ -85,7 +99,7 @@ const EXAMPLES: &str = "Examples:
 /// Which process this is, for rank 0.
 fn hello(world: &World) -> Hello {
     let args = env::args_os().skip(1).map(OsStringExt::into_vec).collect();
-    Hello { version: env!("CARGO_PKG_VERSION").into(), host: world.host.clone(), args }
+    Hello { version: env!("CARGO_PKG_VERSION").into(), host: world.host.clone(), machine: world::machine(), args }
 }
 
 /// The engines of this process.
@@ -106,9 +120,9 @@ fn engines(world: &World, plan: &Plan) -> Outcome<Engines> {
         ready.open(device, Duration::ZERO);
     }
     let mut crew = ready.crew(kind).expect("the device is open");
-    if let Some(bufsize) = run.bufsize {
-        crew.roster = crew.roster.with_jobs_of(usize::try_from(bufsize).unwrap_or(usize::MAX));
-    }
+    let bufsize = run.bufsize.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let jobs = bufsize.min((MEMORY / threads).max(1 << 20));
+    crew.roster = crew.roster.with_jobs_of(jobs).with_memory(MEMORY);
     let single = ready.members(Kind::Serial).expect("the CPU is always there");
     let threads = if kind == Kind::Serial { 1 } else { threads };
     Ok(Engines { threads, crew, single })
@@ -119,74 +133,85 @@ fn follow(world: &World, plan: &Plan) -> Outcome {
     let send = |body, advanced, talked| world.send(0, &Letter { advanced, talked, memory: 0, body });
     send(Body::Hello(hello(world)), 0, 0);
     let (Some(Answer::Welcome(welcome)), _) = world.wait() else { return Ok(()) };
+    let (desk, out) = Desk::new();
     let fit = env::set_current_dir(worker::name(&welcome.folder))
         .map_err(|e| Failure::at(Path::new(worker::name(&welcome.folder)), phalanx_core::Error::Read(e)))
-        .and_then(|()| engines(world, plan));
-    let engines = match fit {
-        Ok(engines) => engines,
+        .and_then(|()| engines(world, plan))
+        .and_then(|engines| Worker::new(plan, engines, desk.clone(), &welcome, None));
+    let worker = match fit {
+        Ok(worker) => worker,
         Err(failure) => {
             send(Body::Unfit(Told::from(&failure)), 0, 0);
             world.wait::<Answer>();
             return Ok(());
         }
     };
-    let (desk, out) = Desk::new();
     let (give, tasks) = sync_channel(1);
     thread::scope(|scope| {
-        let worker = Worker::new(plan, engines, desk.clone(), &welcome, None);
+        let worker = &worker;
         scope.spawn(move || worker.work(&tasks));
-        let mut talked = 0;
-        loop {
-            let first = match out.recv_timeout(ALIVE) {
-                Ok(first) => Some(first),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            let letter = desk.letter(first, &out, talked);
-            let begun = std::time::Instant::now();
-            world.send(0, &letter);
-            let (answer, _) = world.wait();
-            let took = begun.elapsed().as_micros() as u64;
-            let Some(answer) = answer else { return };
-            let waited = match answer {
-                Answer::Task { waited, .. } | Answer::End { waited } => waited,
-                _ => 0,
-            };
-            talked += took.saturating_sub(waited);
-            match answer {
-                // The thread ends only when the channel does.
-                Answer::Task { task, .. } => drop(give.send(*task)),
-                Answer::Replies(replies) => desk.answer(replies),
-                Answer::Welcome(_) | Answer::GoOn => {}
-                Answer::End { .. } => {
-                    drop(give);
-                    return;
-                }
-            }
-        }
+        let relayed = catch_unwind(AssertUnwindSafe(|| relay(world, &desk, &out, give)));
+        // The thread at work may wait for ever.
+        relayed.unwrap_or_else(|_| give_up(world, &Failure::told(Code::Other)));
     });
     Ok(())
+}
+
+/// Passes messages between the thread at work and rank 0, until rank 0 ends the work.
+fn relay(world: &World, desk: &Desk, out: &Receiver<Out>, give: SyncSender<Task>) {
+    let mut talked = 0;
+    loop {
+        let first = out.recv_timeout(ALIVE).ok();
+        let Some(letter) = desk.letter(first, out, talked) else {
+            give_up(world, &Failure::new(Code::Other, format!("{} (rank {}): the job ends", world.host, world.rank)))
+        };
+        let begun = Instant::now();
+        world.send(0, &letter);
+        let (answer, _) = world.wait();
+        let took = begun.elapsed().as_micros() as u64;
+        let waited = match &answer {
+            Some(Answer::Task { waited, .. } | Answer::End { waited }) => *waited,
+            _ => 0,
+        };
+        talked += took.saturating_sub(waited);
+        match answer {
+            // The thread ends only when the channel does.
+            Some(Answer::Task { task, .. }) => drop(give.send(*task)),
+            Some(Answer::Replies(replies)) => desk.answer(replies),
+            Some(Answer::Welcome(_) | Answer::GoOn) => {}
+            Some(Answer::End { .. }) => return,
+            None => give_up(world, &Failure::new(Code::Other, "rank 0 sent a message that cannot be read")),
+        }
+    }
 }
 
 /// Rank 0.
 fn lead(world: &World, plan: &Plan) -> Outcome {
     let mine = hello(world);
-    let mut hosts = vec![mine.host.clone(); world.size];
+    let peer = |hello: &Hello| Peer { host: hello.host.clone(), machine: hello.machine };
+    let mut peers: Vec<Peer> = (0..world.size).map(|_| peer(&mine)).collect();
     let mut misfits = None;
     for _ in 1..world.size {
         let (rank, letter) = wait_for_any(world);
         if let Some(Letter { body: Body::Hello(other), .. }) = letter {
             misfits = misfits.or_else(|| misfit(&mine, &other, rank));
-            hosts[rank] = other.host;
+            peers[rank] = peer(&other);
         } else {
             misfits = misfits.or_else(|| Some(Failure::usage(format!("rank {rank} is another program"))));
         }
     }
     let prepared = match misfits {
         Some(failure) => Err(failure),
-        None => prepare(world, plan),
+        None => Keys::find(plan).and_then(|keys| Ok((prepare(plan)?, keys))),
     };
-    let Prepared { welcome, tasks, files, bytes, mirrors, keys, engines, failed } = match prepared {
+    let (prepared, keys) = prepared.map_or_else(|e| (Err(e), None), |(prepared, keys)| (Ok(prepared), keys));
+    let (desk, out) = Desk::new();
+    let prepared = prepared.and_then(|prepared| {
+        let welcome = &prepared.welcome;
+        let worker = Worker::new(plan, engines(world, plan)?, desk.clone(), welcome, keys.as_ref())?;
+        Ok((prepared, worker))
+    });
+    let (Prepared { welcome, tasks, files, bytes, mirrors, failed }, worker) = match prepared {
         Ok(prepared) => prepared,
         Err(failure) => {
             (1..world.size).for_each(|rank| world.send(rank, &Answer::End { waited: 0 }));
@@ -194,14 +219,19 @@ fn lead(world: &World, plan: &Plan) -> Outcome {
         }
     };
     (1..world.size).for_each(|rank| world.send(rank, &Answer::Welcome(welcome.clone())));
-    let (desk, out) = Desk::new();
     let (give, own_tasks) = sync_channel(1);
+    if plan.verbosity.verbose {
+        complain(format!("{}, in each process", worker.engines.crew.description));
+    }
     let led = thread::scope(|scope| {
-        let worker = Worker::new(plan, engines, desk.clone(), &welcome, Some(&keys));
+        let worker = &worker;
         scope.spawn(move || worker.work(&own_tasks));
-        let mut leader = Leader::new(world, plan, &keys, hosts, desk, give);
-        leader.begin(tasks, files, bytes, mirrors);
-        leader.lead(&out)
+        let led = catch_unwind(AssertUnwindSafe(|| {
+            let mut leader = Leader::new(world, plan, keys.as_ref(), peers, desk, give);
+            leader.begin(tasks, files, bytes, mirrors);
+            leader.lead(&out)
+        }));
+        led.unwrap_or_else(|_| give_up(world, &Failure::told(Code::Other)))
     });
     failure::worse(failed, led)
 }
@@ -222,24 +252,22 @@ struct Prepared {
     tasks: Vec<Task>,
     files: u64,
     bytes: u64,
-    /// How many trees have mirrors.
-    mirrors: u32,
-    keys: Keys,
-    engines: Engines,
+    /// The trees that have mirrors.
+    mirrors: Vec<u32>,
     /// The worst failure of paths that cannot be worked on.
     failed: Outcome,
 }
 
-fn prepare(world: &World, plan: &Plan) -> Outcome<Prepared> {
+fn prepare(plan: &Plan) -> Outcome<Prepared> {
     let folder = env::current_dir().map_err(|e| Failure::at(Path::new("."), phalanx_core::Error::Read(e)))?;
     let is_verifying = matches!(plan.what, What::Verify { .. });
     let (places, named) = match is_verifying {
         true => (plan.paths.iter().cloned().map(nowhere).collect(), Ok(())),
         false => plan.destination.places(&plan.paths, |name| output_name(plan, name))?,
     };
-    let engines = engines(world, plan)?;
-    let keys = Keys::find(plan)?;
-    let (mut trees, mut tasks, mut small) = (Vec::new(), Vec::new(), Vec::new());
+    let inputs: Vec<PathBuf> =
+        places.iter().map(|place| place.input.path().to_owned()).filter(|path| path.is_dir()).collect();
+    let (mut trees, mut tasks, mut small, mut mirrors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut files, mut bytes) = (0, 0);
     let made = Made::default();
     let places_failed = failure::each(&places, |place| {
@@ -254,12 +282,13 @@ fn prepare(world: &World, plan: &Plan) -> Outcome<Prepared> {
             }
             let takes = plan.destination.force || plan.destination.resume;
             let existing = if takes { Existing::Replace(&made) } else { Existing::Keep };
-            let output = output.filter(|_| !plan.run.dryrun);
-            if let Some(output) = output {
-                tree::make_root(input, output, existing)?;
-            }
             let tree = u32::try_from(trees.len()).map_err(|_| Failure::usage("too many folders"))?;
-            trees.push((of(input), output.map(of)));
+            let mut mirror = None;
+            if let Some(output) = output.filter(|_| !plan.run.dryrun) {
+                mirror = Some((of(output), tree::make_root(&inputs, output, existing)?));
+                mirrors.push(tree);
+            }
+            trees.push(Tree { input: (of(input), tree::root(input)?.0.1), output: mirror });
             tasks.push(Task::Folder { tree, folder: Vec::new() });
             return Ok(());
         }
@@ -267,6 +296,7 @@ fn prepare(world: &World, plan: &Plan) -> Outcome<Prepared> {
         files += 1;
         bytes += len;
         match () {
+            () if plan.run.dryrun && plan.verbosity.verbose => complain(shown(input)),
             () if plan.run.dryrun => {}
             () if len >= DIVIDED && meta.is_file() => {
                 tasks.push(Task::Begin { file: 0, spot: Spot { tree: None, folder: Vec::new(), name, output } });
@@ -275,14 +305,29 @@ fn prepare(world: &World, plan: &Plan) -> Outcome<Prepared> {
         }
         Ok(())
     });
-    tasks.extend(small.into_iter().map(|file| Task::Files { tree: None, folder: Vec::new(), files: vec![file] }));
-    let mirrors = trees.iter().filter(|(_, output)| output.is_some()).count() as u32;
+    tasks.extend(batches(small));
     let welcome = Welcome { folder: folder.into_os_string().into_vec(), trees, umask: phalanx::paths::umask() };
-    let failed = failure::worse(named, places_failed);
-    Ok(Prepared { welcome, tasks, files, bytes, mirrors, keys, engines, failed })
+    Ok(Prepared { welcome, tasks, files, bytes, mirrors, failed: failure::worse(named, places_failed) })
 }
 
-fn nowhere(path: std::path::PathBuf) -> Place {
+/// Named files, in batches like those of a folder.
+fn batches(files: Vec<Entry>) -> Vec<Task> {
+    let mut batches: Vec<Vec<Entry>> = Vec::new();
+    let mut bytes = 0;
+    for file in files {
+        bytes += file.len;
+        match batches.last_mut() {
+            Some(batch) if batch.len() < tree::BATCH_FILES && bytes < tree::BATCH_BYTES => batch.push(file),
+            _ => {
+                bytes = file.len;
+                batches.push(vec![file]);
+            }
+        }
+    }
+    batches.into_iter().map(|files| Task::Files { tree: None, folder: Vec::new(), files }).collect()
+}
+
+fn nowhere(path: PathBuf) -> Place {
     Place { input: End::from(path), output: End::Standard }
 }
 

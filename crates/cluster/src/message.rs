@@ -1,9 +1,9 @@
 //! What the processes say to each other: keys of files, sizes, names and verdicts, and never a file's content.
 //!
-//! Rank 0 leads. Each message of a worker has exactly one answer, and a worker sends none before it has it. So nobody ever
-//! waits for somebody who waits for him.
+//! Rank 0 leads. Each message of a worker has exactly one answer, and a worker sends none before it has it. So no two
+//! processes ever wait for each other.
 
-use phalanx::failure::{Code, Failure, sentence, shown};
+use phalanx::failure::{Code, Failure, shown};
 use phalanx_core::Error;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -39,6 +39,10 @@ pub struct Told {
 }
 
 impl Told {
+    pub fn new(code: Code, line: impl Into<String>) -> Self {
+        Self { code: code.number(), line: line.into() }
+    }
+
     pub fn at(path: &Path, error: &Error) -> Self {
         Self { code: Code::of(error).number(), line: format!("{}: {}", shown(path), sentence(error)) }
     }
@@ -58,6 +62,18 @@ impl From<&Failure> for Told {
 impl From<Error> for Told {
     fn from(error: Error) -> Self {
         Self { code: Code::of(&error).number(), line: sentence(&error) }
+    }
+}
+
+/// The library's sentence, with hints for users of this program.
+fn sentence(error: &Error) -> String {
+    match error {
+        Error::NoLocks => "its file system has no locks, which --resume needs (run without it)".into(),
+        Error::Altered { .. } | Error::Truncated(_) | Error::Extended(_) => {
+            format!("{error} (phalanx unprotect --salvage saves the rest)")
+        }
+        Error::Read(_) | Error::Write(_) | Error::Protected => error.to_string(),
+        error => phalanx::failure::sentence(error),
     }
 }
 
@@ -108,15 +124,17 @@ pub enum Task {
     Part { file: u64, join: Box<Join>, run: Range<u64>, goes_on: bool },
     /// Bring all parts of a large file to the disk, and close it.
     Leave { file: u64, syncs: bool },
-    /// Give a large file its name, if these chunks are whole.
+    /// Give a large file its name. These chunks lie where the parts of two machines meet.
     Commit { file: u64, edges: Vec<u64> },
-    /// Give up a large file.
-    Abandon { file: u64 },
+    /// Give up a large file. With `discards`, nothing of it stays for a later run.
+    Abandon { file: u64, discards: bool },
     /// Do whole files of a folder.
     Files { tree: Option<u32>, folder: Vec<u8>, files: Vec<Entry> },
     /// Find the files of a folder, and make its mirror.
     Folder { tree: u32, folder: Vec<u8> },
-    /// Give the mirror of a folder its permissions and times.
+    /// Give the mirrors of all folders below this one their permissions and times.
+    FinishBelow { tree: u32, folder: Vec<u8> },
+    /// Give the mirror of this folder its permissions and times.
     Finish { tree: u32, folder: Vec<u8> },
 }
 
@@ -127,13 +145,14 @@ pub struct Report {
     pub files: u64,
     /// Bytes of plaintext in them.
     pub bytes: u64,
-    /// Files that an interrupted run had done.
+    /// Files that an interrupted run had done, and the bytes of plaintext in them.
     pub kept: u64,
+    pub kept_bytes: u64,
     pub failures: Vec<Told>,
     pub left_out: Vec<String>,
     /// Files that were checked, and their lengths.
     pub checked: Vec<(Vec<u8>, u64)>,
-    /// What can be said of each file.
+    /// What is said of each file.
     pub lines: Vec<String>,
 }
 
@@ -149,20 +168,20 @@ pub struct Done {
     pub report: Report,
     /// A large file has been begun. The flag says whether parts of it are there.
     pub begun: Option<(Join, bool)>,
-    /// So many bytes of a part had been done by an interrupted run.
+    /// How many bytes of a part an interrupted run had done.
     pub was_done: u64,
     /// The time that the work took, in microseconds.
     pub busy: u64,
 }
 
-/// What somebody at work asks for.
+/// What a process at work asks rank 0 for.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
     /// A new file key, and a header for a plaintext of this length.
     New { len: Option<u64> },
     /// The keys of a file with this header, which lies at this path.
     Open { header: Vec<u8>, path: Vec<u8> },
-    /// Takes tasks that were found, if there is room. There are so many files and bytes in them.
+    /// Takes tasks that were found, if there is room. `files` and `bytes` say how much is in them.
     Offer { tasks: Vec<Task>, files: u64, bytes: u64 },
     /// Takes part of a report.
     Tell(Report),
@@ -177,11 +196,13 @@ pub enum Reply {
     Taken(bool),
 }
 
-/// Who says that he is there.
+/// The first message of a process.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     pub version: String,
     pub host: String,
+    /// Processes with the same number see the same mounts of the same running system.
+    pub machine: u64,
     pub args: Vec<Vec<u8>>,
 }
 
@@ -213,7 +234,7 @@ pub enum Body {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
     Welcome(Welcome),
-    /// The leader had no task for so many microseconds.
+    /// `waited` is how long rank 0 had no task, in microseconds.
     Task {
         task: Box<Task>,
         waited: u64,
@@ -230,8 +251,14 @@ pub enum Answer {
 pub struct Welcome {
     /// The folder that paths begin at.
     pub folder: Vec<u8>,
-    /// The roots of the trees and of their mirrors.
-    pub trees: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    pub trees: Vec<Tree>,
     /// The file mode creation mask.
     pub umask: u32,
+}
+
+/// The root of a tree, and that of its mirror: their paths and inodes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Tree {
+    pub input: (Vec<u8>, u64),
+    pub output: Option<(Vec<u8>, u64)>,
 }

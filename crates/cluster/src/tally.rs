@@ -1,7 +1,7 @@
 //! What was done, for the user: progress while it is done, and a summary at the end.
 
 use crate::args::{Plan, What};
-use crate::message::Report;
+use crate::message::{Report, Spot};
 use phalanx::failure::{Code, Failure, Outcome, complain, say, shown};
 use phalanx::progress::{count, past_words, rate, size, summary_of, whole_seconds};
 use phalanx_core::file::Past;
@@ -78,12 +78,13 @@ impl Tally {
         self.worst = self.worst.max(Some(Code::with_exit_code(code)));
     }
 
-    /// Takes a report, but for its failures.
+    /// Takes a report, except its failures.
     pub fn record(&mut self, report: Report) {
-        let Report { files, bytes, kept, left_out, checked, lines, .. } = report;
+        let Report { files, bytes, kept, kept_bytes, left_out, checked, lines, .. } = report;
         self.files += files;
         self.bytes += bytes;
         self.kept += kept;
+        self.advanced += kept_bytes;
         self.left_out += left_out.len() as u64;
         left_out.into_iter().chain(lines).filter(|_| !self.quiet).for_each(complain);
         for (path, len) in checked.iter().filter(|_| !self.quiet) {
@@ -93,10 +94,13 @@ impl Tally {
         }
     }
 
-    /// Says how much an interrupted run had done.
-    pub fn went_on(&self, done: u64, all: u64) {
+    /// Says how much of a file an interrupted run had done.
+    pub fn went_on(&self, spot: &Spot, done: u64, all: u64) {
         if !self.quiet {
-            complain(past_words(Past::Continued { done, all }));
+            let path = [&spot.folder[..], &spot.name].join(&b"/"[..]);
+            let path = if spot.folder.is_empty() { &spot.name } else { &path };
+            let words = past_words(Past::Continued { done, all });
+            complain(format!("{}: {words}", shown(Path::new(crate::worker::name(path)))));
         }
     }
 
@@ -130,7 +134,7 @@ impl Tally {
                 let (files, bytes) = (count(self.files, "file"), count(self.bytes, "byte"));
                 say(format!("{files}, {bytes}: whole and authentic{failures}"))?;
             }
-        } else if !self.quiet {
+        } else if !self.quiet && self.expected.0 > 0 {
             let mut line = format!("{} {}", self.verb, count(self.files, "file"));
             line += &format!(", {}", summary_of(self.bytes, self.begun.elapsed()));
             line += &format!(", {} on {}", count(hosts.len() as u64, "process"), count(machines as u64, "machine"));

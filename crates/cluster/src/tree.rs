@@ -20,16 +20,26 @@ use std::sync::{Arc, Mutex};
 /// Files of at least this length, in bytes, are divided among all processes.
 pub const DIVIDED: u64 = 256 << 20;
 /// The most files of a batch, and the most bytes.
-const BATCH_FILES: usize = 512;
-const BATCH_BYTES: u64 = 256 << 20;
+pub const BATCH_FILES: usize = 256;
+pub const BATCH_BYTES: u64 = 32 << 20;
+/// The longest path below a root, in bytes.
+const LONGEST: usize = 64 << 10;
+/// FUSE_SUPER_MAGIC
+const FUSE: u64 = 0x6573_5546;
 /// Folders that nobody else takes are listed within their parents' listing, down to this depth.
 const DEEPEST: usize = 64;
 
 /// The roots of the trees and of their mirrors.
 pub struct Roots {
-    paths: Vec<(PathBuf, Option<PathBuf>)>,
+    roots: Vec<Root>,
     /// The folder that was opened last: often the next task is in it too.
     last: Mutex<Option<(u32, Vec<u8>, Dirs)>>,
+}
+
+/// A root and its mirror: open as long as the process runs.
+struct Root {
+    input: (PathBuf, File),
+    output: Option<(PathBuf, File)>,
 }
 
 /// A folder and its mirror.
@@ -40,22 +50,40 @@ pub struct Dirs {
 }
 
 impl Roots {
-    pub fn new(welcome: &Welcome) -> Self {
-        let path = |bytes: &Vec<u8>| PathBuf::from(name(bytes));
-        let paths = welcome.trees.iter().map(|(input, output)| (path(input), output.as_ref().map(path))).collect();
-        Self { paths, last: Mutex::default() }
+    /// Opens the roots that rank 0 has found and made.
+    pub fn new(welcome: &Welcome) -> Outcome<Self> {
+        let open = |(path, inode): &(Vec<u8>, u64), more: OFlags| -> Outcome<(PathBuf, File)> {
+            let path = PathBuf::from(name(path));
+            let flags = FOLDER.difference(OFlags::NOFOLLOW).union(more);
+            let opened = fs::open(&path, flags, Mode::empty()).map_err(|e| Failure::at(&path, read_error(e)))?;
+            let stat = fs::fstat(&opened).map_err(|e| Failure::at(&path, read_error(e)))?;
+            // A FUSE file system may give each machine other numbers.
+            let has_numbers = fs::fstatfs(&opened).is_ok_and(|stat| stat.f_type as u64 != FUSE);
+            if has_numbers && stat.st_ino != *inode {
+                let why = "this process sees another folder here than rank 0 (is it shared?)";
+                return Err(Failure::new(Code::InputOutput, format!("{}: {why}", shown(&path))));
+            }
+            Ok((path, opened.into()))
+        };
+        let roots = welcome.trees.iter().map(|tree| {
+            // Named on the command line, the input may be a link. The mirror is a folder of this run.
+            let input = open(&tree.input, OFlags::empty())?;
+            let output = tree.output.as_ref().map(|output| open(output, OFlags::NOFOLLOW)).transpose()?;
+            Ok(Root { input, output })
+        });
+        Ok(Self { roots: roots.collect::<Outcome<_>>()?, last: Mutex::default() })
     }
 
     /// The path of something in a tree, for messages.
     pub fn path(&self, tree: Option<u32>, folder: &[u8], of: &[u8]) -> PathBuf {
-        let root = tree.map_or_else(PathBuf::new, |tree| self.paths[tree as usize].0.clone());
+        let root = tree.map_or_else(PathBuf::new, |tree| self.roots[tree as usize].input.0.clone());
         joined(root, folder, of)
     }
 
     /// The path of something in a mirror, for messages.
     pub fn mirrored(&self, tree: Option<u32>, folder: &[u8], of: &[u8]) -> PathBuf {
-        let root = tree.and_then(|tree| self.paths[tree as usize].1.clone()).unwrap_or_default();
-        joined(root, folder, of)
+        let root = tree.and_then(|tree| Some(self.roots[tree as usize].output.as_ref()?.0.clone()));
+        joined(root.unwrap_or_default(), folder, of)
     }
 
     /// Opens a folder and its mirror.
@@ -65,13 +93,24 @@ impl Roots {
         {
             return Ok(dirs.clone());
         }
-        let (input, output) = &self.paths[tree as usize];
+        let Root { input, output } = &self.roots[tree as usize];
+        let mirror = |(_, root): &(PathBuf, File)| descend(root, folder).map_err(as_write);
         let dirs = Dirs {
-            input: Arc::new(descend(input, folder)?),
-            output: output.as_ref().map(|output| descend(output, folder).map_err(as_write)).transpose()?.map(Arc::new),
+            input: Arc::new(descend(&input.1, folder)?),
+            output: output.as_ref().map(mirror).transpose()?.map(Arc::new),
         };
         *lock(&self.last) = Some((tree, folder.to_vec(), dirs.clone()));
         Ok(dirs)
+    }
+
+    /// Whether an opened folder is the root of a tree, or that of a mirror.
+    fn is_root(&self, folder: &File, of_mirror: bool) -> Result<bool> {
+        let id = folders::id(folder).map_err(read_error)?;
+        let root = |root: &Root| match of_mirror {
+            true => root.output.as_ref().is_some_and(|(_, output)| folders::id(output) == Ok(id)),
+            false => folders::id(&root.input.1) == Ok(id),
+        };
+        Ok(self.roots.iter().any(root))
     }
 }
 
@@ -80,9 +119,8 @@ fn joined(mut path: PathBuf, folder: &[u8], of: &[u8]) -> PathBuf {
     path
 }
 
-fn descend(root: &Path, folder: &[u8]) -> Result<File> {
-    // Named on the command line, the root may be a link.
-    let mut at = fs::open(root, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(read_error)?;
+fn descend(root: &File, folder: &[u8]) -> Result<File> {
+    let mut at = fs::openat(root, ".", FOLDER, Mode::empty()).map_err(read_error)?;
     for part in folder.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
         at = fs::openat(&at, part, FOLDER, Mode::empty()).map_err(read_error)?;
     }
@@ -93,19 +131,27 @@ pub fn as_write(error: Error) -> Error {
     if let Error::Read(e) = error { Error::Write(e) } else { error }
 }
 
-/// Makes the root of a mirror.
-pub fn make_root(input: &Path, output: &Path, existing: Existing<'_>) -> Outcome {
+/// Makes the root of a mirror, and returns its inode. It must not lie within any of the inputs.
+pub fn make_root(inputs: &[PathBuf], output: &Path, existing: Existing<'_>) -> Outcome<u64> {
     let at_output = |e: rustix::io::Errno| Failure::at(output, Error::Write(e.into()));
-    let opened = fs::open(input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty());
-    let opened = opened.map_err(|e| Failure::at(input, read_error(e)))?;
-    let id = folders::id(&opened).map_err(|e| Failure::at(input, read_error(e)))?;
     let (parent, of) = open_parent(output).map_err(at_output)?;
-    let is_there = fs::statat(&parent, &of, AtFlags::empty()).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == id);
-    if is_within(&parent, id).map_err(at_output)? || is_there {
-        return Err(Failure::usage(format!("{}: the output is within the input", shown(output))));
+    for input in inputs {
+        let (id, _) = root(input)?;
+        let is_there = fs::statat(&parent, &of, AtFlags::empty()).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == id);
+        if is_within(&parent, id).map_err(at_output)? || is_there {
+            return Err(Failure::usage(format!("{}: the output is within the input", shown(output))));
+        }
     }
-    folders::make(&parent, &of, existing).map_err(|e| Failure::at(output, e))?;
-    sync_folder(&parent).map_err(at_output)
+    let made = folders::make(&parent, &of, existing).map_err(|e| Failure::at(output, e))?;
+    sync_folder(&parent).map_err(at_output)?;
+    Ok(folders::id(&made).map_err(at_output)?.1)
+}
+
+/// Device and inode of the root of a tree.
+pub fn root(input: &Path) -> Outcome<((u64, u64), File)> {
+    let at_input = |e| Failure::at(input, read_error(e));
+    let opened = fs::open(input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?;
+    Ok((folders::id(&opened).map_err(at_input)?, opened.into()))
 }
 
 /// Tasks that were found and not yet offered.
@@ -153,7 +199,7 @@ impl Worker<'_> {
             Ok(listed) => listed,
             Err(e) => return report.failures.push(at(nameless, &e)),
         };
-        let mut found = Found::default();
+        let (mut found, made) = (Found::default(), Made::default());
         for entry in entries {
             let entry = match entry {
                 Ok(entry) => entry,
@@ -166,7 +212,7 @@ impl Worker<'_> {
             if of == "." || of == ".." {
                 continue;
             }
-            if let Err(e) = self.meet(tree, folder, &dirs, &of, entry.file_type(), &mut found, report) {
+            if let Err(e) = self.meet(tree, folder, &dirs, &of, entry.file_type(), &made, &mut found, report) {
                 report.failures.push(at(&of, &e));
             }
             self.flush(report);
@@ -186,6 +232,7 @@ impl Worker<'_> {
         dirs: &Dirs,
         of: &OsStr,
         kind: FileType,
+        made: &Made,
         found: &mut Found,
         report: &mut Report,
     ) -> Result<()> {
@@ -194,7 +241,7 @@ impl Worker<'_> {
         match kind {
             FileType::RegularFile if !is_temporary(of) => {
                 let Some(output) = self.output_name(of) else {
-                    if dirs.output.is_some() {
+                    if !self.is_verifying() {
                         let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
                         let line = format!("{path}: the name does not end in .phx: left out");
                         report.failures.push(Told { code: Code::NotAuthentic.number(), line });
@@ -215,17 +262,13 @@ impl Worker<'_> {
                 }
             }
             FileType::Directory => {
+                let path = below(folder, of.as_bytes())?;
                 if let Some(output) = &dirs.output {
-                    self.make_mirror(output, of)?;
+                    self.make_mirror(dirs, output, of, made)?;
                 }
-                let mut path = folder.to_vec();
-                if !path.is_empty() {
-                    path.push(b'/');
-                }
-                path.extend_from_slice(of.as_bytes());
                 found.others.push(Task::Folder { tree, folder: path });
             }
-            FileType::Symlink if !is_temporary(of) => self.link(dirs, of)?,
+            FileType::Symlink if !is_temporary(of) => self.link(dirs, of, made)?,
             kind => {
                 let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
                 report.left_out.push(format!("{path}: {}: left out", kind_name(kind)));
@@ -234,24 +277,41 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn make_mirror(&self, output: &File, of: &OsStr) -> Result<()> {
-        if self.plan.run.dryrun {
-            return Ok(());
+    fn make_mirror(&self, dirs: &Dirs, output: &File, of: &OsStr, made: &Made) -> Result<()> {
+        let folder = File::from(fs::openat(&dirs.input, of, FOLDER, Mode::empty()).map_err(read_error)?);
+        if self.roots.is_root(&folder, true)? {
+            let why = "it is an output of this run: the output is within the input";
+            return Err(Error::Read(std::io::Error::other(why)));
         }
         // An interrupted run has made some of them.
-        let taken = Made::default();
-        let existing = if self.plan.destination.resume { Existing::Replace(&taken) } else { self.existing() };
-        let made = folders::make(output, of, existing)?;
-        self.made.insert(folders::id(&made).map_err(read_error)?);
-        self.made.is_alias(output, of).map(drop)
+        let existing = if self.plan.destination.resume { Existing::Replace(made) } else { self.existing(made) };
+        let mirror = folders::make(output, of, existing)?;
+        if self.roots.is_root(&mirror, false)? {
+            let why = "it is the input itself: the input is within the output";
+            return Err(Error::Write(std::io::Error::other(why)));
+        }
+        made.insert(folders::id(&mirror).map_err(read_error)?);
+        made.is_alias(output, of).map(drop)
     }
 
     /// Makes the same symbolic link in the mirror, wherever it leads.
-    fn link(&self, dirs: &Dirs, of: &OsStr) -> Result<()> {
-        let Some(output) = dirs.output.as_ref().filter(|_| !self.plan.run.dryrun) else { return Ok(()) };
+    fn link(&self, dirs: &Dirs, of: &OsStr, made: &Made) -> Result<()> {
+        let Some(output) = &dirs.output else { return Ok(()) };
+        // A file whose output has this name is another process's matter.
+        let rival = match self.is_protecting() {
+            true => unprotected_name(of),
+            false => Some([of, OsStr::new(".phx")].into_iter().collect()),
+        };
+        let is_file = |of: &OsString| {
+            let stat = fs::statat(&dirs.input, of, AtFlags::SYMLINK_NOFOLLOW);
+            stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+        };
+        if rival.is_some_and(|rival| is_file(&rival)) {
+            return Err(Error::OwnOutput);
+        }
         let target = |dir: &File| fs::readlinkat(dir, of, Vec::new()).map_err(read_error);
         let wanted = target(&dirs.input)?;
-        match self.made.symlink(&wanted, output, of, self.plan.destination.force) {
+        match made.symlink(&wanted, output, of, self.plan.destination.force) {
             Err(Error::Exists) if self.plan.destination.resume && target(output).is_ok_and(|there| there == wanted) => {
                 Ok(())
             }
@@ -301,10 +361,8 @@ impl Worker<'_> {
                     left.push(folder);
                     Ok(())
                 }
-                Task::Begin { spot, .. } => {
-                    let entry = Entry { name: spot.name, output: spot.output, len: DIVIDED };
-                    self.files(spot.tree, &spot.folder, &[entry], report)
-                }
+                // Rank 0 has taken it.
+                Task::Begin { .. } => Ok(()),
                 Task::Files { tree, folder, files } => self.files(tree, &folder, &files, report),
                 _ => unreachable!("nothing else is found in folders"),
             };
@@ -312,32 +370,73 @@ impl Worker<'_> {
         }
     }
 
-    /// Gives the mirror of a folder, and of all folders in it, their permissions and times.
-    pub fn finish(&self, tree: u32, folder: &[u8], report: &mut Report) {
-        let mut left = vec![folder.to_vec()];
-        while let Some(folder) = left.pop() {
-            // What could not be opened before was reported then.
-            let Ok(Dirs { input, output: Some(output) }) = self.roots.open(tree, &folder) else { continue };
-            for entry in Dir::read_from(&input).into_iter().flatten().flatten() {
-                let of = entry.file_name().to_bytes();
-                if entry.file_type() != FileType::Directory || of == b"." || of == b".." {
-                    continue;
+    /// Gives the mirrors of all folders below one their permissions and times. Other processes take what is directly in it.
+    pub fn finish_below(&self, tree: u32, folder: &[u8], report: &mut Report) {
+        let own = if folder.is_empty() { None } else { Some(folder.to_vec()) };
+        // Each folder comes after those in it: its last one is entered first, and the folders above wait.
+        let mut waiting: Vec<(Vec<u8>, bool)> = vec![(folder.to_vec(), false)];
+        while let Some((path, is_entered)) = waiting.pop() {
+            if is_entered {
+                if !path.is_empty() {
+                    self.finish(tree, &path, report);
                 }
-                let path = [&folder[..], of].join(&b"/"[..]);
-                let task = Task::Finish { tree, folder: path.clone() };
-                let offered = self.desk.ask(Request::Offer { tasks: vec![task], files: 0, bytes: 0 });
+                continue;
+            }
+            waiting.push((path.clone(), true));
+            // What could not be opened before has been reported.
+            let Ok(inner) = self.folders_in(tree, &path) else { continue };
+            if own.is_some() {
+                waiting.extend(inner.into_iter().map(|path| (path, false)));
+                continue;
+            }
+            for tasks in inner.chunks(BATCH_FILES) {
+                let task = |folder: &Vec<u8>| Task::FinishBelow { tree, folder: folder.clone() };
+                let tasks = tasks.iter().map(task).collect::<Vec<_>>();
+                let offered = self.desk.ask(Request::Offer { tasks, files: 0, bytes: 0 });
                 if !matches!(offered, Reply::Taken(true)) {
-                    left.push(path);
+                    waiting.extend(inner.iter().map(|path| (path.clone(), false)));
+                    break;
                 }
             }
-            let done = self.carry.folder(&input, &output).and_then(|()| match self.plan.destination.sync {
-                true => sync_folder(&output).map_err(|e| Error::Write(e.into())),
-                false => Ok(()),
-            });
-            if let Err(e) = done {
-                report.failures.push(Told::at(&self.roots.mirrored(Some(tree), &folder, b""), &e));
-            }
-            self.flush(report);
         }
     }
+
+    fn folders_in(&self, tree: u32, folder: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let dirs = self.roots.open(tree, folder)?;
+        let mut inner = Vec::new();
+        for entry in Dir::read_from(&dirs.input).map_err(read_error)? {
+            let entry = entry.map_err(read_error)?;
+            let of = entry.file_name().to_bytes();
+            let is_folder = match entry.file_type() {
+                FileType::Unknown => fs::statat(&dirs.input, of, AtFlags::SYMLINK_NOFOLLOW)
+                    .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
+                kind => kind == FileType::Directory,
+            };
+            if is_folder && of != b"." && of != b".." {
+                inner.push(below(folder, of)?);
+            }
+        }
+        Ok(inner)
+    }
+
+    /// Gives the mirror of a folder its permissions and times.
+    pub fn finish(&self, tree: u32, folder: &[u8], report: &mut Report) {
+        let Ok(Dirs { input, output: Some(output) }) = self.roots.open(tree, folder) else { return };
+        let done = self.carry.folder(&input, &output).and_then(|()| match self.plan.destination.sync {
+            true => sync_folder(&output).map_err(|e| Error::Write(e.into())),
+            false => Ok(()),
+        });
+        if let Err(e) = done {
+            report.failures.push(Told::at(&self.roots.mirrored(Some(tree), folder, b""), &e));
+        }
+        self.flush(report);
+    }
+}
+
+/// The path of something in a folder of a tree.
+fn below(folder: &[u8], of: &[u8]) -> Result<Vec<u8>> {
+    if folder.len() + of.len() >= LONGEST {
+        return Err(Error::Read(std::io::Error::other("its path is too long")));
+    }
+    Ok(if folder.is_empty() { of.to_vec() } else { [folder, of].join(&b"/"[..]) })
 }

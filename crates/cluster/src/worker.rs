@@ -6,12 +6,14 @@ use crate::large::{Joined, Owned};
 use crate::message::{Body, Done, Letter, Reply, Report, Request, Secret, Task, Told, Welcome};
 use crate::tree::Roots;
 use phalanx::engines::Crew;
+use phalanx::failure::Outcome;
 use phalanx_core::engine::Engine;
 use phalanx_core::file::{Carry, Existing, Made, SharedFile};
 use phalanx_core::{Progress, Roster};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -29,6 +31,8 @@ pub struct Desk {
 
 /// Something to send.
 pub enum Out {
+    /// The thread at work has panicked.
+    Dead,
     Ready(Box<Done>),
     Request(u64, Request),
 }
@@ -70,20 +74,22 @@ impl Desk {
         }
     }
 
-    /// What is new to send, as a letter: at least `first`.
-    pub fn letter(&self, first: Option<Out>, out: &Receiver<Out>, talked: u64) -> Letter {
+    /// What is new to send, as a letter: at least `first`. `None` if the work has ended by a panic.
+    pub fn letter(&self, first: Option<Out>, out: &Receiver<Out>, talked: u64) -> Option<Letter> {
         let mut requests = Vec::new();
         let mut next = first;
         let body = loop {
             match next {
                 Some(Out::Ready(done)) => break Body::Ready(done),
+                Some(Out::Dead) => return None,
                 Some(Out::Request(number, request)) => requests.push((number, request)),
                 None if requests.is_empty() => break Body::Alive,
                 None => break Body::Requests(requests),
             }
             next = out.try_recv().ok();
         };
-        Letter { advanced: self.advanced.swap(0, Ordering::Relaxed), talked, memory: peak_memory(), body }
+        let advanced = self.advanced.swap(0, Ordering::Relaxed);
+        Some(Letter { advanced, talked, memory: peak_memory(), body })
     }
 }
 
@@ -120,7 +126,6 @@ pub struct Worker<'a> {
     pub plan: &'a Plan,
     pub engines: Engines,
     pub desk: Arc<Desk>,
-    pub made: Made,
     pub roots: Roots,
     pub carry: Carry,
     /// On rank 0.
@@ -132,27 +137,29 @@ pub struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(plan: &'a Plan, engines: Engines, desk: Arc<Desk>, welcome: &Welcome, keys: Option<&'a Keys>) -> Self {
+    pub fn new(
+        plan: &'a Plan,
+        engines: Engines,
+        desk: Arc<Desk>,
+        welcome: &Welcome,
+        keys: Option<&'a Keys>,
+    ) -> Outcome<Self> {
         let carry = match plan.destination.carry {
             Carry::All => Carry::All,
             Carry::New { .. } => Carry::New { umask: welcome.umask },
         };
-        let roots = Roots::new(welcome);
-        Self {
-            plan,
-            engines,
-            desk,
-            made: Made::default(),
-            roots,
-            carry,
-            keys,
-            joined: Mutex::default(),
-            owned: Mutex::default(),
+        let roots = Roots::new(welcome)?;
+        Ok(Self { plan, engines, desk, roots, carry, keys, joined: Mutex::default(), owned: Mutex::default() })
+    }
+
+    /// Does one task after another, until there are no more. A panic is told to the thread that sends messages.
+    pub fn work(&self, tasks: &Receiver<Task>) {
+        if catch_unwind(AssertUnwindSafe(|| self.tasks(tasks))).is_err() {
+            let _ = self.desk.out.send(Out::Dead);
         }
     }
 
-    /// Does one task after another, until there are no more.
-    pub fn work(&self, tasks: &Receiver<Task>) {
+    fn tasks(&self, tasks: &Receiver<Task>) {
         let mut done = Done::default();
         loop {
             if self.desk.out.send(Out::Ready(Box::new(done))).is_err() {
@@ -172,13 +179,17 @@ impl<'a> Worker<'a> {
             Task::Part { file, join, run, goes_on } => self.part(file, &join, run, goes_on, &mut done),
             Task::Leave { file, syncs } => self.leave(file, syncs),
             Task::Commit { file, edges } => self.commit(file, &edges, &mut done.report),
-            Task::Abandon { file } => {
-                self.lock_owned().remove(&file);
+            Task::Abandon { file, discards } => {
+                self.abandon(file, discards);
                 Ok(())
             }
             Task::Files { tree, folder, files } => self.files(tree, &folder, &files, &mut done.report),
             Task::Folder { tree, folder } => {
                 self.list(tree, &folder, &mut done.report);
+                Ok(())
+            }
+            Task::FinishBelow { tree, folder } => {
+                self.finish_below(tree, &folder, &mut done.report);
                 Ok(())
             }
             Task::Finish { tree, folder } => {
@@ -191,8 +202,8 @@ impl<'a> Worker<'a> {
     }
 
     /// How existing outputs are treated.
-    pub fn existing(&self) -> Existing<'_> {
-        self.plan.destination.existing(&self.made)
+    pub fn existing<'m>(&self, made: &'m Made) -> Existing<'m> {
+        self.plan.destination.existing(made)
     }
 
     /// Sends a report that grows too long.
@@ -211,6 +222,10 @@ impl<'a> Worker<'a> {
 
     pub fn lock_owned(&self) -> MutexGuard<'_, HashMap<u64, Owned>> {
         lock(&self.owned)
+    }
+
+    pub fn is_verifying(&self) -> bool {
+        matches!(self.plan.what, What::Verify { .. })
     }
 
     pub fn is_protecting(&self) -> bool {

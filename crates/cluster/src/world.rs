@@ -101,6 +101,14 @@ fn sharers(machine: &SimpleCommunicator) -> usize {
     all.iter().filter(|other| **other == mine).count().max(1)
 }
 
+/// The same for all processes that see the same mounts of the same running system.
+pub fn machine() -> u64 {
+    let mut hash = DefaultHasher::new();
+    std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hash);
+    std::fs::read_link("/proc/self/ns/mnt").unwrap_or_default().hash(&mut hash);
+    hash.finish()
+}
+
 /// This process hides its memory from others, so the processes of one machine cannot copy messages straight from each other's
 /// memory. MPI libraries find that out too late, unless they are told.
 #[expect(unsafe_code)]

@@ -14,6 +14,8 @@ pub type OnFault = dyn Fn(&Fault) + Send + Sync;
 /// One or more engines, and a fallback in case they fail.
 pub struct Roster {
     engines: Vec<Member>,
+    /// How much memory all jobs together may take, in bytes.
+    memory: usize,
     on_fault: Box<OnFault>,
 }
 
@@ -60,7 +62,7 @@ impl Roster {
     #[must_use]
     pub fn new(engines: &[Arc<dyn Engine>]) -> Self {
         let engines = engines.iter().map(|engine| Member::new(engine.clone(), false)).collect();
-        Self { engines, on_fault: Box::new(|_| {}) }
+        Self { engines, memory: usize::MAX, on_fault: Box::new(|_| {}) }
     }
 
     /// Adds an engine that takes over if none of the others can work.
@@ -74,6 +76,17 @@ impl Roster {
     pub fn with_jobs_of(mut self, most: usize) -> Self {
         self.engines.iter_mut().for_each(|member| member.most = most);
         self
+    }
+
+    /// Starts no more workers than can have a job each in this many bytes of memory, but for a single one.
+    #[must_use]
+    pub fn with_memory(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.memory
     }
 
     /// Calls `tell` for each engine that failed, once, when another one takes over. If none is left, the run fails instead.

@@ -97,7 +97,8 @@ pub fn run<W: Work>(roster: &Roster, work: &W) -> Result<(), W::Error> {
     let all = workers.iter().map(|member| member.weight()).sum();
     let run = Run { roster, work, all, stop: AtomicBool::new(false), failure: Mutex::new(None) };
     // The calling thread is a worker too, so a single job starts no thread.
-    let (mine, others) = workers[..run.useful(&workers)].split_first().expect("there are workers");
+    let useful = run.useful(&workers).min(run.fitting(workers[0]));
+    let (mine, others) = workers[..useful].split_first().expect("there are workers");
     thread::scope(|scope| {
         for member in others {
             // If the system gives no more threads, the existing ones do the work.
@@ -144,6 +145,11 @@ impl<'a, W: Work> Run<'a, W> {
             before > 0
         });
         busy.count()
+    }
+
+    /// The number of workers like this one whose jobs fit into the roster's memory.
+    fn fitting(&self, member: &Member) -> usize {
+        (self.roster.memory() / self.work.room(self.job_len(member)).max(1)).max(1)
     }
 
     fn worker(&self, member: &'a Member) {

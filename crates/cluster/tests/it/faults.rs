@@ -65,6 +65,35 @@ fn what_exists_stays() {
 }
 
 #[test]
+fn outputs_never_replace_inputs() {
+    let Some(job) = Job::new() else { return };
+    for len in [5, 20 << 20] {
+        job.write("f", &painted(len));
+        let before = job.read("f");
+        fs::hard_link(job.path("f"), job.path("link")).unwrap();
+        for output in ["f", "./f", "link"] {
+            let ended = job.run(2, &["protect", "f", "-f", "-o", output, "--key-file", "k"]).fails(2);
+            assert!(ended.error.contains("input and output are the same file"), "{}", ended.error);
+        }
+        assert!(job.read("f") == before);
+        fs::remove_file(job.path("link")).unwrap();
+    }
+    job.write("t/inner/f", b"f");
+    let within = ["protect", "-R", "-f", "--key-file", "k", "t", "-o"];
+    for output in ["t", "t/inner", "t/inner/new", "t/../t/new"] {
+        let ended = job.run(2, &[&within[..], &[output]].concat()).fails(2);
+        assert!(ended.error.contains("the output is within the input"), "{}", ended.error);
+    }
+    // Beside its input, the output of one is within the other.
+    let ended = job.run(2, &["protect", "-R", "--key-file", "k", "t", "t/inner"]).fails(2);
+    assert!(ended.error.contains("t/inner.phx: the output is within the input"), "{}", ended.error);
+    job.write("out/sub/sub/f.phx", b"f");
+    let ended = job.run(2, &["unprotect", "-R", "-f", "--key-file", "k", "out/sub", "-o", "out"]).fails(4);
+    assert!(ended.error.contains("the input is within the output"), "{}", ended.error);
+    assert_eq!(job.read("out/sub/sub/f.phx"), b"f");
+}
+
+#[test]
 fn processes_that_differ_are_refused() {
     let Some(job) = Job::new() else { return };
     job.write("f", &painted(20 << 20));
@@ -72,7 +101,7 @@ fn processes_that_differ_are_refused() {
     command.args(["-n", "1", PROGRAM, "protect", "f", "--key-file", "k", ":"]);
     command.args(["-n", "1", PROGRAM, "protect", "f", "--key-file", "k", "--cipher", "aes-128"]);
     let ended = end(command).fails(2);
-    assert!(ended.error.contains("(rank 1): it was given other arguments than rank 0"), "{}", ended.error);
+    assert!(ended.error.contains("(rank 1): its arguments differ from those of rank 0"), "{}", ended.error);
     assert!(!job.path("f.phx").exists());
     for args in [
         &["protect", "-"][..],

@@ -119,6 +119,20 @@ fn folders_are_mirrored() {
 }
 
 #[test]
+fn outputs_for_others_are_made_anew() {
+    let Some(job) = Job::new() else { return };
+    job.write("other", &[8; 32]);
+    fs::set_permissions(job.path("other"), fs::Permissions::from_mode(0o600)).unwrap();
+    job.write("t/f", b"secret");
+    let both = ["protect", "-R", "t", "-f", "--resume", "--key-file", "k", "--key-file", "other"];
+    job.run(2, &both).ok();
+    assert!(job.run(2, &both).ok().error.contains("1 done before"));
+    let one = job.run(2, &both[..7]).ok();
+    assert!(one.error.contains("protected 1 file,"), "{}", one.error);
+    job.run(2, &["verify", "t.phx/f.phx", "--key-file", "other"]).fails(3);
+}
+
+#[test]
 fn memory_is_bounded() {
     let Some(job) = Job::new() else { return };
     job.write("f", &vec![1; 400 << 20]);

@@ -236,11 +236,16 @@ impl Output {
     pub fn sync_kept(&self) -> Result<()> {
         let synced = self.file().sync_all().map_err(Error::Write).and_then(|()| check_close(self.file()));
         if synced.is_err() {
-            let dir = &self.temporary.dir;
-            let _ = fs::unlinkat(dir, &*self.temporary.name, AtFlags::empty());
-            let _ = fs::unlinkat(dir, record_name(&self.name), AtFlags::empty());
+            self.discard();
         }
         synced
+    }
+
+    /// Removes an output that stays, and its record: a later run must not go on with it.
+    pub fn discard(&self) {
+        let dir = &self.temporary.dir;
+        let _ = fs::unlinkat(dir, &*self.temporary.name, AtFlags::empty());
+        let _ = fs::unlinkat(dir, record_name(&self.name), AtFlags::empty());
     }
 
     /// The record of an output that stays, if there is one of this length and it is the user's own.

@@ -180,6 +180,10 @@ impl<'a> ProtectedFile<'a> {
         pipeline::open(roster, &self.header, &self.opened.keys, self.source, sink, None, progress)
     }
 
+    pub(crate) fn keys(&self) -> &FileKeys {
+        &self.opened.keys
+    }
+
     /// Where it is read from.
     pub(crate) fn source(&self) -> &Source<'a> {
         &self.source

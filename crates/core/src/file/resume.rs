@@ -218,6 +218,16 @@ impl ProtectedFile<'_> {
     }
 }
 
+impl ProtectedFile<'_> {
+    /// Whether it is for these recipients and for nobody else. `opener` has their keys and passwords.
+    ///
+    /// # Errors
+    /// If one of its slots cannot be tried.
+    pub fn is_for(&self, recipients: &[Recipient], opener: &Opener<impl KeySource>) -> Result<bool> {
+        gives_to(self.header(), self.keys(), recipients, opener)
+    }
+}
+
 impl SharedFile {
     /// Begins to unprotect this file into an [`Output::resume`].
     ///

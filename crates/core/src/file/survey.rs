@@ -46,7 +46,7 @@ pub(crate) fn missing(
         keys: Arc::new([keys.content.clone()]),
         layout,
         partial,
-        todo: Todo::new(candidates(header, layout, partial)?.into_iter().map(|run| cut(&run, &within))),
+        todo: Todo::new(candidates(header, layout, partial, &within)?.into_iter().map(|run| cut(&run, &within))),
         done: Mutex::default(),
         progress,
     };
@@ -60,16 +60,18 @@ fn cut(run: &Range<u64>, within: &Range<u64>) -> Range<u64> {
     start..run.end.min(within.end).max(start)
 }
 
-/// The chunks of which the output has all bytes, as far as its holes tell.
-fn candidates(header: &Header, layout: &Layout, partial: Partial<'_>) -> Result<Vec<Range<u64>>> {
+/// The chunks of a run, and perhaps some beside it, of which the output has all bytes, as far as its holes tell.
+fn candidates(header: &Header, layout: &Layout, partial: Partial<'_>, within: &Range<u64>) -> Result<Vec<Range<u64>>> {
     let (output, head, record) = match partial {
         Partial::Protected(output) => (output, header.bytes().len() as u64, record_len(header)),
         Partial::Plaintext { output, .. } => (output, 0, 1 << header.chunk_log2()),
     };
     let len = output.metadata().map_err(Error::Write)?.len();
     let mut runs: Vec<Range<u64>> = Vec::new();
-    let mut at = 0;
-    while at < len {
+    let offset = |chunk: u64| head + chunk.saturating_mul(record);
+    let mut at = offset(within.start);
+    let last = len.min(offset(within.end));
+    while at < last {
         let (start, end) = match seek(output, SeekFrom::Data(at)) {
             Ok(start) => (start, seek(output, SeekFrom::Hole(start)).unwrap_or(len)),
             // The rest is a hole.

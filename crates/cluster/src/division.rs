@@ -24,11 +24,12 @@ const LONGEST: u64 = 1 << 30;
 const ROOM: usize = 16 << 20;
 
 impl Runs {
-    pub fn new(chunks: u64, chunk_len: u64, ranks: usize) -> Self {
-        let of = |bytes: u64| (bytes / chunk_len).max(1);
+    pub fn new(of: Range<u64>, chunk_len: u64, ranks: usize) -> Self {
+        let chunks = of.end - of.start;
+        let least_of = |bytes: u64| (bytes / chunk_len).max(1);
         let ranks = ranks as u64;
-        let least = (chunks / (2 * ranks)).clamp(of(SHORTEST), of(SHORT));
-        Self { left: 0..chunks, ranks, least, most: of(LONGEST) }
+        let least = (chunks / (2 * ranks)).clamp(least_of(SHORTEST), least_of(SHORT));
+        Self { left: of, ranks, least, most: least_of(LONGEST) }
     }
 
     /// The next part: half of what would be left for each process, so that all end at about the same time.
@@ -41,9 +42,9 @@ impl Runs {
     }
 
     /// All of it, in equal parts for all processes. Those that come last may get none.
-    pub fn equal(chunks: u64, ranks: usize) -> Vec<Range<u64>> {
-        let ranks = ranks as u64;
-        let bound = |rank: u64| (u128::from(chunks) * u128::from(rank) / u128::from(ranks)) as u64;
+    pub fn equal(of: Range<u64>, ranks: usize) -> Vec<Range<u64>> {
+        let (chunks, ranks) = (of.end - of.start, ranks as u64);
+        let bound = |rank: u64| of.start + (u128::from(chunks) * u128::from(rank) / u128::from(ranks)) as u64;
         (0..ranks).map(|rank| bound(rank)..bound(rank + 1)).collect()
     }
 }
@@ -56,11 +57,11 @@ pub enum Parts {
 }
 
 impl Parts {
-    pub fn new(division: Division, chunks: u64, chunk_len: u64, ranks: usize) -> Self {
+    pub fn new(division: Division, of: Range<u64>, chunk_len: u64, ranks: usize) -> Self {
         match division {
-            Division::Dynamic => Parts::Dynamic(Runs::new(chunks, chunk_len, ranks)),
+            Division::Dynamic => Parts::Dynamic(Runs::new(of, chunk_len, ranks)),
             Division::Static => {
-                let runs = Runs::equal(chunks, ranks).into_iter();
+                let runs = Runs::equal(of, ranks).into_iter();
                 Parts::Static(runs.map(|run| Some(run).filter(|run| !run.is_empty())).collect())
             }
         }
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn parts_shrink_and_cover_everything() {
         for (chunks, ranks) in [(1, 5), (107, 31), (10_240, 2), (4 << 20, 1000)] {
-            let mut runs = Runs::new(chunks, 1 << 20, ranks);
+            let mut runs = Runs::new(0..chunks, 1 << 20, ranks);
             let (mut end, mut last) = (0, u64::MAX);
             while let Some(run) = runs.next() {
                 assert_eq!(run.start, end);
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn equal_parts_differ_by_one_chunk() {
         for (chunks, ranks) in [(0, 3), (2, 5), (107, 31), (u64::MAX / 2, 1000)] {
-            let runs = Runs::equal(chunks, ranks);
+            let runs = Runs::equal(0..chunks, ranks);
             assert_eq!((runs.len(), runs[0].start, runs[ranks - 1].end), (ranks, 0, chunks));
             assert!(runs.windows(2).all(|pair| pair[0].end == pair[1].start));
             let lens = || runs.iter().map(|run| run.end - run.start);
@@ -215,7 +216,7 @@ mod tests {
     #[test]
     fn files_are_given_out_by_their_lengths() {
         let batch = |len| {
-            let entry = Entry { name: Vec::new(), output: None, len };
+            let entry = Entry { name: Vec::new(), output: None, len, mtime: (0, 0) };
             Task::Files { tree: None, folder: Vec::new(), files: vec![entry] }
         };
         let mut tasks = Tasks::new(Division::Static, 3);

@@ -134,8 +134,9 @@ impl Worker<'_> {
         group: &mut Vec<Written<'e>>,
         report: &Mutex<Report>,
     ) {
+        let seen = (entry.len, entry.mtime.0, entry.mtime.1);
         let ends = self.ends(tree, folder, &entry.name, entry.output.as_deref());
-        match ends.and_then(|ends| self.one(ends, roster, made, group, report)) {
+        match ends.and_then(|ends| self.one(ends, seen, roster, made, group, report)) {
             Ok(()) => {}
             Err(told) => lock(report).failures.push(told),
         }
@@ -145,12 +146,18 @@ impl Worker<'_> {
     fn one<'e>(
         &self,
         ends: Ends<'e>,
+        seen: (u64, i64, i64),
         roster: &Roster,
         made: &Made,
         group: &mut Vec<Written<'e>>,
         report: &Mutex<Report>,
     ) -> Result<(), Told> {
         let input = ends.open()?;
+        let meta = input.file().metadata().map_err(|e| ends.blame(&Error::Read(e)))?;
+        if (meta.len(), meta.mtime(), meta.mtime_nsec()) != seen {
+            let why = "it has changed meanwhile, or this process sees another file here (is the folder shared?)";
+            return Err(Told::new(Code::InputOutput, format!("{}: {why}", shown(&ends.input))));
+        }
         let source = || Source::new(input.file()).map_err(|e| ends.blame(&e));
         if self.is_done(&ends, &input)? {
             let mut report = lock(report);

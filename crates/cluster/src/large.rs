@@ -115,7 +115,7 @@ impl Worker<'_> {
                 None => None,
             };
             goes_on = match &output {
-                Some(output) if resumes => shared.begin(output, sync).map_err(at)?,
+                Some(output) if resumes => shared.begin(input.stamp(), output, sync).map_err(at)?,
                 _ => Begun::New,
             };
             if let Some(output) = &output {
@@ -147,7 +147,8 @@ impl Worker<'_> {
         };
         let paths = (ends.input, ends.output);
         self.lock_owned().insert(file, Owned { shared, input, output, dir: folder, paths, plaintext_len });
-        done.begun = Some((join, goes_on == Begun::Left));
+        let synced = if let Begun::Left { synced } = goes_on { Some(synced) } else { None };
+        done.begun = Some((join, synced));
         Ok(())
     }
 
@@ -209,9 +210,6 @@ impl Worker<'_> {
         if goes_on {
             done.was_done = bytes(shared, joined.plaintext_len, &[run]) - bytes(shared, joined.plaintext_len, &missing);
         }
-        if missing.is_empty() {
-            return Ok(());
-        }
         let sink = match output {
             Some(output) if self.plan.destination.sync => Sink::Synced(output),
             Some(output) => Sink::File(output),
@@ -222,7 +220,26 @@ impl Worker<'_> {
             true => shared.seal(roster, source, sink, Some(missing), &*self.desk),
             false => shared.open(roster, source, sink, Some(missing), &*self.desk),
         };
-        moved.map(drop).map_err(at)
+        moved.map_err(at)?;
+        // A later run need not look at what is on the disk.
+        match output {
+            Some(output) if self.plan.destination.resume && self.plan.destination.sync => {
+                let synced = output.sync_data();
+                done.lost = synced.is_err();
+                synced.map_err(|e| at(Error::Write(e)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes how far a large file that was begun here is on the disk.
+    pub fn mark(&self, file: u64, synced: u64, turn: u64) -> Result<(), Told> {
+        let owned = self.lock_owned();
+        // It may have got its name meanwhile.
+        let Some(owned) = owned.get(&file) else { return Ok(()) };
+        let Some(output) = &owned.output else { return Ok(()) };
+        let noted = owned.shared.note_synced(output, owned.input.stamp(), self.is_protecting(), synced, turn);
+        noted.map_err(|e| owned.blame(&e))
     }
 
     /// Closes a large file. What was written here is on the disk before, if that is wanted: other machines see it then.
@@ -339,8 +356,8 @@ fn bytes(shared: &SharedFile, len: u64, runs: &[Range<u64>]) -> u64 {
 }
 
 /// Opens what another process has begun. It may take a while until all machines see it.
-fn open_begun(dir: &File, temporary: &[u8]) -> io::Result<File> {
-    const TIMES: u32 = 300;
+pub fn open_begun(dir: &File, temporary: &[u8]) -> io::Result<File> {
+    const TIMES: u32 = 100;
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut left = TIMES;
     loop {

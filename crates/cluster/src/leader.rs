@@ -30,7 +30,7 @@ pub struct Peer {
 #[derive(Clone, Copy)]
 enum Doing {
     Begin(u64),
-    Part(u64),
+    Part(u64, u64, u64),
     Leave(u64),
     Commit(u64),
     Other,
@@ -40,7 +40,7 @@ impl From<&Task> for Doing {
     fn from(task: &Task) -> Self {
         match task {
             Task::Begin { file, .. } => Doing::Begin(*file),
-            Task::Part { file, .. } => Doing::Part(*file),
+            Task::Part { file, run, .. } => Doing::Part(*file, run.start, run.end),
             Task::Leave { file, .. } => Doing::Leave(*file),
             Task::Commit { file, .. } | Task::Abandon { file, .. } => Doing::Commit(*file),
             _ => Doing::Other,
@@ -71,6 +71,11 @@ struct Large {
     given: usize,
     /// Who has done each part, by its first chunk.
     parts: BTreeMap<u64, usize>,
+    /// The parts that are done and on the disk: their first chunks, and those behind them.
+    synced: BTreeMap<u64, u64>,
+    /// How many of the first chunks are noted to be on the disk, and how often that was noted.
+    noted: (u64, u64),
+    chunk_len: u64,
     /// How many processes have not left it.
     leaving: Option<usize>,
     failed: bool,
@@ -263,9 +268,9 @@ impl<'a> Leader<'a> {
 
     /// A task is done: what follows from it.
     fn done(&mut self, from: usize, task: Doing, done: Done) {
-        let Done { mut report, begun, was_done, .. } = done;
+        let Done { mut report, begun, was_done, lost, .. } = done;
         let failed = !report.failures.is_empty();
-        if let Doing::Part(file) | Doing::Leave(file) = task
+        if let Doing::Part(file, ..) | Doing::Leave(file) = task
             && self.large.get(&file).is_some_and(|large| large.failed)
         {
             // Why the file fails has been said.
@@ -274,17 +279,21 @@ impl<'a> Leader<'a> {
         self.record(from, report);
         match task {
             Doing::Begin(file) => {
-                if let Some((join, goes_on)) = begun {
-                    self.divide(file, from, join, goes_on);
+                if let Some((join, synced)) = begun {
+                    self.divide(file, from, join, synced);
                 }
             }
-            Doing::Part(file) => {
+            Doing::Part(file, start, end) => {
                 let Some(large) = self.large.get_mut(&file) else { return };
                 large.given -= 1;
                 large.was_done += was_done;
                 if failed {
                     large.failed = true;
+                    large.discards |= lost;
                     large.left = None;
+                } else {
+                    large.synced.insert(start, end);
+                    self.mark(file);
                 }
                 self.leave(file);
             }
@@ -301,23 +310,50 @@ impl<'a> Leader<'a> {
     }
 
     /// Divides a large file that has been begun.
-    fn divide(&mut self, file: u64, owner: usize, join: Join, goes_on: bool) {
+    fn divide(&mut self, file: u64, owner: usize, join: Join, synced: Option<u64>) {
         let chunk_log2 = SharedFile::from_bytes(join.shared.expose()).map_or(20, |file| file.header().chunk_log2());
         let chunks = join.plaintext_len.div_ceil(1 << chunk_log2).max(1);
-        let left = Parts::new(self.plan.run.division, chunks, 1 << chunk_log2, self.ranks.len());
+        let from = synced.unwrap_or(0);
+        let chunk_len = 1 << chunk_log2;
+        let left = Parts::new(self.plan.run.division, from..chunks, chunk_len, self.ranks.len());
+        let was_done = (from * chunk_len).min(join.plaintext_len);
+        self.tally.advance(was_done);
         let large = Large {
             owner,
             join,
-            goes_on,
+            goes_on: synced.is_some(),
             left: Some(left),
             given: 0,
             parts: BTreeMap::new(),
             leaving: None,
             failed: false,
             discards: false,
-            was_done: 0,
+            synced: BTreeMap::from([(0, from)]),
+            noted: (from, 0),
+            chunk_len,
+            was_done,
         };
         self.large.insert(file, large);
+        // Everything may be done already.
+        self.leave(file);
+    }
+
+    /// Has it noted now and then how far a file is on the disk.
+    fn mark(&mut self, file: u64) {
+        const EVERY: u64 = 512 << 20;
+        let Some(large) = self.large.get_mut(&file) else { return };
+        if !self.plan.destination.resume || !self.plan.destination.sync {
+            return;
+        }
+        let mut first = 0;
+        while let Some(end) = large.synced.get(&first).filter(|end| **end > first) {
+            first = *end;
+        }
+        if (first - large.noted.0) * large.chunk_len >= EVERY {
+            let turn = large.noted.1;
+            large.noted = (first, turn + 1);
+            self.tasks.pin(large.owner, Task::Mark { file, synced: first, turn });
+        }
     }
 
     /// When all parts of a file are done, those who did them bring them to the disk. When they have, it gets its name.
@@ -331,7 +367,10 @@ impl<'a> Leader<'a> {
                 let syncs = large.join.spot.output.is_some();
                 let ranks: BTreeSet<usize> = large.parts.values().copied().collect();
                 large.leaving = Some(ranks.len());
-                ranks.into_iter().for_each(|rank| self.tasks.pin(rank, Task::Leave { file, syncs }));
+                ranks.iter().for_each(|rank| self.tasks.pin(*rank, Task::Leave { file, syncs }));
+                if ranks.is_empty() {
+                    self.leave(file);
+                }
             }
             Some(0) if large.failed => {
                 self.tasks.pin(large.owner, Task::Abandon { file, discards: large.discards });

@@ -24,11 +24,14 @@ use phalanx::args::EngineName;
 use phalanx::engines::{Kind, Ready, levels, survey};
 use phalanx::failure::{self, Code, Failure, Outcome, complain, shown};
 use phalanx::paths::{End, Place, unprotected_name};
-use phalanx_core::file::{Existing, Made, remove_unfinished};
+use phalanx_core::Error;
+use phalanx_core::file::{Existing, Made, Output, remove_unfinished};
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -135,7 +138,7 @@ fn follow(world: &World, plan: &Plan) -> Outcome {
     let (Some(Answer::Welcome(welcome)), _) = world.wait() else { return Ok(()) };
     let (desk, out) = Desk::new();
     let fit = env::set_current_dir(worker::name(&welcome.folder))
-        .map_err(|e| Failure::at(Path::new(worker::name(&welcome.folder)), phalanx_core::Error::Read(e)))
+        .map_err(|e| Failure::at(Path::new(worker::name(&welcome.folder)), Error::Read(e)))
         .and_then(|()| engines(world, plan))
         .and_then(|engines| Worker::new(plan, engines, desk.clone(), &welcome, None));
     let worker = match fit {
@@ -211,7 +214,7 @@ fn lead(world: &World, plan: &Plan) -> Outcome {
         let worker = Worker::new(plan, engines(world, plan)?, desk.clone(), welcome, keys.as_ref())?;
         Ok((prepared, worker))
     });
-    let (Prepared { welcome, tasks, files, bytes, mirrors, failed }, worker) = match prepared {
+    let (Prepared { welcome, tasks, files, bytes, mirrors, marks, failed }, worker) = match prepared {
         Ok(prepared) => prepared,
         Err(failure) => {
             (1..world.size).for_each(|rank| world.send(rank, &Answer::End { waited: 0 }));
@@ -233,6 +236,7 @@ fn lead(world: &World, plan: &Plan) -> Outcome {
         }));
         led.unwrap_or_else(|_| give_up(world, &Failure::told(Code::Other)))
     });
+    drop(marks);
     failure::worse(failed, led)
 }
 
@@ -254,12 +258,13 @@ struct Prepared {
     bytes: u64,
     /// The trees that have mirrors.
     mirrors: Vec<u32>,
+    marks: Vec<Mark>,
     /// The worst failure of paths that cannot be worked on.
     failed: Outcome,
 }
 
 fn prepare(plan: &Plan) -> Outcome<Prepared> {
-    let folder = env::current_dir().map_err(|e| Failure::at(Path::new("."), phalanx_core::Error::Read(e)))?;
+    let folder = env::current_dir().map_err(|e| Failure::at(Path::new("."), Error::Read(e)))?;
     let is_verifying = matches!(plan.what, What::Verify { .. });
     let (places, named) = match is_verifying {
         true => (plan.paths.iter().cloned().map(nowhere).collect(), Ok(())),
@@ -274,7 +279,7 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
         let input = place.input.path();
         let output = (!is_verifying).then(|| place.output.path());
         let of = |path: &Path| path.as_os_str().as_bytes().to_vec();
-        let meta = std::fs::metadata(input).map_err(|e| Failure::at(input, phalanx_core::Error::Read(e)))?;
+        let meta = std::fs::metadata(input).map_err(|e| Failure::at(input, Error::Read(e)))?;
         if meta.is_dir() {
             if !plan.destination.recursive {
                 let line = format!("{}: it is a folder (use --recursive for folders)", shown(input));
@@ -301,13 +306,52 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
             () if len >= DIVIDED && meta.is_file() => {
                 tasks.push(Task::Begin { file: 0, spot: Spot { tree: None, folder: Vec::new(), name, output } });
             }
-            () => small.push(Entry { name, output, len }),
+            () => small.push(Entry { name, output, len, mtime: (meta.mtime(), meta.mtime_nsec()) }),
         }
         Ok(())
     });
     tasks.extend(batches(small));
-    let welcome = Welcome { folder: folder.into_os_string().into_vec(), trees, umask: phalanx::paths::umask() };
-    Ok(Prepared { welcome, tasks, files, bytes, mirrors, failed: failure::worse(named, places_failed) })
+    let parent = |path: &Path| match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let outputs = places.iter().map(|place| (place.input.path(), place.output.path()));
+    let folders: BTreeSet<PathBuf> = match is_verifying || plan.run.dryrun {
+        true => BTreeSet::new(),
+        false => outputs.map(|(input, output)| if input.is_dir() { output.into() } else { parent(output) }).collect(),
+    };
+    let marks: Vec<Mark> =
+        folders.into_iter().take(MARKS).filter_map(|folder| mark(folder).transpose()).collect::<Outcome<_>>()?;
+    let welcome = Welcome {
+        folder: folder.into_os_string().into_vec(),
+        trees,
+        outputs: marks.iter().map(|(seen, _)| seen.clone()).collect(),
+        umask: phalanx::paths::umask(),
+    };
+    let failed = failure::worse(named, places_failed);
+    Ok(Prepared { welcome, tasks, files, bytes, mirrors, marks, failed })
+}
+
+/// A file in a folder of outputs, by which all processes see that it is the same folder. It goes when it is dropped.
+type Mark = ((Vec<u8>, Vec<u8>, [u8; 32]), Output);
+
+/// The most folders that are marked.
+const MARKS: usize = 256;
+
+/// Marks a folder. `None` if it is not there: whoever writes to it says so.
+fn mark(folder: PathBuf) -> Outcome<Option<Mark>> {
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    let at = |e: Error| Failure::at(&folder, e);
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|e| at(Error::Random(e)))?;
+    // The names are always the same, so that what a killed run has left goes. Other jobs may use some of them.
+    let create = |number: u32| Output::create(&folder.join(format!("phalanx-mpi {number}")), Existing::Keep);
+    let output = (1..64).find_map(|number| create(number).ok()).map_or_else(|| create(0), Ok).map_err(at)?;
+    output.file().write_all_at(&bytes, 0).and_then(|()| output.file().sync_all()).map_err(|e| at(Error::Write(e)))?;
+    let name = output.temporary_name().as_bytes().to_vec();
+    Ok(Some(((folder.into_os_string().into_vec(), name, bytes), output)))
 }
 
 /// Named files, in batches like those of a folder.

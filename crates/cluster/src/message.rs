@@ -107,12 +107,13 @@ pub struct Join {
     pub mark: [u8; 32],
 }
 
-/// A file of a batch, and its length in bytes.
+/// A file of a batch: its length in bytes, and when it was changed, in seconds and nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     pub name: Vec<u8>,
     pub output: Option<Vec<u8>>,
     pub len: u64,
+    pub mtime: (i64, i64),
 }
 
 /// Something to do.
@@ -126,6 +127,8 @@ pub enum Task {
     Leave { file: u64, syncs: bool },
     /// Give a large file its name. These chunks lie where the parts of two machines meet.
     Commit { file: u64, edges: Vec<u64> },
+    /// Note that the first chunks of a large file are on the disk: `turn` counts these tasks.
+    Mark { file: u64, synced: u64, turn: u64 },
     /// Give up a large file. With `discards`, nothing of it stays for a later run.
     Abandon { file: u64, discards: bool },
     /// Do whole files of a folder.
@@ -166,8 +169,10 @@ impl Report {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Done {
     pub report: Report,
-    /// A large file has been begun. The flag says whether parts of it are there.
-    pub begun: Option<(Join, bool)>,
+    /// A large file has been begun. If parts of it are there, the number is that of the first chunks which are on the disk.
+    pub begun: Option<(Join, Option<u64>)>,
+    /// Something that was written may be lost.
+    pub lost: bool,
     /// How many bytes of a part an interrupted run had done.
     pub was_done: u64,
     /// The time that the work took, in microseconds.
@@ -252,6 +257,8 @@ pub struct Welcome {
     /// The folder that paths begin at.
     pub folder: Vec<u8>,
     pub trees: Vec<Tree>,
+    /// The folders of outputs: their paths, the name of a file that rank 0 has made there, and what is in it.
+    pub outputs: Vec<(Vec<u8>, Vec<u8>, [u8; 32])>,
     /// The file mode creation mask.
     pub umask: u32,
 }

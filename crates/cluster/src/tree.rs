@@ -3,6 +3,7 @@
 //! A folder is opened from the root of its tree, name by name, and links are never followed. So whoever may change the tree
 //! leads nobody elsewhere.
 
+use crate::large::open_begun;
 use crate::message::{Entry, Reply, Report, Request, Spot, Task, Told, Welcome};
 use crate::worker::{Worker, lock, name};
 use phalanx::failure::{Code, Failure, Outcome, shown};
@@ -14,6 +15,7 @@ use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -52,6 +54,7 @@ pub struct Dirs {
 impl Roots {
     /// Opens the roots that rank 0 has found and made.
     pub fn new(welcome: &Welcome) -> Outcome<Self> {
+        welcome.outputs.iter().try_for_each(|(folder, mark, bytes)| check_output(folder, mark, bytes))?;
         let open = |(path, inode): &(Vec<u8>, u64), more: OFlags| -> Outcome<(PathBuf, File)> {
             let path = PathBuf::from(name(path));
             let flags = FOLDER.difference(OFlags::NOFOLLOW).union(more);
@@ -112,6 +115,24 @@ impl Roots {
         };
         Ok(self.roots.iter().any(root))
     }
+}
+
+/// Makes sure that this process sees the same folder as rank 0, which has put a file there.
+fn check_output(folder: &[u8], mark: &[u8], bytes: &[u8; 32]) -> Outcome {
+    let path = Path::new(name(folder));
+    let at = |e: std::io::Error| Failure::at(path, Error::Write(e));
+    let dir = fs::open(path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(|e| at(e.into()))?;
+    let mut there = [0; 32];
+    let is_same = match open_begun(&dir.into(), mark) {
+        Ok(file) => file.read_exact_at(&mut there, 0).is_ok() && there == *bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
+        Err(e) => return Err(at(e)),
+    };
+    if !is_same {
+        let why = "this process sees another folder here than rank 0 (is it shared?)";
+        return Err(Failure::new(Code::InputOutput, format!("{}: {why}", shown(path))));
+    }
+    Ok(())
 }
 
 fn joined(mut path: PathBuf, folder: &[u8], of: &[u8]) -> PathBuf {
@@ -248,7 +269,8 @@ impl Worker<'_> {
                     }
                     return Ok(());
                 };
-                let len = stat()?.st_size as u64;
+                let stat = stat()?;
+                let (len, mtime) = (stat.st_size as u64, (stat.st_mtime, stat.st_mtime_nsec as i64));
                 let output = dirs.output.as_ref().map(|_| output.into_vec());
                 found.files += 1;
                 found.bytes += len;
@@ -258,7 +280,7 @@ impl Worker<'_> {
                     found.others.push(Task::Begin { file: 0, spot });
                 } else {
                     found.of_batch += len;
-                    found.entries.push(Entry { name: of, output, len });
+                    found.entries.push(Entry { name: of, output, len, mtime });
                 }
             }
             FileType::Directory => {

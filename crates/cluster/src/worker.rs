@@ -179,6 +179,7 @@ impl<'a> Worker<'a> {
             Task::Part { file, join, run, goes_on } => self.part(file, &join, run, goes_on, &mut done),
             Task::Leave { file, syncs } => self.leave(file, syncs),
             Task::Commit { file, edges } => self.commit(file, &edges, &mut done.report),
+            Task::Mark { file, synced, turn } => self.mark(file, synced, turn),
             Task::Abandon { file, discards } => {
                 self.abandon(file, discards);
                 Ok(())

@@ -5,6 +5,7 @@ mod cache;
 mod disk;
 mod fetch;
 pub(crate) mod input;
+pub(crate) mod marks;
 pub(crate) mod metadata;
 pub(crate) mod output;
 pub(crate) mod pipeline;

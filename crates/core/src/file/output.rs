@@ -1,5 +1,6 @@
 //! Files that appear whole under their name, or not at all. They are written under a temporary name and then renamed.
 
+use crate::file::marks::RECORD;
 use crate::file::metadata::{Carry, remove_acls, set_mode};
 use crate::file::temporary::{Temporary, create, is_named, is_own, record_name, step, unused_name};
 use crate::{Error, Result};
@@ -248,13 +249,13 @@ impl Output {
         let _ = fs::unlinkat(dir, record_name(&self.name), AtFlags::empty());
     }
 
-    /// The record of an output that stays, if there is one of this length and it is the user's own.
-    pub(crate) fn record<const LEN: usize>(&self) -> Option<[u8; LEN]> {
+    /// The record of an output that stays, if there is one and it is the user's own.
+    pub(crate) fn record(&self) -> Option<[u8; RECORD]> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(fs::openat(&self.temporary.dir, record_name(&self.name), flags, Mode::empty()).ok()?);
         let stat = fs::fstat(&file).ok().filter(is_own)?;
-        let mut bytes = [0; LEN];
-        (stat.st_size == LEN as i64).then(|| file.read_exact_at(&mut bytes, 0).ok())??;
+        let mut bytes = [0; RECORD];
+        (stat.st_size == RECORD as i64).then(|| file.read_exact_at(&mut bytes, 0).ok())??;
         Some(bytes)
     }
 
@@ -268,6 +269,17 @@ impl Output {
         let file = create(dir, &name).map_err(write_error)?;
         file.write_all_at(bytes, 0).and_then(|()| file.sync_all()).map_err(Error::Write)?;
         sync_folder(dir).map_err(write_error)
+    }
+
+    /// Writes a part of the record anew. It is on the disk then.
+    pub(crate) fn update_record(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = fs::openat(&self.temporary.dir, record_name(&self.name), flags, Mode::empty());
+        let file = File::from(opened.map_err(write_error)?);
+        if !is_own(&fs::fstat(&file).map_err(write_error)?) {
+            return Err(Error::Write(io::Error::other("somebody has changed its record")));
+        }
+        file.write_all_at(bytes, offset).and_then(|()| file.sync_data()).map_err(Error::Write)
     }
 
     /// Begins a file that will be named `name` in an opened folder.

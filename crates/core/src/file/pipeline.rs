@@ -231,9 +231,10 @@ impl Work for Transfer<'_> {
         match &self.output {
             Output::Disk(disk) if self.op == Op::Seal => disk.write(bytes, offset).map_err(Error::Write)?,
             Output::Disk(disk) => disk.write_sparse(bytes, offset).map_err(Error::Write)?,
-            Output::Stream(out, turn) => write_in_turn(out, turn, bytes, chunks)?,
+            Output::Stream(out, turn) => write_in_turn(out, turn, bytes, chunks.clone())?,
             Output::Nothing => {}
         }
+        self.progress.written(chunks);
         self.done.fetch_add(len as u64, Ordering::Relaxed);
         self.progress.advance(len as u64);
         Ok(())

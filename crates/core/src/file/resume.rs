@@ -1,6 +1,7 @@
 //! Going on with the output of an interrupted run: `docs/format.md`, section 11.
 
 use crate::file::input::Stamp;
+use crate::file::marks::{Found, Kind, Marks, Noting, Recorder};
 use crate::file::output::Output;
 use crate::file::protected::{NewFile, ProtectedFile};
 use crate::file::shared::SharedFile;
@@ -16,9 +17,9 @@ use crate::{Error, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::File;
 use std::io;
+use std::iter;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use subtle::ConstantTimeEq;
 
 /// What became of an interrupted run's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,24 +38,6 @@ pub enum Past {
     Different,
 }
 
-const TAG: usize = 32;
-/// The length of a record in bytes.
-const RECORD: usize = 16 + 6 * 8 + TAG;
-const MAGIC: [u8; 16] = *b"PHXRESUM\x01\0\0\0\0\0\0\0";
-
-/// The record of an input, under the file's key.
-fn record(stamp: &Stamp, header: &Header, keys: &FileKeys) -> [u8; RECORD] {
-    let mut record = [0; RECORD];
-    let (body, tag) = record.split_at_mut(RECORD - TAG);
-    let (magic, fields) = body.split_at_mut(MAGIC.len());
-    magic.copy_from_slice(&MAGIC);
-    for (place, field) in fields.as_chunks_mut::<8>().0.iter_mut().zip(stamp.fields()) {
-        *place = field.to_le_bytes();
-    }
-    tag.copy_from_slice(&keys.record_tag(body, header.bytes()));
-    record
-}
-
 /// How a run begins that may go on with an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
@@ -62,8 +45,11 @@ pub enum Begun {
     New,
     /// What was there is of no use, and is gone.
     Anew(Past),
-    /// Part of it was done. Which chunks shows by their tags.
-    Left,
+    /// Part of it was done.
+    Left {
+        /// How many of the first chunks are on the disk. Which of the others are done shows by their tags.
+        synced: u64,
+    },
 }
 
 impl NewFile {
@@ -88,22 +74,26 @@ impl NewFile {
         let Source::File(_, stamp) = source else { return Err(not_a_file()) };
         let file = output.file();
         let (shared, begun) = self.begin(stamp, output, recipients, opener, sync)?;
-        let runs = match begun {
-            Begun::Left => {
-                let layout = shared.header().layout_for_plaintext(stamp.len())?;
-                let missing =
-                    shared.missing(roster, &layout, Partial::Protected(file), 0..layout.chunks(), progress)?;
+        let layout = shared.header().layout_for_plaintext(stamp.len())?;
+        let (mut missing, mut from) = (iter::once(0..layout.chunks()).collect::<Vec<_>>(), 0);
+        match begun {
+            Begun::Left { synced } => {
+                from = synced;
+                let partial = Partial::Protected(file);
+                missing = shared.missing(roster, &layout, partial, synced..layout.chunks(), progress)?;
                 let all = layout.plaintext_len();
                 tell(Past::Continued { done: all - bytes(&layout, &missing), all });
-                Some(missing)
             }
-            Begun::Anew(past) => {
-                tell(past);
-                None
-            }
-            Begun::New => None,
+            Begun::Anew(past) => tell(past),
+            Begun::New => {}
+        }
+        let marks = Marks::new(shared.recorder(Kind::Protected, stamp), output, from, &missing, layout.chunks());
+        let seal =
+            |progress: &dyn Progress| shared.seal(roster, source, sink(file, sync), Some(missing.clone()), progress);
+        match sync {
+            true => marks.keep(|| seal(&Noting { marks: &marks, progress }))?,
+            false => seal(progress)?,
         };
-        shared.seal(roster, source, sink(file, sync), runs, progress)?;
         Ok(stamp.len())
     }
 
@@ -124,36 +114,37 @@ impl NewFile {
         check(output, sync)?;
         let past = if output.is_begun() { self.past(output, &stamp, recipients, opener)? } else { Err(None) };
         match past {
-            Ok((header, keys)) => {
+            Ok((header, keys, synced)) => {
                 let layout = header.layout_for_plaintext(stamp.len())?;
                 // What lies behind its end is nobody's.
                 if file.metadata().map_err(Error::Write)?.len() > layout.file_len() {
                     file.set_len(layout.file_len()).map_err(Error::Write)?;
                 }
-                Ok((SharedFile::new(header, keys), Begun::Left))
+                Ok((SharedFile::new(header, keys), Begun::Left { synced: synced.min(layout.chunks()) }))
             }
             Err(past) => {
                 let (header, keys) = self.fitted(stamp.len())?;
                 file.set_len(0).and_then(|()| file.write_all_at(header.bytes(), 0)).map_err(Error::Write)?;
                 file.sync_all().map_err(Error::Write)?;
-                output.write_record(&record(&stamp, &header, &keys))?;
+                let shared = SharedFile::new(header, keys);
+                output.write_record(&shared.recorder(Kind::Protected, stamp).first())?;
                 output.keep();
-                Ok((SharedFile::new(header, keys), past.map_or(Begun::New, Begun::Anew)))
+                Ok((shared, past.map_or(Begun::New, Begun::Anew)))
             }
         }
     }
 
     /// What an interrupted run has left in an output, if this one can go on with it; or else what became of it. Without a
-    /// record nobody knows what it is.
+    /// record nobody knows what it is. The number is that of the first chunks which are on the disk.
     fn past(
         &self,
         output: &Output,
         stamp: &Stamp,
         recipients: &[Recipient],
         opener: &Opener<impl KeySource>,
-    ) -> Result<std::result::Result<(Header, FileKeys), Option<Past>>> {
+    ) -> Result<std::result::Result<(Header, FileKeys, u64), Option<Past>>> {
         let different = Ok(Err(Some(Past::Different)));
-        let Some(found) = output.record::<RECORD>() else { return Ok(Err(None)) };
+        let Some(found) = output.record() else { return Ok(Err(None)) };
         // Suite 4 allows no chunk to be written twice.
         if self.is_written_once() {
             return different;
@@ -165,16 +156,14 @@ impl NewFile {
             Err(_) => return different,
         };
         let keys = opened.keys;
-        let (body, tag) = found.split_at(RECORD - TAG);
-        let is_authentic: bool = keys.record_tag(body, header.bytes()).ct_eq(tag).into();
-        if !is_authentic || !body.starts_with(&MAGIC) {
-            return different;
-        }
-        if found != record(stamp, &header, &keys) {
-            return Ok(Err(Some(Past::Changed)));
-        }
+        let recorder = Recorder { kind: Kind::Protected, stamp: *stamp, header: &header, keys: &keys };
+        let synced = match recorder.read(&found) {
+            Found::Synced(synced) => synced,
+            Found::Changed => return Ok(Err(Some(Past::Changed))),
+            Found::Different => return different,
+        };
         let is_same = self.has_shape_of(&header) && gives_to(&header, &keys, recipients, opener)?;
-        if is_same { Ok(Ok((header, keys))) } else { different }
+        if is_same { Ok(Ok((header, keys, synced))) } else { different }
     }
 }
 
@@ -197,24 +186,29 @@ impl ProtectedFile<'_> {
         let (shared, file) = (self.shared(), output.file());
         // If its length cannot be right, opening it says why.
         let layout = shared.header().layout_for_file(stamp.len()).ok();
-        let begun = if layout.is_some() { shared.begin(output, sync)? } else { Begun::New };
-        let runs = match layout {
-            Some(layout) if begun == Begun::Left => {
-                let partial = Partial::Plaintext { output: file, protected };
-                let missing = shared.missing(roster, &layout, partial, 0..layout.chunks(), progress)?;
-                let all = layout.plaintext_len();
-                match all - bytes(&layout, &missing) {
-                    0 => file.set_len(0).map_err(Error::Write)?,
-                    done => tell(Past::Continued { done, all }),
-                }
-                Some(missing)
-            }
-            _ => None,
+        let Some(layout) = layout else {
+            return shared.open(roster, source, sink(file, sync), None, progress);
         };
-        shared.open(roster, source, sink(file, sync), runs, progress)?;
-        let len = shared.header().layout_for_file(stamp.len())?.plaintext_len();
-        file.set_len(len).map_err(Error::Write)?;
-        Ok(len)
+        let (mut missing, mut from) = (iter::once(0..layout.chunks()).collect::<Vec<_>>(), 0);
+        if let Begun::Left { synced } = shared.begin(stamp, output, sync)? {
+            from = synced;
+            let partial = Partial::Plaintext { output: file, protected };
+            missing = shared.missing(roster, &layout, partial, synced..layout.chunks(), progress)?;
+            let all = layout.plaintext_len();
+            match all - bytes(&layout, &missing) {
+                0 => file.set_len(0).map_err(Error::Write)?,
+                done => tell(Past::Continued { done, all }),
+            }
+        }
+        let marks = Marks::new(shared.recorder(Kind::Plaintext, stamp), output, from, &missing, layout.chunks());
+        let open =
+            |progress: &dyn Progress| shared.open(roster, source, sink(file, sync), Some(missing.clone()), progress);
+        match sync {
+            true => marks.keep(|| open(&Noting { marks: &marks, progress }))?,
+            false => open(progress)?,
+        };
+        file.set_len(layout.plaintext_len()).map_err(Error::Write)?;
+        Ok(layout.plaintext_len())
     }
 }
 
@@ -229,17 +223,43 @@ impl ProtectedFile<'_> {
 }
 
 impl SharedFile {
-    /// Begins to unprotect this file into an [`Output::resume`].
+    /// Begins to unprotect this file, which has a stamp, into an [`Output::resume`].
     ///
     /// # Errors
-    /// If what an interrupted run has left cannot be synced.
-    pub fn begin(&self, output: &Output, sync: bool) -> Result<Begun> {
+    /// If what an interrupted run has left cannot be synced, or the record cannot be written.
+    pub fn begin(&self, stamp: Stamp, output: &Output, sync: bool) -> Result<Begun> {
         check(output, sync)?;
+        let recorder = self.recorder(Kind::Plaintext, stamp);
+        let synced = match output.record().map(|record| recorder.read(&record)) {
+            Some(Found::Synced(synced)) if output.is_begun() => synced,
+            // Chunk by chunk, what is there may still be right.
+            _ => {
+                output.write_record(&recorder.first())?;
+                0
+            }
+        };
         if output.is_begun() {
-            return Ok(Begun::Left);
+            return Ok(Begun::Left { synced });
         }
         output.keep();
         Ok(Begun::New)
+    }
+
+    /// Notes in the record of an output, which has been begun for an input with this stamp, that its first chunks are on the
+    /// disk. Each call notes more of them than the one before it; `turn` counts the calls.
+    ///
+    /// # Errors
+    /// If the record cannot be written.
+    pub fn note_synced(
+        &self,
+        output: &Output,
+        stamp: Stamp,
+        is_protecting: bool,
+        synced: u64,
+        turn: u64,
+    ) -> Result<()> {
+        let kind = if is_protecting { Kind::Protected } else { Kind::Plaintext };
+        self.recorder(kind, stamp).note(output, synced, turn)
     }
 }
 

@@ -1,5 +1,7 @@
 //! A file that several processes protect or unprotect together. Each of them does its own runs of chunks.
 
+use crate::file::input::Stamp;
+use crate::file::marks::{Kind, Recorder};
 use crate::file::pipeline;
 use crate::file::resume;
 use crate::file::source::{Progress, Sink, Source};
@@ -25,6 +27,10 @@ pub struct SharedFile {
 impl SharedFile {
     pub(crate) fn new(header: Header, keys: FileKeys) -> Self {
         Self { header, keys }
+    }
+
+    pub(crate) fn recorder(&self, kind: Kind, stamp: Stamp) -> Recorder<'_> {
+        Recorder { kind, stamp, header: &self.header, keys: &self.keys }
     }
 
     /// For another process: the keys of the content and the header. Whoever has these bytes can read and write the file, and

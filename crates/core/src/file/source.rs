@@ -8,6 +8,7 @@ use crate::keys::access::{KeySource, Opened, Opener};
 use crate::{Class, Error, Result};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
+use std::ops::Range;
 
 /// Where the bytes come from.
 pub enum Source<'a> {
@@ -130,6 +131,11 @@ pub enum Sink<'a> {
 pub trait Progress: Sync {
     /// Notes that more bytes are done.
     fn advance(&self, bytes: u64);
+
+    /// Notes that these chunks have been written to the output, though perhaps not to the disk.
+    fn written(&self, chunks: Range<u64>) {
+        let _ = chunks;
+    }
 }
 
 /// Ignores progress.

@@ -58,6 +58,11 @@ impl Done {
         }
     }
 
+    /// How many chunks are done from the first one on.
+    pub fn first(&self) -> u64 {
+        self.0.get(&0).copied().unwrap_or(0)
+    }
+
     /// The runs, in ascending order.
     pub fn runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.0.iter().map(|(start, end)| *start..*end)

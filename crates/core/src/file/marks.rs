@@ -1,0 +1,195 @@
+//! The record of an unfinished output, and how it is kept up to date: `docs/format.md`, section 11.
+
+use crate::file::input::Stamp;
+use crate::file::output::Output;
+use crate::file::source::Progress;
+use crate::file::todo::Done;
+use crate::format::header::Header;
+use crate::keys::key::FileKeys;
+use crate::{Error, Result};
+use std::ops::Range;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use subtle::ConstantTimeEq;
+
+const TAG: usize = 32;
+/// The length of an entry in bytes: what it says, and its tag.
+const ENTRY: usize = 16 + 7 * 8 + TAG;
+/// A record has two entries, which are written in turn, so that one is always whole: this many bytes from one to the next.
+const PLACE: usize = 512;
+/// The length of a record in bytes.
+pub(crate) const RECORD: usize = 2 * PLACE;
+/// What is written between two entries, in bytes.
+const EVERY: u64 = 512 << 20;
+
+/// What an output will be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Protected = 1,
+    Plaintext = 2,
+}
+
+/// What the records of one output have in common.
+pub(crate) struct Recorder<'a> {
+    pub kind: Kind,
+    pub stamp: Stamp,
+    pub header: &'a Header,
+    pub keys: &'a FileKeys,
+}
+
+/// What a record says.
+pub(crate) enum Found {
+    /// The first chunks of the output, up to this one, are on the disk.
+    Synced(u64),
+    /// It is for an input that has changed.
+    Changed,
+    /// It is for something else, or damaged.
+    Different,
+}
+
+impl Recorder<'_> {
+    fn entry(&self, synced: u64) -> [u8; ENTRY] {
+        let mut entry = [0; ENTRY];
+        let (body, tag) = entry.split_at_mut(ENTRY - TAG);
+        let (magic, fields) = body.split_at_mut(16);
+        magic[..8].copy_from_slice(b"PHXRESUM");
+        magic[8] = self.kind as u8;
+        let values = self.stamp.fields().into_iter().chain([synced]);
+        for (place, field) in fields.as_chunks_mut::<8>().0.iter_mut().zip(values) {
+            *place = field.to_le_bytes();
+        }
+        tag.copy_from_slice(&self.keys.record_tag(body, self.header.bytes()));
+        entry
+    }
+
+    /// A record for an output of which nothing is done.
+    pub fn first(&self) -> [u8; RECORD] {
+        let mut record = [0; RECORD];
+        record[..ENTRY].copy_from_slice(&self.entry(0));
+        record
+    }
+
+    /// Reads a record.
+    pub fn read(&self, record: &[u8; RECORD]) -> Found {
+        let mut found = Found::Different;
+        for entry in [&record[..ENTRY], &record[PLACE..PLACE + ENTRY]] {
+            let (body, tag) = entry.split_at(ENTRY - TAG);
+            let is_authentic: bool = self.keys.record_tag(body, self.header.bytes()).ct_eq(tag).into();
+            let Some(synced) = body.last_chunk().map(|bytes| u64::from_le_bytes(*bytes)).filter(|_| is_authentic)
+            else {
+                continue;
+            };
+            found = match found {
+                Found::Synced(other) if other >= synced => found,
+                _ if entry == self.entry(synced) => Found::Synced(synced),
+                Found::Different if entry[..16] == self.entry(synced)[..16] => Found::Changed,
+                found => found,
+            };
+        }
+        found
+    }
+
+    /// Notes that the first chunks of an output are on the disk. Each call is for more of them than the one before it.
+    pub fn note(&self, output: &Output, synced: u64, turn: u64) -> Result<()> {
+        output.update_record(&self.entry(synced), if turn.is_multiple_of(2) { PLACE as u64 } else { 0 })
+    }
+}
+
+/// Notes how far an output is on the disk while it is written, in a thread of its own.
+pub(crate) struct Marks<'a> {
+    recorder: Recorder<'a>,
+    output: &'a Output,
+    state: Mutex<State>,
+    wake: Condvar,
+    /// The chunks between two entries.
+    every: u64,
+}
+
+struct State {
+    done: Done,
+    noted: u64,
+    is_over: bool,
+}
+
+/// Progress of the work on an output whose record is kept up to date.
+pub(crate) struct Noting<'m> {
+    pub marks: &'m Marks<'m>,
+    pub progress: &'m dyn Progress,
+}
+
+impl Progress for Noting<'_> {
+    fn advance(&self, bytes: u64) {
+        self.progress.advance(bytes);
+    }
+
+    fn written(&self, chunks: Range<u64>) {
+        self.marks.add(chunks);
+    }
+}
+
+impl<'a> Marks<'a> {
+    /// The chunks before `synced` are on the disk, and those in `missing` are not done.
+    pub fn new(recorder: Recorder<'a>, output: &'a Output, synced: u64, missing: &[Range<u64>], chunks: u64) -> Self {
+        let mut done = Done::default();
+        let starts = std::iter::once(0).chain(missing.iter().map(|run| run.end));
+        let ends = missing.iter().map(|run| run.start).chain([chunks]);
+        starts.zip(ends).for_each(|(start, end)| done.add(start..end));
+        let every = (EVERY >> recorder.header.chunk_log2()).max(1);
+        let state = Mutex::new(State { done, noted: synced, is_over: false });
+        Self { recorder, output, state, wake: Condvar::new(), every }
+    }
+
+    /// Chunks have been written.
+    pub fn add(&self, run: Range<u64>) {
+        let mut state = self.lock();
+        state.done.add(run);
+        if state.done.first() >= state.noted.saturating_add(self.every) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Does the work, and keeps the record up to date meanwhile.
+    pub fn keep<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        thread::scope(|scope| {
+            // Without a thread there are no notes, and a later run has more to check.
+            let noting = thread::Builder::new().spawn_scoped(scope, || self.note()).ok();
+            let over = Over(self);
+            let done = work();
+            drop(over);
+            let noted = noting.map_or(Ok(()), |noting| noting.join().unwrap_or(Err(Error::Cancelled)));
+            done.and_then(|done| noted.map(|()| done))
+        })
+    }
+
+    fn note(&self) -> Result<()> {
+        let mut turn = 0;
+        loop {
+            let is_early = |state: &mut State| !state.is_over && state.done.first() < state.noted + self.every;
+            let mut state = self.wake.wait_while(self.lock(), is_early).unwrap_or_else(PoisonError::into_inner);
+            if state.is_over {
+                return Ok(());
+            }
+            let synced = state.done.first();
+            state.noted = synced;
+            drop(state);
+            // What the system has lost, it tells once: nothing of this output stays then.
+            self.output.sync_kept()?;
+            self.recorder.note(self.output, synced, turn)?;
+            turn += 1;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the notes, also if the work panics.
+struct Over<'m, 'a>(&'m Marks<'a>);
+
+impl Drop for Over<'_, '_> {
+    fn drop(&mut self) {
+        self.0.lock().is_over = true;
+        self.0.wake.notify_one();
+    }
+}

@@ -21,7 +21,7 @@ const ALIGNMENT: u64 = 1 << 20;
 const PIECE: usize = 4 << 20;
 
 fn main() -> ExitCode {
-    let Some(copy) = Copy::from_args(env::args_os().skip(1)) else {
+    let Some(work) = Work::from_args(env::args_os().skip(1)) else {
         eprintln!("parallel-copy: usage: parallel-copy [--no-sync] FROM TO");
         return ExitCode::from(2);
     };
@@ -32,8 +32,8 @@ fn main() -> ExitCode {
     let world = universe.world();
     world.barrier();
     let begun = Instant::now();
-    let copied = copy.run(&world).unwrap_or_else(|e| {
-        eprintln!("parallel-copy: rank {}: {}: {e}", world.rank(), copy.from.display());
+    let copied = work.run(&world).unwrap_or_else(|e| {
+        eprintln!("parallel-copy: rank {}: {}: {e}", world.rank(), work.from.display());
         world.abort(4)
     });
     if world.rank() == 0 {
@@ -43,13 +43,13 @@ fn main() -> ExitCode {
 }
 
 /// The command line.
-struct Copy {
+struct Work {
     syncs: bool,
     from: PathBuf,
     to: PathBuf,
 }
 
-impl Copy {
+impl Work {
     fn from_args(args: impl Iterator<Item = OsString>) -> Option<Self> {
         let (options, paths): (Vec<_>, Vec<_>) = args.partition(|arg| arg == "--no-sync");
         let [from, to] = &paths[..] else { return None };
@@ -89,7 +89,7 @@ impl Copy {
 
 /// An equal share of all bytes, from one multiple of the alignment to another.
 fn range(len: u64, rank: u64, ranks: u64) -> Range<u64> {
-    let bound = |rank| (len.div_ceil(ALIGNMENT) * rank / ranks * ALIGNMENT).min(len);
+    let bound = |rank: u64| (len.div_ceil(ALIGNMENT) * rank / ranks * ALIGNMENT).min(len);
     bound(rank)..bound(rank + 1)
 }
 

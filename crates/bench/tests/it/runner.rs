@@ -20,6 +20,7 @@ fn setup(out: &Path, resume: bool) -> Setup {
         device,
         program: "phalanx".into(),
         volume: Default::default(),
+        hpc: Default::default(),
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Options {
     pub parts: Vec<Part>,
     /// The program `phalanx-mpi`, if it was found.
     pub program: Option<PathBuf>,
+    /// The launcher, if it is not `mpirun` in the path.
+    pub mpirun: Option<PathBuf>,
     /// The folders that the cluster is measured in. If there are none, suitable ones are looked for.
     pub folders: Vec<PathBuf>,
     /// The bytes of the run that is interrupted.

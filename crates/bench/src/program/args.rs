@@ -131,6 +131,9 @@ struct HpcRun {
     /// parallel-copy is looked for beside it, and in the folder examples there.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     phalanx_mpi: Option<PathBuf>,
+    /// The launcher of its processes (default: mpirun)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    mpirun: Option<PathBuf>,
     /// A folder to measure the cluster in (may be repeated; default: /dev/shm and the run's folder)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     folder: Vec<PathBuf>,
@@ -233,10 +236,11 @@ impl Command {
     }
 
     fn hpc(run: HpcRun) -> Command {
-        let HpcRun { run: Run { quick, out, resume }, parts, phalanx_mpi, folder, interrupted } = run;
+        let HpcRun { run: Run { quick, out, resume }, parts, phalanx_mpi, mpirun, folder, interrupted } = run;
         let hpc = hpc::Options {
             parts: parts.into_iter().map(hpc::Part::from).collect(),
             program: phalanx_mpi,
+            mpirun,
             folders: folder,
             interrupted: interrupted.map(|gib| u64::from(gib.get()) << 30),
         };

@@ -33,17 +33,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PERIOD: Duration = Duration::from_millis(40);
 
 /// The launchers and processes of this process's jobs, for [`end_all`].
-static RUNNING: Mutex<Vec<Arc<OwnedFd>>> = Mutex::new(Vec::new());
+static RUNNING: Mutex<Vec<Process>> = Mutex::new(Vec::new());
 
-fn running() -> MutexGuard<'static, Vec<Arc<OwnedFd>>> {
+fn running() -> MutexGuard<'static, Vec<Process>> {
     RUNNING.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Ends all jobs, also those that are stopped. For a process that is about to end by a signal.
 pub fn end_all() {
-    for process in running().iter() {
-        let _ = pidfd_send_signal(process, Signal::KILL);
-    }
+    running().iter().for_each(Process::end);
 }
 
 /// The programs.
@@ -59,7 +57,7 @@ impl Programs {
     /// Finds them. The error says which one is missing.
     pub fn find(options: &hpc::Options) -> std::result::Result<Self, String> {
         let phalanx_mpi = options.program.clone().ok_or("no phalanx-mpi")?;
-        let mpirun = find("mpirun").ok_or("no mpirun")?;
+        let mpirun = options.mpirun.clone().or_else(|| find("mpirun")).ok_or("no mpirun")?;
         let copies = ["parallel-copy", "examples/parallel-copy"].map(|name| phalanx_mpi.with_file_name(name));
         let copy = copies.into_iter().find(|path| path.is_file()).ok_or_else(|| "no parallel-copy".into());
         Ok(Self { mpirun, phalanx_mpi, copy })
@@ -161,6 +159,7 @@ pub struct Running {
 #[derive(Clone)]
 struct Process {
     id: u32,
+    is_launcher: bool,
     handle: Arc<OwnedFd>,
 }
 
@@ -168,6 +167,11 @@ impl Process {
     fn signal(&self, signal: Signal) {
         // It may have ended.
         let _ = pidfd_send_signal(&self.handle, signal);
+    }
+
+    /// Ends it, even if it is stopped. A launcher has to clean up, and ends the processes that are not known here.
+    fn end(&self) {
+        self.signal(if self.is_launcher { Signal::TERM } else { Signal::KILL });
     }
 
     /// Whether it ends within this time.
@@ -187,9 +191,9 @@ impl Process {
 
 impl Running {
     fn see(&mut self, id: u32, handle: OwnedFd) {
-        let handle = Arc::new(handle);
-        running().push(handle.clone());
-        self.seen.push(Process { id, handle });
+        let process = Process { id, is_launcher: self.seen.is_empty(), handle: Arc::new(handle) };
+        running().push(process.clone());
+        self.seen.push(process);
     }
 
     /// Waits until all processes have told their numbers, or the job is over.
@@ -248,8 +252,8 @@ impl Running {
         Ok(peak)
     }
 
-    /// Kills the job, launcher and all, when its processes have together written this many bytes. False if it was over
-    /// before, or if the system does not say what they write.
+    /// Kills all processes, which ends the job, when they have together written this many bytes. False if it was over before, or
+    /// if the system does not say what they write.
     pub fn kill_after(mut self, bytes: u64) -> Result<bool> {
         let mut seen = 0;
         while seen < bytes {
@@ -259,11 +263,10 @@ impl Running {
             seen = self.seen[1..].iter().filter_map(|process| process.number("io", "wchar:")).sum();
             sleep(Duration::from_millis(1));
         }
-        let processes = self.seen.clone();
-        drop(self);
-        match processes.iter().all(|process| process.ends(PATIENCE)) {
+        self.seen[1..].iter().for_each(Process::end);
+        match self.seen.iter().rev().all(|process| process.ends(PATIENCE)) {
             true => Ok(true),
-            false => Err(Error::Program("a job that was killed does not end".into())),
+            false => Err(self.job.failed("it was killed and does not end")),
         }
     }
 
@@ -291,11 +294,13 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if self.status.is_none() {
-            // The launcher first: it would tell of the others' end.
-            self.seen.iter().for_each(|process| process.signal(Signal::KILL));
+            self.seen.iter().rev().for_each(Process::end);
+            if !self.seen.first().is_some_and(|launcher| launcher.ends(PATIENCE)) {
+                let _ = self.child.kill();
+            }
             let _ = self.child.wait();
         }
-        running().retain(|handle| !self.seen.iter().any(|process| Arc::ptr_eq(&process.handle, handle)));
+        running().retain(|other| !self.seen.iter().any(|mine| Arc::ptr_eq(&mine.handle, &other.handle)));
     }
 }
 

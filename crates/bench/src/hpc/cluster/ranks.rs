@@ -40,7 +40,7 @@ pub fn measure(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
                         let asked = format!("below {} % at {PROCESSES} processes", MOST_MESSAGES * 100.0);
                         let bar = cell.bar(asked, part < MOST_MESSAGES).filter(|_| n == PROCESSES);
                         let row = row(MESSAGES);
-                        let worst = format!("{:.2} % of the process that has the most", worst * 100.0);
+                        let worst = format!("at most {:.2} % of a single process", worst * 100.0);
                         let note = Some(
                             [row.note.as_deref(), Some(&worst)].into_iter().flatten().collect::<Vec<_>>().join("; "),
                         );

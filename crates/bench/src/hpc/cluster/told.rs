@@ -24,7 +24,7 @@ impl Told {
     /// Reads the lines of a job that worked on `bytes` bytes.
     #[must_use]
     pub fn read(text: &str, bytes: u64) -> Self {
-        let mut told = Self { own: None, ranks: Vec::new(), was_done: None };
+        let mut told = Self::default();
         let mut ranks: Vec<(usize, Rank)> = Vec::new();
         for line in text.lines() {
             ranks.extend(rank(line));

@@ -218,7 +218,7 @@ fn interrupted(rows: &[&Row]) -> Section {
     let text = match table.rows.is_empty() {
         true => String::new(),
         false => format!(
-            "The launcher and all processes are killed when nine tenths are written. Before each run, everything is taken out of \
+            "All processes are killed when nine tenths are written. Before each run, everything is taken out of \
              the page cache. {PART} is among the requirements above.{}",
             missing(&rows)
         ),

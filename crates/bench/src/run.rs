@@ -55,7 +55,7 @@ pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Resu
         peers.extend(volume::versions().into_iter().filter(|version| !peers.contains(version)).collect::<Vec<_>>());
     }
     if experiments.contains(&Experiment::Hpc) && setup.hpc.has(hpc::Part::Cluster) {
-        peers.extend(hpc::cluster::versions());
+        peers.extend(hpc::cluster::versions(&setup.hpc));
     }
     let mut record = Record::open(setup, Head::now(setup, peers))?;
     let scratch = Scratch::new(&setup.out)?;

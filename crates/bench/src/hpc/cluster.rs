@@ -27,6 +27,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use told::Told;
 
 /// The engine of these rows.
@@ -55,9 +56,12 @@ pub use compared::{COPY, DCP, START, over};
 pub use interrupted::{GOES_ON, PART};
 pub use slowed::{DYNAMIC, FULL_SPEED, SLOWED, STATIC};
 
-/// The versions of the programs that these measurements call.
-pub fn versions() -> Vec<String> {
-    versions_of(&[("mpirun", "--version")])
+/// The version of the launcher.
+pub fn versions(options: &super::Options) -> Vec<String> {
+    let Some(mpirun) = &options.mpirun else { return versions_of(&[("mpirun", "--version")]) };
+    let output = Command::new(mpirun).arg("--version").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().next().map(|line| format!("{}: {}", mpirun.display(), line.trim())).into_iter().collect()
 }
 
 /// The sizes and counts of a run.

@@ -92,7 +92,8 @@ pub struct Ended {
 impl Job {
     fn failed(&self, why: &str) -> Error {
         let name = self.program.file_name().unwrap_or_default().to_string_lossy();
-        Error::Program(format!("{name} with {} processes: {why}", self.processes))
+        let processes = if self.processes == 1 { "process" } else { "processes" };
+        Error::Program(format!("{name} with {} {processes}: {why}", self.processes))
     }
 
     /// Runs it to its end.

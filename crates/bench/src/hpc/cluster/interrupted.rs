@@ -1,5 +1,5 @@
 //! A run that is killed when nine tenths are written, and goes on. What it read and wrote is taken out of the page cache
-//! between the two, because in earnest some time passes between them.
+//! between the two, because in practice some time passes between them.
 
 use super::job::evict;
 use super::{Cell, Place, SUITES, WHOLE, not_run};

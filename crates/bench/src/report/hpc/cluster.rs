@@ -219,7 +219,7 @@ fn interrupted(rows: &[&Row]) -> Section {
         true => String::new(),
         false => format!(
             "All processes are killed when nine tenths are written. Before each run, everything is taken out of \
-             the page cache. {PART} is among the requirements above.{}",
+             the page cache. The row \"{PART}\" among the requirements above compares the medians.{}",
             missing(&rows)
         ),
     };

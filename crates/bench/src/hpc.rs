@@ -1,5 +1,7 @@
 //! P3's multicore part: files are encrypted by 1 to 16 threads of one machine, with encryption alone as in the paper, and
-//! with reading and writing. (The cluster part belongs to the program for clusters.)
+//! with reading and writing. Its cluster part is in [`cluster`].
+
+pub mod cluster;
 
 use crate::measure::time;
 use crate::paper::{Printed, p3};
@@ -14,11 +16,12 @@ use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Sink, Source, Suite};
 use phalanx_kernels::aes;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-const EXPERIMENT: &str = "hpc";
+/// The experiment's name in rows.
+pub const EXPERIMENT: &str = "hpc";
 /// The paper's two programs on one machine.
 const PRINTED: [&str; 2] = ["mpj-multicore", "openmp"];
 
@@ -50,8 +53,52 @@ impl Measure {
     }
 }
 
-/// The steps: one for each size and measure.
+/// A part of the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The threads of one process.
+    Threads,
+    /// The processes of an MPI job.
+    Cluster,
+}
+
+/// What is run, and with which program.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The parts to run; all if there are none.
+    pub parts: Vec<Part>,
+    /// The program `phalanx-mpi`, if it was found.
+    pub program: Option<PathBuf>,
+    /// The launcher, if it is not `mpirun` in the path.
+    pub mpirun: Option<PathBuf>,
+    /// The folders that the cluster is measured in. If there are none, suitable ones are looked for.
+    pub folders: Vec<PathBuf>,
+    /// The bytes of the run that is interrupted.
+    pub interrupted: Option<u64>,
+}
+
+impl Options {
+    /// Whether a part is run.
+    #[must_use]
+    pub fn has(&self, part: Part) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+}
+
+/// The steps of the parts that are run.
 pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
+    let mut steps = Vec::new();
+    if setup.hpc.has(Part::Threads) {
+        steps.extend(threads(setup, scratch)?);
+    }
+    if setup.hpc.has(Part::Cluster) {
+        steps.extend(cluster::steps(setup)?);
+    }
+    Ok(steps)
+}
+
+/// The steps with threads: one for each size and measure.
+fn threads<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
     let mut sizes = p3().sweep("openmp", "bytes");
     sizes.truncate(if setup.quick { 1 } else { sizes.len() });
     let largest = sizes.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);

@@ -28,6 +28,8 @@ fn clean_up_on_signals() -> Outcome {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]).map_err(failed)?;
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
+            // Before its files are removed: it would go on without them.
+            phalanx_bench::hpc::cluster::end_all();
             // Before the folders are removed: never through a mount.
             phalanx_bench::volume::unmount_all();
             let _none_begins = (phalanx_core::file::remove_unfinished(), phalanx_bench::scratch::remove_unfinished());

@@ -66,7 +66,7 @@ fn experiments(out: &Path, rows: &[Row], prefix: &str) -> Result<String> {
         let (title, sections) = match name {
             "sefps" => ("P1: SEFPS", sefps::sections(&rows)),
             "users" => ("P2: many users", users::sections(&rows)),
-            "hpc" => ("P3: one file, many threads", hpc::sections(&rows)),
+            "hpc" => ("P3: one file, many threads and processes", hpc::sections(&rows)),
             "volume" => ("P4: a file system that encrypts", volume::sections(&rows)),
             "keys" => ("P5: digests of keys", keys::sections(&rows)),
             "peers" => ("Whole commands compared with other programs", peers::sections(&rows)),

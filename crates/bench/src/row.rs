@@ -20,13 +20,17 @@ pub struct Row {
     pub measure: String,
     /// The program or construction.
     pub scheme: String,
-    /// `serial`, `cpu`, `gpu`, `hybrid`, `command` for a whole process, or `mount` for work in a folder.
+    /// `serial`, `cpu`, `gpu`, `hybrid`, `command` for a whole process, `mount` for work in a folder, or `cluster` for a whole
+    /// job of MPI.
     pub engine: String,
     /// The plaintext's length in bytes.
     pub bytes: u64,
     /// The number of files, users, messages or keys.
     pub items: u64,
-    /// The number of threads, or 0 if the program decides.
+    /// The number of processes of a job of MPI, or 0 if it is none.
+    #[serde(default)]
+    pub processes: usize,
+    /// The number of threads (of each process, in a job of MPI), or 0 if the program decides.
     pub threads: usize,
     /// Each time in seconds, in the order of measuring.
     pub seconds: Vec<f64>,
@@ -103,13 +107,13 @@ impl Row {
     }
 
     /// The identity of the row within a run.
-    pub fn key(&self) -> (&str, &str, &str, &str, &str, &str, usize) {
-        let Row { experiment, case, operation, measure, scheme, engine, threads, .. } = self;
-        (experiment, case, operation, measure, scheme, engine, *threads)
+    pub fn key(&self) -> (&str, &str, &str, &str, &str, &str, usize, usize) {
+        let Row { experiment, case, operation, measure, scheme, engine, processes, threads, .. } = self;
+        (experiment, case, operation, measure, scheme, engine, *processes, *threads)
     }
 
     /// The names of the CSV's columns.
-    pub const COLUMNS: [&str; 24] = [
+    pub const COLUMNS: [&str; 25] = [
         "experiment",
         "case",
         "operation",
@@ -118,6 +122,7 @@ impl Row {
         "engine",
         "bytes",
         "items",
+        "processes",
         "threads",
         "seconds",
         "runs_per_time",
@@ -137,7 +142,7 @@ impl Row {
     ];
 
     /// The row in CSV form. Several values in one field are separated by semicolons.
-    pub fn fields(&self) -> [String; 24] {
+    pub fn fields(&self) -> [String; 25] {
         let number = |n: Option<f64>| n.map(|n| n.to_string()).unwrap_or_default();
         let printed = |p: &Printed| format!("{}, {}: {} {} ({})", p.by, p.measure, p.value, p.unit, p.r#where);
         let corrected = |p: &Printed| {
@@ -156,6 +161,7 @@ impl Row {
             self.engine.clone(),
             self.bytes.to_string(),
             self.items.to_string(),
+            self.processes.to_string(),
             self.threads.to_string(),
             join(self.seconds.iter().map(f64::to_string)),
             self.runs_per_time.to_string(),

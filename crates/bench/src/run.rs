@@ -14,7 +14,7 @@ pub enum Experiment {
     Sefps,
     /// P2: many users' data, each under its own key.
     Users,
-    /// P3: files encrypted by 1 to 16 threads.
+    /// P3: files encrypted by many threads, and by the processes of a cluster.
     Hpc,
     /// P4: AES by the size of the data on CPU and GPU, its ciphertext, and mounted volumes.
     Volume,
@@ -53,6 +53,9 @@ pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Resu
     let mut peers = if experiments.contains(&Experiment::Peers) { peers::versions() } else { Vec::new() };
     if experiments.contains(&Experiment::Volume) && setup.volume.has(volume::Part::Mounts) {
         peers.extend(volume::versions().into_iter().filter(|version| !peers.contains(version)).collect::<Vec<_>>());
+    }
+    if experiments.contains(&Experiment::Hpc) && setup.hpc.has(hpc::Part::Cluster) {
+        peers.extend(hpc::cluster::versions(&setup.hpc));
     }
     let mut record = Record::open(setup, Head::now(setup, peers))?;
     let scratch = Scratch::new(&setup.out)?;

@@ -1,6 +1,6 @@
 //! What a run is made with.
 
-use crate::volume;
+use crate::{hpc, volume};
 use phalanx_core::engine::Levels;
 use phalanx_gpu::Device;
 use std::path::PathBuf;
@@ -23,6 +23,8 @@ pub struct Setup {
     pub program: PathBuf,
     /// What the experiment on volumes runs, and where.
     pub volume: volume::Options,
+    /// What the experiment with many threads and processes runs, and with which program.
+    pub hpc: hpc::Options,
 }
 
 #[cfg(test)]
@@ -38,6 +40,7 @@ impl Setup {
             device: Err("none was looked for".into()),
             program: "phalanx".into(),
             volume: volume::Options::default(),
+            hpc: hpc::Options::default(),
         }
     }
 }

@@ -64,6 +64,7 @@ fn head(device: &Device, quick: bool) -> Head {
         device: Ok(device.clone()),
         program: PathBuf::new(),
         volume: Default::default(),
+        hpc: Default::default(),
     };
     Head::now(&setup, Vec::new())
 }

@@ -4,8 +4,9 @@ use super::failure::{Code, Failure, Outcome};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_bench::Experiment;
+use phalanx_bench::hpc;
 use phalanx_bench::volume::{self, Part};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 /// The papers' experiments on this machine, and comparisons with other programs.
@@ -43,8 +44,8 @@ enum Sub {
     Sefps(Run),
     /// P2: the data of many users, each under its own key
     Users(Run),
-    /// P3: files encrypted by 1 to 16 threads
-    Hpc(Run),
+    /// P3: files encrypted by many threads, and by the processes of a cluster
+    Hpc(HpcRun),
     /// P4: AES by size on CPU and GPU, its ciphertext, and mounted volumes
     Volume(VolumeRun),
     /// P5: keys that are found by their digests
@@ -114,6 +115,49 @@ struct VolumeRun {
     backing: Vec<PathBuf>,
 }
 
+#[derive(Args)]
+#[group(skip)]
+struct HpcRun {
+    #[command(flatten)]
+    run: Run,
+    /// Run only this part (may be repeated): threads or cluster
+    ///
+    /// threads: 1 to 16 threads of one process. cluster: phalanx-mpi under mpirun, beside a plain parallel copy, with one process
+    /// slowed down, and interrupted.
+    #[arg(long = "part", value_enum, value_name = "PART", hide_possible_values = true)]
+    parts: Vec<HpcPart>,
+    /// The phalanx-mpi to measure (default: the one beside this program)
+    ///
+    /// parallel-copy is looked for beside it, and in the folder examples there.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    phalanx_mpi: Option<PathBuf>,
+    /// The launcher of its processes (default: mpirun)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    mpirun: Option<PathBuf>,
+    /// A folder to measure the cluster in (may be repeated; default: /dev/shm and the run's folder)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    folder: Vec<PathBuf>,
+    /// The size of the cluster's run that is interrupted (default: 2; with --quick: 64 MiB)
+    #[arg(long, value_name = "GIB")]
+    interrupted: Option<NonZeroU32>,
+}
+
+/// A part of the experiment with many threads and processes.
+#[derive(Clone, Copy, ValueEnum)]
+enum HpcPart {
+    Threads,
+    Cluster,
+}
+
+impl From<HpcPart> for hpc::Part {
+    fn from(part: HpcPart) -> Self {
+        match part {
+            HpcPart::Threads => hpc::Part::Threads,
+            HpcPart::Cluster => hpc::Part::Cluster,
+        }
+    }
+}
+
 /// A part of the experiment on volumes.
 #[derive(Clone, Copy, ValueEnum)]
 enum VolumePart {
@@ -181,19 +225,34 @@ pub struct Experiments {
     pub resume: bool,
     pub phalanx: Option<PathBuf>,
     pub volume: volume::Options,
+    pub hpc: hpc::Options,
 }
 
 impl Command {
     fn run(experiments: &[Experiment], run: Run, phalanx: Option<PathBuf>) -> Command {
         let Run { quick, out, resume } = run;
-        let volume = volume::Options::default();
-        Command::Run(Experiments { experiments: experiments.into(), quick, out, resume, phalanx, volume })
+        let (volume, hpc) = (volume::Options::default(), hpc::Options::default());
+        Command::Run(Experiments { experiments: experiments.into(), quick, out, resume, phalanx, volume, hpc })
+    }
+
+    fn hpc(run: HpcRun) -> Command {
+        let HpcRun { run: Run { quick, out, resume }, parts, phalanx_mpi, mpirun, folder, interrupted } = run;
+        let hpc = hpc::Options {
+            parts: parts.into_iter().map(hpc::Part::from).collect(),
+            program: phalanx_mpi,
+            mpirun,
+            folders: folder,
+            interrupted: interrupted.map(|gib| u64::from(gib.get()) << 30),
+        };
+        let (experiments, volume) = (vec![Experiment::Hpc], volume::Options::default());
+        Command::Run(Experiments { experiments, quick, out, resume, phalanx: None, volume, hpc })
     }
 
     fn volume(run: VolumeRun) -> Command {
         let VolumeRun { run: PeersRun { run: Run { quick, out, resume }, phalanx }, parts, backing } = run;
         let volume = volume::Options { parts: parts.into_iter().map(Part::from).collect(), backing };
-        Command::Run(Experiments { experiments: vec![Experiment::Volume], quick, out, resume, phalanx, volume })
+        let (experiments, hpc) = (vec![Experiment::Volume], hpc::Options::default());
+        Command::Run(Experiments { experiments, quick, out, resume, phalanx, volume, hpc })
     }
 }
 
@@ -203,7 +262,7 @@ pub fn parse() -> Outcome<Parsed> {
     let command = match cli.command {
         Sub::Sefps(run) => Command::run(&[Experiment::Sefps], run, None),
         Sub::Users(run) => Command::run(&[Experiment::Users], run, None),
-        Sub::Hpc(run) => Command::run(&[Experiment::Hpc], run, None),
+        Sub::Hpc(run) => Command::hpc(run),
         Sub::Volume(run) => Command::volume(run),
         Sub::Keys(run) => Command::run(&[Experiment::Keys], run, None),
         Sub::Peers(PeersRun { run, phalanx }) => Command::run(&[Experiment::Peers], run, phalanx),

@@ -4,7 +4,7 @@ use super::args::{Experiments, Verbosity};
 use super::failure::{Code, Failure, Outcome, complain, say};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phalanx_bench::row::Row;
-use phalanx_bench::{Error, Experiment, Setup, Watch, merged};
+use phalanx_bench::{Error, Experiment, Setup, Watch, hpc, merged};
 use phalanx_core::engine::Levels;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,6 +33,7 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
         // Without it, rows of volumes say so.
         found => found.unwrap_or_default(),
     };
+    let hpc = hpc::Options { program: phalanx_mpi(args)?, ..args.hpc.clone() };
     // Whole commands run in other folders.
     let out = std::path::absolute(&args.out).map_err(|e| Error::Path(args.out.clone(), e))?;
     Ok(Setup {
@@ -44,6 +45,7 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
         device: phalanx_gpu::find(),
         program,
         volume: args.volume.clone(),
+        hpc,
     })
 }
 
@@ -56,6 +58,21 @@ fn phalanx(named: Option<&Path>) -> Outcome<PathBuf> {
     }
     let how = "there is no such program: build it with `cargo build --release -p phalanx`, or name one with --phalanx";
     Err(Failure::at(&path, Code::InputOutput, how))
+}
+
+/// The program for clusters: the one that is named, or else the one beside `phalanx`, if it is there.
+fn phalanx_mpi(args: &Experiments) -> Outcome<Option<PathBuf>> {
+    if let Some(path) = &args.hpc.program {
+        if path.is_file() {
+            return Ok(Some(std::path::absolute(path).map_err(|e| Error::Path(path.clone(), e))?));
+        }
+        let how = "there is no such program: build it with `cargo build --release -p phalanx-cluster`";
+        return Err(Failure::at(path, Code::InputOutput, how));
+    }
+    let beside = args.phalanx.clone().or_else(|| env::current_exe().ok());
+    let path = beside.map(|path| path.with_file_name("phalanx-mpi")).filter(|path| path.is_file());
+    // Without it, rows say so.
+    Ok(path.and_then(|path| std::path::absolute(path).ok()))
 }
 
 /// The kernels to use: the fastest of this machine, unless the variable PHALANX_KERNELS names others.
@@ -109,8 +126,12 @@ impl Watch for Meter {
 
     fn row(&self, row: &Row) {
         if self.verbose {
-            let Row { case, operation, measure, scheme, engine, threads, .. } = row;
+            let Row { case, operation, measure, scheme, engine, processes, threads, .. } = row;
             let threads = format!("{threads} thread{}", if *threads == 1 { "" } else { "s" });
+            let threads = match processes {
+                0 => threads,
+                n => format!("{n} process{} with {threads}", if *n == 1 { "" } else { "es" }),
+            };
             let peak = row.peak_kib.map(|kib| format!("{} MiB", kib >> 10));
             let figure = match (row.median_s, row.speedup.or(row.value)) {
                 (Some(median), _) => format!("{:.3?}", Duration::from_secs_f64(median)),

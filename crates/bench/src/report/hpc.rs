@@ -1,16 +1,21 @@
 //! P3's tables and figures.
 
+mod cluster;
+
 use super::{Cell, Figure, Section, Table, digits, percent};
+use crate::hpc::cluster::ENGINE;
 use crate::row::Row;
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
-    let mut sizes: Vec<&str> = rows.iter().map(|row| row.case.as_str()).collect();
+    let (cluster, threads): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.engine == ENGINE);
+    let mut sizes: Vec<&str> = threads.iter().map(|row| row.case.as_str()).collect();
     sizes.dedup();
-    sizes.into_iter().map(|size| section(rows, size)).collect()
+    let threads = sizes.into_iter().map(|size| section(&threads, size));
+    threads.chain(cluster::sections(&cluster)).collect()
 }
 
-fn section(rows: &[Row], size: &str) -> Section {
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.case == size).collect();
+fn section(rows: &[&Row], size: &str) -> Section {
+    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.case == size).collect();
     let title = format!("{size}: GB/s by threads");
     let mut figure = Figure::new(&format!("hpc-{size}"), &title, "threads", "GB/s", true);
     let mut cells = Vec::new();

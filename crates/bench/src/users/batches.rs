@@ -122,6 +122,7 @@ mod tests {
             device,
             program: "phalanx".into(),
             volume: Default::default(),
+            hpc: Default::default(),
         }
     }
 

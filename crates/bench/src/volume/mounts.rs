@@ -11,6 +11,7 @@ mod sources;
 mod work;
 
 pub use mounted::unmount_all;
+pub(crate) use mounted::unmount_below;
 
 use super::EXPERIMENT;
 use crate::head::file_system;
@@ -74,7 +75,7 @@ const QUICK: Sizes =
 pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
     let sizes = if setup.quick { QUICK } else { FULL };
     let mut steps = Vec::new();
-    for Backing { name, folder } in backings(setup)? {
+    for Backing { name, folder } in backings(&setup.volume.backing, &setup.out)? {
         for task in tasks(sizes) {
             let (name, folder) = (name.clone(), folder.clone());
             let step = format!("{EXPERIMENT} mounts on {name}: {}", task.name);
@@ -87,18 +88,19 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     Ok(steps)
 }
 
-/// A folder that volumes are stored in.
-struct Backing {
+/// A folder that is measured in.
+pub(crate) struct Backing {
     /// The kind of its file system, and more if there are several of it.
-    name: String,
-    folder: PathBuf,
+    pub name: String,
+    /// Its path.
+    pub folder: PathBuf,
 }
 
 /// The folders that were named, or else one in memory and the run's own, on a disk.
-fn backings(setup: &Setup) -> Result<Vec<Backing>> {
+pub(crate) fn backings(folders: &[PathBuf], out: &Path) -> Result<Vec<Backing>> {
     let mut all: Vec<Backing> = Vec::new();
-    let named = !setup.volume.backing.is_empty();
-    let folders = if named { setup.volume.backing.clone() } else { vec!["/dev/shm".into(), setup.out.clone()] };
+    let named = !folders.is_empty();
+    let folders = if named { folders.to_vec() } else { vec!["/dev/shm".into(), out.to_owned()] };
     for folder in folders {
         let kind = file_system(&folder);
         let same = all.iter().filter(|backing| backing.name.split(' ').next() == Some(kind.as_str())).count();

@@ -1,11 +1,13 @@
 //! `phalanx-bench` on the command line: short runs of all experiments, and one that is killed and resumed.
 
-use crate::common::{Ended, Sandbox, has_phalanx};
+use crate::common::{Ended, Sandbox, has_phalanx, skip};
 use phalanx_bench::record::read;
 use phalanx_bench::row::Row;
 use rustix::process::{Pid, Signal, kill_process};
+use std::env;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -98,6 +100,46 @@ fn an_interrupted_run_leaves_its_rows_and_no_files() {
 }
 
 #[test]
+fn the_cluster_part_has_a_short_run() {
+    let beside = PathBuf::from(env!("CARGO_BIN_EXE_phalanx-bench")).with_file_name("phalanx-mpi");
+    let paths = env::var_os("PATH").unwrap_or_default();
+    let has_mpirun = env::split_paths(&paths).any(|folder| folder.join("mpirun").is_file());
+    if !beside.is_file() || !has_mpirun {
+        return skip(if has_mpirun { "phalanx-mpi" } else { "mpirun" });
+    }
+    let s = Sandbox::new();
+    let args = ["hpc", "--part", "cluster", "--quick", "--out", "run", "--folder", "."];
+    let told = Ended(s.command(&args).output().unwrap()).text();
+    assert!(told.contains("report.md"), "{told}");
+    let rows = rows(&s, "run");
+    for measure in ["whole command", "its own time", "longest process at work"] {
+        let of = |row: &&Row| row.measure == measure && row.processes == 4 && row.case.starts_with("107MBs");
+        assert!(
+            rows.iter().filter(of).all(|row| row.median_s.is_some()) && rows.iter().any(|row| of(&row)),
+            "{measure}"
+        );
+    }
+    for measure in ["time for messages", "peak memory of a process"] {
+        let of = |row: &&Row| row.measure == measure && row.processes == 8;
+        assert!(rows.iter().filter(of).all(|row| row.value.is_some() || row.peak_kib.is_some()));
+        assert_eq!(rows.iter().filter(of).count(), 4);
+    }
+    assert!(rows.iter().any(|row| row.operation.ends_with("stopped half of the time") && row.median_s.is_some()));
+    assert!(fs::read_to_string(s.path("run/report.md")).unwrap().contains("the requirements"));
+    assert_eq!(s.names(), ["run"]);
+}
+
+#[test]
+fn a_missing_phalanx_mpi_is_told_with_the_way_to_build_it() {
+    let s = Sandbox::new();
+    let line = s.run(&["hpc", "--part", "cluster", "--phalanx-mpi", "missing"]).fails(4);
+    assert!(line.contains("missing: ") && line.contains("cargo build --release -p phalanx-cluster"), "{line}");
+    s.run(&["hpc", "--interrupted", "0"]).fails(2);
+    s.run(&["keys", "--phalanx-mpi", "missing"]).fails(2);
+    assert!(s.names().is_empty());
+}
+
+#[test]
 fn every_experiment_has_a_short_run() {
     let s = Sandbox::new();
     let mut figures = Vec::new();
@@ -105,7 +147,7 @@ fn every_experiment_has_a_short_run() {
         ("sefps", &["sefps-protect-total.svg", "sefps-unprotect-AES.svg"][..]),
         ("users", &["users-regular.svg", "users-irregular.svg"]),
         ("hpc", &["hpc-107MBs.svg"]),
-        // Mounts have tests of their own.
+        // Mounts have tests of their own, and so do clusters.
         ("volume", &["volume-AES-128-CTR.svg", "volume-AES-256-CTR.svg"]),
         ("keys", &["keys-encrypt.svg", "keys-find.svg"]),
         ("peers", &["peers.svg"]),
@@ -115,8 +157,10 @@ fn every_experiment_has_a_short_run() {
         }
         let started = Instant::now();
         let mut command = without_device(s.command(&[experiment, "--quick", "--out", experiment]));
-        if experiment == "volume" {
-            command.args(["--part", "study", "--part", "ciphertext", "--part", "ahead"]);
+        match experiment {
+            "volume" => drop(command.args(["--part", "study", "--part", "ciphertext", "--part", "ahead"])),
+            "hpc" => drop(command.args(["--part", "threads"])),
+            _ => {}
         }
         let told = Ended(command.output().unwrap()).text();
         println!("{experiment}: {:?}", started.elapsed());

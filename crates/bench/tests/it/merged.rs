@@ -20,6 +20,7 @@ fn setup(out: &Path) -> Setup {
         device: Err("none was looked for".into()),
         program: "phalanx".into(),
         volume: Default::default(),
+        hpc: Default::default(),
     }
 }
 

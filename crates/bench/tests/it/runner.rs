@@ -20,6 +20,7 @@ fn setup(out: &Path, resume: bool) -> Setup {
         device,
         program: "phalanx".into(),
         volume: Default::default(),
+        hpc: Default::default(),
     }
 }
 
@@ -86,10 +87,10 @@ fn assert_csv_agrees(out: &Path) {
     for (record, row) in records[1..].iter().zip(&rows) {
         assert_eq!(record[..], row.fields());
         // Numbers keep their full precision.
-        let seconds: Vec<f64> = record[9].split("; ").map(|s| s.parse().unwrap()).collect();
+        let seconds: Vec<f64> = record[10].split("; ").map(|s| s.parse().unwrap()).collect();
         assert_eq!(seconds, row.seconds);
-        assert_eq!(record[11].parse::<f64>().ok(), row.median_s);
-        assert_eq!(record[13].parse::<f64>().ok(), row.speedup);
+        assert_eq!(record[12].parse::<f64>().ok(), row.median_s);
+        assert_eq!(record[14].parse::<f64>().ok(), row.speedup);
     }
     let text = fs::read_to_string(out.join(CSV)).unwrap();
     for head in heads {

@@ -75,6 +75,14 @@ impl Parts {
         }
     }
 
+    /// Whether so much is left that a process may have two parts at once.
+    pub fn are_many(&self) -> bool {
+        match self {
+            Parts::Dynamic(runs) => (runs.left.end - runs.left.start) / runs.ranks > 2 * runs.least,
+            Parts::Static(_) => false,
+        }
+    }
+
     /// Whether all are taken.
     pub fn are_taken(&self) -> bool {
         match self {
@@ -163,6 +171,11 @@ impl Tasks {
         }
     }
 
+    /// Whether there is a task for this process alone.
+    pub fn has_pinned(&self, rank: usize) -> bool {
+        !self.pinned[rank].is_empty()
+    }
+
     /// A task for this process alone.
     pub fn pinned(&mut self, rank: usize) -> Option<Task> {
         let task = self.pinned[rank].pop_front();
@@ -172,6 +185,12 @@ impl Tasks {
     fn taken(&mut self, task: Option<Task>) -> Option<Task> {
         self.memory -= task.as_ref().map_or(0, room);
         task
+    }
+
+    /// A batch of files, if there are enough for a process to have two at once.
+    pub fn more(&mut self) -> Option<Task> {
+        let task = if self.batches.len() > 2 * self.given.len() { self.batches.pop_front() } else { None };
+        self.taken(task)
     }
 
     /// A task for any process. A large file only with `begins`.

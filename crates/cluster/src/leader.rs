@@ -9,7 +9,7 @@ use crate::worker::{Desk, Out, name, reply};
 use crate::world::{Pause, World};
 use phalanx::failure::{Code, Failure, Outcome, complain};
 use phalanx_core::file::SharedFile;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -51,7 +51,8 @@ impl From<&Task> for Doing {
 /// What rank 0 knows of a process.
 struct Rank {
     peer: Peer,
-    task: Option<Doing>,
+    /// Two tasks at most: it does them in turn.
+    doing: VecDeque<Doing>,
     /// Since when it waits for a task.
     idle: Option<Instant>,
     /// How long it has been silent, once it is at work.
@@ -121,7 +122,8 @@ impl<'a> Leader<'a> {
         desk: Arc<Desk>,
         own_tasks: SyncSender<Task>,
     ) -> Self {
-        let rank = |peer| Rank { peer, task: None, idle: None, silent: None, busy: 0, talked: 0, memory: 0 };
+        let rank =
+            |peer| Rank { peer, doing: VecDeque::new(), idle: None, silent: None, busy: 0, talked: 0, memory: 0 };
         Self {
             world,
             plan,
@@ -170,7 +172,7 @@ impl<'a> Leader<'a> {
             let wait = if is_quiet { pause.next() } else { Duration::ZERO };
             if let Ok(first) = out.recv_timeout(wait) {
                 is_quiet = false;
-                let letter = self.desk.letter(Some(first), out, 0);
+                let letter = self.desk.letter(Some(first), out);
                 let Some(letter) = letter else { self.lose(0, "the job ends") };
                 self.receive(0, letter);
             }
@@ -201,7 +203,7 @@ impl<'a> Leader<'a> {
             // Its thread ends only when the channel does.
             (Answer::Task { task, .. }, Some(own)) => drop(own.send(*task)),
             (Answer::Replies(replies), _) => self.desk.answer(replies),
-            (Answer::End { .. }, _) => self.own_tasks = None,
+            (Answer::End, _) => self.own_tasks = None,
             _ => {}
         }
     }
@@ -222,10 +224,19 @@ impl<'a> Leader<'a> {
                 self.fail(from, &told);
                 self.ranks[from].idle = Some(Instant::now());
             }
+            Body::More => {
+                let answer = self.another(from).map(|task| Answer::Task { task: Box::new(task), waited: 0 });
+                self.send(from, answer.unwrap_or(Answer::GoOn));
+            }
             Body::Ready(done) => {
-                let task = self.ranks[from].task.take();
-                self.ranks[from].idle = Some(Instant::now());
-                self.ranks[from].busy += done.busy;
+                let rank = &mut self.ranks[from];
+                let task = rank.doing.pop_front();
+                rank.busy += done.busy;
+                if rank.doing.is_empty() {
+                    rank.idle = Some(Instant::now());
+                } else {
+                    self.send(from, Answer::GoOn);
+                }
                 if let Some(task) = task {
                     self.done(from, task, *done);
                 }
@@ -395,10 +406,35 @@ impl<'a> Leader<'a> {
             let Some(since) = self.ranks[rank].idle else { continue };
             let Some(task) = self.next_task(rank) else { continue };
             self.ranks[rank].idle = None;
-            self.ranks[rank].task = Some(Doing::from(&task));
+            self.ranks[rank].doing.push_back(Doing::from(&task));
             let waited = since.elapsed().as_micros() as u64;
+            if rank == 0 {
+                self.desk.was_idle(waited);
+            }
             self.send(rank, Answer::Task { task: Box::new(task), waited });
         }
+        if self.ranks[0].doing.len() == 1
+            && let Some(task) = self.another(0)
+        {
+            self.send(0, Answer::Task { task: Box::new(task), waited: 0 });
+        }
+    }
+
+    /// A task to do after the present one, so that nobody waits for it. At the end of the work there is none, so that all end
+    /// at about the same time.
+    fn another(&mut self, rank: usize) -> Option<Task> {
+        let is_at_work = matches!(self.ranks[rank].doing.front(), Some(Doing::Part(..) | Doing::Other));
+        if !is_at_work || self.stops || self.tasks.has_pinned(rank) {
+            return None;
+        }
+        let mut large = self.large.iter_mut().filter(|(_, large)| large.left.as_ref().is_some_and(Parts::are_many));
+        let part = large.next().and_then(|(file, large)| {
+            let run = large.left.as_mut()?.next(rank)?;
+            Some(large.part(*file, rank, run))
+        });
+        let task = part.or_else(|| self.tasks.more())?;
+        self.ranks[rank].doing.push_back(Doing::from(&task));
+        Some(task)
     }
 
     fn next_task(&mut self, rank: usize) -> Option<Task> {
@@ -462,8 +498,7 @@ impl<'a> Leader<'a> {
 
     fn end(&mut self) {
         for rank in 0..self.ranks.len() {
-            let waited = self.ranks[rank].idle.map_or(0, |since| since.elapsed().as_micros() as u64);
-            self.send(rank, Answer::End { waited });
+            self.send(rank, Answer::End);
         }
         if self.plan.verbosity.verbose {
             for (number, rank) in self.ranks.iter().enumerate() {

@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use worker::{Desk, Engines, Out, Worker};
 use world::World;
 
@@ -135,7 +135,7 @@ fn engines(world: &World, plan: &Plan) -> Outcome<Engines> {
 fn follow(world: &World, plan: &Plan) -> Outcome {
     let send = |body, advanced, talked| world.send(0, &Letter { advanced, talked, memory: 0, body });
     send(Body::Hello(hello(world)), 0, 0);
-    let (Some(Answer::Welcome(welcome)), _) = world.wait() else { return Ok(()) };
+    let Some(Answer::Welcome(welcome)) = world.wait() else { return Ok(()) };
     let (desk, out) = Desk::new();
     let fit = env::set_current_dir(worker::name(&welcome.folder))
         .map_err(|e| Failure::at(Path::new(worker::name(&welcome.folder)), Error::Read(e)))
@@ -149,7 +149,7 @@ fn follow(world: &World, plan: &Plan) -> Outcome {
             return Ok(());
         }
     };
-    let (give, tasks) = sync_channel(1);
+    let (give, tasks) = sync_channel(2);
     thread::scope(|scope| {
         let worker = &worker;
         scope.spawn(move || worker.work(&tasks));
@@ -162,29 +162,26 @@ fn follow(world: &World, plan: &Plan) -> Outcome {
 
 /// Passes messages between the thread at work and rank 0, until rank 0 ends the work.
 fn relay(world: &World, desk: &Desk, out: &Receiver<Out>, give: SyncSender<Task>) {
-    let mut talked = 0;
+    let mut letter = None;
     loop {
-        let first = out.recv_timeout(ALIVE).ok();
-        let Some(letter) = desk.letter(first, out, talked) else {
+        let next = letter.take().or_else(|| desk.letter(out.recv_timeout(ALIVE).ok(), out));
+        let Some(next) = next else {
             give_up(world, &Failure::new(Code::Other, format!("{} (rank {}): the job ends", world.host, world.rank)))
         };
-        let begun = Instant::now();
-        world.send(0, &letter);
-        let (answer, _) = world.wait();
-        let took = begun.elapsed().as_micros() as u64;
-        let waited = match &answer {
-            Some(Answer::Task { waited, .. } | Answer::End { waited }) => *waited,
-            _ => 0,
-        };
-        talked += took.saturating_sub(waited);
-        match answer {
-            // The thread ends only when the channel does.
-            Some(Answer::Task { task, .. }) => drop(give.send(*task)),
+        world.send(0, &next);
+        match world.wait() {
+            Some(Answer::Task { task, waited }) => {
+                desk.was_idle(waited);
+                // The thread ends only when the channel does.
+                let _ = give.send(*task);
+            }
             Some(Answer::Replies(replies)) => desk.answer(replies),
             Some(Answer::Welcome(_) | Answer::GoOn) => {}
-            Some(Answer::End { .. }) => return,
+            Some(Answer::End) => return,
             None => give_up(world, &Failure::new(Code::Other, "rank 0 sent a message that cannot be read")),
         }
+        // While it works, the next task comes.
+        letter = matches!(next.body, Body::Ready(_)).then(|| desk.with_body(Body::More));
     }
 }
 
@@ -217,12 +214,12 @@ fn lead(world: &World, plan: &Plan) -> Outcome {
     let (Prepared { welcome, tasks, files, bytes, mirrors, marks, failed }, worker) = match prepared {
         Ok(prepared) => prepared,
         Err(failure) => {
-            (1..world.size).for_each(|rank| world.send(rank, &Answer::End { waited: 0 }));
+            (1..world.size).for_each(|rank| world.send(rank, &Answer::End));
             return Err(failure);
         }
     };
     (1..world.size).for_each(|rank| world.send(rank, &Answer::Welcome(welcome.clone())));
-    let (give, own_tasks) = sync_channel(1);
+    let (give, own_tasks) = sync_channel(2);
     if plan.verbosity.verbose {
         complain(format!("{}, in each process", worker.engines.crew.description));
     }

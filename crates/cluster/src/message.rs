@@ -231,6 +231,8 @@ pub enum Body {
     Requests(Vec<(u64, Request)>),
     /// It is at work.
     Alive,
+    /// It is at work, and takes one more task to do afterwards, if there is one.
+    More,
     /// It cannot take part.
     Unfit(Told),
 }
@@ -246,9 +248,7 @@ pub enum Answer {
     },
     Replies(Vec<(u64, Reply)>),
     GoOn,
-    End {
-        waited: u64,
-    },
+    End,
 }
 
 /// What all processes are told at the beginning.

@@ -27,6 +27,9 @@ pub struct Desk {
     waiting: Mutex<HashMap<u64, SyncSender<Reply>>>,
     /// Bytes of plaintext that are done.
     advanced: AtomicU64,
+    /// How long work has waited for answers, and how much of that because there was nothing to do, in microseconds.
+    blocked: AtomicU64,
+    idle: AtomicU64,
 }
 
 /// Something to send.
@@ -40,7 +43,8 @@ pub enum Out {
 impl Desk {
     pub fn new() -> (Arc<Self>, Receiver<Out>) {
         let (out, receiver) = sync_channel(64);
-        let desk = Self { out, next: AtomicU64::new(0), waiting: Mutex::default(), advanced: AtomicU64::new(0) };
+        let [next, advanced, blocked, idle] = std::array::from_fn(|_| AtomicU64::new(0));
+        let desk = Self { out, next, waiting: Mutex::default(), advanced, blocked, idle };
         (Arc::new(desk), receiver)
     }
 
@@ -52,8 +56,16 @@ impl Desk {
         let (reply, answered) = sync_channel(1);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.waiting).insert(number, reply);
+        let begun = Instant::now();
         self.out.send(Out::Request(number, request)).expect("the messages go on");
-        answered.recv().expect("the messages go on")
+        let reply = answered.recv().expect("the messages go on");
+        self.blocked.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+        reply
+    }
+
+    /// There was nothing to do for so long, in microseconds.
+    pub fn was_idle(&self, micros: u64) {
+        self.idle.fetch_add(micros, Ordering::Relaxed);
     }
 
     /// Keys of a file, or why there are none.
@@ -75,7 +87,7 @@ impl Desk {
     }
 
     /// What is new to send, as a letter: at least `first`. `None` if the work has ended by a panic.
-    pub fn letter(&self, first: Option<Out>, out: &Receiver<Out>, talked: u64) -> Option<Letter> {
+    pub fn letter(&self, first: Option<Out>, out: &Receiver<Out>) -> Option<Letter> {
         let mut requests = Vec::new();
         let mut next = first;
         let body = loop {
@@ -88,8 +100,14 @@ impl Desk {
             }
             next = out.try_recv().ok();
         };
+        Some(self.with_body(body))
+    }
+
+    /// A letter with this in it.
+    pub fn with_body(&self, body: Body) -> Letter {
         let advanced = self.advanced.swap(0, Ordering::Relaxed);
-        Some(Letter { advanced, talked, memory: peak_memory(), body })
+        let talked = self.blocked.load(Ordering::Relaxed).saturating_sub(self.idle.load(Ordering::Relaxed));
+        Letter { advanced, talked, memory: peak_memory(), body }
     }
 }
 
@@ -165,8 +183,10 @@ impl<'a> Worker<'a> {
             if self.desk.out.send(Out::Ready(Box::new(done))).is_err() {
                 return;
             }
+            let asked = Instant::now();
             let Ok(task) = tasks.recv() else { return };
             let begun = Instant::now();
+            self.desk.blocked.fetch_add((begun - asked).as_micros() as u64, Ordering::Relaxed);
             done = self.run(task);
             done.busy = begun.elapsed().as_micros() as u64;
         }

@@ -1,6 +1,6 @@
 //! Who does what: the parts of large files and the other tasks, given out beforehand or as they are asked for.
 
-use crate::args::Division;
+use crate::args::{Division, RunArgs};
 use crate::message::Task;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,18 +18,20 @@ pub struct Runs {
 const SHORT: u64 = 16 << 20;
 /// The shortest part of any file.
 const SHORTEST: u64 = 4 << 20;
-/// The longest part: nobody waits long for its end.
+/// The longest part: nobody waits long for its end. Where a later run may go on, little is lost with it.
 const LONGEST: u64 = 1 << 30;
+const LONGEST_RESUMABLE: u64 = 256 << 20;
 /// The most memory for tasks that wait, in bytes.
 const ROOM: usize = 16 << 20;
 
 impl Runs {
-    pub fn new(of: Range<u64>, chunk_len: u64, ranks: usize) -> Self {
+    pub fn new(of: Range<u64>, chunk_len: u64, ranks: usize, resumes: bool) -> Self {
         let chunks = of.end - of.start;
         let least_of = |bytes: u64| (bytes / chunk_len).max(1);
         let ranks = ranks as u64;
+        let longest = if resumes { LONGEST_RESUMABLE } else { LONGEST };
         let least = (chunks / (2 * ranks)).clamp(least_of(SHORTEST), least_of(SHORT));
-        Self { left: of, ranks, least, most: least_of(LONGEST) }
+        Self { left: of, ranks, least, most: least_of(longest) }
     }
 
     /// The next part: half of what would be left for each process, so that all end at about the same time.
@@ -57,9 +59,9 @@ pub enum Parts {
 }
 
 impl Parts {
-    pub fn new(division: Division, of: Range<u64>, chunk_len: u64, ranks: usize) -> Self {
-        match division {
-            Division::Dynamic => Parts::Dynamic(Runs::new(of, chunk_len, ranks)),
+    pub fn new(run: &RunArgs, of: Range<u64>, chunk_len: u64, ranks: usize, resumes: bool) -> Self {
+        match run.division {
+            Division::Dynamic => Parts::Dynamic(Runs::new(of, chunk_len, ranks, resumes)),
             Division::Static => {
                 let runs = Runs::equal(of, ranks).into_iter();
                 Parts::Static(runs.map(|run| Some(run).filter(|run| !run.is_empty())).collect())
@@ -209,7 +211,7 @@ mod tests {
     #[test]
     fn parts_shrink_and_cover_everything() {
         for (chunks, ranks) in [(1, 5), (107, 31), (10_240, 2), (4 << 20, 1000)] {
-            let mut runs = Runs::new(0..chunks, 1 << 20, ranks);
+            let mut runs = Runs::new(0..chunks, 1 << 20, ranks, false);
             let (mut end, mut last) = (0, u64::MAX);
             while let Some(run) = runs.next() {
                 assert_eq!(run.start, end);

@@ -326,7 +326,7 @@ impl<'a> Leader<'a> {
         let chunks = join.plaintext_len.div_ceil(1 << chunk_log2).max(1);
         let from = synced.unwrap_or(0);
         let chunk_len = 1 << chunk_log2;
-        let left = Parts::new(self.plan.run.division, from..chunks, chunk_len, self.ranks.len());
+        let left = Parts::new(&self.plan.run, from..chunks, chunk_len, self.ranks.len(), self.plan.destination.resume);
         let was_done = (from * chunk_len).min(join.plaintext_len);
         self.tally.advance(was_done);
         let large = Large {
@@ -351,7 +351,7 @@ impl<'a> Leader<'a> {
 
     /// Has it noted now and then how far a file is on the disk.
     fn mark(&mut self, file: u64) {
-        const EVERY: u64 = 512 << 20;
+        const EVERY: u64 = 128 << 20;
         let Some(large) = self.large.get_mut(&file) else { return };
         if !self.plan.destination.resume || !self.plan.destination.sync {
             return;

@@ -3,5 +3,6 @@
 
 mod common;
 mod faults;
+mod readme;
 mod resume;
 mod whole;

@@ -20,7 +20,7 @@ const PLACE: usize = 512;
 /// The length of a record in bytes.
 pub(crate) const RECORD: usize = 2 * PLACE;
 /// What is written between two entries, in bytes.
-const EVERY: u64 = 512 << 20;
+const EVERY: u64 = 256 << 20;
 
 /// What an output will be.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -55,7 +55,7 @@ done
   fi
 }
 [ $what != protect ] || {
-  echo "phalanx-mpi: here (rank $rank): 0.0${rank}5 s at work, 0.00$rank s for messages" >&2
+  echo "phalanx-mpi: here (rank $rank): 0.0${rank}5 s at work, 0.00$rank s for messages, 16 MiB of memory" >&2
   [ $rank != 0 ] || echo "phalanx-mpi: protected 1 file, 1.0 MB in 10 ms, 100 MB/s, 2 processes on 1 machine" >&2
 }
 "#;

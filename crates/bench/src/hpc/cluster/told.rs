@@ -55,11 +55,11 @@ impl Told {
     }
 }
 
-/// "HOST (rank 3): 0.050 s at work, 0.047 s for messages".
+/// "HOST (rank 3): 0.050 s at work, 0.047 s for messages, 16 MiB of memory".
 fn rank(line: &str) -> Option<(usize, Rank)> {
     let (number, times) = line.split_once(" (rank ")?.1.split_once("): ")?;
     let (work, messages) = times.split_once(" s at work, ")?;
-    let messages = messages.strip_suffix(" s for messages")?;
+    let messages = messages.split_once(" s for messages")?.0;
     Some((number.parse().ok()?, Rank { work: work.parse().ok()?, messages: messages.parse().ok()? }))
 }
 
@@ -100,8 +100,8 @@ mod tests {
     fn lines_are_read() {
         let text = "phalanx-mpi: going on: 657 MB of 1.1 GB were done\n\
                     phalanx-mpi: big → s: 1.1 GB\n\
-                    phalanx-mpi: vm (rank 1): 2.092 s at work, 0.131 s for messages\n\
-                    phalanx-mpi: vm (rank 0): 2.196 s at work, 0.000 s for messages\n\
+                    phalanx-mpi: vm (rank 1): 2.092 s at work, 0.131 s for messages, 16 MiB of memory\n\
+                    phalanx-mpi: vm (rank 0): 2.196 s at work, 0.000 s for messages, 16 MiB of memory\n\
                     phalanx-mpi: protected 1 file, 1.1 GB in 2.3 s, 478 MB/s, 2 processes on 1 machine\n";
         let told = Told::read(text, 1_080_000_000);
         assert_eq!(told.ranks, [Rank { work: 2.196, messages: 0.0 }, Rank { work: 2.092, messages: 0.131 }]);

@@ -1,0 +1,32 @@
+//! The lines of `docs/cluster.md` that run the program, as printed.
+
+use crate::common::{Job, PROGRAM, painted};
+use std::env;
+use std::path::Path;
+
+const GUIDE: &str = include_str!("../../../../docs/cluster.md");
+
+#[test]
+fn the_lines_of_the_guide_run() {
+    let Some(job) = Job::new() else { return };
+    job.write("run42.h5", &painted(20 << 20));
+    job.write("results/a/b", &painted(7));
+    job.write("keys/work.key", &[7; 32]);
+    for (name, mode) in [("keys", 0o700), ("keys/work.key", 0o600)] {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(job.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = [Path::new(PROGRAM).parent().unwrap().to_owned()].into_iter().chain(env::split_paths(&path));
+    let lines: Vec<&str> = GUIDE.lines().filter(|line| line.starts_with("mpirun -n ")).collect();
+    assert_eq!(lines.len(), 5);
+    let path = env::join_paths(folders).unwrap();
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').skip(1).collect();
+        let mut command = job.launcher();
+        let status = command.args(words).env("PATH", &path).status().unwrap();
+        assert!(status.success(), "{line}");
+    }
+    assert!(job.read("back.h5") == job.read("run42.h5"));
+    assert!(job.opened("results.phx/a/b.phx") == job.read("results/a/b"));
+}

@@ -230,8 +230,10 @@ impl SharedFile {
     pub fn begin(&self, stamp: Stamp, output: &Output, sync: bool) -> Result<Begun> {
         check(output, sync)?;
         let recorder = self.recorder(Kind::Plaintext, stamp);
+        // A run that was killed between making an output and removing an older record leaves an empty one.
+        let is_empty = output.file().metadata().map_err(Error::Write)?.len() == 0;
         let synced = match output.record().map(|record| recorder.read(&record)) {
-            Some(Found::Synced(synced)) if output.is_begun() => synced,
+            Some(Found::Synced(synced)) if output.is_begun() && !is_empty => synced,
             // Chunk by chunk, what is there may still be right.
             _ => {
                 output.write_record(&recorder.first())?;

@@ -157,13 +157,15 @@ impl Temporary {
             let made = match Self::make(&dir, &name) {
                 Err(Errno::EXIST) => {
                     remove_leftover(&dir, &name)?;
-                    let _ = fs::unlinkat(&dir, record_name(target), AtFlags::empty());
                     continue;
                 }
                 made => made.map_err(write_error)?,
             };
             match fs::flock(&made.file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) if made.is_named()? => return Ok(made),
+                Ok(()) if made.is_named()? => {
+                    made.remove_record(target)?;
+                    return Ok(made);
+                }
                 // Another run took it for a leftover before it was locked here.
                 Ok(()) => drop(made.forget()),
                 // The same, and that run still has it locked.
@@ -204,7 +206,12 @@ impl Temporary {
                     // It has got its owner and permissions already, or somebody has put it there.
                     fs::unlinkat(&dir, &*name, AtFlags::empty()).map_err(|e| in_the_way(&name, e))?;
                 }
-                Ok(()) => return Ok((made, is_begun)),
+                Ok(()) => {
+                    if !is_begun {
+                        made.remove_record(target)?;
+                    }
+                    return Ok((made, is_begun));
+                }
                 Err(Errno::WOULDBLOCK) => {
                     made.forget();
                     return Err(busy());
@@ -213,6 +220,14 @@ impl Temporary {
             }
         }
         Err(busy())
+    }
+
+    /// Removes the record of an output that is gone: it says nothing about this one.
+    fn remove_record(&self, target: &OsStr) -> Result<()> {
+        match fs::unlinkat(&self.dir, record_name(target), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(in_the_way(&record_name(target), e)),
+        }
     }
 
     /// Whether only the user has been able to open it, and it has taken over nothing from an input.

@@ -13,6 +13,7 @@ mod reader;
 mod reader_faults;
 mod rekey;
 #[cfg(target_os = "linux")]
+mod resume;
 mod stack;
 mod tampering;
 mod vectors;

@@ -1,0 +1,62 @@
+//! The record of an unfinished output belongs to that output alone.
+
+use phalanx_core::file::{Begun, Existing, Output, Stamp};
+use phalanx_core::{
+    ChunkSize, KdfLimit, NewFile, Opener, ProtectedFile, Recipient, Roster, SecretKey, Sink, Source, Suite,
+};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// The files in a folder that runs have left, with this ending.
+fn left(dir: &Path, ending: &str) -> Vec<PathBuf> {
+    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|end| end == ending)).collect()
+}
+
+#[test]
+fn a_record_says_nothing_about_another_output() {
+    let dir = tempfile::tempdir().unwrap();
+    let (plain, protected, target) = (dir.path().join("plain"), dir.path().join("f.phx"), dir.path().join("f"));
+    fs::write(&plain, vec![7; 300_000]).unwrap();
+    let key = SecretKey::random().unwrap();
+    let new = NewFile::with_chunk_size(Suite::Aes256CtrSha3, ChunkSize::new(4096).unwrap(), &[Recipient::key(&key)]);
+    let sealed = File::create(&protected).unwrap();
+    let input = File::open(&plain).unwrap();
+    new.unwrap().seal(&Roster::cpu(), Source::file(&input).unwrap(), Sink::File(&sealed), &()).unwrap();
+    let opener = Opener::new(key, KdfLimit::default());
+    let protected = File::open(&protected).unwrap();
+    let open = || ProtectedFile::open(Source::file(&protected).unwrap(), &opener).unwrap();
+    let (shared, stamp) = (open().shared(), Stamp::of(&protected).unwrap());
+
+    // A run that has noted 50 chunks to be on the disk, and was killed.
+    let interrupted = || {
+        let output = Output::resume(&target, Existing::Keep).unwrap();
+        shared.begin(stamp, &output, true).unwrap();
+        output.file().set_len(300_000).unwrap();
+        shared.note_synced(&output, stamp, false, 50, 0).unwrap();
+    };
+    let begun = || shared.begin(stamp, &Output::resume(&target, Existing::Keep).unwrap(), true).unwrap();
+    interrupted();
+    assert_eq!(begun(), Begun::Left { synced: 50 });
+    // Its output is gone, and its record is not.
+    fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();
+    assert_eq!((left(dir.path(), "resume").len(), begun()), (1, Begun::New));
+    // A run without --resume comes between.
+    fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();
+    interrupted();
+    fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();
+    drop(Output::create(&target, Existing::Keep).unwrap());
+    assert_eq!(left(dir.path(), "resume"), [PathBuf::new(); 0]);
+    // It was killed between the two steps of making an output.
+    interrupted();
+    File::options().write(true).open(&left(dir.path(), "tmp")[0]).unwrap().set_len(0).unwrap();
+    assert_eq!(begun(), Begun::Left { synced: 0 });
+    // Whatever the record says of another output, the plaintext is right.
+    fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();
+    interrupted();
+    fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();
+    let output = Output::resume(&target, Existing::Keep).unwrap();
+    open().unprotect_resumably(&Roster::cpu(), &output, true, |_| {}, &()).unwrap();
+    output.commit(Existing::Keep, true).unwrap();
+    assert!(fs::read(&target).unwrap() == fs::read(&plain).unwrap());
+}

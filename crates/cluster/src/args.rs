@@ -7,6 +7,7 @@ use phalanx::paths::{self, Destination, End, Outputs};
 use phalanx::verbosity::Verbosity;
 use phalanx_core::file::Carry;
 use phalanx_core::{ChunkSize, Suite};
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -161,6 +162,18 @@ pub enum What {
     Protect { keys: ProtectKeys, suite: Suite, chunk_size: ChunkSize },
     Unprotect { keys: OpenKeys },
     Verify { keys: OpenKeys },
+}
+
+impl Plan {
+    /// The name of the output of a file. `None` if it is not to be worked on.
+    pub fn output_name(&self, of: &OsStr) -> Option<OsString> {
+        if !matches!(self.what, What::Protect { .. }) {
+            return paths::unprotected_name(of);
+        }
+        let mut of = of.to_owned();
+        of.push(".phx");
+        Some(of)
+    }
 }
 
 impl Cli {

@@ -88,7 +88,7 @@ impl Worker<'_> {
     }
 
     /// Does whole files.
-    pub fn files(&self, tree: Option<u32>, folder: &[u8], files: &[Entry], report: &mut Report) -> Result<(), Told> {
+    pub fn files(&self, tree: Option<u32>, folder: &[u8], files: &[Entry], report: &mut Report) {
         let (large, small): (Vec<_>, Vec<_>) = files.iter().partition(|entry| entry.len >= LARGE);
         let all = Mutex::new(std::mem::take(report));
         // Of each batch, so that it stays short.
@@ -120,7 +120,6 @@ impl Worker<'_> {
             self.commit_all(&mut group, &made, &all);
         }
         *report = all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Ok(())
     }
 
     #[allow(clippy::too_many_arguments, reason = "the file, where it is, and what is shared by a batch")]

@@ -143,6 +143,7 @@ impl Worker<'_> {
             mtime: (meta.mtime(), meta.mtime_nsec()),
             temporary: output.as_ref().map_or(Vec::new(), |output| output.temporary_name().as_bytes().to_vec()),
             plaintext_len,
+            chunk_len: 1 << shared.header().chunk_log2(),
             mark,
         };
         let paths = (ends.input, ends.output);

@@ -4,11 +4,11 @@ use crate::args::Plan;
 use crate::division::{Parts, Tasks};
 use crate::keys::Keys;
 use crate::message::{Answer, Body, Done, Join, Letter, Reply, Report, Request, Task, Told};
+use crate::state::{Doing, Large, Peer, Rank};
 use crate::tally::Tally;
 use crate::worker::{Desk, Out, name, reply};
 use crate::world::{Pause, World};
-use phalanx::failure::{Code, Failure, Outcome, complain};
-use phalanx_core::file::SharedFile;
+use phalanx::failure::{Code, Outcome, complain};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,71 +19,6 @@ use std::time::{Duration, Instant};
 pub const ALIVE: Duration = Duration::from_secs(5);
 /// After so long without a message, a process is lost.
 const LOST: Duration = Duration::from_secs(60);
-
-/// A process as it has introduced itself.
-pub struct Peer {
-    pub host: String,
-    pub machine: u64,
-}
-
-/// What a process does.
-#[derive(Clone, Copy)]
-enum Doing {
-    Begin(u64),
-    Part(u64, u64, u64),
-    Leave(u64),
-    Commit(u64),
-    Other,
-}
-
-impl From<&Task> for Doing {
-    fn from(task: &Task) -> Self {
-        match task {
-            Task::Begin { file, .. } => Doing::Begin(*file),
-            Task::Part { file, run, .. } => Doing::Part(*file, run.start, run.end),
-            Task::Leave { file, .. } => Doing::Leave(*file),
-            Task::Commit { file, .. } | Task::Abandon { file, .. } => Doing::Commit(*file),
-            _ => Doing::Other,
-        }
-    }
-}
-
-/// What rank 0 knows of a process.
-struct Rank {
-    peer: Peer,
-    /// Two tasks at most: it does them in turn.
-    doing: VecDeque<Doing>,
-    /// Since when it waits for a task.
-    idle: Option<Instant>,
-    /// How long it has been silent, once it is at work.
-    silent: Option<Duration>,
-    busy: u64,
-    talked: u64,
-    memory: u64,
-}
-
-/// A large file that is being worked on.
-struct Large {
-    owner: usize,
-    join: Join,
-    goes_on: bool,
-    left: Option<Parts>,
-    /// How many parts are given out, and not done.
-    given: usize,
-    /// Who has done each part, by its first chunk.
-    parts: BTreeMap<u64, usize>,
-    /// The parts that are done and on the disk: their first chunks, and those behind them.
-    synced: BTreeMap<u64, u64>,
-    /// How many of the first chunks are noted to be on the disk, and how often that was noted.
-    noted: (u64, u64),
-    chunk_len: u64,
-    /// How many processes have not left it.
-    leaving: Option<usize>,
-    failed: bool,
-    /// Whether something that was written may be lost.
-    discards: bool,
-    was_done: u64,
-}
 
 /// How far the ends of a run are.
 #[derive(PartialEq, Eq)]
@@ -322,10 +257,9 @@ impl<'a> Leader<'a> {
 
     /// Divides a large file that has been begun.
     fn divide(&mut self, file: u64, owner: usize, join: Join, synced: Option<u64>) {
-        let chunk_log2 = SharedFile::from_bytes(join.shared.expose()).map_or(20, |file| file.header().chunk_log2());
-        let chunks = join.plaintext_len.div_ceil(1 << chunk_log2).max(1);
+        let chunk_len = join.chunk_len;
+        let chunks = join.plaintext_len.div_ceil(chunk_len).max(1);
         let from = synced.unwrap_or(0);
-        let chunk_len = 1 << chunk_log2;
         let left = Parts::new(&self.plan.run, from..chunks, chunk_len, self.ranks.len(), self.plan.destination.resume);
         let was_done = (from * chunk_len).min(join.plaintext_len);
         self.tally.advance(was_done);
@@ -341,7 +275,6 @@ impl<'a> Leader<'a> {
             discards: false,
             synced: BTreeMap::from([(0, from)]),
             noted: (from, 0),
-            chunk_len,
             was_done,
         };
         self.large.insert(file, large);
@@ -360,7 +293,7 @@ impl<'a> Leader<'a> {
         while let Some(end) = large.synced.get(&first).filter(|end| **end > first) {
             first = *end;
         }
-        if (first - large.noted.0) * large.chunk_len >= EVERY {
+        if (first - large.noted.0) * large.join.chunk_len >= EVERY {
             let turn = large.noted.1;
             large.noted = (first, turn + 1);
             self.tasks.pin(large.owner, Task::Mark { file, synced: first, turn });
@@ -509,24 +442,4 @@ impl<'a> Leader<'a> {
             }
         }
     }
-}
-
-impl Large {
-    fn part(&mut self, file: u64, rank: usize, run: std::ops::Range<u64>) -> Task {
-        self.given += 1;
-        self.parts.insert(run.start, rank);
-        Task::Part { file, join: Box::new(self.join.clone()), run, goes_on: self.goes_on }
-    }
-}
-
-/// How another process differs from this one, if it does.
-pub fn misfit(mine: &crate::message::Hello, other: &crate::message::Hello, rank: usize) -> Option<Failure> {
-    let why = if mine.version != other.version {
-        format!("it runs version {}, and rank 0 version {}", other.version, mine.version)
-    } else if mine.args != other.args {
-        "its arguments differ from those of rank 0".to_owned()
-    } else {
-        return None;
-    };
-    Some(Failure::usage(format!("{} (rank {rank}): {why}", other.host)))
 }

@@ -10,6 +10,7 @@ mod keys;
 mod large;
 mod leader;
 mod message;
+mod state;
 mod tally;
 mod tree;
 mod worker;
@@ -18,17 +19,17 @@ mod world;
 use args::{Cli, Plan, What};
 use clap::{Command, CommandFactory, FromArgMatches};
 use keys::Keys;
-use leader::{ALIVE, Leader, Peer, misfit};
+use leader::{ALIVE, Leader};
 use message::{Answer, Body, Entry, Hello, Letter, Spot, Task, Told, Tree, Welcome};
 use phalanx::args::EngineName;
 use phalanx::engines::{Kind, Ready, levels, survey};
 use phalanx::failure::{self, Code, Failure, Outcome, complain, shown};
-use phalanx::paths::{End, Place, unprotected_name};
+use phalanx::paths::{End, Place};
 use phalanx_core::Error;
 use phalanx_core::file::{Existing, Made, Output, remove_unfinished};
+use state::{Peer, misfit};
 use std::collections::BTreeSet;
 use std::env;
-use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -265,7 +266,7 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
     let is_verifying = matches!(plan.what, What::Verify { .. });
     let (places, named) = match is_verifying {
         true => (plan.paths.iter().cloned().map(nowhere).collect(), Ok(())),
-        false => plan.destination.places(&plan.paths, |name| output_name(plan, name))?,
+        false => plan.destination.places(&plan.paths, |name| plan.output_name(name))?,
     };
     let inputs: Vec<PathBuf> =
         places.iter().map(|place| place.input.path().to_owned()).filter(|path| path.is_dir()).collect();
@@ -370,13 +371,4 @@ fn batches(files: Vec<Entry>) -> Vec<Task> {
 
 fn nowhere(path: PathBuf) -> Place {
     Place { input: End::from(path), output: End::Standard }
-}
-
-fn output_name(plan: &Plan, name: &std::ffi::OsStr) -> Option<OsString> {
-    if !matches!(plan.what, What::Protect { .. }) {
-        return unprotected_name(name);
-    }
-    let mut name = name.to_owned();
-    name.push(".phx");
-    Some(name)
 }

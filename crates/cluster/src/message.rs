@@ -100,8 +100,9 @@ pub struct Join {
     pub mtime: (i64, i64),
     /// The output's name until it is finished.
     pub temporary: Vec<u8>,
-    /// The length of the plaintext in bytes.
+    /// The length of the plaintext, and of the plaintext of a chunk, in bytes.
     pub plaintext_len: u64,
+    pub chunk_len: u64,
     /// For an output that has no header: these bytes lie behind its end while it is written, so that each process knows that it
     /// has the same file.
     pub mark: [u8; 32],

@@ -186,16 +186,6 @@ struct Found {
 }
 
 impl Worker<'_> {
-    /// The name of the output of a file. `None` if it is not to be worked on.
-    pub fn output_name(&self, of: &OsStr) -> Option<OsString> {
-        if !self.is_protecting() {
-            return unprotected_name(of);
-        }
-        let mut of = of.to_owned();
-        of.push(".phx");
-        Some(of)
-    }
-
     /// Lists a folder, makes the folders and links of its mirror, and offers its files and folders to all processes.
     pub fn list(&self, tree: u32, folder: &[u8], report: &mut Report) {
         let mut left = Vec::new();
@@ -261,11 +251,11 @@ impl Worker<'_> {
         let kind = if kind == FileType::Unknown { FileType::from_raw_mode(stat()?.st_mode) } else { kind };
         match kind {
             FileType::RegularFile if !is_temporary(of) => {
-                let Some(output) = self.output_name(of) else {
+                let Some(output) = self.plan.output_name(of) else {
                     if !self.is_verifying() {
                         let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
                         let line = format!("{path}: the name does not end in .phx: left out");
-                        report.failures.push(Told { code: Code::NotAuthentic.number(), line });
+                        report.failures.push(Told::new(Code::NotAuthentic, line));
                     }
                     return Ok(());
                 };
@@ -374,27 +364,21 @@ impl Worker<'_> {
             return;
         }
         for task in others {
-            let failed = match task {
+            match task {
                 Task::Folder { tree, folder } if depth < DEEPEST => {
                     self.list_at(tree, &folder, depth + 1, left, report);
-                    Ok(())
                 }
-                Task::Folder { folder, .. } => {
-                    left.push(folder);
-                    Ok(())
-                }
-                // Rank 0 has taken it.
-                Task::Begin { .. } => Ok(()),
+                Task::Folder { folder, .. } => left.push(folder),
                 Task::Files { tree, folder, files } => self.files(tree, &folder, &files, report),
-                _ => unreachable!("nothing else is found in folders"),
-            };
-            report.failures.extend(failed.err());
+                // Large files have been taken.
+                _ => {}
+            }
         }
     }
 
     /// Gives the mirrors of all folders below one their permissions and times. Other processes take what is directly in it.
     pub fn finish_below(&self, tree: u32, folder: &[u8], report: &mut Report) {
-        let own = if folder.is_empty() { None } else { Some(folder.to_vec()) };
+        let is_root = folder.is_empty();
         // Each folder comes after those in it: its last one is entered first, and the folders above wait.
         let mut waiting: Vec<(Vec<u8>, bool)> = vec![(folder.to_vec(), false)];
         while let Some((path, is_entered)) = waiting.pop() {
@@ -407,7 +391,7 @@ impl Worker<'_> {
             waiting.push((path.clone(), true));
             // What could not be opened before has been reported.
             let Ok(inner) = self.folders_in(tree, &path) else { continue };
-            if own.is_some() {
+            if !is_root {
                 waiting.extend(inner.into_iter().map(|path| (path, false)));
                 continue;
             }

@@ -204,7 +204,10 @@ impl<'a> Worker<'a> {
                 self.abandon(file, discards);
                 Ok(())
             }
-            Task::Files { tree, folder, files } => self.files(tree, &folder, &files, &mut done.report),
+            Task::Files { tree, folder, files } => {
+                self.files(tree, &folder, &files, &mut done.report);
+                Ok(())
+            }
             Task::Folder { tree, folder } => {
                 self.list(tree, &folder, &mut done.report);
                 Ok(())

@@ -171,7 +171,7 @@ pub struct FileKeys {
 pub(crate) const SHARED: usize = 64;
 
 impl FileKeys {
-    /// For another process: K_encrypt, with zeros behind it, and K_mac.
+    /// For another process: K_encrypt, padded with zeros to 32 bytes, and then K_mac.
     pub(crate) fn to_bytes(&self) -> Zeroizing<[u8; SHARED]> {
         let mut bytes = Zeroizing::new([0; SHARED]);
         bytes[..32].copy_from_slice(&self.content.encrypt);

@@ -1,0 +1,93 @@
+//! What rank 0 remembers of the processes, and of the large files that are being worked on.
+
+use crate::division::Parts;
+use crate::message::{Hello, Join, Task};
+use phalanx::failure::Failure;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// A process as it has introduced itself.
+pub struct Peer {
+    pub host: String,
+    pub machine: u64,
+}
+
+/// What a process does.
+#[derive(Clone, Copy)]
+pub enum Doing {
+    Begin(u64),
+    Part(u64, u64, u64),
+    Leave(u64),
+    Commit(u64),
+    Other,
+}
+
+impl From<&Task> for Doing {
+    fn from(task: &Task) -> Self {
+        match task {
+            Task::Begin { file, .. } => Doing::Begin(*file),
+            Task::Part { file, run, .. } => Doing::Part(*file, run.start, run.end),
+            Task::Leave { file, .. } => Doing::Leave(*file),
+            Task::Commit { file, .. } | Task::Abandon { file, .. } => Doing::Commit(*file),
+            _ => Doing::Other,
+        }
+    }
+}
+
+/// What rank 0 knows of a process.
+pub struct Rank {
+    pub peer: Peer,
+    /// Two tasks at most: it does them in turn.
+    pub doing: VecDeque<Doing>,
+    /// Since when it waits for a task.
+    pub idle: Option<Instant>,
+    /// How long it has been silent, once it is at work.
+    pub silent: Option<Duration>,
+    pub busy: u64,
+    pub talked: u64,
+    pub memory: u64,
+}
+
+/// A large file that is being worked on.
+pub struct Large {
+    pub owner: usize,
+    pub join: Join,
+    pub goes_on: bool,
+    pub left: Option<Parts>,
+    /// How many parts are given out, and not done.
+    pub given: usize,
+    /// Who has done each part, by its first chunk.
+    pub parts: BTreeMap<u64, usize>,
+    /// The parts that are done and on the disk: from the first chunk of each to the chunk after its last.
+    pub synced: BTreeMap<u64, u64>,
+    /// How many of the first chunks are noted to be on the disk, and how often that was noted.
+    pub noted: (u64, u64),
+    /// How many processes have not left it.
+    pub leaving: Option<usize>,
+    pub failed: bool,
+    /// Whether something that was written may be lost.
+    pub discards: bool,
+    pub was_done: u64,
+}
+
+impl Large {
+    /// Gives out a part.
+    pub fn part(&mut self, file: u64, rank: usize, run: Range<u64>) -> Task {
+        self.given += 1;
+        self.parts.insert(run.start, rank);
+        Task::Part { file, join: Box::new(self.join.clone()), run, goes_on: self.goes_on }
+    }
+}
+
+/// How another process differs from this one, if it does.
+pub fn misfit(mine: &Hello, other: &Hello, rank: usize) -> Option<Failure> {
+    let why = if mine.version != other.version {
+        format!("it runs version {}, and rank 0 version {}", other.version, mine.version)
+    } else if mine.args != other.args {
+        "its arguments differ from those of rank 0".to_owned()
+    } else {
+        return None;
+    };
+    Some(Failure::usage(format!("{} (rank {rank}): {why}", other.host)))
+}

@@ -46,7 +46,7 @@ fn a_record_says_nothing_about_another_output() {
     interrupted();
     fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();
     drop(Output::create(&target, Existing::Keep).unwrap());
-    assert_eq!(left(dir.path(), "resume"), [PathBuf::new(); 0]);
+    assert!(left(dir.path(), "resume").is_empty());
     // It was killed between the two steps of making an output.
     interrupted();
     File::options().write(true).open(&left(dir.path(), "tmp")[0]).unwrap().set_len(0).unwrap();

@@ -296,7 +296,7 @@ class Object:
         try:
             data: bytes | Exception = self.reader.read_at(begin, end - begin)
             have = dict.fromkeys(range(first, stop), (begin, data))
-        except Error as error:
+        except Error:
             if stop - first == 1:
                 raise
             # Only who needs the chunk that is not authentic shall hear of it.
@@ -346,6 +346,13 @@ def unsealed(data: bytes, options: dict[str, Any]) -> bytes:
     ahead = None if len(data) > (4 << 20) else 0
     with _open(source, read_ahead=ahead, **options) as reader:
         return reader.read_at(0, reader.size)
+
+
+def at(path: str, error: Exception) -> Exception:
+    """The error, with the path in its text."""
+    if isinstance(error, (Error, Changed)) and not str(error).startswith(path):
+        error.args = (f"{path}: {error}",)
+    return error
 
 
 async def fetch_all(fetch: Fetch, start: int, stop: int) -> bytes:

@@ -13,6 +13,7 @@ mod gather;
 mod key;
 mod messages;
 mod reader;
+mod set;
 mod source;
 mod ways;
 mod writer;

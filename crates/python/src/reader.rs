@@ -238,4 +238,3 @@ fn fill(cursor: &mut Inner, buf: &mut [u8]) -> std::io::Result<usize> {
     }
     Ok(done)
 }
-

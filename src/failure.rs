@@ -187,11 +187,21 @@ pub fn worse(a: Outcome, b: Outcome) -> Outcome {
 pub fn complain(line: impl Display) {
     let line = line.to_string();
     let line = one_line(&line);
+    if let Some(tell) = TELL.get() {
+        return tell(&line);
+    }
     match SYSTEM_LOG.get() {
         // 28 is a warning of a daemon.
         Some(log) => drop(log.send(format!("<28>phalanx[{}]: {line}", std::process::id()).as_bytes())),
         None => drop(writeln!(io::stderr().lock(), "{}: {line}", name())),
     }
+}
+
+static TELL: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Lines go to `tell` from now on, and no longer to stderr.
+pub fn complain_to(tell: fn(&str)) {
+    let _ = TELL.set(tell);
 }
 
 static NAME: OnceLock<String> = OnceLock::new();

@@ -2,6 +2,7 @@
 
 use rustix::mm::{self, MlockAllFlags};
 use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// If less memory than this may be locked, locking all of it would make later allocations fail.
 const ENOUGH: u64 = 1 << 30;
@@ -9,13 +10,17 @@ const ENOUGH: u64 = 1 << 30;
 /// The capability to lock any amount of memory.
 const CAP_IPC_LOCK: u32 = 14;
 
+/// Whether [`harden`] has locked all memory.
+static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
+
 /// Called before anything secret is read. Failures are ignored, because this is a second line of defence.
 pub fn harden() {
     let _ = process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     if may_lock_any() || process::getrlimit(Resource::Memlock).current.is_some_and(|limit| limit >= ENOUGH) {
         // Memory is locked when it is first used, so nothing is read in only to be locked.
-        let _ = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
+        let locked = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
+        HAS_LOCKED.store(locked.is_ok(), Ordering::Relaxed);
     }
     // Recursive runs keep a file and its folders open for each thread, and groups of outputs until they are synced.
     let files = process::getrlimit(Resource::Nofile);
@@ -25,7 +30,7 @@ pub fn harden() {
 /// Called before a GPU's driver is loaded. The driver reserves more addresses than there is memory, which counts against a
 /// limit on locked memory. What is locked stays locked. New memory is then locked only if there is no limit.
 pub fn make_room_for_drivers() {
-    if !may_lock_any() {
+    if HAS_LOCKED.load(Ordering::Relaxed) && !may_lock_any() {
         let _ = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
     }
 }

@@ -11,12 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The system's allocator. If it has no memory for a small allocation, the process ends, because nobody checks small
-/// allocations. A large allocation fails instead, and its caller returns an error.
-struct Allocator;
-
-#[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
+/// The system's allocator, for programs. If it has no memory for a small allocation, the process ends, because nobody checks
+/// small allocations. A large allocation fails instead, and its caller returns an error.
+pub struct Allocator;
 
 /// From this size on, in bytes, an allocation may fail.
 const LARGE: usize = 64 << 10;

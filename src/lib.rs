@@ -1,11 +1,11 @@
-//! The parts of the command `phalanx`, which `phalanx-mpi` shares: arguments, keys, engines, failures, places of outputs. See
-//! `phalanx --help`, and `docs/` for the format, the design and the threats.
+//! The parts of the command `phalanx`, which `phalanx-mpi` and the Python package share: arguments, keys, engines, failures,
+//! places of outputs. See `phalanx --help`, and `docs/` for the format, the design and the threats.
 //!
 //! Programs that protect files use the crate `phalanx-core`.
 #![deny(unsafe_code)]
-#![allow(missing_docs, reason = "phalanx-mpi alone uses it: what a name says is not said again")]
+#![allow(missing_docs, reason = "only our own programs use it: what a name says is not said again")]
 
-mod age;
+pub mod age;
 pub mod args;
 mod argv;
 mod commands;
@@ -15,7 +15,7 @@ pub mod failure;
 pub mod folders;
 mod hardening;
 pub mod key_files;
-mod last_resort;
+pub mod last_resort;
 pub mod paths;
 pub mod progress;
 pub mod secrets;

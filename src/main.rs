@@ -3,6 +3,9 @@
 
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: phalanx::last_resort::Allocator = phalanx::last_resort::Allocator;
+
 fn main() -> ExitCode {
     phalanx::main()
 }

@@ -42,6 +42,9 @@ use std::time::Duration;
 use worker::{Desk, Engines, Out, Worker};
 use world::World;
 
+#[global_allocator]
+static ALLOCATOR: phalanx::last_resort::Allocator = phalanx::last_resort::Allocator;
+
 /// The most memory for the jobs of a process, in bytes.
 const MEMORY: usize = 64 << 20;
 /// Files that are named on the command line are divided among all processes from this length on, in bytes.

@@ -237,7 +237,7 @@ impl Work for Transfer<'_> {
         self.progress.written(chunks);
         self.done.fetch_add(len as u64, Ordering::Relaxed);
         self.progress.advance(len as u64);
-        Ok(())
+        if self.progress.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
     fn abort(&self) {

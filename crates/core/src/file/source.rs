@@ -132,6 +132,11 @@ pub trait Progress: Sync {
     /// Notes that more bytes are done.
     fn advance(&self, bytes: u64);
 
+    /// Whether the work is to end with [`Error::Cancelled`](crate::Error::Cancelled). Each worker asks after each job.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
     /// Notes that these chunks have been written to the output, though perhaps not to the disk.
     fn written(&self, chunks: Range<u64>) {
         let _ = chunks;

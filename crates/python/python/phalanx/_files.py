@@ -1,0 +1,274 @@
+"""Protected files as file objects."""
+
+from __future__ import annotations
+
+import atexit
+import io
+import os
+import warnings
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from . import _native
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Buffer
+
+    from ._native import Key, _Path
+
+# Threads that read ahead from Python's objects must have ended before the interpreter does.
+_readers: weakref.WeakSet[ProtectedReader] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_readers() -> None:
+    for reader in list(_readers):
+        reader.close()
+
+
+class ProtectedReader(io.RawIOBase):
+    """A protected file that is read by range. :func:`phalanx.open` makes it.
+
+    Each chunk is authenticated before any of its bytes is given out, and so is the size. It is a binary file object, which
+    other libraries take in place of a plain file.
+    """
+
+    def __init__(self, native: _native.Reader, name: Any) -> None:
+        self._native = native
+        self.name = name
+        self.mode = "rb"
+        _readers.add(self)
+
+    @property
+    def size(self) -> int:
+        """The length of the plaintext in bytes."""
+        return self._native.size
+
+    @property
+    def chunk_size(self) -> int:
+        """How many bytes of plaintext a chunk has: what is read and opened at once."""
+        return self._native.chunk_size
+
+    @property
+    def cipher(self) -> str:
+        """The cipher of the file."""
+        return self._native.cipher
+
+    def read_at(self, offset: int, n: int) -> bytes:
+        """Reads ``n`` bytes from ``offset`` on, or fewer at the end of the file. Any number of threads may call it."""
+        return self._native.read_at(offset, n)
+
+    def protected_range(self, start: int, stop: int) -> tuple[int, int]:
+        """The bytes of the stored file that a range of the plaintext needs, besides those that were read at the opening.
+
+        Whoever stores a file far away can fetch them in one request. An empty range needs ``(0, 0)``.
+        """
+        return self._native.protected_range(start, stop)
+
+    def readable(self) -> bool:
+        self._check()
+        return True
+
+    def seekable(self) -> bool:
+        self._check()
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Reads ``size`` bytes, or fewer only at the end of the file; without a size, all that is left."""
+        return self._native.read(None if size is None or size < 0 else size)
+
+    def readall(self) -> bytes:
+        """Reads all that is left."""
+        return self._native.read(None)
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        """Fills a buffer, and returns how many bytes it got: fewer than it has only at the end of the file."""
+        with memoryview(buffer) as view, view.cast("B") as data:
+            return self._native.readinto(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Moves the cursor, also behind the end. Returns where it is."""
+        return self._native.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Where the cursor is."""
+        return self._native.tell()
+
+    def close(self) -> None:
+        """Closes the file, and wipes the opened chunks."""
+        if not self.closed:
+            super().close()
+            self._native.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an open file is not pickled: open it again, or use phalanx.fsspec")
+
+    def _check(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{self.size} bytes"
+        return f"<phalanx.ProtectedReader name={self.name!r} {state}>"
+
+
+class ProtectedWriter(io.RawIOBase):
+    """A protected file that is being written. :func:`phalanx.open` makes it.
+
+    The file has its name when :meth:`close` has succeeded, which is at the end of a ``with`` block. If the block raises, or if
+    the object is collected before it was closed, nothing is left.
+    """
+
+    def __init__(self, native: _native.Writer, name: Any, mode: str) -> None:
+        self._native = native
+        self.name = name
+        self.mode = mode
+
+    def writable(self) -> bool:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        """Writes all of ``data``, and returns its length in bytes."""
+        if isinstance(data, bytes):
+            return self._native.write(data)
+        with memoryview(data) as view, view.cast("B") as flat:
+            return self._native.write(flat)
+
+    def tell(self) -> int:
+        """How many bytes were written."""
+        return self._native.tell()
+
+    def close(self) -> None:
+        """Seals what is left, and gives the file its name. If that fails, nothing is left."""
+        if not self.closed:
+            super().close()
+            self._native.finish()
+
+    def discard(self) -> None:
+        """Closes the file and leaves nothing of it. What went to a file object stays there, and nobody opens it."""
+        if not self.closed:
+            super().close()
+            self._native.abort()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        # It may have no `_native` if it was not made.
+        if hasattr(self, "_native") and not self.closed:
+            warnings.warn(f"{self!r} was not closed, and is discarded", ResourceWarning, source=self, stacklevel=2)
+            self.discard()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an open file is not pickled")
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "open"
+        return f"<phalanx.ProtectedWriter name={self.name!r} {state}>"
+
+
+@overload
+def open(
+    file: _Path | object,
+    mode: Literal["rb"] = "rb",
+    *,
+    key: Key | str | None = None,
+    keys: Sequence[Key | str] = (),
+    password: str | Buffer | None = None,
+    identities: Sequence[_Path] = (),
+    cache: int | None = None,
+    read_ahead: int | None = None,
+    threads: int | None = None,
+) -> ProtectedReader: ...
+@overload
+def open(
+    file: _Path | object,
+    mode: Literal["wb", "xb"],
+    *,
+    key: Key | str | None = None,
+    keys: Sequence[Key | str] = (),
+    password: str | Buffer | None = None,
+    recipients: Sequence[str] = (),
+    cipher: str = "aes-256",
+    chunk_size: int = 1 << 20,
+    sync: bool = True,
+    threads: int | None = None,
+) -> ProtectedWriter: ...
+def open(file: Any, mode: str = "rb", **options: Any) -> ProtectedReader | ProtectedWriter:
+    """Opens a protected file for reading (``rb``), or a new one for writing (``wb``, or ``xb`` if it must not exist).
+
+    ``file`` is a path, or an object. To be read, an object has ``size`` and ``read_at(offset, n)``, which is called from several
+    threads at once, or is a seekable binary file object, which is read under a lock. To be written to, it has ``write``.
+
+    Reading, ``key``, ``keys``, ``password`` and ``identities`` open the file; without any, the keys of the keyring are tried.
+    ``cache`` is how many bytes of opened chunks are kept, and ``read_ahead`` how many are opened ahead of somebody who reads on
+    and on. Writing, ``key``, ``keys``, ``password`` and ``recipients`` say who can open it, and ``cipher`` and ``chunk_size`` how
+    it is made. A file is replaced when the new one is complete. ``threads`` is how many threads seal or open.
+
+    >>> key = phalanx.Key.generate()
+    >>> with phalanx.open("new.phx", "wb", key=key) as f:
+    ...     _ = f.write(b"The quick brown fox")
+    >>> with phalanx.open("new.phx", key=key) as f:
+    ...     f.size, f.read_at(4, 5)
+    (19, b'quick')
+    """
+    if mode == "rb":
+        return _reader(file, **options)
+    if mode in ("wb", "xb"):
+        return _writer(file, mode, **options)
+    raise ValueError(f"mode is rb, wb or xb, not {mode!r}: io.TextIOWrapper makes text of bytes")
+
+
+def _path_or_object(file: Any) -> tuple[str | None, Any]:
+    if isinstance(file, (str, bytes, os.PathLike)):
+        return os.fsdecode(file), None
+    return None, file
+
+
+def _reader(
+    file: Any,
+    *,
+    key: Key | str | None = None,
+    keys: Sequence[Key | str] = (),
+    password: str | Buffer | None = None,
+    identities: Sequence[_Path] = (),
+    cache: int | None = None,
+    read_ahead: int | None = None,
+    threads: int | None = None,
+) -> ProtectedReader:
+    path, source = _path_or_object(file)
+    native = _native.Reader(path, source, key, keys, password, identities, cache, read_ahead, threads)
+    return ProtectedReader(native, path if path is not None else getattr(file, "name", None))
+
+
+def _writer(
+    file: Any,
+    mode: str,
+    *,
+    key: Key | str | None = None,
+    keys: Sequence[Key | str] = (),
+    password: str | Buffer | None = None,
+    recipients: Sequence[str] = (),
+    cipher: str = "aes-256",
+    chunk_size: int = 1 << 20,
+    sync: bool = True,
+    threads: int | None = None,
+) -> ProtectedWriter:
+    path, sink = _path_or_object(file)
+    if sink is not None and not hasattr(sink, "write"):
+        raise TypeError("a path, or an object with write is needed")
+    overwrite = mode == "wb"
+    native = _native.Writer(
+        path, sink, overwrite, key, keys, password, recipients, cipher, chunk_size, sync, threads
+    )
+    return ProtectedWriter(native, path if path is not None else getattr(file, "name", None), mode)

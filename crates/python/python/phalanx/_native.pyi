@@ -1,0 +1,181 @@
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, final, overload
+
+from typing_extensions import Buffer
+
+_Path: TypeAlias = str | os.PathLike[str]
+
+@final
+class Key:
+    @staticmethod
+    def generate() -> Key: ...
+    @staticmethod
+    def from_bytes(data: Buffer) -> Key: ...
+    @staticmethod
+    def from_file(path: _Path) -> Key: ...
+    @staticmethod
+    def named(name: str) -> Key: ...
+    def store(self, name: str) -> Key: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str | None: ...
+    def to_bytes(self) -> bytes: ...
+    def __eq__(self, other: object) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __copy__(self) -> Key: ...
+    def __deepcopy__(self, _memo: Any) -> Key: ...
+    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
+
+def protect(
+    path: _Path,
+    *,
+    key: Key | str | None = None,
+    keys: Sequence[Key | str] = ...,
+    password: str | Buffer | None = None,
+    recipients: Sequence[str] = ...,
+    cipher: str = "aes-256",
+    chunk_size: int = ...,
+    output: _Path | None = None,
+    overwrite: bool = False,
+    sync: bool = True,
+    threads: int | None = None,
+    engine: str = "auto",
+) -> Path: ...
+def unprotect(
+    path: _Path,
+    *,
+    key: Key | str | None = None,
+    keys: Sequence[Key | str] = ...,
+    password: str | Buffer | None = None,
+    identities: Sequence[_Path] = ...,
+    output: _Path | None = None,
+    overwrite: bool = False,
+    sync: bool = True,
+    threads: int | None = None,
+    engine: str = "auto",
+) -> Path: ...
+def verify(
+    path: _Path,
+    *,
+    key: Key | str | None = None,
+    keys: Sequence[Key | str] = ...,
+    password: str | Buffer | None = None,
+    identities: Sequence[_Path] = ...,
+    threads: int | None = None,
+    engine: str = "auto",
+) -> int: ...
+def seal(key: Key | str, record: Buffer, *, ad: Buffer | None = None, cipher: str = "aes-256") -> bytes: ...
+def unseal(key: Key | str, sealed: Buffer, *, ad: Buffer | None = None, cipher: str = "aes-256") -> bytes: ...
+def seal_many(
+    keys: Key | str | Iterable[Key],
+    records: Iterable[Buffer],
+    ads: Iterable[Buffer] | None = None,
+    *,
+    cipher: str = "aes-256",
+    threads: int | None = None,
+    engine: str = "auto",
+) -> list[bytes]: ...
+@overload
+def unseal_many(
+    keys: Key | str | Iterable[Key],
+    sealed: Iterable[Buffer],
+    ads: Iterable[Buffer] | None = None,
+    *,
+    cipher: str = "aes-256",
+    threads: int | None = None,
+    engine: str = "auto",
+    errors: Literal["raise"] = "raise",
+) -> list[bytes]: ...
+@overload
+def unseal_many(
+    keys: Key | str | Iterable[Key],
+    sealed: Iterable[Buffer],
+    ads: Iterable[Buffer] | None = None,
+    *,
+    cipher: str = "aes-256",
+    threads: int | None = None,
+    engine: str = "auto",
+    errors: Literal["none"],
+) -> list[bytes | None]: ...
+def seal_column(
+    keys: Any,
+    column: tuple[Any, Any, Any],
+    width: int,
+    first: int,
+    len: int,
+    ads: Any,
+    cipher: str,
+    threads: int | None,
+    engine: str,
+) -> tuple[bytes, bytes, bytes]: ...
+def unseal_column(
+    keys: Any,
+    column: tuple[Any, Any, Any],
+    width: int,
+    first: int,
+    len: int,
+    ads: Any,
+    cipher: str,
+    threads: int | None,
+    engine: str,
+    errors: str,
+) -> tuple[bytes, bytes, bytes]: ...
+@final
+class Reader:
+    def __new__(
+        cls,
+        path: _Path | None,
+        object: Any,
+        key: Key | str | None,
+        keys: Sequence[Key | str],
+        password: str | Buffer | None,
+        identities: Sequence[_Path],
+        cache: int | None,
+        read_ahead: int | None,
+        threads: int | None,
+    ) -> Reader: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def chunk_size(self) -> int: ...
+    @property
+    def cipher(self) -> str: ...
+    def read_at(self, offset: int, n: int) -> bytes: ...
+    def read(self, n: int | None) -> bytes: ...
+    def readinto(self, buffer: Buffer) -> int: ...
+    def seek(self, offset: int, whence: int) -> int: ...
+    def tell(self) -> int: ...
+    def protected_range(self, start: int, stop: int) -> tuple[int, int]: ...
+    def close(self) -> None: ...
+
+@final
+class Writer:
+    def __new__(
+        cls,
+        path: _Path | None,
+        object: Any,
+        overwrite: bool,
+        key: Key | str | None,
+        keys: Sequence[Key | str],
+        password: str | Buffer | None,
+        recipients: Sequence[str],
+        cipher: str,
+        chunk_size: int,
+        sync: bool,
+        threads: int | None,
+    ) -> Writer: ...
+    def write(self, data: Buffer) -> int: ...
+    def tell(self) -> int: ...
+    def finish(self) -> None: ...
+    def abort(self) -> None: ...
+
+@final
+class Gatherer:
+    def __new__(cls, schedule: Any) -> Gatherer: ...
+    def submit(
+        self, future: Any, seals: bool, key: Key | str, data: Buffer, ad: Buffer, cipher: str
+    ) -> None: ...
+    def drain(self) -> None: ...

@@ -1,0 +1,63 @@
+"""Sealing and opening messages in tasks of asyncio.
+
+The messages of all tasks of an event loop are gathered for up to a millisecond, and sealed or opened together on all cores.
+While that goes on, the loop does other things.
+
+>>> import asyncio
+>>> async def main():
+...     key = phalanx.Key.generate()
+...     sealed = await asyncio.gather(*(phalanx.aio.seal(key, b"record", ad=b"user %d" % n) for n in range(1000)))
+...     return await phalanx.aio.unseal(key, sealed[7], ad=b"user 7")
+>>> asyncio.run(main())
+b'record'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from typing import TYPE_CHECKING
+
+from . import _native
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from ._native import Key
+
+__all__ = ["seal", "unseal"]
+
+_gatherers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Gatherer] = weakref.WeakKeyDictionary()
+
+
+async def seal(key: Key | str, record: Buffer, *, ad: Buffer = b"", cipher: str = "aes-256") -> bytes:
+    """Seals a record as :func:`phalanx.seal` does."""
+    return await _submit(True, key, record, ad, cipher)
+
+
+async def unseal(key: Key | str, sealed: Buffer, *, ad: Buffer = b"", cipher: str = "aes-256") -> bytes:
+    """Opens a sealed record as :func:`phalanx.unseal` does."""
+    return await _submit(False, key, sealed, ad, cipher)
+
+
+def _submit(seals: bool, key: Key | str, data: Buffer, ad: Buffer, cipher: str) -> asyncio.Future[bytes]:
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[bytes] = loop.create_future()
+    _gatherer(loop).submit(future, seals, key, data, ad, cipher)
+    return future
+
+
+def _gatherer(loop: asyncio.AbstractEventLoop) -> _native.Gatherer:
+    gatherer = _gatherers.get(loop)
+    if gatherer is None:
+        # Neither keeps the other alive.
+        its_loop = weakref.ref(loop)
+
+        def schedule() -> None:
+            loop, gatherer = its_loop(), its_gatherer()
+            if loop is not None and gatherer is not None and not loop.is_closed():
+                loop.call_soon_threadsafe(gatherer.drain)
+
+        gatherer = _gatherers[loop] = _native.Gatherer(schedule)
+        its_gatherer = weakref.ref(gatherer)
+    return gatherer

@@ -1,0 +1,129 @@
+//! Ciphers and engines by the names that the command gives them, and calls that Ctrl-C ends.
+
+use crate::error;
+use clap::ValueEnum;
+use phalanx::args::{Cipher, EngineArgs, EngineName};
+use phalanx::engines::{Engines, levels};
+use phalanx::verbosity::Verbosity;
+use phalanx_core::engine::CpuEngine;
+use phalanx_core::{ChunkSize, Error, Progress, Roster, Suite};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+/// How often a long call looks for signals.
+const OFTEN: Duration = Duration::from_millis(50);
+
+/// The suite of a cipher's name.
+pub fn suite(cipher: &str) -> PyResult<Suite> {
+    by_name::<Cipher>("cipher", cipher).map(Suite::from)
+}
+
+/// The name of a suite's cipher.
+pub fn cipher(suite: Suite) -> String {
+    let is_it = |cipher: &&Cipher| Suite::from(**cipher) == suite;
+    let value = Cipher::value_variants().iter().find(is_it).and_then(Cipher::to_possible_value);
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// A size of chunks in bytes.
+pub fn chunk_size(bytes: u64) -> PyResult<ChunkSize> {
+    let wrong = || PyValueError::new_err("chunk_size is a power of two from 4096 to 16777216");
+    ChunkSize::new(bytes).ok_or_else(wrong)
+}
+
+fn by_name<T: ValueEnum>(what: &str, name: &str) -> PyResult<T> {
+    T::from_str(name, false).map_err(|_| {
+        let names: Vec<_> = T::value_variants().iter().filter_map(T::to_possible_value).collect();
+        let names: Vec<_> = names.iter().map(|value| value.get_name()).collect();
+        PyValueError::new_err(format!("{what} is one of {}", names.join(", ")))
+    })
+}
+
+fn threads(threads: Option<usize>) -> PyResult<Option<NonZeroUsize>> {
+    let wrong = || PyValueError::new_err("threads is at least 1");
+    threads.map(|threads| NonZeroUsize::new(threads).ok_or_else(wrong)).transpose()
+}
+
+/// The engines with this name. They are made once for each process, because opening a device takes long.
+pub fn engines(py: Python<'_>, engine: &str, most: Option<usize>) -> PyResult<Arc<Engines>> {
+    type Made = Mutex<HashMap<(u32, EngineKey, Option<NonZeroUsize>), Arc<Engines>>>;
+    type EngineKey = u8;
+    static MADE: LazyLock<Made> = LazyLock::new(Made::default);
+    let (engine, threads) = (by_name::<EngineName>("engine", engine)?, threads(most)?);
+    let key = (std::process::id(), engine as EngineKey, threads);
+    py.detach(|| {
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engines) = made.get(&key) {
+            return Ok(engines.clone());
+        }
+        let quiet = Verbosity { quiet: true, verbose: false };
+        let engines = Arc::new(Engines::new(&EngineArgs { engine, threads }, quiet)?);
+        made.insert(key, engines.clone());
+        Ok(engines)
+    })
+    .map_err(|failure| error::of_failure(py, &failure))
+}
+
+/// Threads of the CPU: as many as cores, unless the caller says otherwise.
+pub fn cpu(py: Python<'_>, most: Option<usize>) -> PyResult<Roster> {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads = threads(most)?.map_or(cores, NonZeroUsize::get);
+    let levels = levels().map_err(|failure| error::of_failure(py, &failure))?;
+    Ok(Roster::new(&[Arc::new(CpuEngine::parallel(threads, levels))]))
+}
+
+/// Runs long work while other Python threads run. Signals of the main thread, such as Ctrl-C, end it with what their handlers
+/// raise.
+pub fn interruptible<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&dyn Progress) -> phalanx_core::Result<T> + Send,
+) -> PyResult<phalanx_core::Result<T>> {
+    let signals = Signals {
+        caller: thread::current().id(),
+        last: Mutex::new(Instant::now()),
+        raised: Mutex::default(),
+        is_over: AtomicBool::new(false),
+    };
+    let done = py.detach(|| work(&signals));
+    match signals.raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        // The work may have been done before it could end.
+        Some(raised) if matches!(done, Err(Error::Cancelled)) => Err(raised),
+        Some(raised) => {
+            drop(done);
+            Err(raised)
+        }
+        None => Ok(done),
+    }
+}
+
+struct Signals {
+    /// Only this thread may handle signals, if any.
+    caller: ThreadId,
+    last: Mutex<Instant>,
+    raised: Mutex<Option<PyErr>>,
+    is_over: AtomicBool,
+}
+
+impl Progress for Signals {
+    fn advance(&self, _: u64) {}
+
+    fn is_cancelled(&self) -> bool {
+        if thread::current().id() == self.caller && !self.is_over.load(Ordering::Relaxed) {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            if last.elapsed() >= OFTEN {
+                *last = Instant::now();
+                if let Err(raised) = Python::attach(|py| py.check_signals()) {
+                    *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(raised);
+                    self.is_over.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        self.is_over.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,157 @@
+//! From the library's errors to Python's exceptions, which `phalanx/_errors.py` defines.
+
+use phalanx::failure::{Code, Failure, shown};
+use phalanx_core::Error;
+use pyo3::exceptions::{PyFileExistsError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use std::ffi::{CString, OsString};
+use std::io;
+use std::path::Path;
+
+/// `EEXIST` of every system that Phalanx runs on.
+const EXISTS: i32 = 17;
+
+/// An exception of `phalanx/_errors.py`.
+fn exception(py: Python<'_>, class: &str, text: String) -> PyErr {
+    let class = py.import(intern!(py, "phalanx._errors")).and_then(|module| module.getattr(class));
+    match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
+        Ok(class) => PyErr::from_type(class, text),
+        Err(error) => error,
+    }
+}
+
+/// The exception of an error, without a path.
+pub fn plain(py: Python<'_>, error: Error) -> PyErr {
+    at(py, None, error)
+}
+
+/// The exception of an error at a path, if there is one.
+pub fn at(py: Python<'_>, path: Option<&Path>, error: Error) -> PyErr {
+    let text = path.map_or_else(|| error.to_string(), |path| format!("{}: {error}", shown(path)));
+    match error {
+        Error::Read(e) | Error::Write(e) => input_output(path, e, text),
+        Error::Unsynced(_) | Error::Changed | Error::Displaced | Error::OwnOutput | Error::Aside(_) => {
+            PyOSError::new_err(text)
+        }
+        Error::Exists => match path {
+            Some(path) => PyFileExistsError::new_err((EXISTS, "exists already (overwrite=True replaces it)", name(path))),
+            None => PyFileExistsError::new_err(text),
+        },
+        Error::Altered { chunk, .. } => with(py, exception(py, "AuthenticationError", text), "chunk", chunk),
+        Error::NotAuthentic { failed } => with(py, exception(py, "AuthenticationError", text), "failed", failed),
+        Error::Extended(_) => exception(py, "AuthenticationError", text),
+        Error::Truncated(_) => exception(py, "TruncatedError", text),
+        Error::NoKey { .. } | Error::KeysRefused { .. } | Error::WrongKey => exception(py, "WrongKeyError", text),
+        Error::NotPhalanx | Error::Header(_) => exception(py, "NotPhalanxError", text),
+        Error::Version(_) | Error::Volume => exception(py, "UnsupportedError", text),
+        Error::NoSuchKey(_) | Error::KeyDamaged(_) | Error::KeyText(_) | Error::Refused(_) => {
+            exception(py, "KeyringError", text)
+        }
+        Error::Fault(_) => exception(py, "EngineError", text),
+        Error::Memory(_) | Error::KdfMemory(_) => PyMemoryError::new_err(text),
+        Error::KeyName(_)
+        | Error::KeyCount(_)
+        | Error::TooManyPasswords
+        | Error::HeaderLen(_)
+        | Error::Recipient { .. }
+        | Error::Message { .. } => PyValueError::new_err(text),
+        Error::Cancelled => PyKeyboardInterrupt::new_err(()),
+        _ => exception(py, "Error", text),
+    }
+}
+
+/// A path as text, as Python's own functions have it in their exceptions.
+fn name(path: &Path) -> OsString {
+    path.as_os_str().to_owned()
+}
+
+/// An error of the system with its number, so that it becomes `FileNotFoundError` and the like. What a Python object raised
+/// stays what it is.
+fn input_output(path: Option<&Path>, error: io::Error, text: String) -> PyErr {
+    if let Some(number) = error.raw_os_error() {
+        let all = error.to_string();
+        let why = all.split(" (os error").next().unwrap_or(&all).to_owned();
+        return match path {
+            Some(path) => PyOSError::new_err((number, why, name(path))),
+            None => PyOSError::new_err((number, why)),
+        };
+    }
+    match error.downcast::<PyErr>() {
+        Ok(raised) => raised,
+        // An error of the library in the clothes of one of input and output.
+        Err(error) => match error.downcast::<Error>() {
+            Ok(error) => Python::attach(|py| at(py, path, error)),
+            Err(_) => PyOSError::new_err(text),
+        },
+    }
+}
+
+/// The exception of what Rust's `Write` returns.
+pub fn of_write(py: Python<'_>, path: Option<&Path>, error: io::Error) -> PyErr {
+    at(py, path, Error::Write(error))
+}
+
+/// What a Python object raised, for the library to carry. It is never of the kind `Interrupted`, after which a read would be
+/// repeated.
+pub fn raised(error: PyErr) -> io::Error {
+    io::Error::other(error)
+}
+
+/// The exception of a failure of the command's parts.
+pub fn of_failure(py: Python<'_>, failure: &Failure) -> PyErr {
+    let text = failure.line().unwrap_or("it failed").replace("--engine cpu works", "engine='cpu' works");
+    match failure.code() {
+        Code::Usage => PyValueError::new_err(text),
+        Code::InputOutput => exception(py, "KeyringError", text),
+        Code::NotAuthentic => exception(py, "AuthenticationError", text),
+        Code::Other => exception(py, "EngineError", text),
+    }
+}
+
+/// An exception that belongs to no error of the library.
+pub fn other(py: Python<'_>, text: &str) -> PyErr {
+    exception(py, "Error", text.into())
+}
+
+/// Messages that are not authentic.
+pub fn not_authentic(py: Python<'_>, failed: Vec<usize>) -> PyErr {
+    plain(py, Error::NotAuthentic { failed })
+}
+
+/// A message that is not authentic, which was alone.
+pub fn message_not_authentic(py: Python<'_>) -> PyErr {
+    exception(py, "AuthenticationError", "the message is not authentic".into())
+}
+
+fn with<'py>(py: Python<'py>, error: PyErr, name: &str, value: impl IntoPyObject<'py>) -> PyErr {
+    let set = error.value(py).setattr(name, value);
+    set.err().unwrap_or(error)
+}
+
+/// A line that the command would write to stderr becomes a warning.
+pub fn warn(line: &str) {
+    let line = line.strip_prefix("warning: ").unwrap_or(line);
+    let Ok(line) = CString::new(line) else { return };
+    Python::try_attach(|py| {
+        let category = py.get_type::<pyo3::exceptions::PyRuntimeWarning>();
+        if let Err(error) = PyErr::warn(py, &category, &line, 2) {
+            // Warnings are errors here. There is nobody to raise it to.
+            error.write_unraisable(py, None);
+        }
+    });
+}
+
+/// The file object is closed.
+pub fn closed() -> PyErr {
+    PyValueError::new_err("I/O operation on closed file")
+}
+
+/// After a fork, the threads and locks of the parent are not there.
+pub fn check_process(py: Python<'_>, pid: u32) -> PyResult<()> {
+    if pid == std::process::id() {
+        return Ok(());
+    }
+    Err(other(py, "it was opened before this process was forked: open it again here"))
+}

@@ -1,0 +1,212 @@
+//! Whole files.
+
+use crate::engines::{chunk_size, engines, interruptible, suite};
+use crate::error;
+use crate::key::KeyOrName;
+use crate::ways::{self, Keys, Secret};
+use phalanx::paths::unprotected_name;
+use phalanx_core::engine::Op;
+use phalanx_core::file::{Carry, Existing, InputFile, Made, Output};
+use phalanx_core::{Error, NewFile, Progress, ProtectedFile, Result, Sink, Source};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Protects a file, and returns the path of the protected one.
+///
+/// It is written beside its input with ``.phx`` behind its name, or to ``output``, and has its name when it is complete and on
+/// the disk. ``key`` and ``keys`` are keys, or names in the keyring; ``recipients`` are public keys of age or SSH. Any one of
+/// them, or the password, opens the file. An existing file is replaced only with ``overwrite``. Without ``sync`` it may be lost
+/// in a power cut. ``engine`` is one of auto, serial, cpu, gpu and hybrid.
+///
+/// >>> key = phalanx.Key.generate()
+/// >>> with open("run42.csv", "w") as f: _ = f.write("1,2,3")
+/// >>> phalanx.protect("run42.csv", key=key).name
+/// 'run42.csv.phx'
+#[pyfunction]
+#[pyo3(signature = (path, *, key=None, keys=vec![], password=None, recipients=vec![], cipher="aes-256", chunk_size=1 << 20,
+    output=None, overwrite=false, sync=true, threads=None, engine="auto"))]
+#[expect(clippy::too_many_arguments, reason = "Python has them by name")]
+pub fn protect(
+    py: Python<'_>,
+    path: PathBuf,
+    key: Option<KeyOrName>,
+    keys: Vec<KeyOrName>,
+    password: Option<Secret>,
+    recipients: Vec<String>,
+    cipher: &str,
+    chunk_size: u64,
+    output: Option<PathBuf>,
+    overwrite: bool,
+    sync: bool,
+    threads: Option<usize>,
+    engine: &str,
+) -> PyResult<PathBuf> {
+    let (suite, chunk_size) = (suite(cipher)?, self::chunk_size(chunk_size)?);
+    let engines = engines(py, engine, threads)?;
+    let recipients = ways::recipients(py, Keys { key, keys, password }, &recipients)?;
+    let output = output.unwrap_or_else(|| {
+        let mut name = path.clone().into_os_string();
+        name.push(".phx");
+        name.into()
+    });
+    let ends = Ends { input: path, output, overwrite, sync };
+    ends.run(py, |input, sink, progress| {
+        let has_the_name = ends.input.file_name().is_some_and(|name| unprotected_name(name).is_some());
+        if has_the_name && !matches!(Source::new(input.file())?.header(), Err(Error::NotPhalanx)) {
+            return Err(Error::Protected);
+        }
+        let new = NewFile::with_chunk_size(suite, chunk_size, &recipients)?;
+        let crew = engines.crew(Op::Seal, suite, known_len(input));
+        new.seal(&crew.roster, Source::new(input.file())?, sink, progress)?;
+        Ok(Carry::All)
+    })?;
+    Ok(ends.output)
+}
+
+/// Opens a protected file, and returns the path of the plaintext.
+///
+/// It is written beside its input, without ``.phx``, or to ``output``. If anything of the file is not authentic, no output
+/// appears. ``identities`` are paths of identity files of age, or of SSH keys. If no key, password or identity is named, the
+/// keys of the keyring are tried.
+///
+/// >>> key = phalanx.Key.generate()
+/// >>> with open("run43.csv", "w") as f: _ = f.write("1,2,3")
+/// >>> phalanx.unprotect(phalanx.protect("run43.csv", key=key), key=key, output="back.csv").read_text()
+/// '1,2,3'
+#[pyfunction]
+#[pyo3(signature = (path, *, key=None, keys=vec![], password=None, identities=vec![], output=None, overwrite=false, sync=true,
+    threads=None, engine="auto"))]
+#[expect(clippy::too_many_arguments, reason = "Python has them by name")]
+pub fn unprotect(
+    py: Python<'_>,
+    path: PathBuf,
+    key: Option<KeyOrName>,
+    keys: Vec<KeyOrName>,
+    password: Option<Secret>,
+    identities: Vec<PathBuf>,
+    output: Option<PathBuf>,
+    overwrite: bool,
+    sync: bool,
+    threads: Option<usize>,
+    engine: &str,
+) -> PyResult<PathBuf> {
+    let engines = engines(py, engine, threads)?;
+    let opener = ways::opener(py, Keys { key, keys, password }, &identities)?;
+    let beside = || Some(path.with_file_name(unprotected_name(path.file_name()?)?));
+    let nameless = || PyValueError::new_err(format!("{}: no name for the output: name one", path.display()));
+    let output = output.or_else(beside).ok_or_else(nameless)?;
+    let ends = Ends { input: path, output, overwrite, sync };
+    ends.run(py, |input, sink, progress| {
+        let file = ProtectedFile::open(Source::new(input.file())?, &opener)?;
+        let crew = engines.crew(Op::Open, file.suite(), known_len(input));
+        file.unprotect(&crew.roster, sink, progress)?;
+        Ok(Carry::New { umask: umask() })
+    })?;
+    Ok(ends.output)
+}
+
+/// Checks every chunk of a protected file, writes nothing, and returns the plaintext's length in bytes.
+///
+/// >>> key = phalanx.Key.generate()
+/// >>> with open("run44.csv", "w") as f: _ = f.write("1,2,3")
+/// >>> phalanx.verify(phalanx.protect("run44.csv", key=key), key=key)
+/// 5
+#[pyfunction]
+#[pyo3(signature = (path, *, key=None, keys=vec![], password=None, identities=vec![], threads=None, engine="auto"))]
+#[expect(clippy::too_many_arguments, reason = "Python has them by name")]
+pub fn verify(
+    py: Python<'_>,
+    path: PathBuf,
+    key: Option<KeyOrName>,
+    keys: Vec<KeyOrName>,
+    password: Option<Secret>,
+    identities: Vec<PathBuf>,
+    threads: Option<usize>,
+    engine: &str,
+) -> PyResult<u64> {
+    let engines = engines(py, engine, threads)?;
+    let opener = ways::opener(py, Keys { key, keys, password }, &identities)?;
+    let checked = interruptible(py, |progress| {
+        let input = InputFile::open(&path)?;
+        let file = ProtectedFile::open(Source::new(input.file())?, &opener)?;
+        let crew = engines.crew(Op::Open, file.suite(), known_len(&input));
+        file.unprotect(&crew.roster, Sink::Nothing, progress)
+    })?;
+    checked.map_err(|e| error::at(py, Some(&path), e))
+}
+
+/// The two ends of a call.
+struct Ends {
+    input: PathBuf,
+    output: PathBuf,
+    overwrite: bool,
+    sync: bool,
+}
+
+/// An error, and whether it happened at the output.
+struct Failed(Error, bool);
+
+impl Ends {
+    /// Opens both ends, moves the bytes, and gives the output its name.
+    fn run(
+        &self,
+        py: Python<'_>,
+        transfer: impl FnOnce(&InputFile, Sink<'_>, &dyn Progress) -> Result<Carry> + Send,
+    ) -> PyResult<()> {
+        let made = Made::default();
+        let existing = || if self.overwrite { Existing::Replace(&made) } else { Existing::Keep };
+        let mut at_output = false;
+        let done = interruptible(py, |progress| {
+            let input = InputFile::open(&self.input)?;
+            at_output = true;
+            let output = Output::create(&self.output, existing())?;
+            at_output = false;
+            if is_same(&input, &self.output) || is_same_file(&input, &output) {
+                at_output = true;
+                return Err(Error::Exists);
+            }
+            let sink = if self.sync { Sink::Synced(output.file()) } else { Sink::File(output.file()) };
+            let carry = transfer(&input, sink, progress)?;
+            at_output = true;
+            output.carry(input.file(), carry)?;
+            // What a signal has ended gets no name.
+            if progress.is_cancelled() {
+                return Err(Error::Cancelled);
+            }
+            output.commit(existing(), self.sync).map(drop)
+        })?;
+        done.map_err(|error| {
+            let Failed(error, at_output) = Failed::new(error, at_output);
+            error::at(py, Some(if at_output { &self.output } else { &self.input }), error)
+        })
+    }
+}
+
+impl Failed {
+    fn new(error: Error, at_output: bool) -> Self {
+        let is_write = matches!(error, Error::Write(_) | Error::Exists | Error::OwnOutput);
+        Self(error, at_output || is_write)
+    }
+}
+
+fn is_same(input: &InputFile, path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| input.stamp().id() == (meta.dev(), meta.ino()))
+}
+
+fn is_same_file(input: &InputFile, output: &Output) -> bool {
+    output.file().metadata().is_ok_and(|meta| input.stamp().id() == (meta.dev(), meta.ino()))
+}
+
+/// The input's length in bytes. Files that report a length of 0, as under /proc, have none.
+fn known_len(input: &InputFile) -> Option<u64> {
+    Some(input.stamp().len()).filter(|len| *len > 0)
+}
+
+/// The process's file mode creation mask. The system shows it; setting it, to read it, would disturb other threads.
+pub fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o077)
+}

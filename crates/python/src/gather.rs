@@ -1,0 +1,183 @@
+//! Messages that the tasks of an event loop seal or open one by one, gathered into batches.
+
+use crate::bytes::Bytes;
+use crate::engines::{cpu, suite};
+use crate::error::{self, check_process};
+use crate::key::KeyOrName;
+use phalanx_core::Suite;
+use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits, Submission, Wiped};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::collections::HashMap;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Gathers the messages of one event loop. ``phalanx.aio`` makes it.
+///
+/// Locks are taken only while the thread is detached from the interpreter.
+#[pyclass(frozen, weakref, module = "phalanx._native")]
+pub struct Gatherer {
+    shared: Arc<Shared>,
+    state: Mutex<State>,
+    pid: u32,
+}
+
+/// What the threads that seal and open know.
+struct Shared {
+    /// Makes the event loop call :meth:`Gatherer.drain`, from any thread.
+    schedule: Py<PyAny>,
+    /// The messages that may be done. The loop is told of the first one only.
+    ready: Mutex<Vec<u64>>,
+}
+
+#[derive(Default)]
+struct State {
+    coalescers: HashMap<(bool, Suite), Arc<Coalescer>>,
+    waiting: HashMap<u64, (Submission, Py<PyAny>)>,
+    next: u64,
+}
+
+/// Wakes the event loop for a message.
+struct Bell {
+    shared: Arc<Shared>,
+    id: u64,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        let is_first = {
+            let mut ready = lock(&self.shared.ready);
+            ready.push(self.id);
+            ready.len() == 1
+        };
+        if is_first {
+            // A loop that has been closed waits for nothing.
+            Python::try_attach(|py| drop(self.shared.schedule.call0(py)));
+        }
+    }
+}
+
+#[pymethods]
+impl Gatherer {
+    #[new]
+    fn new(schedule: Py<PyAny>) -> Self {
+        let shared = Arc::new(Shared { schedule, ready: Mutex::default() });
+        Self { shared, state: Mutex::default(), pid: std::process::id() }
+    }
+
+    /// Seals or opens a message, and gives the future its result or its exception.
+    #[expect(clippy::too_many_arguments, reason = "phalanx.aio knows them")]
+    fn submit(
+        &self,
+        py: Python<'_>,
+        future: Py<PyAny>,
+        seals: bool,
+        key: KeyOrName,
+        data: Bytes<'_>,
+        ad: Bytes<'_>,
+        cipher: &str,
+    ) -> PyResult<()> {
+        check_process(py, self.pid)?;
+        let suite = suite(cipher)?;
+        let coalescer = self.coalescer(py, seals, suite)?;
+        let (data, ad) = (&*data, &*ad);
+        let done = py.detach(|| {
+            let mut submission = coalescer.submit_async(&key.0, ad, data);
+            let mut state = lock(&self.state);
+            state.next += 1;
+            let id = state.next;
+            match self.poll(id, &mut submission) {
+                Poll::Ready(done) => Some((done, future)),
+                Poll::Pending => {
+                    state.waiting.insert(id, (submission, future));
+                    None
+                }
+            }
+        });
+        done.map_or(Ok(()), |(done, future)| settle(py, &future, done))
+    }
+
+    /// Gives the messages that are done their results. The event loop calls it.
+    fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        check_process(py, self.pid)?;
+        let waiting: Vec<_> = py.detach(|| {
+            let ready = mem::take(&mut *lock(&self.shared.ready));
+            let mut state = lock(&self.state);
+            ready.into_iter().filter_map(|id| Some((id, state.waiting.remove(&id)?))).collect()
+        });
+        let wanted: Vec<_> = waiting.into_iter().filter(|(_, (_, future))| !is_done(py, future)).collect();
+        let done = py.detach(|| {
+            let (mut done, mut state) = (Vec::with_capacity(wanted.len()), lock(&self.state));
+            for (id, (mut submission, future)) in wanted {
+                match self.poll(id, &mut submission) {
+                    Poll::Ready(result) => done.push((result, future)),
+                    Poll::Pending => drop(state.waiting.insert(id, (submission, future))),
+                }
+            }
+            done
+        });
+        done.into_iter().try_for_each(|(result, future)| settle(py, &future, result))
+    }
+}
+
+impl Gatherer {
+    fn coalescer(&self, py: Python<'_>, seals: bool, suite: Suite) -> PyResult<Arc<Coalescer>> {
+        if let Some(coalescer) = py.detach(|| lock(&self.state).coalescers.get(&(seals, suite)).cloned()) {
+            return Ok(coalescer);
+        }
+        let roster = cpu(py, None)?;
+        let make = if seals { Coalescer::to_seal } else { Coalescer::to_open };
+        let coalescer = Arc::new(make(roster, suite, Limits::default())?);
+        py.detach(|| lock(&self.state).coalescers.insert((seals, suite), coalescer.clone()));
+        Ok(coalescer)
+    }
+
+    fn poll(&self, id: u64, submission: &mut Submission) -> Poll<Result<Wiped, Failure>> {
+        let waker = Waker::from(Arc::new(Bell { shared: self.shared.clone(), id }));
+        Pin::new(submission).poll(&mut Context::from_waker(&waker))
+    }
+}
+
+impl Drop for Gatherer {
+    fn drop(&mut self) {
+        let state = mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if self.pid != std::process::id() {
+            // The threads that the drop would wait for are the parent's.
+            let _ = mem::ManuallyDrop::new(state);
+            return;
+        }
+        // It waits for threads that may wait for the interpreter.
+        Python::attach(|py| py.detach(|| drop(state)));
+    }
+}
+
+/// Whether nobody waits for a future any more.
+fn is_done(py: Python<'_>, future: &Py<PyAny>) -> bool {
+    future.call_method0(py, "done").and_then(|done| done.extract::<bool>(py)).unwrap_or(true)
+}
+
+fn settle(py: Python<'_>, future: &Py<PyAny>, result: Result<Wiped, Failure>) -> PyResult<()> {
+    if is_done(py, future) {
+        return Ok(());
+    }
+    match result {
+        Ok(bytes) => future.call_method1(py, "set_result", (PyBytes::new(py, &bytes),)),
+        Err(failure) => future.call_method1(py, "set_exception", (exception(py, &failure),)),
+    }
+    .map(drop)
+}
+
+fn exception(py: Python<'_>, failure: &Failure) -> PyErr {
+    match failure {
+        Failure::NotAuthentic => error::message_not_authentic(py),
+        Failure::TooLong => pyo3::exceptions::PyValueError::new_err(failure.to_string()),
+        _ => error::other(py, &failure.to_string()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

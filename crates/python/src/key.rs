@@ -1,0 +1,154 @@
+//! Keys.
+
+use crate::bytes::Bytes;
+use crate::error;
+use phalanx::secrets;
+use phalanx_core::{Error, SecretKey};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyType};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A secret key of 32 bytes. Its bytes are wiped when it is collected.
+///
+/// A key has no constructor: :meth:`generate` makes a new one, :meth:`named` loads one from the keyring, and
+/// :meth:`from_file` and :meth:`from_bytes` take over existing ones. Two keys are equal if their bytes are.
+///
+/// >>> key = phalanx.Key.generate()
+/// >>> phalanx.Key.from_bytes(key.to_bytes()) == key
+/// True
+#[pyclass(frozen, module = "phalanx")]
+pub struct Key {
+    pub secret: Arc<SecretKey>,
+    name: Option<String>,
+}
+
+impl Key {
+    pub fn load(py: Python<'_>, name: &str) -> PyResult<Self> {
+        let secret = secrets::keyring().map_err(|e| error::of_failure(py, &e))?.load(name).map_err(|e| error::plain(py, e))?;
+        Ok(Self { secret: Arc::new(secret), name: Some(name.to_owned()) })
+    }
+}
+
+#[pymethods]
+impl Key {
+    /// A new random key.
+    ///
+    /// >>> phalanx.Key.generate() == phalanx.Key.generate()
+    /// False
+    #[staticmethod]
+    fn generate(py: Python<'_>) -> PyResult<Self> {
+        let secret = SecretKey::random().map_err(|e| error::plain(py, e))?;
+        Ok(Self { secret: Arc::new(secret), name: None })
+    }
+
+    /// The key of exactly 32 bytes. Python keeps its own copy of them, which nobody wipes.
+    ///
+    /// >>> phalanx.Key.from_bytes(bytes(range(32))).name is None
+    /// True
+    #[staticmethod]
+    fn from_bytes(data: Bytes<'_>) -> PyResult<Self> {
+        let wrong = || PyValueError::new_err(format!("a key has 32 bytes, not {}", data.len()));
+        let secret = SecretKey::from_slice(&data).ok_or_else(wrong)?;
+        Ok(Self { secret: Arc::new(secret), name: None })
+    }
+
+    /// The key in a file of exactly 32 raw bytes, which only its owner may read.
+    #[staticmethod]
+    fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let read = || SecretKey::read(&mut secrets::open_private(&path)?);
+        let secret = py.detach(read).map_err(|e| error::at(py, Some(&path), e))?;
+        let wrong = || PyValueError::new_err(format!("{}: a key file has exactly 32 raw bytes", path.display()));
+        Ok(Self { secret: Arc::new(secret.ok_or_else(wrong)?), name: None })
+    }
+
+    /// The key with this name in the keyring: the folder that ``PHALANX_KEYRING`` names, or the one of the command.
+    ///
+    /// >>> key = phalanx.Key.generate().store("work")
+    /// >>> phalanx.Key.named("work") == key
+    /// True
+    #[staticmethod]
+    fn named(py: Python<'_>, name: &str) -> PyResult<Self> {
+        Self::load(py, name)
+    }
+
+    /// Stores the key in the keyring under a new name, and returns the key with that name.
+    fn store(&self, py: Python<'_>, name: &str) -> PyResult<Self> {
+        let keyring = secrets::keyring().map_err(|e| error::of_failure(py, &e))?;
+        let stored = py.detach(|| keyring.store(name, &self.secret));
+        stored.map_err(|e| match e {
+            Error::Exists => pyo3::exceptions::PyFileExistsError::new_err(format!("the keyring has a key named {name}")),
+            e => error::plain(py, e),
+        })?;
+        Ok(Self { secret: self.secret.clone(), name: Some(name.to_owned()) })
+    }
+
+    /// The key's public name in files: 32 hexadecimal digits.
+    #[getter]
+    fn id(&self) -> String {
+        self.secret.id().to_string()
+    }
+
+    /// The key's name in the keyring, if it was loaded from there.
+    #[getter]
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The 32 secret bytes: for storing them, and for nothing else.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.secret.expose())
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Key>().is_ok_and(|other| self.secret.matches(&other.get().secret))
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.secret.id().hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __repr__(&self) -> String {
+        let name = self.name.as_ref().map(|name| format!("name='{name}', ")).unwrap_or_default();
+        format!("Key({name}id='{}')", self.id())
+    }
+
+    fn __copy__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __deepcopy__(this: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        this
+    }
+
+    /// A key of the keyring is pickled as its name, and loaded from the keyring of whoever unpickles it. No other key is
+    /// pickled.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        let Some(name) = &self.name else {
+            let why = "a key without a name is not pickled: store it in the keyring, and it is pickled as its name";
+            return Err(PyTypeError::new_err(why));
+        };
+        Ok((PyType::new::<Key>(py).getattr("named")?, (name.clone(),)))
+    }
+}
+
+/// A key, or the name of one in the keyring.
+pub struct KeyOrName(pub Arc<SecretKey>);
+
+impl FromPyObject<'_, '_> for KeyOrName {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        if let Ok(key) = object.cast::<Key>() {
+            return Ok(Self(key.get().secret.clone()));
+        }
+        match object.extract::<String>() {
+            Ok(name) => Ok(Self(Key::load(object.py(), &name)?.secret)),
+            Err(_) => Err(PyTypeError::new_err("a key is a phalanx.Key, or the name of one in the keyring")),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The native part of the Python package `phalanx`. Python's own part is in `python/phalanx`, and has the names that people use.
+//!
+//! While anything is read, written, sealed or opened, the thread is detached from the interpreter, so that others run. What a
+//! `bytes` object holds cannot change meanwhile, and is used where it lies. Everything else is copied first.
+#![deny(unsafe_code)]
+
+mod bytes;
+mod column;
+mod engines;
+mod error;
+mod file;
+mod gather;
+mod key;
+mod messages;
+mod reader;
+mod source;
+mod ways;
+mod writer;
+
+/// `phalanx._native`.
+#[pyo3::pymodule(gil_used = false)]
+mod _native {
+    #[pymodule_export]
+    use super::column::{seal_column, unseal_column};
+    #[pymodule_export]
+    use super::file::{protect, unprotect, verify};
+    #[pymodule_export]
+    use super::gather::Gatherer;
+    #[pymodule_export]
+    use super::key::Key;
+    #[pymodule_export]
+    use super::messages::{seal, seal_many, unseal, unseal_many};
+    #[pymodule_export]
+    use super::reader::Reader;
+    #[pymodule_export]
+    use super::writer::Writer;
+
+    #[pymodule_init]
+    fn init() {
+        // A library never asks its user for anything, and never writes to the terminal by itself.
+        phalanx::secrets::ask_no_more();
+        phalanx::failure::complain_to(super::error::warn);
+    }
+}

@@ -1,0 +1,241 @@
+//! Reading by range.
+
+use crate::bytes::{contiguous, put};
+use crate::engines::{cipher, cpu};
+use crate::error::{self, check_process, closed};
+use crate::key::KeyOrName;
+use crate::source::{Object, Source};
+use crate::ways::{self, Keys, Secret};
+use phalanx_core::file::InputFile;
+use phalanx_core::{Error, ReaderOptions};
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::io::{Read, Seek, SeekFrom};
+use std::mem;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use zeroize::Zeroizing;
+
+type Inner = phalanx_core::Reader<Source>;
+
+/// The most that is copied into a caller's buffer at once, in bytes.
+const PIECE: usize = 1 << 20;
+
+/// A protected file that is read by range. ``phalanx.open`` makes it.
+///
+/// Locks are taken only while the thread is detached from the interpreter, because whoever has one may wait for the
+/// interpreter.
+#[pyclass(frozen, module = "phalanx._native")]
+pub struct Reader {
+    /// `None` when it is closed.
+    inner: RwLock<Option<Inner>>,
+    /// The one that has the cursor.
+    cursor: Mutex<Option<Inner>>,
+    path: Option<PathBuf>,
+    size: u64,
+    chunk_size: usize,
+    cipher: String,
+    pid: u32,
+}
+
+#[pymethods]
+impl Reader {
+    #[new]
+    #[pyo3(signature = (path, object, key, keys, password, identities, cache, read_ahead, threads))]
+    #[expect(clippy::too_many_arguments, reason = "phalanx.open has them by name")]
+    fn new(
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        object: Option<Bound<'_, PyAny>>,
+        key: Option<KeyOrName>,
+        keys: Vec<KeyOrName>,
+        password: Option<Secret>,
+        identities: Vec<PathBuf>,
+        cache: Option<usize>,
+        read_ahead: Option<usize>,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let opener = ways::opener(py, Keys { key, keys, password }, &identities)?;
+        let mut options = ReaderOptions::new().roster(Arc::new(cpu(py, threads)?));
+        options = cache.into_iter().fold(options, ReaderOptions::cache);
+        options = read_ahead.into_iter().fold(options, ReaderOptions::read_ahead);
+        let object = object.as_ref().map(Object::new).transpose()?;
+        let open = || {
+            let source = match (&path, object) {
+                (_, Some(object)) => Source::Object(object),
+                (Some(path), None) => Source::File(InputFile::open(path)?.file().try_clone().map_err(Error::Read)?),
+                (None, None) => return Err(Error::NotPhalanx),
+            };
+            Inner::open_with(source, &opener, &options)
+        };
+        let inner = py.detach(open).map_err(|e| error::at(py, path.as_deref(), e))?;
+        let (size, chunk_size, cipher) = (inner.len(), inner.chunk_len(), cipher(inner.suite()));
+        let cursor = Mutex::new(Some(inner.clone()));
+        let pid = std::process::id();
+        Ok(Self { inner: RwLock::new(Some(inner)), cursor, path, size, chunk_size, cipher, pid })
+    }
+
+    #[getter]
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    #[getter]
+    fn chunk_size(&self) -> usize {
+        self.chunk_size
+    }
+
+    #[getter]
+    fn cipher(&self) -> &str {
+        &self.cipher
+    }
+
+    fn read_at<'py>(&self, py: Python<'py>, offset: u64, n: usize) -> PyResult<Bound<'py, PyBytes>> {
+        check_process(py, self.pid)?;
+        let wanted = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX).min(n);
+        PyBytes::new_with(py, wanted, |buf| {
+            self.detached(py, || self.get()?.read_at(buf, offset).map_err(Failed::Library)).map(drop)
+        })
+    }
+
+    /// Reads from the cursor on: `n` bytes, or to the end if there are fewer.
+    fn read<'py>(&self, py: Python<'py>, n: Option<usize>) -> PyResult<Bound<'py, PyBytes>> {
+        check_process(py, self.pid)?;
+        let position = self.detached(py, || self.with_cursor(|cursor| cursor.stream_position()))?;
+        let left = usize::try_from(self.size.saturating_sub(position)).unwrap_or(usize::MAX);
+        let wanted = n.map_or(left, |n| n.min(left));
+        PyBytes::new_with(py, wanted, |buf| {
+            self.detached(py, || {
+                self.with_cursor(|cursor| {
+                    cursor.seek(SeekFrom::Start(position))?;
+                    fill(cursor, buf)
+                })
+            })
+            .map(drop)
+        })
+    }
+
+    /// Fills a buffer from the cursor on, and returns how many bytes.
+    fn readinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        check_process(py, self.pid)?;
+        let buffer = contiguous(buffer)?;
+        if buffer.readonly() {
+            return Err(PyBufferError::new_err("the buffer is read-only"));
+        }
+        let len = buffer.len_bytes();
+        let mut piece = Zeroizing::new(vec![0; len.min(PIECE)]);
+        let mut done = 0;
+        while done < len {
+            let wanted = piece.len().min(len - done);
+            let read = self.detached(py, || self.with_cursor(|cursor| fill(cursor, &mut piece[..wanted])))?;
+            put(&buffer, done, &piece[..read]);
+            done += read;
+            if read < wanted {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn seek(&self, py: Python<'_>, offset: i64, whence: i32) -> PyResult<u64> {
+        check_process(py, self.pid)?;
+        let to = match whence {
+            0 => {
+                let wrong = |_| PyValueError::new_err(format!("negative seek value {offset}"));
+                SeekFrom::Start(u64::try_from(offset).map_err(wrong)?)
+            }
+            1 => SeekFrom::Current(offset),
+            2 => SeekFrom::End(offset),
+            _ => return Err(PyValueError::new_err(format!("invalid whence ({whence}, should be 0, 1 or 2)"))),
+        };
+        self.detached(py, || self.with_cursor(|cursor| cursor.seek(to)))
+    }
+
+    fn tell(&self, py: Python<'_>) -> PyResult<u64> {
+        check_process(py, self.pid)?;
+        self.detached(py, || self.with_cursor(|cursor| cursor.stream_position()))
+    }
+
+    /// The bytes of the stored file that a range of the plaintext needs.
+    fn protected_range(&self, py: Python<'_>, start: u64, stop: u64) -> PyResult<(u64, u64)> {
+        check_process(py, self.pid)?;
+        let range = self.detached(py, || Ok(self.get()?.protected_range(start..stop)))?;
+        Ok((range.start, range.end))
+    }
+
+    fn close(&self, py: Python<'_>) {
+        self.end(py);
+    }
+}
+
+/// Why something was not read.
+enum Failed {
+    Closed,
+    Library(Error),
+}
+
+impl Reader {
+    /// Runs work that is detached from the interpreter.
+    fn detached<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> Result<T, Failed> + Send) -> PyResult<T> {
+        py.detach(work).map_err(|failed| match failed {
+            Failed::Closed => closed(),
+            Failed::Library(e) => error::at(py, self.path.as_deref(), e),
+        })
+    }
+
+    fn get(&self) -> Result<Inner, Failed> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Failed::Closed)
+    }
+
+    /// Moves the cursor only if the work succeeds.
+    fn with_cursor<T>(&self, work: impl FnOnce(&mut Inner) -> std::io::Result<T>) -> Result<T, Failed> {
+        let mut cursor: MutexGuard<'_, Option<Inner>> = self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
+        let cursor = cursor.as_mut().ok_or(Failed::Closed)?;
+        let failed = |e| Failed::Library(Error::Read(e));
+        let before = cursor.stream_position().map_err(failed)?;
+        work(cursor).map_err(|e| {
+            let _ = cursor.seek(SeekFrom::Start(before));
+            failed(e)
+        })
+    }
+
+    /// Dropping the last clone waits for threads that may wait for the interpreter.
+    fn end(&self, py: Python<'_>) {
+        let take = || {
+            let cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let inner = self.inner.write().unwrap_or_else(PoisonError::into_inner).take();
+            (cursor, inner)
+        };
+        if self.pid != std::process::id() {
+            return;
+        }
+        py.detach(|| drop(take()));
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            // The threads that the drop would wait for are the parent's.
+            let cursor = self.cursor.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+            let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+            let _ = (mem::ManuallyDrop::new(cursor), mem::ManuallyDrop::new(inner));
+            return;
+        }
+        Python::attach(|py| self.end(py));
+    }
+}
+
+/// Fills the buffer as far as the file goes.
+fn fill(cursor: &mut Inner, buf: &mut [u8]) -> std::io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match cursor.read(&mut buf[done..])? {
+            0 => break,
+            read => done += read,
+        }
+    }
+    Ok(done)
+}
+

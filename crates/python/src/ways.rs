@@ -1,0 +1,107 @@
+//! What files are protected for, and what opens them, as callers name it.
+
+use crate::bytes::Bytes;
+use crate::error;
+use crate::key::KeyOrName;
+use phalanx::{age, secrets};
+use phalanx_age::Identities;
+use phalanx_core::{Error, KdfLimit, KeyId, KeySource, Keyring, Opener, Password, Recipient, Result, SecretKey};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A password: text or bytes.
+pub struct Secret(Password);
+
+impl FromPyObject<'_, '_> for Secret {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let bytes = match object.extract::<&str>() {
+            Ok(text) => text.as_bytes().to_vec(),
+            Err(_) => match object.extract::<Bytes<'_>>() {
+                Ok(bytes) => bytes.to_vec(),
+                Err(_) => return Err(PyTypeError::new_err("a password is text or bytes")),
+            },
+        };
+        if bytes.is_empty() {
+            return Err(PyValueError::new_err("an empty password protects nothing"));
+        }
+        Ok(Self(Password::new(bytes)))
+    }
+}
+
+/// The keys that a call names.
+pub struct Keys {
+    pub key: Option<KeyOrName>,
+    pub keys: Vec<KeyOrName>,
+    pub password: Option<Secret>,
+}
+
+impl Keys {
+    /// Each key once.
+    fn all(self) -> (Vec<Arc<SecretKey>>, Option<Password>) {
+        let mut keys: Vec<_> = self.key.into_iter().chain(self.keys).map(|key| key.0).collect();
+        keys.sort_by_key(|key| key.id());
+        keys.dedup_by_key(|key| key.id());
+        (keys, self.password.map(|password| password.0))
+    }
+}
+
+/// The recipients of a new file. Argon2 takes its time if there is a password.
+pub fn recipients(py: Python<'_>, keys: Keys, texts: &[String]) -> PyResult<Vec<Recipient>> {
+    let (keys, password) = keys.all();
+    let mut found: Vec<_> = keys.iter().map(|key| Recipient::key(key)).collect();
+    let others = py.detach(|| age::recipients("recipients", texts, &[])).map_err(|e| error::of_failure(py, &e))?;
+    found.extend(others.into_iter().map(Recipient::from));
+    if let Some(password) = password {
+        found.push(py.detach(|| Recipient::password(&password)).map_err(|e| error::plain(py, e))?);
+    }
+    if found.is_empty() {
+        return Err(PyValueError::new_err("nothing would open it: name a key, a password or a recipient"));
+    }
+    Ok(found)
+}
+
+/// Opens files with the keys that a call names. If it names nothing at all, with those of the keyring.
+pub fn opener(py: Python<'_>, keys: Keys, identities: &[PathBuf]) -> PyResult<Opener<AtHand>> {
+    let (keys, password) = keys.all();
+    let identities = py.detach(|| age::identities(identities)).map_err(|e| error::of_failure(py, &e))?;
+    let is_none_given = keys.is_empty() && password.is_none() && identities.is_empty();
+    let keyring = if is_none_given { secrets::keyring().ok() } else { None };
+    Ok(Opener::new(AtHand { keys, keyring, identities, password }, KdfLimit::default()))
+}
+
+/// The keys at hand.
+pub struct AtHand {
+    keys: Vec<Arc<SecretKey>>,
+    keyring: Option<Keyring>,
+    identities: Identities,
+    password: Option<Password>,
+}
+
+impl KeySource for AtHand {
+    fn key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
+        if let Some(key) = self.keys.iter().find(|key| key.id() == *id) {
+            return Ok(Some(SecretKey::clone(key)));
+        }
+        let Some(keyring) = &self.keyring else { return Ok(None) };
+        let mut refused = Vec::new();
+        match keyring.find(id, |e| refused.push(e.to_string())) {
+            Ok(Some((_, key))) => return Ok(Some(key)),
+            Ok(None) if refused.is_empty() => return Ok(None),
+            Ok(None) => {}
+            Err(e) => refused.push(e.to_string()),
+        }
+        Err(Error::KeysRefused { keys: vec![*id], identity: false, password: false, tried: false, refused })
+    }
+
+    fn password(&self) -> Result<Option<Password>> {
+        Ok(self.password.clone())
+    }
+
+    fn identity(&self, files: &[&[u8]], opens: &mut dyn FnMut(usize, &SecretKey) -> bool) -> Result<Option<String>> {
+        self.identities.identity(files, opens)
+    }
+}

@@ -1,0 +1,132 @@
+//! Protecting what is written piece by piece.
+
+use crate::bytes::Bytes;
+use crate::engines::{chunk_size, cpu, suite};
+use crate::error::{self, check_process, closed};
+use crate::file::umask;
+use crate::key::KeyOrName;
+use crate::source::Destination;
+use crate::ways::{self, Keys, Secret};
+use phalanx_core::file::{Existing, Made, Output};
+use phalanx_core::{Error, NewFile};
+use pyo3::prelude::*;
+use std::io::Write;
+use std::mem;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A protected file that is being written. ``phalanx.open`` makes it.
+///
+/// Locks are taken only while the thread is detached from the interpreter, because whoever has one may wait for the
+/// interpreter.
+#[pyclass(frozen, module = "phalanx._native")]
+pub struct Writer {
+    inner: Mutex<Option<Inner>>,
+    path: Option<PathBuf>,
+    pid: u32,
+}
+
+struct Inner {
+    writer: phalanx_core::Writer<Destination>,
+    /// The file, unless an object is written to.
+    output: Option<Arc<Output>>,
+    overwrite: bool,
+    sync: bool,
+    len: u64,
+}
+
+#[pymethods]
+impl Writer {
+    #[new]
+    #[pyo3(signature = (path, object, overwrite, key, keys, password, recipients, cipher, chunk_size, sync, threads))]
+    #[expect(clippy::too_many_arguments, reason = "phalanx.open has them by name")]
+    fn new(
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        object: Option<Py<PyAny>>,
+        overwrite: bool,
+        key: Option<KeyOrName>,
+        keys: Vec<KeyOrName>,
+        password: Option<Secret>,
+        recipients: Vec<String>,
+        cipher: &str,
+        chunk_size: u64,
+        sync: bool,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let (suite, chunk_size) = (suite(cipher)?, self::chunk_size(chunk_size)?);
+        let recipients = ways::recipients(py, Keys { key, keys, password }, &recipients)?;
+        let roster = Arc::new(cpu(py, threads)?);
+        let begin = || {
+            let made = Made::default();
+            let existing = if overwrite { Existing::Replace(&made) } else { Existing::Keep };
+            let output = path.as_deref().map(|path| Output::create(path, existing)).transpose()?.map(Arc::new);
+            let destination = match (&output, object) {
+                (Some(output), _) => Destination::File(output.clone()),
+                (None, Some(object)) => Destination::Object(object),
+                (None, None) => return Err(Error::NotPhalanx),
+            };
+            let writer = NewFile::with_chunk_size(suite, chunk_size, &recipients)?.writer(roster, destination)?;
+            Ok(Inner { writer, output, overwrite, sync, len: 0 })
+        };
+        let inner = py.detach(begin).map_err(|e| error::at(py, path.as_deref(), e))?;
+        Ok(Self { inner: Mutex::new(Some(inner)), path, pid: std::process::id() })
+    }
+
+    fn write(&self, py: Python<'_>, data: Bytes<'_>) -> PyResult<usize> {
+        check_process(py, self.pid)?;
+        let data = &*data;
+        let written = py.detach(|| {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let inner = inner.as_mut()?;
+            let written = inner.writer.write_all(data);
+            if written.is_ok() {
+                inner.len += data.len() as u64;
+            }
+            Some(written)
+        });
+        written.ok_or_else(closed)?.map_err(|e| error::of_write(py, self.path.as_deref(), e))?;
+        Ok(data.len())
+    }
+
+    fn tell(&self, py: Python<'_>) -> PyResult<u64> {
+        check_process(py, self.pid)?;
+        let len = || self.inner.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|inner| inner.len);
+        py.detach(len).ok_or_else(closed)
+    }
+
+    /// Seals the last chunk, and gives the file its name. If that fails, or a write has failed before, nothing is left.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        check_process(py, self.pid)?;
+        let finish = || {
+            let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(Inner { writer, output, overwrite, sync, .. }) = inner else { return Ok(()) };
+            writer.finish()?;
+            // The writer had the other one.
+            let Some(output) = output.and_then(Arc::into_inner) else { return Ok(()) };
+            output.set_mode(0o666 & !umask())?;
+            let made = Made::default();
+            output.commit(if overwrite { Existing::Replace(&made) } else { Existing::Keep }, sync).map(drop)
+        };
+        py.detach(finish).map_err(|e| error::at(py, self.path.as_deref(), e))
+    }
+
+    /// Leaves nothing of a file. An object keeps what was written to it, which everybody refuses.
+    fn abort(&self, py: Python<'_>) {
+        if self.pid == std::process::id() {
+            py.detach(|| drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if self.pid != std::process::id() {
+            // The unfinished file is the parent's.
+            let _ = mem::ManuallyDrop::new(inner);
+            return;
+        }
+        Python::attach(|py| py.detach(|| drop(inner)));
+    }
+}

@@ -258,53 +258,18 @@ LIMITS = {pa.binary(): (1 << 31) - 1, pa.large_binary(): (1 << 63) - 1}
 )
 @pytest.mark.parametrize("start", [0, 1])
 def test_offsets_that_lie(type_, numbers, start):
-    """pyarrow makes such an array without a look at it. Reading what it says would be a crash, or worse."""
+    """Reading what they say would be a crash, or worse."""
     most = LIMITS.get(type_) or LIMITS[pa.large_binary() if type_ == pa.large_string() else pa.binary()]
     numbers = [{"most": most, "least": -most - 1}.get(number, number) for number in numbers]
     whole = [0] * start + numbers
-    array = pa.Array.from_buffers(type_, 2, [None, offsets(type_, whole), pa.py_buffer(bytes(100))], offset=start)
+    # pyarrow checks the first and the last offset once, when the array is made. They can be changed afterwards.
+    changed = bytearray(offsets(type_, [0] * len(whole)))
+    array = pa.Array.from_buffers(type_, 2, [None, pa.py_buffer(changed), pa.py_buffer(bytes(100))], offset=start)
+    changed[:] = offsets(type_, whole)
     for call in (phalanx.seal_column, phalanx.unseal_column):
         with pytest.raises(ValueError) as caught:
             call(KEY, array)
         assert is_one_line(caught.value)
-
-
-@pytest.mark.parametrize("type_", BINARY, ids=str)
-@pytest.mark.parametrize("length, start", [(3, 0), (2, 1), (1000, 0), (1, 1 << 20), (1 << 40, 0), (1, 1 << 61)])
-def test_too_few_offsets(type_, length, start):
-    """An array longer than its buffer of offsets."""
-    try:
-        array = pa.Array.from_buffers(type_, length, [None, offsets(type_, [0, 5, 10]), pa.py_buffer(bytes(100))], offset=start, null_count=0)
-    except (ValueError, OverflowError, pa.ArrowInvalid):
-        return
-    for call in (phalanx.seal_column, phalanx.unseal_column):
-        with pytest.raises((ValueError, MemoryError, OverflowError)) as caught:
-            call(KEY, array)
-        assert is_one_line(caught.value)
-
-
-def test_offsets_that_are_not_there():
-    for buffers in ([None, None, pa.py_buffer(b"abc")], [None, offsets(pa.binary(), [0, 1, 3]), None], [None, pa.py_buffer(b""), pa.py_buffer(b"abc")]):
-        array = pa.Array.from_buffers(pa.binary(), 2, buffers, null_count=0)
-        with pytest.raises(ValueError):
-            phalanx.seal_column(KEY, array)
-
-
-def test_a_validity_that_is_too_short():
-    """Run in a child: pyarrow itself may read behind the buffer."""
-    code = """
-import struct
-import phalanx, pyarrow as pa
-array = pa.Array.from_buffers(pa.binary(), 20, [pa.py_buffer(b"\\xfe"), pa.py_buffer(struct.pack("=21i", *range(21))), pa.py_buffer(bytes(20))], null_count=1)
-try:
-    sealed = phalanx.seal_column(phalanx.Key.generate(), array)
-    assert len(sealed) == 20
-    print("sealed")
-except ValueError:
-    print("refused")
-"""
-    done = child(code)
-    assert done.returncode == 0 and done.stdout.strip() in ("sealed", "refused"), done.stderr
 
 
 def test_a_wrong_null_count():

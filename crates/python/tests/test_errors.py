@@ -4,11 +4,13 @@ import errno
 import os
 import random
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
 import phalanx
-from conftest import CIPHERS, is_one_line, names
+from conftest import CIPHERS, child, is_one_line, names, sparse
 
 ALL = {
     "AuthenticationError": phalanx.Error,
@@ -87,10 +89,6 @@ def test_a_wrong_key(call, stored):
             call(stored, **way)
         assert is_one_line(caught.value)
         assert not isinstance(caught.value, phalanx.AuthenticationError)
-
-
-def chunk_at(header_len, position, stride=48 + 4096):
-    return (position - header_len) // stride
 
 
 @pytest.mark.parametrize("where", ["nonce", "tag", "begin", "end"])
@@ -202,7 +200,7 @@ def test_an_unknown_version(call, stored, key, version):
     assert is_one_line(caught.value)
 
 
-@pytest.mark.parametrize("place, value", [(8, 0), (11, 255), (12, 9), (13, 3), (13, 25), (14, 1), (16, 0), (17, 255)])
+@pytest.mark.parametrize("place, value", [(8, 1), (11, 255), (12, 9), (13, 3), (13, 25), (14, 1), (16, 0), (17, 255)])
 def test_a_malformed_header(call, stored, key, place, value):
     data = bytearray(stored.read_bytes())
     data[place] = value
@@ -283,32 +281,55 @@ except OSError as error:
 
 
 def test_a_disk_that_becomes_full(tmp_path):
-    from conftest import child, sparse
-
     source = sparse(tmp_path / "source", 8 << 20)
     done = child(LIMITED, source, tmp_path / "output")
     assert done.stdout.split("\n")[:2] == ["protect EFBIG", "write EFBIG"], done.stderr
     assert names(tmp_path) == ["source"]
 
 
-def test_a_read_only_folder(tmp_path, key, plain):
-    folder = tmp_path / "read-only"
-    folder.mkdir()
-    folder.chmod(0o500)
-    if os.access(folder, os.W_OK):
-        pytest.skip("skipped: no user but root, who may write everywhere")
-    with pytest.raises(PermissionError) as caught:
-        phalanx.protect(plain, key=key, output=folder / "output")
-    assert caught.value.errno == errno.EACCES
+UNPRIVILEGED = """
+import errno, os, sys
+import phalanx
+folder = sys.argv[1]
+if os.geteuid() == 0:
+    # Root may do everything.
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+key = phalanx.Key.generate()
+def attempt(call):
+    try:
+        call()
+    except OSError as error:
+        print(type(error).__name__, errno.errorcode[error.errno], os.path.relpath(error.filename, folder))
+attempt(lambda: phalanx.protect(folder + "/readable", key=key, output=folder + "/closed/output"))
+attempt(lambda: phalanx.open(folder + "/closed/output", "wb", key=key))
+attempt(lambda: phalanx.protect(folder + "/secret", key=key, output=folder + "/open/output"))
+attempt(lambda: phalanx.verify(folder + "/secret", key=key))
+attempt(lambda: phalanx.open(folder + "/secret", key=key))
+"""
 
 
-def test_an_input_that_cannot_be_read(tmp_path, key, plain):
-    plain.chmod(0)
-    if os.access(plain, os.R_OK):
-        pytest.skip("skipped: no user but root, who may read everything")
-    with pytest.raises(PermissionError):
-        phalanx.protect(plain, key=key)
-    assert names(tmp_path) == ["plain.bin"]
+def test_without_permission():
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        folder.chmod(0o755)
+        for name, mode in (("closed", 0o555), ("open", 0o777)):
+            (folder / name).mkdir()
+            (folder / name).chmod(mode)
+        for name, mode in (("readable", 0o444), ("secret", 0)):
+            (folder / name).write_bytes(b"content")
+            (folder / name).chmod(mode)
+        done = child(UNPRIVILEGED, folder)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == [
+            "PermissionError EACCES closed/output",
+            "PermissionError EACCES closed/output",
+            "PermissionError EACCES secret",
+            "PermissionError EACCES secret",
+            "PermissionError EACCES secret",
+        ]
+        assert names(folder / "closed") == names(folder / "open") == []
 
 
 def test_secrets_are_in_no_message(tmp_path, key, stored):

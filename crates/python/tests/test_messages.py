@@ -109,7 +109,7 @@ def test_any_iterable(kind):
     keys = [KEY, OTHER, KEY]
     records = [b"a", b"b", b"c"]
     ads = [b"1", b"2", b"3"]
-    sealed = phalanx.seal_many(list(keys) if kind is dict.fromkeys else kind(keys), kind(records), kind(ads))
+    sealed = phalanx.seal_many(list(keys) if kind == dict.fromkeys else kind(keys), kind(records), kind(ads))
     assert phalanx.unseal_many(keys, kind(sealed), kind(ads)) == records
 
 

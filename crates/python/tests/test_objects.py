@@ -11,7 +11,7 @@ import pytest
 
 import phalanx
 from conftest import painted
-from test_reader import DATA, KEY, STORED, Recorded
+from test_reader import DATA, KEY, LARGE, LARGE_STORED, STORED, Recorded
 
 
 class Mine(Exception):
@@ -125,8 +125,14 @@ def test_a_protected_file_in_a_protected_file():
         assert file.read() == DATA
 
 
-@pytest.mark.parametrize("thing", [None, 3, 3.5, object(), [], b"".join, io.StringIO("text"), NotSeekable(STORED), len])
+@pytest.mark.parametrize("thing", [None, 3, 3.5, object(), [], b"".join, len])
 def test_what_cannot_be_read(thing):
+    with pytest.raises(TypeError):
+        phalanx.open(thing, key=KEY)
+
+
+@pytest.mark.parametrize("thing", [io.StringIO("text"), NotSeekable(STORED)])
+def test_file_objects_that_will_not_do(thing):
     with pytest.raises((TypeError, OSError, ValueError, phalanx.Error)):
         phalanx.open(thing, key=KEY)
 
@@ -233,14 +239,15 @@ def test_a_source_that_changes_its_mind():
 
     def read_at(offset, n):
         calls[offset] = calls.get(offset, 0) + 1
-        data = bytearray(STORED[offset : offset + n])
+        data = bytearray(LARGE_STORED[offset : offset + n])
         if calls[offset] > 1 and data:
             data[-1] ^= 1
         return bytes(data)
 
-    with phalanx.open(source(read_at), key=KEY, cache=0, read_ahead=0) as file:
-        at = 5000
-        assert file.read_at(at, 10) == DATA[at : at + 10]
+    with phalanx.open(source(read_at, len(LARGE_STORED)), key=KEY, cache=0, read_ahead=0) as file:
+        at = 300_000
+        assert file.read_at(at, 10) == LARGE[at : at + 10]
+        assert file.read_at(at * 2, 10) == LARGE[at * 2 : at * 2 + 10]
         with pytest.raises(phalanx.AuthenticationError):
             file.read_at(at, 10)
 

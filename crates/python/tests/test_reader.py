@@ -206,6 +206,10 @@ def test_it_behaves_as_bytesio_does(steps):
 
 STORED = protected(DATA, chunk_size=4096)
 
+# More than is read at the opening.
+LARGE = painted(1_000_000, 9)
+LARGE_STORED = protected(LARGE, chunk_size=4096)
+
 
 @pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 8192])
 @pytest.mark.parametrize("cipher", CIPHERS)
@@ -460,13 +464,14 @@ def test_protected_range(path):
         for wrong in ((-1, 5), (0, -1)):
             with pytest.raises((ValueError, OverflowError)):
                 file.protected_range(*wrong)
-    for _ in range(30):
-        start = rng.randrange(len(DATA))
-        stop = rng.randrange(start, len(DATA)) + 1
-        source = Recorded(stored)
+    for _ in range(50):
+        # Not from what was read at the opening.
+        start = rng.randrange(100_000, 900_000)
+        stop = start + rng.choice([1, 10, 4096, 90_000])
+        source = Recorded(LARGE_STORED)
         with phalanx.open(source, key=KEY, cache=0, read_ahead=0) as file:
             source.ranges.clear()
-            assert file.read_at(start, stop - start) == DATA[start:stop]
+            assert file.read_at(start, stop - start) == LARGE[start:stop]
             first, last = file.protected_range(start, stop)
         assert source.ranges, "something was read"
         assert all(first <= a and b <= last for a, b in source.ranges)
@@ -484,23 +489,22 @@ class Recorded:
 
 
 def test_opening_reads_only_the_header_and_the_end():
-    data = protected(painted(1_000_000), chunk_size=4096)
-    source = Recorded(data)
+    source = Recorded(LARGE_STORED)
     with phalanx.open(source, key=KEY) as file:
-        assert file.size == 1_000_000
+        assert file.size == len(LARGE)
         assert sum(b - a for a, b in source.ranges) < 80_000
-        assert max(b for a, b in source.ranges) == len(data)
+        assert max(b for a, b in source.ranges) == len(LARGE_STORED)
         assert len(source.ranges) <= 4
 
 
 def test_an_opened_chunk_is_not_fetched_again():
-    source = Recorded(STORED)
-    with phalanx.open(source, key=KEY, cache=1 << 20) as file:
-        file.read_at(5000, 10)
+    source = Recorded(LARGE_STORED)
+    with phalanx.open(source, key=KEY, cache=1 << 20, read_ahead=0) as file:
+        file.read_at(409_600, 10)
         source.ranges.clear()
-        assert file.read_at(4096, 4096) == DATA[4096:8192]
+        assert file.read_at(409_600, 4096) == LARGE[409_600 : 409_600 + 4096]
         assert source.ranges == []
-        file.read_at(0, 10)
+        file.read_at(500_000, 10)
         assert source.ranges != []
 
 
@@ -518,24 +522,25 @@ def test_a_file_that_is_replaced_meanwhile(tmp_path):
 
 def test_a_file_that_is_damaged_meanwhile(tmp_path):
     path = tmp_path / "data.phx"
-    path.write_bytes(STORED)
+    path.write_bytes(LARGE_STORED)
     with phalanx.open(path, key=KEY, cache=0, read_ahead=0) as file:
-        assert file.read(10) == DATA[:10]
+        assert file.read(10) == LARGE[:10]
+        begin, _ = file.protected_range(500_000, 500_001)
         with open(path, "r+b") as stored:
-            stored.seek(-2000, os.SEEK_END)
+            stored.seek(begin + 1000)
             byte = stored.read(1)
-            stored.seek(-2000, os.SEEK_END)
+            stored.seek(begin + 1000)
             stored.write(bytes([byte[0] ^ 1]))
-        before = file.tell()
-        with pytest.raises(phalanx.AuthenticationError):
+        with pytest.raises(phalanx.AuthenticationError) as caught:
             file.read()
-        assert file.tell() == before, "a failed read moves nothing"
-        assert file.read_at(0, 4096) == DATA[:4096], "other chunks are as good as ever"
+        assert caught.value.chunk == 500_000 // 4096
+        assert file.tell() == 10, "a failed read moves nothing"
+        assert file.read_at(0, 4096) == LARGE[:4096], "other chunks are as good as ever"
         buffer = bytearray(b"\xaa" * 4096)
-        file.seek(len(DATA) - 500)
+        file.seek(500_000)
         with pytest.raises(phalanx.AuthenticationError):
             file.readinto(buffer)
-        assert buffer == b"\xaa" * 4096, "nothing false is given out"
-        os.truncate(path, 1000)
+        assert buffer == b"\xaa" * 4096 and file.tell() == 500_000, "nothing false is given out"
+        os.truncate(path, 300_000)
         with pytest.raises((phalanx.AuthenticationError, OSError)):
-            file.read_at(8192, 10)
+            file.read_at(400_000, 10)

@@ -25,9 +25,9 @@ def public():
             thing = getattr(module, name)
             yield f"{module.__name__}.{name}", thing
             if inspect.isclass(thing) and not issubclass(thing, Exception):
-                for method, value in vars(thing).items():
+                for method in vars(thing):
                     if not method.startswith("_"):
-                        yield f"{module.__name__}.{name}.{method}", value
+                        yield f"{module.__name__}.{name}.{method}", getattr(thing, method)
 
 
 EVERYTHING = dict(public())
@@ -111,11 +111,14 @@ def test_the_package_is_typed():
 
 def test_the_stubs_are_complete(tmp_path):
     needs("mypy")
+    config = tmp_path / "mypy.ini"
+    # fsspec and pyarrow have no types.
+    config.write_text("[mypy]\nignore_missing_imports = True\n")
     allowed = tmp_path / "allowed"
-    # fsspec has no types.
-    allowed.write_text("phalanx\\.fsspec.*\n")
+    # It is imported for annotations only.
+    allowed.write_text("phalanx\\._columns\\.pa\n")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "phalanx", "--allowlist", str(allowed), "--ignore-unused-allowlist"],
+        [sys.executable, "-m", "mypy.stubtest", "phalanx", "--mypy-config-file", str(config), "--allowlist", str(allowed), "--ignore-unused-allowlist"],
         cwd=tmp_path, capture_output=True, text=True, timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr

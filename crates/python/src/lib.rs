@@ -15,6 +15,7 @@ mod messages;
 mod reader;
 mod set;
 mod source;
+mod turn;
 mod ways;
 mod writer;
 

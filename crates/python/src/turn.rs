@@ -36,6 +36,6 @@ struct End;
 
 impl Drop for End {
     fn drop(&mut self) {
-        AT_WORK.with_borrow_mut(|ids| drop(ids.pop()));
+        AT_WORK.with_borrow_mut(|ids| ids.truncate(ids.len().saturating_sub(1)));
     }
 }

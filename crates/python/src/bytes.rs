@@ -1,6 +1,6 @@
 //! Bytes that Python's objects hold.
 
-use pyo3::buffer::PyBuffer;
+use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -32,25 +32,39 @@ impl<'py> FromPyObject<'_, 'py> for Bytes<'py> {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Bytes::InPlace(bytes.to_owned()));
         }
-        let buffer = contiguous(&object)?;
-        Ok(Bytes::Copied(Zeroizing::new(buffer.to_vec(object.py())?)))
+        Ok(Bytes::Copied(copied(&contiguous(&object)?)))
     }
 }
 
-/// The buffer of an object, in one piece.
-pub fn contiguous(object: &Bound<'_, PyAny>) -> PyResult<PyBuffer<u8>> {
-    let buffer = PyBuffer::<u8>::get(object)?;
+/// The buffer of an object, in one piece, whatever its elements are.
+pub fn contiguous(object: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
+    let buffer = PyUntypedBuffer::get(object)?;
     if !buffer.is_c_contiguous() {
         return Err(PyBufferError::new_err("the buffer is not contiguous"));
     }
     Ok(buffer)
 }
 
+/// A copy of a contiguous buffer. The caller is attached to the interpreter.
+fn copied(buffer: &PyUntypedBuffer) -> Zeroizing<Vec<u8>> {
+    let len = buffer.len_bytes();
+    let mut bytes = Zeroizing::new(vec![0; len]);
+    if len > 0 {
+        // SAFETY: the buffer is contiguous and exported, so that this memory is there; the copy is as long, and lies elsewhere.
+        // Other threads of Python may write to the buffer's memory, as with every buffer: the copy is then a mixture.
+        #[expect(unsafe_code)]
+        unsafe {
+            std::ptr::copy_nonoverlapping(buffer.buf_ptr().cast::<u8>(), bytes.as_mut_ptr(), len);
+        }
+    }
+    bytes
+}
+
 /// Copies bytes into a contiguous buffer that can be written to. The caller is attached to the interpreter.
 ///
 /// # Panics
 /// If they do not fit.
-pub fn put(buffer: &PyBuffer<u8>, at: usize, bytes: &[u8]) {
+pub fn put(buffer: &PyUntypedBuffer, at: usize, bytes: &[u8]) {
     assert!(!buffer.readonly() && at <= buffer.len_bytes() && bytes.len() <= buffer.len_bytes() - at, "it fits");
     // SAFETY: the buffer is contiguous and exported, so its memory is there and does not move; the bytes fit into it, and lie
     // elsewhere, in memory of Rust's. Other threads of Python may touch the buffer's memory, as with every buffer.
@@ -62,17 +76,14 @@ pub fn put(buffer: &PyBuffer<u8>, at: usize, bytes: &[u8]) {
 
 /// Bytes of a buffer that nobody changes by agreement, as those of Apache Arrow. A buffer that can be written to is copied.
 pub enum Shared {
-    InPlace(PyBuffer<u8>),
+    InPlace(PyUntypedBuffer),
     Copied(Zeroizing<Vec<u8>>),
 }
 
 impl Shared {
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let buffer = contiguous(object)?;
-        if buffer.readonly() {
-            return Ok(Shared::InPlace(buffer));
-        }
-        Ok(Shared::Copied(Zeroizing::new(buffer.to_vec(object.py())?)))
+        Ok(if buffer.readonly() { Shared::InPlace(buffer) } else { Shared::Copied(copied(&buffer)) })
     }
 }
 

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyFileExistsError, PyKeyboardInterrupt, PyMemoryError, Py
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::path::Path;
 
@@ -36,7 +36,9 @@ pub fn at(py: Python<'_>, path: Option<&Path>, error: Error) -> PyErr {
             PyOSError::new_err(text)
         }
         Error::Exists => match path {
-            Some(path) => PyFileExistsError::new_err((EXISTS, "it exists already (overwrite=True replaces it)", path.to_owned())),
+            Some(path) => {
+                PyFileExistsError::new_err((EXISTS, "exists already (overwrite=True replaces it)", name(path)))
+            }
             None => PyFileExistsError::new_err(text),
         },
         Error::Altered { chunk, .. } => with(py, exception(py, "AuthenticationError", text), "chunk", chunk),
@@ -62,6 +64,11 @@ pub fn at(py: Python<'_>, path: Option<&Path>, error: Error) -> PyErr {
     }
 }
 
+/// A path as text, as Python's own functions have it in their exceptions.
+fn name(path: &Path) -> OsString {
+    path.as_os_str().to_owned()
+}
+
 /// An error of the system with its number, so that it becomes `FileNotFoundError` and the like. What a Python object raised
 /// stays what it is.
 fn input_output(path: Option<&Path>, error: io::Error, text: String) -> PyErr {
@@ -69,7 +76,7 @@ fn input_output(path: Option<&Path>, error: io::Error, text: String) -> PyErr {
         let all = error.to_string();
         let why = all.split(" (os error").next().unwrap_or(&all).to_owned();
         return match path {
-            Some(path) => PyOSError::new_err((number, why, path.to_owned())),
+            Some(path) => PyOSError::new_err((number, why, name(path))),
             None => PyOSError::new_err((number, why)),
         };
     }
@@ -96,7 +103,7 @@ pub fn raised(error: PyErr) -> io::Error {
 
 /// The exception of a failure of the command's parts.
 pub fn of_failure(py: Python<'_>, failure: &Failure) -> PyErr {
-    let text = failure.line().unwrap_or("it failed").to_owned();
+    let text = failure.line().unwrap_or("it failed").replace("--engine cpu works", "engine='cpu' works");
     match failure.code() {
         Code::Usage => PyValueError::new_err(text),
         Code::InputOutput => exception(py, "KeyringError", text),

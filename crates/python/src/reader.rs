@@ -5,6 +5,7 @@ use crate::engines::{cipher, cpu};
 use crate::error::{self, check_process, closed};
 use crate::key::KeyOrName;
 use crate::source::{Object, Source};
+use crate::turn::Turn;
 use crate::ways::{self, Keys, Secret};
 use phalanx_core::file::InputFile;
 use phalanx_core::{Error, ReaderOptions};
@@ -36,6 +37,7 @@ pub struct Reader {
     size: u64,
     chunk_size: usize,
     cipher: String,
+    turn: Turn,
     pid: u32,
 }
 
@@ -73,7 +75,7 @@ impl Reader {
         let (size, chunk_size, cipher) = (inner.len(), inner.chunk_len(), cipher(inner.suite()));
         let cursor = Mutex::new(Some(inner.clone()));
         let pid = std::process::id();
-        Ok(Self { inner: RwLock::new(Some(inner)), cursor, path, size, chunk_size, cipher, pid })
+        Ok(Self { inner: RwLock::new(Some(inner)), cursor, path, size, chunk_size, cipher, turn: Turn::new(), pid })
     }
 
     #[getter]
@@ -105,15 +107,13 @@ impl Reader {
         let position = self.detached(py, || self.with_cursor(|cursor| cursor.stream_position()))?;
         let left = usize::try_from(self.size.saturating_sub(position)).unwrap_or(usize::MAX);
         let wanted = n.map_or(left, |n| n.min(left));
-        PyBytes::new_with(py, wanted, |buf| {
-            self.detached(py, || {
-                self.with_cursor(|cursor| {
-                    cursor.seek(SeekFrom::Start(position))?;
-                    fill(cursor, buf)
-                })
-            })
-            .map(drop)
-        })
+        let mut read = 0;
+        let bytes = PyBytes::new_with(py, wanted, |buf| {
+            read = self.detached(py, || self.with_cursor(|cursor| fill(cursor, buf)))?;
+            Ok(())
+        })?;
+        // Another thread may have moved the cursor meanwhile, so that it met the end.
+        Ok(if read == wanted { bytes } else { PyBytes::new(py, &bytes.as_bytes()[..read]) })
     }
 
     /// Fills a buffer from the cursor on, and returns how many bytes.
@@ -124,6 +124,9 @@ impl Reader {
             return Err(PyBufferError::new_err("the buffer is read-only"));
         }
         let len = buffer.len_bytes();
+        if len == 0 {
+            return self.tell(py).map(|_| 0);
+        }
         let mut piece = Zeroizing::new(vec![0; len.min(PIECE)]);
         let mut done = 0;
         while done < len {
@@ -164,8 +167,10 @@ impl Reader {
         Ok((range.start, range.end))
     }
 
-    fn close(&self, py: Python<'_>) {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.turn.detached(py, || ())?;
         self.end(py);
+        Ok(())
     }
 }
 
@@ -178,7 +183,7 @@ enum Failed {
 impl Reader {
     /// Runs work that is detached from the interpreter.
     fn detached<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> Result<T, Failed> + Send) -> PyResult<T> {
-        py.detach(work).map_err(|failed| match failed {
+        self.turn.detached(py, work)?.map_err(|failed| match failed {
             Failed::Closed => closed(),
             Failed::Library(e) => error::at(py, self.path.as_deref(), e),
         })
@@ -238,4 +243,3 @@ fn fill(cursor: &mut Inner, buf: &mut [u8]) -> std::io::Result<usize> {
     }
     Ok(done)
 }
-

@@ -1,0 +1,194 @@
+"""Docstrings, whose examples run, and stubs, which say what is there."""
+
+import doctest
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import phalanx
+import phalanx.aio
+from conftest import REPOSITORY, missing, needs
+
+PACKAGE = Path(phalanx.__file__).parent
+
+
+def public():
+    """Everything that people call, by its name: functions, classes and their methods."""
+    for module in (phalanx, phalanx.aio):
+        yield module.__name__, module
+        for name in module.__all__:
+            thing = getattr(module, name)
+            yield f"{module.__name__}.{name}", thing
+            if inspect.isclass(thing) and not issubclass(thing, Exception):
+                for method in vars(thing):
+                    if not method.startswith("_"):
+                        yield f"{module.__name__}.{name}.{method}", getattr(thing, method)
+
+
+EVERYTHING = dict(public())
+
+
+def test_what_is_public():
+    assert sorted(phalanx.__all__) == phalanx.__all__
+    assert {"Key", "open", "protect", "seal_column", "unseal_many", "Error"} <= set(phalanx.__all__)
+    assert {"seal", "unseal"} <= set(phalanx.aio.__all__)
+    assert phalanx.__version__
+    visible = {name for name in vars(phalanx) if not name.startswith("_")}
+    modules = {name for name in visible if inspect.ismodule(getattr(phalanx, name))}
+    assert visible - modules == set(phalanx.__all__)
+
+
+# What io.RawIOBase documents.
+OF_FILES = ("readable", "seekable", "writable")
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_it_has_a_docstring(name):
+    if name.rsplit(".", 1)[-1] in OF_FILES:
+        return
+    doc = inspect.getdoc(EVERYTHING[name])
+    assert doc and len(doc) > 10 and doc.splitlines()[0].rstrip().endswith((".", ":")), doc
+
+
+def examples():
+    parser = doctest.DocTestParser()
+    for name, thing in EVERYTHING.items():
+        doc = inspect.getdoc(thing)
+        if doc and ">>>" in doc and not (inspect.ismodule(thing) and thing is not phalanx and thing is not phalanx.aio):
+            yield parser.get_doctest(doc, {"phalanx": phalanx}, name, None, None)
+
+
+EXAMPLES = {example.name: example for example in examples()}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_examples_run(name, tmp_path, monkeypatch):
+    if "pyarrow" in "".join(example.source for example in EXAMPLES[name].examples):
+        needs("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    output = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    result = runner.run(EXAMPLES[name], out=output.append, clear_globs=False)
+    assert result.attempted > 0 and result.failed == 0, "".join(output)
+
+
+@pytest.mark.parametrize("name", ["protect", "unprotect", "verify", "open", "seal", "unseal", "seal_many", "unseal_many", "seal_column"])
+def test_it_has_an_example(name):
+    assert f"phalanx.{name}" in EXAMPLES
+
+
+def test_the_readme_s_examples_run(tmp_path, monkeypatch):
+    """Each block that is Python, in their order, in one empty folder."""
+    readme = Path(__file__).parents[1] / "README.md"
+    if not readme.exists():
+        missing("README.md")
+    blocks = [block.split("```", 1)[0] for block in readme.read_text().split("```python\n")[1:]]
+    if not blocks:
+        pytest.skip("skipped: no block of Python in README.md")
+    code = "\n".join(textwrap.dedent(block) for block in blocks)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    wanted = [line for line in done.stderr.splitlines() if line.startswith("ModuleNotFoundError")]
+    if wanted:
+        missing(wanted[0].split("'")[1].split(".")[0])
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name, thing in EVERYTHING.items() if callable(thing) and not inspect.isclass(thing)])
+def test_signatures_can_be_seen(name):
+    """help() and editors show them."""
+    assert "..." not in str(inspect.signature(EVERYTHING[name]))
+
+
+def test_the_package_is_typed():
+    assert (PACKAGE / "py.typed").exists()
+    assert (PACKAGE / "_native.pyi").exists()
+
+
+def test_the_stubs_are_complete(tmp_path):
+    needs("mypy")
+    config = tmp_path / "mypy.ini"
+    # fsspec and pyarrow have no types.
+    config.write_text("[mypy]\nignore_missing_imports = True\n")
+    allowed = tmp_path / "allowed"
+    # It is imported for annotations only.
+    allowed.write_text("phalanx\\._columns\\.pa\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "phalanx", "--mypy-config-file", str(config), "--allowlist", str(allowed), "--ignore-unused-allowlist"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+TYPED = """
+import asyncio
+import io
+from pathlib import Path
+
+import phalanx
+import phalanx.aio
+
+key: phalanx.Key = phalanx.Key.generate()
+path: Path = phalanx.protect("a", key=key, keys=[key, "work"], recipients=["age1"], cipher="aes-128", output=Path("b"))
+length: int = phalanx.verify(path, keys=("work",), password=b"x")
+with phalanx.open(path, key="work") as reader:
+    raw: io.RawIOBase = reader
+    data: bytes = reader.read_at(0, 10)
+    pair: tuple[int, int] = reader.protected_range(0, reader.size)
+    buffered = io.BufferedReader(reader)
+with phalanx.open(path, "wb", key=key, chunk_size=4096) as writer:
+    count: int = writer.write(bytearray(b"x"))
+sealed: list[bytes] = phalanx.seal_many(key, [b"x", memoryview(b"y")], [b"", bytearray()])
+opened: list[bytes] = phalanx.unseal_many([key, key], sealed)
+some: list[bytes | None] = phalanx.unseal_many(key, sealed, errors="none")
+async def main() -> bytes:
+    return await phalanx.aio.seal(key, b"x", ad=b"y")
+asyncio.run(main())
+try:
+    pass
+except phalanx.AuthenticationError as error:
+    failed: list[int] | None = error.failed
+    chunk: int | None = error.chunk
+"""
+
+WRONG = """
+import phalanx
+phalanx.protect("a", key=b"x")
+phalanx.protect("a", "b")
+phalanx.seal(phalanx.Key(), "text")
+phalanx.open("a", "rw")
+phalanx.open("a", "wb", cache=10)
+phalanx.unseal_many(phalanx.Key.generate(), [b"x"], errors="maybe")
+"""
+
+
+def mypy(path):
+    return subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--cache-dir", os.devnull, path],
+        cwd=path.parent, capture_output=True, text=True, timeout=600,
+    )
+
+
+def test_types_of_callers(tmp_path):
+    needs("mypy")
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    right.write_text(TYPED)
+    wrong.write_text(WRONG)
+    done = mypy(right)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = mypy(wrong)
+    lines = {int(line.split(":")[1]) for line in done.stdout.splitlines() if "error:" in line}
+    assert lines == set(range(3, 9)), done.stdout
+
+
+def test_the_version_is_the_workspace_s():
+    cargo = REPOSITORY / "Cargo.toml"
+    if not cargo.exists():
+        missing("Cargo.toml")
+    import tomllib
+
+    assert phalanx.__version__ == tomllib.loads(cargo.read_text())["workspace"]["package"]["version"]

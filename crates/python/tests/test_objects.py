@@ -1,0 +1,422 @@
+"""Readers and writers over Python's own objects, which can do anything."""
+
+import io
+import os
+import sys
+import tempfile
+import threading
+import time
+
+import pytest
+
+import phalanx
+from conftest import painted
+from test_reader import DATA, KEY, LARGE, LARGE_STORED, STORED, Recorded
+
+
+class Mine(Exception):
+    """An exception that only these tests raise."""
+
+
+class NotSeekable(io.BytesIO):
+    def seekable(self):
+        return False
+
+    def seek(self, *_):
+        raise io.UnsupportedOperation("seek")
+
+
+class ShortReads(io.BytesIO):
+    def read(self, n=-1):
+        return super().read(min(n, 7) if n >= 0 else n)
+
+
+class Wrapped:
+    """A file object, one method of which is replaced."""
+
+    def __init__(self, inner, **replaced):
+        self.inner = inner
+        for name, method in replaced.items():
+            setattr(self, name, method)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+def source(read_at, size=len(STORED)):
+    class Source:
+        pass
+
+    Source.size = size
+    Source.read_at = staticmethod(read_at)
+    return Source()
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda b: memoryview(bytearray(b))])
+def test_what_read_at_may_return(kind):
+    with phalanx.open(source(lambda offset, n: kind(STORED[offset : offset + n])), key=KEY) as file:
+        assert file.read() == DATA
+
+
+def test_read_at_may_be_short():
+    with phalanx.open(source(lambda offset, n: STORED[offset : offset + min(n, 100)]), key=KEY) as file:
+        assert file.read() == DATA
+
+
+def test_read_at_gets_whole_numbers():
+    seen = []
+
+    def read_at(offset, n):
+        seen.append((type(offset), type(n), offset + n <= len(STORED) + (1 << 20)))
+        return STORED[offset : offset + n]
+
+    with phalanx.open(source(read_at), key=KEY) as file:
+        file.read()
+    assert set(seen) == {(int, int, True)}
+
+
+@pytest.mark.parametrize("kind", ["bytesio", "file", "unbuffered", "temporary", "short"])
+def test_seekable_file_objects(tmp_path, kind):
+    path = tmp_path / "stored"
+    path.write_bytes(STORED)
+    if kind == "temporary":
+        inner = tempfile.TemporaryFile()
+        inner.write(STORED)
+    else:
+        inner = {"bytesio": lambda: io.BytesIO(STORED), "file": lambda: open(path, "rb"),
+                 "unbuffered": lambda: open(path, "rb", 0), "short": lambda: ShortReads(STORED)}[kind]()
+    with inner:
+        with phalanx.open(inner, key=KEY) as file:
+            assert file.size == len(DATA)
+            assert file.read() == DATA
+            assert file.read_at(5000, 100) == DATA[5000:5100]
+        assert not inner.closed, "whoever opened it closes it"
+
+
+def test_only_readinto():
+    class Raw(io.RawIOBase):
+        def __init__(self):
+            self.inner = io.BytesIO(STORED)
+
+        def readable(self):
+            return True
+
+        def seekable(self):
+            return True
+
+        def seek(self, offset, whence=0):
+            return self.inner.seek(offset, whence)
+
+        def tell(self):
+            return self.inner.tell()
+
+        def readinto(self, buffer):
+            return self.inner.readinto(buffer)
+
+    with phalanx.open(Raw(), key=KEY) as file:
+        assert file.read() == DATA
+
+
+def test_a_protected_file_in_a_protected_file():
+    outer = io.BytesIO()
+    with phalanx.open(outer, "wb", key=KEY, chunk_size=4096) as file:
+        file.write(STORED)
+    with phalanx.open(phalanx.open(outer, key=KEY), key=KEY) as file:
+        assert file.read() == DATA
+
+
+@pytest.mark.parametrize("thing", [None, 3, 3.5, object(), [], b"".join, len])
+def test_what_cannot_be_read(thing):
+    with pytest.raises(TypeError):
+        phalanx.open(thing, key=KEY)
+
+
+@pytest.mark.parametrize("thing", [io.StringIO("text"), NotSeekable(STORED)])
+def test_file_objects_that_will_not_do(thing):
+    with pytest.raises((TypeError, OSError, ValueError, phalanx.Error)):
+        phalanx.open(thing, key=KEY)
+
+
+def test_a_file_object_in_text_mode(tmp_path):
+    (tmp_path / "text").write_text("x" * 10_000)
+    with open(tmp_path / "text") as text, pytest.raises((TypeError, ValueError, phalanx.Error)):
+        phalanx.open(text, key=KEY)
+
+
+@pytest.mark.parametrize("raised", [Mine("mine"), OSError(5, "of the source"), KeyboardInterrupt("k"), SystemExit(3), StopIteration(), MemoryError(), InterruptedError(4, "again")])
+def test_an_exception_of_the_source_comes_out_as_it_is(raised):
+    calls = []
+
+    def fail(offset, n):
+        calls.append(offset)
+        if len(calls) > 1000:
+            return STORED[offset : offset + n]
+        raise raised
+
+    with pytest.raises(type(raised)) as caught:
+        phalanx.open(source(fail), key=KEY)
+    assert caught.value is raised
+    assert len(calls) <= 2
+    # Later, while reading.
+    healthy = [True]
+
+    def sometimes(offset, n):
+        if not healthy[0]:
+            raise raised
+        return STORED[offset : offset + n]
+
+    with phalanx.open(source(sometimes), key=KEY, cache=0, read_ahead=0) as file:
+        healthy[0] = False
+        for call in (lambda: file.read(100), lambda: file.read_at(9000, 100), lambda: file.readinto(bytearray(10)), lambda: file.read()):
+            with pytest.raises(type(raised)) as caught:
+                call()
+            assert caught.value is raised
+        assert file.tell() == 0
+        healthy[0] = True
+        assert file.read() == DATA, "a source that works again is read again"
+
+
+@pytest.mark.parametrize("method", ["seek", "tell", "read"])
+def test_an_exception_of_a_file_object_comes_out_as_it_is(method):
+    raised = Mine(method)
+
+    def fail(*_):
+        raise raised
+
+    with pytest.raises(Mine) as caught:
+        phalanx.open(Wrapped(io.BytesIO(STORED), **{method: fail}), key=KEY)
+    assert caught.value is raised
+
+
+@pytest.mark.parametrize(
+    "answer", ["text", None, 5, 3.5, [1, 2], object(), Ellipsis, memoryview(b"abcdefgh")[::2], True], ids=lambda answer: type(answer).__name__
+)
+def test_answers_of_the_wrong_type(answer):
+    for thing in (source(lambda offset, n: answer), Wrapped(io.BytesIO(STORED), read=lambda n: answer)):
+        with pytest.raises((TypeError, ValueError, BufferError, OSError, phalanx.Error)):
+            phalanx.open(thing, key=KEY)
+
+
+@pytest.mark.parametrize("more", [1, 4096, 1 << 20])
+def test_more_than_was_asked_for(more):
+    for thing in (
+        source(lambda offset, n: STORED[offset : offset + n] + bytes(more)),
+        Wrapped(io.BytesIO(STORED), read=lambda n: bytes(n + more)),
+    ):
+        with pytest.raises((ValueError, OSError, phalanx.Error)):
+            phalanx.open(thing, key=KEY)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 100, len(STORED) - 1, len(STORED) + 1, len(STORED) * 2, (1 << 63) - 1, (1 << 64) - 1])
+def test_a_lie_about_the_size(size):
+    """Shorter or longer, it is found at the opening: nothing false, no memory for what is not there."""
+    with pytest.raises((phalanx.Error, OSError)):
+        phalanx.open(source(lambda offset, n: STORED[offset : offset + n], size), key=KEY)
+
+
+@pytest.mark.parametrize("size", [-1, 1 << 64, 1.5, "100", None, b"x"])
+def test_a_size_that_is_none(size):
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        phalanx.open(source(lambda offset, n: STORED[offset : offset + n], size), key=KEY)
+
+
+def test_a_size_that_raises():
+    class Source:
+        @property
+        def size(self):
+            raise Mine("size")
+
+        def read_at(self, offset, n):
+            return b""
+
+    with pytest.raises(Mine):
+        phalanx.open(Source(), key=KEY)
+
+
+def test_a_source_that_changes_its_mind():
+    """The same place read twice with different bytes: found, as any other change."""
+    calls = {}
+
+    def read_at(offset, n):
+        calls[offset] = calls.get(offset, 0) + 1
+        data = bytearray(LARGE_STORED[offset : offset + n])
+        if calls[offset] > 1 and data:
+            data[-1] ^= 1
+        return bytes(data)
+
+    with phalanx.open(source(read_at, len(LARGE_STORED)), key=KEY, cache=0, read_ahead=0) as file:
+        at = 300_000
+        assert file.read_at(at, 10) == LARGE[at : at + 10]
+        assert file.read_at(at * 2, 10) == LARGE[at * 2 : at * 2 + 10]
+        with pytest.raises(phalanx.AuthenticationError):
+            file.read_at(at, 10)
+
+
+def test_empty_answers_end():
+    """A source that has nothing to say is not asked for ever."""
+    with pytest.raises((phalanx.Error, OSError)):
+        phalanx.open(source(lambda offset, n: b""), key=KEY)
+
+
+def test_read_at_is_called_by_several_threads_at_once():
+    data = painted(64 * 4096)
+    out = io.BytesIO()
+    with phalanx.open(out, "wb", key=KEY, chunk_size=4096) as file:
+        file.write(data)
+    stored = out.getvalue()
+    together = threading.Barrier(4, timeout=20)
+
+    def read_at(offset, n):
+        if meeting[0]:
+            together.wait()
+        return stored[offset : offset + n]
+
+    meeting = [False]
+    with phalanx.open(source(read_at, len(stored)), key=KEY, cache=0, read_ahead=0) as file:
+        meeting[0] = True
+        answers = {}
+        threads = [threading.Thread(target=lambda i=i: answers.update({i: file.read_at(i * 4096, 10)})) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        meeting[0] = False
+    assert answers == {i: data[i * 4096 : i * 4096 + 10] for i in range(4)}
+
+
+def test_a_cursor_is_used_by_one_at_a_time():
+    inside, most = [0], [0]
+
+    class Watched(io.BytesIO):
+        def read(self, n=-1):
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+            time.sleep(0.002)
+            data = super().read(n)
+            inside[0] -= 1
+            return data
+
+    with phalanx.open(Watched(STORED), key=KEY, cache=0) as file:
+        results = []
+        threads = [threading.Thread(target=lambda i=i: results.append(file.read_at(i * 2000, 100) == DATA[i * 2000 : i * 2000 + 100])) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert results == [True] * 8
+    assert most == [1]
+
+
+def test_a_source_that_reads_the_file_itself():
+    """It is called while the reader waits for it. It may be an error, and may not be a deadlock."""
+    state = {}
+
+    def read_at(offset, n):
+        if "file" in state and not state.get("inside"):
+            state["inside"] = True
+            try:
+                state["inner"] = state["file"].read_at(0, 10)
+            except Exception as error:
+                state["inner"] = error
+        return STORED[offset : offset + n]
+
+    with phalanx.open(source(read_at), key=KEY, cache=0, read_ahead=0) as file:
+        state["file"] = file
+        done = threading.Event()
+        result = []
+
+        def work():
+            result.append(file.read_at(9000, 10))
+            done.set()
+
+        threading.Thread(target=work, daemon=True).start()
+        assert done.wait(30), "it waits for itself"
+        state.pop("file")
+    assert result == [DATA[9000:9010]]
+    assert state["inner"] == DATA[:10] or isinstance(state["inner"], Exception)
+
+
+def test_a_source_that_closes_the_file():
+    state = {}
+
+    def read_at(offset, n):
+        if "file" in state:
+            state.pop("file").close()
+        return STORED[offset : offset + n]
+
+    file = phalanx.open(source(read_at), key=KEY, cache=0, read_ahead=0)
+    state["file"] = file
+    done = []
+
+    def work():
+        try:
+            done.append(file.read_at(9000, 10))
+        except ValueError as error:
+            done.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive(), "it waits for itself"
+    assert done[0] == DATA[9000:9010] or isinstance(done[0], ValueError)
+    assert file.closed
+
+
+def test_a_source_that_is_slow_does_not_stop_others():
+    begun, go_on = threading.Event(), threading.Event()
+    slow = [False]
+
+    def read_at(offset, n):
+        if slow[0]:
+            begun.set()
+            assert go_on.wait(30)
+        return STORED[offset : offset + n]
+
+    with phalanx.open(source(read_at), key=KEY, cache=1 << 20, read_ahead=0) as file:
+        file.read_at(0, 10)
+        slow[0] = True
+        result = []
+        thread = threading.Thread(target=lambda: result.append(file.read_at(9000, 10)))
+        thread.start()
+        assert begun.wait(30)
+        assert file.read_at(0, 10) == DATA[:10], "an opened chunk needs no source"
+        assert phalanx.unseal(KEY, phalanx.seal(KEY, b"x")) == b"x"
+        go_on.set()
+        thread.join(30)
+    assert result == [DATA[9000:9010]]
+
+
+def test_the_source_is_let_go(tmp_path):
+    """The reader keeps its source alive, and no longer than itself."""
+    import gc
+    import weakref
+
+    recorded = Recorded(STORED)
+    gone = weakref.ref(recorded)
+    file = phalanx.open(recorded, key=KEY)
+    del recorded
+    gc.collect()
+    assert gone() is not None and file.read() == DATA
+    file.close()
+    del file
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("path_type", ["int", "descriptor"])
+def test_descriptors_are_no_paths(tmp_path, path_type):
+    (tmp_path / "stored").write_bytes(STORED)
+    with open(tmp_path / "stored", "rb") as inner:
+        thing = inner.fileno() if path_type == "descriptor" else 10**6
+        with pytest.raises(TypeError):
+            phalanx.open(thing, key=KEY)
+
+
+def test_recursion_limit_is_an_exception():
+    def read_at(offset, n):
+        return read_at(offset, n)
+
+    sys.setrecursionlimit(max(1000, sys.getrecursionlimit()))
+    with pytest.raises(RecursionError):
+        phalanx.open(source(read_at), key=KEY)
+    assert os.getpid()

@@ -15,6 +15,7 @@ use pyo3::types::PyBytes;
 use std::io::{Read, Seek, SeekFrom};
 use std::mem;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use zeroize::Zeroizing;
 
@@ -37,6 +38,7 @@ pub struct Reader {
     size: u64,
     chunk_size: usize,
     cipher: String,
+    is_closed: AtomicBool,
     turn: Turn,
     pid: u32,
 }
@@ -75,7 +77,17 @@ impl Reader {
         let (size, chunk_size, cipher) = (inner.len(), inner.chunk_len(), cipher(inner.suite()));
         let cursor = Mutex::new(Some(inner.clone()));
         let pid = std::process::id();
-        Ok(Self { inner: RwLock::new(Some(inner)), cursor, path, size, chunk_size, cipher, turn: Turn::new(), pid })
+        Ok(Self {
+            inner: RwLock::new(Some(inner)),
+            cursor,
+            path,
+            size,
+            chunk_size,
+            cipher,
+            is_closed: AtomicBool::new(false),
+            turn: Turn::new(),
+            pid,
+        })
     }
 
     #[getter]
@@ -167,10 +179,12 @@ impl Reader {
         Ok((range.start, range.end))
     }
 
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.turn.detached(py, || ())?;
-        self.end(py);
-        Ok(())
+    fn close(&self, py: Python<'_>) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        // A source that closes the file that reads it gets its way when the read is over.
+        if !self.turn.is_at_work() {
+            self.end(py);
+        }
     }
 }
 
@@ -190,11 +204,17 @@ impl Reader {
     }
 
     fn get(&self) -> Result<Inner, Failed> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Failed::Closed);
+        }
         self.inner.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Failed::Closed)
     }
 
     /// Moves the cursor only if the work succeeds.
     fn with_cursor<T>(&self, work: impl FnOnce(&mut Inner) -> std::io::Result<T>) -> Result<T, Failed> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Failed::Closed);
+        }
         let mut cursor: MutexGuard<'_, Option<Inner>> = self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
         let cursor = cursor.as_mut().ok_or(Failed::Closed)?;
         let failed = |e| Failed::Library(Error::Read(e));

@@ -31,7 +31,7 @@ impl<'py> Keys<'py> {
             return Ok(Keys::One(keys.extract::<KeyOrName>()?.0));
         }
         let wrong = || PyTypeError::new_err("keys is a phalanx.Key, or a sequence of them");
-        let mut each = Vec::with_capacity(keys.len().unwrap_or(0).min(count));
+        let mut each = Vec::with_capacity(expected(keys).min(count));
         for key in keys.try_iter().map_err(|_| wrong())? {
             each.push(key?.cast_into::<Key>().map_err(|_| wrong())?);
         }
@@ -177,8 +177,14 @@ pub fn all_ads<'py>(ads: Option<&Bound<'py, PyAny>>, count: usize) -> PyResult<O
     Ok(Some(ads))
 }
 
+/// How many objects an iterable says that it has, within reason.
+fn expected(objects: &Bound<'_, PyAny>) -> usize {
+    const REASON: usize = 1 << 20;
+    objects.len().unwrap_or(0).min(REASON)
+}
+
 fn all_bytes<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Bytes<'py>>> {
-    let mut all = Vec::with_capacity(objects.len().unwrap_or(0));
+    let mut all = Vec::with_capacity(expected(objects));
     for object in objects.try_iter()? {
         all.push(object?.extract()?);
     }

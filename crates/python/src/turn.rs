@@ -19,9 +19,14 @@ impl Turn {
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Whether this thread is doing its work.
+    pub fn is_at_work(&self) -> bool {
+        AT_WORK.with_borrow(|ids| ids.contains(&self.0))
+    }
+
     /// Does the work detached from the interpreter. A call from within it would wait for itself, and is refused.
     pub fn detached<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-        if AT_WORK.with_borrow(|ids| ids.contains(&self.0)) {
+        if self.is_at_work() {
             return Err(PyRuntimeError::new_err(
                 "reentrant call: the file object uses the protected file that uses it",
             ));

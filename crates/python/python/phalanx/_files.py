@@ -100,7 +100,12 @@ class ProtectedReader(io.RawIOBase):
         """Where the cursor is."""
         return self._native.tell()
 
+    def writable(self) -> bool:
+        self._check()
+        return False
+
     def write(self, data: Any, /) -> int:
+        """It cannot be written to."""
         raise io.UnsupportedOperation("not writable")
 
     def close(self) -> None:
@@ -146,13 +151,22 @@ class ProtectedWriter(io.RawIOBase):
         with memoryview(data) as view, view.cast("B") as flat:
             return self._native.write(flat)
 
+    def readable(self) -> bool:
+        return not self.writable()
+
+    def seekable(self) -> bool:
+        return not self.writable()
+
     def read(self, size: int | None = -1, /) -> bytes:
+        """It cannot be read."""
         raise io.UnsupportedOperation("not readable")
 
     def readall(self) -> bytes:
+        """It cannot be read."""
         raise io.UnsupportedOperation("not readable")
 
     def readinto(self, buffer: Any, /) -> int:
+        """It cannot be read."""
         raise io.UnsupportedOperation("not readable")
 
     def tell(self) -> int:

@@ -216,7 +216,9 @@ def test_skipping_reads_nothing_ahead(fs, below):
 def test_a_cache_of_fsspec_is_used_if_it_is_named(fs, below):
     data = painted(10 * CHUNK)
     fs.pipe_file("/file", data)
-    with fs.open("/file", cache_type="parts", cache_options={"data": {(0, 10): b"0123456789"}, "strict": False}) as file:
+    with fs.open(
+        "/file", cache_type="parts", cache_options={"data": {(0, 10): b"0123456789"}, "strict": False}
+    ) as file:
         assert file.read(10) == b"0123456789"
     with fs.open("/file", cache_type="readahead", block_size=3 * CHUNK) as file:
         assert file.read(10) == data[:10]

@@ -14,6 +14,7 @@ from fsspec import filesystem, get_filesystem_class
 from fsspec.asyn import AsyncFileSystem, get_loop
 from fsspec.config import apply_config
 from fsspec.implementations.chained import ChainedFileSystem
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import stringify_path
 
 from ._native import Key
@@ -157,7 +158,11 @@ class Chained(AsyncFileSystem, ChainedFileSystem, metaclass=Guard):  # type: ign
         if self._target is None:
             raise ValueError("the file system below is asynchronous, and only coroutines can use it")
         protocol, options = self._target
-        if get_filesystem_class(protocol).async_impl:
+        kind = get_filesystem_class(protocol)
+        if issubclass(kind, LocalFileSystem):
+            # As in a store of objects, folders need not be made first.
+            options = {"auto_mkdir": True, **options}
+        if kind.async_impl:
             options = {"asynchronous": asynchronous, **options}
             if not asynchronous:
                 options.setdefault("loop", self._loop)

@@ -69,6 +69,8 @@ class Fetched:
             self._parts = ()
 
     def read_at(self, offset: int, n: int) -> memoryview:
+        if offset >= self.size:
+            return memoryview(b"")
         for start, data in reversed(self._parts):
             if start <= offset < start + len(data):
                 return memoryview(data)[offset - start : offset - start + n]
@@ -312,7 +314,7 @@ class Object:
             if self._source and part:
                 self._source.remove(part)
         # Of what is large, the ends are kept: whoever reads on begins there.
-        is_small = end - begin <= self.cache.limit // 8
+        is_small = end - begin <= self.cache.limit // 4
         for chunk in range(first, stop) if is_small else {first, stop - 1}:
             at, data = have[chunk]
             if isinstance(data, bytes):

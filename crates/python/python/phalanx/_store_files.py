@@ -26,6 +26,20 @@ SPOOL = 16 << 20
 AHEAD = 4 << 20
 
 
+class Ahead:
+    """How much to read ahead: no more than was read on and on before."""
+
+    def __init__(self) -> None:
+        self._next = self._run = 0
+
+    def of(self, opened: Object, start: int, end: int) -> int:
+        goes_on = start == self._next
+        ahead = min(self._run, AHEAD, opened.cache.limit // 8) if goes_on else 0
+        self._run = (self._run if goes_on else 0) + end - start
+        self._next = end
+        return ahead
+
+
 class PhalanxFile(AbstractBufferedFile):
     """A protected file of a :class:`PhalanxFileSystem`.
 
@@ -48,7 +62,7 @@ class PhalanxFile(AbstractBufferedFile):
         # Until it is open, there is nothing to close.
         self.closed = True
         self._object: Object | None = None
-        self._next = self._run = 0
+        self._ahead = Ahead()
         if mode == "rb":
             if fs._is_local:
                 self._reader = _open(path, **fs._opening)
@@ -77,10 +91,7 @@ class PhalanxFile(AbstractBufferedFile):
     def _fetch_range(self, start: int, end: int) -> bytes:
         if self._object is None:
             return self._reader.read_at(start, end - start)
-        goes_on = start == self._next
-        ahead = min(self._run, AHEAD) if goes_on else 0
-        self._run = (self._run if goes_on else 0) + end - start
-        self._next = end
+        ahead = self._ahead.of(self._object, start, end)
         data = self._object.cached(start, end)
         if data is not None:
             return data
@@ -158,11 +169,13 @@ class PhalanxFile(AbstractBufferedFile):
 class Compressed(io.RawIOBase):
     """Data that are compressed and written to a protected file."""
 
-    def __init__(self, file: Any, below: PhalanxFile) -> None:
-        self._file, self._below = file, below
+    def __init__(self, compress: Any, below: PhalanxFile) -> None:
+        self._below = below
+        self._valve = _Valve(below)
+        self._file = compress(self._valve, mode="w")
 
     def writable(self) -> bool:
-        return True
+        return not self.closed
 
     def write(self, data: Any) -> int:
         return self._file.write(data)
@@ -172,18 +185,35 @@ class Compressed(io.RawIOBase):
             return
         if getattr(self, "_finalizing", False):
             self.discard()
+            return
         super().close()
-        if not self._below.closed:
-            self._file.close()
-            self._below.close()
+        self._file.close()
+        self._below.close()
 
     def discard(self) -> None:
+        """Leaves nothing of the new object."""
+        self._valve.is_open = False
         self._below.discard()
+        super().close()
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         if kind is not None and not self.closed:
             self.discard()
         self.close()
+
+
+class _Valve:
+    """What a compressor writes to: what it writes in the end, after the object was discarded, goes nowhere."""
+
+    def __init__(self, below: PhalanxFile) -> None:
+        self._below = below
+        self.is_open = True
+
+    def write(self, data: Any) -> int:
+        return self._below.write(data) if self.is_open else len(data)
+
+    def flush(self) -> None:
+        pass
 
 
 class Text(io.TextIOWrapper):
@@ -209,12 +239,12 @@ class AsyncFile(AbstractAsyncStreamedFile):
     """A protected file that is read by coroutines."""
 
     def __init__(self, fs: PhalanxFileSystem, path: str, opened: Object) -> None:
-        self._object = opened
+        self._object, self._ahead = opened, Ahead()
         super().__init__(fs, path, "rb", opened.chunk_size, cache_type="none", size=opened.size)
 
     async def _fetch_range(self, start: int, end: int) -> bytes:
         try:
-            return await self._object.read(start, end, min(start, AHEAD))
+            return await self._object.read(start, end, self._ahead.of(self._object, start, end))
         except (Error, OSError) as error:
             raise at(self.path, error)
 

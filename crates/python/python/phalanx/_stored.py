@@ -9,6 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Any
 
 from fsspec.asyn import _run_coros_in_chunks
@@ -357,8 +358,13 @@ async def _slices(opened: Object, ranges: list[tuple[Any, Any]], max_gap: int) -
 def _version(info: dict[str, Any]) -> Any:
     """What tells one version of an object from another."""
     strong = tuple((field, str(info[field])) for field in _VERSIONS if info.get(field))
-    weak = tuple((field, str(info[field])) for field in _TIMES if info.get(field) is not None)
+    weak = tuple((field, _time(info[field])) for field in _TIMES if info.get(field) is not None)
     return (info["size"], strong[:1] or weak)
+
+
+def _time(value: Any) -> str:
+    # Some say it in two ways, in listings and otherwise.
+    return str(value.timestamp() if isinstance(value, datetime) else value)
 
 
 def _sized(info: dict[str, Any], size: int | None) -> dict[str, Any]:

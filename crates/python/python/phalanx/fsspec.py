@@ -66,7 +66,7 @@ class PhalanxFileSystem(Stored):
     fs: AbstractFileSystem
         The file system to be chained to, or
     target_protocol, target_options: str, dict
-        what it is made from. Without any, it is that of local files.
+        what it is made from. Without any, it is that of local files, whose folders are made as they are needed.
     """
 
     protocol = "phalanx"
@@ -208,7 +208,7 @@ class PhalanxFileSystem(Stored):
         compression = get_compression(path, kwargs.pop("compression", None))
         file = below = super().open(path, mode.replace("t", "").replace("b", "") + "b", **kwargs)
         if compression is not None:
-            file = Compressed(compr[compression](below, mode="w"), below)
+            file = Compressed(compr[compression], below)
         return file if "b" in mode else Text(file, **text)
 
     async def open_async(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:

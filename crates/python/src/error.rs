@@ -36,7 +36,9 @@ pub fn at(py: Python<'_>, path: Option<&Path>, error: Error) -> PyErr {
             PyOSError::new_err(text)
         }
         Error::Exists => match path {
-            Some(path) => PyFileExistsError::new_err((EXISTS, "exists already (overwrite=True replaces it)", name(path))),
+            Some(path) => {
+                PyFileExistsError::new_err((EXISTS, "exists already (overwrite=True replaces it)", name(path)))
+            }
             None => PyFileExistsError::new_err(text),
         },
         Error::Altered { chunk, .. } => with(py, exception(py, "AuthenticationError", text), "chunk", chunk),

@@ -21,14 +21,15 @@ use std::sync::Arc;
 /// True
 #[pyclass(frozen, module = "phalanx")]
 pub struct Key {
-    pub secret: Arc<SecretKey>,
+    pub secret: SecretKey,
     name: Option<String>,
 }
 
 impl Key {
     pub fn load(py: Python<'_>, name: &str) -> PyResult<Self> {
-        let secret = secrets::keyring().map_err(|e| error::of_failure(py, &e))?.load(name).map_err(|e| error::plain(py, e))?;
-        Ok(Self { secret: Arc::new(secret), name: Some(name.to_owned()) })
+        let secret =
+            secrets::keyring().map_err(|e| error::of_failure(py, &e))?.load(name).map_err(|e| error::plain(py, e))?;
+        Ok(Self { secret, name: Some(name.to_owned()) })
     }
 }
 
@@ -41,7 +42,7 @@ impl Key {
     #[staticmethod]
     fn generate(py: Python<'_>) -> PyResult<Self> {
         let secret = SecretKey::random().map_err(|e| error::plain(py, e))?;
-        Ok(Self { secret: Arc::new(secret), name: None })
+        Ok(Self { secret, name: None })
     }
 
     /// The key of exactly 32 bytes. Python keeps its own copy of them, which nobody wipes.
@@ -52,7 +53,7 @@ impl Key {
     fn from_bytes(data: Bytes<'_>) -> PyResult<Self> {
         let wrong = || PyValueError::new_err(format!("a key has 32 bytes, not {}", data.len()));
         let secret = SecretKey::from_slice(&data).ok_or_else(wrong)?;
-        Ok(Self { secret: Arc::new(secret), name: None })
+        Ok(Self { secret, name: None })
     }
 
     /// The key in a file of exactly 32 raw bytes, which only its owner may read.
@@ -61,7 +62,7 @@ impl Key {
         let read = || SecretKey::read(&mut secrets::open_private(&path)?);
         let secret = py.detach(read).map_err(|e| error::at(py, Some(&path), e))?;
         let wrong = || PyValueError::new_err(format!("{}: a key file has exactly 32 raw bytes", path.display()));
-        Ok(Self { secret: Arc::new(secret.ok_or_else(wrong)?), name: None })
+        Ok(Self { secret: secret.ok_or_else(wrong)?, name: None })
     }
 
     /// The key with this name in the keyring: the folder that ``PHALANX_KEYRING`` names, or the one of the command.
@@ -79,7 +80,9 @@ impl Key {
         let keyring = secrets::keyring().map_err(|e| error::of_failure(py, &e))?;
         let stored = py.detach(|| keyring.store(name, &self.secret));
         stored.map_err(|e| match e {
-            Error::Exists => pyo3::exceptions::PyFileExistsError::new_err(format!("the keyring has a key named {name}")),
+            Error::Exists => {
+                pyo3::exceptions::PyFileExistsError::new_err(format!("the keyring has a key named {name}"))
+            }
             e => error::plain(py, e),
         })?;
         Ok(Self { secret: self.secret.clone(), name: Some(name.to_owned()) })
@@ -136,7 +139,7 @@ impl Key {
     }
 }
 
-/// A key, or the name of one in the keyring.
+/// A key, or the name of one in the keyring. It is counted, because what moves within a vector leaves copies behind.
 pub struct KeyOrName(pub Arc<SecretKey>);
 
 impl FromPyObject<'_, '_> for KeyOrName {
@@ -144,10 +147,10 @@ impl FromPyObject<'_, '_> for KeyOrName {
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         if let Ok(key) = object.cast::<Key>() {
-            return Ok(Self(key.get().secret.clone()));
+            return Ok(Self(Arc::new(key.get().secret.clone())));
         }
         match object.extract::<String>() {
-            Ok(name) => Ok(Self(Key::load(object.py(), &name)?.secret)),
+            Ok(name) => Ok(Self(Arc::new(Key::load(object.py(), &name)?.secret))),
             Err(_) => Err(PyTypeError::new_err("a key is a phalanx.Key, or the name of one in the keyring")),
         }
     }

@@ -13,7 +13,9 @@ mod gather;
 mod key;
 mod messages;
 mod reader;
+mod set;
 mod source;
+mod turn;
 mod ways;
 mod writer;
 

@@ -5,6 +5,7 @@ use crate::engines::{cipher, cpu};
 use crate::error::{self, check_process, closed};
 use crate::key::KeyOrName;
 use crate::source::{Object, Source};
+use crate::turn::Turn;
 use crate::ways::{self, Keys, Secret};
 use phalanx_core::file::InputFile;
 use phalanx_core::{Error, ReaderOptions};
@@ -14,6 +15,7 @@ use pyo3::types::PyBytes;
 use std::io::{Read, Seek, SeekFrom};
 use std::mem;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use zeroize::Zeroizing;
 
@@ -36,6 +38,8 @@ pub struct Reader {
     size: u64,
     chunk_size: usize,
     cipher: String,
+    is_closed: AtomicBool,
+    turn: Turn,
     pid: u32,
 }
 
@@ -73,7 +77,17 @@ impl Reader {
         let (size, chunk_size, cipher) = (inner.len(), inner.chunk_len(), cipher(inner.suite()));
         let cursor = Mutex::new(Some(inner.clone()));
         let pid = std::process::id();
-        Ok(Self { inner: RwLock::new(Some(inner)), cursor, path, size, chunk_size, cipher, pid })
+        Ok(Self {
+            inner: RwLock::new(Some(inner)),
+            cursor,
+            path,
+            size,
+            chunk_size,
+            cipher,
+            is_closed: AtomicBool::new(false),
+            turn: Turn::new(),
+            pid,
+        })
     }
 
     #[getter]
@@ -105,15 +119,13 @@ impl Reader {
         let position = self.detached(py, || self.with_cursor(|cursor| cursor.stream_position()))?;
         let left = usize::try_from(self.size.saturating_sub(position)).unwrap_or(usize::MAX);
         let wanted = n.map_or(left, |n| n.min(left));
-        PyBytes::new_with(py, wanted, |buf| {
-            self.detached(py, || {
-                self.with_cursor(|cursor| {
-                    cursor.seek(SeekFrom::Start(position))?;
-                    fill(cursor, buf)
-                })
-            })
-            .map(drop)
-        })
+        let mut read = 0;
+        let bytes = PyBytes::new_with(py, wanted, |buf| {
+            read = self.detached(py, || self.with_cursor(|cursor| fill(cursor, buf)))?;
+            Ok(())
+        })?;
+        // Another thread may have moved the cursor meanwhile, so that it met the end.
+        Ok(if read == wanted { bytes } else { PyBytes::new(py, &bytes.as_bytes()[..read]) })
     }
 
     /// Fills a buffer from the cursor on, and returns how many bytes.
@@ -124,6 +136,9 @@ impl Reader {
             return Err(PyBufferError::new_err("the buffer is read-only"));
         }
         let len = buffer.len_bytes();
+        if len == 0 {
+            return self.tell(py).map(|_| 0);
+        }
         let mut piece = Zeroizing::new(vec![0; len.min(PIECE)]);
         let mut done = 0;
         while done < len {
@@ -165,7 +180,11 @@ impl Reader {
     }
 
     fn close(&self, py: Python<'_>) {
-        self.end(py);
+        self.is_closed.store(true, Ordering::Relaxed);
+        // A source that closes the file that reads it gets its way when the read is over.
+        if !self.turn.is_at_work() {
+            self.end(py);
+        }
     }
 }
 
@@ -178,18 +197,24 @@ enum Failed {
 impl Reader {
     /// Runs work that is detached from the interpreter.
     fn detached<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> Result<T, Failed> + Send) -> PyResult<T> {
-        py.detach(work).map_err(|failed| match failed {
+        self.turn.detached(py, work)?.map_err(|failed| match failed {
             Failed::Closed => closed(),
             Failed::Library(e) => error::at(py, self.path.as_deref(), e),
         })
     }
 
     fn get(&self) -> Result<Inner, Failed> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Failed::Closed);
+        }
         self.inner.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Failed::Closed)
     }
 
     /// Moves the cursor only if the work succeeds.
     fn with_cursor<T>(&self, work: impl FnOnce(&mut Inner) -> std::io::Result<T>) -> Result<T, Failed> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Failed::Closed);
+        }
         let mut cursor: MutexGuard<'_, Option<Inner>> = self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
         let cursor = cursor.as_mut().ok_or(Failed::Closed)?;
         let failed = |e| Failed::Library(Error::Read(e));
@@ -238,4 +263,3 @@ fn fill(cursor: &mut Inner, buf: &mut [u8]) -> std::io::Result<usize> {
     }
     Ok(done)
 }
-

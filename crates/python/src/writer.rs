@@ -6,6 +6,7 @@ use crate::error::{self, check_process, closed};
 use crate::file::umask;
 use crate::key::KeyOrName;
 use crate::source::Destination;
+use crate::turn::Turn;
 use crate::ways::{self, Keys, Secret};
 use phalanx_core::file::{Existing, Made, Output};
 use phalanx_core::{Error, NewFile};
@@ -23,6 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Writer {
     inner: Mutex<Option<Inner>>,
     path: Option<PathBuf>,
+    turn: Turn,
     pid: u32,
 }
 
@@ -70,13 +72,13 @@ impl Writer {
             Ok(Inner { writer, output, overwrite, sync, len: 0 })
         };
         let inner = py.detach(begin).map_err(|e| error::at(py, path.as_deref(), e))?;
-        Ok(Self { inner: Mutex::new(Some(inner)), path, pid: std::process::id() })
+        Ok(Self { inner: Mutex::new(Some(inner)), path, turn: Turn::new(), pid: std::process::id() })
     }
 
     fn write(&self, py: Python<'_>, data: Bytes<'_>) -> PyResult<usize> {
         check_process(py, self.pid)?;
         let data = &*data;
-        let written = py.detach(|| {
+        let written = self.turn.detached(py, || {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             let inner = inner.as_mut()?;
             let written = inner.writer.write_all(data);
@@ -84,7 +86,7 @@ impl Writer {
                 inner.len += data.len() as u64;
             }
             Some(written)
-        });
+        })?;
         written.ok_or_else(closed)?.map_err(|e| error::of_write(py, self.path.as_deref(), e))?;
         Ok(data.len())
     }
@@ -92,7 +94,7 @@ impl Writer {
     fn tell(&self, py: Python<'_>) -> PyResult<u64> {
         check_process(py, self.pid)?;
         let len = || self.inner.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|inner| inner.len);
-        py.detach(len).ok_or_else(closed)
+        self.turn.detached(py, len)?.ok_or_else(closed)
     }
 
     /// Seals the last chunk, and gives the file its name. If that fails, or a write has failed before, nothing is left.
@@ -108,14 +110,15 @@ impl Writer {
             let made = Made::default();
             output.commit(if overwrite { Existing::Replace(&made) } else { Existing::Keep }, sync).map(drop)
         };
-        py.detach(finish).map_err(|e| error::at(py, self.path.as_deref(), e))
+        self.turn.detached(py, finish)?.map_err(|e| error::at(py, self.path.as_deref(), e))
     }
 
     /// Leaves nothing of a file. An object keeps what was written to it, which everybody refuses.
-    fn abort(&self, py: Python<'_>) {
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
         if self.pid == std::process::id() {
-            py.detach(|| drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()));
+            self.turn.detached(py, || drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()))?;
         }
+        Ok(())
     }
 }
 

@@ -40,6 +40,7 @@ const BATCH: usize = 64 << 20;
 pub struct Writer<W> {
     output: W,
     header: Header,
+    keys: FileKeys,
     records: Records,
     roster: Arc<Roster>,
     /// The gathered plaintext, in buffers of the length of a job.
@@ -62,7 +63,7 @@ impl<W: Write> Writer<W> {
         let job = (JOB / records.record_len()).max(1);
         let most = (2 * roster.workers(records.suite)?.len()).min(BATCH / (job * records.record_len())).max(1);
         let (jobs, gathered, sealed, len, has_failed) = (Vec::new(), 0, 0, 0, false);
-        Ok(Self { output, header, records, roster, jobs, job, most, gathered, sealed, len, has_failed })
+        Ok(Self { output, header, keys: keys.clone(), records, roster, jobs, job, most, gathered, sealed, len, has_failed })
     }
 
     /// Seals the last chunk, writes what is left and flushes the output. Returns the plaintext's length in bytes.
@@ -123,6 +124,10 @@ impl<W: Write> Writer<W> {
         let stored: Vec<_> = units.iter().map(|units| units.last().map_or(0, |unit| unit.data.end)).collect();
         self.run(units)?;
         if self.sealed == 0 {
+            if end {
+                // Nothing was written yet, and now its length is known.
+                self.header = self.header.clone().fitted(Some(self.len), &self.keys)?;
+            }
             self.output.write_all(self.header.bytes()).map_err(Error::Write)?;
         }
         for (memory, stored) in self.jobs.iter().zip(stored) {

@@ -56,6 +56,20 @@ fn pieces_of_any_length_make_the_same_file() {
 }
 
 #[test]
+fn short_plaintexts_get_short_headers() {
+    for (len, header) in [(0, 1024), (1, 1024), (16384, 1024), (16385, 4096), (3 << 20, 4096)] {
+        let (data, suite) = (painted(len), Suite::default());
+        let mut stored = Vec::new();
+        let mut writer = new(suite, 4096).writer(roster(), &mut stored).unwrap();
+        writer.write_all(&data).unwrap();
+        writer.finish().unwrap();
+        let chunks = len.div_ceil(4096).max(1);
+        assert_eq!(stored.len(), header + len + chunks * suite.overhead(), "{len} bytes");
+        assert_eq!(open(&stored).unwrap(), data);
+    }
+}
+
+#[test]
 fn batches_of_every_engine_fit_together() {
     for engine in engines() {
         let roster = Arc::new(Roster::new(&[engine]));

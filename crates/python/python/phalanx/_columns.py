@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._errors import AuthenticationError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,8 +59,7 @@ def unseal_column(
     If some are not authentic, :class:`phalanx.AuthenticationError` has their rows in ``failed``; with ``errors="none"`` they are
     null instead.
     """
-    from ._errors import AuthenticationError
-
+    failed: list[int] = []
     start = 0
 
     def one(array: pa.Array, keys: Any, ads: Any) -> pa.Array:
@@ -67,13 +67,19 @@ def unseal_column(
         try:
             buffers = _native.unseal_column(keys, *_parts(array), ads, cipher, threads, engine, errors)
         except AuthenticationError as error:
-            error.failed = [start + row for row in error.failed or []]
-            raise
-        start += len(array)
+            failed.extend(start + row for row in error.failed or [])
+            return _nulls(len(array), type)
+        finally:
+            start += len(array)
         opened = _array(buffers, len(array))
         return opened if type is None else opened.cast(type)
 
-    return _each(array, keys, ads, one, type)
+    opened = _each(array, keys, ads, one, type)
+    if failed:
+        error = AuthenticationError(f"{len(failed)} of the messages not authentic (the first is message {failed[0]})")
+        error.failed = failed
+        raise error
+    return opened
 
 
 def _parts(array: pa.Array) -> tuple[tuple[Any, Any, Any], int, int, int]:
@@ -105,6 +111,12 @@ def _array(buffers: tuple[bytes, bytes, bytes], length: int) -> pa.Array:
     import pyarrow as pa
 
     return pa.Array.from_buffers(pa.large_binary(), length, [pa.py_buffer(buffer) for buffer in buffers])
+
+
+def _nulls(length: int, type: Any) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.nulls(length, type or pa.large_binary())
 
 
 def _each(array: Any, keys: Any, ads: Any, one: Any, type: Any = None) -> Any:

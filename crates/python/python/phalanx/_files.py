@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 
     from ._native import Key, _Path
 
-# Threads that read ahead from Python's objects must have ended before the interpreter does.
+# Threads that read ahead from Python's objects must have ended before the interpreter does, and unfinished files be gone.
 _readers: weakref.WeakSet[ProtectedReader] = weakref.WeakSet()
+_writers: weakref.WeakSet[ProtectedWriter] = weakref.WeakSet()
 
 
 @atexit.register
-def _close_readers() -> None:
+def _end() -> None:
     for reader in list(_readers):
         reader.close()
+    for writer in list(_writers):
+        writer.discard()
 
 
 class ProtectedReader(io.RawIOBase):
@@ -97,6 +100,14 @@ class ProtectedReader(io.RawIOBase):
         """Where the cursor is."""
         return self._native.tell()
 
+    def writable(self) -> bool:
+        self._check()
+        return False
+
+    def write(self, data: Any, /) -> int:
+        """It cannot be written to."""
+        raise io.UnsupportedOperation("not writable")
+
     def close(self) -> None:
         """Closes the file, and wipes the opened chunks."""
         if not self.closed:
@@ -126,6 +137,7 @@ class ProtectedWriter(io.RawIOBase):
         self._native = native
         self.name = name
         self.mode = mode
+        _writers.add(self)
 
     def writable(self) -> bool:
         if self.closed:
@@ -138,6 +150,24 @@ class ProtectedWriter(io.RawIOBase):
             return self._native.write(data)
         with memoryview(data) as view, view.cast("B") as flat:
             return self._native.write(flat)
+
+    def readable(self) -> bool:
+        return not self.writable()
+
+    def seekable(self) -> bool:
+        return not self.writable()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """It cannot be read."""
+        raise io.UnsupportedOperation("not readable")
+
+    def readall(self) -> bytes:
+        """It cannot be read."""
+        raise io.UnsupportedOperation("not readable")
+
+    def readinto(self, buffer: Any, /) -> int:
+        """It cannot be read."""
+        raise io.UnsupportedOperation("not readable")
 
     def tell(self) -> int:
         """How many bytes were written."""
@@ -232,6 +262,8 @@ def open(file: Any, mode: str = "rb", **options: Any) -> ProtectedReader | Prote
 def _path_or_object(file: Any) -> tuple[str | None, Any]:
     if isinstance(file, (str, bytes, os.PathLike)):
         return os.fsdecode(file), None
+    if file is None:
+        raise TypeError("a path or a file object is needed, not None")
     return None, file
 
 

@@ -5,6 +5,22 @@ from typing import Any, Literal, TypeAlias, final, overload
 
 from typing_extensions import Buffer
 
+__all__ = [
+    "Gatherer",
+    "Key",
+    "Reader",
+    "Writer",
+    "protect",
+    "seal",
+    "seal_column",
+    "seal_many",
+    "unprotect",
+    "unseal",
+    "unseal_column",
+    "unseal_many",
+    "verify",
+]
+
 _Path: TypeAlias = str | os.PathLike[str]
 
 @final
@@ -23,7 +39,7 @@ class Key:
     @property
     def name(self) -> str | None: ...
     def to_bytes(self) -> bytes: ...
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __copy__(self) -> Key: ...
     def __deepcopy__(self, _memo: Any) -> Key: ...

@@ -1,0 +1,289 @@
+"""File objects of the file system."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import secrets
+import sys
+from typing import TYPE_CHECKING, Any
+
+from fsspec.asyn import AbstractAsyncStreamedFile, sync
+from fsspec.core import OpenFile
+from fsspec.spec import AbstractBufferedFile
+
+from ._errors import Error
+from ._files import ProtectedWriter
+from ._files import open as _open
+from ._objects import Object, at
+
+if TYPE_CHECKING:
+    from .fsspec import PhalanxFileSystem
+
+#: A new object up to this length is written by one request, in bytes.
+SPOOL = 16 << 20
+#: The most that is read ahead of somebody who reads on and on, in bytes.
+AHEAD = 4 << 20
+
+
+class PhalanxFile(AbstractBufferedFile):
+    """A protected file of a :class:`PhalanxFileSystem`.
+
+    Reading, nothing is read ahead of the first read, and later no more than was read on and on before; a ``cache_type`` of
+    fsspec is used only if it is named. Writing, the object appears when :meth:`close` has succeeded.
+    """
+
+    def __init__(
+        self,
+        fs: PhalanxFileSystem,
+        path: str,
+        mode: str = "rb",
+        block_size: Any = None,
+        autocommit: bool = True,
+        cache_type: str = "none",
+        cache_options: Any = None,
+        size: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        # Until it is open, there is nothing to close.
+        self.closed = True
+        self._object: Object | None = None
+        self._next = self._run = 0
+        if mode == "rb":
+            if fs._is_local:
+                self._reader = _open(path, **fs._opening)
+                size, chunk_size = self._reader.size, self._reader.chunk_size
+            else:
+                self._object = sync(fs.loop, fs._object, path)
+                size, chunk_size = self._object.size, self._object.chunk_size
+            super().__init__(
+                fs, path, mode, block_size or chunk_size, autocommit, cache_type, cache_options, size, **kwargs
+            )
+            return
+        if mode not in ("wb", "xb"):
+            raise NotImplementedError(f"a protected file is read or written whole: rb, wb or xb, not {mode}")
+        if mode == "xb" and fs.exists(path):
+            raise FileExistsError(path)
+        self._is_failed = False
+        fs._make_parent(path)
+        self._sink = None if fs._is_local else Upload(fs._blocking, path, mode)
+        self._writer: ProtectedWriter = (
+            _open(path, mode, **fs._sealing, **fs._durable)
+            if self._sink is None
+            else _open(self._sink, "wb", **fs._sealing)
+        )
+        super().__init__(fs, path, mode, block_size, autocommit, **kwargs)
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        if self._object is None:
+            return self._reader.read_at(start, end - start)
+        goes_on = start == self._next
+        ahead = min(self._run, AHEAD) if goes_on else 0
+        self._run = (self._run if goes_on else 0) + end - start
+        self._next = end
+        data = self._object.cached(start, end)
+        if data is not None:
+            return data
+        try:
+            return sync(self.fs.loop, self._object.read, start, end, ahead)
+        except (Error, OSError) as error:
+            self.fs._forget(self.path)
+            raise at(self.path, error)
+
+    def write(self, data: Any) -> int:
+        """Protects data. They are sent when they are many, or at the end."""
+        if self.closed:
+            raise ValueError("I/O operation on closed file.")
+        if self.mode == "rb":
+            raise ValueError("File not in write mode")
+        self._is_failed = True
+        written = self._writer.write(data)
+        self._is_failed = False
+        self.loc += written
+        return written
+
+    def flush(self, force: bool = False) -> None:
+        if self.closed:
+            raise ValueError("Flush on closed file")
+
+    def close(self) -> None:
+        """Closes the file. A new object is complete then, and appears, unless a write has failed."""
+        if self.closed:
+            return
+        if self.mode == "rb":
+            super().close()
+            if self._object is None:
+                self._reader.close()
+            self._object = None
+        elif self._is_failed or _is_left_by_exception():
+            self.discard()
+        else:
+            try:
+                if self._sink is not None:
+                    self._writer.close()
+                self.closed = True
+                if self.autocommit:
+                    self.commit()
+            except BaseException:
+                self.discard()
+                raise
+
+    def commit(self) -> None:
+        """Gives the new object its name."""
+        self.closed = True
+        if self._sink is not None:
+            self._sink.commit()
+        else:
+            self._writer.close()
+        self.fs._written(self.path)
+
+    def discard(self) -> None:
+        """Leaves nothing of the new object."""
+        self.closed = True
+        self._writer.discard()
+        if self._sink is not None:
+            self._sink.discard()
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        if kind is not None and self.mode != "rb" and not self.closed:
+            self.discard()
+        self.close()
+
+    def __del__(self) -> None:
+        if not self.closed and self.mode != "rb":
+            self.discard()
+        self.close()
+
+
+class Compressed(io.RawIOBase):
+    """Data that are compressed and written to a protected file."""
+
+    def __init__(self, file: Any, below: PhalanxFile) -> None:
+        self._file, self._below = file, below
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._file.write(data)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        if getattr(self, "_finalizing", False):
+            self.discard()
+        super().close()
+        if not self._below.closed:
+            self._file.close()
+            self._below.close()
+
+    def discard(self) -> None:
+        self._below.discard()
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        if kind is not None and not self.closed:
+            self.discard()
+        self.close()
+
+
+class Text(io.TextIOWrapper):
+    """Text that is being written to a protected file."""
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        if kind is not None and not self.closed:
+            self.discard()
+        self.close()
+
+    def close(self) -> None:
+        # Collected without having been closed, it is not complete.
+        if getattr(self, "_finalizing", False) and not self.closed:
+            self.discard()
+        super().close()
+
+    def discard(self) -> None:
+        """Leaves nothing of the new object."""
+        self.buffer.discard()  # type: ignore[attr-defined]
+
+
+class AsyncFile(AbstractAsyncStreamedFile):
+    """A protected file that is read by coroutines."""
+
+    def __init__(self, fs: PhalanxFileSystem, path: str, opened: Object) -> None:
+        self._object = opened
+        super().__init__(fs, path, "rb", opened.chunk_size, cache_type="none", size=opened.size)
+
+    async def _fetch_range(self, start: int, end: int) -> bytes:
+        try:
+            return await self._object.read(start, end, min(start, AHEAD))
+        except (Error, OSError) as error:
+            raise at(self.path, error)
+
+
+class Upload:
+    """Where the bytes of a new object go. It appears under its name when it is complete, and not before."""
+
+    def __init__(self, fs: Any, path: str, mode: str) -> None:
+        self._fs, self._path, self._mode = fs, path, mode
+        self._spool = io.BytesIO()
+        self._file: Any = None
+        # The name that the object has meanwhile, where the file system cannot hold it back.
+        self._temporary: str | None = None
+
+    def write(self, data: bytes) -> int:
+        if self._file is None and self._spool.tell() + len(data) > SPOOL:
+            self._begin()
+        (self._spool if self._file is None else self._file).write(data)
+        return len(data)
+
+    def _begin(self) -> None:
+        fs, path = self._fs, self._path
+        if fs.async_impl:
+            # Those of stores complete an upload, or drop it. `fs.open` would take it for a part of a transaction.
+            self._file = fs._open(path, mode=self._mode, autocommit=False)
+        else:
+            self._temporary = f"{path}.phalanx-{secrets.token_hex(8)}"
+            self._file = fs.open(self._temporary, "wb")
+        self._file.write(self._spool.getvalue())
+        self._spool = io.BytesIO()
+
+    def commit(self) -> None:
+        fs, path = self._fs, self._path
+        if self._file is None:
+            only_new = {"mode": "create"} if self._mode == "xb" else {}
+            fs.pipe_file(path, self._spool.getvalue(), **only_new)
+            return
+        self._file.close()
+        if self._temporary is None:
+            self._file.commit()
+            return
+        if self._mode == "xb" and fs.exists(path):
+            raise FileExistsError(path)
+        fs.mv(self._temporary, path)
+        self._temporary = None
+
+    def discard(self) -> None:
+        file, self._file = self._file, None
+        self._spool = io.BytesIO()
+        if file is None:
+            return
+        if self._temporary is None:
+            # Collected, it would be closed.
+            file.discard()
+            file.closed = True
+            return
+        with contextlib.suppress(Exception):
+            file.close()
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm(self._temporary)
+
+
+def _is_left_by_exception() -> bool:
+    """Whether ``with fsspec.open(…)`` is being left by an exception: it closes its file without a word about that."""
+    frame = sys._getframe(1)
+    for _ in range(4):
+        frame = frame.f_back  # type: ignore[assignment]
+        if frame is None:
+            return False
+        if frame.f_code is OpenFile.__exit__.__code__:
+            return frame.f_locals["args"][:1] not in ((), (None,))
+    return False

@@ -1,0 +1,192 @@
+//! The messages of one call, worked on in groups.
+
+use crate::bytes::Bytes;
+use crate::error;
+use crate::key::{Key, KeyOrName};
+use phalanx_core::batch::Copied;
+use phalanx_core::{Error, SecretKey};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::mem;
+use std::panic;
+use std::sync::Arc;
+use std::thread;
+use zeroize::Zeroizing;
+
+/// The most bytes of a group, but for a single message: what the caches of a few cores hold.
+const GROUP: usize = 4 << 20;
+/// What a short message costs besides its bytes, in bytes: keys and tag.
+const EACH: usize = 1024;
+
+/// One key for all messages, or one each.
+pub enum Keys<'py> {
+    One(Arc<SecretKey>),
+    Each(Vec<Bound<'py, Key>>),
+}
+
+impl<'py> Keys<'py> {
+    pub fn new(keys: &Bound<'py, PyAny>, count: usize) -> PyResult<Self> {
+        if keys.is_instance_of::<Key>() || keys.is_instance_of::<PyString>() {
+            return Ok(Keys::One(keys.extract::<KeyOrName>()?.0));
+        }
+        let wrong = || PyTypeError::new_err("keys is a phalanx.Key, or a sequence of them");
+        let mut each = Vec::with_capacity(expected(keys).min(count));
+        for key in keys.try_iter().map_err(|_| wrong())? {
+            each.push(key?.cast_into::<Key>().map_err(|_| wrong())?);
+        }
+        if each.len() != count {
+            return Err(PyValueError::new_err(format!("{} keys for {count} messages", each.len())));
+        }
+        Ok(Keys::Each(each))
+    }
+
+    pub fn get(&self, index: usize) -> &SecretKey {
+        match self {
+            Keys::One(key) => key,
+            Keys::Each(keys) => &keys[index].get().secret,
+        }
+    }
+}
+
+/// Messages that lie in objects of their own.
+pub struct Set<'py> {
+    keys: Keys<'py>,
+    messages: Vec<Bytes<'py>>,
+    ads: Option<Vec<Bytes<'py>>>,
+}
+
+impl<'py> Set<'py> {
+    pub fn new(
+        keys: &Bound<'py, PyAny>,
+        messages: &Bound<'py, PyAny>,
+        ads: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Self> {
+        let messages = all_bytes(messages)?;
+        let keys = Keys::new(keys, messages.len())?;
+        let ads = all_ads(ads, messages.len())?;
+        Ok(Self { keys, messages, ads })
+    }
+}
+
+impl Messages for Set<'_> {
+    fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    fn get(&self, index: usize) -> Copied<'_> {
+        let ad = self.ads.as_ref().map_or(&[][..], |ads| &ads[index]);
+        Copied { key: self.keys.get(index), ad, bytes: &self.messages[index] }
+    }
+}
+
+/// Messages to be sealed or opened.
+pub trait Messages {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// One of them.
+    fn get(&self, index: usize) -> Copied<'_>;
+
+    /// A rough measure of the work, in bytes.
+    fn cost(&self) -> u64 {
+        let cost = |message: Copied<'_>| (message.bytes.len() + message.ad.len() + EACH) as u64;
+        (0..self.len()).map(|index| cost(self.get(index))).sum()
+    }
+}
+
+/// Memory for the results of a group. It is wiped when it is dropped, because it may have plaintext.
+#[derive(Default)]
+pub struct Room {
+    pub bytes: Zeroizing<Vec<u8>>,
+}
+
+impl Room {
+    /// This many bytes of it.
+    pub fn of(&mut self, len: usize) -> phalanx_core::Result<&mut [u8]> {
+        if self.bytes.len() < len {
+            // It is not grown, which would leave a copy behind.
+            let mut bytes = Vec::new();
+            bytes.try_reserve_exact(len).map_err(|e| Error::Memory(e.to_string()))?;
+            bytes.resize(len, 0);
+            self.bytes = Zeroizing::new(bytes);
+        }
+        Ok(&mut self.bytes[..len])
+    }
+}
+
+/// Does the work for groups of messages. While one group is worked on, the result of the one before is taken, and between them
+/// signals are handled. `more` is what the work adds to a message, in bytes.
+pub fn in_groups<T: Send>(
+    py: Python<'_>,
+    messages: &impl Messages,
+    more: usize,
+    work: impl Fn(&[Copied<'_>], &mut Room) -> phalanx_core::Result<T> + Sync,
+    mut take: impl FnMut(&Room, T),
+) -> PyResult<()> {
+    let (mut room, mut before) = (Room::default(), Room::default());
+    let mut done = None;
+    let (mut at, mut inputs) = (0, Vec::new());
+    loop {
+        inputs.clear();
+        let mut bytes = 0;
+        while at < messages.len() {
+            let message = messages.get(at);
+            bytes += message.bytes.len() + more;
+            if bytes > GROUP && !inputs.is_empty() {
+                break;
+            }
+            inputs.push(message);
+            at += 1;
+        }
+        if inputs.is_empty() {
+            break;
+        }
+        let (inputs, into, work) = (&inputs[..], &mut room, &work);
+        let result = if done.is_none() {
+            py.detach(|| work(inputs, into))
+        } else {
+            thread::scope(|scope| {
+                let working = thread::Builder::new().spawn_scoped(scope, || work(inputs, into));
+                if let Some(done) = done.take() {
+                    take(&before, done);
+                }
+                match working {
+                    Ok(working) => py.detach(|| working.join()).unwrap_or_else(|cause| panic::resume_unwind(cause)),
+                    Err(e) => Err(Error::Memory(e.to_string())),
+                }
+            })
+        };
+        done = Some(result.map_err(|e| error::plain(py, e))?);
+        mem::swap(&mut room, &mut before);
+        py.check_signals()?;
+    }
+    if let Some(done) = done {
+        take(&before, done);
+    }
+    Ok(())
+}
+
+/// Associated data, one for each message, if there are any.
+pub fn all_ads<'py>(ads: Option<&Bound<'py, PyAny>>, count: usize) -> PyResult<Option<Vec<Bytes<'py>>>> {
+    let Some(ads) = ads else { return Ok(None) };
+    let ads = all_bytes(ads)?;
+    if ads.len() != count {
+        return Err(PyValueError::new_err(format!("{} ads for {count} messages", ads.len())));
+    }
+    Ok(Some(ads))
+}
+
+/// How many objects an iterable says that it has, within reason.
+fn expected(objects: &Bound<'_, PyAny>) -> usize {
+    const REASON: usize = 1 << 20;
+    objects.len().unwrap_or(0).min(REASON)
+}
+
+fn all_bytes<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Bytes<'py>>> {
+    let mut all = Vec::with_capacity(expected(objects));
+    for object in objects.try_iter()? {
+        all.push(object?.extract()?);
+    }
+    Ok(all)
+}

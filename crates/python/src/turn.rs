@@ -1,0 +1,46 @@
+//! Calls that a Python object makes into the very reader or writer that is calling it.
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+thread_local! {
+    /// The readers and writers at work on this thread.
+    static AT_WORK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What tells a reader or writer from all others.
+pub struct Turn(u64);
+
+impl Turn {
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Whether this thread is doing its work.
+    pub fn is_at_work(&self) -> bool {
+        AT_WORK.with_borrow(|ids| ids.contains(&self.0))
+    }
+
+    /// Does the work detached from the interpreter. A call from within it would wait for itself, and is refused.
+    pub fn detached<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+        if self.is_at_work() {
+            return Err(PyRuntimeError::new_err(
+                "reentrant call: the file object uses the protected file that uses it",
+            ));
+        }
+        AT_WORK.with_borrow_mut(|ids| ids.push(self.0));
+        let _end = End;
+        Ok(py.detach(work))
+    }
+}
+
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        AT_WORK.with_borrow_mut(|ids| ids.truncate(ids.len().saturating_sub(1)));
+    }
+}

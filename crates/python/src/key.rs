@@ -120,6 +120,11 @@ impl Key {
         format!("Key({name}id='{}')", self.id())
     }
 
+    /// For dask, whose graphs name what goes in. The id is public.
+    fn __dask_tokenize__(&self) -> (&'static str, String) {
+        ("phalanx.Key", self.id())
+    }
+
     fn __copy__(this: Py<Self>) -> Py<Self> {
         this
     }

@@ -267,6 +267,9 @@ def occurrences():
                     memory.seek(start)
                     read = memory.readinto(memoryview(window)[: min(len(window), end - start)])
                 except (OSError, OverflowError):
+                    read = 0
+                if not read:
+                    # The region has changed since it was listed.
                     break
                 at = window.find(seed[:8])
                 while at >= 0:
@@ -274,7 +277,7 @@ def occurrences():
                     at = window.find(seed[:8], at + 1)
                 window[:] = bytes(len(window))
                 # The next piece begins with what may be the first half of a match.
-                start += read if start + read == end else read - 31
+                start += read if start + read == end or read < 64 else read - 31
     return count
 
 def make():

@@ -74,12 +74,16 @@ def large(tmp_path_factory):
     folder = tmp_path_factory.mktemp("large")
     sparse(folder / "plain", 400 * MIB)
     phalanx.protect(folder / "plain", key=phalanx.Key.from_bytes(bytes(32)), output=folder / "stored", sync=False)
-    return folder
+    yield folder
+    # pytest keeps folders.
+    for path in folder.iterdir():
+        path.unlink()
 
 
 def grown(what, source, output):
     done = child(MEASURED, what, source, output)
     assert done.returncode == 0, done.stderr
+    output.unlink(missing_ok=True)
     return int(done.stdout)
 
 
@@ -109,6 +113,7 @@ def test_no_more_than_the_command(large, tmp_path, binary, what):
     source = large / ("plain" if what == "protect" else "stored")
     output = [] if what == "verify" else ["--output", tmp_path / "by-the-command", "--no-sync"]
     peak = command_peak([binary, what, source, "--key-file", key, "--quiet", *output])
+    (tmp_path / "by-the-command").unlink(missing_ok=True)
     assert grown(what, source, tmp_path / "output") < peak + 32 * MIB
 
 

@@ -423,6 +423,30 @@ def test_few_objects_are_kept_open(fs, monkeypatch):
         assert len(fs._objects) <= 4
 
 
+def test_open_objects_hold_little_memory(below, key):
+    fs = PhalanxFileSystem(fs=below, key=key, cache_size=8 << 20, chunk_size=1 << 20)
+    for i in range(20):
+        fs.pipe_file(f"/{i}", painted(100, i))
+    for i in range(20):
+        assert fs.cat_file(f"/{i}", 0, 50) == painted(100, i)[:50]
+    assert len(fs._objects) == 8
+    assert fs.cat_file("/0", 10, 20) == painted(100)[10:20]
+
+
+def test_what_was_not_foreseen_is_fetched(fs, below, monkeypatch):
+    """A reader asks for other bytes than were thought."""
+    data = painted(50 * CHUNK)
+    fs.pipe_file("/file", data)
+    for outline in ((0, len(below.store["/file"].getvalue())), (4096, 1), (8192, 10_000_000)):
+        monkeypatch.setattr("phalanx._objects._outline", lambda head, size, outline=outline: outline)
+        for tail in (100, 10_000):
+            monkeypatch.setattr("phalanx._objects.TAIL", tail)
+            fs.invalidate_cache()
+            fs._cache.clear()
+            assert fs.cat_file("/file", -100) == data[-100:]
+            assert fs.cat_file("/file", 20 * CHUNK - 5, 20 * CHUNK + 5) == data[20 * CHUNK - 5 : 20 * CHUNK + 5]
+
+
 # What is not authentic
 
 

@@ -7,6 +7,7 @@ for is known beforehand, is fetched by coroutines, and is laid ready for it in a
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import os
 import threading
@@ -232,7 +233,7 @@ class Object:
             task = loop.create_task(self._open_run(first, stop, keep, limit))
             for chunk in range(first, stop):
                 self._pending[chunk] = tasks[chunk] = task
-            task.add_done_callback(lambda task, chunks=range(first, stop): self._ended(task, chunks))
+            task.add_done_callback(functools.partial(self._ended, range(first, stop)))
         if tasks:
             # If this read is cancelled, others may wait for the same chunks: they go on.
             await asyncio.wait(set(tasks.values()))
@@ -276,7 +277,7 @@ class Object:
         if begin is not None and end is not None:
             yield begin, end
 
-    def _ended(self, task: asyncio.Task[Chunks], chunks: Iterable[int]) -> None:
+    def _ended(self, chunks: Iterable[int], task: asyncio.Task[Chunks]) -> None:
         if not task.cancelled():
             # Somebody has looked at it, even if nobody waits any more.
             task.exception()

@@ -74,12 +74,12 @@ class Fetched:
         with self._lock:
             self._parts = ()
 
-    def read_at(self, offset: int, n: int) -> memoryview:
+    def read_at(self, offset: int, n: int) -> bytes:
         if offset >= self.size:
-            return memoryview(b"")
+            return b""
         for start, data in reversed(self._parts):
             if start <= offset < start + len(data):
-                return memoryview(data)[offset - start : offset - start + n]
+                return data[offset - start : offset - start + n]
         raise Missing(offset, min(offset + n, self.size))
 
 

@@ -317,11 +317,16 @@ def test_zarr_over_mappings(url, options):
     assert zarr.open_array(mapper)[50:53].tolist() == [50, 51, 52]
 
 
-def test_zarr_tells_why_a_key_is_not_written_down(key):
+def test_zarr_over_mappings_and_keys_without_names(key):
+    """Older ones write the file system down as JSON, which it refuses."""
     zarr = needs("zarr")
     mapper = fsspec.get_mapper("phalanx::memory://mapped", phalanx={"key": key})
-    with pytest.raises(TypeError, match="keyring"):
-        zarr.create_array(mapper, shape=100, chunks=10, dtype="i4")
+    if tuple(map(int, zarr.__version__.split(".")[:2])) < (3, 2):
+        with pytest.raises(TypeError, match="keyring"):
+            zarr.create_array(mapper, shape=100, chunks=10, dtype="i4")
+        return
+    zarr.create_array(mapper, shape=100, chunks=10, dtype="i4")[:] = numpy.arange(100)
+    assert zarr.open_array(mapper)[50:53].tolist() == [50, 51, 52]
 
 
 def test_zarr_stores(key):

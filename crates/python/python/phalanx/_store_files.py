@@ -192,6 +192,7 @@ class Compressed(io.RawIOBase):
         self._valve.is_open = False
         self._below.discard()
         super().close()
+        self._file.close()
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         if kind is not None and not self.closed:

@@ -664,10 +664,11 @@ def test_a_with_block_that_does_not_raise_is_kept_wherever_it_stands(memory, key
 def test_what_is_collected_without_having_been_closed_leaves_nothing(fs, below, mode, compression):
     file = fs.open("/file", mode, compression=compression)
     file.write("data" if mode == "w" else b"data")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         del file
         gc.collect()
+    assert ["was not closed, and is discarded" in str(warning.message) for warning in warned] == [True]
     assert not below.store
 
 
@@ -762,17 +763,38 @@ def test_other_modes_are_refused(fs):
     assert fs.cat_file("/file") == b"data"
 
 
-def test_transactions(fs, below):
+@pytest.mark.parametrize("store", ["counting", "file"])
+def test_transactions(fs, key, store, tmp_path):
+    folder = "/d"
+    if store == "file":
+        fs, folder = PhalanxFileSystem(key=key), str(tmp_path)
     with fs.transaction:
-        with fs.open("/a", "wb") as file:
+        with fs.open(f"{folder}/a", "wb") as file:
             file.write(b"a")
-        assert not below.store
-    assert fs.cat_file("/a") == b"a"
+        assert not fs.exists(f"{folder}/a")
+    assert fs.cat_file(f"{folder}/a") == b"a"
     with pytest.raises(RuntimeError), fs.transaction:
-        with fs.open("/b", "wb") as file:
+        with fs.open(f"{folder}/b", "wb") as file:
             file.write(b"b")
         raise RuntimeError
-    assert not fs.exists("/b")
+    assert not fs.exists(f"{folder}/b")
+    assert len(fs.ls(folder)) == 1
+
+
+def test_versions_are_not_ignored(fs, below, monkeypatch):
+    """Options of the file system below reach it, or are refused."""
+    fs.pipe_file("/file", b"data")
+    asked = []
+    monkeypatch.setattr(
+        below,
+        "cat_file",
+        lambda path, start=None, end=None, **options: asked.append(options) or Counting.cat_file(below, path),
+    )
+    assert fs.cat_file("/file", 1, 3, version_id="old") == b"at"
+    assert fs.cat_ranges(["/file"], [1], [3], version_id="older") == [b"at"]
+    assert asked == [{"version_id": "old"}, {"version_id": "older"}]
+    with pytest.raises(ValueError):
+        fs.open("/file", version_id="old")
 
 
 def test_touch(fs):

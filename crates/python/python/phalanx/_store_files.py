@@ -6,6 +6,8 @@ import contextlib
 import io
 import secrets
 import sys
+import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fsspec.asyn import AbstractAsyncStreamedFile, sync
@@ -152,6 +154,11 @@ class PhalanxFile(AbstractBufferedFile):
         if self._sink is not None:
             self._sink.discard()
 
+    def abandon(self) -> None:
+        """Discards a file that is collected without having been closed: it is not complete."""
+        warnings.warn(f"{self!r} was not closed, and is discarded", ResourceWarning, source=self, stacklevel=3)
+        self.discard()
+
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         if kind is not None and self.mode != "rb" and not self.closed:
             self.discard()
@@ -159,7 +166,7 @@ class PhalanxFile(AbstractBufferedFile):
 
     def __del__(self) -> None:
         if not self.closed and self.mode != "rb":
-            self.discard()
+            self.abandon()
         self.close()
 
 
@@ -181,7 +188,7 @@ class Compressed(io.RawIOBase):
         if self.closed:
             return
         if getattr(self, "_finalizing", False):
-            self.discard()
+            self.abandon()
             return
         super().close()
         self._file.close()
@@ -189,8 +196,15 @@ class Compressed(io.RawIOBase):
 
     def discard(self) -> None:
         """Leaves nothing of the new object."""
+        self._end(self._below.discard)
+
+    def abandon(self) -> None:
+        """Discards a file that is collected without having been closed."""
+        self._end(self._below.abandon)
+
+    def _end(self, end: Callable[[], None]) -> None:
         self._valve.is_open = False
-        self._below.discard()
+        end()
         super().close()
         self._file.close()
 
@@ -223,9 +237,8 @@ class Text(io.TextIOWrapper):
         self.close()
 
     def close(self) -> None:
-        # Collected without having been closed, it is not complete.
         if getattr(self, "_finalizing", False) and not self.closed:
-            self.discard()
+            self.buffer.abandon()  # type: ignore[attr-defined]
         super().close()
 
     def discard(self) -> None:

@@ -259,11 +259,11 @@ class Stored(Chained):
 
     async def _cat_file(self, path: str, start: Any = None, end: Any = None, **kwargs: Any) -> bytes:
         path = self._strip_protocol(path)
-        if start is None and end is None and not self._is_local:
-            # All of it: one request, and nothing that could have changed in between.
-            data = await self._below("cat_file", path)
+        if kwargs or (start is None and end is None and not self._is_local):
+            # All of it: one request, and nothing that could have changed in between. Options may name a version.
+            data = await self._below("cat_file", path, **kwargs)
             try:
-                return await asyncio.to_thread(unsealed, data, self._opening)
+                return (await asyncio.to_thread(unsealed, data, self._opening))[start:end]
             except Error as error:
                 raise at(path, error)
         (data,) = await self._ranges(path, [(start, end)])
@@ -294,8 +294,8 @@ class Stored(Chained):
         async def one(path: str, places: list[int]) -> None:
             try:
                 ranges = [(starts[place], ends[place]) for place in places]
-                if ranges == [(None, None)]:
-                    results: list[Any] = [await self._cat_file(path)]
+                if kwargs or ranges == [(None, None)]:
+                    results: list[Any] = [await self._cat_file(path, *one, **kwargs) for one in ranges]
                 else:
                     results = await self._ranges(path, ranges, max_gap or 0)
             except Exception as error:

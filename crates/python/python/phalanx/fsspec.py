@@ -55,10 +55,12 @@ class PhalanxFileSystem(Stored):
     open has no size (``None``); ``info`` raises why. All that asks for names only reads nothing. ``stored_size`` is the length of
     the object itself. Listings are cached as the other file system does it.
 
-    ``mv``, ``cp`` and ``rm`` move, copy and remove the objects as they are.
+    ``mv``, ``cp`` and ``rm`` move, copy and remove the objects as they are. ``put`` makes the protected file in the folder for
+    temporary files first, unless it goes to a local one.
 
     A file system whose keys are names in the keyring can be pickled, and whoever unpickles it needs keys with these names. With
-    other keys, or a password, it refuses to be pickled or written as JSON. ``threads`` is how many threads open a range.
+    other keys, or a password, it refuses to be pickled or written as JSON. Libraries such as dask send the options themselves to
+    their workers: give them names only. ``threads`` is how many threads protect a file, or open one.
 
     Parameters
     ----------
@@ -201,6 +203,8 @@ class PhalanxFileSystem(Stored):
         cache_options: Any = None,
         **kwargs: Any,
     ) -> PhalanxFile:
+        if kwargs.get("version_id") is not None:
+            raise ValueError("name the version in the path")
         return PhalanxFile(self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs)
 
     def open(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:

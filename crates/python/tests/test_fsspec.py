@@ -412,6 +412,51 @@ def test_an_object_that_changes_under_an_open_file_is_never_mixed(fs, below, key
     assert fs.cat_file("/file", 0, 10) == new[:10]
 
 
+@pytest.mark.parametrize("lengths", [(5 * CHUNK, 5 * CHUNK), (5 * CHUNK, 7 * CHUNK + 9)])
+def test_readers_beside_a_writer_get_one_version_whole(below, key, lengths):
+    versions = [bytes([number]) * length for number, length in enumerate(lengths)]
+    stored = []
+    for data in versions:
+        other = Counting()
+        PhalanxFileSystem(fs=other, key=key).pipe_file("/file", data)
+        stored.append(other.store["/file"].getvalue())
+    below.pipe_file("/file", stored[0])
+    fs = PhalanxFileSystem(fs=below, key=key, cache_size=3 * CHUNK)
+    ended, wrong, failed = threading.Event(), [], []
+
+    def write():
+        while not ended.wait(0.05):
+            stored.reverse()
+            below.pipe_file("/file", stored[0])
+
+    def read(seed):
+        choose = random.Random(seed)
+        for _ in range(150):
+            start = choose.randrange(4 * CHUNK)
+            end = start + choose.randrange(1, 2 * CHUNK)
+            try:
+                found = fs.cat_file("/file", start, end)
+            except (phalanx.Error, OSError) as error:
+                # It was replaced twice in a row while it was read.
+                failed.append(error)
+                continue
+            if found not in [data[start:end] for data in versions]:
+                wrong.append((start, end, found))
+
+    writer = threading.Thread(target=write)
+    readers = [threading.Thread(target=read, args=[seed]) for seed in range(4)]
+    writer.start()
+    for thread in readers:
+        thread.start()
+    for thread in readers:
+        thread.join()
+    ended.set()
+    writer.join()
+    assert not wrong
+    assert len(failed) < 60, "one of ten reads fails"
+    assert fs.cat_file("/file") in versions
+
+
 def test_few_objects_are_kept_open(fs, monkeypatch):
     import phalanx._stored
 

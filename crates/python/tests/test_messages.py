@@ -210,6 +210,15 @@ def test_impossible_options(options):
     assert is_one_line(caught.value)
 
 
+@pytest.mark.parametrize("engine", ["auto", "cpu", "serial"])
+def test_engines(engine):
+    records = [painted(n) for n in range(300)]
+    sealed = phalanx.seal_many(KEY, records, engine=engine)
+    assert phalanx.unseal_many(KEY, sealed, engine=engine) == records
+    with pytest.raises(ValueError):
+        phalanx.seal_many(KEY, records, engine="steam")
+
+
 def test_keys_of_the_keyring():
     key = phalanx.Key.generate().store("work")
     sealed = phalanx.seal("work", b"record")

@@ -25,7 +25,7 @@ def opened(stored):
         return file.read()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 9000), max_size=12), st.sampled_from(CIPHERS))
 def test_any_pieces(sizes, cipher):
     data = painted(sum(sizes))

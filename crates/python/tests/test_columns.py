@@ -55,7 +55,7 @@ def test_each_value_is_a_message(cipher):
     assert phalanx.unseal_column(keys, by_many, ads, cipher=cipher).to_pylist() == records
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.none() | st.binary(max_size=60), max_size=60),
     st.sampled_from(BINARY),
@@ -144,7 +144,7 @@ def altered(sealed, places):
     return pa.array([value[:-1] + bytes([value[-1] ^ 1]) if n in places else value for n, value in enumerate(sealed.to_pylist())], sealed.type)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.none() | st.binary(max_size=20), max_size=30), st.sets(st.integers(0, 29)))
 def test_exactly_the_altered_ones_fail(values, places):
     places = sorted(n for n in places if n < len(values) and values[n] is not None)

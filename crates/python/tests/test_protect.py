@@ -102,6 +102,37 @@ def test_the_keyring_is_tried_where_nothing_is_named(plain, content):
         phalanx.verify(path, password="x")
 
 
+def test_a_refused_key_of_the_keyring_does_not_hide_the_others(keyring, plain, content):
+    key = phalanx.Key.generate().store("work")
+    refused = phalanx.Key.generate().store("refused")
+    for_both = phalanx.protect(plain, key=key, keys=[refused])
+    for_refused = phalanx.protect(plain, key=refused, output=plain.with_name("r.phx"))
+    (file,) = (keyring / name for name in os.listdir(keyring) if "refused" in name)
+    file.chmod(0o644)
+    assert phalanx.verify(for_both) == len(content)
+    with pytest.raises((phalanx.WrongKeyError, phalanx.KeyringError)) as caught:
+        phalanx.verify(for_refused)
+    assert "refused" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_path_is_no_name_of_a_key(plain, key_file, tmp_path):
+    with pytest.raises((ValueError, phalanx.KeyringError)):
+        phalanx.protect(plain, key=str(key_file))
+    assert names(tmp_path) == ["plain.bin"]
+
+
+def test_an_engine_that_may_be_absent(plain, key, content, tmp_path):
+    """Where there is no GPU, that is an error, and nothing is left."""
+    for engine in ("gpu", "hybrid"):
+        try:
+            path = phalanx.protect(plain, key=key, engine=engine, overwrite=True)
+        except phalanx.EngineError as error:
+            assert "\n" not in str(error) and str(error)
+            assert names(tmp_path) in (["plain.bin"], ["plain.bin", "plain.bin.phx"])
+        else:
+            assert phalanx.verify(path, key=key) == len(content)
+
+
 def test_keys_by_name(plain, content):
     phalanx.Key.generate().store("work")
     phalanx.Key.generate().store("lab")

@@ -32,8 +32,6 @@ AT_ONCE = 16
 #: How many bytes one thread opens at least, before others help it.
 SHARE = 1 << 20
 
-CORES = os.cpu_count() or 1
-
 #: Fetches the bytes of an object from an offset to another.
 Fetch = Callable[[int, int], Awaitable[bytes]]
 #: For a chunk, where the bytes begin that it lies in, and these bytes, or why there are none.
@@ -119,11 +117,14 @@ class Object:
 
     _numbers = itertools.count()
 
-    def __init__(self, reader: ProtectedReader, source: Fetched | None, fetch: Fetch, cache: Cache) -> None:
+    def __init__(
+        self, reader: ProtectedReader, source: Fetched | None, fetch: Fetch, cache: Cache, threads: int | None = None
+    ) -> None:
         self.reader = reader
         self.size = reader.size
         self.chunk_size = reader.chunk_size
         self.cache = cache
+        self._threads = threads or os.cpu_count() or 1
         self._number = next(self._numbers)
         self._source = source
         self._fetch = fetch
@@ -151,7 +152,7 @@ class Object:
 
         def opened() -> Object:
             reader = _open(source, cache=0, read_ahead=0, **options)
-            self = cls(reader, source, fetch, cache)
+            self = cls(reader, source, fetch, cache, options.get("threads"))
             self._keep_end(begin, tail)
             return self
 
@@ -166,7 +167,7 @@ class Object:
     @classmethod
     def open_file(cls, path: str, fetch: Fetch, cache: Cache, options: dict[str, Any]) -> Object:
         """Opens a local file, which its reader reads by itself."""
-        return cls(_open(path, cache=0, read_ahead=0, **options), None, fetch, cache)
+        return cls(_open(path, cache=0, read_ahead=0, **options), None, fetch, cache, options.get("threads"))
 
     def _keep_end(self, begin: int, tail: bytes) -> None:
         """Keeps the chunks that came with the opening, and what came of the one before."""
@@ -307,7 +308,7 @@ class Object:
 
     async def _open_shares(self, first: int, stop: int, keep: set[int]) -> Chunks:
         """Opens a run of chunks, by several threads if it is long."""
-        share = max(SHARE // self.chunk_size, -(-(stop - first) // CORES))
+        share = max(SHARE // self.chunk_size, -(-(stop - first) // self._threads))
         shares = [(begin, min(begin + share, stop)) for begin in range(first, stop, share)]
         have: Chunks = {}
         for some in await asyncio.gather(*(asyncio.to_thread(self._opened, *share, keep) for share in shares)):

@@ -6,15 +6,19 @@ The other one is *below*. It may be asynchronous or not, and so may its callers.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import secrets
+import threading
 from typing import Any
 
 from fsspec import filesystem, get_filesystem_class
 from fsspec.asyn import AsyncFileSystem, get_loop
 from fsspec.config import apply_config
+from fsspec.implementations.cached import CachingFileSystem
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.utils import stringify_path
 
 from ._native import Key
@@ -88,6 +92,10 @@ class Chained(AsyncFileSystem, ChainedFileSystem, metaclass=Guard):  # type: ign
             # Callers that block are served nevertheless, by fsspec's own loop. zarr writes `asynchronous` into the options
             # that it is given (fsspec's `_un_chain` does), where others find it.
             self._loop = get_loop()
+        # Few of those that block may be called by several threads at once, and the caches of fsspec may not be asked for a file
+        # that they are still fetching.
+        is_parallel = fs.async_impl or isinstance(fs, (LocalFileSystem, MemoryFileSystem))
+        self._turn = None if is_parallel and not isinstance(fs, CachingFileSystem) else threading.Lock()
         # As methods of the class, these know nothing of the file system below.
         self.root_marker = fs.root_marker
         self._strip_protocol = self._stripped
@@ -181,12 +189,16 @@ class Chained(AsyncFileSystem, ChainedFileSystem, metaclass=Guard):  # type: ign
     async def _below(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Calls the file system below, in a thread if it is not asynchronous."""
         fs = self._blocking if asyncio.get_running_loop() is self._loop else self.fs
-        if not fs.async_impl:
-            return await asyncio.to_thread(getattr(fs, method), *args, **kwargs)
+        if not fs.async_impl or self._turn is not None:
+            return await asyncio.to_thread(self._call, fs, method, *args, **kwargs)
         call = getattr(fs, f"_{method}")(*args, **kwargs)
         if fs.asynchronous or fs.loop is asyncio.get_running_loop():
             return await call
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, fs.loop))
+
+    def _call(self, fs: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        with self._turn or contextlib.nullcontext():
+            return getattr(fs, method)(*args, **kwargs)
 
     async def set_session(self, *args: Any, **kwargs: Any) -> Any:
         """The session of the file system below."""

@@ -21,10 +21,13 @@ from ._files import open as _open
 
 #: What is fetched of the beginning of an object before anything is known of it: most headers, in bytes.
 HEAD = 4096
-#: What is fetched of its end at the same time: a chunk of the size that ``phalanx.fsspec`` writes.
+#: What is fetched of its end at the same time, for a listing: a chunk of the size that ``phalanx.fsspec`` writes.
 TAIL = (64 << 10) + 48
+#: And for somebody who goes on to read, perhaps a footer at the end: readers of Parquet begin with 64 KiB there, which lie in
+#: two chunks.
+FOOTER = 2 * TAIL
 #: Objects up to this length are fetched as a whole.
-WHOLE = 128 << 10
+WHOLE = HEAD + FOOTER
 #: The most that one request fetches. More is fetched by several at once.
 PIECE = 8 << 20
 #: As many requests for one read are under way at once.
@@ -134,13 +137,13 @@ class Object:
         self._pending: dict[int, asyncio.Task[Chunks]] = {}
 
     @classmethod
-    async def open(cls, size: int, fetch: Fetch, cache: Cache, options: dict[str, Any]) -> Object:
+    async def open(cls, size: int, fetch: Fetch, cache: Cache, options: dict[str, Any], tail_len: int = FOOTER) -> Object:
         """Opens an object of this length in the store with two requests at once, or with one if it is short.
 
         Raises what :func:`phalanx.open` raises, and :class:`Changed` if the object has another length.
         """
         source = Fetched(size)
-        begin = 0 if size <= WHOLE else size - TAIL
+        begin = 0 if size <= WHOLE else size - tail_len
         if begin:
             head, tail = await _lay(source, fetch, [(0, HEAD), (begin, size)])
             header_end, last = _outline(head, size)

@@ -19,7 +19,7 @@ from fsspec.utils import isfilelike
 
 from ._chained import Chained
 from ._errors import AuthenticationError, Error
-from ._objects import PIECE, Cache, Object, at, unsealed
+from ._objects import FOOTER, PIECE, TAIL, Cache, Object, at, unsealed
 
 #: How long a far store is not asked again whether an object has changed, in seconds.
 FRESH = 1.0
@@ -76,13 +76,13 @@ class Stored(Chained):
                 for below in [name for name in known if name.startswith(path.rstrip("/") + "/")]:
                     del known[below]
 
-    async def _object(self, path: str, info: dict[str, Any] | None = None) -> Object:
+    async def _object(self, path: str, info: dict[str, Any] | None = None, tail_len: int = FOOTER) -> Object:
         """The opened object of a path. It is the one that was opened before, if nobody has changed it since."""
         if info is None and (recent := self._recent(path)):
             return recent[3]
         task = self._tasks.get(path)
         if info is not None or task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-            task = asyncio.ensure_future(self._look_up(path, info))
+            task = asyncio.ensure_future(self._look_up(path, info, tail_len))
             task.add_done_callback(lambda task: self._looked_up(path, task))
             if info is None:
                 self._tasks[path] = task
@@ -100,13 +100,13 @@ class Stored(Chained):
         if not task.cancelled():
             task.exception()
 
-    async def _look_up(self, path: str, info: dict[str, Any] | None) -> Object:
+    async def _look_up(self, path: str, info: dict[str, Any] | None, tail_len: int) -> Object:
         epoch, now = self._epoch, time.monotonic()
         info = info or await self._below("info", path)
         if info["type"] == "directory":
             raise IsADirectoryError(path)
         try:
-            return await self._open_version(path, info, epoch, now)
+            return await self._open_version(path, info, tail_len, epoch, now)
         except (AuthenticationError, OSError) as error:
             # The file system below may have remembered an object that is not there any more.
             self._invalidate_below(path)
@@ -117,11 +117,11 @@ class Stored(Chained):
         except Error as error:
             raise at(path, error)
         try:
-            return await self._open_version(path, current, epoch, now)
+            return await self._open_version(path, current, tail_len, epoch, now)
         except (Error, OSError) as error:
             raise at(path, error)
 
-    async def _open_version(self, path: str, info: dict[str, Any], epoch: int, now: float) -> Object:
+    async def _open_version(self, path: str, info: dict[str, Any], tail_len: int, epoch: int, now: float) -> Object:
         version = _version(info)
         known = self._objects.get(path)
         if known is not None and known[0] == version:
@@ -134,7 +134,7 @@ class Stored(Chained):
                 # Some servers do not say it.
                 data = await self._below("cat_file", path)
                 size, fetch = len(data), _fetcher_of(data)
-            opened = await Object.open(size, fetch, self._cache, self._opening)
+            opened = await Object.open(size, fetch, self._cache, self._opening, tail_len)
         with self._lock:
             if epoch == self._epoch:
                 _remember(self._objects, path, (version, now, info, opened), OPEN)
@@ -168,14 +168,13 @@ class Stored(Chained):
         if not kwargs and (recent := self._recent(path)):
             return _sized(recent[2], recent[3].size)
         info = await self._below("info", path, **kwargs)
-        return await self._with_size(info, path) if info["type"] == "file" else info
+        return await self._with_size(info, path, FOOTER) if info["type"] == "file" else info
 
-    async def _with_size(self, info: dict[str, Any], path: str | None = None) -> dict[str, Any]:
-        path = info["name"] if path is None else path
+    async def _with_size(self, info: dict[str, Any], path: str, tail_len: int) -> dict[str, Any]:
         known = self._sizes.get(path)
         if known is not None and known[0] == _version(info):
             return _sized(info, known[1])
-        return _sized(info, (await self._object(path, info)).size)
+        return _sized(info, (await self._object(path, info, tail_len)).size)
 
     async def _with_sizes(self, infos: list[dict[str, Any]], strict: bool = False) -> list[dict[str, Any]]:
         """Entries of a listing with the sizes of their plaintexts. Those that vanish meanwhile are left out."""
@@ -184,7 +183,7 @@ class Stored(Chained):
             if info["type"] != "file":
                 return info
             try:
-                return await self._with_size(info)
+                return await self._with_size(info, info["name"], TAIL)
             except FileNotFoundError:
                 return None
             except Error:

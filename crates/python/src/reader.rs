@@ -90,7 +90,7 @@ impl Reader {
             cipher,
             piece: Mutex::default(),
             is_closed: AtomicBool::new(false),
-            turn: Turn::new(),
+            turn,
             pid,
         })
     }

@@ -85,6 +85,42 @@ def test_ctrl_c_while_opening(tmp_path, what):
     source.unlink()
 
 
+SLOW = """
+import io, sys, time
+import phalanx
+key = phalanx.Key.generate()
+out = io.BytesIO()
+with phalanx.open(out, "wb", key=key, chunk_size=4096) as file:
+    file.write(bytes(4 << 20))
+stored = out.getvalue()
+class Far:
+    size = len(stored)
+    is_slow = False
+    def read_at(self, offset, n):
+        if self.is_slow:
+            time.sleep(0.2)
+        # No more at once than somebody who is far away gives.
+        return stored[offset : offset + min(n, 8192)]
+far = Far()
+file = phalanx.open(far, key=key)
+far.is_slow = True
+print("ready", flush=True)
+try:
+    {call}
+    print("done")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("call", ["file.read()", "file.readinto(bytearray(4 << 20))", "file.read_at(0, 4 << 20)"])
+def test_ctrl_c_while_a_slow_source_is_read(call):
+    """It would take two minutes."""
+    took, out, err, code = interrupt(child_args(SLOW.format(call=call)), 0.5)
+    assert (out, code) == ("interrupted\n", 0), err
+    assert took < 10
+
+
 HANDLED = """
 import signal, sys
 import phalanx

@@ -420,3 +420,26 @@ def test_recursion_limit_is_an_exception():
     with pytest.raises(RecursionError):
         phalanx.open(source(read_at), key=KEY)
     assert os.getpid()
+
+
+@pytest.mark.parametrize("read", [lambda file: file.read(), lambda file: file.read_at(0, len(LARGE)), lambda file: file.readinto(bytearray(len(LARGE)))])
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), Mine("once"), OSError(5, "once")], ids=lambda raised: type(raised).__name__)
+def test_an_exception_that_is_raised_once_comes_out(read, raised):
+    """Ctrl-C, above all: what interrupts one call of the source is not made good by the next."""
+    for place in range(1, 8):
+        calls = [0, False]
+
+        def read_at(offset, n):
+            calls[0] += 1
+            if calls[0] == place and not calls[1]:
+                calls[1] = True
+                raise raised
+            return LARGE_STORED[offset : offset + min(n, 20_000)]
+
+        with phalanx.open(source(read_at, len(LARGE_STORED)), key=KEY, cache=0, read_ahead=0, threads=1) as file:
+            calls[:] = [0, False]
+            with pytest.raises(type(raised)) as caught:
+                read(file)
+            assert caught.value is raised
+            assert file.tell() == 0
+            assert file.read() == LARGE

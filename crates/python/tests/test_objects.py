@@ -439,7 +439,7 @@ def test_an_exception_that_is_raised_once_comes_out(read, raised):
                     raise raised
             return LARGE_STORED[offset : offset + min(n, 20_000)]
 
-        with phalanx.open(source(read_at, len(LARGE_STORED)), key=KEY, cache=0, read_ahead=0, threads=1) as file:
+        with phalanx.open(source(read_at, len(LARGE_STORED)), key=KEY, read_ahead=0, threads=1) as file:
             left[0] = place
             with pytest.raises(type(raised)) as caught:
                 read(file)

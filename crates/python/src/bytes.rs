@@ -1,7 +1,7 @@
 //! Bytes that Python's objects hold.
 
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyMemoryError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ops::Deref;
@@ -32,7 +32,7 @@ impl<'py> FromPyObject<'_, 'py> for Bytes<'py> {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Bytes::InPlace(bytes.to_owned()));
         }
-        Ok(Bytes::Copied(copied(&contiguous(&object)?)))
+        Ok(Bytes::Copied(copied(&contiguous(&object)?)?))
     }
 }
 
@@ -46,9 +46,11 @@ pub fn contiguous(object: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
 }
 
 /// A copy of a contiguous buffer. The caller is attached to the interpreter.
-fn copied(buffer: &PyUntypedBuffer) -> Zeroizing<Vec<u8>> {
+fn copied(buffer: &PyUntypedBuffer) -> PyResult<Zeroizing<Vec<u8>>> {
     let len = buffer.len_bytes();
-    let mut bytes = Zeroizing::new(vec![0; len]);
+    let mut bytes = Zeroizing::new(Vec::new());
+    bytes.try_reserve_exact(len).map_err(|e| PyMemoryError::new_err(e.to_string()))?;
+    bytes.resize(len, 0);
     if len > 0 {
         // SAFETY: the buffer is contiguous and exported, so that this memory is there; the copy is as long, and lies elsewhere.
         // Other threads of Python may write to the buffer's memory, as with every buffer: the copy is then a mixture.
@@ -57,7 +59,7 @@ fn copied(buffer: &PyUntypedBuffer) -> Zeroizing<Vec<u8>> {
             std::ptr::copy_nonoverlapping(buffer.buf_ptr().cast::<u8>(), bytes.as_mut_ptr(), len);
         }
     }
-    bytes
+    Ok(bytes)
 }
 
 /// Copies bytes into a contiguous buffer that can be written to. The caller is attached to the interpreter.
@@ -83,7 +85,7 @@ pub enum Shared {
 impl Shared {
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let buffer = contiguous(object)?;
-        Ok(if buffer.readonly() { Shared::InPlace(buffer) } else { Shared::Copied(copied(&buffer)) })
+        Ok(if buffer.readonly() { Shared::InPlace(buffer) } else { Shared::Copied(copied(&buffer)?) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Columns of Apache Arrow: many messages in one buffer, with an offset for each.
 
 use crate::bytes::{Bytes, Shared};
-use crate::engines::{engines, suite};
+use crate::engines::{crew, engines, suite};
 use crate::error;
 use crate::messages::raises;
 use crate::set::{Keys, Messages, Room, all_ads, in_groups};
@@ -38,7 +38,7 @@ pub fn seal_column<'py>(
     let suite = suite(cipher)?;
     let engines = engines(py, engine, threads)?;
     let column = Column::new(keys, column, width, first, len, ads)?;
-    let crew = engines.crew(Op::Seal, suite, Some(column.cost()));
+    let crew = crew(py, &engines, Op::Seal, suite, column.cost());
     let total = column.bytes() + column.len() * suite.overhead();
     let data = PyBytes::new_with(py, total, |out| {
         // Each group goes to its place at once.
@@ -76,7 +76,7 @@ pub fn unseal_column<'py>(
     let (suite, raises) = (suite(cipher)?, raises(errors)?);
     let engines = engines(py, engine, threads)?;
     let column = Column::new(keys, column, width, first, len, ads)?;
-    let crew = engines.crew(Op::Open, suite, Some(column.cost()));
+    let crew = crew(py, &engines, Op::Open, suite, column.cost());
     let open = |inputs: &[Copied<'_>], room: &mut Room| {
         let len = inputs.iter().map(|input| input.bytes.len()).sum();
         batch::open_into(&crew.roster, suite, inputs, room.of(len)?)

@@ -1,11 +1,11 @@
 //! Ciphers and engines by the names that the command gives them, and calls that Ctrl-C ends.
 
-use crate::error;
+use crate::error::{self, warn};
 use clap::ValueEnum;
 use phalanx::args::{Cipher, EngineArgs, EngineName};
-use phalanx::engines::{Engines, levels};
+use phalanx::engines::{Crew, Engines, levels};
 use phalanx::verbosity::Verbosity;
-use phalanx_core::engine::CpuEngine;
+use phalanx_core::engine::{CpuEngine, Op};
 use phalanx_core::{ChunkSize, Error, Progress, Roster, Suite};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -46,28 +46,37 @@ fn by_name<T: ValueEnum>(what: &str, name: &str) -> PyResult<T> {
 }
 
 fn threads(threads: Option<usize>) -> PyResult<Option<NonZeroUsize>> {
-    let wrong = || PyValueError::new_err("threads is at least 1");
-    threads.map(|threads| NonZeroUsize::new(threads).ok_or_else(wrong)).transpose()
+    /// More would only cost memory.
+    const MOST: usize = 1024;
+    let wrong = || PyValueError::new_err(format!("threads is a number from 1 to {MOST}"));
+    let threads = threads.map(|threads| NonZeroUsize::new(threads).filter(|n| n.get() <= MOST).ok_or_else(wrong));
+    threads.transpose()
 }
 
 /// The engines with this name. They are made once for each process, because opening a device takes long.
 pub fn engines(py: Python<'_>, engine: &str, most: Option<usize>) -> PyResult<Arc<Engines>> {
-    type Made = Mutex<HashMap<(u32, EngineKey, Option<NonZeroUsize>), Arc<Engines>>>;
-    type EngineKey = u8;
+    type Made = Mutex<HashMap<(u32, u8, Option<NonZeroUsize>), Arc<Engines>>>;
     static MADE: LazyLock<Made> = LazyLock::new(Made::default);
     let (engine, threads) = (by_name::<EngineName>("engine", engine)?, threads(most)?);
-    let key = (std::process::id(), engine as EngineKey, threads);
-    py.detach(|| {
-        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(engines) = made.get(&key) {
-            return Ok(engines.clone());
-        }
-        let quiet = Verbosity { quiet: true, verbose: false };
-        let engines = Arc::new(Engines::new(&EngineArgs { engine, threads }, quiet)?);
-        made.insert(key, engines.clone());
-        Ok(engines)
-    })
-    .map_err(|failure| error::of_failure(py, &failure))
+    let key = (std::process::id(), engine as u8, threads);
+    // Nobody does anything else while the lock is held.
+    let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(engines) = made().get(&key) {
+        return Ok(engines.clone());
+    }
+    let make = || Engines::new(&EngineArgs { engine, threads }, Verbosity { quiet: true, verbose: false });
+    // Only a driver takes its time. The others read the environment, which other threads may change where they can run.
+    let engines = if matches!(engine, EngineName::Gpu | EngineName::Hybrid) { py.detach(make) } else { make() };
+    warn(py);
+    let engines = Arc::new(engines.map_err(|failure| error::of_failure(py, &failure))?);
+    Ok(made().entry(key).or_insert(engines).clone())
+}
+
+/// The engines for this much work, in bytes. A device may be opened and measured for it.
+pub fn crew<'e>(py: Python<'_>, engines: &'e Engines, op: Op, suite: Suite, bytes: u64) -> &'e Crew {
+    let crew = py.detach(|| engines.crew(op, suite, Some(bytes)));
+    warn(py);
+    crew
 }
 
 /// Threads of the CPU: as many as cores, unless the caller says otherwise.
@@ -91,6 +100,7 @@ pub fn interruptible<T: Send>(
         is_over: AtomicBool::new(false),
     };
     let done = py.detach(|| work(&signals));
+    warn(py);
     match signals.raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
         // The work may have been done before it could end.
         Some(raised) if matches!(done, Err(Error::Cancelled)) => Err(raised),

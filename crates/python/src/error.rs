@@ -2,13 +2,17 @@
 
 use phalanx::failure::{Code, Failure, shown};
 use phalanx_core::Error;
-use pyo3::exceptions::{PyFileExistsError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyValueError};
+use pyo3::exceptions::{
+    PyFileExistsError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeWarning, PyValueError,
+};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::ffi::{CString, OsString};
 use std::io;
+use std::mem;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// `EEXIST` of every system that Phalanx runs on.
 const EXISTS: i32 = 17;
@@ -132,17 +136,25 @@ fn with<'py>(py: Python<'py>, error: PyErr, name: &str, value: impl IntoPyObject
     set.err().unwrap_or(error)
 }
 
-/// A line that the command would write to stderr becomes a warning.
-pub fn warn(line: &str) {
+/// Lines that the command would write to stderr. They become warnings when nobody holds a lock: what shows a warning is Python.
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Keeps a line until [`warn`] is called.
+pub fn tell(line: &str) {
     let line = line.strip_prefix("warning: ").unwrap_or(line);
-    let Ok(line) = CString::new(line) else { return };
-    Python::try_attach(|py| {
-        let category = py.get_type::<pyo3::exceptions::PyRuntimeWarning>();
+    LINES.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
+}
+
+/// Warns of what was told.
+pub fn warn(py: Python<'_>) {
+    let lines = mem::take(&mut *LINES.lock().unwrap_or_else(PoisonError::into_inner));
+    let category = py.get_type::<PyRuntimeWarning>();
+    for line in lines.into_iter().filter_map(|line| CString::new(line).ok()) {
         if let Err(error) = PyErr::warn(py, &category, &line, 2) {
-            // Warnings are errors here. There is nobody to raise it to.
+            // Warnings are errors here. What is done is done.
             error.write_unraisable(py, None);
         }
-    });
+    }
 }
 
 /// The file object is closed.

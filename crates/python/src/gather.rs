@@ -14,6 +14,7 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
 
 /// Gathers the messages of one event loop. ``phalanx.aio`` makes it.
 ///
@@ -27,10 +28,35 @@ pub struct Gatherer {
 
 /// What the threads that seal and open know.
 struct Shared {
-    /// Makes the event loop call :meth:`Gatherer.drain`, from any thread.
+    /// Makes the event loop call :meth:`Gatherer.drain`, from any thread. Says whether it will.
     schedule: Py<PyAny>,
-    /// The messages that may be done. The loop is told of the first one only.
-    ready: Mutex<Vec<u64>>,
+    ready: Mutex<Ready>,
+}
+
+#[derive(Default)]
+struct Ready {
+    /// The messages that may be done.
+    ids: Vec<u64>,
+    /// Whether the loop has been told since they were last taken.
+    is_told: bool,
+}
+
+impl Shared {
+    fn add(&self, id: u64) {
+        let is_told = {
+            let mut ready = lock(&self.ready);
+            ready.ids.push(id);
+            mem::replace(&mut ready.is_told, true)
+        };
+        if is_told {
+            return;
+        }
+        let told = Python::try_attach(|py| self.schedule.call0(py)?.extract::<bool>(py));
+        if !matches!(told, Some(Ok(true))) {
+            // The loop is closed, or has no memory: the next message tells it again.
+            lock(&self.ready).is_told = false;
+        }
+    }
 }
 
 #[derive(Default)]
@@ -48,15 +74,7 @@ struct Bell {
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        let is_first = {
-            let mut ready = lock(&self.shared.ready);
-            ready.push(self.id);
-            ready.len() == 1
-        };
-        if is_first {
-            // A loop that has been closed waits for nothing.
-            Python::try_attach(|py| drop(self.shared.schedule.call0(py)));
-        }
+        self.shared.add(self.id);
     }
 }
 
@@ -106,7 +124,7 @@ impl Gatherer {
         let waiting: Vec<_> = py.detach(|| {
             let ready = mem::take(&mut *lock(&self.shared.ready));
             let mut state = lock(&self.state);
-            ready.into_iter().filter_map(|id| Some((id, state.waiting.remove(&id)?))).collect()
+            ready.ids.into_iter().filter_map(|id| Some((id, state.waiting.remove(&id)?))).collect()
         });
         let wanted: Vec<_> = waiting.into_iter().filter(|(_, (_, future))| !is_done(py, future)).collect();
         let done = py.detach(|| {
@@ -119,7 +137,21 @@ impl Gatherer {
             }
             done
         });
-        done.into_iter().try_for_each(|(result, future)| settle(py, &future, result))
+        // Each gets its result, whatever the loop does with another one.
+        let settled: Vec<_> = done.into_iter().map(|(result, future)| settle(py, &future, result)).collect();
+        settled.into_iter().collect()
+    }
+
+    /// Gives up all messages, and waits for the threads.
+    fn close(&self, py: Python<'_>) {
+        if self.pid == std::process::id() {
+            let state = py.detach(|| mem::take(&mut *lock(&self.state)));
+            let State { coalescers, waiting, .. } = state;
+            // They hold Python objects. What is dropped detached waits for threads that may wait for the interpreter.
+            let (submissions, futures): (Vec<_>, Vec<_>) = waiting.into_values().unzip();
+            py.detach(|| drop((submissions, coalescers)));
+            drop(futures);
+        }
     }
 }
 
@@ -149,14 +181,16 @@ impl Drop for Gatherer {
             let _ = mem::ManuallyDrop::new(state);
             return;
         }
-        // It waits for threads that may wait for the interpreter.
-        Python::attach(|py| py.detach(|| drop(state)));
+        // Its threads may wait for what this thread was doing when the garbage was collected. If the system gives no thread,
+        // they stay.
+        let state = mem::ManuallyDrop::new(state);
+        let _ = thread::Builder::new().spawn(move || drop(mem::ManuallyDrop::into_inner(state)));
     }
 }
 
 /// Whether nobody waits for a future any more.
 fn is_done(py: Python<'_>, future: &Py<PyAny>) -> bool {
-    future.call_method0(py, "done").and_then(|done| done.extract::<bool>(py)).unwrap_or(true)
+    future.call_method0(py, "done").and_then(|done| done.extract::<bool>(py)).unwrap_or(false)
 }
 
 fn settle(py: Python<'_>, future: &Py<PyAny>, result: Result<Wiped, Failure>) -> PyResult<()> {

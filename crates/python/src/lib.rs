@@ -41,6 +41,6 @@ mod _native {
     fn init() {
         // A library never asks its user for anything, and never writes to the terminal by itself.
         phalanx::secrets::ask_no_more();
-        phalanx::failure::complain_to(super::error::warn);
+        phalanx::failure::complain_to(super::error::tell);
     }
 }

@@ -1,7 +1,7 @@
 //! Messages: one, or as many as there are.
 
 use crate::bytes::Bytes;
-use crate::engines::{engines, suite};
+use crate::engines::{crew, engines, suite};
 use crate::error;
 use crate::key::KeyOrName;
 use crate::set::{Messages, Room, Set, in_groups};
@@ -102,7 +102,7 @@ pub fn seal_many<'py>(
     let suite = suite(cipher)?;
     let set = Set::new(keys, records, ads)?;
     let engines = engines(py, engine, threads)?;
-    let crew = engines.crew(Op::Seal, suite, Some(set.cost()));
+    let crew = crew(py, &engines, Op::Seal, suite, set.cost());
     let seal = |inputs: &[Copied<'_>], room: &mut Room| {
         let len = inputs.iter().map(|input| input.bytes.len() + suite.overhead()).sum();
         batch::seal_into(&crew.roster, suite, inputs, room.of(len)?)
@@ -140,7 +140,7 @@ pub fn unseal_many<'py>(
     let (suite, raises) = (suite(cipher)?, raises(errors)?);
     let set = Set::new(keys, sealed, ads)?;
     let engines = engines(py, engine, threads)?;
-    let crew = engines.crew(Op::Open, suite, Some(set.cost()));
+    let crew = crew(py, &engines, Op::Open, suite, set.cost());
     let open = |inputs: &[Copied<'_>], room: &mut Room| {
         let len = inputs.iter().map(|input| input.bytes.len()).sum();
         batch::open_into(&crew.roster, suite, inputs, room.of(len)?)

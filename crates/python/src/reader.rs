@@ -17,6 +17,7 @@ use std::mem;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
 use zeroize::Zeroizing;
 
 type Inner = phalanx_core::Reader<Source>;
@@ -64,7 +65,8 @@ impl Reader {
         let mut options = ReaderOptions::new().roster(Arc::new(cpu(py, threads)?));
         options = cache.into_iter().fold(options, ReaderOptions::cache);
         options = read_ahead.into_iter().fold(options, ReaderOptions::read_ahead);
-        let object = object.as_ref().map(Object::new).transpose()?;
+        let turn = Turn::new();
+        let object = object.as_ref().map(|object| Object::new(object, turn)).transpose()?;
         let open = || {
             let source = match (&path, object) {
                 (_, Some(object)) => Source::Object(object),
@@ -139,11 +141,17 @@ impl Reader {
         if len == 0 {
             return self.tell(py).map(|_| 0);
         }
+        let start = self.tell(py)?;
         let mut piece = Zeroizing::new(vec![0; len.min(PIECE)]);
         let mut done = 0;
         while done < len {
             let wanted = piece.len().min(len - done);
-            let read = self.detached(py, || self.with_cursor(|cursor| fill(cursor, &mut piece[..wanted])))?;
+            let read = self.detached(py, || self.with_cursor(|cursor| fill(cursor, &mut piece[..wanted])));
+            if read.is_err() && done > 0 {
+                // Nobody knows how much was read, so it is as if nothing were.
+                self.detached(py, || self.with_cursor(|cursor| cursor.seek(SeekFrom::Start(start))))?;
+            }
+            let read = read?;
             put(&buffer, done, &piece[..read]);
             done += read;
             if read < wanted {
@@ -197,7 +205,12 @@ enum Failed {
 impl Reader {
     /// Runs work that is detached from the interpreter.
     fn detached<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> Result<T, Failed> + Send) -> PyResult<T> {
-        self.turn.detached(py, work)?.map_err(|failed| match failed {
+        let done = self.turn.detached(py, work)?;
+        // The source may have closed the file meanwhile.
+        if self.is_closed.load(Ordering::Relaxed) && !self.turn.is_at_work() {
+            self.end(py);
+        }
+        done.map_err(|failed| match failed {
             Failed::Closed => closed(),
             Failed::Library(e) => error::at(py, self.path.as_deref(), e),
         })
@@ -241,14 +254,20 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
+        let cursor = self.cursor.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(inner) = inner.or(cursor) else { return };
         if self.pid != std::process::id() {
             // The threads that the drop would wait for are the parent's.
-            let cursor = self.cursor.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-            let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-            let _ = (mem::ManuallyDrop::new(cursor), mem::ManuallyDrop::new(inner));
-            return;
+            let _ = mem::ManuallyDrop::new(inner);
+        } else if self.path.is_some() {
+            drop(inner);
+        } else {
+            // It waits for threads that are calling a Python object, which may wait for what this thread was doing when the
+            // garbage was collected. If the system gives no thread, the reader stays.
+            let inner = mem::ManuallyDrop::new(inner);
+            let _ = thread::Builder::new().spawn(move || drop(mem::ManuallyDrop::into_inner(inner)));
         }
-        Python::attach(|py| self.end(py));
     }
 }
 

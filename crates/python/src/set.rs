@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::mem;
 use std::panic;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use zeroize::Zeroizing;
 
@@ -31,8 +31,9 @@ impl<'py> Keys<'py> {
             return Ok(Keys::One(keys.extract::<KeyOrName>()?.0));
         }
         let wrong = || PyTypeError::new_err("keys is a phalanx.Key, or a sequence of them");
-        let mut each = Vec::with_capacity(expected(keys).min(count));
-        for key in keys.try_iter().map_err(|_| wrong())? {
+        let type_error = |e: PyErr| if e.is_instance_of::<PyTypeError>(keys.py()) { wrong() } else { e };
+        let mut each = Vec::with_capacity(expected(keys)?.min(count));
+        for key in keys.try_iter().map_err(type_error)? {
             each.push(key?.cast_into::<Key>().map_err(|_| wrong())?);
         }
         if each.len() != count {
@@ -142,21 +143,19 @@ pub fn in_groups<T: Send>(
         if inputs.is_empty() {
             break;
         }
-        let (inputs, into, work) = (&inputs[..], &mut room, &work);
-        let result = if done.is_none() {
-            py.detach(|| work(inputs, into))
-        } else {
-            thread::scope(|scope| {
-                let working = thread::Builder::new().spawn_scoped(scope, || work(inputs, into));
-                if let Some(done) = done.take() {
-                    take(&before, done);
-                }
-                match working {
-                    Ok(working) => py.detach(|| working.join()).unwrap_or_else(|cause| panic::resume_unwind(cause)),
-                    Err(e) => Err(Error::Memory(e.to_string())),
-                }
+        let (inputs, work, into) = (&inputs[..], &work, Mutex::new(&mut room));
+        let work = || work(inputs, &mut into.lock().unwrap_or_else(PoisonError::into_inner));
+        let result = thread::scope(|scope| {
+            let working = done.as_ref().and_then(|_| thread::Builder::new().spawn_scoped(scope, work).ok());
+            if let Some(done) = done.take() {
+                take(&before, done);
+            }
+            // For the first group, or if the system gives no thread, this one does the work.
+            py.detach(|| match working {
+                Some(working) => working.join().unwrap_or_else(|cause| panic::resume_unwind(cause)),
+                None => work(),
             })
-        };
+        });
         done = Some(result.map_err(|e| error::plain(py, e))?);
         mem::swap(&mut room, &mut before);
         py.check_signals()?;
@@ -177,14 +176,18 @@ pub fn all_ads<'py>(ads: Option<&Bound<'py, PyAny>>, count: usize) -> PyResult<O
     Ok(Some(ads))
 }
 
-/// How many objects an iterable says that it has, within reason.
-fn expected(objects: &Bound<'_, PyAny>) -> usize {
+/// How many objects an iterable says that it has, within reason. A generator does not say it.
+fn expected(objects: &Bound<'_, PyAny>) -> PyResult<usize> {
     const REASON: usize = 1 << 20;
-    objects.len().unwrap_or(0).min(REASON)
+    match objects.len() {
+        Ok(len) => Ok(len.min(REASON)),
+        Err(error) if error.is_instance_of::<PyTypeError>(objects.py()) => Ok(0),
+        Err(error) => Err(error),
+    }
 }
 
 fn all_bytes<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Bytes<'py>>> {
-    let mut all = Vec::with_capacity(expected(objects));
+    let mut all = Vec::with_capacity(expected(objects)?);
     for object in objects.try_iter()? {
         all.push(object?.extract()?);
     }

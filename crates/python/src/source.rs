@@ -2,6 +2,7 @@
 
 use crate::bytes::Bytes;
 use crate::error::raised;
+use crate::turn::Turn;
 use phalanx_core::ReadAt;
 use phalanx_core::file::Output;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -39,12 +40,14 @@ pub struct Object {
     /// Whether it has `read_at`, which threads may call at once. Otherwise it has a cursor, and one reads at a time.
     is_parallel: bool,
     size: u64,
+    /// The reader's. Threads that read ahead do its work too.
+    reader: Turn,
     turn: Mutex<()>,
 }
 
 impl Object {
     /// An object with `size` and `read_at`, or a seekable file object.
-    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub fn new(object: &Bound<'_, PyAny>, reader: Turn) -> PyResult<Self> {
         let py = object.py();
         let is_parallel = object.hasattr(intern!(py, "read_at"))? && object.hasattr(intern!(py, "size"))?;
         let size = match is_parallel {
@@ -58,11 +61,12 @@ impl Object {
                 return Err(PyTypeError::new_err(why));
             }
         };
-        Ok(Self { object: object.clone().unbind(), is_parallel, size: size.extract()?, turn: Mutex::default() })
+        Ok(Self { object: object.clone().unbind(), is_parallel, size: size.extract()?, reader, turn: Mutex::default() })
     }
 
     /// Called by threads that are not attached to the interpreter: nobody waits for the turn who holds up another.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let _at_work = self.reader.at_work();
         let turn = (!self.is_parallel).then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
         let read = Python::try_attach(|py| {
             let object = self.object.bind(py);

@@ -11,6 +11,7 @@ thread_local! {
 }
 
 /// What tells a reader or writer from all others.
+#[derive(Clone, Copy)]
 pub struct Turn(u64);
 
 impl Turn {
@@ -31,15 +32,21 @@ impl Turn {
                 "reentrant call: the file object uses the protected file that uses it",
             ));
         }
-        AT_WORK.with_borrow_mut(|ids| ids.push(self.0));
-        let _end = End;
+        let _at_work = self.at_work();
         Ok(py.detach(work))
+    }
+
+    /// This thread does its work until what is returned is dropped.
+    pub fn at_work(&self) -> AtWork {
+        AT_WORK.with_borrow_mut(|ids| ids.push(self.0));
+        AtWork
     }
 }
 
-struct End;
+/// That a thread does the work of a reader or writer.
+pub struct AtWork;
 
-impl Drop for End {
+impl Drop for AtWork {
     fn drop(&mut self) {
         AT_WORK.with_borrow_mut(|ids| ids.truncate(ids.len().saturating_sub(1)));
     }

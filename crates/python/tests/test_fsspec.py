@@ -216,7 +216,9 @@ def test_skipping_reads_nothing_ahead(fs, below):
 def test_a_cache_of_fsspec_is_used_if_it_is_named(fs, below):
     data = painted(10 * CHUNK)
     fs.pipe_file("/file", data)
-    with fs.open("/file", cache_type="parts", cache_options={"data": {(0, 10): b"0123456789"}, "strict": False}) as file:
+    with fs.open(
+        "/file", cache_type="parts", cache_options={"data": {(0, 10): b"0123456789"}, "strict": False}
+    ) as file:
         assert file.read(10) == b"0123456789"
     with fs.open("/file", cache_type="readahead", block_size=3 * CHUNK) as file:
         assert file.read(10) == data[:10]
@@ -419,6 +421,30 @@ def test_few_objects_are_kept_open(fs, monkeypatch):
     for i in range(10):
         assert fs.cat_file(f"/{i}", 0, 50) == painted(100, i)[:50]
         assert len(fs._objects) <= 4
+
+
+def test_open_objects_hold_little_memory(below, key):
+    fs = PhalanxFileSystem(fs=below, key=key, cache_size=8 << 20, chunk_size=1 << 20)
+    for i in range(20):
+        fs.pipe_file(f"/{i}", painted(100, i))
+    for i in range(20):
+        assert fs.cat_file(f"/{i}", 0, 50) == painted(100, i)[:50]
+    assert len(fs._objects) == 8
+    assert fs.cat_file("/0", 10, 20) == painted(100)[10:20]
+
+
+def test_what_was_not_foreseen_is_fetched(fs, below, monkeypatch):
+    """A reader asks for other bytes than were thought."""
+    data = painted(50 * CHUNK)
+    fs.pipe_file("/file", data)
+    for outline in ((0, len(below.store["/file"].getvalue())), (4096, 1), (8192, 10_000_000)):
+        monkeypatch.setattr("phalanx._objects._outline", lambda head, size, outline=outline: outline)
+        for tail in (100, 10_000):
+            monkeypatch.setattr("phalanx._objects.TAIL", tail)
+            fs.invalidate_cache()
+            fs._cache.clear()
+            assert fs.cat_file("/file", -100) == data[-100:]
+            assert fs.cat_file("/file", 20 * CHUNK - 5, 20 * CHUNK + 5) == data[20 * CHUNK - 5 : 20 * CHUNK + 5]
 
 
 # What is not authentic

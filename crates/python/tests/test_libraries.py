@@ -44,7 +44,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*
 def frame():
     pandas = needs("pandas")
     rows = numpy.arange(10_000)
-    return pandas.DataFrame({"row": rows, "root": numpy.sqrt(rows), "name": [f"row {row}" for row in rows], "part": rows % 3})
+    return pandas.DataFrame(
+        {"row": rows, "root": numpy.sqrt(rows), "name": [f"row {row}" for row in rows], "part": rows % 3}
+    )
 
 
 # HDF5

@@ -233,8 +233,6 @@ def test_options(path, options):
 @pytest.mark.parametrize(
     "options, error",
     [
-        ({"mode": "r"}, ValueError),
-        ({"mode": "rt"}, ValueError),
         ({"mode": "ab"}, ValueError),
         ({"mode": "r+b"}, ValueError),
         ({"mode": ""}, ValueError),

@@ -29,7 +29,9 @@ class Server:
 
     def __init__(self):
         self.requests = []
-        server = make_server("127.0.0.1", 0, self._counted(DomainDispatcherApplication(create_backend_app)), True, 1, Quiet)
+        server = make_server(
+            "127.0.0.1", 0, self._counted(DomainDispatcherApplication(create_backend_app)), True, 1, Quiet
+        )
         self.url = f"http://127.0.0.1:{server.port}"
         self.stop = server.shutdown
         threading.Thread(target=server.serve_forever, daemon=True).start()

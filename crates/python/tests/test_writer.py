@@ -151,7 +151,7 @@ def test_modes(tmp_path):
         file.write(b"second")
         assert opened(path.read_bytes()) == b"first", "the old one is there until the new one is complete"
     assert opened(path.read_bytes()) == b"second"
-    for mode in ("w", "ab", "r+b", "w+b", "wt", "bw", "", "wbx"):
+    for mode in ("ab", "r+b", "w+b", "a", "bw", "", "wbx"):
         with pytest.raises(ValueError):
             phalanx.open(tmp_path / "other", mode, key=KEY)
     assert names(tmp_path) == ["new"]
@@ -493,3 +493,29 @@ def test_threads_may_write_to_one_file():
     pieces = [data[i : i + 97] for i in range(0, len(data), 97)]
     assert len(data) == 6 * 200 * 97
     assert sorted(pieces) == sorted(bytes([65 + i]) * 97 for i in range(6) for _ in range(200))
+
+
+def test_text(tmp_path):
+    path = tmp_path / "text.phx"
+    with phalanx.open(path, "w", key=KEY, encoding="utf-8") as file:
+        file.write("Grüße\n")
+    assert opened(path.read_bytes()) == "Grüße\n".encode()
+    with phalanx.open(path, "r", key=KEY, encoding="utf-8") as file:
+        assert list(file) == ["Grüße\n"]
+    with pytest.raises(KeyError):
+        with phalanx.open(path, "w", key=KEY, encoding="utf-8") as file:
+            file.write("half of ")
+            raise KeyError
+    assert opened(path.read_bytes()) == "Grüße\n".encode()
+    with pytest.raises(FileExistsError):
+        phalanx.open(path, "x", key=KEY)
+
+
+@pytest.mark.parametrize("wrapper", [io.BufferedWriter, io.TextIOWrapper, lambda raw: io.TextIOWrapper(io.BufferedWriter(raw))])
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_wrapper_that_is_collected_finishes_nothing(tmp_path, wrapper):
+    file = wrapper(phalanx.open(tmp_path / "new", "wb", key=KEY))
+    file.write("text" if isinstance(file, io.TextIOWrapper) else b"bytes")
+    del file
+    gc.collect()
+    assert os.listdir(tmp_path) == []

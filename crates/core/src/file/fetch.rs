@@ -9,7 +9,7 @@ use crate::file::read_at::{ReadAt, read_full_at};
 use crate::file::records::{Memory, Records};
 use crate::format::layout::Layout;
 use crate::roster::{Member, Roster};
-use crate::{Error, Result};
+use crate::{Class, Error, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -196,6 +196,15 @@ impl<S: ReadAt> Fetch<S> {
     }
 }
 
+/// Whether an error is one of these bytes, and others may be read all the same: they are not authentic, or the system cannot
+/// read them. What a source says of itself, such as that its user wants no more, is not asked for twice.
+fn is_of_bytes(error: &Error) -> bool {
+    match error {
+        Error::Read(e) => e.raw_os_error().is_some(),
+        error => error.class() == Class::NotAuthentic,
+    }
+}
+
 impl<S> Fetch<S> {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A thread that panicked has given up its claim.
@@ -210,7 +219,8 @@ impl<S> Fetch<S> {
         drop(state);
         self.queued.notify_all();
         drop(queue);
-        for thread in threads {
+        // The last reader may be dropped by a source that such a thread calls. A thread cannot wait for itself.
+        for thread in threads.into_iter().filter(|thread| thread.thread().id() != thread::current().id()) {
             // One that panicked has said so.
             let _ = thread.join();
         }
@@ -254,7 +264,7 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
             let (is_exact, is_alone) = (claim.chunks.start == chunk, claim.chunks.end == chunk + 1);
             match self.open_here(claim) {
                 Ok(block) if block.chunks.contains(&chunk) => return Ok(block),
-                Err(error) if is_exact && is_alone => return Err(error),
+                Err(error) if is_exact && is_alone || !is_of_bytes(&error) => return Err(error),
                 // What lies around the chunk must not keep anybody from reading it.
                 Ok(_) | Err(_) => most = 1,
             }

@@ -63,7 +63,20 @@ impl<W: Write> Writer<W> {
         let job = (JOB / records.record_len()).max(1);
         let most = (2 * roster.workers(records.suite)?.len()).min(BATCH / (job * records.record_len())).max(1);
         let (jobs, gathered, sealed, len, has_failed) = (Vec::new(), 0, 0, 0, false);
-        Ok(Self { output, header, keys: keys.clone(), records, roster, jobs, job, most, gathered, sealed, len, has_failed })
+        Ok(Self {
+            output,
+            header,
+            keys: keys.clone(),
+            records,
+            roster,
+            jobs,
+            job,
+            most,
+            gathered,
+            sealed,
+            len,
+            has_failed,
+        })
     }
 
     /// Seals the last chunk, writes what is left and flushes the output. Returns the plaintext's length in bytes.

@@ -69,6 +69,7 @@ class Guard(type(AsyncFileSystem)):  # type: ignore[misc]
 class Chained(AsyncFileSystem, ChainedFileSystem, metaclass=Guard):  # type: ignore[misc]
     """What every file system has that is chained to another one."""
 
+    storage_options: dict[str, Any]
     # One file system for all paths.
     _strip_tokenize_options = ("fo",)
 

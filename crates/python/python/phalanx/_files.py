@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import io
 import os
 import warnings
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from ._native import Key, _Path
 
+# How much of a buffer is written at once, in bytes.
+_PIECE = 16 << 20
+
 # Threads that read ahead from Python's objects must have ended before the interpreter does, and unfinished files be gone.
 _readers: weakref.WeakSet[ProtectedReader] = weakref.WeakSet()
 _writers: weakref.WeakSet[ProtectedWriter] = weakref.WeakSet()
@@ -27,9 +31,11 @@ _writers: weakref.WeakSet[ProtectedWriter] = weakref.WeakSet()
 @atexit.register
 def _end() -> None:
     for reader in list(_readers):
-        reader.close()
+        with contextlib.suppress(Exception):
+            reader.close()
     for writer in list(_writers):
-        writer.discard()
+        with contextlib.suppress(Exception):
+            writer.discard()
 
 
 class ProtectedReader(io.RawIOBase):
@@ -114,6 +120,10 @@ class ProtectedReader(io.RawIOBase):
             super().close()
             self._native.close()
 
+    def __del__(self) -> None:
+        # The native reader ends by itself. To close it here would wait for its threads in the middle of anything.
+        pass
+
     def __reduce__(self) -> Any:
         raise TypeError("an open file is not pickled: open it again, or use phalanx.fsspec")
 
@@ -149,7 +159,10 @@ class ProtectedWriter(io.RawIOBase):
         if isinstance(data, bytes):
             return self._native.write(data)
         with memoryview(data) as view, view.cast("B") as flat:
-            return self._native.write(flat)
+            if not flat:
+                return self._native.write(b"")
+            # Each piece is copied.
+            return sum(self._native.write(flat[start : start + _PIECE]) for start in range(0, len(flat), _PIECE))
 
     def readable(self) -> bool:
         return not self.writable()
@@ -193,6 +206,10 @@ class ProtectedWriter(io.RawIOBase):
         else:
             self.discard()
 
+    def _dealloc_warn(self, source: object) -> None:
+        # Called by a BufferedWriter or TextIOWrapper that is collected without having been closed, before it closes this.
+        self.__del__()
+
     def __del__(self) -> None:
         # It may have no `_native` if it was not made.
         if hasattr(self, "_native") and not self.closed:
@@ -205,6 +222,17 @@ class ProtectedWriter(io.RawIOBase):
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
         return f"<phalanx.ProtectedWriter name={self.name!r} {state}>"
+
+
+class _TextWriter(io.TextIOWrapper):
+    """Text that is being written to a protected file, which is not finished if a ``with`` block raises."""
+
+    buffer: ProtectedWriter  # type: ignore[assignment]
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not None and not self.closed:
+            self.buffer.discard()
+        self.close()
 
 
 @overload
@@ -234,8 +262,22 @@ def open(
     sync: bool = True,
     threads: int | None = None,
 ) -> ProtectedWriter: ...
-def open(file: Any, mode: str = "rb", **options: Any) -> ProtectedReader | ProtectedWriter:
+@overload
+def open(
+    file: _Path | object,
+    mode: Literal["r", "rt", "w", "wt", "x", "xt"],
+    *,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    **options: Any,
+) -> io.TextIOWrapper: ...
+def open(file: Any, mode: str = "rb", **options: Any) -> ProtectedReader | ProtectedWriter | io.TextIOWrapper:
     """Opens a protected file for reading (``rb``), or a new one for writing (``wb``, or ``xb`` if it must not exist).
+
+    ``r``, ``w`` and ``x`` are for text, and take ``encoding``, ``errors`` and ``newline`` as Python's own ``open`` does. (Around a
+    file that is being written, use no ``io.TextIOWrapper`` or ``io.BufferedWriter`` of your own in a ``with`` statement: they
+    close the file without a word about an exception, and so finish it.)
 
     ``file`` is a path, or an object. To be read, an object has ``size`` and ``read_at(offset, n)``, which is called from several
     threads at once, or is a seekable binary file object, which is read under a lock. To be written to, it has ``write``.
@@ -256,7 +298,12 @@ def open(file: Any, mode: str = "rb", **options: Any) -> ProtectedReader | Prote
         return _reader(file, **options)
     if mode in ("wb", "xb"):
         return _writer(file, mode, **options)
-    raise ValueError(f"mode is rb, wb or xb, not {mode!r}: io.TextIOWrapper makes text of bytes")
+    if mode in ("r", "rt", "w", "wt", "x", "xt"):
+        text = {name: options.pop(name, None) for name in ("encoding", "errors", "newline")}
+        if mode[0] == "r":
+            return io.TextIOWrapper(io.BufferedReader(_reader(file, **options)), **text)
+        return _TextWriter(_writer(file, mode[0] + "b", **options), **text)
+    raise ValueError(f"mode is rb, wb, xb, r, w or x, not {mode!r}")
 
 
 def _path_or_object(file: Any) -> tuple[str | None, Any]:

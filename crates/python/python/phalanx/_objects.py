@@ -7,7 +7,9 @@ for is known beforehand, is fetched by coroutines, and is laid ready for it in a
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -27,6 +29,10 @@ WHOLE = 128 << 10
 PIECE = 8 << 20
 #: As many requests for one read are under way at once.
 AT_ONCE = 16
+#: How many bytes one thread opens at least, before others help it.
+SHARE = 1 << 20
+
+CORES = os.cpu_count() or 1
 
 #: Fetches the bytes of an object from an offset to another.
 Fetch = Callable[[int, int], Awaitable[bytes]]
@@ -68,12 +74,12 @@ class Fetched:
         with self._lock:
             self._parts = ()
 
-    def read_at(self, offset: int, n: int) -> memoryview:
+    def read_at(self, offset: int, n: int) -> bytes:
         if offset >= self.size:
-            return memoryview(b"")
+            return b""
         for start, data in reversed(self._parts):
             if start <= offset < start + len(data):
-                return memoryview(data)[offset - start : offset - start + n]
+                return data[offset - start : offset - start + n]
         raise Missing(offset, min(offset + n, self.size))
 
 
@@ -216,14 +222,18 @@ class Object:
                 tasks[chunk] = task
             else:
                 need.append(chunk)
+        # Of what is large, the ends are kept: whoever reads on begins there. What is read ahead is kept.
+        keep = set(need) if len(need) * self.chunk_size <= SHARE else {*need[:1], *need[-1:]}
         if need and ahead:
-            need.extend(self._behind(need[-1], ahead))
+            behind = list(self._behind(need[-1], ahead))
+            need.extend(behind)
+            keep.update(behind)
         limit = asyncio.Semaphore(AT_ONCE)
         for first, stop in self._runs(need, max_gap):
-            task = loop.create_task(self._open_run(first, stop, limit))
+            task = loop.create_task(self._open_run(first, stop, keep, limit))
             for chunk in range(first, stop):
                 self._pending[chunk] = tasks[chunk] = task
-            task.add_done_callback(lambda task, chunks=range(first, stop): self._ended(task, chunks))
+            task.add_done_callback(functools.partial(self._ended, range(first, stop)))
         if tasks:
             # If this read is cancelled, others may wait for the same chunks: they go on.
             await asyncio.wait(set(tasks.values()))
@@ -267,7 +277,7 @@ class Object:
         if begin is not None and end is not None:
             yield begin, end
 
-    def _ended(self, task: asyncio.Task[Chunks], chunks: Iterable[int]) -> None:
+    def _ended(self, chunks: Iterable[int], task: asyncio.Task[Chunks]) -> None:
         if not task.cancelled():
             # Somebody has looked at it, even if nobody waits any more.
             task.exception()
@@ -275,12 +285,12 @@ class Object:
             if self._pending.get(chunk) is task:
                 del self._pending[chunk]
 
-    async def _open_run(self, first: int, stop: int, limit: asyncio.Semaphore) -> Chunks:
+    async def _open_run(self, first: int, stop: int, keep: set[int], limit: asyncio.Semaphore) -> Chunks:
         """Fetches a run of chunks, and opens them."""
         begin, end = first * self.chunk_size, min(stop * self.chunk_size, self.size)
         async with limit:
             if self._source is None:
-                return await asyncio.to_thread(self._opened, first, stop, None)
+                return await self._open_shares(first, stop, keep)
             start, behind = self.reader.protected_range(begin, end)
             at, spare = self._spare
             if at <= start and behind <= at + len(spare):
@@ -289,11 +299,23 @@ class Object:
                 data = await fetch_all(self._fetch, start, at) + spare[: behind - at]
             else:
                 data = await fetch_all(self._fetch, start, behind)
-            return await asyncio.to_thread(self._opened, first, stop, (start, data))
+            part = self._source.add(start, data)
+            try:
+                return await self._open_shares(first, stop, keep)
+            finally:
+                self._source.remove(part)
 
-    def _opened(self, first: int, stop: int, stored: tuple[int, bytes] | None) -> Chunks:
+    async def _open_shares(self, first: int, stop: int, keep: set[int]) -> Chunks:
+        """Opens a run of chunks, by several threads if it is long."""
+        share = max(SHARE // self.chunk_size, -(-(stop - first) // CORES))
+        shares = [(begin, min(begin + share, stop)) for begin in range(first, stop, share)]
+        have: Chunks = {}
+        for some in await asyncio.gather(*(asyncio.to_thread(self._opened, *share, keep) for share in shares)):
+            have.update(some)
+        return have
+
+    def _opened(self, first: int, stop: int, keep: set[int]) -> Chunks:
         begin, end = first * self.chunk_size, min(stop * self.chunk_size, self.size)
-        part = self._source.add(*stored) if self._source and stored else None
         have: Chunks
         try:
             data: bytes | Exception = self.reader.read_at(begin, end - begin)
@@ -310,12 +332,7 @@ class Object:
                 except Error as error:
                     data = error
                 have[chunk] = (at, data)
-        finally:
-            if self._source and part:
-                self._source.remove(part)
-        # Of what is large, the ends are kept: whoever reads on begins there.
-        is_small = end - begin <= self.cache.limit // 4
-        for chunk in range(first, stop) if is_small else {first, stop - 1}:
+        for chunk in keep.intersection(range(first, stop)):
             at, data = have[chunk]
             if isinstance(data, bytes):
                 skip = chunk * self.chunk_size - at

@@ -79,12 +79,9 @@ class PhalanxFile(AbstractBufferedFile):
         if mode == "xb" and fs.exists(path):
             raise FileExistsError(path)
         self._is_failed = False
-        fs._make_parent(path)
         self._sink = None if fs._is_local else Upload(fs._blocking, path, mode)
         self._writer: ProtectedWriter = (
-            _open(path, mode, **fs._sealing, **fs._durable)
-            if self._sink is None
-            else _open(self._sink, "wb", **fs._sealing)
+            _open(self._sink, "wb", **fs._sealing) if self._sink is not None else fs._new_file(path, mode)
         )
         super().__init__(fs, path, mode, block_size, autocommit, **kwargs)
 

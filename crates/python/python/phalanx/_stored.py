@@ -138,6 +138,9 @@ class Stored(Chained):
         with self._lock:
             if epoch == self._epoch:
                 _remember(self._objects, path, (version, now, info, opened), OPEN)
+                # Each holds a chunk.
+                while sum(one[3].chunk_size for one in self._objects.values()) > max(self._cache.limit, opened.chunk_size):
+                    self._objects.popitem(last=False)
                 _remember(self._sizes, path, (version, opened.size), SIZES)
         return opened
 

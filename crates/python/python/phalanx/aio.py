@@ -15,6 +15,8 @@ b'record'
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
 import weakref
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,14 @@ if TYPE_CHECKING:
 __all__ = ["seal", "unseal"]
 
 _gatherers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Gatherer] = weakref.WeakKeyDictionary()
+
+
+@atexit.register
+def _end() -> None:
+    # Their threads must have ended before the interpreter does.
+    for gatherer in list(_gatherers.values()):
+        with contextlib.suppress(Exception):
+            gatherer.close()
 
 
 async def seal(key: Key | str, record: Buffer, *, ad: Buffer = b"", cipher: str = "aes-256") -> bytes:
@@ -47,16 +57,32 @@ def _submit(seals: bool, key: Key | str, data: Buffer, ad: Buffer, cipher: str) 
     return future
 
 
+def _forget_closed() -> None:
+    """A loop that was closed with messages under way is kept by their futures."""
+    for loop, gatherer in list(_gatherers.items()):
+        if loop.is_closed():
+            del _gatherers[loop]
+            gatherer.close()
+
+
 def _gatherer(loop: asyncio.AbstractEventLoop) -> _native.Gatherer:
     gatherer = _gatherers.get(loop)
     if gatherer is None:
+        _forget_closed()
         # Neither keeps the other alive.
         its_loop = weakref.ref(loop)
 
-        def schedule() -> None:
+        def schedule() -> bool:
             loop, gatherer = its_loop(), its_gatherer()
-            if loop is not None and gatherer is not None and not loop.is_closed():
+            if loop is None or gatherer is None:
+                return False
+            try:
                 loop.call_soon_threadsafe(gatherer.drain)
+            except RuntimeError:
+                # The loop is closed: nobody waits for anything.
+                _gatherers.pop(loop, None)
+                return False
+            return True
 
         gatherer = _gatherers[loop] = _native.Gatherer(schedule)
         its_gatherer = weakref.ref(gatherer)

@@ -25,6 +25,7 @@ from fsspec.core import get_compression
 
 from . import _native
 from ._chained import Password
+from ._files import ProtectedWriter
 from ._files import open as _open
 from ._native import Key
 from ._store_files import AsyncFile, Compressed, PhalanxFile, Text
@@ -112,13 +113,15 @@ class PhalanxFileSystem(Stored):
             self._written(path)
 
     def _write_file(self, path: str, value: Any, mode: str) -> None:
-        self._make_parent(path)
-        with _open(path, mode, **self._sealing, **self._durable) as file:
+        with self._new_file(path, mode) as file:
             file.write(value)
 
-    def _make_parent(self, path: str) -> None:
-        if self._is_local and self.fs.auto_mkdir:
+    def _new_file(self, path: str, mode: str) -> ProtectedWriter:
+        """A new local file."""
+        if self.fs.auto_mkdir:
             self.fs.makedirs(self.fs._parent(path), exist_ok=True)
+        options: dict[str, Any] = {**self._sealing, **self._durable}
+        return _open(path, "xb" if mode == "xb" else "wb", **options)
 
     def _written(self, path: str) -> None:
         self._forget(path)

@@ -165,11 +165,6 @@ impl<'py> Column<'py> {
     fn places(&self) -> impl Iterator<Item = (usize, Range<usize>)> {
         (0..self.len()).map(|index| self.row(index)).map(|row| (row, self.offsets[row]..self.offsets[row + 1]))
     }
-
-    /// The length of all values together.
-    fn bytes(&self) -> usize {
-        self.places().map(|(_, value)| value.len()).sum()
-    }
 }
 
 impl Messages for Column<'_> {
@@ -182,6 +177,10 @@ impl Messages for Column<'_> {
         let ad = self.ads.as_ref().map_or(&[][..], |ads| &ads[row]);
         let bytes = &self.data.as_deref().unwrap_or_default()[self.offsets[row]..self.offsets[row + 1]];
         Copied { key: self.keys.get(row), ad, bytes }
+    }
+
+    fn bytes(&self) -> usize {
+        self.places().map(|(_, value)| value.len()).sum()
     }
 }
 

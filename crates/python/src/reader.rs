@@ -39,6 +39,8 @@ pub struct Reader {
     size: u64,
     chunk_size: usize,
     cipher: String,
+    /// Where what is copied into a caller's buffer lies before. It is kept, because new memory takes longer than the copy.
+    piece: Mutex<Zeroizing<Vec<u8>>>,
     is_closed: AtomicBool,
     turn: Turn,
     pid: u32,
@@ -86,8 +88,9 @@ impl Reader {
             size,
             chunk_size,
             cipher,
+            piece: Mutex::default(),
             is_closed: AtomicBool::new(false),
-            turn: Turn::new(),
+            turn,
             pid,
         })
     }
@@ -142,7 +145,10 @@ impl Reader {
             return self.tell(py).map(|_| 0);
         }
         let start = self.tell(py)?;
-        let mut piece = Zeroizing::new(vec![0; len.min(PIECE)]);
+        let mut piece = mem::take(&mut *self.piece.lock().unwrap_or_else(PoisonError::into_inner));
+        if piece.len() < len.min(PIECE) {
+            piece = Zeroizing::new(vec![0; len.min(PIECE)]);
+        }
         let mut done = 0;
         while done < len {
             let wanted = piece.len().min(len - done);
@@ -158,6 +164,7 @@ impl Reader {
                 break;
             }
         }
+        *self.piece.lock().unwrap_or_else(PoisonError::into_inner) = piece;
         Ok(done)
     }
 
@@ -243,6 +250,7 @@ impl Reader {
         let take = || {
             let cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner).take();
             let inner = self.inner.write().unwrap_or_else(PoisonError::into_inner).take();
+            let _wiped = mem::take(&mut *self.piece.lock().unwrap_or_else(PoisonError::into_inner));
             (cursor, inner)
         };
         if self.pid != std::process::id() {

@@ -55,6 +55,8 @@ pub struct Set<'py> {
     keys: Keys<'py>,
     messages: Vec<Bytes<'py>>,
     ads: Option<Vec<Bytes<'py>>>,
+    /// How many bytes the messages have together. To add them up later would fetch each object from memory once more.
+    bytes: usize,
 }
 
 impl<'py> Set<'py> {
@@ -63,10 +65,11 @@ impl<'py> Set<'py> {
         messages: &Bound<'py, PyAny>,
         ads: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
-        let messages = all_bytes(messages)?;
+        let mut bytes = 0usize;
+        let messages = all_bytes(messages, |len| bytes = bytes.saturating_add(len))?;
         let keys = Keys::new(keys, messages.len())?;
         let ads = all_ads(ads, messages.len())?;
-        Ok(Self { keys, messages, ads })
+        Ok(Self { keys, messages, ads, bytes })
     }
 }
 
@@ -79,6 +82,10 @@ impl Messages for Set<'_> {
         let ad = self.ads.as_ref().map_or(&[][..], |ads| &ads[index]);
         Copied { key: self.keys.get(index), ad, bytes: &self.messages[index] }
     }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 /// Messages to be sealed or opened.
@@ -89,10 +96,12 @@ pub trait Messages {
     /// One of them.
     fn get(&self, index: usize) -> Copied<'_>;
 
+    /// How many bytes they have together.
+    fn bytes(&self) -> usize;
+
     /// A rough measure of the work, in bytes.
     fn cost(&self) -> u64 {
-        let cost = |message: Copied<'_>| (message.bytes.len() + message.ad.len() + EACH) as u64;
-        (0..self.len()).map(|index| cost(self.get(index))).sum()
+        self.bytes().saturating_add(self.len().saturating_mul(EACH)) as u64
     }
 }
 
@@ -169,7 +178,7 @@ pub fn in_groups<T: Send>(
 /// Associated data, one for each message, if there are any.
 pub fn all_ads<'py>(ads: Option<&Bound<'py, PyAny>>, count: usize) -> PyResult<Option<Vec<Bytes<'py>>>> {
     let Some(ads) = ads else { return Ok(None) };
-    let ads = all_bytes(ads)?;
+    let ads = all_bytes(ads, |_| {})?;
     if ads.len() != count {
         return Err(PyValueError::new_err(format!("{} ads for {count} messages", ads.len())));
     }
@@ -186,10 +195,12 @@ fn expected(objects: &Bound<'_, PyAny>) -> PyResult<usize> {
     }
 }
 
-fn all_bytes<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Bytes<'py>>> {
+fn all_bytes<'py>(objects: &Bound<'py, PyAny>, mut count: impl FnMut(usize)) -> PyResult<Vec<Bytes<'py>>> {
     let mut all = Vec::with_capacity(expected(objects)?);
     for object in objects.try_iter()? {
-        all.push(object?.extract()?);
+        let bytes: Bytes<'py> = object?.extract()?;
+        count(bytes.len());
+        all.push(bytes);
     }
     Ok(all)
 }

@@ -37,7 +37,7 @@ try:
             phalanx.seal_many(key, records)
     print("done")
 except KeyboardInterrupt:
-    print("interrupted")
+    print("interrupted", flush=True)
 """
 
 
@@ -58,8 +58,10 @@ def interrupt(arguments, after):
         assert process.poll() is None, ("it ended before it was interrupted", *process.communicate())
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-        return time.monotonic() - began, out, err, process.returncode
+        out = process.stdout.readline()
+        took = time.monotonic() - began
+        rest, err = process.communicate(timeout=60)
+        return took, out + rest, err, process.returncode
     finally:
         process.kill()
 
@@ -83,6 +85,44 @@ def test_ctrl_c_while_opening(tmp_path, what):
     assert took < 5
     assert names(tmp_path) == ["source"]
     source.unlink()
+
+
+SLOW = """
+import io, sys, time
+import phalanx
+key = phalanx.Key.generate()
+out = io.BytesIO()
+with phalanx.open(out, "wb", key=key, chunk_size=4096) as file:
+    file.write(bytes(4 << 20))
+stored = out.getvalue()
+class Far:
+    size = len(stored)
+    is_slow = False
+    def read_at(self, offset, n):
+        if self.is_slow:
+            time.sleep(0.2)
+        # No more at once than somebody who is far away gives.
+        return stored[offset : offset + min(n, 8192)]
+far = Far()
+file = phalanx.open(far, key=key)
+far.is_slow = True
+print("ready", flush=True)
+try:
+    {call}
+    print("done")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    # The end of the interpreter waits for the threads that read ahead.
+    far.is_slow = False
+"""
+
+
+@pytest.mark.parametrize("call", ["file.read()", "file.readinto(bytearray(4 << 20))", "file.read_at(0, 4 << 20)"])
+def test_ctrl_c_while_a_slow_source_is_read(call):
+    """It would take two minutes."""
+    took, out, err, code = interrupt(child_args(SLOW.format(call=call)), 0.5)
+    assert (out, code) == ("interrupted\n", 0), err
+    assert took < 10, "Ctrl-C is to be followed soon"
 
 
 HANDLED = """

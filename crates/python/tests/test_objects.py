@@ -420,3 +420,32 @@ def test_recursion_limit_is_an_exception():
     with pytest.raises(RecursionError):
         phalanx.open(source(read_at), key=KEY)
     assert os.getpid()
+
+
+@pytest.mark.parametrize("read", [lambda file: file.read(), lambda file: file.read_at(0, len(LARGE)), lambda file: file.readinto(bytearray(len(LARGE)))])
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), Mine("once")], ids=lambda raised: type(raised).__name__)
+def test_an_exception_that_is_raised_once_comes_out(read, raised):
+    """Ctrl-C, above all: what interrupts one call of the source is not made good by the next.
+
+    An OSError may be: what cannot be read around a chunk must not keep anybody from reading the chunk.
+    """
+    for place in range(1, 8):
+        # How many calls of the main thread are left until one fails; None for none. What fails in a thread that reads ahead is
+        # tried again by whoever needs it.
+        left = [None]
+
+        def read_at(offset, n):
+            if left[0] is not None and threading.current_thread() is threading.main_thread():
+                left[0] -= 1
+                if left[0] == 0:
+                    left[0] = None
+                    raise raised
+            return LARGE_STORED[offset : offset + min(n, 20_000)]
+
+        with phalanx.open(source(read_at, len(LARGE_STORED)), key=KEY, read_ahead=0, threads=1) as file:
+            left[0] = place
+            with pytest.raises(type(raised)) as caught:
+                read(file)
+            assert caught.value is raised
+            assert file.tell() == 0
+            assert file.read() == LARGE

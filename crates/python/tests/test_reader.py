@@ -542,3 +542,20 @@ def test_a_file_that_is_damaged_meanwhile(tmp_path):
         os.truncate(path, 300_000)
         with pytest.raises((phalanx.AuthenticationError, OSError)):
             file.read_at(400_000, 10)
+
+
+def test_a_large_read_that_fails_in_its_middle():
+    """Whoever reads on after an error misses nothing."""
+    data = painted(3 << 20)
+    stored = bytearray(protected(data, chunk_size=4096))
+    with phalanx.open(io.BytesIO(stored), key=KEY) as file:
+        begin, _ = file.protected_range(2_500_000, 2_500_001)
+    stored[begin + 100] ^= 1
+    with phalanx.open(io.BytesIO(stored), key=KEY) as file:
+        file.seek(1000)
+        for call in (lambda: file.read(), lambda: file.read(2_600_000), lambda: file.readall(), lambda: file.readinto(bytearray(2_600_000))):
+            with pytest.raises(phalanx.AuthenticationError) as caught:
+                call()
+            assert caught.value.chunk == 2_500_000 // 4096
+            assert file.tell() == 1000
+        assert file.read(10) == data[1000:1010]

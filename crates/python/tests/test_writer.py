@@ -261,6 +261,24 @@ def test_buffered_writer_and_text(tmp_path):
     assert opened((tmp_path / "new").read_bytes()) == "äöü\n".encode()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_exception_while_a_wrapper_is_at_work(tmp_path):
+    """The wrapper is not closed by itself, so the writer sees the exception."""
+    for wrap in (io.BufferedWriter, io.TextIOWrapper, lambda raw: zipfile.ZipFile(raw, "w")):
+        with pytest.raises(ZeroDivisionError):
+            with phalanx.open(tmp_path / "new", "wb", key=KEY) as file:
+                wrapper = wrap(file)
+                if isinstance(wrapper, zipfile.ZipFile):
+                    wrapper.writestr("member", b"x")
+                else:
+                    wrapper.write("x" if isinstance(wrapper, io.TextIOWrapper) else b"x")
+                1 / 0
+        assert file.closed
+        del wrapper
+        gc.collect()
+        assert names(tmp_path) == []
+
+
 def test_print_lines(tmp_path):
     out = io.BytesIO()
     with phalanx.open(out, "wb", key=KEY) as file:

@@ -103,8 +103,8 @@ def test_random_reads_of_any_file(below, key, options):
             file.seek(start)
             assert file.read(length) == data[start : start + length]
             assert fs.cat_file("/file", start, start + length) == data[start : start + length]
-    assert fs._cache._held <= 300_000
-    assert sum(map(len, fs._cache._chunks.values())) == fs._cache._held
+    assert fs._chunk_cache._held <= 300_000
+    assert sum(map(len, fs._chunk_cache._chunks.values())) == fs._chunk_cache._held
 
 
 def test_files_of_the_package_are_read(below, key, tmp_path):
@@ -394,7 +394,7 @@ def test_old_listings_do_not_matter(key, lengths):
     PhalanxFileSystem(fs=other, key=key).pipe_file("/file", new)
     below.store["/file"] = other.store["/file"]
     assert fs.cat_file("/file", 5, 9) in (old[5:9], new[5:9])
-    fs._cache.clear()
+    fs._chunk_cache.clear()
     # A chunk that nobody has opened yet, or not as the last one.
     start = 5 if lengths[0] == 2 * CHUNK else CHUNK + 5
     assert fs.cat_file("/file", start, start + 4) == new[start : start + 4]
@@ -489,7 +489,7 @@ def test_what_was_not_foreseen_is_fetched(fs, below, monkeypatch):
             monkeypatch.setattr(phalanx._objects.Object.open.__func__, "__defaults__", (tail,))
             monkeypatch.setattr("phalanx._stored.FOOTER", tail)
             fs.invalidate_cache()
-            fs._cache.clear()
+            fs._chunk_cache.clear()
             assert fs.cat_file("/file", -100) == data[-100:]
             assert fs.cat_file("/file", 20 * CHUNK - 5, 20 * CHUNK + 5) == data[20 * CHUNK - 5 : 20 * CHUNK + 5]
 
@@ -1145,3 +1145,12 @@ print(os.waitstatus_to_exitcode(status))
 """
     done = child(code)
     assert done.stdout == "0\n", done.stderr
+
+
+def test_sizes_of_many_paths(tmp_path):
+    """The names of fsspec's own methods are not taken by anything else."""
+    phalanx.Key.generate().store("sizes")
+    fs = fsspec.filesystem("phalanx", target_protocol="file", key="sizes", skip_instance_cache=True)
+    for n in range(3):
+        fs.pipe_file(str(tmp_path / str(n)), bytes(n))
+    assert fs.sizes([str(tmp_path / str(n)) for n in range(3)]) == [0, 1, 2]

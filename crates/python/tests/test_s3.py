@@ -93,7 +93,7 @@ def fs(plain_options, key):
 
 def forget(fs):
     fs.invalidate_cache()
-    fs._cache.clear()
+    fs._chunk_cache.clear()
 
 
 # One column of many: what the file system is made for.

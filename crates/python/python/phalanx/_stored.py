@@ -42,10 +42,10 @@ class Stored(Chained):
         super().__init__(*below, **storage_options)
         self._opening = opening
         self._is_local = isinstance(self.fs, LocalFileSystem)
-        self._cache = Cache(cache_size)
+        self._chunk_cache = Cache(cache_size)
         # Of each path: the version, when it was looked up, the entry of its listing, and the opened object.
         self._objects: OrderedDict[str, tuple[Any, float, dict[str, Any], Object]] = OrderedDict()
-        self._sizes: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._known_sizes: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         # How often anything was forgotten: what was looked up before is not remembered after.
         self._epoch = 0
@@ -68,7 +68,7 @@ class Stored(Chained):
     def _forget(self, path: str | None) -> None:
         with self._lock:
             self._epoch += 1
-            for known in (self._objects, self._sizes):
+            for known in (self._objects, self._known_sizes):
                 if not path:
                     known.clear()
                     continue
@@ -127,21 +127,21 @@ class Stored(Chained):
         if known is not None and known[0] == version:
             opened = known[3]
         elif self._is_local:
-            opened = await asyncio.to_thread(Object.open_file, path, self._fetcher(path), self._cache, self._opening)
+            opened = await asyncio.to_thread(Object.open_file, path, self._fetcher(path), self._chunk_cache, self._opening)
         else:
             size, fetch = info["size"], self._fetcher(path)
             if size is None:
                 # Some servers do not say it.
                 data = await self._below("cat_file", path)
                 size, fetch = len(data), _fetcher_of(data)
-            opened = await Object.open(size, fetch, self._cache, self._opening, tail_len)
+            opened = await Object.open(size, fetch, self._chunk_cache, self._opening, tail_len)
         with self._lock:
             if epoch == self._epoch:
                 _remember(self._objects, path, (version, now, info, opened), OPEN)
                 # Each holds a chunk.
-                while sum(one[3].chunk_size for one in self._objects.values()) > max(self._cache.limit, opened.chunk_size):
+                while sum(one[3].chunk_size for one in self._objects.values()) > max(self._chunk_cache.limit, opened.chunk_size):
                     self._objects.popitem(last=False)
-                _remember(self._sizes, path, (version, opened.size), SIZES)
+                _remember(self._known_sizes, path, (version, opened.size), SIZES)
         return opened
 
     def _fetcher(self, path: str) -> Any:
@@ -171,7 +171,7 @@ class Stored(Chained):
         return await self._with_size(info, path, FOOTER) if info["type"] == "file" else info
 
     async def _with_size(self, info: dict[str, Any], path: str, tail_len: int) -> dict[str, Any]:
-        known = self._sizes.get(path)
+        known = self._known_sizes.get(path)
         if known is not None and known[0] == _version(info):
             return _sized(info, known[1])
         return _sized(info, (await self._object(path, info, tail_len)).size)

@@ -3,6 +3,7 @@
 use crate::bytes::{Bytes, Shared};
 use crate::engines::{crew, engines, suite};
 use crate::error;
+use crate::fresh;
 use crate::messages::raises;
 use crate::set::{Keys, Messages, Room, all_ads, in_groups};
 use phalanx_core::batch::{self, Copied};
@@ -12,7 +13,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::mem;
 use std::ops::Range;
-use std::sync::Mutex;
 
 /// A column's buffers: validity, offsets of 64 bits, and data.
 type Buffers<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
@@ -40,17 +40,12 @@ pub fn seal_column<'py>(
     let column = Column::new(keys, column, width, first, len, ads)?;
     let crew = crew(py, &engines, Op::Seal, suite, column.cost());
     let total = column.bytes() + column.len() * suite.overhead();
-    let data = PyBytes::new_with(py, total, |out| {
-        // Each group goes to its place at once.
-        let rest = Mutex::new(out);
-        let seal = |inputs: &[Copied<'_>], _: &mut Room| {
-            let len = inputs.iter().map(|input| input.bytes.len() + suite.overhead()).sum();
-            let mut rest = rest.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let (place, behind) = mem::take(&mut *rest).split_at_mut(len);
-            *rest = behind;
-            batch::seal_into(&crew.roster, suite, inputs, place).map(drop)
-        };
-        in_groups(py, &column, suite.overhead(), seal, |_, ()| {})
+    let seal = |inputs: &[Copied<'_>], room: &mut Room| {
+        let len = inputs.iter().map(|input| input.bytes.len() + suite.overhead()).sum();
+        batch::seal_into(&crew.roster, suite, inputs, room.of(len)?).map(|_| len)
+    };
+    let data = fresh::bytes(py, total, |out| {
+        in_groups(py, &column, suite.overhead(), seal, |room, len| out.put(&room.bytes[..len]))
     })?;
     let lens = column.places().map(|(place, value)| (place, value.len() + suite.overhead()));
     let (validity, offsets) = layout(len, lens);
@@ -84,18 +79,16 @@ pub fn unseal_column<'py>(
     let mut lens = Vec::with_capacity(column.len());
     let mut failed = Vec::new();
     let most = column.places().map(|(_, value)| value.len().saturating_sub(suite.overhead())).sum();
-    let data = PyBytes::new_with(py, most, |out| {
-        let (mut at, mut places) = (0, column.places().map(|(place, _)| place));
+    let data = fresh::bytes(py, most, |out| {
+        let mut places = column.places().map(|(place, _)| place);
         let take = |room: &Room, opened: Vec<Option<Range<usize>>>| {
             for (plaintext, place) in opened.into_iter().zip(&mut places) {
                 let Some(plaintext) = plaintext else {
                     failed.push(place);
                     continue;
                 };
-                let len = plaintext.len();
-                out[at..at + len].copy_from_slice(&room.bytes[plaintext]);
-                at += len;
-                lens.push((place, len));
+                lens.push((place, plaintext.len()));
+                out.put(&room.bytes[plaintext]);
             }
         };
         in_groups(py, &column, 0, open, take)?;

@@ -9,6 +9,7 @@ mod column;
 mod engines;
 mod error;
 mod file;
+mod fresh;
 mod gather;
 mod key;
 mod messages;

@@ -6,6 +6,9 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// The name of the first mark of a folder: SHA3-256 of "phalanx-mpi 1".
+const MARK: &str = ".phalanx-53d7e83220eb9030ea6868a9e50e2bc2.tmp";
+
 /// When a run is stopped.
 enum When {
     /// This long after its output was begun.
@@ -46,6 +49,10 @@ fn stop(job: &Job, ranks: usize, args: &[&str], target: &str, when: &When, how: 
         signal(child.id() as i32, how);
     }
     wait(&mut child, &below);
+    if how == Signal::KILL {
+        // By this file, ranks saw that they have the same folder. The next job takes it. If the output has got its name, there is none.
+        let _ = fs::remove_file(job.path(MARK));
+    }
     !job.path(target).exists()
 }
 

@@ -190,6 +190,13 @@ pub fn one_stdin<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
     Ok(())
 }
 
+/// The name with `.phx` behind it.
+pub fn protected_name(name: &OsStr) -> OsString {
+    let mut name = name.to_owned();
+    name.push(".phx");
+    name
+}
+
 /// The name without `.phx`.
 pub fn unprotected_name(name: &OsStr) -> Option<OsString> {
     let name = Path::new(name);

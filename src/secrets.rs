@@ -42,6 +42,19 @@ pub fn keyring() -> Outcome<Keyring> {
     Ok(Keyring::new(folder))
 }
 
+/// The key with this id in a keyring, and its name. [`Error::KeysRefused`] says that it may be one that is refused, or that the
+/// whole keyring is: another way in may still open the file.
+pub fn find_key(keyring: &Keyring, id: &KeyId) -> Result<Option<(String, SecretKey)>> {
+    let mut refused = Vec::new();
+    match keyring.find(id, |e| refused.push(e.to_string())) {
+        Ok(Some(found)) => return Ok(Some(found)),
+        Ok(None) if refused.is_empty() => return Ok(None),
+        Ok(None) => {}
+        Err(e) => refused.push(e.to_string()),
+    }
+    Err(Error::KeysRefused { keys: vec![*id], identity: false, password: false, tried: false, refused })
+}
+
 /// A key of exactly 32 raw bytes.
 fn read_key_file(path: &Path) -> Outcome<SecretKey> {
     let key = open_private(path).and_then(|mut file| SecretKey::read(&mut file)).map_err(|e| Failure::at(path, e))?;
@@ -219,19 +232,13 @@ impl KeySource for AtHand {
             return Ok(Some(key.clone()));
         }
         let Some(keyring) = &self.keyring else { return Ok(None) };
-        let mut refused = Vec::new();
-        match keyring.find(id, |e| refused.push(e.to_string())) {
-            Ok(Some((name, key))) => {
-                found.push((name, key.clone()));
-                return Ok(Some(key));
+        let key = find_key(keyring, id).inspect_err(|e| {
+            if let Error::KeysRefused { refused, .. } = e {
+                self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused.iter().cloned());
             }
-            Ok(None) if refused.is_empty() => return Ok(None),
-            Ok(None) => {}
-            // The whole keyring is refused or cannot be read. A password may still open the file.
-            Err(e) => refused.push(e.to_string()),
-        }
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused.iter().cloned());
-        Err(Error::KeysRefused { keys: vec![*id], identity: false, password: false, tried: false, refused })
+        })?;
+        found.extend(key.clone());
+        Ok(key.map(|(_, key)| key))
     }
 
     fn password(&self) -> Result<Option<Password>> {

@@ -4,7 +4,7 @@ use crate::args::ProtectPlan;
 use crate::engines::Engines;
 use crate::failure::Outcome;
 use crate::key_files::KeyFiles;
-use crate::paths::{self, End, unprotected_name};
+use crate::paths::{self, End, protected_name, unprotected_name};
 use crate::progress::Meter;
 use crate::secrets::Recipients;
 use crate::transfer::{self, Action, Input, Moved, Target, Transfer};
@@ -30,9 +30,7 @@ struct Protect {
 
 impl Action for Protect {
     fn output_name(&self, name: &OsStr) -> Option<OsString> {
-        let mut name = name.to_owned();
-        name.push(".phx");
-        Some(name)
+        Some(protected_name(name))
     }
 
     fn prepare(&self) -> Outcome {

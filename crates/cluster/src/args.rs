@@ -170,9 +170,7 @@ impl Plan {
         if !matches!(self.what, What::Protect { .. }) {
             return paths::unprotected_name(of);
         }
-        let mut of = of.to_owned();
-        of.push(".phx");
-        Some(of)
+        Some(paths::protected_name(of))
     }
 }
 

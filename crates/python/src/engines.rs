@@ -6,7 +6,7 @@ use phalanx::args::{Cipher, EngineArgs, EngineName};
 use phalanx::engines::{Crew, Engines, levels};
 use phalanx::verbosity::Verbosity;
 use phalanx_core::engine::{CpuEngine, Op};
-use phalanx_core::{ChunkSize, Error, Progress, Roster, Suite};
+use phalanx_core::{ChunkSize, Progress, Roster, Suite};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::HashMap;
@@ -101,15 +101,8 @@ pub fn interruptible<T: Send>(
     };
     let done = py.detach(|| work(&signals));
     warn(py);
-    match signals.raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        // The work may have been done before it could end.
-        Some(raised) if matches!(done, Err(Error::Cancelled)) => Err(raised),
-        Some(raised) => {
-            drop(done);
-            Err(raised)
-        }
-        None => Ok(done),
-    }
+    // What a signal's handler has raised goes before an error of the work.
+    signals.raised.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(done), Err)
 }
 
 struct Signals {

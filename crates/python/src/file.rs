@@ -4,7 +4,7 @@ use crate::engines::{chunk_size, engines, interruptible, suite};
 use crate::error;
 use crate::key::KeyOrName;
 use crate::ways::{self, Keys, Secret};
-use phalanx::paths::unprotected_name;
+use phalanx::paths::{protected_name, unprotected_name};
 use phalanx_core::engine::Op;
 use phalanx_core::file::{Carry, Existing, InputFile, Made, Output};
 use phalanx_core::{Error, NewFile, Progress, ProtectedFile, Result, Sink, Source};
@@ -46,11 +46,7 @@ pub fn protect(
     let (suite, chunk_size) = (suite(cipher)?, self::chunk_size(chunk_size)?);
     let engines = engines(py, engine, threads)?;
     let recipients = ways::recipients(py, Keys { key, keys, password }, &recipients)?;
-    let output = output.unwrap_or_else(|| {
-        let mut name = path.clone().into_os_string();
-        name.push(".phx");
-        name.into()
-    });
+    let output = output.unwrap_or_else(|| protected_name(path.as_os_str()).into());
     let ends = Ends { input: path, output, overwrite, sync };
     ends.run(py, |input, sink, progress| {
         let has_the_name = ends.input.file_name().is_some_and(|name| unprotected_name(name).is_some());

@@ -135,37 +135,27 @@ pub fn in_groups<T: Send>(
     mut take: impl FnMut(&Room, T),
 ) -> PyResult<()> {
     let (mut room, mut before) = (Room::default(), Room::default());
-    let mut done = None;
-    let (mut at, mut inputs) = (0, Vec::new());
-    loop {
-        inputs.clear();
-        let mut bytes = 0;
-        while at < messages.len() {
-            let message = messages.get(at);
-            bytes += message.bytes.len() + more;
-            if bytes > GROUP && !inputs.is_empty() {
-                break;
-            }
-            inputs.push(message);
-            at += 1;
-        }
-        if inputs.is_empty() {
-            break;
-        }
-        let (inputs, work, into) = (&inputs[..], &work, Mutex::new(&mut room));
-        let work = || work(inputs, &mut into.lock().unwrap_or_else(PoisonError::into_inner));
-        let result = thread::scope(|scope| {
-            let working = done.as_ref().and_then(|_| thread::Builder::new().spawn_scoped(scope, work).ok());
+    let (mut done, mut at) = (None, 0);
+    let mut group = next_group(messages, more, &mut at);
+    while !group.is_empty() {
+        let into = Mutex::new(&mut room);
+        let work = || work(&group, &mut into.lock().unwrap_or_else(PoisonError::into_inner));
+        let (result, next) = thread::scope(|scope| {
+            let is_alone = done.is_none() && at == messages.len();
+            let working = if is_alone { None } else { thread::Builder::new().spawn_scoped(scope, work).ok() };
             if let Some(done) = done.take() {
                 take(&before, done);
             }
-            // For the first group, or if the system gives no thread, this one does the work.
-            py.detach(|| match working {
+            let next = next_group(messages, more, &mut at);
+            // If there is nothing else to do meanwhile, or the system gives no thread, this one does the work.
+            let result = py.detach(|| match working {
                 Some(working) => working.join().unwrap_or_else(|cause| panic::resume_unwind(cause)),
                 None => work(),
-            })
+            });
+            (result, next)
         });
         done = Some(result.map_err(|e| error::plain(py, e))?);
+        group = next;
         mem::swap(&mut room, &mut before);
         py.check_signals()?;
     }
@@ -173,6 +163,21 @@ pub fn in_groups<T: Send>(
         take(&before, done);
     }
     Ok(())
+}
+
+/// The next messages that have at most [`GROUP`] bytes together, and at least one if there is one.
+fn next_group<'a>(messages: &'a impl Messages, more: usize, at: &mut usize) -> Vec<Copied<'a>> {
+    let (mut group, mut bytes) = (Vec::new(), 0);
+    while *at < messages.len() {
+        let message = messages.get(*at);
+        bytes += message.bytes.len() + more;
+        if bytes > GROUP && !group.is_empty() {
+            break;
+        }
+        group.push(message);
+        *at += 1;
+    }
+    group
 }
 
 /// Associated data, one for each message, if there are any.

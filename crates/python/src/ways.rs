@@ -5,7 +5,7 @@ use crate::error;
 use crate::key::KeyOrName;
 use phalanx::{age, secrets};
 use phalanx_age::Identities;
-use phalanx_core::{Error, KdfLimit, KeyId, KeySource, Keyring, Opener, Password, Recipient, Result, SecretKey};
+use phalanx_core::{KdfLimit, KeyId, KeySource, Keyring, Opener, Password, Recipient, Result, SecretKey};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -87,14 +87,7 @@ impl KeySource for AtHand {
             return Ok(Some(SecretKey::clone(key)));
         }
         let Some(keyring) = &self.keyring else { return Ok(None) };
-        let mut refused = Vec::new();
-        match keyring.find(id, |e| refused.push(e.to_string())) {
-            Ok(Some((_, key))) => return Ok(Some(key)),
-            Ok(None) if refused.is_empty() => return Ok(None),
-            Ok(None) => {}
-            Err(e) => refused.push(e.to_string()),
-        }
-        Err(Error::KeysRefused { keys: vec![*id], identity: false, password: false, tried: false, refused })
+        Ok(secrets::find_key(keyring, id)?.map(|(_, key)| key))
     }
 
     fn password(&self) -> Result<Option<Password>> {

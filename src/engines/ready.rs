@@ -15,7 +15,8 @@ use std::time::Duration;
 /// is protected as this one is. Then they are tried once more without.
 pub fn survey(all: bool, verbosity: Verbosity) -> Survey {
     hardening::make_room_for_drivers();
-    let (survey, is_open) = hardening::or_without(|| Survey::new(all), |survey| survey.found.is_none() && survey.is_broken());
+    let (survey, is_open) =
+        hardening::or_without(|| Survey::new(all), |survey| survey.found.is_none() && survey.is_broken());
     if is_open && verbosity.verbose {
         complain(
             "warning: the GPU's driver does not work in a process that others cannot trace and whose memory is locked: \

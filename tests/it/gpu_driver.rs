@@ -64,7 +64,8 @@ fn a_driver_gets_what_it_needs() {
         let (done, told) = run(&s, needs, &[], &protect);
         assert!(done && told.contains("stand-in 0, CUDA") && told.contains(NO_LONGER) == is_told, "{needs}: {told}");
         assert_eq!(told.matches("warning").count(), usize::from(is_told), "{told}");
-        let (done, told) = run(&s, needs, &[], &["unprotect", "f.phx", "-o", "g", "-e", "hybrid", "--force", "--no-sync"]);
+        let (done, told) =
+            run(&s, needs, &[], &["unprotect", "f.phx", "-o", "g", "-e", "hybrid", "--force", "--no-sync"]);
         assert!(done && !told.contains("warning"), "only --verbose says so: {told}");
         assert!(s.read("f") == s.read("g"));
         // The CPU gives the same bytes.

@@ -434,7 +434,8 @@ unsafe impl Driver for Cuda {
         // SAFETY: the call writes an address.
         self.call("marking the time", |library| unsafe { (library.create_event)(&mut made, 0) })?;
         // SAFETY: the event was made just now, and the stream is ours.
-        let marked = self.call("marking the time", |library| unsafe { (library.record_event)(made, stream_of(stream)) });
+        let marked =
+            self.call("marking the time", |library| unsafe { (library.record_event)(made, stream_of(stream)) });
         marked.inspect_err(|_| {
             // SAFETY: the event is not used again.
             let _ = self.ask(|library| unsafe { (library.destroy_event)(made) });

@@ -166,7 +166,8 @@ impl Stream {
         let from = &from[part];
         let at = to.at + at;
         // SAFETY: the ranges were checked. The rest is the caller's promise.
-        self.device.ask(|driver, _| unsafe { driver.start_upload(self.id, to.memory.id, at, from.as_ptr(), from.len()) })
+        self.device
+            .ask(|driver, _| unsafe { driver.start_upload(self.id, to.memory.id, at, from.as_ptr(), from.len()) })
     }
 
     /// Starts a copy from device memory, `at` bytes from its beginning, to pinned bytes.

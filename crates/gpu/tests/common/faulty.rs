@@ -215,13 +215,7 @@ unsafe impl Driver for Faulty {
         // SAFETY: the caller's promise.
         unsafe { self.device.start_download(stream, memory, at, to, len) }
     }
-    unsafe fn copy(
-        &self,
-        stream: StreamId,
-        from: (MemoryId, usize),
-        to: (MemoryId, usize),
-        len: usize,
-    ) -> Result<()> {
+    unsafe fn copy(&self, stream: StreamId, from: (MemoryId, usize), to: (MemoryId, usize), len: usize) -> Result<()> {
         // SAFETY: the caller's promise.
         self.step().and_then(|()| unsafe { self.device.copy(stream, from, to, len) })
     }

@@ -179,7 +179,9 @@ fn failing() {
         assert!(job.buf[..] == plain);
         Ok(())
     };
-    for (code, step_by) in [(98_765, sweep_by(3, 31)), (-7, sweep_by(41, 101)), (1, sweep_by(23, 97)), (2, sweep_by(29, 89))] {
+    for (code, step_by) in
+        [(98_765, sweep_by(3, 31)), (-7, sweep_by(41, 101)), (1, sweep_by(23, 97)), (2, sweep_by(29, 89))]
+    {
         let mut failures = 0i64;
         for call in (0..).step_by(step_by) {
             stand_in.fail(call, code);

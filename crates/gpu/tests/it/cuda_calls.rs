@@ -1,7 +1,10 @@
 //! The calls of NVIDIA's driver, checked on any machine with a stand-in for it: their order, their arguments, and what
 //! happens on errors. This says nothing about a GPU.
 
-use crate::devices::{paint, plain_c::compile};
+use crate::devices::{
+    paint,
+    plain_c::{compile, source},
+};
 use phalanx_core::engine::{Bind, Engine, Job, Op, Unit};
 use phalanx_core::{SecretKey, Suite};
 use phalanx_gpu::{AesLaunch, Api, Device, DeviceInfo, Direction, GpuEngine, Module, Reason, Variant};
@@ -15,7 +18,7 @@ fn calls_are_what_the_driver_asks_for() {
     let folder = tempfile::tempdir().unwrap();
     for module in Module::ALL {
         let file = |suffix: &str| folder.path().join(format!("{}.{suffix}", module.name()));
-        compile(&(module.source() + include_str!("../common/plain.c")), &file("so"));
+        compile(&source(module), &file("so"));
         std::fs::write(file("ptx"), module.ptx()).unwrap();
     }
     compile(include_str!("../common/stand_in.c"), &folder.path().join("libcuda.so"));

@@ -3,7 +3,7 @@
 
 mod ciphers;
 
-use crate::devices::{bytes, paint};
+use crate::devices::paint;
 use ciphers::*;
 use phalanx_gpu::{AesLaunch, Buffer, Device, Direction, KeyDigest, Slice, Slices, Span, Stream, Variant};
 use phalanx_kernels::keccak::{self, Kmac256};

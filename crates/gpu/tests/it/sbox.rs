@@ -65,9 +65,10 @@ fn of_netlist() -> HashMap<String, Bits> {
 #[test]
 fn netlist_is_the_s_box() {
     let values = of_netlist();
-    for x in 0..256 {
-        let y = (0..8).fold(0, |y, i| y | u8::from(values[&format!("r[{i}]")][x]) << i);
-        assert_eq!(y, substitute(byte(x)), "{x:#04x}");
+    let outputs: [Bits; 8] = std::array::from_fn(|i| values[&format!("r[{i}]")]);
+    for x in 0..=255 {
+        let y = (0..8).fold(0, |y, i| y | u8::from(outputs[i][usize::from(x)]) << i);
+        assert_eq!(y, substitute(x), "{x:#04x}");
     }
 }
 

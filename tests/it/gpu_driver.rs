@@ -14,7 +14,8 @@ fn stand_in() -> &'static Path {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name);
         for module in Module::ALL {
-            let source = module.source() + include_str!("../../crates/gpu/tests/common/plain.c");
+            let call = include_str!("../../crates/gpu/tests/common/plain.c");
+            let source = format!("{}#define MODULE_{}\n{call}", module.source(), module.name());
             compile(&source, &file(&format!("{}.so", module.name())));
             std::fs::write(file(&format!("{}.ptx", module.name())), module.ptx()).unwrap();
         }

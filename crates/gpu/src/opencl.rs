@@ -510,7 +510,7 @@ mod tests {
         let text = error.to_string();
         println!("{text}");
         assert!(matches!(error.reason, Reason::Build(_)) && text.contains("no_such_name") && !text.contains('\n'));
-        let missing = Kernel { module: Module::Hash, entry: "no_such_kernel" };
+        let missing = Kernel { module: Module::Sha3, entry: "no_such_kernel" };
         assert!(device.max_threads(missing).unwrap_err().to_string().contains("CL_INVALID_KERNEL_NAME"));
         does_not_answer(&device);
         let gone = DeviceInfo { index: 1000, ..info };

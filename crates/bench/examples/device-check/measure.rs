@@ -8,7 +8,7 @@ use phalanx_bench::record::Line;
 use phalanx_bench::row::Row;
 use phalanx_core::engine::{Fault, Levels, Op};
 use phalanx_gpu::{
-    AesLaunch, Device, DeviceInfo, Direction, KeyDigest, Kind, Reason, Result, Slice, Span, Stream, TagInput, Variant,
+    AesLaunch, Device, DeviceInfo, Direction, KeyDigest, Kind, Reason, Result, Slice, Span, Stream, Variant,
 };
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -347,30 +347,6 @@ impl<'a> Bench<'a> {
             }
         }
         let label = self.stream.label("phalanx v1 chunk")?;
-        for chunks in [8, 64, bytes >> 20] {
-            let chunks = chunks.min(bytes >> 20);
-            let inputs: Vec<TagInput> = (0..chunks as u32)
-                .map(|i| TagInput { key: 0, prefix: &[1; 25], digests: 256 * i..256 * (i + 1) })
-                .collect();
-            let tags = self.stream.tags(&inputs)?;
-            let key = self.stream.raw_keys(&[&[5; 32]])?;
-            let mut out = self.stream.buffer(32 * chunks)?;
-            let case = Case {
-                case: format!("{chunks} chunks of 1 MiB, 32 threads a block"),
-                operation: "tag",
-                measure: "kernel",
-                scheme: "KMAC256 of digests".into(),
-                bytes: chunks << 20,
-                items: chunks,
-            };
-            self.row(case, |stream| {
-                let work = |stream: &mut Stream| stream.kmac_tags(32, &label, &key, &tags, &digests, &mut out);
-                stream.timed(work).map(|((), time)| time)
-            })?;
-            if chunks == bytes >> 20 {
-                break;
-            }
-        }
         let count = if self.info.kind == Kind::Gpu { 1 << 20 } else { 1 << 12 };
         let keys: Vec<[u8; 32]> = (0..count as u32)
             .map(|i| {

@@ -21,10 +21,15 @@ fn library(module: Module) -> &'static Mutex<libloading::Library> {
     LIBRARIES[place].get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let library = folder.path().join("kernels.so");
-        compile(&(module.source() + include_str!("plain.c")), &library);
+        compile(&source(module), &library);
         // SAFETY: the library was compiled just now, and does nothing when it is loaded.
         Mutex::new(unsafe { libloading::Library::new(&library) }.unwrap())
     })
+}
+
+/// The source of a module, and a function that calls its kernels by their names.
+pub fn source(module: Module) -> String {
+    format!("{}#define MODULE_{}\n{}", module.source(), module.name(), include_str!("plain.c"))
 }
 
 /// Compiles C to a shared library, with warnings as errors.

@@ -2,7 +2,10 @@
 //! happens on errors. This says nothing about a GPU.
 
 use crate::common::sweep_by;
-use crate::devices::{paint, plain_c::compile};
+use crate::devices::{
+    paint,
+    plain_c::{compile, source},
+};
 use phalanx_core::engine::{Bind, Buffer, Engine, Job, Op, Unit};
 use phalanx_core::{SecretKey, Suite};
 use phalanx_gpu::{AesLaunch, Api, Device, DeviceInfo, Direction, GpuEngine, Module, Reason, Variant};
@@ -18,7 +21,7 @@ fn with_stand_in(test: &str) {
         let folder = tempfile::tempdir().unwrap();
         for module in Module::ALL {
             let file = |suffix: &str| folder.path().join(format!("{}.{suffix}", module.name()));
-            compile(&(module.source() + include_str!("../common/plain.c")), &file("so"));
+            compile(&source(module), &file("so"));
             std::fs::write(file("ptx"), module.ptx()).unwrap();
         }
         compile(include_str!("../common/stand_in.c"), &folder.path().join("libcuda.so.1"));

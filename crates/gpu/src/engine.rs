@@ -39,6 +39,9 @@ const BETWEEN: usize = 16;
 /// The lanes of a GPU: enough that some copy each way while others compute, and that a lane whose CPU thread is busy with tags
 /// or with a file leaves no gap.
 const LANES: usize = 8;
+/// A job of more windows than this waits each time that so many were started: a wait has a limit, and one for all of a very long
+/// message could take longer.
+const WINDOWS_A_WAIT: usize = 32;
 /// Where the digests of a window begin: a multiple of this, in bytes. OpenCL's devices ask for at most 512.
 const WINDOW_DIGESTS: usize = 512;
 
@@ -231,8 +234,11 @@ impl Lane {
             return Ok(engine::tag(keccak, job, &[]));
         }
         let (keys, ready) = self.name(job, &windows)?;
-        for each in &ready {
+        for (i, each) in ready.iter().enumerate() {
             self.start(job, &keys, each)?;
+            if (i + 1) % WINDOWS_A_WAIT == 0 {
+                self.stream.finish()?;
+            }
         }
         let block = self.block.as_ref().expect("it was sent");
         let (memory, used) = block.memory();

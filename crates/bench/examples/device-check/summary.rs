@@ -40,27 +40,25 @@ pub fn print(file: &str) -> Result<(), String> {
     for row in of("ceiling").iter().filter(|row| row.operation != "copy both ways") {
         println!("  {:<10} {:<18} {:8.2}", row.operation, row.scheme, speed(row));
     }
-    println!("kernels alone, GB/s (the best of all threads and granularities)");
-    let kernels = of("kernel");
-    let mut names: Vec<(&str, &str)> = Vec::new();
-    for row in &kernels {
-        let name = (&*row.scheme, &*row.operation);
-        if !names.contains(&name) {
-            names.push(name);
+    println!("kernels alone, GB/s: the best of all threads and granularities");
+    println!("  {:<36} {:>9} {:>9} {:>9}", "AES by the bits of its key", 128, 192, 256);
+    // The figures of a line, by its name.
+    let mut lines: Vec<(String, Vec<(usize, f64)>)> = Vec::new();
+    for row in of("kernel") {
+        let bits = [128, 192, 256].map(|bits| format!("AES-{bits}"));
+        let column = bits.iter().position(|bits| row.scheme.contains(bits));
+        let scheme = column.map_or(row.scheme.clone(), |column| row.scheme.replace(&bits[column], "AES"));
+        let figure = (column.unwrap_or(0), speed(row));
+        let name = format!("{scheme}, {}", row.operation);
+        match lines.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, figures)) => figures.push(figure),
+            None => lines.push((name, vec![figure])),
         }
     }
-    let mut column = 0;
-    for (scheme, operation) in names {
-        let same = kernels.iter().filter(|row| row.scheme == scheme && row.operation == operation);
-        let best = same.map(|row| speed(row)).fold(0.0, f64::max);
-        print!("  {:<40}{best:8.2}", format!("{scheme} {operation}"));
-        column += 1;
-        if column % 2 == 0 {
-            println!();
-        }
-    }
-    if column % 2 == 1 {
-        println!();
+    for (name, figures) in lines {
+        let best = |column| figures.iter().filter(|(at, _)| *at == column).map(|(_, speed)| *speed).reduce(f64::max);
+        let cell = |column| best(column).map_or(String::new(), |speed| format!("{speed:.2}"));
+        println!("  {name:<36} {:>9} {:>9} {:>9}", cell(0), cell(1), cell(2));
     }
     println!("sealing in device memory, GB/s");
     for row in of("device memory") {

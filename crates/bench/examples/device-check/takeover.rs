@@ -93,7 +93,7 @@ pub fn takeover(device: &Device) -> Result<()> {
         new.seal(&roster, Source::stream(&plain[..]), Sink::Stream(Box::new(&mut stored)), &())?;
         let opener = Opener::new(key.clone(), KdfLimit::default());
         let protected = ProtectedFile::open(Source::stream(&stored[..]), &opener)?;
-        protected.unprotect(&Roster::new(&[cpu.clone()]), Sink::Stream(Box::new(&mut opened)), &())?;
+        protected.unprotect(&Roster::new(std::slice::from_ref(&cpu)), Sink::Stream(Box::new(&mut opened)), &())?;
         Ok(opened)
     };
     let opened = round_trip().map_err(|error| wrong(device, format!("the CPU did not take over: {error}")))?;

@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_float, c_int, c_uint, c_void};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr::null;
 use std::sync::OnceLock;
 
@@ -88,12 +89,10 @@ impl Library {
         const NAMES: [&str; 2] = if cfg!(windows) { ["nvcuda.dll", "nvcuda"] } else { ["libcuda.so.1", "libcuda.so"] };
         // SAFETY: a library of this name is NVIDIA's driver.
         let library = NAMES.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok());
-        let library = library.ok_or("its library is not installed")?;
-        // SAFETY: as above.
-        let functions = unsafe { Self::new(&library) }?;
         // The driver has threads of its own, so it is never unloaded.
-        std::mem::forget(library);
-        Ok(functions)
+        let library = ManuallyDrop::new(library.ok_or("its library is not installed")?);
+        // SAFETY: as above.
+        unsafe { Self::new(&library) }
     }
 
     /// What the driver says about a code, in one line, with the number.

@@ -51,25 +51,29 @@ DEVICE void before_mix_column(u32 *a) {
 
 // The equivalent inverse cipher (FIPS 197, section 5.3.5) on planes. All threads of the group have the same key.
 DEVICE void inverse_cipher(u32 *s, round_keys_t keys, u32 rounds) {
+    u32 n[PLANES];
     add_round_key(s, keys, 0, 1);
-    for (u32 r = 1; r <= rounds; r++) {
+    for (u32 r = 1; r < rounds; r++) {
         UNROLL
         for (int i = 0; i < 16; i++) {
             inverse_sub_planes(s + 8 * i);
         }
-        u32 n[PLANES];
         shift_rows(s, n, 3);
-        if (r < rounds) {
-            UNROLL
-            for (int c = 0; c < 4; c++) {
-                before_mix_column(n + 32 * c);
-                mix_column(n + 32 * c, s + 32 * c);
-            }
-        } else {
-            copy_planes(n, s);
+        UNROLL
+        for (int c = 0; c < 4; c++) {
+            u32 k[32];
+            column_of_key(k, keys, r, c, 1);
+            before_mix_column(n + 32 * c);
+            mix_column(n + 32 * c, k, s + 32 * c);
         }
-        add_round_key(s, keys, r, 1);
     }
+    UNROLL
+    for (int i = 0; i < 16; i++) {
+        inverse_sub_planes(s + 8 * i);
+    }
+    shift_rows(s, n, 3);
+    copy_planes(n, s);
+    add_round_key(s, keys, rounds, 1);
 }
 
 // AES-ECB of the blocks first + (j << stride_log) for j = 0 … 31. Those at or behind `blocks` are left out.
@@ -115,7 +119,7 @@ DEVICE void ecb_blocks(
 #define GROUP_KEY(key) \
     LOCAL_ARRAY(block_t, planes, PLANE_BLOCKS * 15); \
     round_keys_t round_keys; \
-    round_keys.words = (GLOBAL const block_t *)(key); \
+    round_keys.words = (key); \
     round_keys.planes = planes; \
     spread_key((LOCAL u32 *)planes, (key), rounds); \
     BARRIER()

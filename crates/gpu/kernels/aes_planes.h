@@ -24,9 +24,9 @@ DEVICE void transpose(u32 *a) {
     UNROLL \
     for (int i = 0; i < 16; i++) { \
         const int k = (i & ((bits) - 1)) | ((i & ~((bits) - 1)) << 1); \
-        u32 t = ((a[k] >> (bits)) ^ a[k + (bits)]) & (mask); \
-        a[k + (bits)] ^= t; \
-        a[k] ^= t << (bits); \
+        u32 low = a[k], high = a[k + (bits)]; \
+        a[k] = SELECT((mask), low, high << (bits)); \
+        a[k + (bits)] = SELECT((mask), low >> (bits), high); \
     }
     EXCHANGE(4, 0x0f0f0f0fu)
     EXCHANGE(2, 0x33333333u)
@@ -47,7 +47,7 @@ DEVICE void transpose_all(u32 *s) {
 // The round keys of a thread. Usually each bit is spread into a plane when it is used. If all threads of a group have the
 // same key, its planes are made once, in local memory, which saves a tenth of all work.
 typedef struct {
-    GLOBAL const block_t *words;
+    GLOBAL const u32 *words;
     LOCAL const block_t *planes;
 } round_keys_t;
 
@@ -60,31 +60,42 @@ DEVICE void spread_key(LOCAL u32 *planes, GLOBAL const u32 *key, u32 rounds) {
     }
 }
 
-DEVICE void add_round_key(u32 *s, round_keys_t keys, u32 round, const u32 spread) {
+// The planes of column `c` of a round key.
+DEVICE void column_of_key(u32 *k, round_keys_t keys, u32 round, const int c, const u32 spread) {
     if (spread) {
-        LOCAL const block_t *planes = keys.planes + PLANE_BLOCKS * round;
+        LOCAL const block_t *planes = keys.planes + PLANE_BLOCKS * round + 8 * c;
         UNROLL
-        for (int i = 0; i < PLANE_BLOCKS; i++) {
-            const block_t k = planes[i];
-            s[4 * i] ^= k.x;
-            s[4 * i + 1] ^= k.y;
-            s[4 * i + 2] ^= k.z;
-            s[4 * i + 3] ^= k.w;
+        for (int i = 0; i < 8; i++) {
+            const block_t four = planes[i];
+            k[4 * i] = four.x;
+            k[4 * i + 1] = four.y;
+            k[4 * i + 2] = four.z;
+            k[4 * i + 3] = four.w;
         }
     } else {
-        const block_t k = keys.words[round];
+        const u32 word = keys.words[4 * round + c];
         UNROLL
         for (int i = 0; i < 32; i++) {
-            s[i] ^= SPREAD(k.x, i);
-            s[i + 32] ^= SPREAD(k.y, i);
-            s[i + 64] ^= SPREAD(k.z, i);
-            s[i + 96] ^= SPREAD(k.w, i);
+            k[i] = SPREAD(word, i);
         }
     }
 }
 
-// MixColumns of one column: byte r is in a[8r …], lowest bit first.
-DEVICE void mix_column(const u32 *a, u32 *out) {
+DEVICE void add_round_key(u32 *s, round_keys_t keys, u32 round, const u32 spread) {
+    UNROLL
+    for (int c = 0; c < 4; c++) {
+        u32 k[32];
+        column_of_key(k, keys, round, c, spread);
+        UNROLL
+        for (int i = 0; i < 32; i++) {
+            s[32 * c + i] ^= k[i];
+        }
+    }
+}
+
+// MixColumns and AddRoundKey of one column: byte r is in a[8r …], lowest bit first. The key takes a place that is free in the
+// sums of three: 96 of them.
+DEVICE void mix_column(const u32 *a, const u32 *k, u32 *out) {
     u32 t[32]; // each byte plus the next
     UNROLL
     for (int i = 0; i < 32; i++) {
@@ -95,11 +106,10 @@ DEVICE void mix_column(const u32 *a, u32 *out) {
         const u32 high = t[8 * r + 7];
         UNROLL
         for (int b = 0; b < 8; b++) {
+            const int i = 8 * r + b;
             u32 twice = b == 0 ? high : t[8 * r + ((b - 1) & 7)];
-            if (b == 1 || b == 3 || b == 4) {
-                twice ^= high;
-            }
-            out[8 * r + b] = twice ^ a[(8 * r + 8 + b) & 31] ^ t[(8 * r + 16 + b) & 31];
+            twice = b == 1 || b == 3 || b == 4 ? XOR3(twice, high, k[i]) : twice ^ k[i];
+            out[i] = XOR3(twice, a[(i + 8) & 31], t[(i + 16) & 31]);
         }
     }
 }
@@ -126,26 +136,36 @@ DEVICE void copy_planes(const u32 *s, u32 *out) {
     }
 }
 
-// The cipher on planes.
+// SubBytes, ShiftRows, MixColumns and AddRoundKey.
+DEVICE void middle_round(u32 *s, round_keys_t keys, u32 round, const u32 spread) {
+    u32 n[PLANES];
+    UNROLL
+    for (int i = 0; i < 16; i++) {
+        sub_planes(s + 8 * i);
+    }
+    shift_rows(s, n, 1);
+    UNROLL
+    for (int c = 0; c < 4; c++) {
+        u32 k[32];
+        column_of_key(k, keys, round, c, spread);
+        mix_column(n + 32 * c, k, s + 32 * c);
+    }
+}
+
+// The cipher on planes, `rounds` > 1.
 DEVICE void cipher(u32 *s, round_keys_t keys, u32 rounds, const u32 spread) {
     add_round_key(s, keys, 0, spread);
-    for (u32 r = 1; r <= rounds; r++) {
-        UNROLL
-        for (int i = 0; i < 16; i++) {
-            sub_planes(s + 8 * i);
-        }
-        u32 n[PLANES];
-        shift_rows(s, n, 1);
-        if (r < rounds) {
-            UNROLL
-            for (int c = 0; c < 4; c++) {
-                mix_column(n + 32 * c, s + 32 * c);
-            }
-        } else {
-            copy_planes(n, s);
-        }
-        add_round_key(s, keys, r, spread);
+    for (u32 r = 1; r < rounds; r++) {
+        middle_round(s, keys, r, spread);
     }
+    u32 n[PLANES];
+    UNROLL
+    for (int i = 0; i < 16; i++) {
+        sub_planes(s + 8 * i);
+    }
+    shift_rows(s, n, 1);
+    copy_planes(n, s);
+    add_round_key(s, keys, rounds, spread);
 }
 
 // The plane of bit `bit` of j, for the blocks j = 0 … 31 of a thread.
@@ -171,6 +191,9 @@ DEVICE void counter_planes(u32 *s, counter_t counter, u32 stride_log) {
     }
 }
 
+// As many blocks as are loaded before the first of them is stored.
+#define BATCH 8
+
 // AES-CTR of the blocks first + (j << stride_log) for j = 0 … 31. Those at or behind the end are left out. The last block
 // has `tail` bytes if that is not 0. `counter` is the counter block of block `first`.
 DEVICE void ctr_blocks(
@@ -181,11 +204,31 @@ DEVICE void ctr_blocks(
     counter_planes(s, counter, stride_log);
     cipher(s, keys, rounds, spread);
     transpose_all(s);
-    UNROLL
-    for (int j = 0; j < 32; j++) {
-        const u32 i = first + ((u32)j << stride_log);
-        if (i < whole) {
-            xor_block(data + i, s[j], s[j + 32], s[j + 64], s[j + 96]);
+    if (first < whole) {
+        const u32 left = whole - 1 - first;
+        GLOBAL block_t *at = data + first;
+        UNROLL
+        for (int batch = 0; batch < 32; batch += BATCH) {
+            block_t blocks[BATCH];
+            UNROLL
+            for (int j = 0; j < BATCH; j++) {
+                const u32 i = (u32)(batch + j) << stride_log;
+                if (i <= left) {
+                    blocks[j] = at[i];
+                }
+            }
+            UNROLL
+            for (int j = 0; j < BATCH; j++) {
+                const u32 i = (u32)(batch + j) << stride_log;
+                const int p = batch + j;
+                if (i <= left) {
+                    blocks[j].x ^= s[p];
+                    blocks[j].y ^= s[p + 32];
+                    blocks[j].z ^= s[p + 64];
+                    blocks[j].w ^= s[p + 96];
+                    at[i] = blocks[j];
+                }
+            }
         }
     }
     if (tail != 0) {

@@ -79,20 +79,25 @@ static u32 phx_group;
 
 #endif
 
-// The sum of three lanes: one instruction for each half, which the compiler does not find where it would have to compute
-// the sum of two of them more than once.
+// Any function of three bits at each place, in one instruction: bit 4a + 2b + c of TABLE. The compiler does not find these
+// where it would have to compute a part of them more than once.
 #if defined(__CUDACC__)
-DEVICE u32 xor3(u32 a, u32 b, u32 c) {
-    u32 sum;
-    asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
-    return sum;
+template <int TABLE> DEVICE u32 lop3(u32 a, u32 b, u32 c) {
+    u32 result;
+    asm("lop3.b32 %0, %1, %2, %3, %4;" : "=r"(result) : "r"(a), "r"(b), "r"(c), "n"(TABLE));
+    return result;
 }
+#define XOR3(a, b, c) lop3<0x96>((a), (b), (c))
 DEVICE u64 xor3_64(u64 a, u64 b, u64 c) {
-    return ((u64)xor3((u32)(a >> 32), (u32)(b >> 32), (u32)(c >> 32)) << 32) | xor3((u32)a, (u32)b, (u32)c);
+    return ((u64)XOR3((u32)(a >> 32), (u32)(b >> 32), (u32)(c >> 32)) << 32) | XOR3((u32)a, (u32)b, (u32)c);
 }
-#define XOR3(a, b, c) xor3_64((a), (b), (c))
+#define XOR3_64(a, b, c) xor3_64((a), (b), (c))
+#define SELECT(mask, a, b) lop3<0xca>((mask), (a), (b))
 #else
 #define XOR3(a, b, c) ((a) ^ (b) ^ (c))
+#define XOR3_64(a, b, c) ((a) ^ (b) ^ (c))
+// The bits of `a` where those of `mask` are 1, and those of `b` elsewhere.
+#define SELECT(mask, a, b) (((a) & (mask)) | ((b) & ~(mask)))
 #endif
 
 // One instruction on GPUs: four bytes chosen out of eight.

@@ -17,8 +17,10 @@ use zeroize::Zeroizing;
 /// The largest number of blocks that one group of the kernels with tables takes.
 pub const MAX_SPAN: u32 = 16384;
 
-/// The kernel that the engine runs.
+/// The kernel for spans. Of those in bit planes, the one for groups whose threads all have the same key.
 const SPANS: &str = "aes_ctr_spans";
+/// The kernel in bit planes whose threads may each have their own key.
+const KEYS: &str = "aes_ctr_keys";
 
 /// How the cipher is computed. All variants give the same bytes. `docs/security.md` says why the default was chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -63,7 +65,7 @@ impl Variant {
         }
     }
 
-    /// The module of its kernel for spans. If it has tables, this is the module of all its kernels.
+    /// The module of its kernel for spans of one key. If it has tables, this is the module of all its kernels.
     #[must_use]
     pub fn module(self) -> Module {
         match self {
@@ -117,11 +119,13 @@ impl AesLaunch {
     /// The kernel with the name `entry` among those of the variant.
     #[must_use]
     pub fn kernel(&self, entry: &'static str) -> Kernel {
-        #[cfg(feature = "papers")]
-        if self.bitsliced() && entry != SPANS {
-            return Kernel { module: Module::AesBitslicePapers, entry };
-        }
-        Kernel { module: self.variant.module(), entry }
+        let module = match entry {
+            KEYS if self.bitsliced() => Module::AesBitsliceKeys,
+            #[cfg(feature = "papers")]
+            _ if self.bitsliced() && entry != SPANS => Module::AesBitslicePapers,
+            _ => self.variant.module(),
+        };
+        Kernel { module, entry }
     }
 
     fn bitsliced(&self) -> bool {
@@ -193,6 +197,8 @@ pub struct Spans {
     end: usize,
     /// One more than the largest index of a key.
     keys: u32,
+    /// Whether all have the same key.
+    one_key: bool,
 }
 
 impl Stream {
@@ -229,11 +235,6 @@ impl Stream {
         }
         let buffer = self.buffer_of_words(&words, old.map(|old| old.buffer))?;
         Ok(RoundKeys { buffer, direction, rounds: len as u32 / 4 + 6, count: keys.len() as u32 })
-    }
-
-    /// Overwrites keys with zeros when all earlier work of the stream is done.
-    pub(crate) fn zero_round_keys(&mut self, keys: &RoundKeys) -> Result<()> {
-        self.zero(&keys.buffer, keys.buffer.len())
     }
 
     fn key_len(&self, keys: &[&[u8]]) -> Result<usize> {
@@ -283,13 +284,15 @@ impl Stream {
         if spans.len() > 1 << 24 {
             return self.device().refuse("more than 2^24 spans");
         }
+        let one_key = spans.iter().all(|span| span.key == spans[0].key);
         let buffer = self.buffer_of_words(&words, old.map(|old| old.buffer))?;
-        Ok(Spans { buffer, count: spans.len() as u32, blocks, end, keys })
+        Ok(Spans { buffer, count: spans.len() as u32, blocks, end, keys, one_key })
     }
 
     /// Starts AES-CTR of `spans` of `data`, in place, each under its key of `keys` and its counter.
     ///
-    /// The bitsliced kernel takes 32 blocks in each thread. A kernel with tables takes one span in each group, which is P2's
+    /// The bitsliced kernels take 32 blocks in each thread. One of them is for groups whose threads all have the same key. It
+    /// runs if all spans have the same key, or each takes whole groups. A kernel with tables takes one span in each group, which is P2's
     /// GCS if the spans are slices.
     ///
     /// # Errors
@@ -318,8 +321,13 @@ impl Stream {
         self.check_keys(keys, spans.keys - 1, Direction::Encrypt)?;
         let stride_log = stride_log(spans.blocks);
         let parts = spans.blocks.div_ceil(32 << stride_log).max(1);
+        let mut entry = SPANS;
         let groups = if launch.bitsliced() {
-            let threads = u64::from(spans.count) * (parts << stride_log);
+            let each = parts << stride_log;
+            if !spans.one_key && !each.is_multiple_of(launch.threads.into()) {
+                entry = KEYS;
+            }
+            let threads = u64::from(spans.count) * each;
             if threads >= 1 << 31 {
                 return self.device().refuse("too many threads: the longest span times the number of spans");
             }
@@ -336,8 +344,9 @@ impl Stream {
             spans.buffer.argument(),
         ];
         let numbers = [spans.count, keys.rounds, stride_log, parts as u32];
-        // SAFETY: the kernel writes the spans, which end within data, and reads their descriptions, their keys and T0.
-        unsafe { self.aes(launch, SPANS, groups, &memory, &numbers) }
+        // SAFETY: the kernel writes the spans, which end within data, and reads their descriptions, their keys and T0. Where it
+        // asks for groups whose threads have the same key, they do.
+        unsafe { self.aes(launch, entry, groups, &memory, &numbers) }
     }
 
     /// The argument for the tables of a launch: T0 or its inverse. Kernels without tables do not read it, and get the keys a

@@ -1,10 +1,13 @@
 //! The kernels' source, and the PTX that is made of it.
 
-/// Kernels that are compiled and loaded together.
+/// Kernels that are compiled and loaded together. A driver takes seconds to compile much, so each is as small as its use
+/// allows: to protect a file takes [`Module::AesBitslice`] and one module of hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Module {
-    /// AES-CTR in bit planes, without tables: what the engine runs.
+    /// AES-CTR in bit planes, without tables, where all threads of a group have the same key: files.
     AesBitslice,
+    /// The same where each thread may have its own key: short messages.
+    AesBitsliceKeys,
     /// The other kernels in bit planes: AES-ECB, AES-CTR of one run of data, AES-CTR with keys expanded on the device.
     #[cfg(feature = "papers")]
     AesBitslicePapers,
@@ -17,17 +20,23 @@ pub enum Module {
     /// AES with four tables, in 32 copies.
     #[cfg(feature = "papers")]
     AesTable4Wide,
-    /// SHA3-256, TurboSHAKE256 and KMAC256.
-    Hash,
-    /// MD5.
+    /// SHA3-256 of slices.
+    Sha3,
+    /// TurboSHAKE256 of slices.
+    TurboShake,
+    /// KMAC256 of keys.
+    #[cfg(feature = "papers")]
+    Kmac,
+    /// MD5 of keys.
     #[cfg(feature = "papers")]
     Md5,
 }
 
 impl Module {
     /// All modules.
-    pub const ALL: [Module; if cfg!(feature = "papers") { 7 } else { 2 }] = [
+    pub const ALL: [Module; if cfg!(feature = "papers") { 10 } else { 4 }] = [
         Module::AesBitslice,
+        Module::AesBitsliceKeys,
         #[cfg(feature = "papers")]
         Module::AesBitslicePapers,
         #[cfg(feature = "papers")]
@@ -36,7 +45,10 @@ impl Module {
         Module::AesTable4,
         #[cfg(feature = "papers")]
         Module::AesTable4Wide,
-        Module::Hash,
+        Module::Sha3,
+        Module::TurboShake,
+        #[cfg(feature = "papers")]
+        Module::Kmac,
         #[cfg(feature = "papers")]
         Module::Md5,
     ];
@@ -46,6 +58,7 @@ impl Module {
     pub fn name(self) -> &'static str {
         match self {
             Module::AesBitslice => "aes_bitslice",
+            Module::AesBitsliceKeys => "aes_bitslice_keys",
             #[cfg(feature = "papers")]
             Module::AesBitslicePapers => "aes_bitslice_papers",
             #[cfg(feature = "papers")]
@@ -54,7 +67,10 @@ impl Module {
             Module::AesTable4 => "aes_table4",
             #[cfg(feature = "papers")]
             Module::AesTable4Wide => "aes_table4_wide",
-            Module::Hash => "hash",
+            Module::Sha3 => "sha3",
+            Module::TurboShake => "turboshake",
+            #[cfg(feature = "papers")]
+            Module::Kmac => "kmac",
             #[cfg(feature = "papers")]
             Module::Md5 => "md5",
         }
@@ -85,24 +101,32 @@ impl Module {
     pub fn source(self) -> String {
         let platform = include_str!("../kernels/platform.h");
         let aes = include_str!("../kernels/aes.h");
+        let sbox = include_str!("../kernels/aes_sbox.h");
         let planes = include_str!("../kernels/aes_planes.h");
         #[cfg(feature = "papers")]
         let expand = include_str!("../kernels/aes_expand.h");
+        let keccak = include_str!("../kernels/keccak.h");
         match self {
-            Module::AesBitslice => [platform, aes, planes, include_str!("../kernels/aes_bitslice.c")].concat(),
+            Module::AesBitslice => [platform, aes, sbox, planes, include_str!("../kernels/aes_bitslice.c")].concat(),
+            Module::AesBitsliceKeys => {
+                [platform, aes, sbox, planes, include_str!("../kernels/aes_bitslice_keys.c")].concat()
+            }
             #[cfg(feature = "papers")]
             Module::AesBitslicePapers => {
-                [platform, aes, expand, planes, include_str!("../kernels/aes_bitslice_papers.c")].concat()
+                [platform, aes, sbox, expand, planes, include_str!("../kernels/aes_bitslice_papers.c")].concat()
             }
-            Module::Hash => [platform, include_str!("../kernels/hash.c")].concat(),
             #[cfg(feature = "papers")]
-            Module::Md5 => [platform, include_str!("../kernels/md5.c")].concat(),
-            #[cfg(feature = "papers")]
-            _ => {
+            Module::AesTable1 | Module::AesTable4 | Module::AesTable4Wide => {
                 let (tables, copies_log) = self.tables();
                 let parameters = format!("#define TABLES {tables}\n#define COPIES_LOG {copies_log}\n");
-                [platform, aes, expand, &parameters, include_str!("../kernels/aes_table.c")].concat()
+                [platform, aes, sbox, expand, &parameters, include_str!("../kernels/aes_table.c")].concat()
             }
+            Module::Sha3 => [platform, keccak, include_str!("../kernels/sha3.c")].concat(),
+            Module::TurboShake => [platform, keccak, include_str!("../kernels/turboshake.c")].concat(),
+            #[cfg(feature = "papers")]
+            Module::Kmac => [platform, keccak, include_str!("../kernels/kmac.c")].concat(),
+            #[cfg(feature = "papers")]
+            Module::Md5 => [platform, include_str!("../kernels/md5.c")].concat(),
         }
     }
 
@@ -111,6 +135,7 @@ impl Module {
     pub fn ptx(self) -> &'static str {
         match self {
             Module::AesBitslice => include_str!("../ptx/aes_bitslice.ptx"),
+            Module::AesBitsliceKeys => include_str!("../ptx/aes_bitslice_keys.ptx"),
             #[cfg(feature = "papers")]
             Module::AesBitslicePapers => include_str!("../ptx/aes_bitslice_papers.ptx"),
             #[cfg(feature = "papers")]
@@ -119,7 +144,10 @@ impl Module {
             Module::AesTable4 => include_str!("../ptx/aes_table4.ptx"),
             #[cfg(feature = "papers")]
             Module::AesTable4Wide => include_str!("../ptx/aes_table4_wide.ptx"),
-            Module::Hash => include_str!("../ptx/hash.ptx"),
+            Module::Sha3 => include_str!("../ptx/sha3.ptx"),
+            Module::TurboShake => include_str!("../ptx/turboshake.ptx"),
+            #[cfg(feature = "papers")]
+            Module::Kmac => include_str!("../ptx/kmac.ptx"),
             #[cfg(feature = "papers")]
             Module::Md5 => include_str!("../ptx/md5.ptx"),
         }

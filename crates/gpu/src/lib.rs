@@ -33,8 +33,8 @@ pub use driver::{Api, DeviceInfo, Kind};
 pub use engine::GpuEngine;
 pub use error::{Error, Reason, Result};
 #[cfg(feature = "papers")]
-pub use hash::KeyDigest;
-pub use hash::{Label, RawKeys, Slice, Slices, TagInput, Tags};
+pub use hash::{KeyDigest, Label, RawKeys};
+pub use hash::{Slice, Slices};
 pub use kernel::{Kernel, Module};
 pub use survey::{CPU_VARIABLE, State, Survey, find};
 

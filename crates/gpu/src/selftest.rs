@@ -7,11 +7,12 @@ use crate::cipher::{AesLaunch, Direction, Span, Variant};
 use crate::device::{Device, Stream};
 use crate::driver::{Api, DeviceInfo, Driver};
 use crate::error::{Reason, Result};
-use crate::hash::{Slice, TagInput};
+use crate::hash::Slice;
 use crate::kernel::Module;
 use crate::{cuda, opencl};
 use phalanx_kernels::aes::{self, ctr_xor};
-use phalanx_kernels::keccak::{self, Kmac256};
+use phalanx_kernels::keccak;
+use std::time::Instant;
 
 impl Device {
     /// Opens a device of [`crate::devices`] and runs the self-test of the kernels that the engine uses.
@@ -27,15 +28,18 @@ impl Device {
         }
     }
 
-    /// Opens a device by a driver of the caller's, with the same self-test.
+    /// Opens a device by a driver of the caller's, with the same self-test. The kernels for short messages and for TurboSHAKE256
+    /// are built and tested when they are first launched.
     ///
     /// # Errors
     /// [`Reason::Build`] if the kernels do not build, [`Reason::SelfTest`] if an answer is wrong, [`Reason::OutOfMemory`],
     /// or a failure of the driver.
     pub fn with_driver(driver: Box<dyn Driver>) -> Result<Self> {
         let device = Self::untested(driver, run);
+        let started = Instant::now();
         device.test(AesLaunch::default().variant.module())?;
-        device.test(Module::Hash)?;
+        device.test(Module::Sha3)?;
+        let _ = device.shared.prepared_in.set(started.elapsed());
         Ok(device)
     }
 }
@@ -44,7 +48,8 @@ fn run(stream: &mut Stream, module: Module) -> Result<()> {
     stream.device().ask(|driver, _| driver.load(module))?;
     match module {
         Module::AesBitslice => spans(stream, Variant::Bitsliced),
-        Module::Hash => hash(stream),
+        Module::AesBitsliceKeys => keys(stream),
+        Module::Sha3 | Module::TurboShake => hash(stream, module),
         #[cfg(feature = "papers")]
         _ => papers::run(stream, module),
     }
@@ -105,45 +110,51 @@ fn spans(stream: &mut Stream, variant: Variant) -> Result<()> {
     Ok(())
 }
 
-fn hash(stream: &mut Stream) -> Result<()> {
+/// Messages of three keys, the longest of which takes two threads.
+fn keys(stream: &mut Stream) -> Result<()> {
+    const LENS: [usize; 3] = [37, 600, 64];
+    for key_len in [16, 24, 32] {
+        let keys = [&KEY[..key_len], &PLAIN[..key_len], &CTR[..key_len]];
+        let (mut spans, mut plain, mut want) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, len) in LENS.into_iter().enumerate() {
+            spans.push(Span { at: plain.len(), len, key: key as u32, counter: NEAR_WRAP });
+            let mut bytes = paint(len.next_multiple_of(16));
+            plain.extend_from_slice(&bytes);
+            ctr_xor(aes::Level::Portable, &aes::Key::new(keys[key]), &NEAR_WRAP, &mut bytes[..len]);
+            want.extend(bytes);
+        }
+        let keys = stream.round_keys(&keys, Direction::Encrypt)?;
+        let spans = stream.spans(&spans)?;
+        let mut data = stream.buffer_of(&plain)?;
+        stream.aes_ctr_spans(&small(Variant::Bitsliced), &keys, &spans, &mut data)?;
+        let mut got = vec![0; plain.len()];
+        stream.download(&data, 0, &mut got)?;
+        expect(stream, &got, &want, Module::AesBitsliceKeys.name(), "AES-CTR of three keys")?;
+    }
+    Ok(())
+}
+
+fn hash(stream: &mut Stream, module: Module) -> Result<()> {
     const THREADS: u32 = 64;
-    let data = stream.buffer_of(&paint(9000))?;
-    let slices: Vec<Slice> = [0, 1, 135, 136, 137, 271, 272, 4096, 4095, 9000].map(|len| Slice { at: 0, len }).into();
     let inputs = paint(9000);
+    let data = stream.buffer_of(&inputs)?;
+    let slices: Vec<Slice> = [0, 1, 135, 136, 137, 271, 272, 4096, 4095, 9000].map(|len| Slice { at: 0, len }).into();
     let inputs: Vec<&[u8]> = slices.iter().map(|slice| &inputs[..slice.len]).collect();
     let mut want = vec![[0; 32]; inputs.len()];
-    let uploaded = stream.slices(&slices)?;
-    let mut digests = stream.buffer(32 * slices.len())?;
-    let mut got = vec![0; 32 * slices.len()];
-    keccak::turboshake256_many::<0x50>(keccak::Level::Portable, &inputs, &mut want);
-    want[0] = TURBOSHAKE_EMPTY;
-    stream.turboshake_slices(THREADS, &uploaded, &data, &mut digests)?;
+    let slices = stream.slices(&slices)?;
+    let mut digests = stream.buffer(want.as_flattened().len())?;
+    if module == Module::TurboShake {
+        keccak::turboshake256_many::<0x50>(keccak::Level::Portable, &inputs, &mut want);
+        want[0] = TURBOSHAKE_EMPTY;
+        stream.turboshake_slices(THREADS, &slices, &data, &mut digests)?;
+    } else {
+        keccak::sha3_256_many(keccak::Level::Portable, &inputs, &mut want);
+        want[0] = SHA3_EMPTY;
+        stream.sha3_slices(THREADS, &slices, &data, &mut digests)?;
+    }
+    let mut got = vec![0; want.as_flattened().len()];
     stream.download(&digests, 0, &mut got)?;
-    expect(stream, &got, want.as_flattened(), "hash", "TurboSHAKE256")?;
-    // The tags below are of these digests.
-    keccak::sha3_256_many(keccak::Level::Portable, &inputs, &mut want);
-    want[0] = SHA3_EMPTY;
-    stream.sha3_slices(THREADS, &uploaded, &data, &mut digests)?;
-    stream.download(&digests, 0, &mut got)?;
-    expect(stream, &got, want.as_flattened(), "hash", "SHA3-256")?;
-
-    let label = stream.label("self-test")?;
-    let keys = stream.raw_keys(&[&KEY, &[7; 32]])?;
-    let prefix = [3; 25];
-    let tags = stream.tags(&[
-        TagInput { key: 1, prefix: &prefix, digests: 0..10 },
-        TagInput { key: 0, prefix: &[], digests: 3..3 },
-    ])?;
-    let mut out = stream.buffer(64)?;
-    stream.kmac_tags(THREADS, &label, &keys, &tags, &digests, &mut out)?;
-    let mut got = [0; 64];
-    stream.download(&out, 0, &mut got)?;
-    let bound = [&prefix[..], want.as_flattened()].concat();
-    let tag = |key: &[u8], message: &[u8]| Kmac256::new(key, b"self-test").tag(message);
-    expect(stream, &got, &[tag(&[7; 32], &bound), tag(&KEY, b"")].concat(), "hash", "KMAC256")?;
-    #[cfg(feature = "papers")]
-    papers::key_digests(stream, &label, &keys, &[tag(&KEY, b""), tag(&[7; 32], b"")].concat())?;
-    Ok(())
+    expect(stream, &got, want.as_flattened(), module.name(), "a digest")
 }
 
 fn expect(stream: &Stream, got: &[u8], want: &[u8], module: impl std::fmt::Display, what: &str) -> Result<()> {

@@ -4,8 +4,9 @@ use super::{COUNTER, CTR, KEY, LONG, NEAR_WRAP, PLAIN, bytes, expect, paint, pai
 use crate::cipher::{Direction, RoundKeys, Span, Variant};
 use crate::device::Stream;
 use crate::error::Result;
-use crate::hash::{KeyDigest, Label, RawKeys};
+use crate::hash::KeyDigest;
 use crate::kernel::Module;
+use phalanx_kernels::keccak::Kmac256;
 
 /// Section F.1.5, ECB-AES256.
 const ECB: [u8; 64] = bytes(
@@ -16,8 +17,10 @@ const ECB: [u8; 64] = bytes(
 const MD5_ABC: [u8; 16] = bytes("900150983cd24fb0d6963f7d28e17f72");
 
 pub fn run(stream: &mut Stream, module: Module) -> Result<()> {
-    if module == Module::Md5 {
-        return md5(stream);
+    match module {
+        Module::Kmac => return kmac(stream),
+        Module::Md5 => return md5(stream),
+        _ => {}
     }
     let variant = match Variant::ALL.into_iter().find(|variant| variant.module() == module) {
         Some(with_tables) => {
@@ -70,12 +73,14 @@ fn ecb(stream: &mut Stream, variant: Variant) -> Result<()> {
     check(&decrypt, &PLAIN, "AES-256-ECB decryption")
 }
 
-pub fn key_digests(stream: &mut Stream, label: &Label, keys: &RawKeys, want: &[u8]) -> Result<()> {
+fn kmac(stream: &mut Stream) -> Result<()> {
     const THREADS: u32 = 64;
     let (mut out, mut got) = (stream.buffer(64)?, [0; 64]);
-    stream.key_digests(THREADS, KeyDigest::Kmac256, label, keys, &mut out)?;
+    let (keys, label) = (stream.raw_keys(&[&KEY, &[7; 32]])?, stream.label("self-test")?);
+    stream.key_digests(THREADS, KeyDigest::Kmac256, &label, &keys, &mut out)?;
     stream.download(&out, 0, &mut got)?;
-    expect(stream, &got, want, "hash", "KMAC256 of keys")
+    let tag = |key: &[u8]| Kmac256::new(key, b"self-test").tag(b"");
+    expect(stream, &got, &[tag(&KEY), tag(&[7; 32])].concat(), "kmac", "KMAC256 of keys")
 }
 
 fn md5(stream: &mut Stream) -> Result<()> {

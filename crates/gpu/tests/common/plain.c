@@ -1,4 +1,4 @@
-// This is compiled behind the source of each module. It calls a kernel by its name, once for each group of one thread.
+// This is compiled behind the source of each module, and behind a definition of MODULE_<its name>. It calls a kernel by its name, once for each group of one thread.
 
 #include <string.h>
 
@@ -24,7 +24,11 @@ int run(const char *entry, void **memory, const u32 *numbers, u32 groups, u32 th
     (void)threads;
 #ifdef KEY_WORDS
 // The papers' module in bit planes defines GROUP_KEY, and the modules with tables define COPIES.
-#ifndef GROUP_KEY
+#if defined(MODULE_aes_bitslice_keys)
+    if (IS(aes_ctr_keys)) {
+        EACH(UNITS, aes_ctr_keys(M(block_t, 0), M(u32, 1), M(u32, 2), M(span_t, 3), N(0), N(1), N(2), N(3)))
+    }
+#elif !defined(GROUP_KEY)
     if (IS(aes_ctr_spans)) {
         EACH(UNITS, aes_ctr_spans(M(block_t, 0), M(u32, 1), M(u32, 2), M(span_t, 3), N(0), N(1), N(2), N(3)))
     }
@@ -46,20 +50,19 @@ int run(const char *entry, void **memory, const u32 *numbers, u32 groups, u32 th
         EACH(UNITS, aes_ecb_decrypt(M(block_t, 0), M(u32, 1), M(u32, 2), N(0), N(1), N(2), N(3), N(4)))
     }
 #endif
-#elif defined(RATE_LANES)
+#elif defined(MODULE_sha3)
     if (IS(sha3_slices)) {
         EACH(UNITS, sha3_slices(M(u64, 0), M(slice_t, 1), M(u64, 2), N(0)))
     }
+#elif defined(MODULE_turboshake)
     if (IS(turboshake_slices)) {
         EACH(UNITS, turboshake_slices(M(u64, 0), M(slice_t, 1), M(u64, 2), N(0)))
     }
-    if (IS(kmac_tags)) {
-        EACH(UNITS, kmac_tags(M(u64, 0), M(u8, 1), M(u8, 2), M(tag_t, 3), M(u64, 4), N(0)))
-    }
+#elif defined(MODULE_kmac)
     if (IS(kmac_key_digests)) {
         EACH(UNITS, kmac_key_digests(M(u64, 0), M(u8, 1), M(u64, 2), N(0), N(1)))
     }
-#else
+#elif defined(MODULE_md5)
     if (IS(md5_key_digests)) {
         EACH(UNITS, md5_key_digests(M(u8, 0), M(u32, 1), N(0), N(1)))
     }

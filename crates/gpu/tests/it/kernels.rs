@@ -3,9 +3,9 @@
 
 mod ciphers;
 
-use crate::devices::{bytes, paint};
+use crate::devices::paint;
 use ciphers::*;
-use phalanx_gpu::{AesLaunch, Buffer, Device, Direction, KeyDigest, Slice, Slices, Span, Stream, TagInput, Variant};
+use phalanx_gpu::{AesLaunch, Buffer, Device, Direction, KeyDigest, Slice, Slices, Span, Stream, Variant};
 use phalanx_kernels::keccak::{self, Kmac256};
 
 macro_rules! on_all_devices {
@@ -18,7 +18,7 @@ macro_rules! on_all_devices {
 
 on_all_devices! {
     ctr_lengths ctr_counters ctr_launches ctr_spans ctr_spans_of_many_lengths ctr_users ecb p1_layout official_vectors
-    replaced sha3_slices turboshake_slices kmac_tags key_digests timing ranges
+    replaced sha3_slices turboshake_slices key_digests timing ranges
 }
 
 const KEY_LENS: [usize; 3] = [16, 24, 32];
@@ -187,54 +187,6 @@ fn check_slices(device: &Device, digest: DigestSlices, want: fn(&[u8]) -> [u8; 3
         let want = want(&text[5..5 + 4096]);
         assert!(got.len() == count * 32 && got.chunks(32).all(|got| got == want), "{count} slices");
     }
-}
-
-/// The tags of chunks, and of messages, as the format has them.
-fn kmac_tags(device: &Device) {
-    let digests = paint(300 * 32);
-    let keys = [bytes::<32>(1), bytes::<32>(2), bytes::<32>(3)];
-    // A chunk's prefix has 25 bytes, a message's 48; the tag's end falls on all places of a block.
-    let mut tags = Vec::new();
-    let prefix = paint(48);
-    for (i, prefix_len) in [0, 1, 25, 48].into_iter().enumerate() {
-        for count in (0..20).chain([255, 256, 257]) {
-            let first = count % 40;
-            tags.push(TagInput { key: (i % 3) as u32, prefix: &prefix[..prefix_len], digests: first..first + count });
-        }
-    }
-    for label in ["phalanx v1 chunk", "phalanx v1 message", "", &"x".repeat(122)] {
-        let mut stream = device.stream().unwrap();
-        let raw = stream.raw_keys(&keys.each_ref().map(|key| &key[..])).unwrap();
-        let on_device = stream.label(label).unwrap();
-        let data = stream.buffer_of(&digests).unwrap();
-        let uploaded = stream.tags(&tags).unwrap();
-        let mut out = stream.buffer(tags.len() * 32).unwrap();
-        stream.kmac_tags(64, &on_device, &raw, &uploaded, &data, &mut out).unwrap();
-        let mut got = vec![0; tags.len() * 32];
-        stream.download(&out, 0, &mut got).unwrap();
-        for (tag, got) in tags.iter().zip(got.chunks(32)) {
-            let range = tag.digests.start as usize * 32..tag.digests.end as usize * 32;
-            let message = [tag.prefix, &digests[range]].concat();
-            let key = &keys[tag.key as usize];
-            assert_eq!(got, phalanx_reference::kmac256(key, &message, 256, label), "{tag:?} under {label:?}");
-        }
-    }
-    // A whole chunk as the format says.
-    let (keys, nonce) = (phalanx_reference::file_keys(&bytes(4), 1), bytes::<16>(5));
-    let sealed = phalanx_reference::seal_chunk(&keys, 20, 7, 1, &nonce, &paint(9000));
-    let ciphertext = &sealed[48..];
-    let slices: Vec<&[u8]> = ciphertext.chunks(4096).collect();
-    let mut stream = device.stream().unwrap();
-    let digests = stream.buffer_of(&run_slices(device, Stream::sha3_slices, 64, &slices)).unwrap();
-    let prefix = [&nonce[..], &7u64.to_le_bytes(), &[1]].concat();
-    let tags = stream.tags(&[TagInput { key: 0, prefix: &prefix, digests: 0..3 }]).unwrap();
-    let raw = stream.raw_keys(&[&keys.mac]).unwrap();
-    let label = stream.label("phalanx v1 chunk").unwrap();
-    let mut out = stream.buffer(32).unwrap();
-    stream.kmac_tags(64, &label, &raw, &tags, &digests, &mut out).unwrap();
-    let mut got = [0; 32];
-    stream.download(&out, 0, &mut got).unwrap();
-    assert_eq!(got, sealed[16..48]);
 }
 
 fn key_digests(device: &Device) {

@@ -11,4 +11,5 @@ mod engine;
 mod faults;
 mod kernels;
 mod ptx;
+mod sbox;
 mod takeover;

@@ -114,15 +114,30 @@ pub fn want_spans(spans: &[Span], keys: &[Vec<u8>], key_len: usize, plain: &[u8]
 
 fn check_spans(device: &Device, launch: &AesLaunch, key_len: usize, lens: &[usize]) {
     let (spans, keys, plain) = spans_of(lens);
+    let last = spans.len().saturating_sub(1) as u32;
+    let of_one_key: Vec<_> = spans.iter().map(|span| Span { key: last, ..span.clone() }).collect();
+    for spans in [spans, of_one_key] {
+        check_keys_and_spans(device, launch, key_len, &spans, &keys, &plain);
+    }
+}
+
+fn check_keys_and_spans(
+    device: &Device,
+    launch: &AesLaunch,
+    key_len: usize,
+    spans: &[Span],
+    keys: &[Vec<u8>],
+    plain: &[u8],
+) {
     let mut stream = device.stream().unwrap();
     let short: Vec<&[u8]> = keys.iter().map(|key| &key[..key_len]).collect();
     let round_keys = stream.round_keys(&short, Direction::Encrypt).unwrap();
-    let uploaded = stream.spans(&spans).unwrap();
-    let mut data = stream.buffer_of(&plain).unwrap();
+    let uploaded = stream.spans(spans).unwrap();
+    let mut data = stream.buffer_of(plain).unwrap();
     stream.aes_ctr_spans(launch, &round_keys, &uploaded, &mut data).unwrap();
     let mut got = vec![0; plain.len()];
     stream.download(&data, 0, &mut got).unwrap();
-    assert!(got == want_spans(&spans, &keys, key_len, &plain), "{launch:?}, AES-{}, {lens:?}", key_len * 8);
+    assert!(got == want_spans(spans, keys, key_len, plain), "{launch:?}, AES-{}, {spans:?}", key_len * 8);
 }
 
 pub fn ctr_spans(device: &Device) {

@@ -1,0 +1,7 @@
+// TurboSHAKE256(slice, D = 0x50, 32) of each slice.
+KERNEL(turboshake_slices)(GLOBAL const u64 *data, GLOBAL const slice_t *slices, GLOBAL u64 *digests, u32 count) {
+    const u32 i = GROUP * THREADS + THREAD;
+    if (i < count) {
+        digest_slice(data, slices, digests, i, 0x50, TURBO);
+    }
+}

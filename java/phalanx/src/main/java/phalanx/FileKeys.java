@@ -55,6 +55,23 @@ public final class FileKeys implements AutoCloseable {
         return mac;
     }
 
+    /** Both keys as bytes, for {@link #exposed}: wipe them. */
+    byte[] expose() {
+        byte[] both = Arrays.copyOf(encrypt, encrypt.length + MAC_BYTES);
+        System.arraycopy(mac, 0, both, encrypt.length, MAC_BYTES);
+        return both;
+    }
+
+    /** The keys that {@link #expose} gave, which are copied. */
+    static FileKeys exposed(Suite suite, byte[] both) {
+        int length = suite.aesKeyBytes();
+        if (both.length != length + MAC_BYTES) {
+            throw new IllegalArgumentException("these are not the keys of a file");
+        }
+        return new FileKeys(
+                suite, Arrays.copyOf(both, length), Arrays.copyOfRange(both, length, length + MAC_BYTES));
+    }
+
     /** The tag of a header, which is given with room for the tag at its end. */
     byte[] headerTag(byte[] header) {
         Kmac kmac = new Kmac(mac, "phalanx v1 header");

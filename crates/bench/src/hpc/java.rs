@@ -7,7 +7,7 @@ mod processes;
 mod programs;
 mod threads;
 
-pub use processes::{PHALANX_MPI, PHALANX_MPJ};
+pub use processes::{PHALANX_MPI, CLUSTER_JAR};
 pub use programs::versions;
 pub use threads::{COMMAND, FORMAT, PHALANX};
 

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 /// The command for clusters in Java.
-pub const PHALANX_MPJ: &str = "phalanx-mpj, suite 1";
+pub const CLUSTER_JAR: &str = "phalanx-cluster.jar, suite 1";
 /// The one in Rust, beside it.
 pub const PHALANX_MPI: &str = "phalanx-mpi, suite 1";
 /// The memory that a process takes besides the data, in bytes.
@@ -47,7 +47,7 @@ pub fn measure(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
             }
             Err(why) => {
                 let papers = PAPERS_OWN.iter().flat_map(|(scheme, _, measures, _)| measures.map(|m| (m, *scheme)));
-                let all = papers.chain([WHOLE, OWN, AT_WORK].map(|measure| (measure, PHALANX_MPJ)));
+                let all = papers.chain([WHOLE, OWN, AT_WORK].map(|measure| (measure, CLUSTER_JAR)));
                 not_run(rows, all.map(|(measure, scheme)| cell.row(measure, scheme, n, 1)), &why)?;
             }
         }
@@ -113,7 +113,7 @@ fn format(
 ) -> Result<()> {
     let args = ["protect", "--verbose", "--threads", "1", "--key-file"];
     let paths = [key, Path::new("--output"), sealed, plain];
-    let mut all = vec![(PHALANX_MPJ, Ok(java.phalanx_mpj(n, &args, &paths)))];
+    let mut all = vec![(CLUSTER_JAR, Ok(java.phalanx_cluster(n, &args, &paths)))];
     if n <= OF_RUST {
         let rust = Programs::find(&cell.setup.hpc).map(|programs| {
             let more = ["--progress", "0"].map(OsString::from);

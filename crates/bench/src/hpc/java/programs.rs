@@ -15,7 +15,7 @@ const MPJ_HOME: &str = "/usr/share/mpj";
 pub struct Java {
     java: PathBuf,
     phalanx: PathBuf,
-    phalanx_mpj: PathBuf,
+    phalanx_cluster: PathBuf,
     papers: PathBuf,
     /// Whether MPJ Express is installed, or why nothing can run with it.
     pub mpj: Result<(), String>,
@@ -30,11 +30,11 @@ impl Java {
         let all = Self {
             java,
             phalanx: jar("phalanx", "phalanx.jar"),
-            phalanx_mpj: jar("cluster", "phalanx-mpj.jar"),
+            phalanx_cluster: jar("cluster", "phalanx-cluster.jar"),
             papers: jar("papers", "phalanx-papers.jar"),
             mpj: if mpj_home().join("lib/mpj.jar").is_file() { Ok(()) } else { Err("no mpj".into()) },
         };
-        match [&all.phalanx, &all.phalanx_mpj, &all.papers].iter().all(|jar| jar.is_file()) {
+        match [&all.phalanx, &all.phalanx_cluster, &all.papers].iter().all(|jar| jar.is_file()) {
             true => Ok(all),
             false => Err("no jars: run mvn -q package in java/".into()),
         }
@@ -42,7 +42,7 @@ impl Java {
 
     /// A program of the papers, in one process.
     pub fn papers(&self, class: &str, memory: u64, args: &[&str], paths: &[&Path]) -> Job {
-        let jars = [&self.papers, &self.phalanx_mpj, &self.phalanx].map(PathBuf::as_path);
+        let jars = [&self.papers, &self.phalanx_cluster, &self.phalanx].map(PathBuf::as_path);
         let mut all = heap(memory);
         all.extend(["-cp".into(), joined(&jars), format!("phalanx.papers.{class}").into()]);
         self.job(1, all, args, paths)
@@ -62,14 +62,14 @@ impl Java {
         self.job(1, vec!["-jar".into(), self.phalanx.clone().into()], args, paths)
     }
 
-    /// The command `phalanx-mpj.jar`.
-    pub fn phalanx_mpj(&self, processes: usize, args: &[&str], paths: &[&Path]) -> Job {
+    /// The command `phalanx-cluster.jar`.
+    pub fn phalanx_cluster(&self, processes: usize, args: &[&str], paths: &[&Path]) -> Job {
         self.job(processes, self.launch(processes), args, paths)
     }
 
     fn launch(&self, processes: usize) -> Vec<OsString> {
         let n = processes.to_string();
-        let jar = self.phalanx_mpj.clone().into();
+        let jar = self.phalanx_cluster.clone().into();
         vec!["-jar".into(), jar, "-np".into(), n.into(), "-dev".into(), "niodev".into()]
     }
 

@@ -12,7 +12,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The command {@code java -jar phalanx-mpj.jar}: starts the ranks of a job on this host, and ends with their exit code.
+ * The command {@code java -jar phalanx-cluster.jar}: starts the ranks of a job on this host, and ends with their exit code.
  *
  * <p>{@code mpjrun} does so too, and on several hosts, but needs daemons for more than one process, and always ends with 0.
  */
@@ -21,12 +21,13 @@ public final class Launch {
     private static final long GRACE_SECONDS = 5;
 
     static final String USAGE = """
-            Usage: java -jar phalanx-mpj.jar [-np N] [-dev multicore|niodev] [-J OPTION]… COMMAND ARGUMENTS…
+            Usage: java -jar phalanx-cluster.jar [-np N] [-dev multicore|niodev] [-J OPTION]… COMMAND ARGUMENTS…
               -np N           the number of ranks (default: 1)
               -dev multicore  all ranks in one process (the default)
               -dev niodev     each rank in a process of its own
               -J OPTION       an option of java for the processes, for example -J -Xmx512m (may be repeated)
-            The command is protect, unprotect or verify (--help shows their options).""";
+            The command:
+            """;
 
     private final int ranks;
     private final boolean inOneProcess;
@@ -56,23 +57,23 @@ public final class Launch {
         try {
             launch = parsed(args);
         } catch (IllegalArgumentException e) {
-            System.err.println("phalanx-mpj: " + e.getMessage());
+            System.err.println("phalanx-cluster: " + e.getMessage());
             System.exit(2);
             return;
         }
         if (launch.arguments.isEmpty() || launch.arguments.get(0).equals("--help")) {
-            System.out.println(USAGE);
+            System.out.println(USAGE + Plan.USAGE);
             System.exit(launch.arguments.isEmpty() ? 2 : 0);
         }
         Optional<Installed> mpj = Installed.find(System.getenv());
         if (mpj.isEmpty()) {
-            System.err.println("phalanx-mpj: there is no MPJ Express: install it (Debian: libmpj-java), or set MPJ_HOME to its folder");
+            System.err.println("phalanx-cluster: there is no MPJ Express: install it (Debian: libmpj-java), or set MPJ_HOME to its folder");
             System.exit(1);
         }
         try {
             System.exit(launch.run(mpj.get()));
         } catch (IOException e) {
-            System.err.println("phalanx-mpj: the processes cannot be started: " + e.getMessage());
+            System.err.println("phalanx-cluster: the processes cannot be started: " + e.getMessage());
             System.exit(1);
         }
     }
@@ -218,7 +219,7 @@ public final class Launch {
         if (status >= 1 && status <= 4) {
             return status;
         }
-        System.err.println("phalanx-mpj: a rank ended with status " + status);
+        System.err.println("phalanx-cluster: a rank ended with status " + status);
         return 1;
     }
 

@@ -22,7 +22,7 @@ final class Report {
     }
 
     void line(String text) {
-        err.println("phalanx-mpj: " + text);
+        err.println("phalanx-cluster: " + text);
     }
 
     /** Tells why a file failed on this rank, and returns the code for it. */

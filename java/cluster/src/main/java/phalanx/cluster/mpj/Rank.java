@@ -22,7 +22,7 @@ public final class Rank {
             code = new Command(new MpjWorld(), System.out, System.err).run(own);
             MPI.Finalize();
         } catch (Throwable e) {
-            System.err.println("phalanx-mpj: a rank failed: " + e);
+            System.err.println("phalanx-cluster: a rank failed: " + e);
             code = 1;
         }
         if (code != 0) {

@@ -82,6 +82,8 @@ pub struct Options {
     pub java: Option<PathBuf>,
     /// The folder `java` of the sources, with built jars. If there is none, it is looked for.
     pub jars: Option<PathBuf>,
+    /// The folder of MPJ Express, if it is not that of Debian's package.
+    pub mpj_home: Option<PathBuf>,
 }
 
 impl Options {

@@ -209,7 +209,7 @@ pub fn write_key(path: &Path) -> Result<()> {
     file.and_then(|mut file| file.write_all(&secret())).map_err(Error::at(path))
 }
 
-fn secret() -> [u8; 32] {
+pub(in crate::hpc) fn secret() -> [u8; 32] {
     let mut secret = [0; 32];
     Random::new(7).fill(&mut secret);
     secret

@@ -7,18 +7,18 @@ mod processes;
 mod programs;
 mod threads;
 
-pub use processes::{PHALANX_MPI, CLUSTER_JAR};
+pub use processes::{CLUSTER_JAR, PHALANX_MPI};
 pub use programs::versions;
 pub use threads::{COMMAND, FORMAT, PHALANX};
 
 use super::EXPERIMENT;
 use super::cluster::crowded;
+use crate::Result;
 use crate::paper::{Printed, p3};
 use crate::record::{Rows, Step};
 use crate::row::Row;
 use crate::scratch::{self, Scratch};
 use crate::setup::Setup;
-use crate::Result;
 use programs::Java;
 
 /// The engine of these rows.

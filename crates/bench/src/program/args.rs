@@ -257,6 +257,7 @@ impl Command {
             interrupted: interrupted.map(|gib| u64::from(gib.get()) << 30),
             java,
             jars,
+            mpj_home: std::env::var_os("MPJ_HOME").filter(|home| !home.is_empty()).map(PathBuf::from),
         };
         let (experiments, volume) = (vec![Experiment::Hpc], volume::Options::default());
         Command::Run(Experiments { experiments, quick, out, resume, phalanx, volume, hpc })

@@ -1,17 +1,20 @@
 //! P3's tables and figures.
 
 mod cluster;
+mod java;
 
 use super::{Cell, Figure, Section, Table, digits, percent};
 use crate::hpc::cluster::ENGINE;
+use crate::hpc::java::ENGINE as JAVA;
 use crate::row::Row;
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
-    let (cluster, threads): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.engine == ENGINE);
+    let (java, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.engine == JAVA);
+    let (cluster, threads): (Vec<&Row>, Vec<&Row>) = others.into_iter().partition(|row| row.engine == ENGINE);
     let mut sizes: Vec<&str> = threads.iter().map(|row| row.case.as_str()).collect();
     sizes.dedup();
-    let threads = sizes.into_iter().map(|size| section(&threads, size));
-    threads.chain(cluster::sections(&cluster)).collect()
+    let of_threads = sizes.into_iter().map(|size| section(&threads, size));
+    of_threads.chain(cluster::sections(&cluster)).chain(java::sections(&java, &threads)).collect()
 }
 
 fn section(rows: &[&Row], size: &str) -> Section {

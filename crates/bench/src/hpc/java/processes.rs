@@ -22,10 +22,8 @@ const MEMORY: u64 = 160 << 20;
 const OF_RUST: usize = 8;
 
 /// What the paper's programs measure: the mode, and whether they read and write.
-const PAPERS_OWN: [(&str, &str, [&str; 2], bool); 2] = [
-    (PAPERS, "cbc", [ENCRYPTION_COLD, ENCRYPTION_WARM], false),
-    (CTR, "ctr", [FILES_COLD, FILES_WARM], true),
-];
+const PAPERS_OWN: [(&str, &str, [&str; 2], bool); 2] =
+    [(PAPERS, "cbc", [ENCRYPTION_COLD, ENCRYPTION_WARM], false), (CTR, "ctr", [FILES_COLD, FILES_WARM], true)];
 
 /// One size: all numbers of processes.
 pub fn measure(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {

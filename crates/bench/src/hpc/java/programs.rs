@@ -32,7 +32,7 @@ impl Java {
             phalanx: jar("phalanx", "phalanx.jar"),
             phalanx_cluster: jar("cluster", "phalanx-cluster.jar"),
             papers: jar("papers", "phalanx-papers.jar"),
-            mpj: if mpj_home().join("lib/mpj.jar").is_file() { Ok(()) } else { Err("no mpj".into()) },
+            mpj: if mpj_home(options).join("lib/mpj.jar").is_file() { Ok(()) } else { Err("no mpj".into()) },
         };
         match [&all.phalanx, &all.phalanx_cluster, &all.papers].iter().all(|jar| jar.is_file()) {
             true => Ok(all),
@@ -82,16 +82,15 @@ impl Java {
 
 /// The most memory for objects, in bytes, and what the virtual machine needs in any case.
 fn heap(memory: u64) -> Vec<OsString> {
-    vec![format!("-Xmx{}m", 64 + (memory >> 20)).into()]
+    vec![format!("-Xmx{}m", 256 + (memory >> 20) * 5 / 4).into()]
 }
 
 fn joined(jars: &[&Path]) -> OsString {
     std::env::join_paths(jars).unwrap_or_default()
 }
 
-fn mpj_home() -> PathBuf {
-    let named = std::env::var_os("MPJ_HOME").filter(|home| !home.is_empty());
-    named.map_or_else(|| MPJ_HOME.into(), PathBuf::from)
+fn mpj_home(options: &Options) -> PathBuf {
+    options.mpj_home.clone().unwrap_or_else(|| MPJ_HOME.into())
 }
 
 /// The folder `java` of the sources that this program was built from, or of the folder that it is started in.
@@ -107,7 +106,7 @@ pub fn versions(options: &Options) -> Vec<String> {
         let output = Command::new(java).arg("--version").output().ok()?;
         String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
     });
-    let conf = fs::read_to_string(mpj_home().join("conf/mpjexpress.conf")).unwrap_or_default();
+    let conf = fs::read_to_string(mpj_home(options).join("conf/mpjexpress.conf")).unwrap_or_default();
     let mpj = conf.lines().find_map(|line| line.strip_prefix("mpjexpress.version="));
     java.into_iter().chain(mpj.map(|version| format!("MPJ Express {}", version.trim()))).collect()
 }

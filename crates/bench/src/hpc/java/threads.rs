@@ -32,7 +32,8 @@ struct Program {
 
 impl Program {
     fn job(&self, java: &Java, bytes: u64, threads: &[usize], rounds: usize) -> Job {
-        let (threads, rounds) = (threads.iter().map(usize::to_string).collect::<Vec<_>>().join(","), rounds.to_string());
+        let (threads, rounds) =
+            (threads.iter().map(usize::to_string).collect::<Vec<_>>().join(","), rounds.to_string());
         let mut args = self.args.to_vec();
         args.extend([threads.as_str(), rounds.as_str()]);
         let paths: Vec<&Path> = self.paths.iter().map(PathBuf::as_path).collect();
@@ -49,8 +50,22 @@ pub fn measure(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let both = || vec![plain.clone(), sealed.clone()];
     let programs = [
         // The JCE holds the data, a copy with the padding, and the result.
-        Program { scheme: PAPERS, measures: encryption, class: "Divided", args: &["cbc"], copies: 3, paths: vec![plain.clone()] },
-        Program { scheme: CTR, measures: encryption, class: "Divided", args: &["ctr"], copies: 1, paths: vec![plain.clone()] },
+        Program {
+            scheme: PAPERS,
+            measures: encryption,
+            class: "Divided",
+            args: &["cbc"],
+            copies: 3,
+            paths: vec![plain.clone()],
+        },
+        Program {
+            scheme: CTR,
+            measures: encryption,
+            class: "Divided",
+            args: &["ctr"],
+            copies: 1,
+            paths: vec![plain.clone()],
+        },
         Program { scheme: CTR, measures: files, class: "Divided", args: &["ctr"], copies: 1, paths: both() },
         Program { scheme: FORMAT, measures: files, class: "Format", args: &[], copies: 1, paths: both() },
     ];

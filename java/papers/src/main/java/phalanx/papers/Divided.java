@@ -99,10 +99,14 @@ public final class Divided {
                 }
                 long nanos = world.largest(System.nanoTime() - begun);
                 if (world.rank() == 0) {
-                    System.out.printf(Locale.ROOT, "time %d %d %.9f%n", n, round, nanos / 1e9);
+                    tell(n, round, nanos);
                 }
             }
         }
+    }
+
+    static void tell(int threads, int round, long nanos) {
+        System.err.printf(Locale.ROOT, "time %d %d %.9f%n", threads, round, nanos / 1e9);
     }
 
     /** A part of the file. */

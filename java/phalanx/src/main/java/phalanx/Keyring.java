@@ -121,13 +121,13 @@ public final class Keyring implements KeyProvider {
     public PhalanxKey load(String name) throws IOException {
         Path file = file(name);
         if (!exists()) {
-            throw missing(name);
+            throw KeyException.missing(name);
         }
         SecretFile secret;
         try {
             secret = SecretFile.read(file, "the key " + name, PhalanxKey.BYTES + 1);
         } catch (NoSuchFileException e) {
-            throw missing(name);
+            throw KeyException.missing(name);
         }
         try (secret) {
             secret.checkPrivate();
@@ -140,10 +140,6 @@ public final class Keyring implements KeyProvider {
             throw new KeyException("the key " + name + " is damaged: it does not have 32 bytes");
         }
         return PhalanxKey.of(secret.bytes());
-    }
-
-    private static KeyException missing(String name) {
-        return new KeyException("no key named " + name + " in the keyring");
     }
 
     /**

@@ -50,11 +50,11 @@ final class Output implements Closeable {
 
     /** Begins a file that will have this name. Only its owner can read it until it has. */
     static Output create(Path target, boolean replaces) throws IOException {
+        if (target.getFileName() == null || Files.isDirectory(target, LinkOption.NOFOLLOW_LINKS)) {
+            throw new OutputException(new FileSystemException(target.toString(), null, "it is a folder"));
+        }
         if (!replaces && Files.exists(target, LinkOption.NOFOLLOW_LINKS)) {
             throw new FileAlreadyExistsException(target.toString());
-        }
-        if (target.getFileName() == null || Files.isDirectory(target, LinkOption.NOFOLLOW_LINKS)) {
-            throw new OutputException(new FileSystemException(target.toString(), null, "Is a directory"));
         }
         Path temporary = target.resolveSibling(temporaryName(target));
         try {

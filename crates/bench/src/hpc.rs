@@ -1,8 +1,10 @@
 //! P3's multicore part: files are encrypted by 1 to 16 threads of one machine, with encryption alone as in the paper, and
-//! with reading and writing. Its cluster part is in [`cluster`], and its CUDA part in [`device`].
+//! with reading and writing. Its cluster part is in [`cluster`], its CUDA part in [`device`], and its programs in Java are in
+//! [`java`].
 
 pub mod cluster;
 pub mod device;
+pub mod java;
 
 use crate::measure::time;
 use crate::paper::{Printed, p3};
@@ -63,6 +65,8 @@ pub enum Part {
     Gpu,
     /// The processes of an MPI job.
     Cluster,
+    /// Threads and processes in Java.
+    Java,
 }
 
 /// What is run, and with which program.
@@ -78,6 +82,12 @@ pub struct Options {
     pub folders: Vec<PathBuf>,
     /// The bytes of the run that is interrupted.
     pub interrupted: Option<u64>,
+    /// The program `java`, if it is not the one in the path.
+    pub java: Option<PathBuf>,
+    /// The folder `java` of the sources, with built jars. If there is none, it is looked for.
+    pub jars: Option<PathBuf>,
+    /// The folder of MPJ Express, if it is not that of Debian's package.
+    pub mpj_home: Option<PathBuf>,
 }
 
 impl Options {
@@ -99,6 +109,9 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     }
     if setup.hpc.has(Part::Cluster) {
         steps.extend(cluster::steps(setup)?);
+    }
+    if setup.hpc.has(Part::Java) {
+        steps.extend(java::steps(setup, scratch)?);
     }
     Ok(steps)
 }

@@ -20,8 +20,8 @@ pub struct Row {
     pub measure: String,
     /// The program or construction.
     pub scheme: String,
-    /// `serial`, `cpu`, `gpu`, `hybrid`, `command` for a whole process, `mount` for work in a folder, or `cluster` for a whole
-    /// job of MPI.
+    /// `serial`, `cpu`, `gpu`, `hybrid`, `command` for a whole process, `mount` for work in a folder, `cluster` for a whole
+    /// job of MPI, or `java` for a program in Java and what stands beside it.
     pub engine: String,
     /// The plaintext's length in bytes.
     pub bytes: u64,

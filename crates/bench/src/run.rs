@@ -57,6 +57,9 @@ pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Resu
     if experiments.contains(&Experiment::Hpc) && setup.hpc.has(hpc::Part::Cluster) {
         peers.extend(hpc::cluster::versions(&setup.hpc));
     }
+    if experiments.contains(&Experiment::Hpc) && setup.hpc.has(hpc::Part::Java) {
+        peers.extend(hpc::java::versions(&setup.hpc));
+    }
     let mut record = Record::open(setup, Head::now(setup, peers))?;
     let scratch = Scratch::new(&setup.out)?;
     let mut steps = Vec::new();

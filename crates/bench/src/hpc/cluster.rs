@@ -5,11 +5,11 @@
 
 mod compared;
 mod interrupted;
-mod job;
+pub(in crate::hpc) mod job;
 mod printed;
 mod ranks;
 mod slowed;
-mod told;
+pub(in crate::hpc) mod told;
 
 pub use job::end_all;
 
@@ -22,6 +22,7 @@ use crate::setup::Setup;
 use crate::volume::mounts::{Backing, backings, unmount_below};
 use crate::{Error, Result};
 use job::{Job, Programs};
+use phalanx_core::{KdfLimit, KeyId, KeySource, Opener, Password, ProtectedFile, Roster, SecretKey, Sink, Source};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -124,9 +125,6 @@ impl Cell<'_> {
             mib if mib << 20 == self.bytes => format!("{mib} MiB on {}", self.backing),
             _ => format!("{} MB on {}", self.bytes / 1_000_000, self.backing),
         };
-        let cores = self.setup.threads;
-        let all = processes * threads.max(1);
-        let note = (all > cores).then(|| format!("oversubscribed: {all} threads on {cores} cores"));
         Row {
             experiment: EXPERIMENT.into(),
             case,
@@ -138,7 +136,7 @@ impl Cell<'_> {
             items: 1,
             processes,
             threads,
-            note,
+            note: crowded(processes * threads.max(1), self.setup.threads),
             ..Row::default()
         }
     }
@@ -161,10 +159,7 @@ impl Cell<'_> {
         let scratch = Scratch::within(&self.folder, unmount_below)?;
         let plain = scratch.file("plain", self.bytes, self.bytes)?;
         let key = scratch.path("key");
-        let mut secret = [0; 32];
-        Random::new(7).fill(&mut secret);
-        let file = File::options().write(true).create_new(true).mode(0o600).open(&key);
-        file.and_then(|mut file| file.write_all(&secret)).map_err(Error::at(&key))?;
+        write_key(&key)?;
         Ok(Ok(Place { programs, plain, key, sealed: scratch.path("sealed"), scratch }))
     }
 }
@@ -200,6 +195,46 @@ impl Place {
         self.programs.job(2, &self.programs.phalanx_mpi, args.into_iter().chain(paths)).run()?;
         same(&self.plain, &back)?;
         scratch::remove(&back)
+    }
+}
+
+/// What rows of more threads than cores say.
+pub fn crowded(threads: usize, cores: usize) -> Option<String> {
+    (threads > cores).then(|| format!("oversubscribed: {threads} threads on {cores} cores"))
+}
+
+/// A file with a key.
+pub fn write_key(path: &Path) -> Result<()> {
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(&secret())).map_err(Error::at(path))
+}
+
+pub(in crate::hpc) fn secret() -> [u8; 32] {
+    let mut secret = [0; 32];
+    Random::new(7).fill(&mut secret);
+    secret
+}
+
+/// Fails unless a protected file opens by the key of [`write_key`], and holds what a plain one does.
+pub fn check(plain: &Path, sealed: &Path, scratch: &Scratch) -> Result<()> {
+    let back = scratch.path("back");
+    let input = File::open(sealed).map_err(Error::at(sealed))?;
+    let output = File::create(&back).map_err(Error::at(&back))?;
+    let opener = Opener::new(OneKey(SecretKey::from_slice(&secret()).expect("32 bytes")), KdfLimit::default());
+    ProtectedFile::open(Source::new(&input)?, &opener)?.unprotect(&Roster::cpu(), Sink::File(&output), &())?;
+    same(plain, &back)?;
+    scratch::remove(&back)
+}
+
+struct OneKey(SecretKey);
+
+impl KeySource for OneKey {
+    fn key(&self, id: &KeyId) -> phalanx_core::Result<Option<SecretKey>> {
+        Ok(Some(self.0.clone()).filter(|key| key.id() == *id))
+    }
+
+    fn password(&self) -> phalanx_core::Result<Option<Password>> {
+        Ok(None)
     }
 }
 

@@ -120,10 +120,11 @@ struct VolumeRun {
 struct HpcRun {
     #[command(flatten)]
     run: Run,
-    /// Run only this part (may be repeated): threads, gpu or cluster
+    /// Run only this part (may be repeated): threads, gpu, cluster or java
     ///
-    /// threads: 1 to 16 threads of one process. gpu: 1000 to 50 million threads of a GPU. cluster: phalanx-mpi under mpirun, beside a plain parallel copy, with one process
-    /// slowed down, and interrupted.
+    /// threads: 1 to 16 threads of one process. gpu: 1000 to 50 million threads of a GPU. cluster: phalanx-mpi under mpirun,
+    /// beside a plain parallel copy, with one process slowed down, and interrupted. java: the paper's program and the format
+    /// in Java, by threads and by processes of MPJ Express.
     #[arg(long = "part", value_enum, value_name = "PART", hide_possible_values = true)]
     parts: Vec<HpcPart>,
     /// The phalanx-mpi to measure (default: the one beside this program)
@@ -140,6 +141,15 @@ struct HpcRun {
     /// The size of the cluster's run that is interrupted (default: 2; with --quick: 64 MiB)
     #[arg(long, value_name = "GIB")]
     interrupted: Option<NonZeroU32>,
+    /// The java to measure with (default: java)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    java: Option<PathBuf>,
+    /// The folder java of the sources, with built jars (default: that of this program's sources, or of this folder)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    jars: Option<PathBuf>,
+    /// The phalanx to measure beside the command in Java (default: the one beside this program)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    phalanx: Option<PathBuf>,
 }
 
 /// A part of the experiment with many threads and processes.
@@ -148,6 +158,7 @@ enum HpcPart {
     Threads,
     Gpu,
     Cluster,
+    Java,
 }
 
 impl From<HpcPart> for hpc::Part {
@@ -156,6 +167,7 @@ impl From<HpcPart> for hpc::Part {
             HpcPart::Threads => hpc::Part::Threads,
             HpcPart::Gpu => hpc::Part::Gpu,
             HpcPart::Cluster => hpc::Part::Cluster,
+            HpcPart::Java => hpc::Part::Java,
         }
     }
 }
@@ -238,16 +250,20 @@ impl Command {
     }
 
     fn hpc(run: HpcRun) -> Command {
-        let HpcRun { run: Run { quick, out, resume }, parts, phalanx_mpi, mpirun, folder, interrupted } = run;
+        let HpcRun { run, parts, phalanx_mpi, mpirun, folder, interrupted, java, jars, phalanx } = run;
+        let Run { quick, out, resume } = run;
         let hpc = hpc::Options {
             parts: parts.into_iter().map(hpc::Part::from).collect(),
             program: phalanx_mpi,
             mpirun,
             folders: folder,
             interrupted: interrupted.map(|gib| u64::from(gib.get()) << 30),
+            java,
+            jars,
+            mpj_home: std::env::var_os("MPJ_HOME").filter(|home| !home.is_empty()).map(PathBuf::from),
         };
         let (experiments, volume) = (vec![Experiment::Hpc], volume::Options::default());
-        Command::Run(Experiments { experiments, quick, out, resume, phalanx: None, volume, hpc })
+        Command::Run(Experiments { experiments, quick, out, resume, phalanx, volume, hpc })
     }
 
     fn volume(run: VolumeRun) -> Command {

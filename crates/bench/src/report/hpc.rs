@@ -1,14 +1,17 @@
 //! P3's tables and figures.
 
 mod cluster;
+mod java;
 
 use super::{Cell, Figure, Section, Table, digits, percent};
 use crate::hpc::cluster::ENGINE;
 use crate::hpc::device;
+use crate::hpc::java::ENGINE as JAVA;
 use crate::row::Row;
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
-    let (cluster, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.engine == ENGINE);
+    let (java, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.engine == JAVA);
+    let (cluster, others): (Vec<&Row>, Vec<&Row>) = others.into_iter().partition(|row| row.engine == ENGINE);
     let (gpu, threads): (Vec<&Row>, Vec<&Row>) = others.into_iter().partition(|row| row.engine == device::ENGINE);
     let sizes = |rows: &[&Row]| {
         let mut sizes: Vec<String> = rows.iter().map(|row| row.case.clone()).collect();
@@ -17,7 +20,7 @@ pub fn sections(rows: &[Row]) -> Vec<Section> {
     };
     let of_threads = sizes(&threads).into_iter().map(|size| section(&threads, &size));
     let of_gpu = sizes(&gpu).into_iter().map(|size| on_gpu(&gpu, &size));
-    of_threads.chain(of_gpu).chain(cluster::sections(&cluster)).collect()
+    of_threads.chain(of_gpu).chain(cluster::sections(&cluster)).chain(java::sections(&java, &threads)).collect()
 }
 
 /// The CUDA part.

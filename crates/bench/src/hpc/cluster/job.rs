@@ -66,14 +66,15 @@ impl Programs {
     /// A job.
     pub fn job(&self, processes: usize, program: &Path, args: impl IntoIterator<Item = OsString>) -> Job {
         let args = args.into_iter().collect();
-        Job { mpirun: self.mpirun.clone(), processes, program: program.to_owned(), args }
+        Job { mpirun: Some(self.mpirun.clone()), processes, program: program.to_owned(), args }
     }
 }
 
 /// A command for a number of processes.
 #[derive(Clone)]
 pub struct Job {
-    mpirun: PathBuf,
+    /// What starts the processes, unless the program itself does.
+    mpirun: Option<PathBuf>,
     processes: usize,
     program: PathBuf,
     args: Vec<OsString>,
@@ -90,6 +91,11 @@ pub struct Ended {
 }
 
 impl Job {
+    /// A program that starts its processes itself.
+    pub fn own(processes: usize, program: &Path, args: impl IntoIterator<Item = OsString>) -> Self {
+        Self { mpirun: None, processes, program: program.to_owned(), args: args.into_iter().collect() }
+    }
+
     fn failed(&self, why: &str) -> Error {
         let name = self.program.file_name().unwrap_or_default().to_string_lossy();
         let processes = if self.processes == 1 { "process" } else { "processes" };
@@ -103,15 +109,20 @@ impl Job {
 
     /// Starts it. With a path, its processes can be seen; files whose names begin with it tell them.
     pub fn start(&self, tell: Option<&Path>) -> Result<Running> {
-        let mut command = Command::new(&self.mpirun);
-        command.arg("-n").arg(self.processes.to_string());
+        let mut command = Command::new(self.mpirun.as_ref().unwrap_or(&self.program));
+        if self.mpirun.is_some() {
+            command.arg("-n").arg(self.processes.to_string());
+        }
         if let Some(tell) = tell {
             for rank in 0..self.processes {
                 crate::scratch::remove(&file_of(tell, rank))?;
             }
             command.args(["sh", "-c", TELL]).arg(tell);
         }
-        command.arg(&self.program).args(&self.args);
+        if self.mpirun.is_some() {
+            command.arg(&self.program);
+        }
+        command.args(&self.args);
         for (name, value) in SETTINGS {
             if std::env::var_os(name).is_none() {
                 command.env(name, value);

@@ -1,0 +1,83 @@
+package phalanx.cluster;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import phalanx.KeyFiles;
+import phalanx.KeyId;
+import phalanx.KeyProvider;
+import phalanx.Keyring;
+import phalanx.Password;
+import phalanx.PhalanxKey;
+import phalanx.Recipients;
+
+/** The keys and the password that were named. Only rank 0 reads them. */
+final class Keys implements Closeable, KeyProvider {
+    private final List<PhalanxKey> named = new ArrayList<>();
+    private Password password;
+    private final boolean asksKeyring;
+
+    /** Reads all that a plan names. */
+    Keys(Plan plan) throws IOException {
+        try {
+            for (String name : plan.keys) {
+                named.add(Keyring.usual().load(name));
+            }
+            for (var file : plan.keyFiles) {
+                named.add(KeyFiles.key(file));
+            }
+            String given = System.getenv("PHALANX_PASSWORD");
+            if (plan.passwordFile != null) {
+                password = KeyFiles.password(plan.passwordFile);
+            } else if (given != null) {
+                byte[] bytes = given.getBytes(StandardCharsets.UTF_8);
+                password = Password.of(bytes);
+                Arrays.fill(bytes, (byte) 0);
+            }
+        } catch (IOException | RuntimeException e) {
+            close();
+            throw e;
+        }
+        asksKeyring = named.isEmpty();
+    }
+
+    /** Those that a file is protected for: all that were named. */
+    Recipients recipients() {
+        Recipients all = null;
+        for (PhalanxKey key : named) {
+            all = all == null ? Recipients.of(key) : all.and(key);
+        }
+        if (password != null && (all == null || !named.isEmpty())) {
+            all = all == null ? Recipients.of(password) : all.and(password);
+        }
+        if (all == null) {
+            throw new IllegalArgumentException("no key given: --key, --key-file or --password-file");
+        }
+        return all;
+    }
+
+    @Override
+    public Optional<PhalanxKey> key(KeyId id) throws IOException {
+        if (asksKeyring) {
+            return Keyring.usual().key(id);
+        }
+        return named.stream().filter(key -> key.id().equals(id)).findFirst();
+    }
+
+    @Override
+    public Optional<Password> password() {
+        return Optional.ofNullable(password);
+    }
+
+    @Override
+    public void close() {
+        named.forEach(PhalanxKey::close);
+        if (password != null) {
+            password.close();
+        }
+    }
+}

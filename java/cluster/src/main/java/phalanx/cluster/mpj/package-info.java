@@ -1,0 +1,4 @@
+/**
+ * All that needs MPJ Express at compile time.
+ */
+package phalanx.cluster.mpj;

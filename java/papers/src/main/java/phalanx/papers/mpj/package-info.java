@@ -1,0 +1,4 @@
+/**
+ * Programs with the ranks of MPJ Express.
+ */
+package phalanx.papers.mpj;

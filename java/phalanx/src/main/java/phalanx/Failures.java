@@ -1,0 +1,24 @@
+package phalanx;
+
+import java.io.IOException;
+
+/** What ended the work of a thread. */
+final class Failures {
+    private Failures() {}
+
+    /** Throws it as it is; does nothing if there is none. */
+    static void rethrow(Throwable failure) throws IOException {
+        if (failure instanceof IOException e) {
+            throw e;
+        }
+        if (failure instanceof RuntimeException e) {
+            throw e;
+        }
+        if (failure instanceof Error e) {
+            throw e;
+        }
+        if (failure != null) {
+            throw new IllegalStateException(failure);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+package phalanx;
+
+import java.security.MessageDigest;
+import java.util.Arrays;
+import phalanx.primitives.Kmac;
+
+/**
+ * The keys of one file or message: docs/format.md, sections 3 and 7. {@link #close} overwrites them, as far as Java allows:
+ * see {@link PhalanxKey}.
+ */
+public final class FileKeys implements AutoCloseable {
+    private static final int MAC_BYTES = 32;
+
+    private final Suite suite;
+    private final byte[] encrypt;
+    private final byte[] mac;
+
+    private FileKeys(Suite suite, byte[] encrypt, byte[] mac) {
+        this.suite = suite;
+        this.encrypt = encrypt;
+        this.mac = mac;
+    }
+
+    static FileKeys ofFile(byte[] fileKey, Suite suite) {
+        return derive(fileKey, suite, "phalanx v1 file keys");
+    }
+
+    static FileKeys ofMessages(byte[] key, Suite suite) {
+        return derive(key, suite, "phalanx v1 message keys");
+    }
+
+    private static FileKeys derive(byte[] from, Suite suite, String label) {
+        int length = suite.aesKeyBytes();
+        byte[] both = Kmac.of(from, new byte[] {(byte) suite.number()}, length + MAC_BYTES, label);
+        FileKeys keys = new FileKeys(
+                suite, Arrays.copyOf(both, length), Arrays.copyOfRange(both, length, length + MAC_BYTES));
+        Arrays.fill(both, (byte) 0);
+        return keys;
+    }
+
+    /**
+     * The suite that they are for.
+     *
+     * @return the suite
+     */
+    public Suite suite() {
+        return suite;
+    }
+
+    byte[] encrypt() {
+        return encrypt;
+    }
+
+    byte[] mac() {
+        return mac;
+    }
+
+    /** Both keys as bytes, for {@link #exposed}: wipe them. */
+    byte[] expose() {
+        byte[] both = Arrays.copyOf(encrypt, encrypt.length + MAC_BYTES);
+        System.arraycopy(mac, 0, both, encrypt.length, MAC_BYTES);
+        return both;
+    }
+
+    /** The keys that {@link #expose} gave, which are copied. */
+    static FileKeys exposed(Suite suite, byte[] both) {
+        int length = suite.aesKeyBytes();
+        if (both.length != length + MAC_BYTES) {
+            throw new IllegalArgumentException("these are not the keys of a file");
+        }
+        return new FileKeys(
+                suite, Arrays.copyOf(both, length), Arrays.copyOfRange(both, length, length + MAC_BYTES));
+    }
+
+    /** The tag of a header, which is given with room for the tag at its end. */
+    byte[] headerTag(byte[] header) {
+        Kmac kmac = new Kmac(mac, "phalanx v1 header");
+        kmac.update(header, 0, header.length - Header.TAG);
+        return kmac.finish(Header.TAG);
+    }
+
+    /** Whether the tag at the end of a header is right. */
+    boolean isTagOf(byte[] header) {
+        byte[] tag = Arrays.copyOfRange(header, header.length - Header.TAG, header.length);
+        return MessageDigest.isEqual(headerTag(header), tag);
+    }
+
+    /** Overwrites the keys. */
+    @Override
+    public void close() {
+        Arrays.fill(encrypt, (byte) 0);
+        Arrays.fill(mac, (byte) 0);
+    }
+}

@@ -1,0 +1,30 @@
+package phalanx;
+
+/** A key of the keyring or a file with a key or password is missing, damaged, or refused because others could read or change it. */
+public final class KeyException extends PhalanxException {
+    private static final long serialVersionUID = 1L;
+
+    private final boolean missing;
+
+    KeyException(String message) {
+        this(message, false);
+    }
+
+    private KeyException(String message, boolean missing) {
+        super(message);
+        this.missing = missing;
+    }
+
+    static KeyException missing(String name) {
+        return new KeyException("no key named " + name + " in the keyring", true);
+    }
+
+    /**
+     * Whether the keyring has no key of this name.
+     *
+     * @return false if it has one that is damaged or refused
+     */
+    public boolean isMissing() {
+        return missing;
+    }
+}

@@ -1,0 +1,86 @@
+package phalanx;
+
+import java.io.IOException;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * The keys and the password that are at hand to open files. It may be asked from several threads.
+ *
+ * <p>What it gives belongs to it: a reader does not close keys or passwords.
+ */
+public interface KeyProvider {
+    /**
+     * The key with this id.
+     *
+     * @param id the id in a slot of a file
+     * @return the key, or nothing if it is not at hand
+     * @throws KeyException if it is at hand and refused. Another way in may still open the file
+     * @throws IOException if it cannot be read
+     */
+    Optional<PhalanxKey> key(KeyId id) throws IOException;
+
+    /**
+     * The password. Asked for only if a file has a password slot, and no key opens it.
+     *
+     * @return the password, or nothing
+     * @throws IOException if it cannot be read
+     */
+    default Optional<Password> password() throws IOException {
+        return Optional.empty();
+    }
+
+    /**
+     * Provides some keys.
+     *
+     * @param keys the keys
+     * @return what provides them
+     */
+    static KeyProvider of(PhalanxKey... keys) {
+        List<PhalanxKey> all = List.of(keys);
+        return id -> all.stream().filter(key -> key.id().equals(id)).findFirst();
+    }
+
+    /**
+     * Provides a password.
+     *
+     * @param password the password
+     * @return what provides it
+     */
+    static KeyProvider of(Password password) {
+        return new KeyProvider() {
+            @Override
+            public Optional<PhalanxKey> key(KeyId id) {
+                return Optional.empty();
+            }
+
+            @Override
+            public Optional<Password> password() {
+                return Optional.of(password);
+            }
+        };
+    }
+
+    /**
+     * Provides what this one has, and otherwise what another one has.
+     *
+     * @param other the other one
+     * @return what provides both
+     */
+    default KeyProvider or(KeyProvider other) {
+        KeyProvider first = this;
+        return new KeyProvider() {
+            @Override
+            public Optional<PhalanxKey> key(KeyId id) throws IOException {
+                Optional<PhalanxKey> key = first.key(id);
+                return key.isPresent() ? key : other.key(id);
+            }
+
+            @Override
+            public Optional<Password> password() throws IOException {
+                Optional<Password> password = first.password();
+                return password.isPresent() ? password : other.password();
+            }
+        };
+    }
+}

@@ -1,0 +1,182 @@
+package phalanx;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileAttribute;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.SecureRandom;
+import java.util.HexFormat;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import phalanx.primitives.Sponge;
+
+/**
+ * A file that appears whole under its name, or not at all. It is written under a temporary name beside its target, synced and
+ * renamed. Without {@link #commit} it leaves nothing behind, also when the JVM is ended by a signal that it can catch; after
+ * SIGKILL the temporary file stays.
+ */
+final class Output implements Closeable {
+    private static final SecureRandom RANDOM = new SecureRandom();
+    private static final int RANDOM_BYTES = 8;
+    private static final int NAME_HASH = 16;
+
+    /** The temporary files of this JVM. Null when it ends. */
+    private static Set<Path> unfinished = ConcurrentHashMap.newKeySet();
+
+    static {
+        Runtime.getRuntime().addShutdownHook(new Thread(Output::removeUnfinished));
+    }
+
+    private final Path target;
+    private final Path temporary;
+    private final boolean replaces;
+    private final FileChannel channel;
+
+    private Output(Path target, Path temporary, boolean replaces, FileChannel channel) {
+        this.target = target;
+        this.temporary = temporary;
+        this.replaces = replaces;
+        this.channel = channel;
+    }
+
+    /** Begins a file that will have this name. Only its owner can read it until it has. */
+    static Output create(Path target, boolean replaces) throws IOException {
+        if (target.getFileName() == null || Files.isDirectory(target, LinkOption.NOFOLLOW_LINKS)) {
+            throw new OutputException(new FileSystemException(target.toString(), null, "it is a folder"));
+        }
+        if (!replaces && Files.exists(target, LinkOption.NOFOLLOW_LINKS)) {
+            throw new FileAlreadyExistsException(target.toString());
+        }
+        Path temporary = target.resolveSibling(temporaryName(target));
+        try {
+            register(temporary);
+            return new Output(target, temporary, replaces, open(temporary));
+        } catch (IOException e) {
+            forget(temporary);
+            throw new OutputException(e);
+        }
+    }
+
+    private static FileChannel open(Path temporary) throws IOException {
+        Set<StandardOpenOption> options =
+                Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE, StandardOpenOption.READ);
+        if (!temporary.getFileSystem().supportedFileAttributeViews().contains("posix")) {
+            return FileChannel.open(temporary, options);
+        }
+        FileAttribute<?> mine = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"));
+        return FileChannel.open(temporary, options, mine);
+    }
+
+    /**
+     * The name has a random part, because Java has no flock by which a run could see that another one is dead. So other
+     * programs leave such files alone.
+     */
+    private static String temporaryName(Path target) {
+        byte[] name = target.getFileName().toString().getBytes(StandardCharsets.UTF_8);
+        byte[] hash = new byte[Sponge.DIGEST];
+        Sponge.sha3().hash(name, 0, name.length, hash, 0, hash.length);
+        byte[] random = new byte[RANDOM_BYTES];
+        RANDOM.nextBytes(random);
+        HexFormat hex = HexFormat.of();
+        return ".phalanx-" + hex.formatHex(hash, 0, NAME_HASH) + "-" + hex.formatHex(random) + ".tmp";
+    }
+
+    FileChannel channel() {
+        return channel;
+    }
+
+    Path temporary() {
+        return temporary;
+    }
+
+    /** Gives the file its name. With {@code sync}, its content is on the disk before, and its name after. */
+    void commit(boolean sync) throws IOException {
+        try {
+            if (sync) {
+                channel.force(true);
+            }
+            channel.close();
+            if (replaces) {
+                Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+            } else {
+                takeNewName();
+            }
+            forget(temporary);
+            if (sync) {
+                syncFolder();
+            }
+        } catch (FileAlreadyExistsException | OutputException e) {
+            throw e;
+        } catch (IOException e) {
+            throw new OutputException(e);
+        }
+    }
+
+    /** A rename would replace a file that has appeared meanwhile. A second name does not. */
+    private void takeNewName() throws IOException {
+        try {
+            Files.createLink(target, temporary);
+        } catch (FileAlreadyExistsException e) {
+            throw new FileAlreadyExistsException(target.toString());
+        } catch (FileSystemException | UnsupportedOperationException e) {
+            // A file system without hard links.
+            if (Files.exists(target, LinkOption.NOFOLLOW_LINKS)) {
+                throw new FileAlreadyExistsException(target.toString());
+            }
+            Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE);
+            return;
+        }
+        Files.delete(temporary);
+    }
+
+    private void syncFolder() throws IOException {
+        Path folder = target.toAbsolutePath().getParent();
+        try (FileChannel opened = FileChannel.open(folder, StandardOpenOption.READ)) {
+            opened.force(true);
+        }
+    }
+
+    /** Removes the file, unless it has its name. */
+    @Override
+    public void close() throws IOException {
+        try {
+            channel.close();
+        } finally {
+            if (forget(temporary)) {
+                Files.deleteIfExists(temporary);
+            }
+        }
+    }
+
+    private static synchronized void register(Path temporary) throws IOException {
+        if (unfinished == null) {
+            throw new IOException("the program ends");
+        }
+        unfinished.add(temporary.toAbsolutePath());
+    }
+
+    private static synchronized boolean forget(Path temporary) {
+        return unfinished != null && unfinished.remove(temporary.toAbsolutePath());
+    }
+
+    private static synchronized void removeUnfinished() {
+        Set<Path> files = unfinished;
+        unfinished = null;
+        for (Path file : files) {
+            try {
+                Files.deleteIfExists(file);
+            } catch (IOException e) {
+                // Nobody can be told any more.
+            }
+        }
+    }
+}

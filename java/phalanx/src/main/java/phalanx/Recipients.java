@@ -1,0 +1,180 @@
+package phalanx;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.OptionalLong;
+import phalanx.primitives.KeyWrap;
+
+/**
+ * Those for whom files are protected: each key and password opens them.
+ *
+ * <pre>{@code
+ * Recipients recipients = Recipients.of(key).and(password);
+ * }</pre>
+ */
+public final class Recipients {
+    private static final int MEMORY = 65536;
+    private static final int PASSES = 3;
+    private static final int LANES = 4;
+
+    private static final int SALT = 16;
+    private static final int LEAST_PADDING = 320;
+    private static final int PAGE = 4096;
+    private static final int SMALL_PAGE = 1024;
+    private static final int SMALL_PLAINTEXT = 16384;
+
+    private static final SecureRandom RANDOM = new SecureRandom();
+
+    /** A password and the parameters of its slots. All files of these recipients have one salt. */
+    private record Way(Password password, byte[] salt, int memory, int passes, int lanes) {}
+
+    private final List<PhalanxKey> keys;
+    private final List<Way> passwords;
+
+    private Recipients(List<PhalanxKey> keys, List<Way> passwords) {
+        int ways = keys.size() + passwords.size();
+        if (ways > Header.MOST_SLOTS) {
+            throw new IllegalArgumentException("a file has 1 to 64 keys, not " + ways);
+        }
+        if (passwords.size() > Header.MOST_PASSWORDS) {
+            throw new IllegalArgumentException("a file has at most 4 passwords");
+        }
+        this.keys = keys;
+        this.passwords = passwords;
+    }
+
+    /**
+     * One recipient with a key.
+     *
+     * @param key the key, which must stay open as long as files are protected
+     * @return the recipients
+     */
+    public static Recipients of(PhalanxKey key) {
+        return new Recipients(List.of(key), List.of());
+    }
+
+    /**
+     * One recipient with a password.
+     *
+     * @param password the password, which must stay open as long as files are protected
+     * @return the recipients
+     * @throws IllegalArgumentException if it is empty
+     */
+    public static Recipients of(Password password) {
+        return new Recipients(List.of(), List.of()).and(password);
+    }
+
+    /**
+     * One more key.
+     *
+     * @param key the key
+     * @return these recipients and the key
+     * @throws IllegalArgumentException if there are more than 64
+     */
+    public Recipients and(PhalanxKey key) {
+        List<PhalanxKey> more = new ArrayList<>(keys);
+        more.add(key);
+        return new Recipients(List.copyOf(more), passwords);
+    }
+
+    /**
+     * One more password.
+     *
+     * @param password the password
+     * @return these recipients and the password
+     * @throws IllegalArgumentException if it is empty, or if there are more than 4 passwords or 64 recipients
+     */
+    public Recipients and(Password password) {
+        return and(password, MEMORY, PASSES, LANES);
+    }
+
+    /** The same with other parameters, for tests. */
+    Recipients and(Password password, int memory, int passes, int lanes) {
+        if (password.isEmpty()) {
+            throw new IllegalArgumentException("an empty password protects nothing");
+        }
+        byte[] salt = new byte[SALT];
+        RANDOM.nextBytes(salt);
+        List<Way> more = new ArrayList<>(passwords);
+        more.add(new Way(password, salt, memory, passes, lanes));
+        return new Recipients(keys, List.copyOf(more));
+    }
+
+    /** No recipients, as a beginning for tests. */
+    static Recipients none() {
+        return new Recipients(List.of(), List.of());
+    }
+
+    /**
+     * A header with a new file key.
+     *
+     * @param header the header
+     * @param keys the file's keys: close them
+     */
+    public record NewFile(Header header, FileKeys keys) implements AutoCloseable {
+        /** Overwrites the keys. */
+        @Override
+        public void close() {
+            keys.close();
+        }
+    }
+
+    /**
+     * Draws a new file key and makes the header of one new file. Use each for one file only.
+     *
+     * @param suite the suite
+     * @param chunkLog2 the binary logarithm of the chunk size, 12 … 24
+     * @param plaintextLength the length of the plaintext, if it is known. It decides on padding only
+     * @return the header and the keys
+     * @throws KeyDerivationException if there is not enough memory to derive a key from a password
+     */
+    public NewFile newFile(Suite suite, int chunkLog2, OptionalLong plaintextLength) throws KeyDerivationException {
+        new Layout(suite, chunkLog2, Header.SHORTEST, 0);
+        byte[] fileKey = new byte[PhalanxKey.BYTES];
+        RANDOM.nextBytes(fileKey);
+        FileKeys file = FileKeys.ofFile(fileKey, suite);
+        try {
+            ByteBuffer out = ByteBuffer.allocate(Header.LONGEST).order(ByteOrder.LITTLE_ENDIAN);
+            out.position(Header.FIXED);
+            for (PhalanxKey key : keys) {
+                begin(out, 2, Slot.KEY_BYTES).put(key.id().toBytes()).put(key.wrap(fileKey));
+            }
+            for (Way way : passwords) {
+                byte[] kek = way.password.kek(way.salt, way.memory, way.passes, way.lanes);
+                begin(out, 1, Slot.PASSWORD_BYTES).put(way.salt).putInt(way.memory).putInt(way.passes);
+                out.put((byte) way.lanes).put(KeyWrap.wrap(kek, fileKey));
+            }
+            return new NewFile(finish(out, suite, chunkLog2, plaintextLength, file), file);
+        } finally {
+            Arrays.fill(fileKey, (byte) 0);
+        }
+    }
+
+    private static ByteBuffer begin(ByteBuffer out, int type, int length) {
+        return out.put((byte) type).putShort((short) length);
+    }
+
+    private Header finish(ByteBuffer out, Suite suite, int chunkLog2, OptionalLong plaintextLength, FileKeys file) {
+        int slots = keys.size() + passwords.size();
+        boolean isSmall = plaintextLength.isPresent() && plaintextLength.getAsLong() <= SMALL_PLAINTEXT;
+        int page = isSmall ? SMALL_PAGE : PAGE;
+        int least = out.position() + 3 + LEAST_PADDING + Header.TAG;
+        int length = (least + page - 1) / page * page;
+        if (slots < Header.MOST_SLOTS && length <= Header.LONGEST) {
+            begin(out, 0, length - out.position() - 3 - Header.TAG);
+            slots++;
+        } else {
+            length = out.position() + Header.TAG;
+        }
+        out.put(0, Header.MAGIC).put(7, (byte) 1).putInt(8, length);
+        out.put(12, (byte) suite.number()).put(13, (byte) chunkLog2).putShort(14, (short) 0);
+        out.putShort(16, (short) slots);
+        byte[] header = Arrays.copyOf(out.array(), length);
+        System.arraycopy(file.headerTag(header), 0, header, length - Header.TAG, Header.TAG);
+        return Header.ofOurs(header);
+    }
+}

@@ -1,0 +1,137 @@
+package phalanx;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFileAttributes;
+import java.nio.file.attribute.PosixFilePermission;
+import java.util.Arrays;
+import java.util.EnumSet;
+import java.util.Objects;
+import java.util.Set;
+
+/**
+ * What a file of secrets holds, and whether others could read or change it. Java cannot ask an open file for its owner, so the
+ * path is asked before and after the file is read, and must lead to the same file both times.
+ */
+final class SecretFile implements Closeable {
+    private static final Set<PosixFilePermission> OF_OTHERS = EnumSet.of(
+            PosixFilePermission.GROUP_READ, PosixFilePermission.GROUP_WRITE, PosixFilePermission.GROUP_EXECUTE,
+            PosixFilePermission.OTHERS_READ, PosixFilePermission.OTHERS_WRITE, PosixFilePermission.OTHERS_EXECUTE);
+    private static final Set<PosixFilePermission> CHANGES =
+            EnumSet.of(PosixFilePermission.GROUP_WRITE, PosixFilePermission.OTHERS_WRITE);
+
+    private final byte[] bytes;
+    private final String refusal;
+
+    private SecretFile(byte[] bytes, String refusal) {
+        this.bytes = bytes;
+        this.refusal = refusal;
+    }
+
+    /** Reads at most so many bytes of a file. */
+    static SecretFile read(Path path, String what, int most) throws IOException {
+        State before = State.of(path);
+        if (before.isOther) {
+            // Permissions of a pipe, such as a shell's <(…), do not count.
+            try (InputStream in = Files.newInputStream(path)) {
+                return new SecretFile(in.readNBytes(most), null);
+            }
+        }
+        byte[] bytes;
+        try (InputStream in = Files.newInputStream(path)) {
+            bytes = in.readNBytes(most);
+        }
+        State after = State.of(path);
+        String why = before.why(path);
+        if (why == null) {
+            why = after.why(path);
+        }
+        if (why == null && !Objects.equals(before.fileKey, after.fileKey)) {
+            why = "it was replaced while it was read";
+        }
+        return new SecretFile(bytes, why == null ? null : what + " is refused because " + why);
+    }
+
+    /** Refuses a folder whose files others could exchange. */
+    static void checkFolder(Path folder, String what) throws IOException {
+        State state = State.of(folder);
+        String why = state.foreign();
+        if (why == null && state.allows(CHANGES)) {
+            why = "other users may write to it (chmod 700 " + folder + ")";
+        }
+        if (why != null) {
+            throw new KeyException(what + " is refused because " + why);
+        }
+    }
+
+    byte[] bytes() {
+        return bytes;
+    }
+
+    /** Refuses a file that is open to others, or not the user's. */
+    void checkPrivate() throws KeyException {
+        if (refusal != null) {
+            throw new KeyException(refusal);
+        }
+    }
+
+    @Override
+    public void close() {
+        Arrays.fill(bytes, (byte) 0);
+    }
+
+    /** What the system says of a path. */
+    private record State(Object fileKey, boolean isOther, Set<PosixFilePermission> permissions, Integer owner) {
+        static State of(Path path) throws IOException {
+            if (!path.getFileSystem().supportedFileAttributeViews().contains("unix")) {
+                var attributes = Files.readAttributes(path, java.nio.file.attribute.BasicFileAttributes.class);
+                return new State(attributes.fileKey(), attributes.isOther(), Set.of(), null);
+            }
+            var attributes = Files.readAttributes(path, PosixFileAttributes.class);
+            Integer owner = (Integer) Files.getAttribute(path, "unix:uid");
+            return new State(attributes.fileKey(), attributes.isOther(), attributes.permissions(), owner);
+        }
+
+        boolean allows(Set<PosixFilePermission> some) {
+            return permissions.stream().anyMatch(some::contains);
+        }
+
+        String why(Path path) {
+            String foreign = foreign();
+            if (foreign == null && allows(OF_OTHERS)) {
+                return "it is open to other users (chmod 600 " + path + ")";
+            }
+            return foreign;
+        }
+
+        String foreign() {
+            int user = user();
+            if (owner == null || owner == 0 || user < 0 || owner == user) {
+                return null;
+            }
+            return "it belongs to another user (uid " + owner + ", not " + user + ")";
+        }
+    }
+
+    /** The effective user id; −1 if the system does not tell. */
+    private static int user() {
+        try {
+            for (String line : Files.readAllLines(Path.of("/proc/self/status"), StandardCharsets.ISO_8859_1)) {
+                if (line.startsWith("Uid:")) {
+                    return Integer.parseInt(line.split("\\s+")[2]);
+                }
+            }
+        } catch (IOException | NumberFormatException e) {
+            // Not Linux: ask for the owner of the home folder.
+        }
+        try {
+            return (Integer) Files.getAttribute(Path.of(System.getProperty("user.home")), "unix:uid");
+        } catch (IOException | RuntimeException e) {
+            return -1;
+        }
+    }
+}

@@ -1,0 +1,178 @@
+package phalanx;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Deque;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.RejectedExecutionException;
+
+/**
+ * The chunks of a stream: the calling thread reads and writes in order, and a crew seals or opens meanwhile. So many chunks
+ * as the crew has threads are in memory, and one more.
+ */
+final class StreamWork {
+    private final Crew crew;
+    private final boolean seals;
+    private final FileKeys keys;
+    private final int chunkLog2;
+    /** The length of a chunk as it is read, and where it begins in its buffer. */
+    private final int inLength;
+    private final int inOffset;
+
+    private final List<Piece> pieces = new ArrayList<>();
+    private final Deque<Piece> free = new ArrayDeque<>();
+    private final Deque<Piece> pending = new ArrayDeque<>();
+    private long plaintext;
+
+    private StreamWork(Crew crew, boolean seals, FileKeys keys, int chunkLog2) {
+        int overhead = keys.suite().overhead();
+        this.crew = crew;
+        this.seals = seals;
+        this.keys = keys;
+        this.chunkLog2 = chunkLog2;
+        this.inOffset = seals ? overhead : 0;
+        this.inLength = (1 << chunkLog2) + overhead - inOffset;
+        for (int i = 0; i < crew.size() + 1; i++) {
+            pieces.add(new Piece());
+        }
+        free.addAll(pieces);
+    }
+
+    /** Seals all that a stream has. Returns the length of the plaintext. */
+    static long seal(Crew crew, FileKeys keys, int chunkLog2, InputStream in, OutputStream out) throws IOException {
+        return new StreamWork(crew, true, keys, chunkLog2).run(in, out);
+    }
+
+    /** Opens all chunks behind a header. Returns the length of the plaintext. Writes nothing where {@code out} is null. */
+    static long open(Crew crew, FileKeys keys, int chunkLog2, InputStream in, OutputStream out) throws IOException {
+        return new StreamWork(crew, false, keys, chunkLog2).run(in, out);
+    }
+
+    private long run(InputStream in, OutputStream out) throws IOException {
+        try {
+            Piece piece = read(in, free.remove());
+            for (long index = 0; ; index++) {
+                if (free.isEmpty()) {
+                    write(out);
+                }
+                // A chunk is the last one exactly when the stream ends behind it.
+                Piece following = piece.length == inLength ? read(in, free.remove()) : null;
+                boolean last = following == null || following.length == 0;
+                piece.begin(index, last);
+                pending.add(piece);
+                if (last) {
+                    break;
+                }
+                piece = following;
+            }
+            while (!pending.isEmpty()) {
+                write(out);
+            }
+            return plaintext;
+        } finally {
+            pending.forEach(Piece::abandon);
+            pieces.forEach(Piece::wipe);
+        }
+    }
+
+    private Piece read(InputStream in, Piece piece) throws IOException {
+        piece.length = in.readNBytes(piece.bytes, inOffset, inLength);
+        return piece;
+    }
+
+    /** Writes the oldest chunk. */
+    private void write(OutputStream out) throws IOException {
+        Piece piece = pending.element();
+        piece.await();
+        int overhead = keys.suite().overhead();
+        int length = seals ? piece.length : piece.length - overhead;
+        plaintext += length;
+        if (out != null) {
+            try {
+                out.write(piece.bytes, seals ? 0 : overhead, seals ? length + overhead : length);
+            } catch (IOException e) {
+                throw new OutputException(e);
+            }
+        }
+        free.add(pending.remove());
+    }
+
+    private final class Piece {
+        private final byte[] bytes = new byte[(1 << chunkLog2) + keys.suite().overhead()];
+        private final ChunkCipher cipher = new ChunkCipher(keys, chunkLog2);
+        private int length;
+        private FutureTask<Void> task;
+
+        void begin(long index, boolean last) {
+            Callable<Void> work = () -> {
+                if (seals) {
+                    cipher.seal(bytes, 0, length, index, last);
+                } else {
+                    open(index, last);
+                }
+                return null;
+            };
+            task = new FutureTask<>(work);
+            if (crew.size() > 1) {
+                try {
+                    crew.executor().execute(task);
+                } catch (RejectedExecutionException e) {
+                    // The calling thread does it, in await().
+                }
+            }
+        }
+
+        private void open(long index, boolean last) throws AuthenticationException {
+            int ciphertext = length - keys.suite().overhead();
+            if (length == 0) {
+                throw new TruncatedException("it has no chunk");
+            }
+            if (ciphertext < 0 || ciphertext == 0 && index > 0) {
+                throw new TruncatedException("its last chunk is not whole");
+            }
+            cipher.open(bytes, 0, ciphertext, index, last);
+        }
+
+        /** Does the work if nobody has begun it, and waits until it is done. */
+        void await() throws IOException {
+            task.run();
+            boolean interrupted = false;
+            try {
+                while (true) {
+                    try {
+                        task.get();
+                        return;
+                    } catch (InterruptedException e) {
+                        interrupted = true;
+                    }
+                }
+            } catch (ExecutionException e) {
+                Failures.rethrow(e.getCause());
+            } finally {
+                if (interrupted) {
+                    Thread.currentThread().interrupt();
+                }
+            }
+        }
+
+        /** Waits until nobody works on it any more, whatever came out. */
+        void abandon() {
+            try {
+                await();
+            } catch (IOException | RuntimeException e) {
+                // Another failure ended the work.
+            }
+        }
+
+        void wipe() {
+            Arrays.fill(bytes, (byte) 0);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+package phalanx;
+
+import java.security.GeneralSecurityException;
+import java.security.SecureRandom;
+import javax.crypto.AEADBadTagException;
+import javax.crypto.Cipher;
+import javax.crypto.spec.GCMParameterSpec;
+import javax.crypto.spec.IvParameterSpec;
+import javax.crypto.spec.SecretKeySpec;
+import phalanx.primitives.Sponge;
+
+/**
+ * What chunks and messages of a suite have in common: AES by the JCE, and the digests of slices. It belongs to one thread.
+ */
+final class UnitCipher {
+    /** The JCE gets pieces of this length, so that a new JVM compiles what it calls sooner. */
+    private static final int PIECE = 1 << 16;
+
+    private static final int GCM_TAG_BITS = 128;
+    private static final byte DOMAIN = 0x50;
+
+    private final Suite suite;
+    private final Cipher aes;
+    private final Sponge sponge;
+    private final SecureRandom random = new SecureRandom();
+    private final byte[] nonce;
+    private byte[] digests = new byte[0];
+    private byte[] scratch = new byte[0];
+
+    UnitCipher(Suite suite) {
+        this.suite = suite;
+        this.nonce = new byte[suite.nonceBytes()];
+        this.sponge = suite == Suite.AES_256_CTR_TURBOSHAKE ? Sponge.turboShake(DOMAIN) : Sponge.sha3();
+        try {
+            this.aes = Cipher.getInstance(suite.isCtr() ? "AES/CTR/NoPadding" : "AES/GCM/NoPadding");
+        } catch (GeneralSecurityException e) {
+            throw new IllegalStateException("this Java has no AES", e);
+        }
+    }
+
+    /** Writes a new nonce to the beginning of a unit. */
+    void drawNonce(byte[] unit, int offset) {
+        random.nextBytes(nonce);
+        System.arraycopy(nonce, 0, unit, offset, nonce.length);
+    }
+
+    /** Encrypts or decrypts in place, under the nonce that lies elsewhere in the array. */
+    void ctr(SecretKeySpec key, byte[] data, int nonceOffset, int offset, int length) {
+        try {
+            aes.init(Cipher.ENCRYPT_MODE, key, new IvParameterSpec(data, nonceOffset, suite.nonceBytes()));
+            int at = offset;
+            int end = offset + length;
+            for (; end - at > PIECE; at += PIECE) {
+                aes.update(data, at, PIECE, data, at);
+            }
+            aes.doFinal(data, at, end - at, data, at);
+        } catch (GeneralSecurityException e) {
+            throw new IllegalStateException("AES failed", e);
+        }
+    }
+
+    /** The digests of the slices of a ciphertext, in an array that the next call overwrites. Returns their length. */
+    int digest(byte[] data, int offset, int length, int slice) {
+        int most = (length / slice + 1) * Sponge.DIGEST;
+        if (digests.length < most) {
+            digests = new byte[most];
+        }
+        return sponge.digests(data, offset, length, slice, digests) * Sponge.DIGEST;
+    }
+
+    /** Where {@link #digest} has left the digests. */
+    byte[] digests() {
+        return digests;
+    }
+
+    /** Seals a unit of suite 4 in place: the plaintext lies behind room for nonce and tag, and the nonce is there. */
+    void sealGcm(SecretKeySpec key, byte[] associated, byte[] unit, int offset, int length) {
+        int tag = suite.tagBytes();
+        int start = offset + suite.overhead();
+        byte[] out = scratch(length + tag);
+        try {
+            initGcm(Cipher.ENCRYPT_MODE, key, associated, unit, offset);
+            aes.doFinal(unit, start, length, out, 0);
+        } catch (GeneralSecurityException e) {
+            throw new IllegalStateException("AES failed", e);
+        }
+        System.arraycopy(out, 0, unit, start, length);
+        System.arraycopy(out, length, unit, offset + suite.nonceBytes(), tag);
+    }
+
+    /** Opens a unit of suite 4 in place. Returns whether it is authentic; it is as it was if not. */
+    boolean openGcm(SecretKeySpec key, byte[] associated, byte[] unit, int offset, int length) {
+        int tag = suite.tagBytes();
+        int start = offset + suite.overhead();
+        byte[] in = scratch(length + tag);
+        System.arraycopy(unit, start, in, 0, length);
+        System.arraycopy(unit, offset + suite.nonceBytes(), in, length, tag);
+        try {
+            initGcm(Cipher.DECRYPT_MODE, key, associated, unit, offset);
+            aes.doFinal(in, 0, length + tag, unit, start);
+            return true;
+        } catch (AEADBadTagException e) {
+            System.arraycopy(in, 0, unit, start, length);
+            return false;
+        } catch (GeneralSecurityException e) {
+            throw new IllegalStateException("AES failed", e);
+        }
+    }
+
+    private void initGcm(int mode, SecretKeySpec key, byte[] associated, byte[] unit, int nonceOffset)
+            throws GeneralSecurityException {
+        aes.init(mode, key, new GCMParameterSpec(GCM_TAG_BITS, unit, nonceOffset, suite.nonceBytes()));
+        aes.updateAAD(associated);
+    }
+
+    /** Holds nothing but ciphertext between calls. */
+    private byte[] scratch(int length) {
+        if (scratch.length < length) {
+            scratch = new byte[length];
+        }
+        return scratch;
+    }
+}

@@ -1,0 +1,206 @@
+package phalanx.command;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/** The arguments of one command, as they were given: which options, with which values, and which paths. */
+final class Options {
+    /** An option: its long name, its letter or 0, and whether it takes a value and may be repeated. */
+    record Option(String name, char letter, boolean takesValue, boolean isRepeatable) {}
+
+    private static final List<Option> GENERAL = List.of(flag("--quiet", 'q'), flag("--verbose", 'v'), flag("--help", 'h'));
+    private static final List<Option> KEYS =
+            List.of(value("--password-file"), repeated("--key", 'k'), repeated("--key-file", '\0'));
+    private static final List<Option> OUTPUTS = List.of(
+            new Option("--output", 'o', true, false), value("--output-dir"), flag("--force", 'f'), flag("--no-sync", '\0'));
+    private static final List<Option> THREADS = List.of(new Option("--threads", 't', true, false));
+
+    private static final Map<String, List<Option>> COMMANDS = new LinkedHashMap<>();
+
+    static {
+        List<Option> protect = List.of(flag("--password", 'p'), value("--cipher"), value("--chunk-size"));
+        COMMANDS.put("protect", joined(KEYS, protect, OUTPUTS, THREADS, GENERAL));
+        COMMANDS.put("unprotect", joined(KEYS, OUTPUTS, THREADS, GENERAL));
+        COMMANDS.put("verify", joined(KEYS, THREADS, GENERAL));
+        COMMANDS.put("inspect", joined(List.of(flag("--json", '\0')), GENERAL));
+    }
+
+    /** What only the program in Rust has. */
+    private static final List<String> ELSEWHERE = List.of(
+            "--recursive", "-R", "--engine", "-e", "--resume", "--remove", "--recipient", "-r", "--recipients-file",
+            "--identity", "-i", "--salvage", "--range", "--volume", "--preserve");
+    private static final List<String> COMMANDS_ELSEWHERE =
+            List.of("mount", "rekey", "init", "key", "engines", "completions", "man");
+
+    private final String command;
+    private final Map<String, List<String>> given = new LinkedHashMap<>();
+    private final List<String> paths = new ArrayList<>();
+
+    private Options(String command) {
+        this.command = command;
+    }
+
+    private static Option flag(String name, char letter) {
+        return new Option(name, letter, false, false);
+    }
+
+    private static Option value(String name) {
+        return new Option(name, '\0', true, false);
+    }
+
+    private static Option repeated(String name, char letter) {
+        return new Option(name, letter, true, true);
+    }
+
+    @SafeVarargs
+    private static List<Option> joined(List<Option>... parts) {
+        List<Option> all = new ArrayList<>();
+        for (List<Option> part : parts) {
+            all.addAll(part);
+        }
+        return List.copyOf(all);
+    }
+
+    /** The names of all commands. */
+    static List<String> commands() {
+        return List.copyOf(COMMANDS.keySet());
+    }
+
+    /** Parses what follows the name of a command. Options before it may be general ones. */
+    static Options parse(String command, List<String> args) throws Failure {
+        if (!COMMANDS.containsKey(command)) {
+            if (COMMANDS_ELSEWHERE.contains(command)) {
+                throw Failure.usage("this program has no command " + command + ": the program phalanx has it (phalanx --help)");
+            }
+            String hint = Similar.to(command, commands()).map(known -> ": did you mean " + known + "?").orElse("");
+            throw Failure.usage("unknown command " + Text.shown(command) + hint + " (phalanx --help)");
+        }
+        Options options = new Options(command);
+        boolean pathsOnly = false;
+        for (int i = 0; i < args.size(); i++) {
+            String arg = args.get(i);
+            if (pathsOnly || arg.equals("-") || !arg.startsWith("-")) {
+                options.paths.add(arg);
+            } else if (arg.equals("--")) {
+                pathsOnly = true;
+            } else {
+                i = arg.startsWith("--") ? options.longOption(args, i) : options.letters(args, i);
+            }
+        }
+        options.check();
+        return options;
+    }
+
+    private int longOption(List<String> args, int i) throws Failure {
+        String arg = args.get(i);
+        int equals = arg.indexOf('=');
+        String name = equals < 0 ? arg : arg.substring(0, equals);
+        Option option = find(name);
+        if (!option.takesValue()) {
+            if (equals >= 0) {
+                throw wrong(name + " takes no value");
+            }
+            add(option, "");
+            return i;
+        }
+        if (equals >= 0) {
+            add(option, arg.substring(equals + 1));
+            return i;
+        }
+        return following(option, args, i);
+    }
+
+    private int letters(List<String> args, int i) throws Failure {
+        String arg = args.get(i);
+        for (int at = 1; at < arg.length(); at++) {
+            Option option = find("-" + arg.charAt(at));
+            if (!option.takesValue()) {
+                add(option, "");
+                continue;
+            }
+            String rest = arg.substring(at + 1);
+            if (rest.isEmpty()) {
+                return following(option, args, i);
+            }
+            add(option, rest.startsWith("=") ? rest.substring(1) : rest);
+            return i;
+        }
+        return i;
+    }
+
+    private int following(Option option, List<String> args, int i) throws Failure {
+        boolean isThere = i + 1 < args.size() && (args.get(i + 1).equals("-") || !args.get(i + 1).startsWith("-"));
+        if (!isThere) {
+            String values = option.name().equals("--cipher") ? ": " + Ciphers.NAMES : "";
+            throw wrong(option.name() + " needs a value" + values);
+        }
+        add(option, args.get(i + 1));
+        return i + 1;
+    }
+
+    private Option find(String name) throws Failure {
+        List<Option> options = COMMANDS.get(command);
+        for (Option option : options) {
+            if (option.name().equals(name) || name.equals("-" + option.letter())) {
+                return option;
+            }
+        }
+        if (ELSEWHERE.contains(name)) {
+            throw wrong("this program has no option " + name + ": the program phalanx has it");
+        }
+        Optional<String> known = Similar.to(name, options.stream().map(Option::name).toList());
+        String hint = name.startsWith("--") ? known.map(word -> ": did you mean " + word + "?").orElse("") : "";
+        throw wrong("unknown option " + Text.shown(name) + hint);
+    }
+
+    private void add(Option option, String value) throws Failure {
+        List<String> values = given.computeIfAbsent(option.name(), name -> new ArrayList<>());
+        if (!values.isEmpty() && !option.isRepeatable()) {
+            throw wrong(option.name() + " is given twice");
+        }
+        values.add(value);
+    }
+
+    private void check() throws Failure {
+        if (has("--help")) {
+            return;
+        }
+        refuseTogether("--quiet", "--verbose");
+        refuseTogether("--password", "--password-file");
+        refuseTogether("--output", "--output-dir");
+        if (paths.isEmpty()) {
+            String path = command.equals("protect") ? "PATH" : "PATH.phx";
+            throw wrong("missing: " + path);
+        }
+    }
+
+    private void refuseTogether(String one, String other) throws Failure {
+        if (has(one) && has(other)) {
+            throw wrong(one + " cannot be combined with " + other);
+        }
+    }
+
+    /** A mistake of the command line, with where to read more. */
+    Failure wrong(String line) {
+        return Failure.usage(line + " (phalanx " + command + " --help)");
+    }
+
+    boolean has(String name) {
+        return given.containsKey(name);
+    }
+
+    Optional<String> one(String name) {
+        return Optional.ofNullable(given.get(name)).map(values -> values.get(0));
+    }
+
+    List<String> all(String name) {
+        return given.getOrDefault(name, List.of());
+    }
+
+    List<String> paths() {
+        return paths;
+    }
+}

@@ -1,0 +1,148 @@
+package phalanx.primitives;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+
+/**
+ * A hash function of the Keccak family with a rate of 136 bytes, and the digests of many slices at once.
+ *
+ * <p>A value of this type belongs to one thread, since it holds the states.
+ */
+public final class Sponge {
+    /** The length of a digest in bytes. */
+    public static final int DIGEST = 32;
+
+    private static final VarHandle WORD =
+            MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+    private static final int BLOCK_WORDS = Keccak.RATE / Long.BYTES;
+    /** From this number of slices on, a group with unused lanes is faster than one slice after another. */
+    private static final int WORTHWHILE = 40;
+
+    private final int rounds;
+    private final int domain;
+    private final long[] state = new long[Keccak.WORDS];
+    private long[] wide;
+
+    private Sponge(int rounds, int domain) {
+        this.rounds = rounds;
+        this.domain = domain;
+    }
+
+    /**
+     * SHA3-256 (FIPS 202, section 6.1).
+     *
+     * @return the hash function
+     */
+    public static Sponge sha3() {
+        return new Sponge(Keccak.ROUNDS, 0x06);
+    }
+
+    /**
+     * TurboSHAKE256 (RFC 9861, section 2.2).
+     *
+     * @param domain the domain separation byte, 1 … 127
+     * @return the hash function
+     */
+    public static Sponge turboShake(int domain) {
+        return new Sponge(12, domain);
+    }
+
+    /**
+     * The hash of some bytes.
+     *
+     * @param data where they lie
+     * @param offset the first of them
+     * @param length how many they are
+     * @param out where the hash goes to
+     * @param outOffset its place there
+     * @param outLength its length in bytes
+     */
+    public void hash(byte[] data, int offset, int length, byte[] out, int outOffset, int outLength) {
+        long[] s = state;
+        Arrays.fill(s, 0);
+        int at = offset;
+        int end = offset + length;
+        for (; end - at >= Keccak.RATE; at += Keccak.RATE) {
+            for (int w = 0; w < BLOCK_WORDS; w++) {
+                s[w] ^= (long) WORD.get(data, at + w * Long.BYTES);
+            }
+            Keccak.permute(s, rounds);
+        }
+        for (int i = 0; i < end - at; i++) {
+            s[i >> 3] ^= (data[at + i] & 0xffL) << ((i & 7) * 8);
+        }
+        s[(end - at) >> 3] ^= (long) domain << (((end - at) & 7) * 8);
+        s[BLOCK_WORDS - 1] ^= Long.MIN_VALUE;
+        Keccak.permute(s, rounds);
+        for (int done = 0; done < outLength; done++) {
+            int i = done % Keccak.RATE;
+            if (i == 0 && done > 0) {
+                Keccak.permute(s, rounds);
+            }
+            out[outOffset + done] = (byte) (s[i >> 3] >>> ((i & 7) * 8));
+        }
+    }
+
+    /**
+     * The digests of slices, one after another. The last slice may be short, and nothing has no slice.
+     *
+     * @param data where the slices lie, one after another
+     * @param offset the first byte
+     * @param length the length of all slices together
+     * @param slice the length of a slice, a multiple of 8
+     * @param out where the digests go to
+     * @return how many digests there are
+     */
+    public int digests(byte[] data, int offset, int length, int slice, byte[] out) {
+        int whole = length / slice;
+        int done = 0;
+        while (whole - done >= WORTHWHILE) {
+            int lanes = Math.min(WideKeccak.LANES, whole - done);
+            group(data, offset + done * slice, lanes, slice, out, done * DIGEST);
+            done += lanes;
+        }
+        int count = (length + slice - 1) / slice;
+        for (; done < count; done++) {
+            int start = done * slice;
+            hash(data, offset + start, Math.min(slice, length - start), out, done * DIGEST, DIGEST);
+        }
+        return count;
+    }
+
+    /** The digests of a group of whole slices. Lanes beyond them hold what nobody looks at. */
+    private void group(byte[] data, int offset, int lanes, int slice, byte[] out, int outOffset) {
+        if (wide == null) {
+            wide = new long[WideKeccak.WORDS];
+        }
+        long[] s = wide;
+        Arrays.fill(s, 0, Keccak.WORDS * WideKeccak.STRIDE, 0);
+        int words = slice / Long.BYTES;
+        int first = 0;
+        for (; words - first >= BLOCK_WORDS; first += BLOCK_WORDS) {
+            absorb(s, data, offset + first * Long.BYTES, lanes, slice, BLOCK_WORDS);
+            WideKeccak.permute(s, rounds);
+        }
+        absorb(s, data, offset + first * Long.BYTES, lanes, slice, words - first);
+        for (int l = 0; l < lanes; l++) {
+            s[(words - first) * WideKeccak.STRIDE + l] ^= domain;
+            s[(BLOCK_WORDS - 1) * WideKeccak.STRIDE + l] ^= Long.MIN_VALUE;
+        }
+        WideKeccak.permute(s, rounds);
+        for (int l = 0; l < lanes; l++) {
+            for (int w = 0; w < DIGEST / Long.BYTES; w++) {
+                WORD.set(out, outOffset + l * DIGEST + w * Long.BYTES, s[w * WideKeccak.STRIDE + l]);
+            }
+        }
+    }
+
+    private static void absorb(long[] s, byte[] data, int offset, int lanes, int slice, int words) {
+        for (int l = 0; l < lanes; l++) {
+            int at = offset + l * slice;
+            for (int w = 0; w < words; w++) {
+                s[w * WideKeccak.STRIDE + l] ^= (long) WORD.get(data, at + w * Long.BYTES);
+            }
+        }
+    }
+}

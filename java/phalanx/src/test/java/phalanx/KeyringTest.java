@@ -1,0 +1,95 @@
+package phalanx;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Keys and passwords in files. */
+class KeyringTest {
+    @TempDir
+    Path folder;
+
+    private static void permit(Path path, String permissions) throws IOException {
+        Files.setPosixFilePermissions(path, PosixFilePermissions.fromString(permissions));
+    }
+
+    @Test
+    void keysAreStoredAndFound() throws IOException {
+        Keyring ring = Keyring.in(folder.resolve("a/ring"));
+        PhalanxKey key = PhalanxKey.random();
+        assertEquals(List.of(), ring.names());
+        assertTrue(ring.key(key.id()).isEmpty());
+        ring.store("work", key);
+        ring.store("lab@home", PhalanxKey.random());
+        assertEquals(List.of("lab@home", "work"), ring.names());
+        assertEquals(key, ring.load("work"));
+        assertEquals("work", ring.find(key.id()).orElseThrow().name());
+        assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(ring.folder())));
+        Path file = ring.folder().resolve("work.key");
+        assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(file)));
+        assertThrows(FileAlreadyExistsException.class, () -> ring.store("work", key));
+        assertTrue(assertThrows(KeyException.class, () -> ring.load("other")).isMissing());
+    }
+
+    @Test
+    void namesAreChecked() {
+        Keyring ring = Keyring.in(folder);
+        for (String name : List.of("", ".x", "-x", "a/b", "../x", "a b", "ä", "x".repeat(65))) {
+            assertThrows(IllegalArgumentException.class, () -> ring.load(name), name);
+        }
+        assertTrue(Keyring.isName("x".repeat(64)) && Keyring.isName("a.B_c-1@d"));
+    }
+
+    @Test
+    void whatIsOpenToOthersIsRefused() throws IOException {
+        Keyring ring = Keyring.in(folder.resolve("ring"));
+        PhalanxKey key = PhalanxKey.random();
+        ring.store("work", key);
+        Path file = ring.folder().resolve("work.key");
+        permit(file, "rw-r-----");
+        String why = "the key work is refused because it is open to other users (chmod 600 " + file + ")";
+        assertEquals(why, assertThrows(KeyException.class, () -> ring.load("work")).getMessage());
+        assertEquals(why, assertThrows(KeyException.class, () -> ring.key(key.id())).getMessage());
+        assertTrue(ring.key(PhalanxKey.random().id()).isEmpty(), "another key is not concerned");
+        assertThrows(KeyException.class, () -> KeyFiles.key(file));
+        assertThrows(KeyException.class, () -> KeyFiles.password(file));
+        permit(file, "rw-------");
+        assertEquals(key, KeyFiles.key(file));
+        permit(ring.folder(), "rwxrwx---");
+        assertThrows(KeyException.class, ring::names);
+        assertThrows(KeyException.class, () -> ring.load("work"));
+        assertThrows(KeyException.class, () -> ring.store("more", key));
+    }
+
+    @Test
+    void damagedKeysAreTold() throws IOException {
+        Keyring ring = Keyring.in(folder.resolve("ring"));
+        ring.store("work", PhalanxKey.random());
+        Path file = ring.folder().resolve("work.key");
+        for (int length : new int[] {0, 31, 33}) {
+            Files.write(file, new byte[length]);
+            assertEquals("the key work is damaged: it does not have 32 bytes",
+                    assertThrows(KeyException.class, () -> ring.load("work")).getMessage());
+            assertThrows(KeyException.class, () -> KeyFiles.key(file));
+        }
+    }
+
+    @Test
+    void aPasswordFileEndsWithOneNewlineAtMost() throws IOException {
+        Path file = folder.resolve("password");
+        Files.write(file, "secret\n\n".getBytes());
+        permit(file, "rw-------");
+        assertEquals(Password.of("secret\n".getBytes()), KeyFiles.password(file));
+        Files.write(file, new byte[65537]);
+        assertThrows(IllegalArgumentException.class, () -> KeyFiles.password(file));
+    }
+}

@@ -1,0 +1,165 @@
+package phalanx.command;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import phalanx.Keyring;
+import phalanx.Needs;
+import phalanx.PhalanxKey;
+
+/** The command says and returns what the program {@code phalanx} does. */
+class CommandTest {
+    /** Command lines that both understand, apart by what the words stand for. */
+    private static final String[] LINES = {
+        "protect",
+        "protct f",
+        "-q",
+        "photos.tar",
+        "protect f -x",
+        "protect f -t 0",
+        "verify f --threads=x",
+        "protect f -o",
+        "protect f -q -v",
+        "protect f -o a -o b",
+        "protect f --force=yes",
+        "protect f --password=hunter2",
+        "protect f --password hunter2",
+        "protect f -phunter2",
+        "protect f --cipher rot13",
+        "protect f --cipher",
+        "protect f --chunk-size 5K",
+        "protect AGE-SECRET-KEY-1QQQQQQQQQ",
+        "protect nope --key work",
+        "protect fifo --key work",
+        "protect f --key work -o exists",
+        "protect f --key work -o folder",
+        "protect f --key work -o /nonexist/x",
+        "protect f --key work -o f",
+        "protect good.phx --key work",
+        "protect f --key-file open.key -o q",
+        "protect f --key-file short.key -o q",
+        "protect f --key-file nope.key -o q",
+        "protect f --key nokey -o q",
+        "protect f --key ../x -o q",
+        "protect f --password-file empty -o q",
+        "protect f f -o q --key work",
+        "protect f f --output-dir folder --key work",
+        "protect f --output-dir nodir --key work",
+        "protect f -o q/ --key work",
+        "protect - - --key work",
+        "unprotect f",
+        "unprotect f -o q",
+        "unprotect nope.phx",
+        "unprotect good.phx -o exists",
+        "unprotect version.phx",
+        "unprotect suite.phx",
+        "unprotect header.phx",
+        "unprotect good.phx --key-file other.key -o q",
+        "unprotect good.phx -o - -q --key-file other.key",
+        "verify good.phx",
+        "verify good.phx nope f",
+        "verify good.phx good.phx",
+        "verify folder",
+        "verify fifo",
+        "verify -q good.phx",
+        "inspect good.phx",
+        "inspect --json good.phx",
+        "inspect two.phx f nope folder",
+        "inspect --json two.phx",
+        "inspect suite.phx",
+        "inspect short.phx",
+        "--version",
+    };
+
+    @TempDir
+    Path folder;
+
+    private Path program;
+
+    @BeforeEach
+    void prepare() throws IOException, InterruptedException {
+        program = Needs.phalanx();
+        Keyring.in(folder.resolve("ring")).store("work", PhalanxKey.random());
+        Files.write(folder.resolve("f"), new byte[5000]);
+        Files.write(folder.resolve("exists"), new byte[5]);
+        Files.createDirectory(folder.resolve("folder"));
+        secret("empty", 0);
+        secret("short.key", 31);
+        secret("other.key", 32);
+        secret("password", 10);
+        Files.setPosixFilePermissions(secret("open.key", 32), PosixFilePermissions.fromString("rw-r--r--"));
+        Needs.run(folder, List.of("mkfifo", "fifo")).ok();
+        phalanx("protect", "f", "--key", "work", "--output", "good.phx").ok();
+        phalanx("protect", "f", "--key", "work", "--password-file", "password", "--output", "two.phx").ok();
+        altered("version.phx", 7);
+        altered("suite.phx", 12);
+        altered("header.phx", 500);
+        Files.write(folder.resolve("short.phx"), Arrays.copyOf(Files.readAllBytes(folder.resolve("good.phx")), 1030));
+    }
+
+    private Path secret(String name, int length) throws IOException {
+        byte[] bytes = new byte[length];
+        Arrays.fill(bytes, (byte) 'x');
+        Path path = Files.write(folder.resolve(name), bytes);
+        return Files.setPosixFilePermissions(path, PosixFilePermissions.fromString("rw-------"));
+    }
+
+    private void altered(String name, int at) throws IOException {
+        byte[] bytes = Files.readAllBytes(folder.resolve("good.phx"));
+        bytes[at] ^= 0x40;
+        Files.write(folder.resolve(name), bytes);
+    }
+
+    private Needs.Ran phalanx(String... args) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(List.of(program.toString()));
+        command.addAll(List.of(args));
+        return Needs.run(folder, command);
+    }
+
+    /** All lines run in one JVM, because starting one for each would take a minute. */
+    @Test
+    void saysWhatPhalanxSays() throws IOException, InterruptedException {
+        Path script = folder.resolve("lines");
+        Files.write(script, List.of(LINES));
+        List<String> command = List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-cp", System.getProperty("java.class.path"), Lines.class.getName(), "lines");
+        String ours = Needs.run(folder, command).ok().out();
+        // Only from its jar does the program know its version, and another program salvages.
+        String[] each = ours.replaceAll("phalanx \\(not from its jar\\)", "phalanx 0.1.0")
+                .replace("unprotect --salvage of the program phalanx", "unprotect --salvage")
+                .split("(?=\\$ phalanx )");
+        assertEquals(LINES.length, each.length);
+        for (int i = 0; i < LINES.length; i++) {
+            Needs.Ran ran = phalanx(LINES[i].split(" "));
+            assertEquals(Lines.shown(LINES[i], ran.code(), ran.out(), ran.err()), each[i]);
+        }
+        assertFalse(Files.exists(folder.resolve("q")));
+    }
+
+    @Test
+    void helpNamesEveryOption() throws IOException, InterruptedException {
+        for (String name : Options.commands()) {
+            try (var page = Main.class.getResourceAsStream(name + ".txt")) {
+                String help = new String(page.readAllBytes(), java.nio.charset.StandardCharsets.UTF_8);
+                String theirs = phalanx(name, "--help").out();
+                assertTrue(help.lines().allMatch(line -> line.length() <= 80), name);
+                for (String line : help.lines().filter(line -> line.startsWith("  -") || line.startsWith("      --")).toList()) {
+                    String option = line.strip().split("  ")[0];
+                    assertTrue(theirs.contains(option), () -> name + ": phalanx has no " + option);
+                }
+            }
+        }
+    }
+}

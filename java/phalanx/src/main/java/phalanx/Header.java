@@ -143,7 +143,7 @@ public final class Header {
             if (end - at < length) {
                 throw new MalformedHeaderException("a slot runs over the end");
             }
-            Slot slot = Slot.parse(type, Arrays.copyOfRange(bytes, at, at + length));
+            Slot slot = Slots.parse(type, Arrays.copyOfRange(bytes, at, at + length));
             at += length;
             slots.add(slot);
             isVolume |= type == VOLUME_SLOT;

@@ -70,7 +70,8 @@ public final class Bench {
         ratio("AES-CTR", "AES-CTR of a chunk", "JCE AES/CTR");
         ratio("suite 1, one thread", "suite 1, seal", "JCE AES/CTR, then JCE SHA3-256");
         ratio("suite 1, one thread", "suite 1, open", "JCE AES/CTR, then JCE SHA3-256");
-        ratio("suite 1, stream in memory", "suite 1, 2 threads", "suite 1, 1 thread");
+        ratio("streams in memory", "suite 1, 2 threads, stream", "suite 1, 1 thread, stream");
+        ratio("files in memory", "suite 1, 2 threads, file", "suite 1, 1 thread, file");
         ratio("SHA-3", "SHA3-256 of slices", "JCE SHA3-256");
         System.exit(0);
     }
@@ -159,8 +160,8 @@ public final class Bench {
         Protector protector = new Protector(Recipients.of(key)).replacing().withoutSync();
         rows.put("suite 1, 1 thread, file", () -> protector.on(other, 1).protect(in, out));
         rows.put("suite 1, 2 threads, file", () -> protector.on(other, 2).protect(in, out));
-        rows.put("suite 1, 1 thread", () -> stream(protector.on(other, 1), plain));
-        rows.put("suite 1, 2 threads", () -> stream(protector.on(other, 2), plain));
+        rows.put("suite 1, 1 thread, stream", () -> stream(protector.on(other, 1), plain));
+        rows.put("suite 1, 2 threads, stream", () -> stream(protector.on(other, 2), plain));
         Files.deleteIfExists(out);
     }
 

@@ -107,7 +107,8 @@ struct VolumeRun {
     /// Run only this part (may be repeated): study, ciphertext, ahead or mounts
     ///
     /// study: AES by size on one core, all cores and the GPU. ciphertext: statistics of the ciphertext of an image and of a
-    /// text. ahead: keystream that is made before the data are there. mounts: mounted volumes beside gocryptfs.
+    /// text. ahead: keystream that is made before the data are there. mounts: mounted volumes beside gocryptfs
+    /// and bindfs.
     #[arg(long = "part", value_enum, value_name = "PART", hide_possible_values = true)]
     parts: Vec<VolumePart>,
     /// A folder that volumes are stored in (may be repeated; default: /dev/shm and the run's folder)

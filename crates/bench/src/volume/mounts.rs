@@ -1,8 +1,8 @@
 //! Mounted volumes beside gocryptfs, on the same backing folders in the same run. Each round lets every contestant do the
 //! work once, in another order; the first round is not counted, and checks what comes back.
 //!
-//! Nothing here knows more of a program than its commands. The backing folder itself is a contestant too: it shows what the
-//! work costs without encryption.
+//! Nothing here knows more of a program than its commands. The backing folder itself is a contestant too, and bindfs, which
+//! passes everything on: they show what the work costs without encryption, and what FUSE costs.
 
 mod contestant;
 mod fio;
@@ -21,12 +21,14 @@ use crate::row::{Bar, Row, median};
 use crate::scratch::{Scratch, require_disk};
 use crate::setup::Setup;
 use crate::{Error, Result};
-use contestant::{Contestant, GOCRYPTFS, PLAIN, SUITE_1, SUITE_5, contestants};
+use contestant::{BINDFS, Contestant, GOCRYPTFS, PLAIN, SUITE_1, SUITE_5, contestants};
 use std::path::{Path, PathBuf};
 use work::{Task, tasks};
 
 /// All contestants, in the order of tables.
-pub const CONTESTANTS: [&str; 4] = [PLAIN, GOCRYPTFS, SUITE_1, SUITE_5];
+pub const CONTESTANTS: [&str; 5] = [PLAIN, BINDFS, GOCRYPTFS, SUITE_1, SUITE_5];
+/// The contestant that shows what is possible without encryption.
+pub const CEILING: &str = BINDFS;
 /// The engine of these rows: whole commands, or work through a mount.
 pub const ENGINE: &str = "mount";
 /// The measure of the times.
@@ -42,6 +44,7 @@ const MOST_MEMORY: u64 = 256 << 10;
 pub fn versions() -> Vec<String> {
     versions_of(&[
         ("gocryptfs", "-version"),
+        ("bindfs", "--version"),
         ("fio", "--version"),
         ("fusermount3", "--version"),
         ("tar", "--version"),
@@ -208,7 +211,7 @@ fn write(
             let found = contestants.iter().find(|(contestant, _)| contestant.name == name);
             found.and_then(|(_, seconds)| median(&seconds[i]))
         };
-        for (name, asked) in [(SUITE_1, phase.asked[0]), (SUITE_5, phase.asked[1])] {
+        for (name, asked) in [(BINDFS, None), (SUITE_1, phase.asked[0]), (SUITE_5, phase.asked[1])] {
             let Some((ours, peer)) = of(name).zip(of(GOCRYPTFS)) else { continue };
             let bar = asked.map(|at_least| Bar {
                 asked: format!("at least {at_least} times as fast as gocryptfs"),

@@ -1,7 +1,9 @@
-//! Finding the files that the journal names: by their inodes, or by looking at all files. Never by a name.
+//! Finding the files that the journal names: by their inodes, or by looking at all files that have names of a volume. Never by
+//! one name.
 
 use crate::error::{Result, VolumeError};
 use crate::journal::{Record, Transaction};
+use crate::names::is_entry;
 use crate::recover::{Target, header, open_header};
 use phalanx_core::volume::{Chunks, Config, HEADER_LEN};
 use rustix::fs::{Dir, FileType, Mode, OFlags, chmod, fchmod, fstat, open, openat};
@@ -65,6 +67,10 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
         // They are gone, or the volume has been copied, or a killed run has left their headers half written.
         let mut unreadable = None;
         skipped = walk(root, &mut |dir, name, _| {
+            // Copies that other programs have made beside the file have names that no volume makes.
+            if !is_entry(name.to_bytes()) {
+                return Ok(ControlFlow::Continue(()));
+            }
             let opened = open_regular(dir, name).and_then(|opened| match opened {
                 Some((file, inode)) => target(file, inode, config).map(Result::ok),
                 None => Ok(None),

@@ -2,7 +2,7 @@
 
 use super::attr::Attr;
 use super::node::Kind;
-use super::remove::is_left;
+use super::remove::{MAX_REMOVED, is_left};
 use super::{Dir, Tree, kind};
 use crate::error::Result;
 use crate::folder::{SAFELY, read_full};
@@ -71,7 +71,7 @@ impl Listing {
 }
 
 impl Tree {
-    /// Reads which entries a folder has, and removes what killed runs have left in it.
+    /// Reads which entries a folder has, and removes what killed runs have left in it, some of it each time.
     ///
     /// # Errors
     /// As `getdents` has them, and `ENOMEM` for a folder of many millions of entries.
@@ -84,14 +84,12 @@ impl Tree {
                 names.extend_from_slice(name);
                 entries.push(Stored { inode, end: names.len(), kind: kind(file_type) });
                 is_too_long = names.len() + entries.len() * size_of::<Stored>() > MAX_LISTING;
-            } else if is_left(name) && left.len() < 1024 {
+            } else if is_left(name) && left.len() < MAX_REMOVED {
                 left.push(name.to_vec());
             }
             !is_too_long
         })?;
-        for name in left {
-            self.remove_left(&dir.fd, &name);
-        }
+        self.remove_left(&dir.fd, &left);
         if is_too_long {
             return Err(Errno::NOMEM.into());
         }

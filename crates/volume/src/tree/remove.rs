@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// How deep the folders of a killed run lie in each other at most: one that was being made or removed, and what was left in it.
 const MAX_LEFT: usize = 8;
+/// How much of what killed runs have left goes at once, whoever has put it there: nobody has to wait for millions of entries.
+pub(super) const MAX_REMOVED: usize = 1024;
 
 impl Tree {
     /// Removes a name of anything but a folder.
@@ -104,10 +106,15 @@ impl Tree {
         }
     }
 
-    /// Removes what a killed run has left in a folder. What cannot be removed stays: it means nothing.
-    pub(super) fn remove_left(&self, fd: &OwnedFd, name: &[u8]) {
-        if !self.options.read_only && !self.fresh.is_own(name) {
-            remove_deep(fd, name, MAX_LEFT);
+    /// Removes what a killed run has left in a folder, but no more than [`MAX_REMOVED`] of it. What cannot be removed stays: it
+    /// means nothing.
+    pub(super) fn remove_left(&self, fd: &OwnedFd, names: &[Vec<u8>]) {
+        if self.options.read_only {
+            return;
+        }
+        let mut budget = MAX_REMOVED;
+        for name in names.iter().filter(|name| !self.fresh.is_own(name)) {
+            remove_deep(fd, name, MAX_LEFT, &mut budget);
         }
     }
 }
@@ -132,9 +139,11 @@ pub(super) fn finish(dir: &Dir, gone: &str, fd: &OwnedFd) {
     /// Whoever was making an entry in it finds that it has gone, and takes back what was begun.
     const TRIES: usize = 20;
     for _ in 0..TRIES {
-        let removed = empty_out(fd, MAX_LEFT);
+        // All of it: the folder has to go.
+        let mut budget = usize::MAX;
+        let removed = empty_out(fd, MAX_LEFT, &mut budget);
         if removed == Err(Errno::ACCESS) && change_mode(fd, OWNER_ALL).is_ok() {
-            let _ = empty_out(fd, MAX_LEFT);
+            let _ = empty_out(fd, MAX_LEFT, &mut budget);
         }
         if unlinkat(&dir.fd, gone, AtFlags::REMOVEDIR) != Err(Errno::NOTEMPTY) {
             return;
@@ -143,27 +152,37 @@ pub(super) fn finish(dir: &Dir, gone: &str, fd: &OwnedFd) {
     }
 }
 
-/// Removes what belongs to a folder, but no entry of the volume.
-fn empty_out(fd: &OwnedFd, depth: usize) -> Result<(), Errno> {
+/// Removes what belongs to a folder, but no entry of the volume, and no more entries than the budget allows.
+fn empty_out(fd: &OwnedFd, depth: usize, budget: &mut usize) -> Result<(), Errno> {
     let mut names = Vec::new();
     each_entry(fd, |name, _, _| {
         if name.contains(&b'.') && !is_long(name) {
             names.push(name.to_vec());
         }
-        true
+        names.len() < *budget
     })?;
     let mut result = Ok(());
     for name in names {
         if is_left(&name) {
-            remove_deep(fd, &name, depth);
-        } else if name == FOLDER.as_bytes() || name.ends_with(FULL) {
+            remove_deep(fd, &name, depth, budget);
+        } else if (name == FOLDER.as_bytes() || name.ends_with(FULL)) && take_one(budget) {
             result = result.and(unlinkat(fd, &*name, AtFlags::empty()));
         }
     }
     result
 }
 
-fn remove_deep(fd: &OwnedFd, name: &[u8], depth: usize) {
+/// Whether one entry more may go.
+fn take_one(budget: &mut usize) -> bool {
+    let left = budget.checked_sub(1);
+    *budget = left.unwrap_or(0);
+    left.is_some()
+}
+
+fn remove_deep(fd: &OwnedFd, name: &[u8], depth: usize, budget: &mut usize) {
+    if !take_one(budget) {
+        return;
+    }
     let is_folder = statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
     if !is_folder {
@@ -171,7 +190,7 @@ fn remove_deep(fd: &OwnedFd, name: &[u8], depth: usize) {
         return;
     }
     if let (Some(depth), Ok(inner)) = (depth.checked_sub(1), open_folder(fd, name)) {
-        let _ = empty_out(&inner, depth);
+        let _ = empty_out(&inner, depth, budget);
     }
     let _ = unlinkat(fd, name, AtFlags::REMOVEDIR);
 }

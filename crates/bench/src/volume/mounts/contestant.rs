@@ -1,4 +1,4 @@
-//! Who takes part: Phalanx, gocryptfs, and the backing folder itself. Each is known by its commands only.
+//! Who takes part: Phalanx, gocryptfs, bindfs, and the backing folder itself. Each is known by its commands only.
 
 use super::Contestants;
 use super::mounted::{Mounted, missing};
@@ -13,6 +13,8 @@ use std::process::Command;
 
 /// The backing folder without encryption.
 pub const PLAIN: &str = "the folder itself";
+/// A mount that passes everything on without encryption: what FUSE alone costs.
+pub const BINDFS: &str = "bindfs";
 /// The program to compare with.
 pub const GOCRYPTFS: &str = "gocryptfs";
 /// Phalanx with its default suite.
@@ -38,6 +40,7 @@ pub struct Contestant {
 pub fn contestants(phalanx: &Path, place: &Scratch) -> Contestants {
     vec![
         Contestant::plain(place).map_err(|e| (PLAIN, e.to_string())),
+        Contestant::bindfs(place).map_err(|why| (BINDFS, why)),
         Contestant::gocryptfs(place).map_err(|why| (GOCRYPTFS, why)),
         Contestant::phalanx(phalanx, place, SUITE_1, None).map_err(|why| (SUITE_1, why)),
         Contestant::phalanx(phalanx, place, SUITE_5, Some("aes-256-turbo")).map_err(|why| (SUITE_5, why)),
@@ -51,12 +54,12 @@ impl Contestant {
         Ok(Self { name: PLAIN, stored: at.clone(), at, command: None, mounted: None, peak_kib: None })
     }
 
-    /// A new volume, and the folders that it is in and that it is mounted at. `folder` is their name.
+    /// A new volume (`init` gives the command that makes it, if there is one), and the folders that it is in and that it is mounted at. `folder` is their name.
     fn volume(
         name: &'static str,
         place: &Scratch,
         folder: &str,
-        init: impl FnOnce(&Path) -> Command,
+        init: impl FnOnce(&Path) -> Option<Command>,
         mount: impl Fn(&Path, &Path) -> Command + 'static,
     ) -> std::result::Result<Self, String> {
         if let Some(why) = missing() {
@@ -64,12 +67,28 @@ impl Contestant {
         }
         let make = |what: &str| place.folder(&format!("{folder}-{what}")).map_err(|e| e.to_string());
         let (stored, at) = (make("stored")?, make("mounted")?);
-        finish(init(&stored)).map_err(|e| e.to_string())?;
+        init(&stored).map_or(Ok(()), finish).map_err(|e| e.to_string())?;
         let command = {
             let (stored, at) = (stored.clone(), at.clone());
             move || mount(&stored, &at)
         };
         Ok(Self { name, at, stored, command: Some(Box::new(command)), mounted: None, peak_kib: None })
+    }
+
+    /// bindfs with several threads and long requests, as the others have them. It has no write-back cache.
+    fn bindfs(place: &Scratch) -> std::result::Result<Self, String> {
+        let program = find("bindfs").ok_or("no bindfs")?;
+        Self::volume(
+            BINDFS,
+            place,
+            "bindfs",
+            |_| None,
+            move |stored, at| {
+                let mut command = Command::new(&program);
+                command.args(["--multithreaded", "--no-allow-other", "-o", "big_writes"]).args([stored, at]);
+                command
+            },
+        )
     }
 
     /// gocryptfs with its defaults. How its password becomes a key is made cheap, because only mounting depends on it.
@@ -82,7 +101,7 @@ impl Contestant {
             command
         };
         let init = call.clone();
-        let init = move |stored: &Path| init(&["-init", "-q", "-scryptn", "10"], &[stored]);
+        let init = move |stored: &Path| Some(init(&["-init", "-q", "-scryptn", "10"], &[stored]));
         Self::volume(GOCRYPTFS, place, "gocryptfs", init, move |stored, at| call(&["-q"], &[stored, at]))
     }
 
@@ -120,7 +139,7 @@ impl Contestant {
                 if let Some(cipher) = cipher {
                     command.args(["--cipher", cipher]);
                 }
-                command
+                Some(command)
             }
         };
         let folder = name.replace(", ", "-").replace(' ', "-");

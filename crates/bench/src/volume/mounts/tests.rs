@@ -89,6 +89,11 @@ fn mounted_volumes_do_all_the_work_and_are_compared() {
     }) {
         return skip(&why);
     }
+    // It is optional, as in every run.
+    let with_bindfs = crate::peers::programs::find("bindfs").is_some();
+    if !with_bindfs {
+        skip("no bindfs");
+    }
     let out = tempfile::tempdir().unwrap();
     let phalanx = out.path().join("phalanx");
     fs::write(&phalanx, STAND_IN).unwrap();
@@ -98,6 +103,15 @@ fn mounted_volumes_do_all_the_work_and_are_compared() {
     let rows = rows(out.path(), few(), |place| contestants(&phalanx, place));
     for name in [PLAIN, GOCRYPTFS, SUITE_1, SUITE_5] {
         assert_measured(&rows, name, phases(&few()));
+    }
+    let ceilings = rows.iter().filter(|row| row.scheme == BINDFS && row.measure == RATIO && row.speedup.is_some());
+    if with_bindfs {
+        assert_measured(&rows, BINDFS, phases(&few()));
+        assert!(ceilings.count() > 0);
+    } else {
+        let missing = rows.iter().filter(|row| row.scheme == BINDFS);
+        assert!(missing.clone().count() == phases(&few()) && ceilings.count() == 0);
+        assert!(missing.clone().all(|row| row.note.as_deref() == Some("not run: no bindfs")));
     }
     let measured = rows.iter().filter(|row| row.scheme == SUITE_1 && row.measure == TIME && row.median_s.is_some());
     let ratios: Vec<&Row> = rows.iter().filter(|row| row.measure == RATIO && row.scheme == SUITE_1).collect();

@@ -143,6 +143,21 @@ fn a_copied_volume_is_finished_too() {
     assert!(content(&volume.open(&store, "inner/copy")) == new);
 }
 
+/// Another program has kept a copy of the file, under a name that is not the volume's.
+#[test]
+fn what_is_not_part_of_the_volume_is_not_changed() {
+    let (volume, _, new) = volume(Some(IN_PLACE));
+    let (file, copy) = (volume.path().join("a"), volume.path().join("a.bak"));
+    std::fs::copy(&file, &copy).unwrap();
+    let before = std::fs::read(&copy).unwrap();
+    // The file itself has another inode.
+    std::fs::copy(&file, volume.path().join("b")).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let store = volume.store();
+    assert!(content(&volume.open(&store, "b")) == new);
+    assert!(std::fs::read(&copy).unwrap() == before);
+}
+
 #[test]
 fn a_mount_for_reading_refuses_an_unfinished_volume() {
     let (volume, _, new) = volume(Some(IN_PLACE));

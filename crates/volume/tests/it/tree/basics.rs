@@ -154,6 +154,40 @@ fn leftovers_are_removed_but_nothing_else() {
     volume.check_backing();
 }
 
+/// However much of it there is, and however it is nested: each time the folder is read a part of it goes.
+#[test]
+fn a_list_does_not_wait_until_all_leftovers_are_gone() {
+    let volume = Volume::new();
+    let folder = volume.mkdir(ROOT, "folder").unwrap();
+    let path = volume.stored(&folder);
+    for outer in ["phalanx.new.1", "phalanx.gone.2"] {
+        fs::create_dir(path.join(outer)).unwrap();
+        for inner in 0..1000 {
+            fs::write(path.join(format!("{outer}/phalanx.new.{inner}")), "x").unwrap();
+        }
+    }
+    let count = |path: &std::path::Path| fs::read_dir(path).unwrap().count();
+    let all = || {
+        ["phalanx.new.1", "phalanx.gone.2"]
+            .iter()
+            .map(|name| path.join(name))
+            .filter(|path| path.exists())
+            .map(|path| 1 + count(&path))
+            .sum::<usize>()
+    };
+    let mut left = all();
+    assert_eq!(left, 2002);
+    let mut lists = 0;
+    while left > 0 {
+        volume.tree.list(folder.number).unwrap();
+        let now = all();
+        assert!(now < left && left - now <= 1024, "{left} {now}");
+        (left, lists) = (now, lists + 1);
+    }
+    assert!(lists > 1);
+    volume.check_backing();
+}
+
 #[test]
 fn a_file_without_a_name_can_be_used_until_it_is_forgotten() {
     let volume = Volume::new();

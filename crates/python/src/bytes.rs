@@ -2,38 +2,52 @@
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyMemoryError};
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use std::ops::Deref;
 use zeroize::Zeroizing;
 
 /// Bytes that do not change while other threads run: those of a `bytes` object where they lie, and a copy of those of any
 /// other buffer.
-pub enum Bytes<'py> {
-    InPlace(Bound<'py, PyBytes>),
+pub enum Bytes {
+    InPlace(PyBackedBytes),
     Copied(Zeroizing<Vec<u8>>),
 }
 
-impl Deref for Bytes<'_> {
+impl Deref for Bytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Bytes::InPlace(bytes) => bytes.as_bytes(),
+            Bytes::InPlace(bytes) => bytes,
             Bytes::Copied(bytes) => bytes,
         }
     }
 }
 
-impl<'py> FromPyObject<'_, 'py> for Bytes<'py> {
+impl FromPyObject<'_, '_> for Bytes {
     type Error = PyErr;
 
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         if let Ok(bytes) = object.cast::<PyBytes>() {
-            return Ok(Bytes::InPlace(bytes.to_owned()));
+            return Ok(Bytes::InPlace(bytes.to_owned().into()));
         }
         Ok(Bytes::Copied(copied(&contiguous(&object)?)?))
     }
+}
+
+/// A new `bytes` object with a copy of these. pyo3's own function panics if there is no memory.
+pub fn new_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let len = isize::try_from(bytes.len()).map_err(|_| PyMemoryError::new_err("too many bytes"))?;
+    // SAFETY: `len` bytes lie there. The result is a new object, which is ours, or null with an exception set.
+    #[expect(unsafe_code)]
+    let object = unsafe {
+        let object = ffi::PyBytes_FromStringAndSize(bytes.as_ptr().cast(), len);
+        Bound::from_owned_ptr_or_err(py, object)?
+    };
+    Ok(object.cast_into()?)
 }
 
 /// The buffer of an object, in one piece, whatever its elements are.
@@ -45,11 +59,24 @@ pub fn contiguous(object: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
     Ok(buffer)
 }
 
+/// A copy of bytes, or what is raised where there is no memory for it.
+pub fn copy(bytes: &[u8]) -> PyResult<Zeroizing<Vec<u8>>> {
+    let mut copy = empty(bytes.len())?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
+/// An empty vector with room for so many bytes.
+fn empty(len: usize) -> PyResult<Zeroizing<Vec<u8>>> {
+    let mut bytes = Zeroizing::new(Vec::new());
+    bytes.try_reserve_exact(len).map_err(|e| PyMemoryError::new_err(e.to_string()))?;
+    Ok(bytes)
+}
+
 /// A copy of a contiguous buffer. The caller is attached to the interpreter.
 fn copied(buffer: &PyUntypedBuffer) -> PyResult<Zeroizing<Vec<u8>>> {
     let len = buffer.len_bytes();
-    let mut bytes = Zeroizing::new(Vec::new());
-    bytes.try_reserve_exact(len).map_err(|e| PyMemoryError::new_err(e.to_string()))?;
+    let mut bytes = empty(len)?;
     bytes.resize(len, 0);
     if len > 0 {
         // SAFETY: the buffer is contiguous and exported, so that this memory is there; the copy is as long, and lies elsewhere.
@@ -62,30 +89,34 @@ fn copied(buffer: &PyUntypedBuffer) -> PyResult<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// Copies bytes into a contiguous buffer that can be written to. The caller is attached to the interpreter.
+/// The memory of a contiguous buffer, to write to. The caller only writes to it, and reads nothing of it again.
 ///
 /// # Panics
-/// If they do not fit.
-pub fn put(buffer: &PyUntypedBuffer, at: usize, bytes: &[u8]) {
-    assert!(!buffer.readonly() && at <= buffer.len_bytes() && bytes.len() <= buffer.len_bytes() - at, "it fits");
-    // SAFETY: the buffer is contiguous and exported, so its memory is there and does not move; the bytes fit into it, and lie
-    // elsewhere, in memory of Rust's. Other threads of Python may touch the buffer's memory, as with every buffer.
+/// If the buffer is read-only.
+pub fn memory(buffer: &mut PyUntypedBuffer) -> &mut [u8] {
+    assert!(!buffer.readonly(), "it can be written to");
+    if buffer.len_bytes() == 0 {
+        // A null pointer may stand for no bytes.
+        return &mut [];
+    }
+    // SAFETY: the buffer is contiguous and exported, so its memory is there and does not move until the export ends with
+    // `buffer`. Other threads of Python may touch it, as with every buffer: whatever they find or leave there is only bytes, of
+    // which none is read here.
     #[expect(unsafe_code)]
     unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.buf_ptr().cast::<u8>().add(at), bytes.len());
+        std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.len_bytes())
     }
 }
 
-/// Bytes of a buffer that nobody changes by agreement, as those of Apache Arrow. A buffer that can be written to is copied.
-pub enum Shared {
-    InPlace(PyUntypedBuffer),
-    Copied(Zeroizing<Vec<u8>>),
-}
+/// The bytes of a buffer of Apache Arrow, where they lie.
+///
+/// What Arrow has made is not changed. Whether a buffer can be written to does not say more: Arrow's own mostly can. Whoever
+/// reads it reads each byte once, so that if somebody changes it all the same, the result is a mixture.
+pub struct Shared(PyUntypedBuffer);
 
 impl Shared {
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let buffer = contiguous(object)?;
-        Ok(if buffer.readonly() { Shared::InPlace(buffer) } else { Shared::Copied(copied(&buffer)?) })
+        contiguous(object).map(Self)
     }
 }
 
@@ -93,18 +124,15 @@ impl Deref for Shared {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match self {
+        if self.0.len_bytes() == 0 {
             // A null pointer may stand for no bytes.
-            Shared::InPlace(buffer) if buffer.len_bytes() == 0 => &[],
-            Shared::InPlace(buffer) => {
-                // SAFETY: the buffer is contiguous and exported, so its memory is there and does not move until the export
-                // ends with `self`. It is read-only, and what Arrow has made is not changed.
-                #[expect(unsafe_code)]
-                unsafe {
-                    std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.len_bytes())
-                }
-            }
-            Shared::Copied(bytes) => bytes,
+            return &[];
+        }
+        // SAFETY: the buffer is contiguous and exported, so its memory is there and does not move until the export ends with
+        // `self`. By Arrow's rules nobody changes it.
+        #[expect(unsafe_code)]
+        unsafe {
+            std::slice::from_raw_parts(self.0.buf_ptr().cast(), self.0.len_bytes())
         }
     }
 }

@@ -1,26 +1,24 @@
 //! Columns of Apache Arrow: many messages in one buffer, with an offset for each.
 
-use crate::bytes::{Bytes, Shared};
+use crate::bytes::{Shared, contiguous, memory};
 use crate::engines::{crew, engines, suite};
 use crate::error;
-use crate::fresh;
 use crate::messages::raises;
-use crate::set::{Keys, Messages, Room, all_ads, in_groups};
+use crate::set::{Ads, Keys, Messages, One, Room, Rooms, in_groups};
 use phalanx_core::batch::{self, Copied};
 use phalanx_core::engine::Op;
+use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
-use std::mem;
 use std::ops::Range;
 
 /// A column's buffers: validity, offsets of 64 bits, and data.
-type Buffers<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+type Buffers<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 /// The buffers of the column that is given. Where all values are there, it may have no validity.
 type Given<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
 /// Seals the values of a column of `len` values. The offsets have `width` bytes each; the column's first value has the offset
-/// with the number `first`. A bit of the validity is 0 where there is no value.
+/// with the number `first`. A bit of the validity is 0 where there is no value. `allocate` makes a new buffer of so many bytes.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "phalanx.seal_column knows them")]
 pub fn seal_column<'py>(
@@ -31,25 +29,23 @@ pub fn seal_column<'py>(
     first: usize,
     len: usize,
     ads: Option<&Bound<'py, PyAny>>,
+    allocate: &Bound<'py, PyAny>,
     cipher: &str,
     threads: Option<usize>,
     engine: &str,
 ) -> PyResult<Buffers<'py>> {
     let suite = suite(cipher)?;
     let engines = engines(py, engine, threads)?;
-    let column = Column::new(keys, column, width, first, len, ads)?;
+    let column = &Column::new(keys, column, width, first, len, ads)?;
     let crew = crew(py, &engines, Op::Seal, suite, column.cost());
-    let total = column.bytes() + column.len() * suite.overhead();
-    let seal = |inputs: &[Copied<'_>], room: &mut Room| {
-        let len = inputs.iter().map(|input| input.bytes.len() + suite.overhead()).sum();
-        batch::seal_into(&crew.roster, suite, inputs, room.of(len)?).map(|_| len)
-    };
-    let data = fresh::bytes(py, total, |out| {
-        in_groups(py, &column, suite.overhead(), seal, |room, len| out.put(&room.bytes[..len]))
-    })?;
-    let lens = column.places().map(|(place, value)| (place, value.len() + suite.overhead()));
-    let (validity, offsets) = layout(len, lens);
-    Ok((PyBytes::new(py, &validity), PyBytes::new(py, &offsets), data))
+    let (data, mut exported) = buffer(allocate, column.bytes() + column.len() * suite.overhead())?;
+    let mut rest = memory(&mut exported);
+    let place = |len| rest.split_off_mut(..len).expect("it is as long as all together");
+    let seal = |inputs: &[Copied<'_>], out: &mut [u8]| batch::seal_into(&crew.roster, suite, inputs, out).map(drop);
+    in_groups(py, &column, suite.overhead(), place, seal, Ok)?;
+    let lens = column.places().map(|(row, value)| (row, value.len() + suite.overhead()));
+    let (validity, offsets) = layout(allocate, len, lens)?;
+    Ok((validity, offsets, data))
 }
 
 /// Opens the values of a column. Those that are not authentic are not there in the result, unless they raise an exception.
@@ -63,6 +59,7 @@ pub fn unseal_column<'py>(
     first: usize,
     len: usize,
     ads: Option<&Bound<'py, PyAny>>,
+    allocate: &Bound<'py, PyAny>,
     cipher: &str,
     threads: Option<usize>,
     engine: &str,
@@ -70,38 +67,53 @@ pub fn unseal_column<'py>(
 ) -> PyResult<Buffers<'py>> {
     let (suite, raises) = (suite(cipher)?, raises(errors)?);
     let engines = engines(py, engine, threads)?;
-    let column = Column::new(keys, column, width, first, len, ads)?;
+    let column = &Column::new(keys, column, width, first, len, ads)?;
     let crew = crew(py, &engines, Op::Open, suite, column.cost());
-    let open = |inputs: &[Copied<'_>], room: &mut Room| {
-        let len = inputs.iter().map(|input| input.bytes.len()).sum();
-        batch::open_into(&crew.roster, suite, inputs, room.of(len)?)
+    let open = |inputs: &[Copied<'_>], (mut room, len): (Room, usize)| {
+        batch::open_into(&crew.roster, suite, inputs, room.of(len)?).map(|places| (room, places))
     };
-    let mut lens = Vec::with_capacity(column.len());
-    let mut failed = Vec::new();
     let most = column.places().map(|(_, value)| value.len().saturating_sub(suite.overhead())).sum();
-    let data = fresh::bytes(py, most, |out| {
-        let mut places = column.places().map(|(place, _)| place);
-        let take = |room: &Room, opened: Vec<Option<Range<usize>>>| {
-            for (plaintext, place) in opened.into_iter().zip(&mut places) {
-                let Some(plaintext) = plaintext else {
-                    failed.push(place);
-                    continue;
-                };
-                lens.push((place, plaintext.len()));
-                out.put(&room.bytes[plaintext]);
-            }
-        };
-        in_groups(py, &column, 0, open, take)?;
-        if raises && !failed.is_empty() { Err(error::not_authentic(py, mem::take(&mut failed))) } else { Ok(()) }
-    })?;
-    let (validity, offsets) = layout(len, lens.into_iter());
-    Ok((PyBytes::new(py, &validity), PyBytes::new(py, &offsets), data))
+    let (data, mut exported) = buffer(allocate, most)?;
+    let mut rest = memory(&mut exported);
+    let (rooms, mut rows) = (Rooms::default(), column.places().map(|(row, _)| row));
+    let (mut lens, mut failed) = (Vec::with_capacity(column.len()), Vec::new());
+    let take = |(room, opened): (Room, Vec<Option<Range<usize>>>)| {
+        for (plaintext, row) in opened.into_iter().zip(&mut rows) {
+            let Some(plaintext) = plaintext else {
+                failed.push(row);
+                continue;
+            };
+            lens.push((row, plaintext.len()));
+            let out = rest.split_off_mut(..plaintext.len()).expect("it is as long as all together");
+            out.copy_from_slice(&room[plaintext]);
+        }
+        rooms.put(room);
+        Ok(())
+    };
+    in_groups(py, &column, 0, |len| (rooms.take(), len), open, take)?;
+    if raises && !failed.is_empty() {
+        return Err(error::not_authentic(py, failed));
+    }
+    // Somebody may look at it, and new memory may have anything in it.
+    rest.fill(0);
+    let (validity, offsets) = layout(allocate, len, lens.into_iter())?;
+    Ok((validity, offsets, data))
+}
+
+/// A new buffer, which nobody else knows yet, and its memory.
+fn buffer<'py>(allocate: &Bound<'py, PyAny>, len: usize) -> PyResult<(Bound<'py, PyAny>, PyUntypedBuffer)> {
+    let buffer = allocate.call1((len,))?;
+    let exported = contiguous(&buffer)?;
+    if exported.readonly() || exported.len_bytes() != len {
+        return Err(PyValueError::new_err("the allocated buffer is read-only, or has another length"));
+    }
+    Ok((buffer, exported))
 }
 
 /// A column and its keys.
 struct Column<'py> {
     keys: Keys<'py>,
-    ads: Option<Vec<Bytes<'py>>>,
+    ads: Ads<'py>,
     data: Option<Shared>,
     /// Where the values lie, one after another.
     offsets: Vec<usize>,
@@ -122,7 +134,7 @@ impl<'py> Column<'py> {
         let wrong = |why: &str| PyValueError::new_err(format!("the array is malformed: {why}"));
         let shared = |object: Option<Bound<'_, PyAny>>| object.as_ref().map(Shared::new).transpose();
         let (valid, offsets, data) = (shared(valid)?, shared(offsets)?, shared(data)?);
-        let (keys, ads) = (Keys::new(keys, len)?, all_ads(ads, len)?);
+        let (keys, ads) = (Keys::new(keys, len)?, Ads::new(ads, len)?);
         if len == 0 {
             return Ok(Self { keys, ads, data, offsets: vec![0], rows: None });
         }
@@ -160,16 +172,17 @@ impl<'py> Column<'py> {
     }
 }
 
-impl Messages for Column<'_> {
+impl<'a> Messages for &'a Column<'_> {
+    type Text = &'a [u8];
+
     fn len(&self) -> usize {
         self.rows.as_ref().map_or(self.offsets.len() - 1, Vec::len)
     }
 
-    fn get(&self, index: usize) -> Copied<'_> {
+    fn get(&self, index: usize) -> PyResult<One<&'a [u8]>> {
         let row = self.row(index);
-        let ad = self.ads.as_ref().map_or(&[][..], |ads| &ads[row]);
-        let bytes = &self.data.as_deref().unwrap_or_default()[self.offsets[row]..self.offsets[row + 1]];
-        Copied { key: self.keys.get(row), ad, bytes }
+        let data = self.data.as_deref().unwrap_or_default();
+        Ok(One::new(self.keys.get(row)?, self.ads.get(row)?, &data[self.offsets[row]..self.offsets[row + 1]]))
     }
 
     fn bytes(&self) -> usize {
@@ -178,17 +191,24 @@ impl Messages for Column<'_> {
 }
 
 /// The validity and the offsets of a column with values of these lengths in these rows.
-fn layout(len: usize, mut lens: impl Iterator<Item = (usize, usize)>) -> (Vec<u8>, Vec<u8>) {
-    let (mut validity, mut offsets) = (vec![0; len.div_ceil(8)], Vec::with_capacity((len + 1) * 8));
+fn layout<'py>(
+    allocate: &Bound<'py, PyAny>,
+    len: usize,
+    mut lens: impl Iterator<Item = (usize, usize)>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let (validity, mut bits) = buffer(allocate, len.div_ceil(8))?;
+    let (offsets, mut numbers) = buffer(allocate, (len + 1) * 8)?;
+    let bits = memory(&mut bits);
+    bits.fill(0);
+    let numbers = memory(&mut numbers).as_chunks_mut::<8>().0;
     let (mut at, mut next) = (0u64, lens.next());
-    offsets.extend_from_slice(&at.to_le_bytes());
-    for row in 0..len {
+    for (row, number) in numbers.iter_mut().enumerate() {
+        *number = at.to_le_bytes();
         if let Some((_, value)) = next.filter(|(place, _)| *place == row) {
-            validity[row / 8] |= 1 << (row % 8);
+            bits[row / 8] |= 1 << (row % 8);
             at += value as u64;
             next = lens.next();
         }
-        offsets.extend_from_slice(&at.to_le_bytes());
     }
-    (validity, offsets)
+    Ok((validity, offsets))
 }

@@ -1,13 +1,12 @@
 //! Messages that the tasks of an event loop seal or open one by one, gathered into batches.
 
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, new_bytes};
 use crate::engines::{cpu, suite};
 use crate::error::{self, check_process};
 use crate::key::KeyOrName;
 use phalanx_core::Suite;
 use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits, Submission, Wiped};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 use std::collections::HashMap;
 use std::future::Future;
 use std::mem;
@@ -94,8 +93,8 @@ impl Gatherer {
         future: Py<PyAny>,
         seals: bool,
         key: KeyOrName,
-        data: Bytes<'_>,
-        ad: Bytes<'_>,
+        data: Bytes,
+        ad: Bytes,
         cipher: &str,
     ) -> PyResult<()> {
         check_process(py, self.pid)?;
@@ -198,7 +197,10 @@ fn settle(py: Python<'_>, future: &Py<PyAny>, result: Result<Wiped, Failure>) ->
         return Ok(());
     }
     match result {
-        Ok(bytes) => future.call_method1(py, "set_result", (PyBytes::new(py, &bytes),)),
+        Ok(bytes) => match new_bytes(py, &bytes) {
+            Ok(bytes) => future.call_method1(py, "set_result", (bytes,)),
+            Err(error) => future.call_method1(py, "set_exception", (error,)),
+        },
         Err(failure) => future.call_method1(py, "set_exception", (exception(py, &failure),)),
     }
     .map(drop)

@@ -1,6 +1,6 @@
 //! Keys.
 
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, new_bytes};
 use crate::error;
 use phalanx::secrets;
 use phalanx_core::{Error, SecretKey};
@@ -50,7 +50,7 @@ impl Key {
     /// >>> phalanx.Key.from_bytes(bytes(range(32))).name is None
     /// True
     #[staticmethod]
-    fn from_bytes(data: Bytes<'_>) -> PyResult<Self> {
+    fn from_bytes(data: Bytes) -> PyResult<Self> {
         let wrong = || PyValueError::new_err(format!("a key has 32 bytes, not {}", data.len()));
         let secret = SecretKey::from_slice(&data).ok_or_else(wrong)?;
         Ok(Self { secret, name: None })
@@ -101,8 +101,8 @@ impl Key {
     }
 
     /// The 32 secret bytes: for storing them, and for nothing else.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.secret.expose())
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        new_bytes(py, self.secret.expose())
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {

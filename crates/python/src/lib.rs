@@ -9,7 +9,6 @@ mod column;
 mod engines;
 mod error;
 mod file;
-mod fresh;
 mod gather;
 mod key;
 mod messages;

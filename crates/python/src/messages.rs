@@ -1,10 +1,10 @@
 //! Messages: one, or as many as there are.
 
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, copy, new_bytes};
 use crate::engines::{crew, engines, suite};
 use crate::error;
 use crate::key::KeyOrName;
-use crate::set::{Messages, Room, Set, in_groups};
+use crate::set::{Messages, Room, Rooms, Set, in_groups};
 use phalanx::engines::levels;
 use phalanx_core::batch::{self, BehindRoom, Copied, Message};
 use phalanx_core::engine::{CpuEngine, Levels, Op};
@@ -14,7 +14,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
-use zeroize::Zeroizing;
 
 /// One thread, for a single message.
 static SERIAL: LazyLock<Roster> = LazyLock::new(|| {
@@ -35,8 +34,8 @@ static SERIAL: LazyLock<Roster> = LazyLock::new(|| {
 pub fn seal<'py>(
     py: Python<'py>,
     key: KeyOrName,
-    record: Bytes<'py>,
-    ad: Option<Bytes<'py>>,
+    record: Bytes,
+    ad: Option<Bytes>,
     cipher: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let suite = suite(cipher)?;
@@ -62,18 +61,17 @@ pub fn seal<'py>(
 pub fn unseal<'py>(
     py: Python<'py>,
     key: KeyOrName,
-    sealed: Bytes<'py>,
-    ad: Option<Bytes<'py>>,
+    sealed: Bytes,
+    ad: Option<Bytes>,
     cipher: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let suite = suite(cipher)?;
     let (sealed, ad) = (&*sealed, ad.as_deref().unwrap_or_default());
-    let opened = py.detach(|| {
-        let mut data = Zeroizing::new(sealed.to_vec());
-        batch::open(&SERIAL, suite, &mut [Message::to_open(&key.0, ad, &mut data)]).map(|()| data)
-    });
+    let mut data = copy(sealed)?;
+    let opened =
+        py.detach(|| batch::open(&SERIAL, suite, &mut [Message::to_open(&key.0, ad, &mut data)]).map(|()| data));
     match opened {
-        Ok(data) => Ok(PyBytes::new(py, &data[suite.overhead()..])),
+        Ok(data) => new_bytes(py, &data[suite.overhead()..]),
         Err(Error::NotAuthentic { .. }) => Err(error::message_not_authentic(py)),
         Err(e) => Err(error::plain(py, e)),
     }
@@ -103,15 +101,18 @@ pub fn seal_many<'py>(
     let set = Set::new(keys, records, ads)?;
     let engines = engines(py, engine, threads)?;
     let crew = crew(py, &engines, Op::Seal, suite, set.cost());
-    let seal = |inputs: &[Copied<'_>], room: &mut Room| {
-        let len = inputs.iter().map(|input| input.bytes.len() + suite.overhead()).sum();
-        batch::seal_into(&crew.roster, suite, inputs, room.of(len)?)
+    let seal = |inputs: &[Copied<'_>], (mut room, len): (Room, usize)| {
+        batch::seal_into(&crew.roster, suite, inputs, room.of(len)?).map(|places| (room, places))
     };
-    let mut sealed = Vec::with_capacity(set.len());
-    let take = |room: &Room, places: Vec<Range<usize>>| {
-        sealed.extend(places.into_iter().map(|place| PyBytes::new(py, &room.bytes[place])));
+    let (rooms, mut sealed) = (Rooms::default(), Vec::with_capacity(set.len()));
+    let take = |(room, places): (Room, Vec<Range<usize>>)| {
+        for place in places {
+            sealed.push(new_bytes(py, &room[place])?);
+        }
+        rooms.put(room);
+        Ok(())
     };
-    in_groups(py, &set, suite.overhead(), seal, take)?;
+    in_groups(py, &set, suite.overhead(), |len| (rooms.take(), len), seal, take)?;
     PyList::new(py, sealed)
 }
 
@@ -141,21 +142,22 @@ pub fn unseal_many<'py>(
     let set = Set::new(keys, sealed, ads)?;
     let engines = engines(py, engine, threads)?;
     let crew = crew(py, &engines, Op::Open, suite, set.cost());
-    let open = |inputs: &[Copied<'_>], room: &mut Room| {
-        let len = inputs.iter().map(|input| input.bytes.len()).sum();
-        batch::open_into(&crew.roster, suite, inputs, room.of(len)?)
+    let open = |inputs: &[Copied<'_>], (mut room, len): (Room, usize)| {
+        batch::open_into(&crew.roster, suite, inputs, room.of(len)?).map(|places| (room, places))
     };
-    let mut opened = Vec::with_capacity(set.len());
+    let (rooms, mut opened) = (Rooms::default(), Vec::with_capacity(set.len()));
     let mut failed = Vec::new();
-    let take = |room: &Room, places: Vec<Option<Range<usize>>>| {
+    let take = |(room, places): (Room, Vec<Option<Range<usize>>>)| {
         for place in places {
             if place.is_none() {
                 failed.push(opened.len());
             }
-            opened.push(place.map(|place| PyBytes::new(py, &room.bytes[place])));
+            opened.push(place.map(|place| new_bytes(py, &room[place])).transpose()?);
         }
+        rooms.put(room);
+        Ok(())
     };
-    in_groups(py, &set, 0, open, take)?;
+    in_groups(py, &set, 0, |len| (rooms.take(), len), open, take)?;
     if raises && !failed.is_empty() {
         return Err(error::not_authentic(py, failed));
     }

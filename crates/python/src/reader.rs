@@ -1,6 +1,6 @@
 //! Reading by range.
 
-use crate::bytes::{contiguous, put};
+use crate::bytes::{contiguous, memory, new_bytes};
 use crate::engines::{cipher, cpu};
 use crate::error::{self, check_process, closed};
 use crate::key::KeyOrName;
@@ -18,12 +18,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
-use zeroize::Zeroizing;
 
 type Inner = phalanx_core::Reader<Source>;
-
-/// The most that is copied into a caller's buffer at once, in bytes.
-const PIECE: usize = 1 << 20;
 
 /// A protected file that is read by range. ``phalanx.open`` makes it.
 ///
@@ -39,8 +35,6 @@ pub struct Reader {
     size: u64,
     chunk_size: usize,
     cipher: String,
-    /// Where what is copied into a caller's buffer lies before. It is kept, because new memory takes longer than the copy.
-    piece: Mutex<Zeroizing<Vec<u8>>>,
     is_closed: AtomicBool,
     turn: Turn,
     pid: u32,
@@ -88,7 +82,6 @@ impl Reader {
             size,
             chunk_size,
             cipher,
-            piece: Mutex::default(),
             is_closed: AtomicBool::new(false),
             turn,
             pid,
@@ -130,42 +123,19 @@ impl Reader {
             Ok(())
         })?;
         // Another thread may have moved the cursor meanwhile, so that it met the end.
-        Ok(if read == wanted { bytes } else { PyBytes::new(py, &bytes.as_bytes()[..read]) })
+        if read == wanted { Ok(bytes) } else { new_bytes(py, &bytes.as_bytes()[..read]) }
     }
 
     /// Fills a buffer from the cursor on, and returns how many bytes.
     fn readinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
         check_process(py, self.pid)?;
-        let buffer = contiguous(buffer)?;
+        let mut buffer = contiguous(buffer)?;
         if buffer.readonly() {
             return Err(PyBufferError::new_err("the buffer is read-only"));
         }
-        let len = buffer.len_bytes();
-        if len == 0 {
-            return self.tell(py).map(|_| 0);
-        }
-        let start = self.tell(py)?;
-        let mut piece = mem::take(&mut *self.piece.lock().unwrap_or_else(PoisonError::into_inner));
-        if piece.len() < len.min(PIECE) {
-            piece = Zeroizing::new(vec![0; len.min(PIECE)]);
-        }
-        let mut done = 0;
-        while done < len {
-            let wanted = piece.len().min(len - done);
-            let read = self.detached(py, || self.with_cursor(|cursor| fill(cursor, &mut piece[..wanted])));
-            if read.is_err() && done > 0 {
-                // Nobody knows how much was read, so it is as if nothing were.
-                self.detached(py, || self.with_cursor(|cursor| cursor.seek(SeekFrom::Start(start))))?;
-            }
-            let read = read?;
-            put(&buffer, done, &piece[..read]);
-            done += read;
-            if read < wanted {
-                break;
-            }
-        }
-        *self.piece.lock().unwrap_or_else(PoisonError::into_inner) = piece;
-        Ok(done)
+        // The library copies into it what it has checked and decrypted elsewhere.
+        let memory = memory(&mut buffer);
+        self.detached(py, || self.with_cursor(|cursor| fill(cursor, memory)))
     }
 
     fn seek(&self, py: Python<'_>, offset: i64, whence: i32) -> PyResult<u64> {
@@ -250,7 +220,6 @@ impl Reader {
         let take = || {
             let cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner).take();
             let inner = self.inner.write().unwrap_or_else(PoisonError::into_inner).take();
-            let _wiped = mem::take(&mut *self.piece.lock().unwrap_or_else(PoisonError::into_inner));
             (cursor, inner)
         };
         if self.pid != std::process::id() {

@@ -5,24 +5,70 @@ use crate::error;
 use crate::key::{Key, KeyOrName};
 use phalanx_core::batch::Copied;
 use phalanx_core::{Error, SecretKey};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
-use std::mem;
-use std::panic;
-use std::sync::{Arc, Mutex, PoisonError};
+use pyo3::types::{PyList, PyString, PyTuple};
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use zeroize::Zeroizing;
 
-/// The most bytes of a group, but for a single message: what the caches of a few cores hold.
-const GROUP: usize = 4 << 20;
+/// How many bytes make a group: a few of them fit into the caches together.
+const GROUP: usize = 1 << 20;
+/// How many groups are with the thread that does the work: one that it works on, and the next.
+const AHEAD: usize = 2;
 /// What a short message costs besides its bytes, in bytes: keys and tag.
 const EACH: usize = 1024;
+
+/// The objects of a list or tuple. They are fetched when their group comes, while other threads work on those before: with a
+/// million of them, fetching alone takes a good part of the time.
+pub enum Items<'py> {
+    List(Bound<'py, PyList>),
+    Tuple(Bound<'py, PyTuple>),
+}
+
+impl<'py> Items<'py> {
+    pub fn new(objects: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if let Ok(list) = objects.cast_exact::<PyList>() {
+            return Ok(Items::List(list.clone()));
+        }
+        if let Ok(tuple) = objects.cast_exact::<PyTuple>() {
+            return Ok(Items::Tuple(tuple.clone()));
+        }
+        // Not by `list()`, which makes room for as many as they say that they are.
+        let list = PyList::empty(objects.py());
+        for object in objects.try_iter()? {
+            list.append(object?)?;
+        }
+        Ok(Items::List(list))
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            Items::List(list) => list.len(),
+            Items::Tuple(tuple) => tuple.len(),
+        }
+    }
+
+    fn get(&self, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Items::List(list) => {
+                list.get_item(index).map_err(|_| PyRuntimeError::new_err("the list changed size during the call"))
+            }
+            Items::Tuple(tuple) => tuple.get_item(index),
+        }
+    }
+}
 
 /// One key for all messages, or one each.
 pub enum Keys<'py> {
     One(Arc<SecretKey>),
-    Each(Vec<Bound<'py, Key>>),
+    Each(Items<'py>),
+}
+
+fn no_key() -> PyErr {
+    PyTypeError::new_err("keys is a phalanx.Key, or a sequence of them")
 }
 
 impl<'py> Keys<'py> {
@@ -30,33 +76,59 @@ impl<'py> Keys<'py> {
         if keys.is_instance_of::<Key>() || keys.is_instance_of::<PyString>() {
             return Ok(Keys::One(keys.extract::<KeyOrName>()?.0));
         }
-        let wrong = || PyTypeError::new_err("keys is a phalanx.Key, or a sequence of them");
-        let type_error = |e: PyErr| if e.is_instance_of::<PyTypeError>(keys.py()) { wrong() } else { e };
-        let mut each = Vec::with_capacity(expected(keys)?.min(count));
-        for key in keys.try_iter().map_err(type_error)? {
-            each.push(key?.cast_into::<Key>().map_err(|_| wrong())?);
-        }
+        let type_error = |e: PyErr| if e.is_instance_of::<PyTypeError>(keys.py()) { no_key() } else { e };
+        let each = Items::new(keys).map_err(type_error)?;
         if each.len() != count {
             return Err(PyValueError::new_err(format!("{} keys for {count} messages", each.len())));
         }
         Ok(Keys::Each(each))
     }
 
-    pub fn get(&self, index: usize) -> &SecretKey {
+    pub fn get(&self, index: usize) -> PyResult<KeyOf> {
         match self {
-            Keys::One(key) => key,
-            Keys::Each(keys) => &keys[index].get().secret,
+            Keys::One(key) => Ok(KeyOf::All(key.clone())),
+            Keys::Each(keys) => Ok(KeyOf::One(keys.get(index)?.cast_into::<Key>().map_err(|_| no_key())?.unbind())),
         }
+    }
+}
+
+/// The key of a message.
+pub enum KeyOf {
+    All(Arc<SecretKey>),
+    One(Py<Key>),
+}
+
+impl KeyOf {
+    fn get(&self) -> &SecretKey {
+        match self {
+            KeyOf::All(key) => key,
+            KeyOf::One(key) => &key.get().secret,
+        }
+    }
+}
+
+/// Associated data, one for each message, if there are any.
+pub struct Ads<'py>(Option<Items<'py>>);
+
+impl<'py> Ads<'py> {
+    pub fn new(ads: Option<&Bound<'py, PyAny>>, count: usize) -> PyResult<Self> {
+        let ads = ads.map(Items::new).transpose()?;
+        match ads.as_ref().map(Items::len) {
+            Some(len) if len != count => Err(PyValueError::new_err(format!("{len} ads for {count} messages"))),
+            _ => Ok(Self(ads)),
+        }
+    }
+
+    pub fn get(&self, index: usize) -> PyResult<Option<Bytes>> {
+        self.0.as_ref().map(|ads| ads.get(index)?.extract()).transpose()
     }
 }
 
 /// Messages that lie in objects of their own.
 pub struct Set<'py> {
     keys: Keys<'py>,
-    messages: Vec<Bytes<'py>>,
-    ads: Option<Vec<Bytes<'py>>>,
-    /// How many bytes the messages have together. To add them up later would fetch each object from memory once more.
-    bytes: usize,
+    messages: Items<'py>,
+    ads: Ads<'py>,
 }
 
 impl<'py> Set<'py> {
@@ -65,147 +137,201 @@ impl<'py> Set<'py> {
         messages: &Bound<'py, PyAny>,
         ads: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
-        let mut bytes = 0usize;
-        let messages = all_bytes(messages, |len| bytes = bytes.saturating_add(len))?;
+        let messages = Items::new(messages)?;
         let keys = Keys::new(keys, messages.len())?;
-        let ads = all_ads(ads, messages.len())?;
-        Ok(Self { keys, messages, ads, bytes })
+        let ads = Ads::new(ads, messages.len())?;
+        Ok(Self { keys, messages, ads })
     }
 }
 
 impl Messages for Set<'_> {
+    type Text = Bytes;
+
     fn len(&self) -> usize {
         self.messages.len()
     }
 
-    fn get(&self, index: usize) -> Copied<'_> {
-        let ad = self.ads.as_ref().map_or(&[][..], |ads| &ads[index]);
-        Copied { key: self.keys.get(index), ad, bytes: &self.messages[index] }
+    fn get(&self, index: usize) -> PyResult<One<Bytes>> {
+        let text = self.messages.get(index)?.extract()?;
+        Ok(One { key: self.keys.get(index)?, ad: self.ads.get(index)?, text })
     }
 
     fn bytes(&self) -> usize {
-        self.bytes
+        /// To look at all of them would fetch each object from memory once more.
+        const SOME: usize = 64;
+        let len = self.len();
+        let some = (0..len).step_by(len.div_ceil(SOME).max(1));
+        let lens = some.map(|index| self.messages.get(index).and_then(|object| object.len()).unwrap_or(0));
+        let (count, sum) = lens.fold((0, 0usize), |(count, sum), len| (count + 1, sum.saturating_add(len)));
+        sum.checked_div(count).unwrap_or(0).saturating_mul(len)
     }
 }
 
 /// Messages to be sealed or opened.
 pub trait Messages {
+    /// What the bytes of a message are in.
+    type Text: Deref<Target = [u8]> + Send + Sync;
+
     /// How many there are.
     fn len(&self) -> usize;
 
     /// One of them.
-    fn get(&self, index: usize) -> Copied<'_>;
+    fn get(&self, index: usize) -> PyResult<One<Self::Text>>;
 
-    /// How many bytes they have together.
+    /// About how many bytes they have together.
     fn bytes(&self) -> usize;
 
     /// A rough measure of the work, in bytes.
     fn cost(&self) -> u64 {
         self.bytes().saturating_add(self.len().saturating_mul(EACH)) as u64
     }
+
+    /// The next messages, until they have [`GROUP`] bytes together, with `more` for each.
+    fn group(&self, more: usize, at: &mut usize) -> PyResult<Group<Self::Text>> {
+        let mut group = Group { messages: Vec::new(), bytes: 0 };
+        while *at < self.len() && group.bytes < GROUP {
+            let message = self.get(*at)?;
+            group.bytes += message.text.len() + more;
+            group.messages.push(message);
+            *at += 1;
+        }
+        Ok(group)
+    }
+}
+
+/// A message.
+pub struct One<T> {
+    key: KeyOf,
+    ad: Option<Bytes>,
+    text: T,
+}
+
+impl<T> One<T> {
+    pub fn new(key: KeyOf, ad: Option<Bytes>, text: T) -> Self {
+        Self { key, ad, text }
+    }
+}
+
+/// Messages that are worked on together.
+pub struct Group<T> {
+    messages: Vec<One<T>>,
+    /// How long they and what the work adds to them are.
+    pub bytes: usize,
+}
+
+impl<T: Deref<Target = [u8]>> Group<T> {
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    fn inputs(&self) -> Vec<Copied<'_>> {
+        let mut inputs = Vec::with_capacity(self.messages.len());
+        for One { key, ad, text } in &self.messages {
+            inputs.push(Copied { key: key.get(), ad: ad.as_deref().unwrap_or_default(), bytes: text });
+        }
+        inputs
+    }
 }
 
 /// Memory for the results of a group. It is wiped when it is dropped, because it may have plaintext.
 #[derive(Default)]
-pub struct Room {
-    pub bytes: Zeroizing<Vec<u8>>,
-}
+pub struct Room(Zeroizing<Vec<u8>>);
 
 impl Room {
     /// This many bytes of it.
     pub fn of(&mut self, len: usize) -> phalanx_core::Result<&mut [u8]> {
-        if self.bytes.len() < len {
+        if self.0.len() < len {
             // It is not grown, which would leave a copy behind.
             let mut bytes = Vec::new();
             bytes.try_reserve_exact(len).map_err(|e| Error::Memory(e.to_string()))?;
             bytes.resize(len, 0);
-            self.bytes = Zeroizing::new(bytes);
+            self.0 = Zeroizing::new(bytes);
         }
-        Ok(&mut self.bytes[..len])
+        Ok(&mut self.0[..len])
     }
 }
 
-/// Does the work for groups of messages. While one group is worked on, the result of the one before is taken, and between them
-/// signals are handled. `more` is what the work adds to a message, in bytes.
-pub fn in_groups<T: Send>(
+impl Deref for Room {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The rooms that no group has.
+#[derive(Default)]
+pub struct Rooms(RefCell<Vec<Room>>);
+
+impl Rooms {
+    pub fn take(&self) -> Room {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub fn put(&self, room: Room) {
+        self.0.borrow_mut().push(room);
+    }
+}
+
+/// Does the work for groups of messages, each of which gets its `place`, on another thread. Meanwhile this thread takes the
+/// results of earlier groups, in their order, fetches the messages of later ones, and handles signals.
+pub fn in_groups<M: Messages, P: Send, T: Send>(
     py: Python<'_>,
-    messages: &impl Messages,
+    messages: &M,
     more: usize,
-    work: impl Fn(&[Copied<'_>], &mut Room) -> phalanx_core::Result<T> + Sync,
-    mut take: impl FnMut(&Room, T),
+    mut place: impl FnMut(usize) -> P,
+    work: impl Fn(&[Copied<'_>], P) -> phalanx_core::Result<T> + Sync,
+    mut take: impl FnMut(T) -> PyResult<()>,
 ) -> PyResult<()> {
-    let (mut room, mut before) = (Room::default(), Room::default());
-    let (mut done, mut at) = (None, 0);
-    let mut group = next_group(messages, more, &mut at);
-    while !group.is_empty() {
-        let into = Mutex::new(&mut room);
-        let work = || work(&group, &mut into.lock().unwrap_or_else(PoisonError::into_inner));
-        let (result, next) = thread::scope(|scope| {
-            let is_alone = done.is_none() && at == messages.len();
-            let working = if is_alone { None } else { thread::Builder::new().spawn_scoped(scope, work).ok() };
-            if let Some(done) = done.take() {
-                take(&before, done);
+    let run = |group: &Group<M::Text>, place| work(&group.inputs(), place);
+    let mut at = 0;
+    let mut next = messages.group(more, &mut at)?;
+    if at == messages.len() {
+        // A single group is done here.
+        let place = place(next.bytes);
+        let done = py.detach(|| run(&next, place));
+        return take(done.map_err(|e| error::plain(py, e))?);
+    }
+    thread::scope(|scope| {
+        let (give, given) = mpsc::channel::<(Group<M::Text>, P)>();
+        let (finish, finished) = mpsc::channel();
+        let finished = Mutex::new(finished);
+        let run = &run;
+        let worker = move || {
+            for (group, place) in given {
+                let done = run(&group, place);
+                // The group goes back: its objects are Python's.
+                if finish.send((group, done)).is_err() {
+                    break;
+                }
             }
-            let next = next_group(messages, more, &mut at);
-            // If there is nothing else to do meanwhile, or the system gives no thread, this one does the work.
-            let result = py.detach(|| match working {
-                Some(working) => working.join().unwrap_or_else(|cause| panic::resume_unwind(cause)),
-                None => work(),
-            });
-            (result, next)
-        });
-        done = Some(result.map_err(|e| error::plain(py, e))?);
-        group = next;
-        mem::swap(&mut room, &mut before);
-        py.check_signals()?;
-    }
-    if let Some(done) = done {
-        take(&before, done);
-    }
-    Ok(())
-}
-
-/// The next messages that have at most [`GROUP`] bytes together, and at least one if there is one.
-fn next_group<'a>(messages: &'a impl Messages, more: usize, at: &mut usize) -> Vec<Copied<'a>> {
-    let (mut group, mut bytes) = (Vec::new(), 0);
-    while *at < messages.len() {
-        let message = messages.get(*at);
-        bytes += message.bytes.len() + more;
-        if bytes > GROUP && !group.is_empty() {
-            break;
+        };
+        thread::Builder::new().spawn_scoped(scope, worker).map_err(|e| error::plain(py, Error::Read(e)))?;
+        let mut given = 0;
+        while given > 0 || !next.is_empty() {
+            let mut done = None;
+            if given == AHEAD || next.is_empty() {
+                let Ok(first) = py.detach(|| finished.lock().unwrap_or_else(PoisonError::into_inner).recv()) else {
+                    break;
+                };
+                given -= 1;
+                done = Some(first);
+            }
+            if !next.is_empty() {
+                let place = place(next.bytes);
+                if give.send((next, place)).is_err() {
+                    break;
+                }
+                given += 1;
+            }
+            if let Some((group, done)) = done {
+                drop(group);
+                take(done.map_err(|e| error::plain(py, e))?)?;
+            }
+            next = messages.group(more, &mut at)?;
+            py.check_signals()?;
         }
-        group.push(message);
-        *at += 1;
-    }
-    group
-}
-
-/// Associated data, one for each message, if there are any.
-pub fn all_ads<'py>(ads: Option<&Bound<'py, PyAny>>, count: usize) -> PyResult<Option<Vec<Bytes<'py>>>> {
-    let Some(ads) = ads else { return Ok(None) };
-    let ads = all_bytes(ads, |_| {})?;
-    if ads.len() != count {
-        return Err(PyValueError::new_err(format!("{} ads for {count} messages", ads.len())));
-    }
-    Ok(Some(ads))
-}
-
-/// How many objects an iterable says that it has, within reason. A generator does not say it.
-fn expected(objects: &Bound<'_, PyAny>) -> PyResult<usize> {
-    const REASON: usize = 1 << 20;
-    match objects.len() {
-        Ok(len) => Ok(len.min(REASON)),
-        Err(error) if error.is_instance_of::<PyTypeError>(objects.py()) => Ok(0),
-        Err(error) => Err(error),
-    }
-}
-
-fn all_bytes<'py>(objects: &Bound<'py, PyAny>, mut count: impl FnMut(usize)) -> PyResult<Vec<Bytes<'py>>> {
-    let mut all = Vec::with_capacity(expected(objects)?);
-    for object in objects.try_iter()? {
-        let bytes: Bytes<'py> = object?.extract()?;
-        count(bytes.len());
-        all.push(bytes);
-    }
-    Ok(all)
+        // If the worker has panicked, the scope does too.
+        Ok(())
+    })
 }

@@ -1,6 +1,6 @@
 //! What protected files are read from, and written to: files, and Python's objects.
 
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, new_bytes};
 use crate::error::raised;
 use crate::turn::Turn;
 use phalanx_core::ReadAt;
@@ -76,7 +76,7 @@ impl Object {
                 object.call_method1(intern!(py, "seek"), (offset,))?;
                 object.call_method1(intern!(py, "read"), (buf.len(),))?
             };
-            let bytes: Bytes<'_> = read.extract()?;
+            let bytes: Bytes = read.extract()?;
             if bytes.len() > buf.len() {
                 let why = format!("the file object returned {} bytes, and {} were asked for", bytes.len(), buf.len());
                 return Err(PyValueError::new_err(why));
@@ -103,7 +103,7 @@ impl Write for Destination {
             Destination::Object(object) => {
                 let piece = &buf[..buf.len().min(PIECE)];
                 let written = Python::try_attach(|py| {
-                    let bytes = pyo3::types::PyBytes::new(py, piece);
+                    let bytes = new_bytes(py, piece)?;
                     let count = object.bind(py).call_method1(intern!(py, "write"), (bytes,))?;
                     // Buffered file objects say nothing, or the whole length.
                     if count.is_none() { Ok(piece.len()) } else { count.extract::<usize>() }

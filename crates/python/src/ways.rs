@@ -20,7 +20,7 @@ impl FromPyObject<'_, '_> for Secret {
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         let bytes = match object.extract::<&str>() {
             Ok(text) => text.as_bytes().to_vec(),
-            Err(_) => match object.extract::<Bytes<'_>>() {
+            Err(_) => match object.extract::<Bytes>() {
                 Ok(bytes) => bytes.to_vec(),
                 Err(_) => return Err(PyTypeError::new_err("a password is text or bytes")),
             },

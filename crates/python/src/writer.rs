@@ -75,7 +75,7 @@ impl Writer {
         Ok(Self { inner: Mutex::new(Some(inner)), path, turn: Turn::new(), pid: std::process::id() })
     }
 
-    fn write(&self, py: Python<'_>, data: Bytes<'_>) -> PyResult<usize> {
+    fn write(&self, py: Python<'_>, data: Bytes) -> PyResult<usize> {
         check_process(py, self.pid)?;
         let data = &*data;
         let written = self.turn.detached(py, || {

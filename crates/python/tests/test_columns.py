@@ -329,6 +329,22 @@ def test_buffers_that_can_be_written_to():
         sys.setswitchinterval(old)
 
 
+@pytest.mark.parametrize("name", ["system", "default"])
+def test_the_result_lies_in_the_pool_that_is_named(name):
+    pool = pa.system_memory_pool() if name == "system" else pa.default_memory_pool()
+    array = pa.array([b"x" * 1000] * 1000)
+    before = pool.bytes_allocated()
+    sealed = phalanx.seal_column(KEY, array, memory_pool=pool if name == "system" else None)
+    assert pool.bytes_allocated() - before >= 1048 * 1000
+    with_sealed = pool.bytes_allocated()
+    opened = phalanx.unseal_column(KEY, sealed, memory_pool=pool if name == "system" else None)
+    assert opened.to_pylist() == array.to_pylist()
+    assert pool.bytes_allocated() - with_sealed >= 1000 * 1000
+    del sealed, opened
+    gc.collect()
+    assert pool.bytes_allocated() == before
+
+
 def test_the_result_keeps_its_buffers():
     opened = phalanx.unseal_column(KEY, phalanx.seal_column(KEY, pa.array([b"value %d" % n for n in range(1000)])))
     gc.collect()

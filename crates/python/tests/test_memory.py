@@ -165,3 +165,41 @@ print(now() - before)
     assert done.returncode == 0, done.stderr
     # 600 rounds: a leak of any of the buffers of 100,000 bytes would be 60 MB.
     assert int(done.stdout) < 30 * MIB
+
+
+SCARCE = """
+import re, resource
+import phalanx
+def used():
+    with open("/proc/self/status") as status:
+        return int(re.search(r"VmSize:\\s+(\\d+) kB", status.read())[1]) << 10
+size = 64 << 20
+key, record = phalanx.Key.generate(), bytearray(size)
+plain = bytes(record)
+sealed = phalanx.seal(key, plain)
+many = phalanx.seal_many(key, [b"a", plain])
+calls = {
+    "seal": lambda: phalanx.seal(key, record),
+    "unseal": lambda: phalanx.unseal(key, sealed),
+    "seal_many": lambda: phalanx.seal_many(key, [record, b"a"]),
+    "unseal_many": lambda: phalanx.unseal_many(key, many),
+}
+for name, call in calls.items():
+    outcomes = []
+    for more in range(40 << 20, 12 * size, size):
+        resource.setrlimit(resource.RLIMIT_AS, (used() + more, resource.RLIM_INFINITY))
+        try:
+            call()
+            outcomes.append("done")
+        except MemoryError:
+            outcomes.append("MemoryError")
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    # With too little memory at first, and enough at last.
+    assert outcomes[0] == "MemoryError" and outcomes[-1] == "done", (name, outcomes)
+"""
+
+
+def test_no_memory_raises():
+    done = subprocess.run([sys.executable, "-c", SCARCE], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

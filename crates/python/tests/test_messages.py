@@ -511,3 +511,39 @@ def test_an_array_of_numpy():
         phalanx.seal(KEY, rows[:, ::2])
     with pytest.raises((BufferError, TypeError, ValueError)):
         phalanx.seal(KEY, numpy.asfortranarray(rows))
+
+
+def test_a_list_that_changes_during_the_call():
+    """Another thread shortens the list. Nothing is read that is no longer there."""
+    records = [b"x" * 256] * 50_000
+    keys = [phalanx.Key.generate()] * len(records)
+    stop = threading.Event()
+
+    def change():
+        while not stop.is_set():
+            del records[100:]
+            records.extend([b"y" * 256] * 49_900)
+
+    thread = threading.Thread(target=change)
+    old = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread.start()
+    try:
+        for _ in range(20):
+            try:
+                assert all(len(sealed) == 304 for sealed in phalanx.seal_many(keys, records))
+            except (RuntimeError, ValueError):
+                pass
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(old)
+
+
+def test_an_object_of_the_wrong_type_among_many():
+    key = phalanx.Key.generate()
+    records = [b"x" * 256] * 20_000 + ["text"] + [b"x" * 256] * 20_000
+    with pytest.raises(TypeError):
+        phalanx.seal_many(key, records)
+    with pytest.raises(TypeError, match="keys is"):
+        phalanx.seal_many([key] * 20_000 + [1], records[:20_000] + [b"x"])

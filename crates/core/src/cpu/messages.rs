@@ -10,6 +10,8 @@ use crate::seam::SLICE;
 
 /// The size of what the CPU does side by side, as `Message::cost` counts it. It fits in the second-level cache of a core.
 const GROUP: usize = 512 << 10;
+/// The most messages that it does side by side. What it knows of short ones then takes 100 KiB.
+const SIDE_BY_SIDE: usize = 128;
 
 /// Seals or opens messages on the CPU, where they lie. Returns those that failed.
 ///
@@ -21,7 +23,7 @@ pub(crate) fn run(levels: Levels, op: Op, suite: Suite, mut messages: &mut [Mess
     // AES-GCM takes one message after another: only the keys are side by side.
     let most = if suite == Suite::Aes256Gcm { usize::MAX } else { GROUP };
     while !messages.is_empty() {
-        let (group, rest) = messages.split_at_mut(front(messages, most));
+        let (group, rest) = messages.split_at_mut(front(messages, most).min(SIDE_BY_SIDE));
         let (users, content) = derive(levels.keccak, suite, group);
         let piece = |(message, key)| {
             let Message { ad, data, .. }: &mut Message = message;

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import _native
@@ -23,12 +24,14 @@ def seal_column(
     cipher: str = "aes-256",
     threads: int | None = None,
     engine: str = "auto",
+    memory_pool: pa.MemoryPool | None = None,
 ) -> Any:
     """Seals the values of a column, and returns a column of ``large_binary``.
 
     ``array`` is an array or a chunked array of binary or string values. Each value becomes what :func:`phalanx.seal` makes of
     it; what is null stays null. ``keys`` is one key, or a sequence with one for each row, and so are ``ads``. The values are read
-    where they lie, and no Python object is made for them.
+    where they lie, and no Python object is made for them: do not change the array's buffers meanwhile. The result's memory comes
+    from ``memory_pool``, or from pyarrow's default one.
 
     >>> import pyarrow as pa
     >>> key = phalanx.Key.generate()
@@ -38,7 +41,7 @@ def seal_column(
     """
 
     def one(array: pa.Array, keys: Any, ads: Any) -> pa.Array:
-        return _array(_native.seal_column(keys, *_parts(array), ads, cipher, threads, engine), len(array))
+        return _array(_native.seal_column(keys, *_parts(array), ads, _allocate(memory_pool), cipher, threads, engine), len(array))
 
     return _each(array, keys, ads, one)
 
@@ -53,6 +56,7 @@ def unseal_column(
     threads: int | None = None,
     engine: str = "auto",
     errors: str = "raise",
+    memory_pool: pa.MemoryPool | None = None,
 ) -> Any:
     """Opens the values of a column that :func:`seal_column` made, and returns one of ``large_binary``, or of ``type``.
 
@@ -65,7 +69,7 @@ def unseal_column(
     def one(array: pa.Array, keys: Any, ads: Any) -> pa.Array:
         nonlocal start
         try:
-            buffers = _native.unseal_column(keys, *_parts(array), ads, cipher, threads, engine, errors)
+            buffers = _native.unseal_column(keys, *_parts(array), ads, _allocate(memory_pool), cipher, threads, engine, errors)
         except AuthenticationError as error:
             failed.extend(start + row for row in error.failed or [])
             return _nulls(len(array), type)
@@ -107,10 +111,16 @@ def _parts(array: pa.Array) -> tuple[tuple[Any, Any, Any], int, int, int]:
     return (valid, offsets, data), width, array.offset, len(array)
 
 
-def _array(buffers: tuple[bytes, bytes, bytes], length: int) -> pa.Array:
+def _allocate(memory_pool: pa.MemoryPool | None) -> Callable[[int], pa.Buffer]:
     import pyarrow as pa
 
-    return pa.Array.from_buffers(pa.large_binary(), length, [pa.py_buffer(buffer) for buffer in buffers])
+    return partial(pa.allocate_buffer, memory_pool=memory_pool)
+
+
+def _array(buffers: tuple[pa.Buffer, pa.Buffer, pa.Buffer], length: int) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.large_binary(), length, list(buffers))
 
 
 def _nulls(length: int, type: Any) -> pa.Array:

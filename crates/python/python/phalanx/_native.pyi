@@ -1,5 +1,5 @@
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final, overload
 
@@ -124,10 +124,11 @@ def seal_column(
     first: int,
     len: int,
     ads: Any,
+    allocate: Callable[[int], Any],
     cipher: str,
     threads: int | None,
     engine: str,
-) -> tuple[bytes, bytes, bytes]: ...
+) -> tuple[Any, Any, Any]: ...
 def unseal_column(
     keys: Any,
     column: tuple[Any, Any, Any],
@@ -135,11 +136,12 @@ def unseal_column(
     first: int,
     len: int,
     ads: Any,
+    allocate: Callable[[int], Any],
     cipher: str,
     threads: int | None,
     engine: str,
     errors: str,
-) -> tuple[bytes, bytes, bytes]: ...
+) -> tuple[Any, Any, Any]: ...
 @final
 class Reader:
     def __new__(

@@ -59,10 +59,10 @@ static char *read_file(const char *name, const char *suffix) {
 int cuModuleLoadData(void **out, const void *image) {
     INSIDE()
     static const char *const names[] = {
-        "aes_bitslice", "aes_bitslice_keys", "aes_bitslice_papers", "aes_table1", "aes_table4", "aes_table4_wide", "sha3",
-        "turboshake", "kmac", "md5",
+        "aes_bitslice", "aes_bitslice_keys", "aes_bitslice_papers", "aes_bitslice_tiles", "aes_table1", "aes_table4",
+        "aes_table4_wide", "sha3", "turboshake", "kmac", "md5",
     };
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 11; i++) {
         char *ptx = read_file(names[i], ".ptx");
         if (strcmp(ptx, image) == 0) {
             char path[4096];

@@ -13,26 +13,57 @@ const CAP_IPC_LOCK: u32 = 14;
 /// Whether [`harden`] has locked all memory.
 static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
+/// A core dump of one byte is none. With 0, a system that pipes core dumps to a program would still do that: core(5).
+const NO_CORE: Rlimit = Rlimit { current: Some(1), maximum: Some(1) };
+
 /// Called before anything secret is read. Failures are ignored, because this is a second line of defence.
 pub fn harden() {
-    let _ = process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = process::setrlimit(Resource::Core, NO_CORE);
+    tighten();
+    // Recursive runs keep a file and its folders open for each thread, and groups of outputs until they are synced.
+    let files = process::getrlimit(Resource::Nofile);
+    let _ = process::setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum });
+}
+
+/// Keeps other processes from tracing this one, and locks its memory.
+fn tighten() {
     let _ = process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     if may_lock_any() || process::getrlimit(Resource::Memlock).current.is_some_and(|limit| limit >= ENOUGH) {
         // Memory is locked when it is first used, so nothing is read in only to be locked.
         let locked = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
         HAS_LOCKED.store(locked.is_ok(), Ordering::Relaxed);
     }
-    // Recursive runs keep a file and its folders open for each thread, and groups of outputs until they are synced.
-    let files = process::getrlimit(Resource::Nofile);
-    let _ = process::setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum });
 }
 
 /// Called before a GPU's driver is loaded. The driver reserves more addresses than there is memory, which counts against a
 /// limit on locked memory. What is locked stays locked. New memory is then locked only if there is no limit.
 pub fn make_room_for_drivers() {
     if HAS_LOCKED.load(Ordering::Relaxed) && !may_lock_any() {
-        let _ = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
+        // What is mapped now may already be more than the limit.
+        let locked = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
+        if locked.is_err() {
+            let _ = mm::munlockall();
+        }
     }
+}
+
+/// Tries something that may not work in a process that is protected as this one is: first as it is, and if that fails, with
+/// memory that is not locked and in a process that others of the same user may trace. If that fails too, the process is
+/// protected again. The second result says whether it is protected no more.
+pub fn or_without<T>(mut attempt: impl FnMut() -> T, has_failed: impl Fn(&T) -> bool) -> (T, bool) {
+    let first = attempt();
+    if !has_failed(&first) {
+        return (first, false);
+    }
+    let _ = mm::munlockall();
+    let _ = process::set_dumpable_behavior(DumpableBehavior::Dumpable);
+    let second = attempt();
+    if !has_failed(&second) {
+        return (second, true);
+    }
+    tighten();
+    make_room_for_drivers();
+    (first, false)
 }
 
 fn may_lock_any() -> bool {

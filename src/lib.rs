@@ -61,7 +61,7 @@ fn run() -> Outcome {
         Command::Mount(mount) => mount::run(mount.validate()?, args.verbosity),
         Command::Inspect(inspect) => inspect::run(&inspect),
         Command::Key(key) => key::run(key, args.verbosity),
-        Command::Engines(engines) => commands::engines::run(&engines),
+        Command::Engines(engines) => commands::engines::run(&engines, args.verbosity),
         Command::Completions { shell } => completions::print(shell),
         Command::Man { folder } => man::write(&folder),
         Command::Help { command } => args::help(&command),

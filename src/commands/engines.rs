@@ -6,6 +6,7 @@ use crate::engines::calibration::{Calibration, Kind};
 use crate::engines::{self, Ready, measure};
 use crate::failure::{Outcome, say};
 use crate::progress::{rate, size};
+use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_gpu::{DeviceInfo, State, Survey};
 use serde::Serialize;
@@ -13,11 +14,11 @@ use serde::Serialize;
 /// The sizes for which the choice of `auto` is shown.
 const EXAMPLES: [(&str, u64); 3] = [("4 kB", 4_000), ("1 MB", 1_000_000), ("1 GB", 1_000_000_000)];
 
-pub fn run(args: &Engines) -> Outcome {
+pub fn run(args: &Engines, verbosity: Verbosity) -> Outcome {
     let threads = engines::threads(&EngineArgs { engine: EngineName::Auto, threads: None });
     let mut ready = Ready::new(engines::levels()?, threads);
     let now = Circumstances::new(ready.levels, threads);
-    let mut survey = engines::survey(true);
+    let mut survey = engines::survey(true, verbosity);
     let mut device = None;
     if let Some((found, opening)) = survey.found.take() {
         device = Some(DeviceName::of(found.info()));

@@ -125,7 +125,7 @@ impl Knowledge {
         let (now, known) = self.kept.take()?;
         // If nothing can be kept, nothing is measured: the next run would have to do it again.
         let place = if known.is_none() { Some(Place::prepare(&now).ok()?) } else { None };
-        let survey = survey(false);
+        let survey = survey(false, self.verbosity);
         let Some((device, opening)) = survey.found else {
             let failed = survey.devices.iter().find_map(|(info, state)| Some((&info.name, state.failure()?)));
             match (failed, place) {

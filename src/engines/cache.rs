@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 const CACHE_VARIABLE: &str = "PHALANX_CACHE";
 /// Changes with the form of the file.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 /// A file longer than this is not ours.
 const LONGEST: u64 = 64 << 10;
 

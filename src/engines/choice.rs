@@ -31,7 +31,7 @@ impl Engines {
     /// The engines of a command line.
     pub fn new(args: &EngineArgs, verbosity: Verbosity) -> Outcome<Self> {
         let mut ready = Ready::new(levels()?, threads(args));
-        let mut open = || survey(false).device().map(|device| ready.open(device, Duration::ZERO));
+        let mut open = || survey(false, verbosity).device().map(|device| ready.open(device, Duration::ZERO));
         let kind = match args.engine {
             EngineName::Auto => None,
             EngineName::Serial => Some(Kind::Serial),

@@ -16,11 +16,12 @@ const LEAST: Duration = Duration::from_millis(300);
 
 /// Measures all engines that are ready. Fails if one of them does.
 pub fn all(ready: &Ready) -> Result<Calibration> {
-    let end = Instant::now() + TIME.saturating_sub(ready.opening).max(LEAST);
+    let opening = ready.opening_again();
+    let end = Instant::now() + TIME.saturating_sub(opening).max(LEAST);
     let all: Vec<_> = Kind::ALL.into_iter().filter_map(|kind| Some((kind, ready.members(kind)?))).collect();
     let mut calibration = Calibration::default();
     // Gpu comes before hybrid, so what a device does only once is done for both.
-    let mut start = ready.opening.as_secs_f64();
+    let mut start = opening.as_secs_f64();
     for (i, (kind, members)) in all.iter().enumerate() {
         // If one of two engines failed, the other would be measured alone.
         let fault = Arc::new(OnceLock::new());
@@ -39,7 +40,7 @@ pub fn all(ready: &Ready) -> Result<Calibration> {
 }
 
 /// The sizes that are measured. Beyond the largest one a curve is a straight line.
-const SIZES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 8 << 20, 64 << 20];
+const SIZES: [u64; 6] = [4 << 10, 64 << 10, 1 << 20, 8 << 20, 64 << 20, 512 << 20];
 const CHUNK: u64 = 1 << 20;
 /// Each size is run this many times if there is time for it, and the shortest time counts.
 const ROUNDS: usize = 4;
@@ -86,12 +87,14 @@ fn expected(measured: &[[f64; 2]], i: usize) -> Duration {
     Duration::from_secs_f64(seconds.min(Curve::MOST_SECONDS))
 }
 
-/// Seals or opens a number of bytes, and returns the time in seconds.
+/// Seals or opens a number of bytes, and returns the time until the last job was done, in seconds. Afterwards the workers wipe
+/// their buffers, which takes as long for a job as for many.
 fn run(roster: &Roster, op: Op, bytes: u64, sample: &Sample) -> Result<f64> {
-    let work = Measured { op, bytes, sample, left: Mutex::new(bytes) };
     let started = Instant::now();
+    let work = Measured { op, bytes, sample, left: Mutex::new(bytes), done: Mutex::new(started) };
     engine::run(roster, &work)?;
-    Ok(started.elapsed().max(Duration::from_nanos(1)).as_secs_f64())
+    let done = *work.done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    Ok((done - started).max(Duration::from_nanos(1)).as_secs_f64())
 }
 
 /// A unit before and after it is sealed. All units of a run are the same, which makes no engine faster.
@@ -120,6 +123,8 @@ struct Measured<'a> {
     bytes: u64,
     sample: &'a Sample,
     left: Mutex<u64>,
+    /// When the last job was done.
+    done: Mutex<Instant>,
 }
 
 impl Work for Measured<'_> {
@@ -159,6 +164,7 @@ impl Work for Measured<'_> {
     }
 
     fn finish(&self, job: &mut Job, verdicts: &Verdicts) -> Result<()> {
+        *self.done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Instant::now();
         let want = &self.sample.unit.tag;
         if verdicts.all_passed() && job.units.iter().all(|unit| unit.tag == *want) {
             return Ok(());

@@ -3,6 +3,7 @@
 use super::calibration::Kind;
 use crate::failure::complain;
 use crate::hardening;
+use crate::verbosity::Verbosity;
 use phalanx_core::Roster;
 use phalanx_core::engine::{CpuEngine, Engine, Fault, Levels};
 use phalanx_gpu::{Device, GpuEngine, Survey};
@@ -10,10 +11,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Looks for devices, as [`Survey::new`] does. Drivers are loaded only here. They need room.
-pub fn survey(all: bool) -> Survey {
+/// Looks for devices, as [`Survey::new`] does. Drivers are loaded only here. They need room, and may not work in a process that
+/// is protected as this one is. Then they are tried once more without.
+pub fn survey(all: bool, verbosity: Verbosity) -> Survey {
     hardening::make_room_for_drivers();
-    Survey::new(all)
+    let (survey, is_open) =
+        hardening::or_without(|| Survey::new(all), |survey| survey.found.is_none() && survey.is_broken());
+    if is_open && verbosity.verbose {
+        complain(
+            "warning: the GPU's driver does not work in a process that others cannot trace and whose memory is locked: \
+             other processes of this user can read this one, and its memory can reach swap",
+        );
+    }
+    survey
 }
 
 /// Engines at work together.
@@ -53,6 +63,7 @@ pub struct Ready {
     serial: Arc<dyn Engine>,
     pub cpu: Arc<dyn Engine>,
     pub gpu: Option<Arc<dyn Engine>>,
+    device: Option<Device>,
     /// How long it took to open the device.
     pub opening: Duration,
 }
@@ -62,13 +73,22 @@ impl Ready {
     pub fn new(levels: Levels, threads: usize) -> Self {
         let serial = Arc::new(CpuEngine::serial(levels));
         let cpu = Arc::new(CpuEngine::parallel(threads, levels));
-        Self { levels, threads, serial, cpu, gpu: None, opening: Duration::ZERO }
+        Self { levels, threads, serial, cpu, gpu: None, device: None, opening: Duration::ZERO }
     }
 
     /// Adds the engine of a device.
     pub fn open(&mut self, device: Device, opening: Duration) {
         self.opening = opening;
-        self.gpu = Some(Arc::new(GpuEngine::new(device, self.levels.keccak)));
+        self.gpu = Some(Arc::new(GpuEngine::new(device.clone(), self.levels.keccak)));
+        self.device = Some(device);
+    }
+
+    /// How long it takes to open the device when its driver has compiled the kernels, which it does once on each machine.
+    pub fn opening_again(&self) -> Duration {
+        let Some(device) = &self.device else { return self.opening };
+        let first = device.prepared_in();
+        let again = Device::open(device.info()).map_or(first, |again| again.prepared_in());
+        self.opening.saturating_sub(first.saturating_sub(again))
     }
 
     /// The engines that work together under this name. `None` if one of them is not ready.

@@ -22,7 +22,7 @@ const LONGEST: u64 = 16 << 20;
 pub fn for_volume(args: &EngineArgs, suite: Suite, verbosity: Verbosity) -> Outcome<StoreOptions> {
     let mut ready = Ready::new(levels()?, threads(args));
     let small = Arc::new(ready.crew(Kind::Serial).expect("the CPU is ready").roster);
-    let open = |ready: &mut Ready| survey(false).device().map(|device| ready.open(device, Duration::ZERO));
+    let open = |ready: &mut Ready| survey(false, verbosity).device().map(|device| ready.open(device, Duration::ZERO));
     let threshold = match args.engine {
         EngineName::Serial | EngineName::Cpu => None,
         EngineName::Gpu => {

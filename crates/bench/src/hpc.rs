@@ -1,7 +1,8 @@
 //! P3's multicore part: files are encrypted by 1 to 16 threads of one machine, with encryption alone as in the paper, and
-//! with reading and writing. Its cluster part is in [`cluster`].
+//! with reading and writing. Its cluster part is in [`cluster`], and its CUDA part in [`device`].
 
 pub mod cluster;
+pub mod device;
 
 use crate::measure::time;
 use crate::paper::{Printed, p3};
@@ -58,6 +59,8 @@ impl Measure {
 pub enum Part {
     /// The threads of one process.
     Threads,
+    /// The threads of a GPU.
+    Gpu,
     /// The processes of an MPI job.
     Cluster,
 }
@@ -90,6 +93,9 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     let mut steps = Vec::new();
     if setup.hpc.has(Part::Threads) {
         steps.extend(threads(setup, scratch)?);
+    }
+    if setup.hpc.has(Part::Gpu) {
+        steps.extend(device::steps(setup)?);
     }
     if setup.hpc.has(Part::Cluster) {
         steps.extend(cluster::steps(setup)?);

@@ -266,11 +266,6 @@ impl Stream {
         Ok(RoundKeys { buffer, direction, rounds: len as u32 / 4 + 6, count: keys.len() as u32 })
     }
 
-    /// Overwrites keys with zeros when all earlier work of the stream is done.
-    pub(crate) fn zero_round_keys(&mut self, keys: &RoundKeys) -> Result<()> {
-        self.zero(&keys.buffer, keys.buffer.len())
-    }
-
     fn key_len(&self, keys: &[&[u8]]) -> Result<usize> {
         let len = keys.first().map_or(0, |key| key.len());
         if ![16, 24, 32].contains(&len) || keys.iter().any(|key| key.len() != len) || keys.len() > 1 << 24 {

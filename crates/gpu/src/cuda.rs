@@ -1,74 +1,86 @@
 //! Devices through NVIDIA's driver, which is loaded at run time. It compiles the PTX of this crate for its device.
 
+mod library;
+
 use crate::driver::{Api, Argument, DeviceInfo, Driver, Kind, Launch, MarkId, MemoryId, PinnedId, StreamId, poll};
 use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
-use cudarc::driver::result::{self, DriverError, ctx, event, stream};
-use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
+use library::{Code, DeviceNumber, Handle, Library, attribute, check, of_function};
 use std::collections::HashMap;
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// The devices of NVIDIA's driver, or why there are none.
 pub(crate) fn devices() -> Result<Vec<DeviceInfo>> {
-    // SAFETY: loads NVIDIA's library, if there is one.
-    if !unsafe { sys::is_culib_present() } {
-        return Err(absent("its library is not installed"));
+    let library = Library::get().map_err(absent)?;
+    find(library).map_err(|code| match code {
+        NO_DEVICE => absent(library.text(code)),
+        _ => {
+            let reason = Reason::Failed("asking the driver for devices", library.text(code));
+            Error { device: Api::Cuda.to_string(), reason }
+        }
+    })
+}
+
+/// The code for a driver that works but has no device.
+const NO_DEVICE: Code = Code(100);
+
+fn find(library: &Library) -> std::result::Result<Vec<DeviceInfo>, Code> {
+    let mut count = 0;
+    // SAFETY: the first call takes no flags, and may be repeated. The second one writes one number.
+    unsafe {
+        check((library.init)(0))?;
+        check((library.device_count)(&mut count))?;
     }
-    // No call of cudarc comes before this line, because without the library it panics.
-    result::init().map_err(|error| absent(text(error)))?;
-    let count = result::device::get_count().map_err(|error| absent(text(error)))?;
-    if count == 0 {
-        return Err(absent("the driver has no device"));
-    }
-    (0..count).map(|index| describe(index).map_err(|error| absent(text(error)))).collect()
+    if count == 0 { Err(NO_DEVICE) } else { (0..count).map(|index| describe(library, index)).collect() }
 }
 
 fn absent(why: impl Into<String>) -> Error {
     Error { device: Api::Cuda.to_string(), reason: Reason::Absent(why.into()) }
 }
 
-fn text(error: DriverError) -> String {
-    match error.error_string() {
-        Ok(words) => format!("{} ({})", words.to_string_lossy(), error.0 as u32),
-        Err(_) => format!("error {}", error.0 as u32),
+fn describe(library: &Library, index: c_int) -> std::result::Result<DeviceInfo, Code> {
+    let (mut device, mut version, mut memory, mut name) = (0, 0, 0, [0 as c_char; 256]);
+    // SAFETY: each call writes one number, or a text of at most that length with its end.
+    unsafe {
+        check((library.device)(&mut device, index))?;
+        check((library.driver_version)(&mut version))?;
+        check((library.device_memory)(&mut memory, device))?;
+        check((library.device_name)(name.as_mut_ptr(), name.len() as c_int, device))?;
     }
-}
-
-fn describe(index: i32) -> std::result::Result<DeviceInfo, DriverError> {
-    let device = result::device::get(index)?;
-    // SAFETY: the device was given by the driver.
-    let ask = |what| unsafe { result::device::get_attribute(device, what) }.map(|n| u32::try_from(n).unwrap_or(0));
-    let mut version = 0;
-    // SAFETY: the call writes one number.
-    unsafe { sys::cuDriverGetVersion(&mut version) }.result()?;
-    // SAFETY: the device was given by the driver.
-    let memory = unsafe { result::device::total_mem(device) }? as u64;
-    let major = ask(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-    let minor = ask(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    let ask = |what| {
+        let mut value = 0;
+        // SAFETY: the call writes one number.
+        check(unsafe { (library.device_attribute)(&mut value, what, device) })?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    };
+    let [major, minor] = [ask(attribute::CAPABILITY_MAJOR)?, ask(attribute::CAPABILITY_MINOR)?];
     let (version, subversion) = (version / 1000, version % 1000 / 10);
+    *name.last_mut().expect("it has bytes") = 0;
     Ok(DeviceInfo {
         api: Api::Cuda,
         index: index as usize,
-        name: result::device::get_name(device)?,
+        // SAFETY: the last byte is 0.
+        name: unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().trim().to_owned(),
         driver: format!("CUDA {version}.{subversion}, compute capability {major}.{minor}"),
         kind: Kind::Gpu,
-        memory,
-        largest_buffer: memory,
-        compute_units: ask(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-        warp: ask(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
-        // The driver gives kHz.
-        clock_mhz: ask(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).unwrap_or(0) / 1000,
-        local_memory: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
-        max_threads: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        memory: memory as u64,
+        largest_buffer: memory as u64,
+        compute_units: ask(attribute::MULTIPROCESSORS)?,
+        warp: ask(attribute::WARP)?,
+        clock_mhz: ask(attribute::CLOCK_KHZ).unwrap_or(0) / 1000,
+        local_memory: ask(attribute::SHARED_MEMORY)?,
+        max_threads: ask(attribute::MAX_THREADS)?,
     })
 }
 
 pub(crate) struct Cuda {
     info: DeviceInfo,
-    device: sys::CUdevice,
-    context: sys::CUcontext,
+    library: &'static Library,
+    device: DeviceNumber,
+    context: Handle,
     loaded: Mutex<Loaded>,
     /// All streams. Memory is freed when none of them has work left.
     streams: Mutex<Vec<StreamId>>,
@@ -76,8 +88,8 @@ pub(crate) struct Cuda {
 
 #[derive(Default)]
 struct Loaded {
-    modules: HashMap<Module, sys::CUmodule>,
-    kernels: HashMap<Kernel, sys::CUfunction>,
+    modules: HashMap<Module, Handle>,
+    kernels: HashMap<Kernel, Handle>,
 }
 
 // SAFETY: the driver takes calls from any thread. Each call makes the context current first.
@@ -89,17 +101,57 @@ impl Cuda {
     pub(crate) fn open(info: &DeviceInfo) -> Result<Self> {
         let here = devices()?.into_iter().nth(info.index).filter(|here| here.name == info.name);
         let Some(info) = here else { return Err(info.error(Reason::Absent("the device is gone".into()))) };
-        let failed = |error| info.error(Reason::Failed("opening the device", text(error)));
-        let device = result::device::get(info.index as i32).map_err(failed)?;
-        // SAFETY: the driver gave the device. The context is released on drop.
-        let context = unsafe { result::primary_ctx::retain(device) }.map_err(failed)?;
-        Ok(Self { info, device, context, loaded: Mutex::default(), streams: Mutex::default() })
+        let library = Library::get().map_err(absent)?;
+        let failed = |code| info.error(Reason::Failed("opening the device", library.text(code)));
+        let (mut device, mut context) = (0, null_mut());
+        // SAFETY: the calls write a number and an address. The context is released on drop.
+        unsafe {
+            check((library.device)(&mut device, info.index as c_int)).map_err(failed)?;
+            check((library.retain_context)(&mut context, device)).map_err(failed)?;
+        }
+        Ok(Self { info, library, device, context, loaded: Mutex::default(), streams: Mutex::default() })
     }
 
-    fn failed(&self, what: &'static str) -> impl Fn(DriverError) -> Error {
-        move |error| {
-            let reason = if is_final(error) { Reason::Lost } else { Reason::Failed };
-            self.info.error(reason(what, text(error)))
+    /// Calls the driver, with the device's context current on this thread. All calls for an open device go through here.
+    fn call(&self, what: &'static str, call: impl FnOnce(&Library) -> c_int) -> Result<()> {
+        self.ask(call).map_err(self.failed(what))
+    }
+
+    /// The same, for calls whose codes mean different things.
+    fn ask(&self, call: impl FnOnce(&Library) -> c_int) -> std::result::Result<(), Code> {
+        // SAFETY: the context is retained as long as this value lives.
+        check(unsafe { (self.library.set_context)(self.context) })?;
+        check(call(self.library))
+    }
+
+    fn failed(&self, what: &'static str) -> impl Fn(Code) -> Error {
+        move |code| {
+            let reason = if code.is_harmless() { Reason::Failed } else { Reason::Lost };
+            self.info.error(reason(what, self.library.text(code)))
+        }
+    }
+
+    fn out_of_memory(&self, what: &'static str, len: usize) -> impl Fn(Code) -> Error {
+        move |code| match code {
+            Code::OUT_OF_MEMORY => self.info.error(Reason::OutOfMemory(len)),
+            _ => self.failed(what)(code),
+        }
+    }
+
+    /// A failure after which nobody knows when the work of a stream is over.
+    fn lost(&self, what: &'static str) -> impl Fn(Code) -> Error {
+        move |code| self.info.error(Reason::Lost(what, self.library.text(code)))
+    }
+
+    /// Asks until the answer is another one than "not ready".
+    fn wait(&self, limit: Duration, query: impl Fn(&Library) -> c_int) -> Result<()> {
+        let over = poll(limit, || match self.ask(&query) {
+            Err(Code::NOT_READY) => None,
+            done => Some(done),
+        });
+        match over {
+            Some(done) => done.map_err(self.lost("running a kernel")),
+            None => Err(self.info.error(Reason::TimedOut(limit))),
         }
     }
 
@@ -109,106 +161,87 @@ impl Cuda {
         for stream in self.streams().iter() {
             let mark = event_of(self.mark(*stream)?);
             // SAFETY: the event was made just now.
-            let over = poll(limit, || match unsafe { sys::cuEventQuery(mark) } {
-                CUresult::CUDA_ERROR_NOT_READY => None,
-                done => Some(done.result()),
-            });
-            let Some(done) = over else { return Err(self.info.error(Reason::TimedOut(limit))) };
+            let over = self.wait(limit, |library| unsafe { (library.query_event)(mark) });
+            if let Err(Error { reason: Reason::TimedOut(_), .. }) = over {
+                return over;
+            }
             // SAFETY: the event is over, and not used again.
-            let _ = unsafe { event::destroy(mark) };
-            done.map_err(self.failed("running a kernel"))?;
+            let _ = self.ask(|library| unsafe { (library.destroy_event)(mark) });
+            over?;
         }
-        self.enter()
+        Ok(())
     }
 
     fn streams(&self) -> MutexGuard<'_, Vec<StreamId>> {
         self.streams.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn out_of_memory(&self, what: &'static str, len: usize) -> impl Fn(DriverError) -> Error {
-        move |error| match error.0 {
-            CUresult::CUDA_ERROR_OUT_OF_MEMORY => self.info.error(Reason::OutOfMemory(len)),
-            _ => self.failed(what)(error),
-        }
-    }
-
-    /// Makes the context current on this thread.
-    fn enter(&self) -> Result<()> {
-        // SAFETY: the context is retained as long as this value lives.
-        unsafe { ctx::set_current(self.context) }.map_err(self.failed("reaching the device"))
-    }
-
     fn loaded(&self) -> MutexGuard<'_, Loaded> {
         self.loaded.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn module(&self, loaded: &mut Loaded, module: Module) -> Result<sys::CUmodule> {
+    fn module(&self, loaded: &mut Loaded, module: Module) -> Result<Handle> {
         if let Some(module) = loaded.modules.get(&module) {
             return Ok(*module);
         }
-        self.enter()?;
-        let ptx = CString::new(module.ptx()).map_err(|_| self.info.error(Reason::Build("PTX with a NUL".into())))?;
-        // SAFETY: the PTX ends with a NUL.
-        let made = unsafe { result::module::load_data(ptx.as_ptr().cast()) };
-        let made = made.map_err(|error| self.info.error(Reason::Build(text(error))))?;
+        let made = self.build(module.ptx())?;
         loaded.modules.insert(module, made);
         Ok(made)
     }
 
-    fn kernel(&self, wanted: Kernel) -> Result<sys::CUfunction> {
+    fn build(&self, ptx: &str) -> Result<Handle> {
+        const LOG: c_int = 5;
+        const LOG_LEN: c_int = 6;
+        let ptx = CString::new(ptx).map_err(|_| self.info.error(Reason::Build("PTX with a NUL".into())))?;
+        let mut log = [0u8; 4096];
+        let mut options = [LOG, LOG_LEN];
+        // A number goes where an address would.
+        let mut values = [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut::<c_void>(log.len())];
+        let mut made = null_mut();
+        // SAFETY: the PTX ends with a NUL. There are two options, a buffer and its length, and two values.
+        let done = self.ask(|library| unsafe {
+            let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
+            (library.load_module)(&mut made, ptx.as_ptr().cast(), 2, options, values)
+        });
+        match done {
+            Ok(()) => Ok(made),
+            Err(code) if !code.is_harmless() => Err(self.failed("loading the kernels")(code)),
+            Err(code) => {
+                let log = log.split(|byte| *byte == 0).next().unwrap_or_default();
+                let log = format!("{}\n{}", self.library.text(code), String::from_utf8_lossy(log));
+                Err(self.info.error(Reason::Build(log)))
+            }
+        }
+    }
+
+    fn kernel(&self, wanted: Kernel) -> Result<Handle> {
         let mut loaded = self.loaded();
         if let Some(kernel) = loaded.kernels.get(&wanted) {
             return Ok(*kernel);
         }
         let module = self.module(&mut loaded, wanted.module)?;
         let name = CString::new(wanted.entry).expect("entries are identifiers");
-        // SAFETY: the module is loaded until this value is dropped.
-        let kernel = unsafe { result::module::get_function(module, name) }.map_err(self.failed("finding a kernel"))?;
-        let table_bytes = wanted.module.table_bytes();
+        let mut kernel = null_mut();
+        // SAFETY: the module is loaded until this value is dropped, and the name ends with a NUL.
+        self.call("finding a kernel", |library| unsafe { (library.function)(&mut kernel, module, name.as_ptr()) })?;
+        let table_bytes = wanted.module.table_bytes() as c_int;
         if table_bytes > 0 {
-            use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as MAX_SHARED;
             // SAFETY: the kernel was found above.
-            unsafe { result::function::set_function_attribute(kernel, MAX_SHARED, table_bytes as i32) }
-                .map_err(self.failed("asking for shared memory"))?;
+            self.call("asking for shared memory", |library| unsafe {
+                (library.set_function_attribute)(kernel, of_function::DYNAMIC_SHARED_MEMORY, table_bytes)
+            })?;
         }
         loaded.kernels.insert(wanted, kernel);
         Ok(kernel)
     }
 }
 
-/// Whether the context cannot be used any more: it keeps the errors of kernels, and does not recover when the device is
-/// gone.
-fn is_final(error: DriverError) -> bool {
-    use CUresult::*;
-    matches!(
-        error.0,
-        CUDA_ERROR_DEINITIALIZED
-            | CUDA_ERROR_DEVICE_UNAVAILABLE
-            | CUDA_ERROR_NO_DEVICE
-            | CUDA_ERROR_INVALID_CONTEXT
-            | CUDA_ERROR_ECC_UNCORRECTABLE
-            | CUDA_ERROR_NVLINK_UNCORRECTABLE
-            | CUDA_ERROR_ILLEGAL_ADDRESS
-            | CUDA_ERROR_LAUNCH_TIMEOUT
-            | CUDA_ERROR_CONTEXT_IS_DESTROYED
-            | CUDA_ERROR_ASSERT
-            | CUDA_ERROR_HARDWARE_STACK_ERROR
-            | CUDA_ERROR_ILLEGAL_INSTRUCTION
-            | CUDA_ERROR_MISALIGNED_ADDRESS
-            | CUDA_ERROR_INVALID_ADDRESS_SPACE
-            | CUDA_ERROR_INVALID_PC
-            | CUDA_ERROR_LAUNCH_FAILED
-            | CUDA_ERROR_SYSTEM_NOT_READY
-            | CUDA_ERROR_UNKNOWN
-    )
+fn stream_of(stream: StreamId) -> Handle {
+    stream.0 as Handle
 }
 
-fn stream_of(stream: StreamId) -> sys::CUstream {
-    stream.0 as sys::CUstream
-}
-
-fn event_of(mark: MarkId) -> sys::CUevent {
-    mark.0 as sys::CUevent
+fn event_of(mark: MarkId) -> Handle {
+    mark.0 as Handle
 }
 
 // SAFETY: every method does what the trait says by the calls of the driver for it. Modules are loaded from the PTX of the
@@ -223,35 +256,49 @@ unsafe impl Driver for Cuda {
     }
 
     fn max_threads(&self, wanted: Kernel) -> Result<u32> {
-        use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK as MAX_THREADS;
         let kernel = self.kernel(wanted)?;
-        self.enter()?;
-        // SAFETY: the kernel is loaded until this value is dropped.
-        let most = unsafe { result::function::get_function_attribute(kernel, MAX_THREADS) };
-        Ok(u32::try_from(most.map_err(self.failed("asking for a kernel's threads"))?).unwrap_or(0))
+        let mut most = 0;
+        // SAFETY: the kernel is loaded until this value is dropped. The call writes one number.
+        self.call("asking for a kernel's threads", |library| unsafe {
+            (library.function_attribute)(&mut most, of_function::MAX_THREADS, kernel)
+        })?;
+        Ok(u32::try_from(most).unwrap_or(0))
     }
 
     fn allocate(&self, len: usize) -> Result<MemoryId> {
-        self.enter()?;
-        // SAFETY: whoever gets the memory does not expect it to be initialized.
-        unsafe { result::malloc_sync(len) }.map(MemoryId).map_err(self.out_of_memory("allocating", len))
+        let mut address = 0;
+        // SAFETY: the call writes an address.
+        self.ask(|library| unsafe { (library.allocate)(&mut address, len) })
+            .map_err(self.out_of_memory("allocating", len))?;
+        Ok(MemoryId(address))
     }
 
     unsafe fn free(&self, memory: MemoryId, len: usize, limit: Duration) -> Result<()> {
-        // The calls below wait for the whole context, without a limit.
+        // The call below waits for the whole context, without a limit.
         self.finish_all(limit)?;
-        // SAFETY: the caller's promise. No work is left that uses the memory.
-        unsafe {
-            let _ = result::memset_d8_sync(memory.0, 0, len);
-            result::free_sync(memory.0).map_err(self.failed("freeing memory"))
+        if let Ok(stream) = self.stream() {
+            // SAFETY: the memory has that length, and no work is left that uses it. The stream is ours.
+            let zeroed = unsafe { self.zero(stream, memory, 0, len) }.and_then(|()| self.finish(stream, limit));
+            if let Err(error) = zeroed
+                && error.reason.is_final()
+            {
+                return Err(error);
+            }
+            // SAFETY: the stream has no work left.
+            unsafe { self.free_stream(stream) };
         }
+        // SAFETY: the caller's promise. No work is left that uses the memory.
+        self.call("freeing memory", |library| unsafe { (library.free)(memory.0) })
     }
 
     fn allocate_pinned(&self, len: usize) -> Result<PinnedId> {
-        self.enter()?;
-        // SAFETY: without flags the memory is cached by the CPU, not write-combined. It is zeroed below.
-        let made = unsafe { result::malloc_host(len, 0) };
-        let address = made.map_err(self.out_of_memory("allocating pinned memory", len))?.cast::<u8>();
+        let mut address = null_mut();
+        // With these flags the CPU caches the memory: it is not write-combined. It is zeroed below.
+        let flags = library::PORTABLE_AND_MAPPED;
+        // SAFETY: the call writes an address.
+        self.ask(|library| unsafe { (library.allocate_host)(&mut address, len, flags) })
+            .map_err(self.out_of_memory("allocating pinned memory", len))?;
+        let address = address.cast::<u8>();
         // SAFETY: the driver gave that many bytes.
         unsafe { std::ptr::write_bytes(address, 0, len) };
         Ok(PinnedId { address, name: address as u64 })
@@ -261,12 +308,22 @@ unsafe impl Driver for Cuda {
         // As with the device's own memory, the call below may wait for the whole context.
         self.finish_all(limit)?;
         // SAFETY: the caller's promise.
-        unsafe { result::free_host(pinned.address.cast()) }.map_err(self.failed("freeing pinned memory"))
+        self.call("freeing pinned memory", |library| unsafe { (library.free_host)(pinned.address.cast()) })
+    }
+
+    unsafe fn mapped(&self, pinned: PinnedId) -> Result<Option<MemoryId>> {
+        let mut address = 0;
+        // SAFETY: the caller's promise: the memory was pinned with the flag that this needs. The call writes an address.
+        self.call("finding pinned memory", |library| unsafe {
+            (library.host_address)(&mut address, pinned.address.cast(), 0)
+        })?;
+        Ok(Some(MemoryId(address)))
     }
 
     fn stream(&self) -> Result<StreamId> {
-        self.enter()?;
-        let made = stream::create(stream::StreamKind::NonBlocking).map_err(self.failed("opening a stream"))?;
+        let mut made = null_mut();
+        // SAFETY: the call writes an address.
+        self.call("opening a stream", |library| unsafe { (library.create_stream)(&mut made, library::NON_BLOCKING) })?;
         let stream = StreamId(made as u64);
         self.streams().push(stream);
         Ok(stream)
@@ -274,35 +331,31 @@ unsafe impl Driver for Cuda {
 
     unsafe fn free_stream(&self, stream: StreamId) {
         self.streams().retain(|other| *other != stream);
-        if self.enter().is_ok() {
-            // SAFETY: the caller's promise.
-            let _ = unsafe { stream::destroy(stream_of(stream)) };
-        }
+        // SAFETY: the caller's promise.
+        let _ = self.ask(|library| unsafe { (library.destroy_stream)(stream_of(stream)) });
     }
 
     unsafe fn zero(&self, stream: StreamId, memory: MemoryId, at: usize, len: usize) -> Result<()> {
-        self.enter()?;
         // SAFETY: the caller's promise.
-        unsafe { result::memset_d8_async(memory.0 + at as u64, 0, len, stream_of(stream)) }
-            .map_err(self.failed("clearing memory"))
+        self.call("clearing memory", |library| unsafe {
+            (library.fill)(memory.0 + at as u64, 0, len, stream_of(stream))
+        })
     }
 
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
-        self.enter()?;
         // SAFETY: the caller's promise. This waits for the copy below.
-        let started = unsafe { result::memcpy_htod_async(memory.0 + at as u64, from, stream_of(stream)) };
+        let started = unsafe { self.start_upload(stream, memory, at, from.as_ptr(), from.len()) };
         // SAFETY: the stream is ours. This waits whether the copy started or not, so that nothing still reads `from`.
-        let finished = unsafe { stream::synchronize(stream_of(stream)) };
-        started.and(finished).map_err(self.failed("copying to the device"))
+        let finished = self.ask(|library| unsafe { (library.synchronize_stream)(stream_of(stream)) });
+        started.and(finished.map_err(self.lost("copying to the device")))
     }
 
     unsafe fn download(&self, stream: StreamId, memory: MemoryId, at: usize, to: &mut [u8]) -> Result<()> {
-        self.enter()?;
         // SAFETY: the caller's promise. This waits for the copy below.
-        let started = unsafe { result::memcpy_dtoh_async(to, memory.0 + at as u64, stream_of(stream)) };
+        let started = unsafe { self.start_download(stream, memory, at, to.as_mut_ptr(), to.len()) };
         // SAFETY: the stream is ours. This waits whether the copy started or not, so that nothing still writes `to`.
-        let finished = unsafe { stream::synchronize(stream_of(stream)) };
-        started.and(finished).map_err(self.failed("copying from the device"))
+        let finished = self.ask(|library| unsafe { (library.synchronize_stream)(stream_of(stream)) });
+        started.and(finished.map_err(self.lost("copying from the device")))
     }
 
     unsafe fn start_upload(
@@ -313,11 +366,10 @@ unsafe impl Driver for Cuda {
         from: *const u8,
         len: usize,
     ) -> Result<()> {
-        self.enter()?;
         // SAFETY: the caller's promise.
-        unsafe { sys::cuMemcpyHtoDAsync_v2(memory.0 + at as u64, from.cast(), len, stream_of(stream)) }
-            .result()
-            .map_err(self.failed("copying to the device"))
+        self.call("copying to the device", |library| unsafe {
+            (library.upload)(memory.0 + at as u64, from.cast(), len, stream_of(stream))
+        })
     }
 
     unsafe fn start_download(
@@ -328,84 +380,95 @@ unsafe impl Driver for Cuda {
         to: *mut u8,
         len: usize,
     ) -> Result<()> {
-        self.enter()?;
         // SAFETY: the caller's promise.
-        unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), memory.0 + at as u64, len, stream_of(stream)) }
-            .result()
-            .map_err(self.failed("copying from the device"))
+        self.call("copying from the device", |library| unsafe {
+            (library.download)(to.cast(), memory.0 + at as u64, len, stream_of(stream))
+        })
     }
 
-    unsafe fn copy(&self, stream: StreamId, from: MemoryId, to: MemoryId, len: usize) -> Result<()> {
-        self.enter()?;
+    unsafe fn copy(
+        &self,
+        stream: StreamId,
+        (from, from_at): (MemoryId, usize),
+        (to, to_at): (MemoryId, usize),
+        len: usize,
+    ) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { result::memcpy_dtod_async(to.0, from.0, len, stream_of(stream)) }
-            .map_err(self.failed("copying within the device"))
+        self.call("copying within the device", |library| unsafe {
+            (library.copy)(to.0 + to_at as u64, from.0 + from_at as u64, len, stream_of(stream))
+        })
     }
 
     unsafe fn launch(&self, stream: StreamId, launch: &Launch<'_>) -> Result<()> {
         let kernel = self.kernel(launch.kernel)?;
-        self.enter()?;
-        let mut arguments: Vec<*mut c_void> = launch
+        // Each argument takes 8 bytes here, of which the driver reads the first 4 for a number.
+        let mut words: Vec<[u8; 8]> = launch
             .arguments
             .iter()
             .map(|argument| match argument {
-                Argument::Memory(MemoryId(address)) => std::ptr::from_ref(address).cast_mut().cast(),
-                Argument::Number(number) => std::ptr::from_ref(number).cast_mut().cast(),
+                Argument::Memory(memory, at) => (memory.0 + *at as u64).to_ne_bytes(),
+                Argument::Number(number) => {
+                    let mut word = [0; 8];
+                    word[..4].copy_from_slice(&number.to_ne_bytes());
+                    word
+                }
             })
             .collect();
-        let (groups, threads) = ((launch.groups, 1, 1), (launch.threads, 1, 1));
+        let mut arguments: Vec<*mut c_void> = words.iter_mut().map(|word| word.as_mut_ptr().cast()).collect();
         // SAFETY: the caller's promise: the kernel's parameters are addresses of 64 bits and numbers of 32 bits. The driver
         // copies them before the call returns.
-        unsafe { result::launch_kernel(kernel, groups, threads, launch.local, stream_of(stream), &mut arguments) }
-            .map_err(self.failed("starting a kernel"))
+        self.call("starting a kernel", |library| unsafe {
+            let (groups, threads, arguments) = (launch.groups, launch.threads, arguments.as_mut_ptr());
+            let (local, stream) = (launch.local, stream_of(stream));
+            (library.launch)(kernel, groups, 1, 1, threads, 1, 1, local, stream, arguments, null_mut())
+        })
     }
 
     fn finish(&self, stream: StreamId, limit: Duration) -> Result<()> {
-        self.enter()?;
         // SAFETY: the stream is ours.
-        let over = poll(limit, || match unsafe { sys::cuStreamQuery(stream_of(stream)) } {
-            CUresult::CUDA_ERROR_NOT_READY => None,
-            done => Some(done.result()),
-        });
-        match over {
-            Some(done) => done.map_err(self.failed("running a kernel")),
-            None => Err(self.info.error(Reason::TimedOut(limit))),
-        }
+        self.wait(limit, |library| unsafe { (library.query_stream)(stream_of(stream)) })
     }
 
     fn mark(&self, stream: StreamId) -> Result<MarkId> {
-        self.enter()?;
-        let failed = self.failed("marking the time");
-        let made = event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(&failed)?;
+        let mut made = null_mut();
+        // SAFETY: the call writes an address.
+        self.call("marking the time", |library| unsafe { (library.create_event)(&mut made, 0) })?;
         // SAFETY: the event was made just now, and the stream is ours.
-        unsafe { event::record(made, stream_of(stream)) }.map_err(&failed)?;
+        let marked =
+            self.call("marking the time", |library| unsafe { (library.record_event)(made, stream_of(stream)) });
+        marked.inspect_err(|_| {
+            // SAFETY: the event is not used again.
+            let _ = self.ask(|library| unsafe { (library.destroy_event)(made) });
+        })?;
         Ok(MarkId(made as u64))
     }
 
     unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration> {
-        self.enter()?;
-        // SAFETY: the caller's promise. Both events are over, and are destroyed here.
-        let time = unsafe {
-            let time = event::elapsed(event_of(from), event_of(to));
-            let _ = event::destroy(event_of(from));
-            let _ = event::destroy(event_of(to));
-            time
-        };
-        let milliseconds = time.map_err(self.failed("reading the device's clock"))?;
+        let mut milliseconds = 0.0;
+        // SAFETY: the caller's promise. The call writes one number.
+        let read = self.call("reading the device's clock", |library| unsafe {
+            (library.event_time)(&mut milliseconds, event_of(from), event_of(to))
+        });
+        for mark in [from, to] {
+            // SAFETY: the caller's promise. The event is over, and not used again.
+            let _ = self.ask(|library| unsafe { (library.destroy_event)(event_of(mark)) });
+        }
+        read?;
         Ok(Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).unwrap_or_default())
     }
 }
 
 impl Drop for Cuda {
     fn drop(&mut self) {
-        if self.enter().is_ok() {
-            let loaded = std::mem::take(&mut *self.loaded());
-            for module in loaded.modules.into_values() {
-                // SAFETY: the module was loaded here, and nothing uses it any more.
-                let _ = unsafe { result::module::unload(module) };
-            }
+        let loaded = std::mem::take(&mut *self.loaded());
+        for module in loaded.modules.into_values() {
+            // SAFETY: the module was loaded here, and nothing uses it any more.
+            let _ = self.ask(|library| unsafe { (library.unload_module)(module) });
         }
-        // SAFETY: the context was retained by `open`.
-        let _ = unsafe { result::primary_ctx::release(self.device) };
+        // SAFETY: the context was retained by `open`. A thread without a current context is what this may leave.
+        unsafe {
+            let _ = (self.library.set_context)(null_mut());
+            let _ = (self.library.release_context)(self.device);
+        }
     }
 }

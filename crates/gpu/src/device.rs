@@ -1,7 +1,9 @@
 //! Devices, their streams and their memory, behind a safe interface.
 
+mod block;
 mod stream;
 
+pub(crate) use block::Block;
 pub use stream::Stream;
 
 use crate::driver::{Argument, DeviceInfo, Driver, MemoryId, PinnedId};
@@ -9,7 +11,7 @@ use crate::error::{Error, Reason, Result};
 use crate::kernel::{Kernel, Module};
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -36,6 +38,8 @@ pub(crate) struct Shared {
     tested: [OnceLock<Result<()>>; Module::ALL.len()],
     /// How long a wait may take, in milliseconds.
     limit: AtomicU64,
+    /// See [`Device::prepared_in`].
+    pub(crate) prepared_in: OnceLock<Duration>,
     /// Why the device is not used any more. Memory that it may still be working on is never freed, so nobody else gets it.
     dead: OnceLock<Error>,
 }
@@ -60,6 +64,7 @@ impl Device {
             self_test,
             tested: Default::default(),
             limit: AtomicU64::new(TIME_LIMIT.as_millis() as u64),
+            prepared_in: OnceLock::new(),
             dead: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
@@ -128,6 +133,31 @@ impl Device {
         Ok(Pinned { device: self.clone(), id, len })
     }
 
+    /// Pinned memory that kernels write to, if this device can: the digests of a job come back without a copy. `None` if it
+    /// cannot.
+    ///
+    /// # Errors
+    /// As for [`Device::pinned`].
+    pub(crate) fn mapped(&self, len: usize) -> Result<Option<Buffer>> {
+        let host = self.pinned(len.max(1).next_multiple_of(ALIGN))?;
+        // SAFETY: the memory is this driver's, and is freed when the buffer is.
+        let id = self.ask(|driver, _| unsafe { driver.mapped(host.id) })?;
+        let len = host.len;
+        let buffer = |id| Buffer {
+            memory: Arc::new(Allocation { device: self.clone(), id, len, host: Some(host) }),
+            at: 0,
+            len,
+        };
+        Ok(id.map(buffer))
+    }
+
+    /// How long it took to load and test the kernels that the engine uses. The first time on a machine, the driver compiles
+    /// them, which takes seconds; then it keeps what it compiled.
+    #[must_use]
+    pub fn prepared_in(&self) -> Duration {
+        self.shared.prepared_in.get().copied().unwrap_or_default()
+    }
+
     /// Calls the driver, unless the device is dead. The call also gets the time limit.
     pub(crate) fn ask<T>(&self, call: impl FnOnce(&dyn Driver, Duration) -> Result<T>) -> Result<T> {
         if let Some(error) = self.shared.dead.get() {
@@ -158,12 +188,27 @@ impl fmt::Debug for Device {
 
 /// Memory of a device. It is zeroed when it is allocated and before it is freed. Its length is a multiple of 16 bytes.
 pub struct Buffer {
-    device: Device,
-    id: MemoryId,
+    memory: Arc<Allocation>,
+    /// Where it begins in the allocation. A part of an allocation is only made for kernels' arguments and for copies.
+    at: usize,
     len: usize,
 }
 
+/// What is allocated and freed at once.
+struct Allocation {
+    device: Device,
+    id: MemoryId,
+    len: usize,
+    /// If it is pinned memory of the host that kernels reach.
+    host: Option<Pinned>,
+}
+
 impl Buffer {
+    pub(crate) fn new(device: &Device, id: MemoryId, len: usize) -> Self {
+        let memory = Allocation { device: device.clone(), id, len, host: None };
+        Self { memory: Arc::new(memory), at: 0, len }
+    }
+
     /// Its length in bytes: what was asked for, rounded up to a multiple of 16.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -176,15 +221,29 @@ impl Buffer {
         false
     }
 
+    /// The bytes from `at` on, as a buffer of their own. Both places are multiples of 16, and there is at least one block.
+    pub(crate) fn part(&self, range: Range<usize>) -> Self {
+        assert!(range.start < range.end && range.end <= self.len && range.start.is_multiple_of(ALIGN));
+        Self { memory: self.memory.clone(), at: self.at + range.start, len: range.len() }
+    }
+
+    /// The host's view of pinned memory that kernels reach. All work that writes there is finished.
+    pub(crate) fn host(&self) -> Option<&[u8]> {
+        self.memory.host.as_ref().map(|host| &host[self.at..self.at + self.len])
+    }
+
     pub(crate) fn argument(&self) -> Argument {
-        Argument::Memory(self.id)
+        Argument::Memory(self.memory.id, self.at)
     }
 }
 
-impl Drop for Buffer {
+impl Drop for Allocation {
     fn drop(&mut self) {
-        // SAFETY: the memory is this driver's and has that length. Nobody can start work on it any more.
-        let _ = self.device.ask(|driver, limit| unsafe { driver.free(self.id, self.len, limit) });
+        // Pinned memory frees itself.
+        if self.host.is_none() {
+            // SAFETY: the memory is this driver's and has that length. Nobody can start work on it any more.
+            let _ = self.device.ask(|driver, limit| unsafe { driver.free(self.id, self.len, limit) });
+        }
     }
 }
 
@@ -204,6 +263,8 @@ pub struct Pinned {
 
 // SAFETY: the memory belongs to this value alone, and drivers take calls from any thread.
 unsafe impl Send for Pinned {}
+// SAFETY: a shared reference only reads.
+unsafe impl Sync for Pinned {}
 
 impl Deref for Pinned {
     type Target = [u8];

@@ -110,8 +110,8 @@ pub struct PinnedId {
 /// An argument of a kernel. Memory comes first, and numbers follow.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument {
-    /// The address of the first byte of memory.
-    Memory(MemoryId),
+    /// Memory, from the byte of this number on.
+    Memory(MemoryId, usize),
     /// A number.
     Number(u32),
 }
@@ -184,6 +184,19 @@ pub unsafe trait Driver: Send + Sync {
     /// # Safety
     /// The memory is this driver's, and nobody uses it any more, not even the device.
     unsafe fn free_pinned(&self, pinned: PinnedId, limit: Duration) -> Result<()>;
+
+    /// Pinned memory as kernels reach it, if they can: what they write there is in the host's memory when the stream is
+    /// finished.
+    ///
+    /// # Errors
+    /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
+    ///
+    /// # Safety
+    /// The memory is this driver's. What this returns is not used after it is freed, and not given to [`Driver::free`].
+    unsafe fn mapped(&self, pinned: PinnedId) -> Result<Option<MemoryId>> {
+        let _ = pinned;
+        Ok(None)
+    }
 
     /// Opens a stream.
     ///
@@ -258,14 +271,14 @@ pub unsafe trait Driver: Send + Sync {
         len: usize,
     ) -> Result<()>;
 
-    /// Starts a copy of `len` bytes within the device, in the stream's order.
+    /// Starts a copy of `len` bytes within the device, in the stream's order. Each place is a memory and the byte in it.
     ///
     /// # Errors
     /// [`Reason::Failed`] or [`Reason::Lost`] if the driver reports an error.
     ///
     /// # Safety
     /// The ranges lie in the memories and do not overlap.
-    unsafe fn copy(&self, stream: StreamId, from: MemoryId, to: MemoryId, len: usize) -> Result<()>;
+    unsafe fn copy(&self, stream: StreamId, from: (MemoryId, usize), to: (MemoryId, usize), len: usize) -> Result<()>;
 
     /// Starts a kernel, in the stream's order.
     ///
@@ -299,10 +312,10 @@ pub unsafe trait Driver: Send + Sync {
     unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration>;
 }
 
-/// Asks repeatedly whether something is over: without a pause at first, for short work, and then with pauses that leave the
-/// CPU to others. `None` after `limit`.
+/// Asks repeatedly whether something is over: without a pause at first, because a pause would take longer than a short job,
+/// and then with pauses that leave the CPU to others. `None` after `limit`.
 pub(crate) fn poll<T>(limit: Duration, mut is_over: impl FnMut() -> Option<T>) -> Option<T> {
-    const BUSY: Duration = Duration::from_micros(30);
+    const BUSY: Duration = Duration::from_micros(300);
     const PAUSE: Duration = Duration::from_micros(50);
     let start = Instant::now();
     loop {

@@ -1,21 +1,26 @@
 //! The engine `gpu`: jobs of the CTR suites on a device.
 //!
-//! Each stream has its own memory, so that the copies of one stream run at the same time as the kernels of another. The
-//! device encrypts and hashes the slices. The CPU computes the tags, a hundredth of the work, by the code of its own engine.
-//! The device's results go to a second buffer, which takes the place of the first when everything has succeeded. So after
-//! any fault the job is as it was, even if the device wakes up late.
+//! A job goes through a *lane*: a stream with its own memory, so that the copies of one lane run at the same time as the
+//! kernels of others. All that a job needs on the device is started at once, and then the lane waits a single time. Keys,
+//! spans and slices go there in one copy. The device encrypts and hashes the slices. The CPU computes the tags, a hundredth of
+//! the work, by the code of its own engine. The device's results go to a second buffer, which takes the place of the first
+//! when everything has succeeded. So after any fault the job is as it was, even if the device wakes up late. Opening is the
+//! same: the device decrypts before the CPU has checked the tags, but only into that second buffer, where the units that are
+//! not authentic are overwritten before anybody gets it.
 
 use crate::cipher::{AesLaunch, Direction, RoundKeys, Spans};
-use crate::device::{Buffer, Device, Pinned, Stream};
+use crate::device::{Block, Buffer, Device, Pinned, Stream};
 use crate::driver::Kind;
 use crate::error::{Error, Reason, Result};
 use crate::hash::Slices;
 use crate::pinned::{Pair, Pool};
 use crate::plan::{self, Limits, Window};
+use crate::schedule::KEY_WORDS;
 use phalanx_core::Suite;
-use phalanx_core::engine::{self, Engine, EngineInfo, Fault, Job, Op, SLICE, Unit, Verdicts};
+use phalanx_core::engine::{self, Engine, EngineInfo, Fault, Job, Op, SLICE, Verdicts};
 use phalanx_kernels::aes::BLOCK;
 use phalanx_kernels::keccak::{self, DIGEST};
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// The suites that a device can run.
@@ -25,9 +30,20 @@ const SUITES: &[Suite] =
 const WORTH_PINNING: usize = 1 << 20;
 /// The threads of each group that hashes: few, so that even a short job uses all multiprocessors.
 const HASH_THREADS: u32 = 32;
-/// A stream's memory has room for a job's chunks and for this part of their length besides (1/16): for the nonces, tags and
+/// The most that a span and a slice take in a block, in bytes.
+const SPAN_LEN: usize = 32;
+const SLICE_LEN: usize = 8;
+/// A lane's memory has room for a job's chunks and for this part of their length besides (1/16): for the nonces, tags and
 /// header between them.
 const BETWEEN: usize = 16;
+/// The lanes of a GPU: enough that some copy each way while others compute, and that a lane whose CPU thread is busy with tags
+/// or with a file leaves no gap.
+const LANES: usize = 8;
+/// A job of more windows than this waits each time that so many were started: a wait has a limit, and one for all of a very long
+/// message could take longer.
+const WINDOWS_A_WAIT: usize = 32;
+/// Where the digests of a window begin: a multiple of this, in bytes. OpenCL's devices ask for at most 512.
+const WINDOW_DIGESTS: usize = 512;
 
 /// Seals and opens jobs on a device.
 pub struct GpuEngine {
@@ -35,15 +51,15 @@ pub struct GpuEngine {
     device: Device,
     keccak: keccak::Level,
     limits: Limits,
-    streams: Mutex<Streams>,
-    /// Notified when a stream is free again.
+    lanes: Mutex<Lanes>,
+    /// Notified when a lane is free again.
     freed: Condvar,
     pool: Arc<Pool>,
 }
 
 #[derive(Default)]
-struct Streams {
-    idle: Vec<WorkStream>,
+struct Lanes {
+    idle: Vec<Lane>,
     busy: usize,
 }
 
@@ -53,25 +69,31 @@ impl GpuEngine {
     /// Nothing is allocated on the device before the first job.
     #[must_use]
     pub fn new(device: Device, keccak: keccak::Level) -> Self {
-        let device_info = device.info();
         // If the device is the CPU, short jobs stay in its caches, and there are no copies to overlap with kernels.
-        let (streams, preferred) = if device_info.kind == Kind::Cpu { (2, 2 << 20) } else { (4, 16 << 20) };
-        // At most a quarter of the device's memory for all streams together.
-        let share = device_info.largest_buffer.min(device_info.memory / (4 * streams as u64));
+        let (lanes, job) = if device.info().kind == Kind::Cpu { (2, 2 << 20) } else { (LANES, 16 << 20) };
+        Self::with_lanes(device, keccak, lanes, job)
+    }
+
+    /// The same with this number of lanes, each of which takes jobs of about this many bytes: for measurements. Neither is 0.
+    #[must_use]
+    pub fn with_lanes(device: Device, keccak: keccak::Level, lanes: usize, preferred: usize) -> Self {
+        let device_info = device.info();
+        // At most a quarter of the device's memory for all lanes together.
+        let share = device_info.largest_buffer.min(device_info.memory / (4 * lanes as u64));
         let room = usize::try_from(share).unwrap_or(usize::MAX).min(preferred + preferred / BETWEEN);
         let len = (room / SLICE).max(1) * SLICE;
         let info = EngineInfo {
             name: "gpu".into(),
-            detail: format!("{}, {}, {}, {streams} streams", device_info.name, device_info.api, device_info.driver),
+            detail: format!("{}, {}, {}, {lanes} lanes", device_info.name, device_info.api, device_info.driver),
             suites: SUITES,
-            workers: streams,
+            workers: lanes,
             preferred_job: preferred.min(len - len / (BETWEEN + 1)),
             // A longer job goes through the device in parts.
             largest_job: usize::MAX,
         };
         let limits = Limits { len, slices: (len / 512).max(1) };
-        let pool = Pool::new(device.clone(), 2 * streams);
-        Self { info, device, keccak, limits, streams: Mutex::default(), freed: Condvar::new(), pool }
+        let pool = Pool::new(device.clone(), 2 * lanes);
+        Self { info, device, keccak, limits, lanes: Mutex::default(), freed: Condvar::new(), pool }
     }
 
     /// The device that runs the jobs.
@@ -87,34 +109,33 @@ impl GpuEngine {
     /// Runs a job whose buffer was made by this engine.
     fn run_pinned(&self, job: &mut Job) -> Result<Verdicts> {
         let mut taken = self.take()?;
-        let stream = taken.stream.as_mut().expect("it was taken just now");
-        let failed = stream.run(job, self.keccak, self.limits).inspect_err(|_| {
+        let lane = taken.lane.as_mut().expect("it was taken just now");
+        let failed = lane.run(job, self.keccak, self.limits).inspect_err(|_| {
             // Nothing may reach the job's memory any more. Memory that a dead device may still reach is never used again.
-            let _ = stream.stream.finish();
+            let _ = lane.stream.finish();
         });
         if failed.is_err() {
-            taken.stream = None;
+            taken.lane = None;
         }
         failed.map(Verdicts::from_failed)
     }
 
-    /// A stream that nobody else uses. If all are in use, this waits for one.
+    /// A lane that nobody else uses. If all are in use, this waits for one.
     fn take(&self) -> Result<Taken<'_>> {
-        let all_busy = |streams: &mut Streams| streams.busy >= self.info.workers;
-        let mut streams =
-            self.freed.wait_while(self.streams(), all_busy).unwrap_or_else(|poisoned| poisoned.into_inner());
-        streams.busy += 1;
-        let idle = streams.idle.pop();
-        drop(streams);
-        let mut taken = Taken { engine: self, stream: idle };
-        if taken.stream.is_none() {
-            taken.stream = Some(WorkStream::new(&self.device, self.limits)?);
+        let all_busy = |lanes: &mut Lanes| lanes.busy >= self.info.workers;
+        let mut lanes = self.freed.wait_while(self.lanes(), all_busy).unwrap_or_else(|poisoned| poisoned.into_inner());
+        lanes.busy += 1;
+        let idle = lanes.idle.pop();
+        drop(lanes);
+        let mut taken = Taken { engine: self, lane: idle };
+        if taken.lane.is_none() {
+            taken.lane = Some(Lane::new(&self.device, self.limits)?);
         }
         Ok(taken)
     }
 
-    fn streams(&self) -> MutexGuard<'_, Streams> {
-        self.streams.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -152,50 +173,58 @@ impl Engine for GpuEngine {
     }
 }
 
-/// A stream in use. When this is dropped, the stream is free again. One that failed is replaced by a new one.
+/// A lane in use. When this is dropped, the lane is free again. One that failed is replaced by a new one.
 struct Taken<'a> {
     engine: &'a GpuEngine,
-    stream: Option<WorkStream>,
+    lane: Option<Lane>,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // The job's memory is about to be dropped, so no copy to it may be under way.
-            self.stream.take().map(|mut stream| stream.stream.finish());
+            self.lane.take().map(|mut lane| lane.stream.finish());
         }
-        let mut streams = self.engine.streams();
-        streams.busy -= 1;
-        streams.idle.extend(self.stream.take());
-        drop(streams);
+        let mut lanes = self.engine.lanes();
+        lanes.busy -= 1;
+        lanes.idle.extend(self.lane.take());
+        drop(lanes);
         self.engine.freed.notify_one();
     }
 }
 
-/// A stream with its own memory, which all its jobs use: allocating and freeing would wait for the other streams.
-struct WorkStream {
+/// A stream with its own memory, which all its jobs use: allocating and freeing would wait for the other lanes.
+struct Lane {
+    /// First, so that it is finished before the memory is freed.
     stream: Stream,
     launch: AesLaunch,
     data: Buffer,
-    digests: Buffer,
-    /// Where the digests are copied to.
-    hashed: Pinned,
-    keys: Option<RoundKeys>,
-    spans: Option<Spans>,
-    slices: Option<Slices>,
+    /// Keys, spans and slices. `None` while a job gathers them, and after a failure.
+    block: Option<Block>,
+    digests: Digests,
 }
 
-impl WorkStream {
+/// A window of a job, ready to start.
+struct Ready<'a> {
+    window: &'a Window,
+    spans: Spans,
+    slices: Slices,
+    /// Where its digests lie among all of the job, in bytes.
+    digests: Range<usize>,
+}
+
+impl Lane {
     fn new(device: &Device, limits: Limits) -> Result<Self> {
         let mut stream = device.stream()?;
         let data = stream.buffer(limits.len)?;
-        let digests = stream.buffer(limits.slices * DIGEST)?;
-        let hashed = device.pinned(limits.slices * DIGEST)?;
         // These kernels take the same time for all data and keys: see `docs/security.md`.
         let default = AesLaunch::default();
-        let threads = default.threads.min(device.max_threads(default.kernel("aes_ctr_spans"))?);
+        let threads = default.threads.min(device.max_threads(default.kernel("aes_ctr_tiles"))?);
         let launch = AesLaunch { threads, ..default };
-        Ok(Self { launch, stream, data, digests, hashed, keys: None, spans: None, slices: None })
+        // For a job whose slices are as short as the format has them. Other jobs may need more, and then get it.
+        let block = Block::new(device, Block::room([64 << 10, limits.slices * SLICE_LEN]))?;
+        let digests = Digests::new(&mut stream, limits.slices * DIGEST)?;
+        Ok(Self { stream, launch, data, block: Some(block), digests })
     }
 
     /// Seals or opens a job. Returns the indices of the units that are not authentic.
@@ -204,124 +233,154 @@ impl WorkStream {
         if windows.is_empty() {
             return Ok(engine::tag(keccak, job, &[]));
         }
-        let keys: Vec<&[u8]> = job.keys.iter().map(|keys| keys.encrypt()).collect();
-        self.keys = Some(self.stream.round_keys_again(&keys, Direction::Encrypt, self.keys.take())?);
-        let failed = match job.op {
-            Op::Seal => self.seal(job, &windows, keccak)?,
-            Op::Open => self.open(job, &windows, keccak)?,
-        };
-        let Job { buf, units, .. } = job;
-        pair(buf).swap(units);
-        Ok(failed)
-    }
-
-    fn seal(&mut self, job: &mut Job, windows: &[Window], keccak: keccak::Level) -> Result<Vec<usize>> {
-        let mut digests = Vec::new();
-        for (i, window) in windows.iter().enumerate() {
-            self.name_spans(window, &job.units, &[])?;
-            self.name_slices(window)?;
-            self.send(job, window)?;
-            self.cipher()?;
-            self.hash(job.suite, window)?;
-            self.fetch(job, window)?;
-            self.zero(window, i + 1 == windows.len())?;
-            self.stream.finish()?;
-            digests.extend_from_slice(self.digests_of(window));
-        }
-        Ok(engine::tag(keccak, job, &digests))
-    }
-
-    /// Decrypts nothing before its tag is checked.
-    fn open(&mut self, job: &mut Job, windows: &[Window], keccak: keccak::Level) -> Result<Vec<usize>> {
-        let mut digests = Vec::new();
-        for window in windows {
-            self.name_slices(window)?;
-            self.send(job, window)?;
-            self.hash(job.suite, window)?;
-            self.stream.finish()?;
-            digests.extend_from_slice(self.digests_of(window));
-        }
-        let failed = engine::tag(keccak, job, &digests);
-        for (i, window) in windows.iter().enumerate() {
-            self.name_spans(window, &job.units, &failed)?;
-            if windows.len() > 1 {
-                self.send(job, window)?;
+        let (keys, ready) = self.name(job, &windows)?;
+        for (i, each) in ready.iter().enumerate() {
+            self.start(job, &keys, each)?;
+            if (i + 1) % WINDOWS_A_WAIT == 0 {
+                self.stream.finish()?;
             }
-            self.cipher()?;
-            self.fetch(job, window)?;
-            self.zero(window, i + 1 == windows.len())?;
-            self.stream.finish()?;
         }
+        let block = self.block.as_ref().expect("it was sent");
+        let (memory, used) = block.memory();
+        self.stream.zero(memory, used)?;
+        self.stream.finish()?;
+        self.block.as_mut().expect("it was sent").clear();
+
+        let digests: Vec<_> = ready.iter().flat_map(|each| self.digests.of(each)).copied().collect();
+        let failed = engine::tag(keccak, job, &digests);
+        let Job { buf, units, .. } = job;
+        let pair = pair(buf);
+        for i in &failed {
+            pair.restore(units[*i].data.clone());
+        }
+        pair.swap(units);
         Ok(failed)
     }
 
-    fn name_spans(&mut self, window: &Window, units: &[Unit], left_out: &[usize]) -> Result<()> {
+    /// Gathers the keys, spans and slices of a job, and starts to copy them to the device.
+    fn name<'a>(&mut self, job: &Job, windows: &'a [Window]) -> Result<(RoundKeys, Vec<Ready<'a>>)> {
+        let keys: Vec<&[u8]> = job.keys.iter().map(|keys| keys.encrypt()).collect();
         // With spans of this length all threads of a group have the same key.
         let longest = (self.launch.threads * self.launch.granularity) as usize * BLOCK;
-        let spans = window.spans(units, left_out, longest);
-        self.spans = Some(self.stream.spans_again(&spans, self.spans.take())?);
-        Ok(())
+        let named: Vec<_> =
+            windows.iter().map(|window| (window.spans(&job.units, &[], longest), window.slices())).collect();
+
+        let parts = named.iter().flat_map(|(spans, slices)| [spans.len() * SPAN_LEN, slices.len() * SLICE_LEN]);
+        let room = Block::room(parts.chain([keys.len() * KEY_WORDS * 4]));
+        let block = match self.block.take() {
+            Some(block) if block.len() >= room => block,
+            small => {
+                drop(small);
+                Block::new(self.stream.device(), room)?
+            }
+        };
+        let lens = windows.iter().map(|window| (window.slices * DIGEST).next_multiple_of(WINDOW_DIGESTS));
+        self.digests.make_room(&mut self.stream, lens.clone().sum())?;
+
+        self.stream.gather(block);
+        let keys = self.stream.round_keys(&keys, Direction::Encrypt)?;
+        let (mut ready, mut at) = (Vec::new(), 0);
+        for ((window, (spans, slices)), len) in windows.iter().zip(named).zip(lens) {
+            let digests = at..at + window.slices * DIGEST;
+            at += len;
+            let (spans, slices) = (self.stream.spans(&spans)?, self.stream.slices(&slices)?);
+            ready.push(Ready { window, spans, slices, digests });
+        }
+        // SAFETY: the block is cleared when the stream is finished. If that fails, the lane is dropped, and if the device is
+        // dead the block's memory is neither used again nor freed.
+        self.block = Some(unsafe { self.stream.send_gathered() }?);
+        Ok((keys, ready))
     }
 
-    fn name_slices(&mut self, window: &Window) -> Result<()> {
-        self.slices = Some(self.stream.slices_again(&window.slices(), self.slices.take())?);
-        Ok(())
-    }
-
-    /// Starts to copy a window's bytes to the device.
-    fn send(&mut self, job: &mut Job, window: &Window) -> Result<()> {
-        let pair = pair(&mut job.buf);
-        for copy in &window.copies {
+    /// Starts all that the device does for a window. Its digests are those of the ciphertext.
+    fn start(&mut self, job: &mut Job, keys: &RoundKeys, each: &Ready<'_>) -> Result<()> {
+        let (suite, op, pair) = (job.suite, job.op, pair(&mut job.buf));
+        for copy in &each.window.copies {
             // SAFETY: the front does not change until `run` has returned, and the stream is finished before that. If
             // finishing fails, the device is dead, and the front is neither lent again nor freed. If the CPU then works on
             // the job there, the device reads other bytes, and nobody uses what it makes of them.
             unsafe { self.stream.start_upload(&mut self.data, copy.at, pair.front(), copy.bytes.clone())? };
         }
-        Ok(())
-    }
-
-    fn cipher(&mut self) -> Result<()> {
-        let (Some(keys), Some(spans)) = (&self.keys, &self.spans) else { unreachable!("they were named before") };
-        self.stream.aes_ctr_spans(&self.launch, keys, spans, &mut self.data)
-    }
-
-    /// Hashes the slices, and starts to copy the digests back.
-    fn hash(&mut self, suite: Suite, window: &Window) -> Result<()> {
-        let Some(slices) = &self.slices else { unreachable!("they were named before") };
-        match suite {
-            Suite::Aes256CtrTurboShake => {
-                self.stream.turboshake_slices(HASH_THREADS, slices, &self.data, &mut self.digests)?;
+        match op {
+            Op::Seal => {
+                self.cipher(keys, each)?;
+                self.hash(suite, each)?;
             }
-            _ => self.stream.sha3_slices(HASH_THREADS, slices, &self.data, &mut self.digests)?,
+            Op::Open => {
+                self.hash(suite, each)?;
+                self.cipher(keys, each)?;
+            }
         }
-        // SAFETY: nobody uses the bytes until the stream is finished. If that fails, this value is dropped, and if the
-        // device is dead they are not freed.
-        unsafe { self.stream.start_download(&self.digests, 0, &mut self.hashed, 0..window.slices * DIGEST) }
-    }
-
-    /// The digests of a window, once the stream is finished.
-    fn digests_of(&self, window: &Window) -> &[[u8; DIGEST]] {
-        self.hashed[..window.slices * DIGEST].as_chunks().0
-    }
-
-    /// Starts to copy the result of a window into the back of the job's buffer.
-    fn fetch(&mut self, job: &mut Job, window: &Window) -> Result<()> {
-        let pair = pair(&mut job.buf);
-        for copy in &window.copies {
+        for copy in &each.window.copies {
             // SAFETY: nobody uses the back until the stream is finished. If that fails, the device is dead: the pair is not
             // swapped, and its back is neither lent again nor freed.
             unsafe { self.stream.start_download(&self.data, copy.at, pair.back(), copy.bytes.clone())? };
         }
+        self.stream.zero(&self.data, each.window.end())
+    }
+
+    fn cipher(&mut self, keys: &RoundKeys, each: &Ready<'_>) -> Result<()> {
+        self.stream.aes_ctr_spans(&self.launch, keys, &each.spans, &mut self.data)
+    }
+
+    fn hash(&mut self, suite: Suite, each: &Ready<'_>) -> Result<()> {
+        let mut digests = self.digests.on_device(each.digests.clone());
+        match suite {
+            Suite::Aes256CtrTurboShake => {
+                self.stream.turboshake_slices(HASH_THREADS, &each.slices, &self.data, &mut digests)?;
+            }
+            _ => self.stream.sha3_slices(HASH_THREADS, &each.slices, &self.data, &mut digests)?,
+        }
+        self.digests.fetch(&mut self.stream, each.digests.clone())
+    }
+}
+
+/// Where the digests of a job's slices lie.
+enum Digests {
+    /// In pinned memory that kernels write to.
+    Mapped(Buffer),
+    /// On the device, and where they are copied to.
+    Copied(Buffer, Pinned),
+}
+
+impl Digests {
+    fn new(stream: &mut Stream, len: usize) -> Result<Self> {
+        let len = len.next_multiple_of(WINDOW_DIGESTS);
+        Ok(match stream.device().mapped(len)? {
+            Some(mapped) => Self::Mapped(mapped),
+            None => Self::Copied(stream.buffer(len)?, stream.device().pinned(len)?),
+        })
+    }
+
+    fn make_room(&mut self, stream: &mut Stream, len: usize) -> Result<()> {
+        let (Self::Mapped(memory) | Self::Copied(memory, _)) = &*self;
+        if memory.len() < len {
+            *self = Self::new(stream, len)?;
+        }
         Ok(())
     }
 
-    /// Wipes a window's data on the device, and the keys after the last window.
-    fn zero(&mut self, window: &Window, is_last: bool) -> Result<()> {
-        self.stream.zero(&self.data, window.end())?;
-        match &self.keys {
-            Some(keys) if is_last => self.stream.zero_round_keys(keys),
-            _ => Ok(()),
-        }
+    /// Where kernels write them.
+    fn on_device(&self, place: Range<usize>) -> Buffer {
+        let (Self::Mapped(memory) | Self::Copied(memory, _)) = self;
+        memory.part(place)
+    }
+
+    /// Starts to copy them to the host, unless they are written there.
+    fn fetch(&mut self, stream: &mut Stream, place: Range<usize>) -> Result<()> {
+        let Self::Copied(memory, to) = self else { return Ok(()) };
+        // SAFETY: nobody uses the bytes until the stream is finished. If that fails, this value is dropped, and if the
+        // device is dead they are not freed.
+        unsafe { stream.start_download(memory, place.start, to, place) }
+    }
+
+    /// Those of a window, once the stream is finished.
+    fn of(&self, each: &Ready<'_>) -> &[[u8; DIGEST]] {
+        let all = match self {
+            Self::Mapped(memory) => memory.host().expect("it is the host's"),
+            Self::Copied(_, to) => to,
+        };
+        all[each.digests.clone()].as_chunks().0
     }
 }
 

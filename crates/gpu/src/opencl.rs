@@ -165,6 +165,36 @@ impl OpenCl {
     }
 }
 
+/// Buffers that begin within others, for the arguments of one launch. They are released when the launch was given to its
+/// queue, which keeps them until it is over.
+#[derive(Default)]
+struct Parts(Vec<cl_mem>);
+
+impl Parts {
+    /// What lies in `memory` from a byte on.
+    fn part(&mut self, memory: cl_mem, at: usize) -> std::result::Result<cl_mem, cl_int> {
+        if at == 0 {
+            return Ok(memory);
+        }
+        let whole = usize::from(memory::get_mem_object_info(memory, memory::CL_MEM_SIZE)?);
+        let region = cl_buffer_region { origin: at, size: whole - at };
+        let (flags, kind) = (memory::CL_MEM_READ_WRITE, memory::CL_BUFFER_CREATE_TYPE_REGION);
+        // SAFETY: the memory is ours, and the call reads the region.
+        let made = unsafe { memory::create_sub_buffer(memory, flags, kind, (&raw const region).cast()) }?;
+        self.0.push(made);
+        Ok(made)
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        for made in &self.0 {
+            // SAFETY: it was made here, and is not used again.
+            let _ = unsafe { memory::release_mem_object(*made) };
+        }
+    }
+}
+
 fn queue_of(stream: StreamId) -> cl_command_queue {
     stream.0 as cl_command_queue
 }
@@ -344,10 +374,16 @@ unsafe impl Driver for OpenCl {
         self.keep(stream, "copying from the device", made)
     }
 
-    unsafe fn copy(&self, stream: StreamId, from: MemoryId, to: MemoryId, len: usize) -> Result<()> {
+    unsafe fn copy(
+        &self,
+        stream: StreamId,
+        (from, from_at): (MemoryId, usize),
+        (to, to_at): (MemoryId, usize),
+        len: usize,
+    ) -> Result<()> {
         let (queue, from, to) = (queue_of(stream), buffer_of(from), buffer_of(to));
         // SAFETY: the caller's promise.
-        let made = unsafe { command_queue::enqueue_copy_buffer(queue, from, to, 0, 0, len, 0, null()) };
+        let made = unsafe { command_queue::enqueue_copy_buffer(queue, from, to, from_at, to_at, len, 0, null()) };
         self.keep(stream, "copying within the device", made)
     }
 
@@ -355,12 +391,13 @@ unsafe impl Driver for OpenCl {
         let mut built = self.built();
         let kernel = self.kernel(&mut built, launch.kernel)?;
         let failed = self.failed("setting a kernel's arguments");
+        let mut parts = Parts::default();
         for (i, argument) in launch.arguments.iter().enumerate() {
             // SAFETY: the caller's promise: the kernel's parameter is a pointer to global memory, or 32 bits.
             unsafe {
                 match argument {
-                    Argument::Memory(memory) => {
-                        let memory = buffer_of(*memory);
+                    Argument::Memory(memory, at) => {
+                        let memory = parts.part(buffer_of(*memory), *at).map_err(&failed)?;
                         kernel::set_kernel_arg(kernel, i as u32, size_of::<cl_mem>(), (&raw const memory).cast())
                     }
                     Argument::Number(number) => {

@@ -90,6 +90,12 @@ impl Pair {
         self.back.as_mut().expect("it is there")
     }
 
+    /// Copies bytes of the job over what the device made of them: nobody gets that.
+    pub fn restore(&mut self, bytes: Range<usize>) {
+        let (front, back) = (self.front.as_ref().expect("it is there"), self.back.as_mut().expect("it is there"));
+        back[bytes.clone()].copy_from_slice(&front[bytes]);
+    }
+
     /// Lets front and back change places. Bytes outside the units stay as they are.
     pub fn swap(&mut self, units: &[Unit]) {
         let (front, back) = (self.front.as_ref().expect("it is there"), self.back.as_mut().expect("it is there"));

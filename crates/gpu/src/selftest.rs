@@ -12,6 +12,7 @@ use crate::kernel::Module;
 use crate::{cuda, opencl};
 use phalanx_kernels::aes::{self, ctr_xor};
 use phalanx_kernels::keccak;
+use std::time::Instant;
 
 impl Device {
     /// Opens a device of [`crate::devices`] and runs the self-test of the kernels that the engine uses.
@@ -35,8 +36,10 @@ impl Device {
     /// or a failure of the driver.
     pub fn with_driver(driver: Box<dyn Driver>) -> Result<Self> {
         let device = Self::untested(driver, run);
+        let started = Instant::now();
         device.test(Module::AesBitsliceTiles)?;
         device.test(Module::Sha3)?;
+        let _ = device.shared.prepared_in.set(started.elapsed());
         Ok(device)
     }
 }

@@ -1,6 +1,6 @@
 //! The GPUs of this machine: which ones exist, which may be used, and the first that works.
 
-use crate::{Api, Device, DeviceInfo, Kind};
+use crate::{Api, Device, DeviceInfo, Kind, Reason};
 use std::env;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -46,6 +46,8 @@ pub struct Survey {
     pub devices: Vec<(DeviceInfo, State)>,
     /// Why an interface has no devices, in one line for each.
     pub absent: Vec<String>,
+    /// Whether an interface has none because its driver failed.
+    has_failed: bool,
     /// The first device that works, and how long it took to find, open and test it.
     pub found: Option<(Device, Duration)>,
 }
@@ -56,7 +58,9 @@ impl Survey {
     pub fn new(all: bool) -> Self {
         let started = Instant::now();
         let (devices, absent) = crate::devices();
-        let mut survey = Self { absent: absent.iter().map(ToString::to_string).collect(), ..Self::default() };
+        let has_failed = absent.iter().any(|error| !matches!(error.reason, Reason::Absent(_)));
+        let absent = absent.iter().map(ToString::to_string).collect();
+        let mut survey = Self { absent, has_failed, ..Self::default() };
         for info in devices {
             if survey.found.is_some() && !all {
                 break;
@@ -81,6 +85,12 @@ impl Survey {
         }
     }
 
+    /// Whether a driver or a device is there that does not work.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.has_failed || self.devices.iter().any(|(_, state)| state.failure().is_some())
+    }
+
     /// Records that the device that was taken has failed since.
     pub fn fail(&mut self, why: String) {
         if let Some((_, state)) = self.devices.iter_mut().find(|(_, state)| matches!(state, State::Taken)) {
@@ -93,7 +103,7 @@ impl Survey {
     /// # Errors
     /// If there is none, why, in one line.
     pub fn device(self) -> Result<Device, String> {
-        let Self { devices, absent, found } = self;
+        let Self { devices, absent, found, .. } = self;
         let state = |(info, state): (DeviceInfo, State)| format!("{}: {}: {state}", info.api, info.name);
         let reasons = || absent.into_iter().chain(devices.into_iter().map(state)).collect::<Vec<_>>().join("; ");
         found.map(|(device, _)| device).ok_or_else(reasons)

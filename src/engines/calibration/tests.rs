@@ -258,9 +258,9 @@ fn a_slow_engine_is_measured_as_such() {
 #[test]
 fn the_cpu_is_measured() {
     for engine in [CpuEngine::serial(Levels::detect()), CpuEngine::parallel(3, Levels::detect())] {
-        let curve = measure(&Roster::new(&[Arc::new(engine)]), Levels::detect(), Duration::from_secs(60)).unwrap();
+        let curve = measure(&Roster::new(&[Arc::new(engine)]), Levels::detect(), Duration::from_secs(3)).unwrap();
         for op in OPS {
-            assert_eq!(curve.points(op).len(), 5, "there was time for all sizes");
+            assert!(curve.points(op).len() >= 4, "there was time for most sizes");
             assert!(curve.speed(op) > 0.0);
         }
     }

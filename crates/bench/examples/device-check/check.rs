@@ -4,12 +4,26 @@ use phalanx_gpu::{AesLaunch, Device, Direction, KeyDigest, Module, Reason, Resul
 use phalanx_kernels::aes::{Key, Level, ctr_xor};
 use phalanx_kernels::keccak::{self, Kmac256};
 
-pub fn all(device: &Device, quick: bool) -> Result<()> {
-    for module in Module::ALL {
+/// How much is checked.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+pub enum Extent {
+    /// The self-tests of what the engine uses: for programs under which everything takes a hundred times as long.
+    Least,
+    Quick,
+    Full,
+}
+
+pub fn all(device: &Device, extent: Extent) -> Result<()> {
+    let quick = extent != Extent::Full;
+    let of_engine = [Module::AesBitslice, Module::AesBitsliceKeys, Module::Sha3, Module::TurboShake];
+    for module in Module::ALL.into_iter().filter(|module| extent != Extent::Least || of_engine.contains(module)) {
         match device.has_room_for(module) {
             true => device.test(module)?,
             false => eprintln!("{}: left out, it needs {} bytes of local memory", module.name(), module.table_bytes()),
         }
+    }
+    if extent == Extent::Least {
+        return Ok(());
     }
     let mut stream = device.stream()?;
     let mut checks = 0;

@@ -19,8 +19,9 @@ pub struct HostToHost {
 }
 
 impl HostToHost {
-    pub fn new(device: &Device, bytes: usize) -> Self {
-        let engine = GpuEngine::new(device.clone(), keccak::Level::detect());
+    /// An engine with this number of lanes, whose jobs have `job` bytes.
+    pub fn new(device: &Device, bytes: usize, lanes: usize, job: usize) -> Self {
+        let engine = GpuEngine::with_lanes(device.clone(), keccak::Level::detect(), lanes, job);
         let rounds = (bytes / (engine.info().workers * engine.info().preferred_job)).max(2);
         Self { engine, rounds }
     }
@@ -31,7 +32,7 @@ impl HostToHost {
 
     pub fn case(&self) -> String {
         let info = self.engine.info();
-        format!("{} workers, {} jobs each of {} bytes", info.workers, self.rounds, info.preferred_job)
+        format!("{} lanes, {} MiB a job, {} jobs each", info.workers, info.preferred_job >> 20, self.rounds)
     }
 
     /// All lanes at once. Each runs its own job again and again, with these operations in turn.

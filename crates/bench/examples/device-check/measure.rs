@@ -31,26 +31,53 @@ struct Bench<'a> {
     bytes: usize,
 }
 
-pub fn all(device: &Device, quick: bool) -> Result<()> {
-    let info = device.info();
-    // A CPU behind OpenCL would take minutes for a gigabyte, and its speed does not matter here.
-    let bytes: usize = match (info.kind, quick) {
-        (Kind::Gpu, false) => 1 << 30,
-        (Kind::Gpu, true) => 1 << 26,
-        _ => 1 << 20,
-    };
-    print!("{}", Line::Head(Box::new(head(device, quick))).json());
-    let bytes = bytes.min((info.largest_buffer / 4) as usize).next_multiple_of(1 << 20);
-    let mut bench = Bench { info, stream: device.stream()?, runs: if quick { 3 } else { 9 }, bytes };
-    bench.ceilings(device)?;
-    bench.engine(device)?;
+/// Copies within the device, and both ways between it and the host.
+pub fn ceilings(device: &Device, quick: bool) -> Result<()> {
+    Bench::new(device, quick)?.ceilings(device)
+}
+
+/// Each kernel alone.
+pub fn kernels(device: &Device, quick: bool) -> Result<()> {
+    let mut bench = Bench::new(device, quick)?;
+    // What the engine uses comes first, in case that the time runs out.
+    bench.hashes()?;
     for variant in Variant::ALL.into_iter().filter(|variant| device.has_room_for(variant.module())) {
         for key_len in [16, 24, 32] {
             bench.aes(device, variant, key_len, quick)?;
             bench.users(variant, key_len)?;
         }
     }
-    bench.hashes()
+    Ok(())
+}
+
+/// Encryption and digests of the same data, which lie on the device: what sealing takes there.
+pub fn resident(device: &Device, quick: bool) -> Result<()> {
+    let mut bench = Bench::new(device, quick)?;
+    for bytes in [bench.bytes.min(16 << 20), bench.bytes] {
+        bench.resident(bytes)?;
+        if bytes == bench.bytes {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The engine from host to host, by lanes and sizes of jobs, each beside pinned copies alone.
+pub fn engine(device: &Device, quick: bool) -> Result<()> {
+    let mut bench = Bench::new(device, quick)?;
+    // A machine without a GPU shows that it runs.
+    let (all_lanes, jobs, bytes): (&[usize], &[usize], usize) = match device.info().kind {
+        Kind::Gpu => (&[4, 8, 12], &[16 << 20, 32 << 20, 64 << 20], 4 << 30),
+        _ => (&[1, 2], &[1 << 20], 4 << 20),
+    };
+    // Each run pins its memory anew, which takes longer than the copies.
+    bench.runs = bench.runs.min(4);
+    for lanes in all_lanes {
+        for job in jobs {
+            bench.engine(device, &HostToHost::new(device, if quick { bytes / 4 } else { bytes }, *lanes, *job))?;
+        }
+    }
+    Ok(())
 }
 
 /// The head, which names the machine and device of the rows.
@@ -69,7 +96,21 @@ fn head(device: &Device, quick: bool) -> Head {
     Head::now(&setup, Vec::new())
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// Prints the head.
+    fn new(device: &'a Device, quick: bool) -> Result<Self> {
+        let info = device.info();
+        // A CPU behind OpenCL would take minutes for a gigabyte, and its speed does not matter here.
+        let bytes: usize = match (info.kind, quick) {
+            (Kind::Gpu, false) => 1 << 30,
+            (Kind::Gpu, true) => 1 << 26,
+            _ => 1 << 20,
+        };
+        print!("{}", Line::Head(Box::new(head(device, quick))).json());
+        let bytes = bytes.min((info.largest_buffer / 4) as usize).next_multiple_of(1 << 20);
+        Ok(Self { info, stream: device.stream()?, runs: if quick { 3 } else { 7 }, bytes })
+    }
+
     /// Times the work after a run that is not counted, and prints the row.
     fn row(&mut self, case: Case, mut work: impl FnMut(&mut Stream) -> Result<Duration>) -> Result<()> {
         work(&mut self.stream)?;
@@ -125,9 +166,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The whole engine from host to host, and plain pinned copies by the same number of threads.
-    fn engine(&mut self, device: &Device) -> Result<()> {
-        let whole = HostToHost::new(device, self.bytes);
+    fn engine(&mut self, device: &Device, whole: &HostToHost) -> Result<()> {
         let case = |operation, measure, scheme: &str, passes| Case {
             case: whole.case(),
             operation,
@@ -144,6 +183,49 @@ impl Bench<'_> {
         })
     }
 
+    /// The kernels that seal data of this length as the engine does, in the order of the engine.
+    fn resident(&mut self, bytes: usize) -> Result<()> {
+        const SLICE: usize = 4096;
+        let launch = AesLaunch::default();
+        let most = self.stream.device().max_threads(launch.kernel("aes_ctr_spans"))?;
+        let launch = AesLaunch { threads: launch.threads.min(most), ..launch };
+        let longest = (launch.threads * launch.granularity) as usize * 16;
+        let spans: Vec<Span> = (0..bytes)
+            .step_by(longest)
+            .map(|at| Span { at, len: longest.min(bytes - at), key: 0, counter: (at as u128 / 16).to_be_bytes() })
+            .collect();
+        let slices: Vec<Slice> = (0..bytes).step_by(SLICE).map(|at| Slice { at, len: SLICE }).collect();
+        let (spans, slices) = (self.stream.spans(&spans)?, self.stream.slices(&slices)?);
+        let mut data = self.stream.buffer(bytes)?;
+        let mut digests = self.stream.buffer(32 * bytes / SLICE)?;
+        for (key_len, turbo, suite) in [(32, false, "suite 1"), (16, false, "suite 3"), (32, true, "suite 5")] {
+            let keys = self.stream.round_keys(&[&[7; 32][..key_len]], Direction::Encrypt)?;
+            let case = Case {
+                case: format!("{} MiB", bytes >> 20),
+                operation: "seal",
+                measure: "device memory",
+                scheme: format!(
+                    "AES-{} and {}, {suite}",
+                    8 * key_len,
+                    if turbo { "TurboSHAKE256" } else { "SHA3-256" }
+                ),
+                bytes,
+                items: 1,
+            };
+            self.row(case, |stream| {
+                let seal = |stream: &mut Stream| {
+                    stream.aes_ctr_spans(&launch, &keys, &spans, &mut data)?;
+                    match turbo {
+                        true => stream.turboshake_slices(32, &slices, &data, &mut digests),
+                        false => stream.sha3_slices(32, &slices, &data, &mut digests),
+                    }
+                };
+                stream.timed(seal).map(|((), time)| time)
+            })?;
+        }
+        Ok(())
+    }
+
     /// CTR, and ECB both ways, at each granularity and block size.
     fn aes(&mut self, device: &Device, variant: Variant, key_len: usize, quick: bool) -> Result<()> {
         let bytes = self.bytes;
@@ -151,12 +233,15 @@ impl Bench<'_> {
         let encrypt = self.stream.round_keys(&[&key], Direction::Encrypt)?;
         let decrypt = self.stream.round_keys(&[&key], Direction::Decrypt)?;
         let mut data = self.stream.buffer(bytes)?;
+        let default = AesLaunch::new(variant);
+        let default =
+            AesLaunch { threads: default.threads.min(device.max_threads(default.kernel("aes_ctr"))?), ..default };
         for granularity in granularities(variant) {
             let launch = AesLaunch { granularity: *granularity, ..AesLaunch::new(variant) };
             for entry in ["aes_ctr", "aes_ecb_encrypt", "aes_ecb_decrypt"] {
                 for threads in block_sizes(device, &launch, entry)? {
                     let launch = AesLaunch { threads, ..launch };
-                    if quick && launch != AesLaunch::new(variant) {
+                    if (quick || entry != "aes_ctr") && launch != default {
                         continue;
                     }
                     let (mode, operation) = match entry {

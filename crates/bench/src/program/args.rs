@@ -120,9 +120,9 @@ struct VolumeRun {
 struct HpcRun {
     #[command(flatten)]
     run: Run,
-    /// Run only this part (may be repeated): threads or cluster
+    /// Run only this part (may be repeated): threads, gpu or cluster
     ///
-    /// threads: 1 to 16 threads of one process. cluster: phalanx-mpi under mpirun, beside a plain parallel copy, with one process
+    /// threads: 1 to 16 threads of one process. gpu: 1000 to 50 million threads of a GPU. cluster: phalanx-mpi under mpirun, beside a plain parallel copy, with one process
     /// slowed down, and interrupted.
     #[arg(long = "part", value_enum, value_name = "PART", hide_possible_values = true)]
     parts: Vec<HpcPart>,
@@ -146,6 +146,7 @@ struct HpcRun {
 #[derive(Clone, Copy, ValueEnum)]
 enum HpcPart {
     Threads,
+    Gpu,
     Cluster,
 }
 
@@ -153,6 +154,7 @@ impl From<HpcPart> for hpc::Part {
     fn from(part: HpcPart) -> Self {
         match part {
             HpcPart::Threads => hpc::Part::Threads,
+            HpcPart::Gpu => hpc::Part::Gpu,
             HpcPart::Cluster => hpc::Part::Cluster,
         }
     }

@@ -153,7 +153,7 @@ pub fn strip_digest(file: &mut Vec<u8>) -> Result<(), Refused> {
 }
 
 /// Gives each thread the same number of blocks. The first few take one more (Algorithm 1, lines 16 to 31).
-pub(super) fn in_parallel(threads: usize, mut data: &mut [u8], crypt: impl Fn(&mut [u8]) + Sync) {
+pub(crate) fn in_parallel(threads: usize, mut data: &mut [u8], crypt: impl Fn(&mut [u8]) + Sync) {
     let blocks = data.len() / BLOCK;
     let mut parts = Vec::with_capacity(threads);
     for i in 0..threads {

@@ -146,7 +146,7 @@ fn every_experiment_has_a_short_run() {
     for (experiment, names) in [
         ("sefps", &["sefps-protect-total.svg", "sefps-unprotect-AES.svg"][..]),
         ("users", &["users-regular.svg", "users-irregular.svg"]),
-        ("hpc", &["hpc-107MBs.svg"]),
+        ("hpc", &["hpc-107MBs.svg", "hpc-gpu-107MBs.svg"]),
         // Mounts have tests of their own, and so do clusters.
         ("volume", &["volume-AES-128-CTR.svg", "volume-AES-256-CTR.svg"]),
         ("keys", &["keys-encrypt.svg", "keys-find.svg"]),
@@ -159,7 +159,7 @@ fn every_experiment_has_a_short_run() {
         let mut command = without_device(s.command(&[experiment, "--quick", "--out", experiment]));
         match experiment {
             "volume" => drop(command.args(["--part", "study", "--part", "ciphertext", "--part", "ahead"])),
-            "hpc" => drop(command.args(["--part", "threads"])),
+            "hpc" => drop(command.args(["--part", "threads", "--part", "gpu"])),
             _ => {}
         }
         let told = Ended(command.output().unwrap()).text();
@@ -181,6 +181,10 @@ fn every_experiment_has_a_short_run() {
     for figure in figures {
         assert!(fs::read_to_string(s.path(&figure)).unwrap().starts_with("<svg"), "{figure}");
     }
+    let hpc = rows(&s, "hpc");
+    let on_gpu: Vec<&Row> = hpc.iter().filter(|row| row.engine == "gpu" && row.case == "107MBs").collect();
+    assert!(on_gpu.len() == 20 && on_gpu.iter().all(|row| row.note.as_deref().is_some_and(no_device)));
+    assert_eq!(on_gpu.iter().flat_map(|row| &row.printed).count(), 10);
     let sefps = rows(&s, "sefps");
     let has = |row: &Row, engine: &str| row.engine == engine && row.measure == "total" && row.case == "255 KB";
     assert!(sefps.iter().any(|row| has(row, "serial") && row.printed.len() == 2 && row.median_s.is_some()));
@@ -247,10 +251,12 @@ fn every_experiment_has_a_short_run() {
 #[test]
 fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
     let s = Sandbox::new();
-    for experiment in ["keys", "sefps", "users", "volume"] {
+    for experiment in ["keys", "sefps", "users", "volume", "hpc"] {
         let mut command = s.command(&[experiment, "--quick", "--out", experiment]);
-        if experiment == "volume" {
-            command.args(["--part", "study"]);
+        match experiment {
+            "volume" => drop(command.args(["--part", "study"])),
+            "hpc" => drop(command.args(["--part", "gpu"])),
+            _ => {}
         }
         Ended(command.env("PHALANX_OPENCL_CPU", "1").env("CUDA_VISIBLE_DEVICES", "").output().unwrap()).ok();
         let (heads, _) = read(&s.path(experiment)).unwrap();
@@ -303,6 +309,12 @@ fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
         timed("volume", "5 × 32000 bytes", "gpu", scheme, "AES-192-CTR");
     }
     timed("volume", "4 KiB", "gpu", "T-tables, 64 bytes a thread", "AES-256-CTR, kernel only");
+    timed("hpc", "1MB", "gpu", "AES-128-ECB", "encryption only, kernel only");
+    timed("hpc", "1MB", "gpu", "AES-128-ECB", "encryption and copies");
+    let large: Vec<Row> = rows(&s, "hpc").into_iter().filter(|row| row.case == "107MBs").collect();
+    assert!(
+        large.len() == 20 && large.iter().all(|row| row.note.as_deref().is_some_and(|why| why.contains("not a GPU")))
+    );
     let report = fs::read_to_string(s.path("volume/report.md")).unwrap();
     assert!(report.contains("| RQ2: do streams help? | Measured through OpenCL on the CPU ("), "{report}");
     timed("sefps", "255 KB", "gpu", "Phalanx's format", "in memory");

@@ -120,7 +120,8 @@ impl Stream {
     }
 
     /// Starts AES-ECB of the bytes `range` of `data`, in place, under the key with index `key`: P1's layout. The range is
-    /// whole blocks from a multiple of 16 on. The direction is that of the keys.
+    /// whole blocks from a multiple of 16 on. The direction is that of the keys. With tables, a thread can take any number of
+    /// blocks.
     ///
     /// # Errors
     /// [`Reason::Refused`](crate::Reason::Refused) if the range is not whole blocks. Otherwise as for [`Stream::aes_ctr`].
@@ -132,7 +133,10 @@ impl Stream {
         data: &mut Buffer,
         range: Range<usize>,
     ) -> Result<()> {
-        launch.check(self)?;
+        let blocks_a_group = launch.threads.checked_mul(launch.granularity);
+        if launch.bitsliced() || blocks_a_group.is_none_or(|blocks| blocks == 0) {
+            launch.check(self)?;
+        }
         self.check_keys(keys, key, keys.direction)?;
         if !range.len().is_multiple_of(ALIGN) {
             return self.device().refuse("AES-ECB takes whole blocks");

@@ -1,6 +1,6 @@
 //! Streams: what a device is told to do, in order.
 
-use super::{ALIGN, Buffer, Device, Pinned};
+use super::{ALIGN, Block, Buffer, Device, Pinned};
 #[cfg(feature = "papers")]
 use crate::driver::Argument;
 use crate::driver::{Launch, StreamId};
@@ -22,6 +22,8 @@ pub struct Stream {
     id: StreamId,
     /// Whether this is the stream of a self-test, which runs kernels that have not passed it yet.
     testing: bool,
+    /// Where what would be copied to new device memory is gathered instead, for one copy.
+    block: Option<Block>,
     /// T0 and its inverse, once a kernel has needed them.
     #[cfg(feature = "papers")]
     tables: Option<[Buffer; 2]>,
@@ -34,6 +36,7 @@ impl Stream {
             device: device.clone(),
             id,
             testing,
+            block: None,
             #[cfg(feature = "papers")]
             tables: None,
         })
@@ -57,7 +60,7 @@ impl Stream {
             return self.device.refuse(format!("a buffer of {len} bytes: the largest here has {largest}"));
         };
         let id = self.device.ask(|driver, _| driver.allocate(len))?;
-        let buffer = Buffer { device: self.device.clone(), id, len };
+        let buffer = Buffer::new(&self.device, id, len);
         self.zero(&buffer, len)?;
         self.finish()?; // because another stream may use the buffer next
         Ok(buffer)
@@ -81,8 +84,30 @@ impl Stream {
         self.buffer_again(&bytes, old)
     }
 
-    /// Copies the bytes to device memory: to `old` if that is large enough, else to a new buffer.
+    /// From now on, bytes for new device memory are gathered in this block. The stream is finished, and the block is empty.
+    pub(crate) fn gather(&mut self, block: Block) {
+        self.block = Some(block);
+    }
+
+    /// Starts to copy what was gathered to the device, and gives the block back.
+    ///
+    /// # Safety
+    /// The block stays as it is until the stream is finished, or for good if it never is.
+    pub(crate) unsafe fn send_gathered(&mut self) -> Result<Block> {
+        let mut block = self.block.take().expect("`gather` was called");
+        let (host, memory, used) = block.both();
+        // SAFETY: the caller's promise.
+        unsafe { self.start_upload(memory, 0, host, used) }.map(|()| block)
+    }
+
+    /// Copies the bytes to device memory: to `old` if that is large enough, else to a new buffer. Where a block gathers what
+    /// is new, they are copied with it.
     pub(crate) fn buffer_again(&mut self, bytes: &[u8], old: Option<Buffer>) -> Result<Buffer> {
+        if let (Some(block), None) = (&mut self.block, &old)
+            && let Some(part) = block.add(bytes)
+        {
+            return Ok(part);
+        }
         match old {
             Some(mut buffer) if buffer.len >= bytes.len() => {
                 self.upload(&mut buffer, 0, bytes)?;
@@ -108,7 +133,7 @@ impl Stream {
         // A copy to or from memory that is not pinned has no time limit, so all that could hang must be over.
         self.finish()?;
         // SAFETY: the range was checked.
-        self.device.ask(|driver, _| unsafe { driver.upload(self.id, to.id, at, from) })
+        self.device.ask(|driver, _| unsafe { driver.upload(self.id, to.memory.id, to.at + at, from) })
     }
 
     /// Copies bytes from device memory, `at` bytes from its beginning. All earlier work of the stream is done first.
@@ -123,7 +148,7 @@ impl Stream {
             return Ok(());
         }
         // SAFETY: the range was checked.
-        self.device.ask(|driver, _| unsafe { driver.download(self.id, from.id, at, to) })
+        self.device.ask(|driver, _| unsafe { driver.download(self.id, from.memory.id, from.at + at, to) })
     }
 
     /// Starts a copy of pinned bytes to device memory, `at` bytes from its beginning.
@@ -139,8 +164,10 @@ impl Stream {
     ) -> Result<()> {
         self.check(to, at..at.saturating_add(part.len()))?;
         let from = &from[part];
+        let at = to.at + at;
         // SAFETY: the ranges were checked. The rest is the caller's promise.
-        self.device.ask(|driver, _| unsafe { driver.start_upload(self.id, to.id, at, from.as_ptr(), from.len()) })
+        self.device
+            .ask(|driver, _| unsafe { driver.start_upload(self.id, to.memory.id, at, from.as_ptr(), from.len()) })
     }
 
     /// Starts a copy from device memory, `at` bytes from its beginning, to pinned bytes.
@@ -156,8 +183,10 @@ impl Stream {
     ) -> Result<()> {
         self.check(from, at..at.saturating_add(part.len()))?;
         let to = &mut to[part];
+        let at = from.at + at;
         // SAFETY: the ranges were checked. The rest is the caller's promise.
-        self.device.ask(|driver, _| unsafe { driver.start_download(self.id, from.id, at, to.as_mut_ptr(), to.len()) })
+        self.device
+            .ask(|driver, _| unsafe { driver.start_download(self.id, from.memory.id, at, to.as_mut_ptr(), to.len()) })
     }
 
     /// Overwrites the beginning of a buffer with zeros when all earlier work of the stream is done.
@@ -168,7 +197,7 @@ impl Stream {
             return Ok(());
         }
         // SAFETY: the range was checked.
-        self.device.ask(|driver, _| unsafe { driver.zero(self.id, buffer.id, 0, len) })
+        self.device.ask(|driver, _| unsafe { driver.zero(self.id, buffer.memory.id, buffer.at, len) })
     }
 
     /// Starts a copy of the first `len` bytes of one buffer to the beginning of another.
@@ -182,8 +211,9 @@ impl Stream {
         if len == 0 {
             return Ok(());
         }
-        // SAFETY: the ranges were checked. `to` is borrowed mutably, so these are two buffers.
-        self.device.ask(|driver, _| unsafe { driver.copy(self.id, from.id, to.id, len) })
+        let (from, to) = ((from.memory.id, from.at), (to.memory.id, to.at));
+        // SAFETY: the ranges were checked. `to` is borrowed mutably, so these are two buffers; parts are not copied.
+        self.device.ask(|driver, _| unsafe { driver.copy(self.id, from, to, len) })
     }
 
     /// Waits for all work of the stream.
@@ -212,7 +242,7 @@ impl Stream {
 
     /// Refuses a buffer of another device, and a range that does not lie in the buffer.
     pub(crate) fn check(&self, buffer: &Buffer, range: Range<usize>) -> Result<()> {
-        if !Arc::ptr_eq(&buffer.device.shared, &self.device.shared) {
+        if !Arc::ptr_eq(&buffer.memory.device.shared, &self.device.shared) {
             return self.device.refuse("the buffer belongs to another device");
         }
         if range.start > range.end || range.end > buffer.len {

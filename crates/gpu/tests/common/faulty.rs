@@ -161,6 +161,10 @@ unsafe impl Driver for Faulty {
         // SAFETY: the caller's promise.
         unsafe { self.device.free_pinned(pinned, limit) }
     }
+    unsafe fn mapped(&self, pinned: PinnedId) -> Result<Option<MemoryId>> {
+        // SAFETY: the caller's promise.
+        self.step().and_then(|()| unsafe { self.device.mapped(pinned) })
+    }
     fn stream(&self) -> Result<StreamId> {
         self.step().and_then(|()| self.device.stream())
     }
@@ -211,7 +215,7 @@ unsafe impl Driver for Faulty {
         // SAFETY: the caller's promise.
         unsafe { self.device.start_download(stream, memory, at, to, len) }
     }
-    unsafe fn copy(&self, stream: StreamId, from: MemoryId, to: MemoryId, len: usize) -> Result<()> {
+    unsafe fn copy(&self, stream: StreamId, from: (MemoryId, usize), to: (MemoryId, usize), len: usize) -> Result<()> {
         // SAFETY: the caller's promise.
         self.step().and_then(|()| unsafe { self.device.copy(stream, from, to, len) })
     }

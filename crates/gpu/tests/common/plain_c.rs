@@ -55,7 +55,7 @@ fn check_arguments(launch: &Launch<'_>) {
         .arguments
         .iter()
         .map(|argument| match argument {
-            Argument::Memory(_) => ".u64",
+            Argument::Memory(..) => ".u64",
             Argument::Number(_) => ".u32",
         })
         .collect();
@@ -145,6 +145,10 @@ unsafe impl Driver for PlainC {
         Ok(())
     }
 
+    unsafe fn mapped(&self, pinned: PinnedId) -> Result<Option<MemoryId>> {
+        Ok(Some(MemoryId(pinned.name)))
+    }
+
     fn stream(&self) -> Result<StreamId> {
         Ok(StreamId(0))
     }
@@ -196,11 +200,17 @@ unsafe impl Driver for PlainC {
         unsafe { self.download(stream, memory, at, std::slice::from_raw_parts_mut(to, len)) }
     }
 
-    unsafe fn copy(&self, _: StreamId, from: MemoryId, to: MemoryId, len: usize) -> Result<()> {
-        self.check(from, 0, len);
-        self.check(to, 0, len);
+    unsafe fn copy(
+        &self,
+        _: StreamId,
+        (from, from_at): (MemoryId, usize),
+        (to, to_at): (MemoryId, usize),
+        len: usize,
+    ) -> Result<()> {
+        self.check(from, from_at, len);
+        self.check(to, to_at, len);
         // SAFETY: the ranges were checked.
-        unsafe { (from.0 as *const u8).copy_to(to.0 as *mut u8, len) };
+        unsafe { (from.0 as *const u8).add(from_at).copy_to((to.0 as *mut u8).add(to_at), len) };
         Ok(())
     }
 
@@ -209,7 +219,7 @@ unsafe impl Driver for PlainC {
         let (mut memory, mut numbers) = (Vec::new(), Vec::new());
         for argument in launch.arguments {
             match argument {
-                Argument::Memory(id) => memory.push(id.0 as *mut c_void),
+                Argument::Memory(id, at) => memory.push((id.0 as usize + at) as *mut c_void),
                 Argument::Number(number) => numbers.push(*number),
             }
         }

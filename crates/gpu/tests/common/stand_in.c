@@ -1,12 +1,25 @@
 // A stand-in for the part of NVIDIA's driver that this crate calls. The device is the host, and its kernels are plain C. It
 // compares the PTX that it gets with the files in $STAND_IN, and runs what was compiled from the same source, which lies
 // beside them. It reads the arguments of a launch as the PTX declares them.
+//
+// It holds callers to what the driver promises, and to no more:
+// - Every call for a device needs a context that is current on the thread and retained by somebody.
+// - Work on a stream is only noted. It is done when somebody asks for its end, and the first answer is "not ready". So what a
+//   copy reads or writes too early or too late shows.
+// - Pinned memory has another address for kernels than for the host, and only if it was asked for with that flag.
+// - A copy of memory that is not pinned is done at once, with all work before it. Tests count these copies, and the waits.
+// - No memory is freed while work is left that uses it, and none of the device's that was not wiped.
 
+#define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 typedef int (*run_t)(const char *, void **, const uint32_t *, uint32_t, uint32_t);
 typedef struct {
@@ -18,59 +31,138 @@ typedef struct {
     char name[64];
 } function_t;
 
-enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_CONTEXT = 201, BAD_IMAGE = 200, NOT_FOUND = 500, NOT_READY = 600 };
-static __thread int current;
+enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_CONTEXT = 201, BAD_IMAGE = 200, OS_CALL = 304, NOT_FOUND = 500, NOT_READY = 600 };
+
+// One lock for all. It is taken where a call begins, and given back where it returns.
+static pthread_mutex_t all = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static void unlock(pthread_mutex_t **lock) { pthread_mutex_unlock(*lock); }
+
+// The context is as new after its last release, at another address.
+static char contexts[256];
+static int retained, context;
+static __thread void *current;
+
 // Once this is set, no work ends any more. Then every call that waits without a limit, or frees anything, is a mistake.
 static int hangs;
-#define MUST_END() if (hangs) { abort(); }
-#define INSIDE() if (!current) { return NO_CONTEXT; }
+// Which call fails, counted from 0, and with which code.
+static long fails = -1;
+static int failure;
 
-int cuInit(unsigned flags) { return flags ? INVALID : OK; }
-int cuDriverGetVersion(int *version) { *version = 12020; return OK; }
-int cuDeviceGetCount(int *count) { *count = 1; return OK; }
-int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal ? INVALID : OK; }
-int cuDeviceGetName(char *name, int len, int device) { snprintf(name, len, "stand-in %d", device); return OK; }
-int cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = 1 << 28; return OK; }
+static void mistake(const char *what) {
+    fprintf(stderr, "stand-in: %s\n", what);
+    abort();
+}
+
+static int outcome(void) { return fails >= 0 && fails-- == 0 ? failure : OK; }
+
+#define BEGIN() \
+    __attribute__((cleanup(unlock))) pthread_mutex_t *held = &all; \
+    pthread_mutex_lock(held); \
+    int failed = outcome(); \
+    if (failed) { \
+        return failed; \
+    }
+#define INSIDE() \
+    BEGIN() \
+    if (retained == 0 || current != &contexts[context]) { \
+        return NO_CONTEXT; \
+    }
+#define MUST_END() \
+    if (hangs) { \
+        mistake("a call that may wait for ever"); \
+    }
+
+// What the driver needs of its process. It reserves more addresses than there is memory, and it may not run in a process whose
+// files in /proc belong to root: the tests of the program say so.
+int cuInit(unsigned flags) {
+    BEGIN()
+    const char *needs = getenv("STAND_IN_NEEDS");
+    if (needs != NULL && strcmp(needs, "dumpable") == 0 && prctl(PR_GET_DUMPABLE) != 1) {
+        return OS_CALL;
+    }
+    if (needs != NULL && strcmp(needs, "the impossible") == 0) {
+        return OS_CALL;
+    }
+    void *reserved = mmap(NULL, (size_t)1 << 40, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserved == MAP_FAILED) {
+        return OUT_OF_MEMORY;
+    }
+    munmap(reserved, (size_t)1 << 40);
+    return flags ? INVALID : OK;
+}
+int cuDriverGetVersion(int *version) { BEGIN() *version = 13000; return OK; }
+int cuDeviceGetCount(int *count) { BEGIN() *count = 1; return OK; }
+int cuDeviceGet(int *device, int ordinal) { BEGIN() *device = ordinal; return ordinal ? INVALID : OK; }
+int cuDeviceGetName(char *name, int len, int device) { BEGIN() snprintf(name, len, "stand-in %d", device); return OK; }
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { BEGIN() (void)device; *bytes = 1 << 28; return OK; }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    BEGIN()
     (void)device;
     // Threads of a block, multiprocessors, clock, warp size, compute capability, shared memory of a block.
     *value = attribute == 1 ? 1024 : attribute == 10 ? 32 : attribute == 13 ? 1980000 : attribute == 16 ? 2 : attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 97 ? 232448 : -1;
     return *value < 0 ? INVALID : OK;
 }
 
-int cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = &current; return OK; }
-int cuDevicePrimaryCtxRelease_v2(int device) { MUST_END() (void)device; return OK; }
-int cuCtxSetCurrent(void *context) { current = context != NULL; return OK; }
-int cuCtxSynchronize(void) { INSIDE() return OK; }
+static long taken;
+
+int cuDevicePrimaryCtxRetain(void **out, int device) {
+    BEGIN()
+    (void)device;
+    retained++;
+    *out = &contexts[context];
+    return OK;
+}
+int cuDevicePrimaryCtxRelease_v2(int device) {
+    BEGIN()
+    MUST_END()
+    (void)device;
+    if (retained == 0) {
+        mistake("a context that nobody retains is released");
+    }
+    if (--retained == 0) {
+        context = (context + 1) % 256;
+        if (taken != 0 && fails == -1 && failure == 0) {
+            mistake("memory is left in a context that is released");
+        }
+    }
+    return OK;
+}
+int cuCtxSetCurrent(void *context) { BEGIN() current = context; return OK; }
 
 static char *read_file(const char *name, const char *suffix) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s%s", getenv("STAND_IN"), name, suffix);
     FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        return NULL;
+    }
     char *text = calloc(1, 1 << 23);
-    if (file == NULL || text == NULL || fread(text, 1, (1 << 23) - 1, file) == 0) {
+    if (text == NULL || fread(text, 1, (1 << 23) - 1, file) == 0) {
         abort();
     }
     fclose(file);
     return text;
 }
 
-int cuModuleLoadData(void **out, const void *image) {
+int cuModuleLoadDataEx(void **out, const void *image, unsigned count, const int *options, void **values) {
     INSIDE()
-    static const char *const names[] = {
-        "aes_bitslice", "aes_bitslice_keys", "aes_bitslice_papers", "aes_bitslice_tiles", "aes_table1", "aes_table4",
-        "aes_table4_wide", "sha3", "turboshake", "kmac", "md5",
-    };
-    for (int i = 0; i < 11; i++) {
-        char *ptx = read_file(names[i], ".ptx");
-        if (strcmp(ptx, image) == 0) {
+    if (count != 2 || options[0] != 5 || options[1] != 6 || (uintptr_t)values[1] < 64) {
+        return INVALID;
+    }
+    FILE *list = popen("cd \"$STAND_IN\" && ls *.ptx", "r");
+    char name[256];
+    while (list != NULL && fgets(name, sizeof name, list) != NULL) {
+        *strrchr(name, '.') = 0;
+        char *ptx = read_file(name, ".ptx");
+        if (ptx != NULL && strcmp(ptx, image) == 0) {
+            pclose(list);
             char path[4096];
-            snprintf(path, sizeof path, "%s/%s.so", getenv("STAND_IN"), names[i]);
+            snprintf(path, sizeof path, "%s/%s.so", getenv("STAND_IN"), name);
             void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
             module_t *module = malloc(sizeof *module);
             if (library == NULL || module == NULL) {
-                abort();
+                mistake(dlerror());
             }
             module->ptx = ptx;
             *(void **)&module->run = dlsym(library, "run");
@@ -79,6 +171,7 @@ int cuModuleLoadData(void **out, const void *image) {
         }
         free(ptx);
     }
+    snprintf(values[0], (uintptr_t)values[1], "ptxas: no such kernels");
     return BAD_IMAGE;
 }
 
@@ -116,81 +209,350 @@ int cuFuncGetAttribute(int *value, int attribute, function_t *function) {
     return function != NULL && attribute == 0 ? OK : INVALID;
 }
 
-static size_t taken;
+// Memory of the device, and pinned memory as the host and as the device see it.
+typedef struct {
+    char *address, *on_device;
+    size_t len;
+} memory_t;
+static memory_t memory[4096];
+static int memories;
+
+static memory_t *find(const void *address, size_t len, int on_device) {
+    for (int i = 0; i < memories; i++) {
+        const char *start = on_device ? memory[i].on_device : memory[i].address;
+        if (start != NULL && (const char *)address >= start && (const char *)address + len <= start + memory[i].len) {
+            return &memory[i];
+        }
+    }
+    return NULL;
+}
+
+static void must_be_on_device(const void *address, size_t len) {
+    if (find(address, len, 1) == NULL) {
+        mistake("work on an address that is not the device's");
+    }
+}
+
+// Work that waits in its stream.
+enum { FILL, COPY, LAUNCH, EVENT };
+typedef struct work {
+    struct work *next;
+    int kind, value;
+    char *to;
+    const char *from;
+    size_t len;
+    function_t *function;
+    void *memory[16];
+    uint32_t numbers[16];
+    unsigned groups, threads;
+} work_t;
+typedef struct stream {
+    struct stream *next;
+    work_t *first, **last;
+    int asked;
+} stream_t;
+typedef struct {
+    stream_t *stream;
+    int over;
+} event_t;
+static stream_t *streams;
+// Copies of memory that is not pinned, and waits without a limit.
+static long synchronous;
+
+static work_t *note(stream_t *stream, int kind) {
+    work_t *work = calloc(1, sizeof *work);
+    work->kind = kind;
+    *stream->last = work;
+    stream->last = &work->next;
+    stream->asked = 0;
+    return work;
+}
+
+static int run_all(stream_t *stream) {
+    int done = OK;
+    while (stream->first != NULL) {
+        work_t *work = stream->first;
+        stream->first = work->next;
+        if (work->kind == FILL) {
+            memset(work->to, work->value, work->len);
+        } else if (work->kind == COPY) {
+            memcpy(work->to, work->from, work->len);
+        } else if (work->kind == EVENT) {
+            ((event_t *)work->to)->over = 1;
+        } else if (work->function->module->run(work->function->name, work->memory, work->numbers, work->groups, work->threads)) {
+            done = NOT_FOUND;
+        }
+        free(work);
+    }
+    stream->last = &stream->first;
+    return done;
+}
+
+static int lies_in(const memory_t *memory, const void *address) {
+    const char *at = address;
+    return (memory->address != NULL && at >= memory->address && at < memory->address + memory->len) ||
+           (memory->on_device != NULL && at >= memory->on_device && at < memory->on_device + memory->len);
+}
+
+static void must_be_idle(const memory_t *memory) {
+    for (stream_t *stream = streams; stream != NULL && failure == 0; stream = stream->next) {
+        for (work_t *work = stream->first; work != NULL; work = work->next) {
+            int uses = lies_in(memory, work->to) || lies_in(memory, work->from);
+            for (int i = 0; i < 16; i++) {
+                uses |= lies_in(memory, work->memory[i]);
+            }
+            if (uses) {
+                mistake("memory is freed while work is left that uses it");
+            }
+        }
+    }
+}
 
 int cuMemAlloc_v2(uint64_t *address, size_t len) {
     INSIDE()
     if (len == 0 || len > (1 << 28)) {
         return len == 0 ? INVALID : OUT_OF_MEMORY;
     }
-    *address = (uint64_t)(uintptr_t)malloc(len);
-    memset((void *)(uintptr_t)*address, 0xa5, len);
+    char *made = malloc(len);
+    if (memories == 4096 || made == NULL) {
+        return OUT_OF_MEMORY;
+    }
+    memset(made, 0xa5, len);
+    memory[memories++] = (memory_t){.address = NULL, .on_device = made, .len = len};
+    *address = (uint64_t)(uintptr_t)made;
     taken++;
     return OK;
 }
 
-int cuMemFree_v2(uint64_t address) { INSIDE() MUST_END() taken--; free((void *)(uintptr_t)address); return OK; }
-int cuMemHostAlloc(void **address, size_t len, unsigned flags) { INSIDE() *address = malloc(len); return flags ? INVALID : OK; }
-int cuMemFreeHost(void *address) { INSIDE() MUST_END() free(address); return OK; }
-
-int cuMemsetD8Async(uint64_t to, unsigned char value, size_t len, void *stream) {
+int cuMemFree_v2(uint64_t address) {
     INSIDE()
-    (void)stream;
-    memset((void *)(uintptr_t)to, value, len);
+    MUST_END()
+    memory_t *found = find((void *)(uintptr_t)address, 1, 1);
+    if (found == NULL || found->address != NULL || found->on_device != (char *)(uintptr_t)address) {
+        return INVALID;
+    }
+    must_be_idle(found);
+    for (size_t i = 0; i < found->len; i++) {
+        if (found->on_device[i] != 0 && failure == 0) {
+            mistake("memory is freed that was not wiped");
+        }
+    }
+    free(found->on_device);
+    *found = memory[--memories];
+    taken--;
     return OK;
 }
-int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t len) { return cuMemsetD8Async(to, value, len, NULL); }
 
-static int copy(void *to, const void *from, size_t len, void *stream) {
+int cuMemHostAlloc(void **address, size_t len, unsigned flags) {
     INSIDE()
-    memcpy(to, from, len);
-    return stream == NULL ? INVALID : OK;
-}
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t len, void *s) { return copy((void *)(uintptr_t)to, from, len, s); }
-int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t len, void *s) { return copy(to, (void *)(uintptr_t)from, len, s); }
-int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t len, void *s) {
-    return copy((void *)(uintptr_t)to, (void *)(uintptr_t)from, len, s);
+    if (flags & ~3u) {
+        return INVALID;
+    }
+    // The same memory, at two addresses.
+    int file = memfd_create("pinned", 0);
+    if (file < 0 || ftruncate(file, (off_t)len) != 0 || memories == 4096) {
+        return OUT_OF_MEMORY;
+    }
+    memory_t made = {.len = len};
+    made.address = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (flags & 2) {
+        made.on_device = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    }
+    close(file);
+    if (made.address == MAP_FAILED || made.on_device == MAP_FAILED) {
+        return OUT_OF_MEMORY;
+    }
+    memset(made.address, 0xa5, len);
+    memory[memories++] = made;
+    *address = made.address;
+    taken++;
+    return OK;
 }
 
-int cuStreamCreate(void **stream, unsigned flags) { INSIDE() *stream = malloc(1); return flags == 1 ? OK : INVALID; }
-int cuStreamSynchronize(void *stream) { INSIDE() MUST_END() return stream == NULL ? INVALID : OK; }
-int cuStreamQuery(void *stream) { INSIDE() return stream == NULL ? INVALID : hangs ? NOT_READY : OK; }
-int cuStreamDestroy_v2(void *stream) { INSIDE() MUST_END() free(stream); return OK; }
+int cuMemFreeHost(void *address) {
+    INSIDE()
+    MUST_END()
+    memory_t *found = find(address, 1, 0);
+    if (found == NULL || found->address != address) {
+        return INVALID;
+    }
+    must_be_idle(found);
+    munmap(found->address, found->len);
+    if (found->on_device != NULL) {
+        munmap(found->on_device, found->len);
+    }
+    *found = memory[--memories];
+    taken--;
+    return OK;
+}
 
-int cuEventCreate(void **event, unsigned flags) { INSIDE() (void)flags; *event = malloc(1); return OK; }
-int cuEventRecord(void *event, void *stream) { INSIDE() return event == NULL || stream == NULL ? INVALID : OK; }
-int cuEventElapsedTime(float *milliseconds, void *from, void *to) { INSIDE() *milliseconds = 1.5f; return from == to ? INVALID : OK; }
-int cuEventQuery(void *event) { INSIDE() return event == NULL ? INVALID : hangs ? NOT_READY : OK; }
-int cuEventDestroy_v2(void *event) { INSIDE() MUST_END() free(event); return OK; }
+int cuMemHostGetDevicePointer_v2(uint64_t *address, void *host, unsigned flags) {
+    INSIDE()
+    memory_t *found = find(host, 1, 0);
+    if (found == NULL || found->address != host || found->on_device == NULL || flags != 0) {
+        return INVALID;
+    }
+    *address = (uint64_t)(uintptr_t)found->on_device;
+    return OK;
+}
+
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t len, stream_t *stream) {
+    INSIDE()
+    if (stream == NULL) {
+        return INVALID;
+    }
+    must_be_on_device((void *)(uintptr_t)to, len);
+    work_t *work = note(stream, FILL);
+    work->to = (char *)(uintptr_t)to, work->value = value, work->len = len;
+    return OK;
+}
+
+// `host` is the one of the two addresses that is the host's, if any.
+static int copy(void *to, const void *from, size_t len, stream_t *stream, const void *host) {
+    INSIDE()
+    if (stream == NULL) {
+        return INVALID;
+    }
+    if (to != host) {
+        must_be_on_device(to, len);
+    }
+    if (from != host) {
+        must_be_on_device(from, len);
+    }
+    work_t *work = note(stream, COPY);
+    work->to = to, work->from = from, work->len = len;
+    if (host != NULL && find(host, len, 0) == NULL) {
+        MUST_END()
+        synchronous++;
+        return run_all(stream);
+    }
+    return OK;
+}
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t len, stream_t *stream) {
+    return copy((void *)(uintptr_t)to, from, len, stream, from);
+}
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t len, stream_t *stream) {
+    return copy(to, (void *)(uintptr_t)from, len, stream, to);
+}
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t len, stream_t *stream) {
+    return copy((void *)(uintptr_t)to, (void *)(uintptr_t)from, len, stream, NULL);
+}
+
+int cuStreamCreate(stream_t **out, unsigned flags) {
+    INSIDE()
+    // Any other stream would wait for the default one.
+    if (flags != 1) {
+        return INVALID;
+    }
+    stream_t *stream = calloc(1, sizeof *stream);
+    stream->last = &stream->first;
+    stream->next = streams;
+    *out = streams = stream;
+    return OK;
+}
+int cuStreamSynchronize(stream_t *stream) {
+    INSIDE()
+    MUST_END()
+    synchronous++;
+    return stream == NULL ? INVALID : run_all(stream);
+}
+int cuStreamQuery(stream_t *stream) {
+    INSIDE()
+    if (stream == NULL) {
+        return INVALID;
+    }
+    if (hangs || (stream->first != NULL && !stream->asked)) {
+        stream->asked = 1;
+        return NOT_READY;
+    }
+    return run_all(stream);
+}
+int cuStreamDestroy_v2(stream_t *stream) {
+    INSIDE()
+    MUST_END()
+    if (stream->first != NULL && failure == 0) {
+        mistake("a stream is destroyed while work is left");
+    }
+    for (stream_t **each = &streams; *each != NULL; each = &(*each)->next) {
+        if (*each == stream) {
+            *each = stream->next;
+            free(stream);
+            return OK;
+        }
+    }
+    return INVALID;
+}
+
+int cuEventCreate(event_t **event, unsigned flags) { INSIDE() (void)flags; *event = calloc(1, sizeof **event); return OK; }
+int cuEventRecord(event_t *event, stream_t *stream) {
+    INSIDE()
+    if (event == NULL || stream == NULL) {
+        return INVALID;
+    }
+    event->stream = stream;
+    event->over = 0;
+    note(stream, EVENT)->to = (char *)event;
+    return OK;
+}
+int cuEventElapsedTime(float *milliseconds, event_t *from, event_t *to) {
+    INSIDE()
+    *milliseconds = 1.5f;
+    return from == to ? INVALID : from->over && to->over ? OK : NOT_READY;
+}
+int cuEventQuery(event_t *event) {
+    INSIDE()
+    if (event == NULL) {
+        return INVALID;
+    }
+    return hangs ? NOT_READY : event->over ? OK : (run_all(event->stream), NOT_READY);
+}
+int cuEventDestroy_v2(event_t *event) {
+    INSIDE()
+    MUST_END()
+    if (event->over || failure == 0) {
+        free(event);
+    }
+    return OK;
+}
 
 int cuLaunchKernel(
     function_t *function, unsigned groups, unsigned gy, unsigned gz, unsigned threads, unsigned ty, unsigned tz, unsigned local,
-    void *stream, void **arguments, void **extra
+    stream_t *stream, void **arguments, void **extra
 ) {
     INSIDE()
-    void *memory[16];
-    uint32_t numbers[16];
+    const char *name = function->name;
+    int tables = strncmp(name, "aes", 3) == 0 && strstr(function->module->ptx, ".extern .shared") != NULL;
+    if (groups == 0 || gy != 1 || gz != 1 || ty != 1 || tz != 1 || extra != NULL || stream == NULL || threads == 0 || threads > 256 || (local != 0) != tables) {
+        return INVALID;
+    }
+    work_t *work = note(stream, LAUNCH);
+    work->function = function, work->groups = groups, work->threads = threads;
     int addresses = 0, count = 0;
     const char *at = parameters(function), *end = strchr(at, ')');
     for (at = strstr(at, ".param "); at != NULL && at < end; at = strstr(at + 1, ".param ")) {
         if (strncmp(at + 7, ".u64", 4) == 0) {
-            memory[addresses++] = (void *)(uintptr_t)*(uint64_t *)*arguments++;
+            void *address = (void *)(uintptr_t)*(uint64_t *)*arguments++;
+            must_be_on_device(address, 1);
+            work->memory[addresses++] = address;
         } else {
-            numbers[count++] = *(uint32_t *)*arguments++;
+            work->numbers[count++] = *(uint32_t *)*arguments++;
         }
     }
-    const char *name = function->name;
-    int tables = strncmp(name, "aes", 3) == 0 && strstr(function->module->ptx, ".extern .shared") != NULL;
-    if (gy != 1 || gz != 1 || ty != 1 || tz != 1 || extra != NULL || stream == NULL || threads > 256 || (local != 0) != tables) {
-        return INVALID;
-    }
-    return function->module->run(name, memory, numbers, groups, threads) ? NOT_FOUND : OK;
-}
-
-int cuGetErrorString(int error, const char **text) {
-    *text = error == OUT_OF_MEMORY ? "out of memory" : error == BAD_IMAGE ? "device kernel image is invalid" : "another error";
     return OK;
 }
 
-size_t stand_in_taken(void) { return taken; }
+// The driver has no text for a code that it does not know.
+int cuGetErrorString(int error, const char **text) {
+    *text = error == OUT_OF_MEMORY ? "out of memory" : error == BAD_IMAGE ? "device kernel image is invalid" : error > 0 && error < 1000 ? "another error" : NULL;
+    return *text == NULL ? INVALID : OK;
+}
+
+long stand_in_taken(void) { return taken; }
+long stand_in_synchronous(void) { return synchronous; }
 void stand_in_hang(void) { hangs = 1; }
+// Lets a call fail, counted from 0 and from now on. Returns whether an earlier one did.
+int stand_in_fail(long call, int code) {
+    int has_failed = failure != 0 && fails == -1;
+    fails = call, failure = code;
+    return has_failed;
+}

@@ -27,3 +27,21 @@ fn no_opencl_driver() {
     // Another loader may ignore the variable. Then it has its devices.
     assert!(reasons.iter().any(|reason| output.contains(reason)) || output.contains("api: OpenCl"), "{output}");
 }
+
+/// A driver that is too old, or no driver at all: one line, and no panic.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_library_without_a_function() {
+    let folder = tempfile::tempdir().unwrap();
+    crate::devices::plain_c::compile(
+        "int cuInit(unsigned flags) { return flags; }",
+        &folder.path().join("libcuda.so.1"),
+    );
+    let this = std::env::current_exe().unwrap();
+    let test = ["absent::every_interface_has_devices_or_a_reason", "--exact", "--nocapture"];
+    let run = std::process::Command::new(this).args(test).env("LD_LIBRARY_PATH", folder.path()).output().unwrap();
+    let output = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{output}");
+    let reason = "CUDA: its library has no cuDriverGetVersion: the driver is too old\n";
+    assert!(output.contains(reason), "{output}");
+}

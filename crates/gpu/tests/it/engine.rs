@@ -78,6 +78,28 @@ fn jobs_of_any_length_in_any_buffer() {
     }
 }
 
+/// So many windows that the engine waits before the end of the job, and gathers more than a lane has room for at first.
+#[test]
+fn jobs_of_many_windows() {
+    for device in devices() {
+        let engine = GpuEngine::with_lanes(device, keccak::Level::detect(), 1, 64 << 10);
+        for suite in [Suite::Aes256CtrSha3, Suite::Aes256CtrTurboShake] {
+            let lengths = [(3 << 20) + 77, 5000, 0, 700_001];
+            let mut want = chunks(suite, &lengths, 9, Buffer::paged);
+            let mut job = chunks(suite, &lengths, 9, |len| engine.buffer(len).unwrap());
+            let plain = job.buf.to_vec();
+            assert!(cpu().run(&mut want).unwrap().all_passed() && engine.run(&mut job).unwrap().all_passed());
+            assert!(job.buf[..] == want.buf[..] && job.units.iter().zip(&want.units).all(|(a, b)| a.tag == b.tag));
+            job.op = Op::Open;
+            job.units[0].tag[3] ^= 4;
+            assert_eq!(engine.run(&mut job).unwrap().failed(), [0]);
+            let data = job.units[0].data.clone();
+            assert!(job.buf[data.clone()] == want.buf[data.clone()], "what is not authentic is not decrypted");
+            assert!(job.buf[data.end..] == plain[data.end..] && job.buf[..data.start] == plain[..data.start]);
+        }
+    }
+}
+
 /// If there are more threads than workers, they wait for each other.
 #[test]
 fn many_threads_at_once() {

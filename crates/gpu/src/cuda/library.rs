@@ -1,0 +1,172 @@
+//! NVIDIA's driver library, loaded at run time, and the functions of it that this crate calls.
+//!
+//! The functions give back plain numbers. Newer drivers have codes that no list here has, and a Rust enumeration that got
+//! one of them would be undefined behaviour.
+
+use std::ffi::{CStr, c_char, c_float, c_int, c_uint, c_void};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::null;
+use std::sync::OnceLock;
+
+pub(super) type DeviceNumber = c_int;
+pub(super) type Address = u64;
+/// Contexts, modules, functions, streams and events are addresses of things that only the driver knows.
+pub(super) type Handle = *mut c_void;
+
+/// Declares the functions. A library that lacks one of them is not used.
+macro_rules! functions {
+    ($($name:ident = $symbol:literal ($($kind:ty),* $(,)?);)*) => {
+        pub(super) struct Library {
+            $(pub $name: unsafe extern "system" fn($($kind),*) -> c_int,)*
+        }
+
+        impl Library {
+            /// # Safety
+            /// The library is NVIDIA's driver, or has the same functions.
+            unsafe fn new(library: &libloading::Library) -> Result<Self, String> {
+                $(
+                    // SAFETY: the function has this type in every version of the driver.
+                    let $name = *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }
+                        .map_err(|_| format!("its library has no {}: the driver is too old", $symbol))?;
+                )*
+                Ok(Self { $($name),* })
+            }
+        }
+    };
+}
+
+// The names with a version are those that a driver keeps for programs that were built for CUDA 4 to 12.
+functions! {
+    init = "cuInit"(c_uint);
+    driver_version = "cuDriverGetVersion"(*mut c_int);
+    error_string = "cuGetErrorString"(c_int, *mut *const c_char);
+    device_count = "cuDeviceGetCount"(*mut c_int);
+    device = "cuDeviceGet"(*mut DeviceNumber, c_int);
+    device_name = "cuDeviceGetName"(*mut c_char, c_int, DeviceNumber);
+    device_memory = "cuDeviceTotalMem_v2"(*mut usize, DeviceNumber);
+    device_attribute = "cuDeviceGetAttribute"(*mut c_int, c_int, DeviceNumber);
+    retain_context = "cuDevicePrimaryCtxRetain"(*mut Handle, DeviceNumber);
+    release_context = "cuDevicePrimaryCtxRelease_v2"(DeviceNumber);
+    set_context = "cuCtxSetCurrent"(Handle);
+    load_module = "cuModuleLoadDataEx"(*mut Handle, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
+    unload_module = "cuModuleUnload"(Handle);
+    function = "cuModuleGetFunction"(*mut Handle, Handle, *const c_char);
+    function_attribute = "cuFuncGetAttribute"(*mut c_int, c_int, Handle);
+    set_function_attribute = "cuFuncSetAttribute"(Handle, c_int, c_int);
+    allocate = "cuMemAlloc_v2"(*mut Address, usize);
+    free = "cuMemFree_v2"(Address);
+    allocate_host = "cuMemHostAlloc"(*mut *mut c_void, usize, c_uint);
+    free_host = "cuMemFreeHost"(*mut c_void);
+    host_address = "cuMemHostGetDevicePointer_v2"(*mut Address, *mut c_void, c_uint);
+    fill = "cuMemsetD8Async"(Address, u8, usize, Handle);
+    upload = "cuMemcpyHtoDAsync_v2"(Address, *const c_void, usize, Handle);
+    download = "cuMemcpyDtoHAsync_v2"(*mut c_void, Address, usize, Handle);
+    copy = "cuMemcpyDtoDAsync_v2"(Address, Address, usize, Handle);
+    create_stream = "cuStreamCreate"(*mut Handle, c_uint);
+    destroy_stream = "cuStreamDestroy_v2"(Handle);
+    query_stream = "cuStreamQuery"(Handle);
+    synchronize_stream = "cuStreamSynchronize"(Handle);
+    create_event = "cuEventCreate"(*mut Handle, c_uint);
+    destroy_event = "cuEventDestroy_v2"(Handle);
+    record_event = "cuEventRecord"(Handle, Handle);
+    query_event = "cuEventQuery"(Handle);
+    event_time = "cuEventElapsedTime"(*mut c_float, Handle, Handle);
+    launch = "cuLaunchKernel"(
+        Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void,
+    );
+}
+
+impl Library {
+    /// The library, if there is one with all functions. It is loaded once, and stays.
+    pub fn get() -> Result<&'static Self, String> {
+        static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+        LIBRARY.get_or_init(Self::load).as_ref().map_err(Clone::clone)
+    }
+
+    fn load() -> Result<Self, String> {
+        // Without a version it may be the toolkit's library for linking, which has no driver behind it.
+        const NAMES: [&str; 2] = if cfg!(windows) { ["nvcuda.dll", "nvcuda"] } else { ["libcuda.so.1", "libcuda.so"] };
+        // SAFETY: a library of this name is NVIDIA's driver.
+        let library = NAMES.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok());
+        // The driver has threads of its own, so it is never unloaded.
+        let library = ManuallyDrop::new(library.ok_or("its library is not installed")?);
+        // SAFETY: as above.
+        unsafe { Self::new(&library) }
+    }
+
+    /// What the driver says about a code, in one line, with the number.
+    pub fn text(&self, Code(code): Code) -> String {
+        let mut words = null();
+        // SAFETY: the call writes the address of a text that stays, or null for a code that it does not know.
+        let known = unsafe { (self.error_string)(code, &mut words) } == 0;
+        if !known || words.is_null() {
+            return format!("error {code}");
+        }
+        // SAFETY: the driver gave a text.
+        format!("{} ({code})", unsafe { CStr::from_ptr(words) }.to_string_lossy())
+    }
+}
+
+/// A result of the driver other than success: any number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Code(pub c_int);
+
+/// A call's result.
+pub(super) fn check(code: c_int) -> Result<(), Code> {
+    if code == 0 { Ok(()) } else { Err(Code(code)) }
+}
+
+impl Code {
+    pub const OUT_OF_MEMORY: Self = Self(2);
+    pub const NOT_READY: Self = Self(600);
+
+    /// Whether the context can still be used after a call that gave this. It keeps the errors of kernels, and does not recover
+    /// when the device is gone. A code that is not known here may be such an error, so it counts as one.
+    pub fn is_harmless(self) -> bool {
+        matches!(
+            self.0,
+            1          // invalid value
+            | 2        // out of memory
+            | 200      // invalid image
+            | 209      // no binary for the device
+            | 216      // the device is taken
+            | 218..=223 // PTX that does not compile, no compiler, …
+            | 300..=304 // files and libraries of the driver
+            | 400 | 401 // invalid handle, illegal state
+            | 500      // not found
+            | 600      // not ready
+            | 701      // too many registers or threads
+            | 712 | 713 // pinned memory, already or not
+            | 800..=802 // not permitted, not supported, not ready
+        )
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Attributes of a device.
+pub(super) mod attribute {
+    pub const MAX_THREADS: i32 = 1;
+    pub const WARP: i32 = 10;
+    pub const CLOCK_KHZ: i32 = 13;
+    pub const MULTIPROCESSORS: i32 = 16;
+    pub const CAPABILITY_MAJOR: i32 = 75;
+    pub const CAPABILITY_MINOR: i32 = 76;
+    pub const SHARED_MEMORY: i32 = 97;
+}
+
+/// Attributes of a function.
+pub(super) mod of_function {
+    pub const MAX_THREADS: i32 = 0;
+    pub const DYNAMIC_SHARED_MEMORY: i32 = 8;
+}
+
+/// A stream that does not wait for the default stream.
+pub(super) const NON_BLOCKING: u32 = 1;
+/// Pinned memory that every context and the device's kernels reach.
+pub(super) const PORTABLE_AND_MAPPED: u32 = 1 | 2;

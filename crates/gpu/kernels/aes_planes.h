@@ -152,10 +152,9 @@ DEVICE void middle_round(u32 *s, round_keys_t keys, u32 round, const u32 spread)
     }
 }
 
-// The cipher on planes, `rounds` > 1.
-DEVICE void cipher(u32 *s, round_keys_t keys, u32 rounds, const u32 spread) {
-    add_round_key(s, keys, 0, spread);
-    for (u32 r = 1; r < rounds; r++) {
+// The cipher on planes from round `from` < `rounds` on.
+DEVICE void cipher_from(u32 *s, round_keys_t keys, u32 from, u32 rounds, const u32 spread) {
+    for (u32 r = from; r < rounds; r++) {
         middle_round(s, keys, r, spread);
     }
     u32 n[PLANES];
@@ -166,6 +165,11 @@ DEVICE void cipher(u32 *s, round_keys_t keys, u32 rounds, const u32 spread) {
     shift_rows(s, n, 1);
     copy_planes(n, s);
     add_round_key(s, keys, rounds, spread);
+}
+
+DEVICE void cipher(u32 *s, round_keys_t keys, u32 rounds, const u32 spread) {
+    add_round_key(s, keys, 0, spread);
+    cipher_from(s, keys, 1, rounds, spread);
 }
 
 // The plane of bit `bit` of j, for the blocks j = 0 … 31 of a thread.
@@ -192,41 +196,35 @@ DEVICE void counter_planes(u32 *s, counter_t counter, u32 stride_log) {
 }
 
 // As many blocks as are loaded before the first of them is stored.
-#define BATCH 8
+#define BATCH 4
 
-// AES-CTR of the blocks first + (j << stride_log) for j = 0 … 31. Those at or behind the end are left out. The last block
-// has `tail` bytes if that is not 0. `counter` is the counter block of block `first`.
-DEVICE void ctr_blocks(
-    GLOBAL block_t *data, u32 whole, u32 tail, u32 first, u32 stride_log, counter_t counter, round_keys_t keys,
-    u32 rounds, const u32 spread
-) {
-    u32 s[PLANES];
-    counter_planes(s, counter, stride_log);
-    cipher(s, keys, rounds, spread);
+// Adds the keystream whose planes are in `s` to the blocks first + (j << stride_log) for j = 0 … 31. Those at or behind the end are
+// left out. The last block has `tail` bytes if that is not 0.
+DEVICE void xor_planes(u32 *s, GLOBAL block_t *data, u32 whole, u32 tail, u32 first, u32 stride_log) {
     transpose_all(s);
-    if (first < whole) {
-        const u32 left = whole - 1 - first;
-        GLOBAL block_t *at = data + first;
+    if (whole != 0) {
+        // All loads of a batch before its stores: the compiler may not move a load over a store to memory that could be the
+        // same, and would wait for each load by itself.
         UNROLL
         for (int batch = 0; batch < 32; batch += BATCH) {
             block_t blocks[BATCH];
             UNROLL
             for (int j = 0; j < BATCH; j++) {
-                const u32 i = (u32)(batch + j) << stride_log;
-                if (i <= left) {
-                    blocks[j] = at[i];
+                const u32 i = first + ((u32)(batch + j) << stride_log);
+                if (i < whole) {
+                    blocks[j] = data[i];
                 }
             }
             UNROLL
             for (int j = 0; j < BATCH; j++) {
-                const u32 i = (u32)(batch + j) << stride_log;
+                const u32 i = first + ((u32)(batch + j) << stride_log);
                 const int p = batch + j;
-                if (i <= left) {
+                if (i < whole) {
                     blocks[j].x ^= s[p];
                     blocks[j].y ^= s[p + 32];
                     blocks[j].z ^= s[p + 64];
                     blocks[j].w ^= s[p + 96];
-                    at[i] = blocks[j];
+                    data[i] = blocks[j];
                 }
             }
         }
@@ -247,6 +245,17 @@ DEVICE void ctr_blocks(
             xor_bytes(data + whole, tail, a, b, c, d);
         }
     }
+}
+
+// AES-CTR of these blocks. `counter` is the counter block of block `first`.
+DEVICE void ctr_blocks(
+    GLOBAL block_t *data, u32 whole, u32 tail, u32 first, u32 stride_log, counter_t counter, round_keys_t keys,
+    u32 rounds, const u32 spread
+) {
+    u32 s[PLANES];
+    counter_planes(s, counter, stride_log);
+    cipher(s, keys, rounds, spread);
+    xor_planes(s, data, whole, tail, first, stride_log);
 }
 
 // The first block of a thread. 2^stride_log threads share 2^stride_log × 32 blocks.

@@ -19,6 +19,12 @@ pub const MAX_SPAN: u32 = 16384;
 
 /// The kernel for spans. Of those in bit planes, the one for groups whose threads all have the same key.
 const SPANS: &str = "aes_ctr_spans";
+/// The kernel in bit planes that computes once what the first rounds of a tile have in common.
+const TILES: &str = "aes_ctr_tiles";
+/// The counters of a tile differ only in their last two bytes.
+const TILE: u64 = 1 << 16;
+/// The blocks that 32 threads take from a tile begin at counters that are multiples of this.
+const WARP_BLOCKS: u64 = 1024;
 /// The kernel in bit planes whose threads may each have their own key.
 const KEYS: &str = "aes_ctr_keys";
 
@@ -120,6 +126,7 @@ impl AesLaunch {
     #[must_use]
     pub fn kernel(&self, entry: &'static str) -> Kernel {
         let module = match entry {
+            TILES if self.bitsliced() => Module::AesBitsliceTiles,
             KEYS if self.bitsliced() => Module::AesBitsliceKeys,
             #[cfg(feature = "papers")]
             _ if self.bitsliced() && entry != SPANS => Module::AesBitslicePapers,
@@ -130,6 +137,23 @@ impl AesLaunch {
 
     fn bitsliced(&self) -> bool {
         self.variant == Variant::Bitsliced
+    }
+
+    /// The threads of each span, if the kernel for tiles can take all spans, and at least half of its threads have work.
+    fn in_tiles(&self, spans: &Spans) -> Option<u64> {
+        let each = (spans.in_tiles?.div_ceil(WARP_BLOCKS) * 32).next_multiple_of(self.threads.into());
+        (self.bitsliced() && 2 * spans.total >= 32 * each * u64::from(spans.count)).then_some(each)
+    }
+
+    /// The kernel for spans, and the threads that it takes for each span if it is bitsliced.
+    pub(crate) fn entry_for(&self, spans: &Spans) -> (&'static str, u64) {
+        if let Some(each) = self.in_tiles(spans) {
+            return (TILES, each);
+        }
+        let stride_log = stride_log(spans.blocks);
+        let each = spans.blocks.div_ceil(32 << stride_log).max(1) << stride_log;
+        let one_key = spans.one_key || each.is_multiple_of(self.threads.into());
+        (if !self.bitsliced() || one_key { SPANS } else { KEYS }, each)
     }
 
     fn check(&self, stream: &Stream) -> Result<()> {
@@ -199,6 +223,11 @@ pub struct Spans {
     keys: u32,
     /// Whether all have the same key.
     one_key: bool,
+    /// The length of all together, in blocks.
+    total: u64,
+    /// If none reaches beyond the tile that it begins in: the most blocks from the last multiple of [`WARP_BLOCKS`] on that a
+    /// counter has before a span to the end of the span.
+    in_tiles: Option<u64>,
 }
 
 impl Stream {
@@ -261,7 +290,7 @@ impl Stream {
     /// As for [`Stream::spans`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an error,
     /// `old` is freed.
     pub fn spans_again(&mut self, spans: &[Span], old: Option<Spans>) -> Result<Spans> {
-        let (mut blocks, mut end, mut keys) = (0, 0, 0);
+        let (mut blocks, mut end, mut keys, mut total, mut in_tiles) = (0, 0, 0, 0, Some(0));
         let mut words = Vec::with_capacity(spans.len() * 8);
         for span in spans {
             if !span.at.is_multiple_of(ALIGN) || span.at < end || span.key == u32::MAX {
@@ -278,7 +307,11 @@ impl Stream {
             words.extend(counter);
             // A span owns its last block whole, so that no two spans share a block.
             end = span_end.next_multiple_of(ALIGN);
-            blocks = blocks.max(span.len.div_ceil(ALIGN) as u64);
+            let len = span.len.div_ceil(ALIGN) as u64;
+            blocks = blocks.max(len);
+            total += len;
+            let low = u64::from(u16::from_be_bytes([span.counter[14], span.counter[15]]));
+            in_tiles = in_tiles.filter(|_| low + len <= TILE).map(|most: u64| most.max(low % WARP_BLOCKS + len));
             keys = keys.max(span.key + 1);
         }
         if spans.len() > 1 << 24 {
@@ -286,13 +319,14 @@ impl Stream {
         }
         let one_key = spans.iter().all(|span| span.key == spans[0].key);
         let buffer = self.buffer_of_words(&words, old.map(|old| old.buffer))?;
-        Ok(Spans { buffer, count: spans.len() as u32, blocks, end, keys, one_key })
+        Ok(Spans { buffer, count: spans.len() as u32, blocks, end, keys, one_key, total, in_tiles })
     }
 
     /// Starts AES-CTR of `spans` of `data`, in place, each under its key of `keys` and its counter.
     ///
-    /// The bitsliced kernels take 32 blocks in each thread. One of them is for groups whose threads all have the same key. It
-    /// runs if all spans have the same key, or each takes whole groups. A kernel with tables takes one span in each group, which is P2's
+    /// The bitsliced kernels take 32 blocks in each thread. The fastest is for long spans during which only the last two bytes of
+    /// the counter change. The next is for groups whose threads all have the same key: if all spans have the same key, or each
+    /// takes whole groups. The third takes any spans. A kernel with tables takes one span in each group, which is P2's
     /// GCS if the spans are slices.
     ///
     /// # Errors
@@ -319,23 +353,22 @@ impl Stream {
             return Ok(());
         }
         self.check_keys(keys, spans.keys - 1, Direction::Encrypt)?;
-        let stride_log = stride_log(spans.blocks);
-        let parts = spans.blocks.div_ceil(32 << stride_log).max(1);
-        let mut entry = SPANS;
+        let (entry, each) = launch.entry_for(spans);
         let groups = if launch.bitsliced() {
-            let each = parts << stride_log;
-            if !spans.one_key && !each.is_multiple_of(launch.threads.into()) {
-                entry = KEYS;
-            }
-            let threads = u64::from(spans.count) * each;
-            if threads >= 1 << 31 {
+            let threads = each.checked_mul(spans.count.into()).filter(|threads| *threads < 1 << 31);
+            let Some(threads) = threads else {
                 return self.device().refuse("too many threads: the longest span times the number of spans");
-            }
+            };
             threads.div_ceil(launch.threads.into())
         } else if spans.blocks > MAX_SPAN.into() {
             return self.device().refuse(format!("a span of {} blocks: {MAX_SPAN} at most with tables", spans.blocks));
         } else {
             spans.count.into()
+        };
+        let stride_log = stride_log(spans.blocks);
+        let numbers = match entry {
+            TILES => vec![keys.rounds, each as u32],
+            _ => vec![spans.count, keys.rounds, stride_log, (each >> stride_log) as u32],
         };
         let memory = [
             data.argument(),
@@ -343,9 +376,8 @@ impl Stream {
             self.table(launch, &keys.buffer, false)?,
             spans.buffer.argument(),
         ];
-        let numbers = [spans.count, keys.rounds, stride_log, parts as u32];
         // SAFETY: the kernel writes the spans, which end within data, and reads their descriptions, their keys and T0. Where it
-        // asks for groups whose threads have the same key, they do.
+        // asks for groups whose threads have the same key, or for spans within tiles, they are so.
         unsafe { self.aes(launch, entry, groups, &memory, &numbers) }
     }
 

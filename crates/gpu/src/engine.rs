@@ -219,7 +219,7 @@ impl Lane {
         let data = stream.buffer(limits.len)?;
         // These kernels take the same time for all data and keys: see `docs/security.md`.
         let default = AesLaunch::default();
-        let threads = default.threads.min(device.max_threads(default.kernel("aes_ctr_spans"))?);
+        let threads = default.threads.min(device.max_threads(default.kernel("aes_ctr_tiles"))?);
         let launch = AesLaunch { threads, ..default };
         // For a job whose slices are as short as the format has them. Other jobs may need more, and then get it.
         let block = Block::new(device, Block::room([64 << 10, limits.slices * SLICE_LEN]))?;

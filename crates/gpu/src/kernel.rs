@@ -1,10 +1,12 @@
 //! The kernels' source, and the PTX that is made of it.
 
 /// Kernels that are compiled and loaded together. A driver takes seconds to compile much, so each is as small as its use
-/// allows: to protect a file takes [`Module::AesBitslice`] and one module of hashes.
+/// allows: to protect a file takes [`Module::AesBitsliceTiles`] and one module of hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Module {
-    /// AES-CTR in bit planes, without tables, where all threads of a group have the same key: files.
+    /// AES-CTR in bit planes, without tables, with counter caching: files.
+    AesBitsliceTiles,
+    /// AES-CTR in bit planes where all threads of a group have the same key: short files, and long messages.
     AesBitslice,
     /// The same where each thread may have its own key: short messages.
     AesBitsliceKeys,
@@ -34,7 +36,8 @@ pub enum Module {
 
 impl Module {
     /// All modules.
-    pub const ALL: [Module; if cfg!(feature = "papers") { 10 } else { 4 }] = [
+    pub const ALL: [Module; if cfg!(feature = "papers") { 11 } else { 5 }] = [
+        Module::AesBitsliceTiles,
         Module::AesBitslice,
         Module::AesBitsliceKeys,
         #[cfg(feature = "papers")]
@@ -57,6 +60,7 @@ impl Module {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Module::AesBitsliceTiles => "aes_bitslice_tiles",
             Module::AesBitslice => "aes_bitslice",
             Module::AesBitsliceKeys => "aes_bitslice_keys",
             #[cfg(feature = "papers")]
@@ -107,6 +111,10 @@ impl Module {
         let expand = include_str!("../kernels/aes_expand.h");
         let keccak = include_str!("../kernels/keccak.h");
         match self {
+            Module::AesBitsliceTiles => {
+                let tile = include_str!("../kernels/aes_tile.h");
+                [platform, aes, sbox, planes, tile, include_str!("../kernels/aes_bitslice_tiles.c")].concat()
+            }
             Module::AesBitslice => [platform, aes, sbox, planes, include_str!("../kernels/aes_bitslice.c")].concat(),
             Module::AesBitsliceKeys => {
                 [platform, aes, sbox, planes, include_str!("../kernels/aes_bitslice_keys.c")].concat()
@@ -134,6 +142,7 @@ impl Module {
     #[must_use]
     pub fn ptx(self) -> &'static str {
         match self {
+            Module::AesBitsliceTiles => include_str!("../ptx/aes_bitslice_tiles.ptx"),
             Module::AesBitslice => include_str!("../ptx/aes_bitslice.ptx"),
             Module::AesBitsliceKeys => include_str!("../ptx/aes_bitslice_keys.ptx"),
             #[cfg(feature = "papers")]

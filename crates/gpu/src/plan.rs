@@ -100,20 +100,25 @@ impl Window {
         self.parts.push(part);
     }
 
-    /// The spans for AES-CTR, of at most `longest` bytes, a number of whole blocks. The units in `left_out`, in ascending
-    /// order, are left out.
+    /// The spans for AES-CTR, of at most `longest` bytes, a number of whole blocks. All but the first of a unit begin at
+    /// counters that are multiples of that number. The units in `left_out`, in ascending order, are left out.
     pub fn spans(&self, units: &[Unit], left_out: &[usize], longest: usize) -> Vec<Span> {
-        let parts = self.parts.iter().filter(|part| left_out.binary_search(&part.unit).is_err());
-        let spans = |Part { unit, bytes, at }: &Part| {
-            let (unit, bytes, at) = (&units[*unit], bytes.clone(), *at);
-            (0..bytes.len()).step_by(longest).map(move |from| Span {
-                at: at + from,
-                len: longest.min(bytes.len() - from),
-                key: unit.key,
-                counter: counter_after(&unit.nonce, ((bytes.start - unit.data.start + from) / BLOCK) as u64),
-            })
-        };
-        parts.flat_map(spans).collect()
+        let mut spans = Vec::new();
+        for Part { unit, bytes, at } in &self.parts {
+            if left_out.binary_search(unit).is_ok() {
+                continue;
+            }
+            let Unit { key, nonce, data, .. } = &units[*unit];
+            let mut from = 0;
+            while from < bytes.len() {
+                let counter = counter_after(nonce, ((bytes.start - data.start + from) / BLOCK) as u64);
+                let before = (u128::from_be_bytes(counter) % (longest / BLOCK) as u128) as usize * BLOCK;
+                let len = (longest - before).min(bytes.len() - from);
+                spans.push(Span { at: at + from, len, key: *key, counter });
+                from += len;
+            }
+        }
+        spans
     }
 
     /// The slices for SHA-3.

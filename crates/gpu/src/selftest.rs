@@ -28,8 +28,8 @@ impl Device {
         }
     }
 
-    /// Opens a device by a driver of the caller's, with the same self-test. The kernels for short messages and for TurboSHAKE256
-    /// are built and tested when they are first launched.
+    /// Opens a device by a driver of the caller's, with the same self-test. The kernels for messages and for TurboSHAKE256 are
+    /// built and tested when they are first launched.
     ///
     /// # Errors
     /// [`Reason::Build`] if the kernels do not build, [`Reason::SelfTest`] if an answer is wrong, [`Reason::OutOfMemory`],
@@ -37,7 +37,7 @@ impl Device {
     pub fn with_driver(driver: Box<dyn Driver>) -> Result<Self> {
         let device = Self::untested(driver, run);
         let started = Instant::now();
-        device.test(AesLaunch::default().variant.module())?;
+        device.test(Module::AesBitsliceTiles)?;
         device.test(Module::Sha3)?;
         let _ = device.shared.prepared_in.set(started.elapsed());
         Ok(device)
@@ -48,6 +48,7 @@ fn run(stream: &mut Stream, module: Module) -> Result<()> {
     stream.device().ask(|driver, _| driver.load(module))?;
     match module {
         Module::AesBitslice => spans(stream, Variant::Bitsliced),
+        Module::AesBitsliceTiles => tiles(stream),
         Module::AesBitsliceKeys => keys(stream),
         Module::Sha3 | Module::TurboShake => hash(stream, module),
         #[cfg(feature = "papers")]
@@ -110,28 +111,45 @@ fn spans(stream: &mut Stream, variant: Variant) -> Result<()> {
     Ok(())
 }
 
-/// Messages of three keys, the longest of which takes two threads.
-fn keys(stream: &mut Stream) -> Result<()> {
-    const LENS: [usize; 3] = [37, 600, 64];
+/// Spans of three keys that begin at and between multiples of 1024 blocks, and end with their tile and within a block.
+fn tiles(stream: &mut Stream) -> Result<()> {
+    const SPANS: [(u128, usize); 3] =
+        [(0, 2048 * 16), (5000 << 16 | 0xf7ff, 2049 * 16), (3u128.wrapping_neg() << 16 | 77, 40_003)];
     for key_len in [16, 24, 32] {
         let keys = [&KEY[..key_len], &PLAIN[..key_len], &CTR[..key_len]];
-        let (mut spans, mut plain, mut want) = (Vec::new(), Vec::new(), Vec::new());
-        for (key, len) in LENS.into_iter().enumerate() {
-            spans.push(Span { at: plain.len(), len, key: key as u32, counter: NEAR_WRAP });
-            let mut bytes = paint(len.next_multiple_of(16));
-            plain.extend_from_slice(&bytes);
-            ctr_xor(aes::Level::Portable, &aes::Key::new(keys[key]), &NEAR_WRAP, &mut bytes[..len]);
-            want.extend(bytes);
-        }
-        let keys = stream.round_keys(&keys, Direction::Encrypt)?;
-        let spans = stream.spans(&spans)?;
-        let mut data = stream.buffer_of(&plain)?;
-        stream.aes_ctr_spans(&small(Variant::Bitsliced), &keys, &spans, &mut data)?;
-        let mut got = vec![0; plain.len()];
-        stream.download(&data, 0, &mut got)?;
-        expect(stream, &got, &want, Module::AesBitsliceKeys.name(), "AES-CTR of three keys")?;
+        many(stream, &keys, &SPANS.map(|(counter, len)| (counter.to_be_bytes(), len)), Module::AesBitsliceTiles)?;
     }
     Ok(())
+}
+
+/// Messages of three keys, the longest of which takes two threads.
+fn keys(stream: &mut Stream) -> Result<()> {
+    for key_len in [16, 24, 32] {
+        let keys = [&KEY[..key_len], &PLAIN[..key_len], &CTR[..key_len]];
+        many(stream, &keys, &[37, 600, 64].map(|len| (NEAR_WRAP, len)), Module::AesBitsliceKeys)?;
+    }
+    Ok(())
+}
+
+/// AES-CTR of spans, each under a key of its own, by the kernel of that module.
+fn many(stream: &mut Stream, keys: &[&[u8]], counters: &[([u8; 16], usize)], module: Module) -> Result<()> {
+    let (mut spans, mut plain, mut want) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, (counter, len)) in counters.iter().enumerate() {
+        spans.push(Span { at: plain.len(), len: *len, key: key as u32, counter: *counter });
+        let mut bytes = paint(len.next_multiple_of(16));
+        plain.extend_from_slice(&bytes);
+        ctr_xor(aes::Level::Portable, &aes::Key::new(keys[key]), counter, &mut bytes[..*len]);
+        want.extend(bytes);
+    }
+    let keys = stream.round_keys(keys, Direction::Encrypt)?;
+    let spans = stream.spans(&spans)?;
+    let mut data = stream.buffer_of(&plain)?;
+    let launch = small(Variant::Bitsliced);
+    debug_assert_eq!(launch.kernel(launch.entry_for(&spans).0).module, module, "the test is of another kernel");
+    stream.aes_ctr_spans(&launch, &keys, &spans, &mut data)?;
+    let mut got = vec![0; plain.len()];
+    stream.download(&data, 0, &mut got)?;
+    expect(stream, &got, &want, module.name(), "AES-CTR of spans")
 }
 
 fn hash(stream: &mut Stream, module: Module) -> Result<()> {

@@ -24,7 +24,11 @@ int run(const char *entry, void **memory, const u32 *numbers, u32 groups, u32 th
     (void)threads;
 #ifdef KEY_WORDS
 // The papers' module in bit planes defines GROUP_KEY, and the modules with tables define COPIES.
-#if defined(MODULE_aes_bitslice_keys)
+#if defined(MODULE_aes_bitslice_tiles)
+    if (IS(aes_ctr_tiles)) {
+        EACH(UNITS, aes_ctr_tiles(M(block_t, 0), M(u32, 1), M(u32, 2), M(span_t, 3), N(0), N(1)))
+    }
+#elif defined(MODULE_aes_bitslice_keys)
     if (IS(aes_ctr_keys)) {
         EACH(UNITS, aes_ctr_keys(M(block_t, 0), M(u32, 1), M(u32, 2), M(span_t, 3), N(0), N(1), N(2), N(3)))
     }

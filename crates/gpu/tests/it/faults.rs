@@ -44,8 +44,9 @@ fn any_wrong_answer_fails_the_self_test() {
         }
     };
     // The engine's modules, when a device is opened, and then the papers'. Those with tables share their test.
-    answers(5, &|answer| open(NEVER, answer).1.map(drop));
+    answers(4, &|answer| open(NEVER, answer).1.map(drop));
     for (module, least) in [
+        (Module::AesBitslice, 4),
         (Module::AesBitsliceKeys, 3),
         (Module::AesBitslicePapers, 9),
         (Module::AesTable1, 13),

@@ -24,6 +24,7 @@ fn ptx_has_every_kernel_for_old_drivers_and_devices() {
             Module::TurboShake => &["turboshake_slices"],
             Module::Kmac => &["kmac_key_digests"],
             Module::Md5 => &["md5_key_digests"],
+            Module::AesBitsliceTiles => &["aes_ctr_tiles"],
             Module::AesBitslice => &["aes_ctr_spans"],
             Module::AesBitsliceKeys => &["aes_ctr_keys"],
             Module::AesBitslicePapers => &["aes_ctr", "aes_ctr_users", "aes_ecb_encrypt", "aes_ecb_decrypt"],
@@ -47,7 +48,9 @@ fn ptx_has_every_kernel_for_old_drivers_and_devices() {
 #[test]
 fn the_engine_compiles_no_code_of_the_papers() {
     let papers = Module::AesBitslicePapers.source() + &Module::Kmac.source();
-    for engine in [Module::AesBitslice, Module::AesBitsliceKeys, Module::Sha3, Module::TurboShake] {
+    for engine in
+        [Module::AesBitsliceTiles, Module::AesBitslice, Module::AesBitsliceKeys, Module::Sha3, Module::TurboShake]
+    {
         for function in ["inverse_cipher", "ecb_blocks", "expand_key", "absorb_key"] {
             assert!(papers.contains(function) && !engine.source().contains(function), "{function}");
         }

@@ -121,6 +121,22 @@ fn check_spans(device: &Device, launch: &AesLaunch, key_len: usize, lens: &[usiz
     }
 }
 
+/// Spans within tiles, which begin at and between multiples of 1024 counters.
+pub fn ctr_tiles(device: &Device) {
+    let launch = small(Variant::Bitsliced);
+    let lens = [4096 * 16, 3072 * 16, 3073 * 16 + 1, 4095 * 16, 4096 * 16 - 5];
+    let (mut spans, keys, plain) = spans_of(&lens);
+    for low in [0u16, 1, 31, 32, 1023, 1024, 0x77ff, 0xefff, 0xf000] {
+        for span in &mut spans {
+            span.counter[14..].copy_from_slice(&low.to_be_bytes());
+        }
+        check_keys_and_spans(device, &launch, [16, 24, 32][usize::from(low % 3)], &spans, &keys, &plain);
+    }
+    // The last of these reach beyond their tiles, which another kernel takes.
+    spans.iter_mut().for_each(|span| span.counter[14..].fill(0xff));
+    check_keys_and_spans(device, &launch, 32, &spans, &keys, &plain);
+}
+
 fn check_keys_and_spans(
     device: &Device,
     launch: &AesLaunch,

@@ -66,7 +66,7 @@ impl Near {
         if BOUND.get() == core {
             return;
         }
-        let mut cores = all.clone();
+        let mut cores = *all;
         if core != ANYWHERE {
             cores.clear();
             cores.set(core as usize);
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_thread_that_waits_is_followed_until_another_one_asks() {
         let near = Near::new();
-        let Some(all) = near.all.clone() else {
+        let Some(all) = near.all else {
             println!("skipped: no second core");
             return;
         };

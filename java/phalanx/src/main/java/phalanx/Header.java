@@ -208,6 +208,7 @@ public final class Header {
                     int memory = (int) slot.memory();
                     byte[] kek = password.get().kek(slot.secret().salt(), memory, (int) slot.passes(), slot.lanes());
                     Optional<FileKeys> opened = unwrap(kek, slot.secret());
+                    Arrays.fill(kek, (byte) 0);
                     if (opened.isPresent()) {
                         return new Opened(opened.get(), i);
                     }

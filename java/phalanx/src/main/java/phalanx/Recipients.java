@@ -147,6 +147,7 @@ public final class Recipients {
                 byte[] kek = way.password.kek(way.salt, way.memory, way.passes, way.lanes);
                 begin(out, 1, Slots.PASSWORD_BYTES).put(way.salt).putInt(way.memory).putInt(way.passes);
                 out.put((byte) way.lanes).put(KeyWrap.wrap(kek, fileKey));
+                Arrays.fill(kek, (byte) 0);
             }
             return new NewFile(finish(out, suite, chunkLog2, plaintextLength, file), file);
         } finally {

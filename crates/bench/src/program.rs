@@ -16,7 +16,7 @@ pub fn run() -> Outcome {
     let args = args::parse()?;
     clean_up_on_signals()?;
     match args.command {
-        Command::Run(experiment) => experiments::run(experiment, args.verbosity),
+        Command::Run(experiment) => experiments::run(*experiment, args.verbosity),
         Command::Report { folder, merge } => experiments::report(&folder, &merge, args.verbosity),
         Command::SefpsFile(command) => sefps_file::run(command),
     }

@@ -227,7 +227,7 @@ pub struct Parsed {
 }
 
 pub enum Command {
-    Run(Experiments),
+    Run(Box<Experiments>),
     Report { folder: PathBuf, merge: Vec<PathBuf> },
     SefpsFile(SefpsFile),
 }
@@ -247,7 +247,15 @@ impl Command {
     fn run(experiments: &[Experiment], run: Run, phalanx: Option<PathBuf>) -> Command {
         let Run { quick, out, resume } = run;
         let (volume, hpc) = (volume::Options::default(), hpc::Options::default());
-        Command::Run(Experiments { experiments: experiments.into(), quick, out, resume, phalanx, volume, hpc })
+        Command::Run(Box::new(Experiments {
+            experiments: experiments.into(),
+            quick,
+            out,
+            resume,
+            phalanx,
+            volume,
+            hpc,
+        }))
     }
 
     fn hpc(run: HpcRun) -> Command {
@@ -264,14 +272,14 @@ impl Command {
             mpj_home: std::env::var_os("MPJ_HOME").filter(|home| !home.is_empty()).map(PathBuf::from),
         };
         let (experiments, volume) = (vec![Experiment::Hpc], volume::Options::default());
-        Command::Run(Experiments { experiments, quick, out, resume, phalanx, volume, hpc })
+        Command::Run(Box::new(Experiments { experiments, quick, out, resume, phalanx, volume, hpc }))
     }
 
     fn volume(run: VolumeRun) -> Command {
         let VolumeRun { run: PeersRun { run: Run { quick, out, resume }, phalanx }, parts, backing } = run;
         let volume = volume::Options { parts: parts.into_iter().map(Part::from).collect(), backing };
         let (experiments, hpc) = (vec![Experiment::Volume], hpc::Options::default());
-        Command::Run(Experiments { experiments, quick, out, resume, phalanx, volume, hpc })
+        Command::Run(Box::new(Experiments { experiments, quick, out, resume, phalanx, volume, hpc }))
     }
 }
 

@@ -278,9 +278,8 @@ fn cut(s: &Sandbox, random: &mut Random, all: Vec<Known>, is_long: bool) -> Vec<
         for number in 0..=random.below(3) {
             let longest = if is_long && random.below(8) == 0 { 6000 } else { 400 };
             thread::sleep(Duration::from_millis(random.below(longest)));
-            mounted.signal(Signal::STOP);
             // What is under way comes to its end, and then nothing more is synced.
-            thread::sleep(Duration::from_millis(10));
+            mounted.stop();
             let known = all.iter().map(|known| known.lock().unwrap().clone()).collect();
             copy_disk(s, &format!("copy{number}"));
             copies.push(known);

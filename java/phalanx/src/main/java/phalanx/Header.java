@@ -143,7 +143,7 @@ public final class Header {
             if (end - at < length) {
                 throw new MalformedHeaderException("a slot runs over the end");
             }
-            Slot slot = Slot.parse(type, Arrays.copyOfRange(bytes, at, at + length));
+            Slot slot = Slots.parse(type, Arrays.copyOfRange(bytes, at, at + length));
             at += length;
             slots.add(slot);
             isVolume |= type == VOLUME_SLOT;
@@ -208,6 +208,7 @@ public final class Header {
                     int memory = (int) slot.memory();
                     byte[] kek = password.get().kek(slot.secret().salt(), memory, (int) slot.passes(), slot.lanes());
                     Optional<FileKeys> opened = unwrap(kek, slot.secret());
+                    Arrays.fill(kek, (byte) 0);
                     if (opened.isPresent()) {
                         return new Opened(opened.get(), i);
                     }

@@ -4,6 +4,7 @@ package phalanx;
 public final class KeyDerivationException extends PhalanxException {
     private static final long serialVersionUID = 1L;
 
+    /** Whether the limit of the format is exceeded. */
     private final boolean beyondLimit;
 
     private KeyDerivationException(String message, boolean beyondLimit) {

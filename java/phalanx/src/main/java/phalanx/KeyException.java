@@ -4,6 +4,7 @@ package phalanx;
 public final class KeyException extends PhalanxException {
     private static final long serialVersionUID = 1L;
 
+    /** Whether the keyring has no key of this name. */
     private final boolean missing;
 
     KeyException(String message) {

@@ -16,6 +16,10 @@ public record Layout(Suite suite, int chunkLog2, int headerLength, long plaintex
     /**
      * The layout of a plaintext of this length.
      *
+     * @param suite the suite
+     * @param chunkLog2 the binary logarithm of the chunk size
+     * @param headerLength the length of the header in bytes
+     * @param plaintextLength the length of the plaintext in bytes
      * @throws IllegalArgumentException if the chunk size is not one of the format, or the file would be longer than 2^63 − 1
      *     bytes
      */

@@ -6,6 +6,7 @@ import java.util.List;
 public final class MessagesException extends AuthenticationException {
     private static final long serialVersionUID = 1L;
 
+    /** The indices of the messages that are not authentic. */
     private final int[] failed;
 
     MessagesException(List<Integer> failed) {

@@ -61,7 +61,7 @@ public final class Password implements AutoCloseable {
         return bytes.length == 0;
     }
 
-    /** Derives the key-encrypting key of a slot. It belongs to this object, and is not to be changed. */
+    /** Derives the key-encrypting key of a slot. The caller wipes it. */
     synchronized byte[] kek(byte[] salt, int kibibytes, int passes, int lanes) throws KeyDerivationException {
         if (closed) {
             throw new IllegalStateException("the password is closed");
@@ -69,7 +69,7 @@ public final class Password implements AutoCloseable {
         Parameters parameters = new Parameters(new KeyId(salt).toString(), kibibytes, passes, lanes);
         byte[] known = derived.get(parameters);
         if (known != null) {
-            return known;
+            return known.clone();
         }
         byte[] stretched;
         try {
@@ -83,7 +83,7 @@ public final class Password implements AutoCloseable {
             forget();
         }
         derived.put(parameters, kek);
-        return kek;
+        return kek.clone();
     }
 
     private void forget() {

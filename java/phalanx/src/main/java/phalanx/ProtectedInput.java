@@ -3,6 +3,7 @@ package phalanx;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
+import java.util.Arrays;
 
 /** A protected file whose header has been opened. The file itself belongs to somebody else. */
 final class ProtectedInput implements Closeable {
@@ -27,7 +28,7 @@ final class ProtectedInput implements Closeable {
         } catch (WrongKeyException e) {
             // It may have been read while another program changed it in place.
             Header again = Header.read(file);
-            if (java.util.Arrays.equals(again.toBytes(), header.toBytes())) {
+            if (Arrays.equals(again.toBytes(), header.toBytes())) {
                 throw e;
             }
             header = again;

@@ -141,12 +141,13 @@ public final class Recipients {
             ByteBuffer out = ByteBuffer.allocate(Header.LONGEST).order(ByteOrder.LITTLE_ENDIAN);
             out.position(Header.FIXED);
             for (PhalanxKey key : keys) {
-                begin(out, 2, Slot.KEY_BYTES).put(key.id().toBytes()).put(key.wrap(fileKey));
+                begin(out, 2, Slots.KEY_BYTES).put(key.id().toBytes()).put(key.wrap(fileKey));
             }
             for (Way way : passwords) {
                 byte[] kek = way.password.kek(way.salt, way.memory, way.passes, way.lanes);
-                begin(out, 1, Slot.PASSWORD_BYTES).put(way.salt).putInt(way.memory).putInt(way.passes);
+                begin(out, 1, Slots.PASSWORD_BYTES).put(way.salt).putInt(way.memory).putInt(way.passes);
                 out.put((byte) way.lanes).put(KeyWrap.wrap(kek, fileKey));
+                Arrays.fill(kek, (byte) 0);
             }
             return new NewFile(finish(out, suite, chunkLog2, plaintextLength, file), file);
         } finally {

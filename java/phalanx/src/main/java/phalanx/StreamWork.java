@@ -39,10 +39,6 @@ final class StreamWork {
         this.chunkLog2 = chunkLog2;
         this.inOffset = seals ? overhead : 0;
         this.inLength = (1 << chunkLog2) + overhead - inOffset;
-        for (int i = 0; i < crew.size() + 1; i++) {
-            pieces.add(new Piece());
-        }
-        free.addAll(pieces);
     }
 
     /** Seals all that a stream has. Returns the length of the plaintext. */
@@ -57,13 +53,10 @@ final class StreamWork {
 
     private long run(InputStream in, OutputStream out) throws IOException {
         try {
-            Piece piece = read(in, free.remove());
+            Piece piece = read(in, take(out));
             for (long index = 0; ; index++) {
-                if (free.isEmpty()) {
-                    write(out);
-                }
                 // A chunk is the last one exactly when the stream ends behind it.
-                Piece following = piece.length == inLength ? read(in, free.remove()) : null;
+                Piece following = piece.length == inLength ? read(in, take(out)) : null;
                 boolean last = following == null || following.length == 0;
                 piece.begin(index, last);
                 pending.add(piece);
@@ -80,6 +73,19 @@ final class StreamWork {
             pending.forEach(Piece::abandon);
             pieces.forEach(Piece::wipe);
         }
+    }
+
+    /** A piece that nobody uses. They are made when they are needed, so that a short stream takes little memory. */
+    private Piece take(OutputStream out) throws IOException {
+        if (free.isEmpty() && pieces.size() > crew.size()) {
+            write(out);
+        }
+        if (free.isEmpty()) {
+            Piece piece = new Piece();
+            pieces.add(piece);
+            return piece;
+        }
+        return free.remove();
     }
 
     private Piece read(InputStream in, Piece piece) throws IOException {

@@ -2,6 +2,7 @@ package phalanx;
 
 import java.security.GeneralSecurityException;
 import java.security.SecureRandom;
+import java.util.Arrays;
 import javax.crypto.AEADBadTagException;
 import javax.crypto.Cipher;
 import javax.crypto.spec.GCMParameterSpec;
@@ -13,8 +14,11 @@ import phalanx.primitives.Sponge;
  * What chunks and messages of a suite have in common: AES by the JCE, and the digests of slices. It belongs to one thread.
  */
 final class UnitCipher {
-    /** The JCE gets pieces of this length, so that a new JVM compiles what it calls sooner. */
-    private static final int PIECE = 1 << 16;
+    /**
+     * The JCE gets pieces of this length, which stay in the first cache: in place it would copy all of its input to new
+     * memory. A new JVM also compiles sooner what is called often.
+     */
+    private static final int PIECE = 1 << 14;
 
     private static final int GCM_TAG_BITS = 128;
     private static final byte DOMAIN = 0x50;
@@ -24,12 +28,14 @@ final class UnitCipher {
     private final Sponge sponge;
     private final SecureRandom random = new SecureRandom();
     private final byte[] nonce;
+    private final byte[] piece;
     private byte[] digests = new byte[0];
     private byte[] scratch = new byte[0];
 
     UnitCipher(Suite suite) {
         this.suite = suite;
         this.nonce = new byte[suite.nonceBytes()];
+        this.piece = new byte[suite.isCtr() ? PIECE : 0];
         this.sponge = suite == Suite.AES_256_CTR_TURBOSHAKE ? Sponge.turboShake(DOMAIN) : Sponge.sha3();
         try {
             this.aes = Cipher.getInstance(suite.isCtr() ? "AES/CTR/NoPadding" : "AES/GCM/NoPadding");
@@ -48,14 +54,17 @@ final class UnitCipher {
     void ctr(SecretKeySpec key, byte[] data, int nonceOffset, int offset, int length) {
         try {
             aes.init(Cipher.ENCRYPT_MODE, key, new IvParameterSpec(data, nonceOffset, suite.nonceBytes()));
-            int at = offset;
-            int end = offset + length;
-            for (; end - at > PIECE; at += PIECE) {
-                aes.update(data, at, PIECE, data, at);
+            int done = 0;
+            for (; length - done > PIECE; done += PIECE) {
+                aes.update(data, offset + done, PIECE, piece, 0);
+                System.arraycopy(piece, 0, data, offset + done, PIECE);
             }
-            aes.doFinal(data, at, end - at, data, at);
+            aes.doFinal(data, offset + done, length - done, piece, 0);
+            System.arraycopy(piece, 0, data, offset + done, length - done);
         } catch (GeneralSecurityException e) {
             throw new IllegalStateException("AES failed", e);
+        } finally {
+            Arrays.fill(piece, 0, Math.min(PIECE, length), (byte) 0);
         }
     }
 
@@ -80,7 +89,12 @@ final class UnitCipher {
         byte[] out = scratch(length + tag);
         try {
             initGcm(Cipher.ENCRYPT_MODE, key, associated, unit, offset);
-            aes.doFinal(unit, start, length, out, 0);
+            int done = 0;
+            int written = 0;
+            for (; length - done > PIECE; done += PIECE) {
+                written += aes.update(unit, start + done, PIECE, out, written);
+            }
+            aes.doFinal(unit, start + done, length - done, out, written);
         } catch (GeneralSecurityException e) {
             throw new IllegalStateException("AES failed", e);
         }

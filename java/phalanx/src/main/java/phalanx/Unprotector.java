@@ -3,6 +3,7 @@ package phalanx;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.nio.channels.Channels;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -129,7 +130,7 @@ public final class Unprotector {
      */
     public long unprotect(Path input, OutputStream out) throws IOException {
         try (Input in = Input.open(input);
-                InputStream stream = java.nio.channels.Channels.newInputStream(in.channel())) {
+                InputStream stream = Channels.newInputStream(in.channel())) {
             return unprotect(stream, out);
         }
     }

@@ -7,6 +7,7 @@ import java.util.List;
 public final class WrongKeyException extends PhalanxException {
     private static final long serialVersionUID = 1L;
 
+    /** Whether a key or password was tried. */
     private final boolean tried;
 
     private WrongKeyException(String message, boolean tried) {

@@ -1,4 +1,22 @@
 /**
  * The Phalanx file format on the JVM: files, streams and messages, encrypted with AES and authenticated with SHA-3.
+ *
+ * <ul>
+ *   <li>{@link phalanx.Protector} and {@link phalanx.Unprotector} protect and unprotect files and streams.
+ *   <li>{@link phalanx.PhalanxFile} reads a protected file by range.
+ *   <li>{@link phalanx.Messages} seals and opens many short messages at once.
+ *   <li>{@link phalanx.Keyring} and {@link phalanx.KeyFiles} have the keys of the command {@code phalanx}.
+ *   <li>{@link phalanx.Header}, {@link phalanx.Layout} and {@link phalanx.ChunkCipher} are for programs that divide files
+ *       among processes, and for tools.
+ * </ul>
+ *
+ * <p>Failures are {@link phalanx.PhalanxException}s, whose type says what is wrong; those of the system's input and output stay
+ * what they are. The format is docs/format.md, and the sections that are named here are its sections.
+ *
+ * <p><b>Secrets.</b> Keys, passwords and buffers of plaintext are overwritten when they are closed or no longer needed. Java
+ * gives no more than that: the garbage collector moves and copies arrays, the JCE and Bouncy Castle keep the keys that they were
+ * given, and memory may be swapped or dumped. Tags are compared in constant time. AES runs on the CPU's AES instructions once
+ * the JVM has compiled what calls them; before that, and for the schedules of keys and the wrapping of file keys always, it looks
+ * up tables. Whoever shares a CPU with an attacker who can time caches should use the program in Rust.
  */
 package phalanx;

@@ -9,7 +9,9 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.BeforeEach;
@@ -112,7 +114,7 @@ class CrossTest {
     @Test
     void passwordsOpenEachOthersFiles() throws IOException, InterruptedException {
         Path secret = Files.write(folder.resolve("password"), "correct horse\n".getBytes());
-        Files.setPosixFilePermissions(secret, java.nio.file.attribute.PosixFilePermissions.fromString("rw-------"));
+        Files.setPosixFilePermissions(secret, PosixFilePermissions.fromString("rw-------"));
         Password password = KeyFiles.password(secret);
         byte[] plaintext = plaintext(20);
         Path in = Files.write(folder.resolve("f"), plaintext);
@@ -140,7 +142,7 @@ class CrossTest {
             if (i % 2 == 0) {
                 file[random.nextInt(file.length)] ^= (byte) (1 << random.nextInt(8));
             } else {
-                file = java.util.Arrays.copyOf(file, random.nextInt(file.length));
+                file = Arrays.copyOf(file, random.nextInt(file.length));
             }
             names.add("d" + i + ".phx");
             Path damaged = Files.write(folder.resolve(names.get(i)), file);

@@ -20,6 +20,7 @@ use crate::row::Row;
 use crate::scratch::{self, Scratch};
 use crate::setup::Setup;
 use programs::Java;
+use std::path::PathBuf;
 
 /// The engine of these rows.
 pub const ENGINE: &str = "java";
@@ -34,8 +35,6 @@ pub const ENCRYPTION_COLD: &str = "encryption only, cold";
 pub const ENCRYPTION_WARM: &str = "encryption only, warm";
 /// With reading and writing, in a JVM that has run the same before.
 pub const FILES_WARM: &str = "with reading and writing, warm";
-/// With reading and writing, in a JVM that has just started.
-pub const FILES_COLD: &str = "with reading and writing, cold";
 
 /// The counts of a run.
 #[derive(Clone)]
@@ -48,30 +47,34 @@ struct Counts {
     processes: Vec<usize>,
 }
 
-/// The steps: two for each size.
+/// The steps: five for each size.
 pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
     let sweep = |experiment: &str, over: &str| p3().sweep(experiment, over).into_iter().map(|(_, n)| n as usize);
     let mut counts = Counts {
         warm: 3,
-        cold: 3,
+        cold: 2,
         threads: sweep("mpj-multicore", "threads").collect(),
         processes: sweep("mpj-cluster", "processes").collect(),
     };
     let mut sizes = p3().sweep("mpj-multicore", "bytes");
     if setup.quick {
-        counts = Counts { warm: 1, cold: 1, threads: vec![1, 2, 4], processes: vec![1, 4] };
+        counts = Counts { warm: 1, cold: 1, threads: vec![1, 2], processes: vec![1, 4] };
         sizes.truncate(1);
     }
     let largest = sizes.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
     scratch::require_disk(&setup.out, 3 * largest)?;
     let mut steps = Vec::new();
     for (size, bytes) in sizes {
-        let cell = Cell { setup, scratch, size, bytes, counts: counts.clone() };
-        let of_processes = Cell { counts: counts.clone(), ..cell };
-        let name = |what: &str| format!("{EXPERIMENT} java {size}: {what}");
-        steps.push(Step::new(name("threads"), bytes / 5, move |rows| threads::measure(&cell, rows)));
-        let weight = bytes / 5 + 100_000_000;
-        steps.push(Step::new(name("processes"), weight, move |rows| processes::measure(&of_processes, rows)));
+        let mut step = |what: &str, weight: u64, measure: fn(&Cell<'_>, &mut Rows<'_>) -> Result<()>| {
+            let cell = Cell { setup, scratch, size, bytes, counts: counts.clone() };
+            let name = format!("{EXPERIMENT} java {size}: {what}");
+            steps.push(Step::new(name, weight, move |rows| measure(&cell, rows)));
+        };
+        step("P3's program by threads", bytes / 20, threads::papers);
+        step("the format by threads", bytes / 15, threads::format);
+        step("commands by threads", bytes / 15, threads::commands);
+        step("P3's program by processes", bytes / 20 + 50_000_000, processes::papers);
+        step("commands by processes", bytes / 15 + 50_000_000, processes::commands);
     }
     Ok(steps)
 }
@@ -87,6 +90,15 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
+    /// The data. It is made once for all steps of a size.
+    fn plain(&self) -> Result<PathBuf> {
+        let path = self.scratch.path("plain-java");
+        match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.len() == self.bytes => Ok(path),
+            _ => self.scratch.file("plain-java", self.bytes, self.bytes),
+        }
+    }
+
     fn row(&self, measure: &str, scheme: &str, processes: usize, threads: usize) -> Row {
         let encrypts = [PAPERS, CTR].contains(&scheme);
         Row {

@@ -1,7 +1,7 @@
 //! The processes of MPJ Express, all on this machine, with one thread each.
 
 use super::programs::{Java, Times};
-use super::{CTR, Cell, ENCRYPTION_COLD, ENCRYPTION_WARM, FILES_COLD, FILES_WARM, PAPERS, not_run};
+use super::{CTR, Cell, ENCRYPTION_COLD, ENCRYPTION_WARM, FILES_WARM, PAPERS, not_run};
 use crate::hpc::cluster::job::{Job, Programs};
 use crate::hpc::cluster::told::Told;
 use crate::hpc::cluster::{AT_WORK, OWN, WHOLE, check, write_key};
@@ -21,36 +21,56 @@ const MEMORY: u64 = 160 << 20;
 /// More processes than this are not started by `mpirun` beside those of Java.
 const OF_RUST: usize = 8;
 
-/// What the paper's programs measure: the mode, and whether they read and write.
-const PAPERS_OWN: [(&str, &str, [&str; 2], bool); 2] =
-    [(PAPERS, "cbc", [ENCRYPTION_COLD, ENCRYPTION_WARM], false), (CTR, "ctr", [FILES_COLD, FILES_WARM], true)];
-
-/// One size: all numbers of processes.
-pub fn measure(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
+/// Runs `measure` for each number of processes that fits, and writes rows that say why for the others.
+fn each(
+    cell: &Cell<'_>,
+    rows: &mut Rows<'_>,
+    kinds: &[(&str, &str)],
+    mut measure: impl FnMut(&Java, usize, &mut Rows<'_>) -> Result<()>,
+) -> Result<()> {
     let java = cell.programs(4 * cell.bytes).and_then(|java| java.mpj.clone().map(|()| java));
-    let mut one = Singles::default();
-    let paths = ["plain", "sealed", "key"].map(|name| cell.scratch.path(name));
-    let [plain, sealed, key] = [&paths[0], &paths[1], &paths[2]].map(|path| path.as_path());
-    if java.is_ok() {
-        cell.scratch.file("plain", cell.bytes, cell.bytes)?;
-        write_key(key)?;
-    }
     for &n in &cell.counts.processes {
         let memory = n as u64 * MEMORY + 3 * cell.bytes;
         let fits = scratch::require_memory(memory).map_err(|short| short.to_string());
         match java.as_ref().map_err(String::clone).and_then(|java| fits.map(|()| java)) {
-            Ok(java) => {
-                papers(cell, java, n, [plain, sealed], &mut one, rows)?;
-                format(cell, java, n, [plain, sealed, key], &mut one, rows)?;
-            }
+            Ok(java) => measure(java, n, rows)?,
             Err(why) => {
-                let papers = PAPERS_OWN.iter().flat_map(|(scheme, _, measures, _)| measures.map(|m| (m, *scheme)));
-                let all = papers.chain([WHOLE, OWN, AT_WORK].map(|measure| (measure, CLUSTER_JAR)));
-                not_run(rows, all.map(|(measure, scheme)| cell.row(measure, scheme, n, 1)), &why)?;
+                not_run(rows, kinds.iter().map(|(measure, scheme)| cell.row(measure, scheme, n, 1)), &why)?;
             }
         }
     }
-    [plain, sealed, key].into_iter().try_for_each(scratch::remove)
+    Ok(())
+}
+
+/// The paper's program.
+pub fn papers(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let mut one = Singles::default();
+    let kinds = [(ENCRYPTION_COLD, PAPERS), (ENCRYPTION_WARM, PAPERS), (FILES_WARM, CTR)];
+    each(cell, rows, &kinds, |java, n, rows| {
+        let (plain, sealed) = (cell.plain()?, cell.scratch.path("sealed"));
+        let rounds = (cell.counts.warm + 1).to_string();
+        let run = |mode: &str, memory: u64, paths: &[&Path]| {
+            let job = java.papers_of_mpj("DividedRank", n, memory / n as u64, &[mode, "1", &rounds], paths);
+            let times = Times::read(&job.run()?.text).of(1);
+            match times.1.is_empty() {
+                true => Err(Error::Program(format!("Divided: it told no times of {n} processes"))),
+                false => Ok(times),
+            }
+        };
+        let (cold, warm) = run("cbc", 3 * cell.bytes, &[&plain])?;
+        rows.write(one.compare(cell.row(ENCRYPTION_COLD, PAPERS, n, 1).timed(cold)))?;
+        rows.write(one.compare(cell.row(ENCRYPTION_WARM, PAPERS, n, 1).timed(warm)))?;
+        let (_, warm) = run("ctr", cell.bytes, &[&plain, &sealed])?;
+        rows.write(one.compare(cell.row(FILES_WARM, CTR, n, 1).timed(warm)))?;
+        scratch::remove(&sealed)
+    })
+}
+
+/// Whole commands.
+pub fn commands(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let mut one = Singles::default();
+    let kinds = [WHOLE, OWN, AT_WORK].map(|measure| (measure, CLUSTER_JAR));
+    each(cell, rows, &kinds, |java, n, rows| whole(cell, java, n, &mut one, rows))
 }
 
 /// The medians of one process, by measure and scheme.
@@ -75,40 +95,11 @@ impl Singles {
     }
 }
 
-/// The paper's program.
-fn papers(
-    cell: &Cell<'_>,
-    java: &Java,
-    n: usize,
-    [plain, sealed]: [&Path; 2],
-    one: &mut Singles,
-    rows: &mut Rows<'_>,
-) -> Result<()> {
-    for (scheme, mode, measures, writes) in PAPERS_OWN {
-        let rounds = (cell.counts.warm + 1).to_string();
-        let paths = if writes { vec![plain, sealed] } else { vec![plain] };
-        let job = java.papers_of_mpj("DividedRank", n, 3 * cell.bytes / n as u64, &[mode, "1", &rounds], &paths);
-        let (cold, warm) = Times::read(&job.run()?.text).of(1);
-        for (measure, seconds) in measures.into_iter().zip([cold, warm]) {
-            if seconds.is_empty() {
-                return Err(Error::Program(format!("{scheme}: it told no times of {n} processes")));
-            }
-            rows.write(one.compare(cell.row(measure, scheme, n, 1).timed(seconds)))?;
-        }
-        scratch::remove(sealed)?;
-    }
-    Ok(())
-}
-
 /// Whole commands, in Java and, for few processes, in Rust, in turn. Both sync what they write.
-fn format(
-    cell: &Cell<'_>,
-    java: &Java,
-    n: usize,
-    [plain, sealed, key]: [&Path; 3],
-    one: &mut Singles,
-    rows: &mut Rows<'_>,
-) -> Result<()> {
+fn whole(cell: &Cell<'_>, java: &Java, n: usize, one: &mut Singles, rows: &mut Rows<'_>) -> Result<()> {
+    let (plain, key, sealed) = (cell.plain()?, cell.scratch.path("key"), cell.scratch.path("sealed"));
+    let [plain, key, sealed] = [&plain, &key, &sealed].map(|path| path.as_path());
+    write_key(key)?;
     let args = ["protect", "--verbose", "--threads", "1", "--key-file"];
     let paths = [key, Path::new("--output"), sealed, plain];
     let mut all = vec![(CLUSTER_JAR, Ok(java.phalanx_cluster(n, &args, &paths)))];
@@ -121,7 +112,9 @@ fn format(
         all.push((PHALANX_MPI, rust));
     }
     let mut times: Vec<Vec<(f64, Told)>> = vec![Vec::new(); all.len()];
-    for round in 0..cell.counts.cold {
+    // Processes that the machine has no cores for are started once only.
+    let rounds = if n <= OF_RUST { cell.counts.cold } else { 1 };
+    for round in 0..rounds {
         for ((_, job), times) in all.iter().zip(&mut times) {
             let Ok(job): &Result<Job, String> = job else { continue };
             let ended = job.run()?;

@@ -1,15 +1,15 @@
 //! 1 to 16 threads of one JVM.
 
-use super::programs::{Java, Times};
-use super::{CTR, Cell, ENCRYPTION_COLD, ENCRYPTION_WARM, FILES_COLD, FILES_WARM, PAPERS, not_run};
+use super::programs::Times;
+use super::{CTR, Cell, ENCRYPTION_COLD, ENCRYPTION_WARM, FILES_WARM, PAPERS, not_run};
 use crate::hpc::cluster::job::Job;
 use crate::hpc::cluster::{WHOLE, check, write_key};
 use crate::record::Rows;
-use crate::row::{Over, Row};
+use crate::row::Over;
 use crate::setup::processors;
 use crate::{Error, Result, scratch};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The format, by the library.
 pub const FORMAT: &str = "Phalanx's format, suite 1, in Java";
@@ -18,87 +18,87 @@ pub const COMMAND: &str = "phalanx.jar, suite 1";
 /// The command in Rust, beside it.
 pub const PHALANX: &str = "phalanx, suite 1";
 
-/// A program that measures itself: its measures when cold and when warm, and how it is called.
+/// A program that measures itself.
 struct Program {
     scheme: &'static str,
-    measures: [&'static str; 2],
+    /// What it measures in a JVM that has just started, if that is asked for.
+    cold: Option<&'static str>,
+    warm: &'static str,
     class: &'static str,
-    /// Before the numbers of threads and of rounds, and the paths.
+    /// Before the numbers of threads and of rounds.
     args: &'static [&'static str],
     /// How many times the data it holds in memory.
     copies: u64,
-    paths: Vec<PathBuf>,
+    writes: bool,
 }
 
-impl Program {
-    fn job(&self, java: &Java, bytes: u64, threads: &[usize], rounds: usize) -> Job {
-        let (threads, rounds) =
-            (threads.iter().map(usize::to_string).collect::<Vec<_>>().join(","), rounds.to_string());
-        let mut args = self.args.to_vec();
-        args.extend([threads.as_str(), rounds.as_str()]);
-        let paths: Vec<&Path> = self.paths.iter().map(PathBuf::as_path).collect();
-        java.papers(self.class, self.copies * bytes, &args, &paths)
-    }
+/// The JCE holds the data, a copy with the padding, and the result.
+const PAPERS_OWN: [Program; 3] = [
+    Program {
+        scheme: PAPERS,
+        cold: Some(ENCRYPTION_COLD),
+        warm: ENCRYPTION_WARM,
+        class: "Divided",
+        args: &["cbc"],
+        copies: 3,
+        writes: false,
+    },
+    Program {
+        scheme: CTR,
+        cold: None,
+        warm: ENCRYPTION_WARM,
+        class: "Divided",
+        args: &["ctr"],
+        copies: 1,
+        writes: false,
+    },
+    Program { scheme: CTR, cold: None, warm: FILES_WARM, class: "Divided", args: &["ctr"], copies: 1, writes: true },
+];
+const LIBRARY: Program =
+    Program { scheme: FORMAT, cold: None, warm: FILES_WARM, class: "Format", args: &[], copies: 1, writes: true };
+
+/// The paper's program, and the same with the mode that Phalanx has.
+pub fn papers(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    PAPERS_OWN.iter().try_for_each(|program| own(cell, program, rows))
 }
 
-/// One size.
-pub fn measure(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let counts = &cell.counts;
-    let [plain, sealed, key] = ["plain", "sealed", "key"].map(|name| cell.scratch.path(name));
-    let encryption = [ENCRYPTION_COLD, ENCRYPTION_WARM];
-    let files = [FILES_COLD, FILES_WARM];
-    let both = || vec![plain.clone(), sealed.clone()];
-    let programs = [
-        // The JCE holds the data, a copy with the padding, and the result.
-        Program {
-            scheme: PAPERS,
-            measures: encryption,
-            class: "Divided",
-            args: &["cbc"],
-            copies: 3,
-            paths: vec![plain.clone()],
-        },
-        Program {
-            scheme: CTR,
-            measures: encryption,
-            class: "Divided",
-            args: &["ctr"],
-            copies: 1,
-            paths: vec![plain.clone()],
-        },
-        Program { scheme: CTR, measures: files, class: "Divided", args: &["ctr"], copies: 1, paths: both() },
-        Program { scheme: FORMAT, measures: files, class: "Format", args: &[], copies: 1, paths: both() },
-    ];
-    let java = match cell.programs(4 * cell.bytes) {
+/// The format, by the library.
+pub fn format(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    own(cell, &LIBRARY, rows)
+}
+
+fn own(cell: &Cell<'_>, program: &Program, rows: &mut Rows<'_>) -> Result<()> {
+    let Program { scheme, cold, warm, class, args, copies, writes } = *program;
+    let threads = &cell.counts.threads;
+    let memory = copies * cell.bytes;
+    let java = match cell.programs(memory + cell.bytes) {
         Ok(java) => java,
         Err(missing) => {
-            let of = |program: &Program, n: usize| program.measures.map(|m| cell.row(m, program.scheme, 0, n));
-            let all = programs.iter().flat_map(|program| counts.threads.iter().flat_map(|n| of(program, *n)));
-            not_run(rows, all, &missing)?;
-            return not_run(rows, counts.threads.iter().map(|n| cell.row(WHOLE, COMMAND, 0, *n)), &missing);
+            let measures = || cold.into_iter().chain([warm]);
+            let all = threads.iter().flat_map(|n| measures().map(|measure| cell.row(measure, scheme, 0, *n)));
+            return not_run(rows, all, &missing);
         }
     };
-    cell.scratch.file("plain", cell.bytes, cell.bytes)?;
-    write_key(&key)?;
-    for program in &programs {
-        let [cold, warm] = program.measures;
-        let text = program.job(&java, cell.bytes, &counts.threads, counts.warm + 1).run()?.text;
-        let times = Times::read(&text);
-        let of = |n: usize| Some(times.of(n).1);
-        write(cell, rows, warm, program.scheme, of)?;
-        let mut first: Vec<(usize, Vec<f64>)> = counts.threads.iter().map(|n| (*n, Vec::new())).collect();
-        for _ in 0..counts.cold {
+    let (plain, sealed) = (cell.plain()?, cell.scratch.path("sealed"));
+    let run = |threads: &[usize], rounds: usize| {
+        let threads = threads.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        let rounds = rounds.to_string();
+        let args = [args, &[threads.as_str(), rounds.as_str()]].concat();
+        let paths: &[&Path] = if writes { &[&plain, &sealed] } else { &[&plain] };
+        Ok::<_, Error>(Times::read(&java.papers(class, memory, &args, paths).run()?.text))
+    };
+    let times = run(threads, cell.counts.warm + 1)?;
+    write(cell, rows, warm, scheme, |n| Some(times.of(n).1))?;
+    if let Some(cold) = cold {
+        let mut first: Vec<(usize, Vec<f64>)> = threads.iter().map(|n| (*n, Vec::new())).collect();
+        for _ in 0..cell.counts.cold {
             for (n, seconds) in &mut first {
-                let text = program.job(&java, cell.bytes, &[*n], 1).run()?.text;
-                seconds.extend(Times::read(&text).of(*n).0);
+                seconds.extend(run(&[*n], 1)?.of(*n).0);
             }
         }
-        write(cell, rows, cold, program.scheme, |n| Some(first.iter().find(|(of, _)| *of == n)?.1.clone()))?;
-        scratch::remove(&sealed)?;
+        write(cell, rows, cold, scheme, |n| Some(first.iter().find(|(of, _)| *of == n)?.1.clone()))?;
     }
-    commands(cell, &java, [&plain, &sealed, &key], rows)?;
-    scratch::remove(&key)?;
-    scratch::remove(&plain)
+    scratch::remove(&sealed)
 }
 
 /// Rows of all numbers of threads, with their speedups.
@@ -124,7 +124,15 @@ fn write(
 }
 
 /// Whole commands, in Java and in Rust, in turn. Both sync what they write.
-fn commands(cell: &Cell<'_>, java: &Java, [plain, sealed, key]: [&Path; 3], rows: &mut Rows<'_>) -> Result<()> {
+pub fn commands(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let all = |scheme: &'static str| cell.counts.threads.iter().map(move |n| cell.row(WHOLE, scheme, 0, *n));
+    let java = match cell.programs(cell.bytes) {
+        Ok(java) => java,
+        Err(missing) => return not_run(rows, all(COMMAND), &missing),
+    };
+    let (plain, key, sealed) = (cell.plain()?, cell.scratch.path("key"), cell.scratch.path("sealed"));
+    let [plain, key, sealed] = [&plain, &key, &sealed].map(|path| path.as_path());
+    write_key(key)?;
     let call = |n: usize| {
         let n = n.to_string();
         let args: Vec<String> = ["protect", "--quiet", "--threads", &n, "--key-file"].map(str::to_owned).to_vec();
@@ -152,9 +160,6 @@ fn commands(cell: &Cell<'_>, java: &Java, [plain, sealed, key]: [&Path; 3], rows
     write(cell, rows, WHOLE, COMMAND, |n| of(n, 0))?;
     match has_phalanx {
         true => write(cell, rows, WHOLE, PHALANX, |n| of(n, 1)),
-        false => {
-            let all: Vec<Row> = cell.counts.threads.iter().map(|n| cell.row(WHOLE, PHALANX, 0, *n)).collect();
-            not_run(rows, all, "no phalanx beside this program")
-        }
+        false => not_run(rows, all(PHALANX), "no phalanx beside this program"),
     }
 }

@@ -101,8 +101,12 @@ class MpjIT {
         return end(start(launch(ranks, device, line)));
     }
 
-    /** The command in Rust, as it was built last. */
+    /** The command in Rust: the one that is named, or what was built last. */
     private static Optional<Path> phalanx() {
+        String named = System.getenv("PHALANX_PROGRAM");
+        if (named != null) {
+            return Optional.of(Path.of(named));
+        }
         return Stream.of("release", "debug").map(kind -> Path.of("..", "..", "target", kind, "phalanx").toAbsolutePath())
                 .filter(Files::isExecutable).findFirst();
     }

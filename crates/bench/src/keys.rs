@@ -28,9 +28,9 @@ use std::thread;
 
 const EXPERIMENT: &str = "keys";
 /// The paper's CPU mode. The paper prints no key length.
-const PRINTED: &str = "MD5 and AES-128-ECB as printed (T-tables)";
+pub(crate) const PRINTED: &str = "MD5 and AES-128-ECB as printed (T-tables)";
 /// The same with Phalanx's kernels.
-const OURS: &str = "MD5 and AES-128-ECB with Phalanx's kernels";
+pub(crate) const OURS: &str = "MD5 and AES-128-ECB with Phalanx's kernels";
 const FIND_MD5: &str = "MD5 of each key, as printed";
 const FIND_KMAC: &str = "KMAC256 of many keys side by side";
 const SERIAL: &str = "serial";

@@ -29,6 +29,8 @@ use table::{Cell, Table, beside, digits, gb_per_s, milliseconds, not_run, percen
 
 /// The report's name in the run's folder.
 pub const FILE: &str = "report.html";
+/// The name of the chart of whole commands.
+pub const CHART: &str = "whole-commands.svg";
 
 /// The report of a run's folder. Rows that were added to the folder join it, each machine under its own name. A folder of runs
 /// has one report of them all.
@@ -36,13 +38,27 @@ pub fn page(out: &Path) -> Result<String> {
     Ok(page::Page::of(&machine::joined(runs(out)?), &sections))
 }
 
-/// Writes the report into the folder.
+/// The chart of whole commands of a folder of runs, as a file of its own: that of its last machine that has rows of them.
+pub fn chart(out: &Path) -> Result<Option<String>> {
+    let machines = machine::joined(runs(out)?);
+    let commands = machines.iter().rev().find_map(summary::commands);
+    Ok(commands.and_then(|commands| commands.bars.first().map(|bars| bars.alone())))
+}
+
+/// Writes the report into the folder and, if it is a folder of runs, the chart.
 pub fn write(out: &Path) -> Result<()> {
-    let text = page(out)?;
-    // Whole or not at all: a reader may have the old one open.
-    let (path, part) = (out.join(FILE), out.join(format!(".{FILE}.part")));
+    whole(&out.join(FILE), &page(out)?)?;
+    match chart(out)?.filter(|_| !out.join(record::JSON).exists()) {
+        Some(chart) => whole(&out.join(CHART), &chart),
+        None => Ok(()),
+    }
+}
+
+/// Writes a file whole or not at all: a reader may have the old one open.
+fn whole(path: &Path, text: &str) -> Result<()> {
+    let part = path.with_extension("part");
     fs::write(&part, text).map_err(Error::at(&part))?;
-    fs::rename(&part, &path).map_err(Error::at(&path))
+    fs::rename(&part, path).map_err(Error::at(path))
 }
 
 /// The runs of a folder: its own and those merged into it or, if it has none, those of the folders in it.

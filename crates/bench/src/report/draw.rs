@@ -58,6 +58,7 @@ impl Thing {
             "gpu" => Thing::Gpu,
             "hybrid" => Thing::Hybrid,
             "cluster" => Thing::Cluster,
+            "java" => Thing::Java,
             _ => Thing::Cpu,
         }
     }

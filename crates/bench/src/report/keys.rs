@@ -2,11 +2,13 @@
 
 use super::{Cell, Section, Table, beside, digits, milliseconds, not_run, program};
 use crate::device::KERNEL_ONLY;
+use crate::keys::ENERGY;
 use crate::row::Row;
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
     let of = |operation: &str| rows.iter().filter(|row| row.operation == operation).collect::<Vec<_>>();
-    let (encrypt, find) = (of("encrypt"), of("find key"));
+    let (mut encrypt, find) = (of("encrypt"), of("find key"));
+    let energy: Vec<&Row> = encrypt.extract_if(.., |row| row.measure == ENERGY).collect();
     let mut sections = Vec::new();
     if !encrypt.is_empty() {
         let title = "key digest and encryption: ms";
@@ -20,6 +22,17 @@ pub fn sections(rows: &[Row]) -> Vec<Section> {
         let text = "The key sought is the last that is looked at. The paper prints no figures for this. On gpu the keys go to \
                     the device, and all their digests come back.";
         sections.push(section(title, text, &find, "keys held", 1e6));
+    }
+    if !energy.is_empty() {
+        let line = |row: &&Row| {
+            let value = row.value.map_or_else(|| "not run".into(), digits);
+            vec![row.case.clone(), program(row), value]
+        };
+        let table = Table::of(["what", "program", "nJ a byte"], energy.iter().map(line));
+        let text =
+            "Of all processor packages, by their own counters (RAPL). The paper has no figure for this, only the plan.";
+        let text = text.to_owned() + &not_run(energy.iter().copied());
+        sections.push(Section { title: "energy".into(), text, table, figure: None });
     }
     sections.extend(varied(&encrypt));
     sections.extend(kernels(rows));

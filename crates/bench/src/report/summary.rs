@@ -21,9 +21,12 @@ pub struct Headline {
     pub now: Vec<(String, Vec<Said>)>,
 }
 
+/// A headline's figure, what it is, and what a machine has for it.
+type Asked = (&'static str, &'static str, fn(&Machine) -> Vec<Said>);
+
 /// The headlines of the five papers.
 pub fn headlines(machines: &[Machine]) -> Vec<Headline> {
-    let all: [(&'static str, &'static str, fn(&Machine) -> Vec<Said>); 5] = [
+    let all: [Asked; 5] = [
         (
             "44 × and 3.9 ×",
             "AES, and protecting a file as a whole, by two CPUs and a GPU together over one thread",
@@ -34,7 +37,7 @@ pub fn headlines(machines: &[Machine]) -> Vec<Headline> {
         ("6 ×", "a GPU over the CPU, from about 1 MB on", volume),
         ("8.55 ×", "CPU and GPU together over one thread: 1 GB in 366 ms", key_and_aes),
     ];
-    let headline = |(i, (figure, then, now)): (usize, (&'static str, &'static str, fn(&Machine) -> Vec<Said>))| {
+    let headline = |(i, (figure, then, now)): (usize, Asked)| {
         let each = machines.iter().map(|machine| (machine.name.clone(), now(machine)));
         Headline { paper: i + 1, figure, then, now: each.filter(|(_, said)| !said.is_empty()).collect() }
     };

@@ -87,10 +87,10 @@ fn a_killed_run_keeps_its_rows_and_goes_on() {
     Ended(without_device(s.command(&goes_on)).output().unwrap()).ok();
     let all = rows(&s, "run");
     assert!(all[..kept.len()] == kept);
-    // For each of 5 files: 6 programs in the layout, both ways, with 3 times each; 4 in the format; 6 times of its
-    // parts; 4 of it in memory; and what was not run: 4 programs in the layout with 2 times each, 4 in the format. And
+    // For each of 5 files: 6 programs in the layout, both ways, with 3 times each; 6 in the format; 6 times of its
+    // parts; 4 of it in memory; and what was not run: 4 programs in the layout with 2 times each, 6 in the format. And
     // once the ratio of Eq. 1.
-    assert_eq!(all.len(), 5 * (6 * 2 * 3 + 4 * 2 + 6 + 4 + 4 * 2 * 2 + 4 * 2) + 1);
+    assert_eq!(all.len(), 5 * (6 * 2 * 3 + 6 * 2 + 6 + 4 + 4 * 2 * 2 + 6 * 2) + 1);
     for (i, row) in all.iter().enumerate() {
         assert!(all[..i].iter().all(|other| other.key() != row.key()), "twice: {:?}", row.key());
     }

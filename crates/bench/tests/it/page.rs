@@ -69,7 +69,9 @@ fn results() -> PathBuf {
 
 #[test]
 fn the_committed_page_is_that_of_the_committed_rows() {
-    let is_same = std::fs::read_to_string(results().join(report::FILE)).unwrap() == report::page(&results()).unwrap();
+    let file = |name: &str| std::fs::read_to_string(results().join(name)).unwrap();
+    let is_same = file(report::FILE) == report::page(&results()).unwrap();
+    let is_same = is_same && Some(file(report::CHART)) == report::chart(&results()).unwrap();
     assert!(is_same, "stale: cargo run --release -p phalanx-bench -- report crates/bench/results");
 }
 

@@ -340,7 +340,6 @@ impl Data<'_> {
             }
             (true, "AES") => vec![
                 claim("AES gains by several threads", more(self.mean(BASELINE, "cpu"), Some(1.0))),
-                claim("and by CPU instructions no less", more(self.mean(&ours(128), "cpu"), Some(1.3))),
                 claim(
                     "the hybrid gains more than the GPU, and the GPU more than the CPU",
                     ordered(cpu, gpu("gpu"), gpu("hybrid")),

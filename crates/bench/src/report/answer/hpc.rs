@@ -169,9 +169,8 @@ fn ours(program: Program, machine: &Machine) -> Vec<Ours> {
         let Some(figure) = figure.filter(|_| !program.is_cluster() || row.threads == 1) else { continue };
         let cell = printed.values.iter().find(|(bytes, count, ms)| {
             let is_count = match program {
-                Java | OpenMp => row.threads as u64 == *count,
+                Java | OpenMp | Cuda => row.threads as u64 == *count,
                 JavaCluster | Mpich => row.processes as u64 == *count,
-                Cuda => true,
             };
             *bytes == row.bytes && is_count && *ms == figure.value
         });
@@ -207,7 +206,12 @@ fn with_time<'a>(row: &'a Row, machine: &'a Machine) -> Option<&'a Row> {
 }
 
 fn name(program: Program, row: &Row) -> String {
-    if program.is_cluster() { row.scheme.trim_start_matches("phalanx-mpi, ").to_owned() } else { row.scheme.clone() }
+    // A JVM that has just started, and one that has run the same before.
+    match row.measure.rsplit_once(", ").filter(|_| thing(program, row) == Thing::Java) {
+        Some((_, state)) => format!("Java, {state}"),
+        None if program.is_cluster() => row.scheme.trim_start_matches("phalanx-mpi, ").to_owned(),
+        None => row.scheme.clone(),
+    }
 }
 
 fn thing(program: Program, row: &Row) -> Thing {
@@ -281,7 +285,6 @@ fn times(program: Program, machine: &Machine, is_throughput: bool) -> Part {
         columns: printed.sizes.iter().map(|(size, _)| size.clone()).collect(),
         lines: printed.counts.iter().map(line).collect(),
         less_is_better: !is_throughput,
-        ..Grid::default()
     };
     Part {
         factor: median(&grid.ratios().collect::<Vec<_>>()),

@@ -114,7 +114,11 @@ fn grid(users: Users, mean: &dyn Fn(&str) -> Option<f64>, machine: &Machine) -> 
             word,
             plain: true,
         };
-        let speedup = if *scheme == "SR" { Pair { ours: Some(1.0), plain: true, ..Pair::default() } } else { speedup };
+        let speedup = if *scheme == "SR" {
+            Pair { ours: serial.0.map(|_| 1.0), plain: true, ..Pair::default() }
+        } else {
+            speedup
+        };
         ((*scheme).to_owned(), vec![Pair { ours, theirs, word, plain: false }, speedup])
     };
     Grid {

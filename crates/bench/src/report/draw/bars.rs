@@ -32,7 +32,20 @@ pub struct Bars {
     pub bars: Vec<Bar>,
 }
 
+/// The style of a chart that stands alone, on a light or dark ground.
+const ALONE: &str = "<style>text{font:11px system-ui,sans-serif;fill:#6b7683}.unit,.name{font-weight:600}.end{text-anchor:end}\
+                     .b,.name{fill:#8a929c}.b.cpu,.name.cpu{fill:#2f86d0}</style>";
+
 impl Bars {
+    /// The chart as a file of its own.
+    pub fn alone(&self) -> String {
+        let svg = self.svg("chart").replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
+        match svg.find("</desc>") {
+            Some(at) => format!("{}{ALONE}{}\n", &svg[..at + 7], &svg[at + 7..]),
+            None => svg,
+        }
+    }
+
     /// The chart. `id` is unique in the page.
     pub fn svg(&self, id: &str) -> String {
         let largest = self.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);

@@ -3,7 +3,7 @@
 use super::Page;
 use crate::paper::Paper;
 use crate::report::Section;
-use crate::report::answer::{Panels, Part, Verdict};
+use crate::report::answer::{Grid, Panels, Part, Verdict};
 use crate::report::catalogue::{Item, items, papers};
 use crate::report::digits;
 use crate::report::html::escaped;
@@ -39,7 +39,7 @@ impl Page<'_> {
             let mut silent = None;
             for (i, machine) in self.machines.iter().enumerate() {
                 let part = item.answer(machine);
-                if part.is_answered() || (part.rows > 0 && part.grid.as_ref().is_some_and(|grid| grid.has_ours())) {
+                if part.is_answered() || part.grid.as_ref().is_some_and(Grid::has_ours) {
                     parts.push((i, part));
                     if item.is_model() {
                         break;
@@ -116,7 +116,8 @@ impl Page<'_> {
             escaped(&item.form)
         );
         for (i, part) in parts {
-            let is_named = !item.is_model() && part.is_answered();
+            let has_figures = part.is_answered() || part.grid.as_ref().is_some_and(Grid::has_ours);
+            let is_named = !item.is_model() && has_figures;
             self.part(part, is_named.then_some(self.machines[*i].name.as_str()));
         }
         self.html += "</article>\n";

@@ -3,7 +3,7 @@
 use super::{Cuda, Java, OpenMp, Ours, Printed, Program, count_text, ours, short};
 use crate::paper::{Value, p3};
 use crate::report::answer::{Grid, Pair, Panels, Part, claim, more, said};
-use crate::report::draw::{Bar, Bars, Chart, Line, Thing};
+use crate::report::draw::{Chart, Line, Thing};
 use crate::report::machine::Machine;
 use crate::row::median;
 
@@ -52,15 +52,6 @@ pub fn of(program: Program, machine: &Machine) -> Part {
     if matches!(program, Java | OpenMp) {
         lines.push(("efficiency, %".to_owned(), each("efficiency", 100.0 / cores)));
     }
-    let bars = sizes.iter().zip(&bests).flat_map(|((size, bytes), best)| {
-        let name = |whose: &str| format!("{size}{whose}");
-        let thing = program.thing();
-        let ours = best.map(|value| Bar { name: name(", here"), thing, value, printed: false });
-        let theirs = printed(program, "speedup", *bytes);
-        let theirs = theirs.map(|value| Bar { name: name(", paper"), thing, value, printed: true });
-        [ours, theirs].into_iter().flatten()
-    });
-    let bars = Bars { title: "speedup over one thread".into(), unit: "times one thread".into(), bars: bars.collect() };
     let known: Vec<f64> = bests.iter().flatten().copied().collect();
     let largest = known.iter().copied().reduce(f64::max);
     let mut sentences = Vec::new();
@@ -98,7 +89,6 @@ pub fn of(program: Program, machine: &Machine) -> Part {
     }
     Part {
         rows: all.iter().map(|ours| ours.times.len()).sum(),
-        panels: if known.is_empty() { Vec::new() } else { vec![Panels::Bars(vec![bars])] },
         grid: Some(Grid {
             caption: "Speedup over one thread: measured, and below it printed".into(),
             columns: sizes.into_iter().map(|(size, _)| size).collect(),
@@ -107,7 +97,7 @@ pub fn of(program: Program, machine: &Machine) -> Part {
         }),
         said: sentences,
         claims,
-        factor: None,
+        ..Part::default()
     }
 }
 
@@ -145,6 +135,7 @@ pub fn all(machine: &Machine) -> Part {
     Part {
         claims: vec![
             claim("threads beat one thread", threads.map(|n| n > 1.0)),
+            claim("a cluster's processes, here of one machine, beat one thread", cluster.map(|n| n > 1.0)),
             claim("a cluster beats one node", None),
             claim("the GPU beats the CPU's threads", more(gpu, threads)),
         ],

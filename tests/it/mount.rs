@@ -98,7 +98,8 @@ impl Mounted {
         let threads = format!("/proc/{}/task", self.child.as_ref().unwrap().id());
         // The state follows the name, which is in parentheses (proc_pid_stat(5)).
         let is_stopped = |stat: &str| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T"));
-        let all = || fs::read_dir(&threads).unwrap().map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")));
+        let all =
+            || fs::read_dir(&threads).unwrap().map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")));
         while !all().all(|stat| stat.is_ok_and(|stat| is_stopped(&stat))) {
             thread::sleep(Duration::from_millis(1));
         }

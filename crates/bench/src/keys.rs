@@ -6,6 +6,7 @@ mod device;
 mod sealing;
 
 use crate::device::{for_bytes, write};
+use crate::energy::Counters;
 use crate::measure::{self, Times};
 use crate::paper::p5;
 use crate::record::{Rows, Step};
@@ -25,14 +26,20 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 const EXPERIMENT: &str = "keys";
 /// The paper's CPU mode. The paper prints no key length.
-const PRINTED: &str = "MD5 and AES-128-ECB as printed (T-tables)";
+pub(crate) const PRINTED: &str = "MD5 and AES-128-ECB as printed (T-tables)";
 /// The same with Phalanx's kernels.
-const OURS: &str = "MD5 and AES-128-ECB with Phalanx's kernels";
+pub(crate) const OURS: &str = "MD5 and AES-128-ECB with Phalanx's kernels";
 const FIND_MD5: &str = "MD5 of each key, as printed";
 const FIND_KMAC: &str = "KMAC256 of many keys side by side";
+/// The measure of energy.
+pub(crate) const ENERGY: &str = "energy, nJ a byte";
+/// The most data for it, and how long it is measured at least.
+const ENERGY_BYTES: u64 = 64 << 20;
+const ENERGY_TIME: Duration = Duration::from_secs(2);
 const SERIAL: &str = "serial";
 const CPU: &str = "cpu";
 
@@ -47,6 +54,8 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
         let weight = bytes / 50 + 10_000;
         steps.push(Step::new(format!("{EXPERIMENT} {size}"), weight, move |rows| one_size(setup, size, bytes, rows)));
     }
+    let bytes = largest.min(ENERGY_BYTES);
+    steps.push(Step::new(format!("{EXPERIMENT} energy"), 500_000, move |rows| energy(setup, bytes, rows)));
     for count in [1, 10, 100, 1_000, 10_000, 100_000] {
         if !setup.quick || count <= 1_000 {
             let name = format!("{EXPERIMENT} {count} keys");
@@ -91,11 +100,66 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
     });
     rows.write(timed(row(OURS, SERIAL, 1), times))?;
     drop(data);
-    let scheme = format!("KMAC256 and Phalanx's chunks, {}", Suite::Aes256CtrSha3.name());
-    let key = SecretKey::from_slice(&key).expect("32 bytes");
+    for suite in [Suite::Aes256CtrSha3, Suite::Aes256CtrTurboShake] {
+        sealed(setup, suite, bytes, &row, rows)?;
+    }
+    device::one_size(setup, bytes, row, cpu_mode, rows)
+}
+
+/// What energy a byte takes, as the paper asks in its outlook, where the machine tells it. It is that of whole processors, with
+/// all that they do at rest.
+fn energy(setup: &Setup, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
+    let key = key(0);
+    let mut data = vec![0; bytes as usize];
+    let tables = TTable::new(&key[..16]);
+    let kernels = Kernels::new(setup.levels.aes, &key[..16]).expect("a valid length");
+    let ciphers: [(&str, &dyn BlockCipher); 2] = [(PRINTED, &tables), (OURS, &kernels)];
+    for (scheme, cipher) in ciphers {
+        let row = Row {
+            experiment: EXPERIMENT.into(),
+            case: format!("{} MiB, again and again", bytes >> 20),
+            operation: "encrypt".into(),
+            measure: ENERGY.into(),
+            scheme: scheme.into(),
+            engine: SERIAL.into(),
+            bytes,
+            items: 1,
+            threads: 1,
+            ..Row::default()
+        };
+        let measured = Counters::find().and_then(|counters| {
+            let (joules, rounds) = counters.joules(|| {
+                let (started, mut rounds) = (Instant::now(), 0u64);
+                while started.elapsed() < ENERGY_TIME {
+                    cipher.encrypt(black_box(&mut data));
+                    rounds += 1;
+                }
+                rounds
+            });
+            let joules = joules.ok_or("a counter of energy stopped working")?;
+            Ok(joules * 1e9 / (rounds * bytes) as f64)
+        });
+        rows.write(match measured {
+            Ok(value) => Row { value: Some(value), ..row },
+            Err(why) => row.not_run(&why),
+        })?;
+    }
+    Ok(())
+}
+
+/// Phalanx's own digest of the key and its authenticated chunks, in one suite.
+fn sealed(
+    setup: &Setup,
+    suite: Suite,
+    bytes: u64,
+    row: &impl Fn(&str, &str, usize) -> Row,
+    rows: &mut Rows<'_>,
+) -> Result<()> {
+    let scheme = format!("KMAC256 and Phalanx's chunks, {}", suite.name());
+    let key = SecretKey::from_slice(&key(0)).expect("32 bytes");
     let (mut one, mut tags) = (None, None);
     let mut sealing = |engine: Arc<dyn Engine>| -> Result<Times> {
-        let mut sealing = Sealing::new(engine, bytes as usize)?;
+        let mut sealing = Sealing::new(engine, suite, bytes as usize)?;
         sealing.run(&key)?;
         if *tags.get_or_insert_with(|| sealing.tags()) != sealing.tags() {
             return Err(Error::Program(format!("{scheme}: the engines do not agree")));
@@ -115,13 +179,12 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
         rows.write(row)?;
     }
     match for_bytes(&setup.device, setup.quick, bytes) {
-        Err(why) => rows.write(row(&scheme, "gpu", 0).not_run(&why))?,
+        Err(why) => rows.write(row(&scheme, "gpu", 0).not_run(&why)),
         Ok(device) => {
             let times = sealing(Arc::new(GpuEngine::new(device.clone(), setup.levels.keccak))).map(|times| [times]);
-            write(rows, [row(&scheme, "gpu", 0)], times, one.map(|median| (SERIAL, median)))?;
+            write(rows, [row(&scheme, "gpu", 0)], times, one.map(|median| (SERIAL, median)))
         }
     }
-    device::one_size(setup, bytes, row, cpu_mode, rows)
 }
 
 fn timed(row: Row, times: Times) -> Row {

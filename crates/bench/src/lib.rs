@@ -6,6 +6,7 @@
 #![deny(missing_docs)]
 
 pub mod device;
+pub mod energy;
 pub mod error;
 pub mod head;
 pub mod hpc;

@@ -28,8 +28,6 @@ const LEAST: f64 = 1e-15;
 /// The rows of one machine.
 #[derive(Debug)]
 pub struct Part {
-    /// The part of the names of its figures that distinguishes them from those of other machines.
-    pub name: String,
     /// Its heads: one for each time that its run was begun or resumed.
     pub heads: Vec<Head>,
     /// Its rows.
@@ -81,11 +79,11 @@ fn read(path: &Path) -> Result<(String, String, Vec<Part>)> {
     let text = String::from_utf8(bytes).map_err(|_| refuse("it is no text".into()))?;
     let name = sha3_256(text.as_bytes())[..8].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let name = PREFIX.to_owned() + &name;
-    let parts = parse(&text, &name).map_err(refuse)?;
+    let parts = parse(&text).map_err(refuse)?;
     Ok((name, text, parts))
 }
 
-fn parse(text: &str, name: &str) -> Result<Vec<Part>, String> {
+fn parse(text: &str) -> Result<Vec<Part>, String> {
     let mut parts: Vec<Part> = Vec::new();
     let mut count = 0;
     for (i, line) in text.lines().enumerate() {
@@ -97,10 +95,7 @@ fn parse(text: &str, name: &str) -> Result<Vec<Part>, String> {
                 match parts.last_mut() {
                     // A run that was resumed belongs to one machine.
                     Some(part) if part.heads[0].fits(&head) => part.heads.push(*head),
-                    _ => {
-                        let name = format!("{name}-{}", parts.len() + 1);
-                        parts.push(Part { name, heads: vec![*head], rows: Vec::new() });
-                    }
+                    _ => parts.push(Part { heads: vec![*head], rows: Vec::new() }),
                 }
             }
             Line::Row(row) => {

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::Command;
 
 const EXPERIMENT: &str = "peers";
-const PEERS: [&str; 6] = ["age", "rage", "openssl enc", "gpg", "gocryptfs", "7z"];
+const PEERS: [&str; 7] = ["age", "rage", "openssl enc", "gpg", "gocryptfs", "7z", "rclone"];
 const SUITE_1: &str = "phalanx, suite 1";
 const SUITE_4: &str = "phalanx, suite 4";
 const SUITE_5: &str = "phalanx, suite 5";

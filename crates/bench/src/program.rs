@@ -22,7 +22,7 @@ pub fn run() -> Outcome {
     }
 }
 
-/// On Ctrl-C and similar signals: removes incomplete files, then ends as the signal asks.
+/// On Ctrl-C and similar signals: removes incomplete files, writes the report of what is done, then ends as the signal asks.
 fn clean_up_on_signals() -> Outcome {
     let failed = |e| Failure::new(Code::Other, format!("cannot catch signals: {e}"));
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]).map_err(failed)?;
@@ -33,6 +33,7 @@ fn clean_up_on_signals() -> Outcome {
             // Before the folders are removed: never through a mount.
             phalanx_bench::volume::unmount_all();
             let _none_begins = (phalanx_core::file::remove_unfinished(), phalanx_bench::scratch::remove_unfinished());
+            phalanx_bench::run::report_unfinished();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     };

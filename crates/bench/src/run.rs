@@ -6,6 +6,8 @@ use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::{Error, Result, hpc, keys, peers, report, sefps, users, volume};
 use std::fs;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An experiment, named by its paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +49,21 @@ impl Experiment {
     }
 }
 
-/// Runs the experiments, and writes the report.
+/// The folder of the run that is not done yet.
+static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes the report of a run that ends early, with what it has so far. Nobody could be told of a failure.
+pub fn report_unfinished() {
+    if let Some(out) = unfinished().take() {
+        let _ = report::write(&out);
+    }
+}
+
+/// Runs the experiments, and writes the report, even if an experiment fails.
 pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Result<()> {
     fs::create_dir_all(&setup.out).map_err(Error::at(&setup.out))?;
     let mut peers = if experiments.contains(&Experiment::Peers) { peers::versions() } else { Vec::new() };
@@ -66,7 +82,10 @@ pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Resu
     for experiment in experiments {
         steps.extend(experiment.steps(setup, &scratch)?);
     }
-    run_steps(&mut record, steps, watch)?;
+    *unfinished() = Some(setup.out.clone());
+    let done = run_steps(&mut record, steps, watch);
     drop(scratch);
-    report::write(&setup.out)
+    *unfinished() = None;
+    let written = report::write(&setup.out);
+    done.and(written)
 }

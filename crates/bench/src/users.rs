@@ -41,10 +41,11 @@ enum Work {
     Sealed(Suite),
 }
 
-const WORKS: [Work; 4] = [
+const WORKS: [Work; 5] = [
     Work::Bare { name: PRINTED, key_len: 16 },
     Work::Bare { name: "AES-256-CTR", key_len: 32 },
     Work::Sealed(Suite::Aes256CtrSha3),
+    Work::Sealed(Suite::Aes256CtrTurboShake),
     Work::Sealed(Suite::Aes256Gcm),
 ];
 

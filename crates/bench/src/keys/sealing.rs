@@ -13,15 +13,16 @@ const CHUNK: usize = 1 << 20;
 /// Chunks in memory, in one job for each lane of the engine.
 pub struct Sealing {
     engine: Arc<dyn Engine>,
+    suite: Suite,
     jobs: Vec<Job>,
 }
 
 impl Sealing {
-    pub fn new(engine: Arc<dyn Engine>, bytes: usize) -> Result<Self> {
+    pub fn new(engine: Arc<dyn Engine>, suite: Suite, bytes: usize) -> Result<Self> {
         let chunks = bytes.div_ceil(CHUNK);
         let each = chunks.div_ceil(engine.info().workers).max(1);
         let keys = key(0);
-        let keys = SecretKey::from_slice(&keys).expect("32 bytes").file_keys(Suite::Aes256CtrSha3).content;
+        let keys = SecretKey::from_slice(&keys).expect("32 bytes").file_keys(suite).content;
         let keys: Arc<[_]> = [keys].into();
         let mut jobs = Vec::new();
         for first in (0..chunks).step_by(each) {
@@ -30,16 +31,16 @@ impl Sealing {
             for (i, chunk) in buffer.chunks_mut(CHUNK).enumerate() {
                 Random::new((first + i) as u64).fill(chunk);
             }
-            let mut job = Job::of_chunks(Op::Seal, Suite::Aes256CtrSha3, CHUNK.ilog2() as u8, keys.clone(), buffer);
+            let mut job = Job::of_chunks(Op::Seal, suite, CHUNK.ilog2() as u8, keys.clone(), buffer);
             job.units = (0..end - start).step_by(CHUNK).map(|at| unit(first, at, end - start, chunks)).collect();
             jobs.push(job);
         }
-        Ok(Self { engine, jobs })
+        Ok(Self { engine, suite, jobs })
     }
 
     /// Expands the key, and seals all chunks under it.
     pub fn run(&mut self, key: &SecretKey) -> Result<()> {
-        let keys: Arc<[_]> = [key.file_keys(Suite::Aes256CtrSha3).content].into();
+        let keys: Arc<[_]> = [key.file_keys(self.suite).content].into();
         let engine = &self.engine;
         let run = |job: &mut Job| {
             job.keys = keys.clone();

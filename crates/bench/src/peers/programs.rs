@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// The argument that makes each program print its version.
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 9] = [
     ("cp", "--version"),
     ("age", "--version"),
     ("rage", "--version"),
@@ -17,6 +17,7 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("gocryptfs", "-version"),
     ("7zz", "i"),
     ("7z", "i"),
+    ("rclone", "version"),
 ];
 
 /// The versions of the programs that are installed.
@@ -209,6 +210,7 @@ pub fn peer(name: &'static str, scratch: &Scratch) -> Result<Program, String> {
                 command
             }))
         }
+        "rclone" => rclone(scratch).map_err(|why| why.unwrap_or_else(missing)),
         "gocryptfs" => gocryptfs(scratch).map_err(|why| why.unwrap_or_else(missing)),
         _ => Err(missing()),
     }
@@ -251,6 +253,32 @@ fn age(name: &'static str, scratch: &Scratch) -> Result<Program, String> {
         }
         command
     }))
+}
+
+/// Into a folder of encrypted files (its `crypt` remote), and out of it.
+fn rclone(scratch: &Scratch) -> Result<Program, Option<String>> {
+    let program = find("rclone").ok_or(None)?;
+    let tell = |e: String| Some(format!("rclone obscure: {e}"));
+    let obscured = Command::new(&program).args(["obscure", "correct horse battery staple"]).output();
+    let obscured = obscured.map_err(|e| tell(e.to_string()))?;
+    let password = String::from_utf8(obscured.stdout).map_err(|e| tell(e.to_string()))?;
+    let folder = scratch.folder("rclone").map_err(|e| Some(e.to_string()))?;
+    let (password, store) = (password.trim().to_owned(), folder.display().to_string());
+    let settings = "filename_encryption=off,directory_name_encryption=false";
+    let remote = format!(":crypt,remote=\"{store}\",{settings},password={password}:file");
+    let call = move |work: Work<'_>| {
+        let (from, to) = work.paths();
+        let mut command = Command::new(&program);
+        command.args(["--config", "/dev/null", "--quiet", "copyto"]);
+        match work.is_protect() {
+            true => command.arg(from).arg(&remote),
+            false => command.arg(&remote).arg(to),
+        };
+        command
+    };
+    // The name that it gives to the file, and no other.
+    let keeps = Some(folder.join("file.bin"));
+    Ok(Program { keeps, ..Program::new("rclone", call) })
 }
 
 /// Files are copied into a mounted folder, and out of it. An error without a reason means that it is not installed.

@@ -1,41 +1,18 @@
-//! Figures as SVG.
+//! Figures of the sections: any number of lines, as panels with a few lines each.
 
-use crate::{Error, Result};
-use plotters::coord::Shift;
-use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
-use plotters::prelude::*;
-use std::io;
-use std::path::Path;
+use super::draw::{Chart, Line, Thing};
 
-const SIZE: (u32, u32) = (1100, 520);
-/// Where the names of the lines begin.
-const LEGEND: i32 = 720;
-/// Colours that most people can distinguish, with a colour blindness too (after Okabe and Ito).
-const COLORS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(90, 90, 90),
-    RGBColor(160, 130, 0),
-];
+/// The most measured lines of a panel.
+const LINES: usize = 3;
 
 /// Lines over named places on the x axis.
 pub struct Figure {
-    /// The file's name, without its extension.
-    pub name: String,
     /// Its title.
     pub title: String,
     /// What the x axis shows.
     pub x: String,
     /// What the y axis shows.
     pub y: String,
-    /// Whether the y axis is logarithmic.
-    pub logarithmic: bool,
-    /// Whether the points of a line are joined, because the places have an order.
-    pub joined: bool,
     /// The places on the x axis.
     pub places: Vec<String>,
     /// The lines: their names, whether they are printed figures, and their values at the places.
@@ -43,10 +20,11 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A figure without lines.
-    pub fn new(name: &str, title: &str, x: &str, y: &str, logarithmic: bool) -> Self {
-        let [name, title, x, y] = [name, title, x, y].map(String::from);
-        Self { name, title, x, y, logarithmic, joined: true, places: Vec::new(), lines: Vec::new() }
+    /// A figure without lines. The name and whether the axis is logarithmic do not matter any more: the page names its figures,
+    /// and the values decide the axis.
+    pub fn new(_name: &str, title: &str, x: &str, y: &str, _logarithmic: bool) -> Self {
+        let [title, x, y] = [title, x, y].map(String::from);
+        Self { title, x, y, places: Vec::new(), lines: Vec::new() }
     }
 
     /// Adds a value to a line. Line and place are added if they are new.
@@ -64,105 +42,66 @@ impl Figure {
         values[at] = Some(value);
     }
 
-    /// Whether there is nothing to draw.
-    pub fn is_empty(&self) -> bool {
-        self.values().next().is_none()
-    }
-
-    /// The file's name.
-    pub fn file(&self) -> String {
-        // A name may come from rows, and must not lead to another folder.
-        let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-        format!("{}.svg", self.name.chars().take(200).map(allowed).collect::<String>())
-    }
-
-    fn values(&self) -> impl Iterator<Item = f64> {
-        self.lines.iter().flat_map(|(.., values)| values.iter().flatten().copied()).filter(|v| *v > 0.0)
-    }
-
-    /// Writes the file into a folder.
-    pub fn draw(&self, folder: &Path) -> Result<()> {
-        let path = folder.join(self.file());
-        let mut text = String::new();
-        self.draw_into(&mut text).map_err(|e| Error::Path(path.clone(), io::Error::other(e.to_string())))?;
-        std::fs::write(&path, text).map_err(Error::at(&path))
-    }
-
-    fn draw_into(&self, text: &mut String) -> std::result::Result<(), Box<dyn std::error::Error + '_>> {
-        let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
-        root.fill(&WHITE)?;
-        let (root, legend) = root.split_horizontally(LEGEND);
-        let largest = self.values().fold(0.0, f64::max) * 1.1;
-        if self.logarithmic {
-            let smallest = self.values().fold(f64::MAX, f64::min) * 0.9;
-            self.plot(&root, (smallest..largest).log_scale())?;
-        } else {
-            self.plot(&root, 0.0..largest)?;
-        }
-        self.name_lines(&legend)?;
-        root.present()?;
-        Ok(())
-    }
-
-    fn name_lines(
-        &self,
-        legend: &DrawingArea<SVGBackend<'_>, Shift>,
-    ) -> std::result::Result<(), Box<dyn std::error::Error + '_>> {
-        for (i, (name, is_printed, _)) in self.lines.iter().enumerate() {
-            let y = 48 + 20 * i as i32;
-            let style = line_style(i, *is_printed);
-            let end = if *is_printed { 14 } else { 22 };
-            legend.draw(&PathElement::new(vec![(0, y), (end, y)], style))?;
-            legend.draw(&Circle::new((11, y), 3, style.filled()))?;
-            legend.draw(&Text::new(name.clone(), (30, y - 6), ("sans-serif", 12)))?;
-        }
-        Ok(())
-    }
-
-    fn plot<Y>(
-        &self,
-        root: &DrawingArea<SVGBackend<'_>, Shift>,
-        y: Y,
-    ) -> std::result::Result<(), Box<dyn std::error::Error + '_>>
-    where
-        Y: AsRangedCoord<Value = f64>,
-        Y::CoordDescType: ValueFormatter<f64>,
-    {
-        let x = -0.5..self.places.len() as f64 - 0.5;
-        let mut chart = ChartBuilder::on(root);
-        chart.caption(&self.title, ("sans-serif", 20)).margin(12);
-        chart.set_label_area_size(LabelAreaPosition::Left, 70).set_label_area_size(LabelAreaPosition::Bottom, 48);
-        let mut chart = chart.build_cartesian_2d::<_, _>(x, y)?;
-        let place = |x: &f64| match self.places.get(x.round() as usize) {
-            Some(place) if (x - x.round()).abs() < 0.01 && *x > -0.01 => place.clone(),
-            _ => String::new(),
+    /// Its panels: a few measured lines in each, and all printed ones.
+    pub fn charts(&self) -> Vec<Chart> {
+        let line = |(name, is_printed, values): &(String, bool, Vec<Option<f64>>)| {
+            let points = values.iter().enumerate().filter_map(|(i, value)| Some((i, (*value)?)));
+            let points: Vec<(usize, f64)> = points.collect();
+            let thing = thing(name);
+            // Of the paper's lines the program's name is enough, and of a cluster's that in which they differ.
+            let name = match name.split_once("platform ").and_then(|(_, rest)| rest.split_once(' ')) {
+                Some((_, program)) if *is_printed => program,
+                _ => name.trim_start_matches("phalanx-mpi, "),
+            };
+            if *is_printed { Line::paper(name, thing, points) } else { Line::ours(name, thing, points) }
         };
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .light_line_style(WHITE)
-            .x_labels(2 * self.places.len() + 2)
-            .x_label_formatter(&place)
-            .y_label_formatter(&|y| super::digits(*y))
-            .x_desc(&self.x)
-            .y_desc(&self.y)
-            .draw()?;
-        for (i, (_, is_printed, values)) in self.lines.iter().enumerate() {
-            let style = line_style(i, *is_printed);
-            let known = values.iter().enumerate().filter_map(|(x, y)| Some((x as f64, (*y)?)));
-            let points: Vec<(f64, f64)> = known.filter(|(_, y)| *y > 0.0).collect();
-            if *is_printed {
-                chart.draw_series(DashedLineSeries::new(points.iter().copied(), 4, 4, style))?;
-            } else if self.joined {
-                chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
-            }
-            chart.draw_series(points.iter().map(|point| Circle::new(*point, 3, style.filled())))?;
-        }
-        Ok(())
+        let (printed, measured): (Vec<_>, Vec<_>) = self.lines.iter().partition(|(_, is_printed, _)| *is_printed);
+        let chart = |lines: &[&(String, bool, Vec<Option<f64>>)]| Chart {
+            title: self.title.clone(),
+            x: self.x.clone(),
+            y: self.y.clone(),
+            places: self.places.clone(),
+            lines: lines.iter().chain(&printed).map(|l| line(l)).collect(),
+            ..Chart::default()
+        };
+        let mut charts: Vec<Chart> = measured.chunks(LINES).map(chart).collect();
+        charts.retain(|chart| !chart.is_empty());
+        let range = charts.iter().filter_map(Chart::extent).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
+        charts.iter_mut().for_each(|chart| chart.range = range);
+        charts
     }
 }
 
-/// Printed figures are dashed and thin.
-fn line_style(i: usize, is_printed: bool) -> ShapeStyle {
-    COLORS[i % COLORS.len()].stroke_width(if is_printed { 1 } else { 2 })
+/// What a line shows, by its name.
+fn thing(name: &str) -> Thing {
+    let has = |part: &str| name.contains(part);
+    match () {
+        () if has("MPJ") || has("Java") => Thing::Java,
+        () if has("hybrid") => Thing::Hybrid,
+        () if has("gpu") || has("GPU") || has("CUDA") => Thing::Gpu,
+        () if has("mpi") || has("MPICH") || has("process") => Thing::Cluster,
+        () if has("serial") || has("1 thread") => Thing::Serial,
+        () if has("gocryptfs") || has("folder itself") => Thing::Peer,
+        () => Thing::Cpu,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_lines_become_panels_with_one_axis() {
+        let mut figure = Figure::new("n", "t", "x", "y", true);
+        for i in 0..7 {
+            figure.add(&format!("line {i}"), false, "a", 1.0 + f64::from(i));
+            figure.add(&format!("line {i}"), false, "b", 2.0 + f64::from(i));
+        }
+        figure.add("printed: P3 MPICH", true, "b", 0.5);
+        let charts = figure.charts();
+        let counts: Vec<usize> = charts.iter().map(|chart| chart.lines.len()).collect();
+        assert_eq!(counts, [4, 4, 2]);
+        assert!(charts.iter().all(|chart| chart.range == Some([0.5, 8.0]) && chart.places == ["a", "b"]));
+        assert!(Figure::new("n", "t", "x", "y", true).charts().is_empty());
+    }
 }

@@ -1,46 +1,50 @@
-//! P5's tables and figures.
+//! P5's tables.
 
-use super::{Cell, Figure, Section, Table, beside, digits, milliseconds, not_run, program};
+use super::{Cell, Section, Table, beside, digits, milliseconds, not_run, program};
 use crate::device::KERNEL_ONLY;
+use crate::keys::ENERGY;
 use crate::row::Row;
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
     let of = |operation: &str| rows.iter().filter(|row| row.operation == operation).collect::<Vec<_>>();
-    let (encrypt, find) = (of("encrypt"), of("find key"));
+    let (mut encrypt, find) = (of("encrypt"), of("find key"));
+    let energy: Vec<&Row> = encrypt.extract_if(.., |row| row.measure == ENERGY).collect();
     let mut sections = Vec::new();
     if !encrypt.is_empty() {
         let title = "key digest and encryption: ms";
         let text = "In memory, key schedule included. KB, MB and GB are powers of 1024 here, as in the paper. gpu: digest and \
                     encryption on the device; hybrid: the digest on the CPU (the paper's CPU-GPU mode); as printed with 64 \
                     threads a block and 16 bytes a thread. Copies both ways are included.";
-        sections.push(section("keys-encrypt", title, text, &encrypt, ["size", "ms"], 1e3));
+        sections.push(section(title, text, &encrypt, "size", 1e3));
     }
     if !find.is_empty() {
         let title = "finding one key by its digest: µs";
         let text = "The key sought is the last that is looked at. The paper prints no figures for this. On gpu the keys go to \
                     the device, and all their digests come back.";
-        sections.push(section("keys-find", title, text, &find, ["keys held", "µs"], 1e6));
+        sections.push(section(title, text, &find, "keys held", 1e6));
+    }
+    if !energy.is_empty() {
+        let line = |row: &&Row| {
+            let value = row.value.map_or_else(|| "not run".into(), digits);
+            vec![row.case.clone(), program(row), value]
+        };
+        let table = Table::of(["what", "program", "nJ a byte"], energy.iter().map(line));
+        let text =
+            "Of all processor packages, by their own counters (RAPL). The paper has no figure for this, only the plan.";
+        let text = text.to_owned() + &not_run(energy.iter().copied());
+        sections.push(Section { title: "energy".into(), text, table, figure: None });
     }
     sections.extend(varied(&encrypt));
     sections.extend(kernels(rows));
     sections
 }
 
-fn section(file: &str, title: &str, text: &str, rows: &[&Row], [x, unit]: [&str; 2], scale: f64) -> Section {
+fn section(title: &str, text: &str, rows: &[&Row], x: &str, scale: f64) -> Section {
     let rows: Vec<&Row> = rows.iter().copied().filter(|row| !is_kernel_only(row) && !is_varied(row)).collect();
-    let mut figure = Figure::new(file, title, x, unit, true);
-    for row in &rows {
-        if let Some(median) = row.median_s {
-            figure.add(&program(row), false, &row.case, median * scale);
-        }
-        for p in row.printed.iter().filter(|p| p.measure == "time") {
-            figure.add(&format!("printed: {}", p.by), true, &row.case, p.value);
-        }
-    }
     let figures = |row: &Row| row.median_s.map(|s| digits(s * scale));
     let cells = rows.iter().flat_map(|row| beside(row, program(row), figures, "time"));
     let text = text.to_owned() + &not_run(rows.iter().copied());
-    Section { title: title.into(), text, table: Table::pivot(x, cells), figure: Some(figure) }
+    Section { title: title.into(), text, table: Table::pivot(x, cells), figure: None }
 }
 
 fn is_kernel_only(row: &Row) -> bool {

@@ -1,6 +1,6 @@
-//! The tables and figures of whole commands.
+//! The tables of whole commands.
 
-use super::{Figure, Section, Table, digits, milliseconds};
+use super::{Section, Table, digits, milliseconds};
 use crate::row::Row;
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
@@ -29,14 +29,6 @@ fn bars(rows: &[Row]) -> Section {
 }
 
 fn commands(rows: &[&Row]) -> Section {
-    let mut figure = Figure::new("peers", "whole commands: GB/s of plaintext", "what is done", "GB/s", true);
-    figure.joined = false;
-    for row in rows.iter().filter(|row| row.bytes > 100_000 && row.items == 1 && row.peak_kib.is_none()) {
-        if let Some(speed) = row.gb_per_s {
-            let what = row.measure.trim_start_matches("whole command").trim_start_matches(", ");
-            figure.add(&row.scheme, false, &format!("{} {what}", row.operation), speed);
-        }
-    }
     let line = |row: &&Row| {
         let times = match (milliseconds(row), &row.note) {
             (Some(times), _) => times,
@@ -53,7 +45,7 @@ fn commands(rows: &[&Row]) -> Section {
     let text = "Every round runs each program once. The first round is not counted. `cp` neither encrypts nor checks; \
                 `openssl enc` does not authenticate.";
     let table = Table::of(columns, rows.iter().map(line));
-    Section { title: "the commands".into(), text: text.into(), table, figure: Some(figure) }
+    Section { title: "the commands".into(), text: text.into(), table, figure: None }
 }
 
 fn comparisons(rows: &[&Row]) -> Section {

@@ -1,10 +1,10 @@
-//! P1's tables and figures.
+//! P1's tables.
 
-use super::{Cell, Figure, Section, Table, beside, digits, gb_per_s, not_run, percent, program};
+use super::{Cell, Section, Table, beside, digits, gb_per_s, not_run, percent, program};
 use crate::paper::p1;
 use crate::row::Row;
 use crate::sefps::splits::MEASURE as IN_MEMORY;
-use crate::sefps::{BASELINE, RATIO, averages, equations, ours};
+use crate::sefps::{BASELINE, RATIO, averages, equations};
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
     let mut sections = Vec::new();
@@ -25,25 +25,6 @@ fn speeds(rows: &[Row], operation: &str, measure: &str, printed: &'static str) -
         return None;
     }
     let title = format!("{operation}, {measure}: GB/s");
-    let mut figure = Figure::new(
-        &format!("sefps-{operation}-{}", measure.replace(' ', "-")),
-        &title,
-        "size of the file",
-        "GB/s",
-        true,
-    );
-    // Longer keys and the paper's second platform are in the table only.
-    let is_drawn = |row: &&&Row| row.bytes > 0 && !row.scheme.contains("AES-192") && row.scheme != ours(256);
-    for row in rows.iter().filter(is_drawn) {
-        if let Some(speed) = row.gb_per_s {
-            figure.add(&program(row), false, &row.case, speed);
-        }
-    }
-    for row in rows.iter().filter(|row| row.bytes > 0) {
-        for p in row.printed.iter().filter(|p| p.measure == printed && p.by.contains("platform 1")) {
-            figure.add(&format!("printed: {}", p.by), true, &row.case, p.value);
-        }
-    }
     let cells = rows.iter().flat_map(|row| beside(row, program(row), gb_per_s, printed));
     let text = match measure {
         "total" => "With reading and writing, from and to the page cache.",
@@ -60,7 +41,7 @@ fn speeds(rows: &[Row], operation: &str, measure: &str, printed: &'static str) -
         }
     };
     let text = text.to_owned() + &not_run(rows.iter().copied());
-    Some(Section { title, text, table: Table::pivot("size", cells), figure: Some(figure) })
+    Some(Section { title, text, table: Table::pivot("size", cells), figure: None })
 }
 
 /// The gain by the CPU's threads: Eqs. 5 and 6, over all files if there are averages.

@@ -1,9 +1,9 @@
-//! P2's tables and figures.
+//! P2's tables.
 
-use super::{Cell, Figure, Section, Table, digits, gb_per_s, milliseconds, not_run, why_not};
+use super::{Cell, Section, Table, digits, gb_per_s, milliseconds, not_run, why_not};
 use crate::device::KERNEL_ONLY;
 use crate::row::Row;
-use crate::users::{AVERAGES, PRINTED, SPEEDUP};
+use crate::users::{AVERAGES, SPEEDUP};
 
 pub fn sections(rows: &[Row]) -> Vec<Section> {
     let mut sections = vec![bars(rows)];
@@ -59,22 +59,17 @@ fn speeds(rows: &[Row], shape: &str) -> Option<Section> {
         return None;
     }
     let title = format!("{shape} data: GB/s by users");
-    let mut figure = Figure::new(&format!("users-{shape}"), &title, "users", "GB/s", true);
     let users: Vec<String> = rows.iter().map(|row| row.items.to_string()).collect();
     let mut cells = Vec::new();
     for (row, users) in rows.iter().zip(&users) {
         if let Some(speed) = row.gb_per_s {
-            // AES with keys of 128 bits and the device's tables are in the table only.
-            if row.measure != PRINTED && !row.scheme.contains("T-tables") {
-                figure.add(&line_name(row), false, users, speed);
-            }
             cells.push(Cell { line: users, column: line_name(row), text: digits(speed) });
         }
     }
     let text = "In memory. Lengths as in the paper, 35 to 150 KB; the same bytes by every scheme. What a device does is from \
                 host memory to host memory.";
     let text = text.to_owned() + &not_run(rows.iter().copied());
-    Some(Section { title, text, table: Table::pivot("users", cells), figure: Some(figure) })
+    Some(Section { title, text, table: Table::pivot("users", cells), figure: None })
 }
 
 /// Rows that have a table of their own.

@@ -1,9 +1,9 @@
-//! P4's tables and figures.
+//! P4's tables.
 
-mod answers;
+pub mod answers;
 mod mounts;
 
-use super::{Cell, Figure, Section, Table, digits, gb_per_s, not_run, why_not};
+use super::{Cell, Section, Table, digits, gb_per_s, not_run, why_not};
 use crate::device::KERNEL_ONLY;
 use crate::row::Row;
 use crate::volume::study::{ALL_CORES, KEYS, ONE_CORE, OURS, TABLES, measure, over_measure};
@@ -37,21 +37,15 @@ fn line_name(row: &Row) -> String {
 fn speeds(rows: &[&Row], bits: u64) -> Section {
     let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.measure == measure(bits)).collect();
     let title = format!("{} in memory: GB/s by size", measure(bits));
-    let mut figure = Figure::new(&format!("volume-{}", measure(bits)), &title, "size", "GB/s", true);
     let mut cells = Vec::new();
     for row in &rows {
-        // Of the programs with tables, the figure has the paper's fastest.
-        let is_drawn = !row.scheme.ends_with(" 16 bytes a thread") && !row.scheme.ends_with(" 64 bytes a thread");
-        if let Some(speed) = row.gb_per_s.filter(|_| is_drawn && !row.scheme.contains("a thread, ")) {
-            figure.add(&line_name(row), false, &row.case, speed);
-        }
         let text = gb_per_s(row).unwrap_or_else(|| "not run".into());
         cells.push(Cell { line: &row.case, column: line_name(row), text });
     }
     let text = "Keys are expanded before. On gpu from host memory to host memory; several streams (4, or one for each part) divide the data. Threads are \
                 started before, and each has its part of the data.";
     let text = text.to_owned() + &not_run(rows.iter().copied()) + &notes(&rows);
-    Section { title, text, table: Table::pivot("size", cells), figure: Some(figure) }
+    Section { title, text, table: Table::pivot("size", cells), figure: None }
 }
 
 /// What is to know of the rows that were run.

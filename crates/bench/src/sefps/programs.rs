@@ -67,7 +67,7 @@ pub fn variants(setup: &Setup, bytes: u64) -> Vec<Variant> {
     let device = engine(setup, bytes);
     let serial: Arc<dyn Engine> = Arc::new(CpuEngine::serial(setup.levels));
     let cpu: Arc<dyn Engine> = Arc::new(CpuEngine::parallel(setup.threads, setup.levels));
-    for suite in [Suite::Aes128CtrSha3, Suite::Aes256CtrSha3] {
+    for suite in [Suite::Aes128CtrSha3, Suite::Aes256CtrSha3, Suite::Aes256CtrTurboShake] {
         for (name, threads) in [(SERIAL, 1), (CPU, setup.threads), (GPU, 0), (HYBRID, setup.threads)] {
             let engines = match name {
                 SERIAL => Ok(vec![serial.clone()]),

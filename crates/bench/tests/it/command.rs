@@ -60,6 +60,16 @@ fn start(s: &Sandbox, args: &[&str], enough: impl Fn() -> bool) -> Child {
     child
 }
 
+fn report(s: &Sandbox, out: &str) -> String {
+    fs::read_to_string(s.path(out).join("report.html")).unwrap()
+}
+
+/// The part of a report on one of the papers' tables and figures.
+fn article<'a>(report: &'a str, id: &str) -> &'a str {
+    let (_, rest) = report.split_once(&format!("<article id=\"{id}\">")).unwrap_or_else(|| panic!("no {id}"));
+    rest.split_once("</article>").unwrap().0
+}
+
 fn rows(s: &Sandbox, out: &str) -> Vec<Row> {
     read(&s.path(out)).map_or(Vec::new(), |(_, rows)| rows)
 }
@@ -77,14 +87,14 @@ fn a_killed_run_keeps_its_rows_and_goes_on() {
     Ended(without_device(s.command(&goes_on)).output().unwrap()).ok();
     let all = rows(&s, "run");
     assert!(all[..kept.len()] == kept);
-    // For each of 5 files: 6 programs in the layout, both ways, with 3 times each; 4 in the format; 6 times of its
-    // parts; 4 of it in memory; and what was not run: 4 programs in the layout with 2 times each, 4 in the format. And
+    // For each of 5 files: 6 programs in the layout, both ways, with 3 times each; 6 in the format; 6 times of its
+    // parts; 4 of it in memory; and what was not run: 4 programs in the layout with 2 times each, 6 in the format. And
     // once the ratio of Eq. 1.
-    assert_eq!(all.len(), 5 * (6 * 2 * 3 + 4 * 2 + 6 + 4 + 4 * 2 * 2 + 4 * 2) + 1);
+    assert_eq!(all.len(), 5 * (6 * 2 * 3 + 6 * 2 + 6 + 4 + 4 * 2 * 2 + 6 * 2) + 1);
     for (i, row) in all.iter().enumerate() {
         assert!(all[..i].iter().all(|other| other.key() != row.key()), "twice: {:?}", row.key());
     }
-    assert!(s.exists("run/report.md") && !s.exists("run/scratch"));
+    assert!(s.exists("run/report.html") && !s.exists("run/scratch"));
 }
 
 #[test]
@@ -95,8 +105,10 @@ fn an_interrupted_run_leaves_its_rows_and_no_files() {
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let status = child.wait().unwrap();
     assert_eq!(status.signal(), Some(15), "{status}");
-    assert!(!rows(&s, "run").is_empty());
-    assert!(!s.exists("run/scratch"));
+    let kept = rows(&s, "run").len();
+    assert!(kept > 0 && !s.exists("run/scratch"));
+    let report = report(&s, "run");
+    assert!(report.ends_with("</html>\n") && report.contains(&format!("All {kept} rows measured on ")), "{report}");
 }
 
 #[test]
@@ -110,7 +122,7 @@ fn the_cluster_part_has_a_short_run() {
     let s = Sandbox::new();
     let args = ["hpc", "--part", "cluster", "--quick", "--out", "run", "--folder", "."];
     let told = Ended(s.command(&args).output().unwrap()).text();
-    assert!(told.contains("report.md"), "{told}");
+    assert!(told.contains("report.html"), "{told}");
     let rows = rows(&s, "run");
     for measure in ["whole command", "its own time", "longest process at work"] {
         let of = |row: &&Row| row.measure == measure && row.processes == 4 && row.case.starts_with("107MBs");
@@ -125,7 +137,7 @@ fn the_cluster_part_has_a_short_run() {
         assert_eq!(rows.iter().filter(of).count(), 4);
     }
     assert!(rows.iter().any(|row| row.operation.ends_with("stopped half of the time") && row.median_s.is_some()));
-    assert!(fs::read_to_string(s.path("run/report.md")).unwrap().contains("the requirements"));
+    assert!(fs::read_to_string(s.path("run/report.html")).unwrap().contains("the requirements"));
     assert_eq!(s.names(), ["run"]);
 }
 
@@ -142,15 +154,14 @@ fn a_missing_phalanx_mpi_is_told_with_the_way_to_build_it() {
 #[test]
 fn every_experiment_has_a_short_run() {
     let s = Sandbox::new();
-    let mut figures = Vec::new();
-    for (experiment, names) in [
-        ("sefps", &["sefps-protect-total.svg", "sefps-unprotect-AES.svg"][..]),
-        ("users", &["users-regular.svg", "users-irregular.svg"]),
-        ("hpc", &["hpc-107MBs.svg", "hpc-gpu-107MBs.svg"]),
-        // Mounts have tests of their own, and so do clusters.
-        ("volume", &["volume-AES-128-CTR.svg", "volume-AES-256-CTR.svg"]),
-        ("keys", &["keys-encrypt.svg", "keys-find.svg"]),
-        ("peers", &["peers.svg"]),
+    // Mounts have tests of their own, and so do clusters. The figure is one that the experiment's rows answer.
+    for (experiment, figure) in [
+        ("sefps", Some("p1-fig-3")),
+        ("users", Some("p2-fig-2")),
+        ("hpc", Some("p3-fig-5-5")),
+        ("volume", Some("p4-fig-2-0")),
+        ("keys", Some("p5-table-i")),
+        ("peers", None),
     ] {
         if experiment == "peers" && !has_phalanx() {
             continue;
@@ -164,8 +175,7 @@ fn every_experiment_has_a_short_run() {
         }
         let told = Ended(command.output().unwrap()).text();
         println!("{experiment}: {:?}", started.elapsed());
-        assert!(told.contains("report.md"), "{told}");
-        figures.extend(names.iter().map(|name| format!("{experiment}/{name}")));
+        assert!(told.contains("report.html"), "{told}");
         let rows = rows(&s, experiment);
         // Each row has times, a ratio or mean of them, or a reason why there are none.
         for row in &rows {
@@ -175,11 +185,12 @@ fn every_experiment_has_a_short_run() {
             assert_eq!(row.experiment, experiment);
         }
         assert!(!s.path(experiment).join("scratch").exists());
-        let report = fs::read_to_string(s.path(experiment).join("report.md")).unwrap();
-        assert!(report.contains("| processor |") && report.contains("| quick"), "{report}");
-    }
-    for figure in figures {
-        assert!(fs::read_to_string(s.path(&figure)).unwrap().starts_with("<svg"), "{figure}");
+        let report = report(&s, experiment);
+        assert!(report.contains("<td>processor</td>") && report.contains("<td>quick"), "{report}");
+        assert_eq!(report.matches("<article id=").count(), 52);
+        if let Some(figure) = figure {
+            assert!(article(&report, figure).contains("<svg viewBox"), "{figure}: {report}");
+        }
     }
     let hpc = rows(&s, "hpc");
     let on_gpu: Vec<&Row> = hpc.iter().filter(|row| row.engine == "gpu" && row.case == "107MBs").collect();
@@ -216,8 +227,9 @@ fn every_experiment_has_a_short_run() {
         assert_eq!(users.iter().filter(of).count(), 2 * (3 + 1), "{engine}");
         assert!(users.iter().filter(of).all(|row| row.note.as_deref().is_some_and(no_device)), "{engine}");
     }
-    let report = fs::read_to_string(s.path("users/report.md")).unwrap();
-    assert!(report.contains("| *printed, platform 1: over 1 thread* |") && report.contains("| *54.9* |"), "{report}");
+    let page = report(&s, "users");
+    let printed = ["<th class=\"paper\">printed, platform 1: over 1 thread</th>", "<td class=\"paper\">54.9</td>"];
+    assert!(printed.iter().all(|part| page.contains(part)), "{page}");
     // Five ratios of batches on any machine, one that needs two cores, and one latency.
     assert!(users.iter().filter(|row| row.bar.is_some()).count() >= 6);
     let latency = |row: &&Row| row.measure.starts_with("latency");
@@ -228,15 +240,15 @@ fn every_experiment_has_a_short_run() {
     assert_eq!(on_device.filter(|row| row.printed.len() == 1).count(), 2 * 2 * 3);
     // Of an image and of a text: 5 figures of plaintext and ciphertext, and 2 of each pair of ciphertexts.
     assert_eq!(volume.iter().filter(|row| row.value.is_some() && row.ideal.is_some()).count(), 2 * (2 * 5 + 2 * 2));
-    let report = fs::read_to_string(s.path("volume/report.md")).unwrap();
+    let page = report(&s, "volume");
     let answers = [
-        "| RQ1 a: is the GPU faster than one core? | Not answered: no device (",
-        "| 22 / 21 / 12 × at 32000 bytes, 13 / 12 / 12 × at 5 × 32000 bytes |",
-        "| RQ3: which implementation is the fastest? | Of all: ",
+        "<td>RQ1 a: is the GPU faster than one core?</td><td>Not answered: no device (",
+        "<td>22 / 21 / 12 × at 32000 bytes, 13 / 12 / 12 × at 5 × 32000 bytes</td>",
+        "<td>RQ3: which implementation is the fastest?</td><td>Of all: ",
         "times as much work with the making; of a whole seal of suite 1, ",
     ];
     for answer in answers {
-        assert!(report.contains(answer), "{answer}: {report}");
+        assert!(page.contains(answer), "{answer}: {page}");
     }
     if !s.exists("peers") {
         return;
@@ -269,9 +281,9 @@ fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
             );
             return;
         }
-        let report = fs::read_to_string(s.path(experiment).join("report.md")).unwrap();
-        assert!(report.contains("| device | ") && report.contains("through OpenCL"), "{report}");
-        assert!(!report.contains("no device ("), "{report}");
+        let page = report(&s, experiment);
+        assert!(page.contains("<td>device</td>") && page.contains("through OpenCL"), "{page}");
+        assert!(!page.contains("no device ("), "{page}");
     }
     let timed = |experiment: &str, case: &str, engine: &str, scheme: &str, measure: &str| {
         let rows = rows(&s, experiment);
@@ -315,8 +327,8 @@ fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
     assert!(
         large.len() == 20 && large.iter().all(|row| row.note.as_deref().is_some_and(|why| why.contains("not a GPU")))
     );
-    let report = fs::read_to_string(s.path("volume/report.md")).unwrap();
-    assert!(report.contains("| RQ2: do streams help? | Measured through OpenCL on the CPU ("), "{report}");
+    let page = report(&s, "volume");
+    assert!(page.contains("<td>RQ2: do streams help?</td><td>Measured through OpenCL on the CPU ("), "{page}");
     timed("sefps", "255 KB", "gpu", "Phalanx's format", "in memory");
     timed("sefps", "255 KB", "hybrid", "Phalanx's format, AES-256-CTR + SHA-3, one queue", "in memory");
     let sefps = rows(&s, "sefps");
@@ -326,8 +338,13 @@ fn gpu_parts_run_on_a_device_and_their_rows_join_another_report() {
         assert!(sefps.iter().any(|row| row.engine == "hybrid" && row.efficiency.is_some()));
     }
     s.run(&["report", "sefps", "--merge", "keys/rows.jsonl", "--merge", "users/rows.jsonl"]).ok();
-    let report = fs::read_to_string(s.path("sefps/report.md")).unwrap();
-    assert_eq!(report.matches("\n# On another machine: ").count(), 2, "{report}");
+    // One machine with its device: their rows stand together.
+    let page = report(&s, "sefps");
+    assert!(
+        ["p1-fig-3", "p2-fig-2", "p5-table-i"].iter().all(|id| article(&page, id).contains("<svg viewBox")),
+        "{page}"
+    );
+    assert_eq!(page.matches("<tr><td>processor</td>").count(), 3, "{page}");
     assert_eq!(rows(&s, "sefps"), sefps);
     assert!(s.run(&["report", "sefps", "--merge", "sefps/rows.jsonl"]).fails(4).contains("the same run"));
     s.write("hostile", "\x1b[2J{\n");

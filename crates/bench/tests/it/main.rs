@@ -8,6 +8,7 @@ mod command;
 mod forgery;
 mod layout;
 mod merged;
+mod page;
 mod papers;
 mod runner;
 mod sefps_file;

@@ -94,16 +94,14 @@ fn another_machines_rows_join_under_its_own_name() {
     merged::add(out.path(), &given).unwrap();
     report::write(out.path()).unwrap();
     let text = fs::read_to_string(out.path().join(report::FILE)).unwrap();
-    let (here, there) =
-        text.split_once("\n# On another machine: another processor with Example &lt;b>GPU&lt;/b>\n").unwrap();
-    assert!(here.contains("| 1 | 500 |") && !here.contains("| 250 |") && !here.contains("another processor"), "{here}");
-    assert!(there.contains("| 1 | 250 |") && !there.contains("| 500 |") && there.contains("| 1000 |"), "{there}");
-    assert!(there.contains("| processor | another processor, "), "{there}");
-    assert!(!text.contains("<b>") && text.matches("# On another machine").count() == 1, "{text}");
+    let (here, there) = text.split_once("rows measured on another processor").unwrap();
+    assert!(here.contains("<tr><td>1</td><td>500</td>") && !here.contains("<td>250</td>"), "{here}");
+    assert!(there.contains("<tr><td>1</td><td>250</td>") && !there.contains("<td>500</td>"), "{there}");
+    assert!(there.contains("<td>processor</td><td>another processor, "), "{there}");
+    assert!(text.contains("Example &lt;b&gt;GPU&lt;/b&gt;") && !text.contains("<b>GPU"), "{text}");
     let merged: Vec<String> = names(out.path()).into_iter().filter(|name| name.starts_with("merged-")).collect();
-    let [figure, rows] = &merged[..] else { panic!("{merged:?}") };
-    assert!(rows.ends_with(".jsonl") && figure.ends_with("-1-hpc-107MBs.svg"), "{merged:?}");
-    assert!(out.path().join("hpc-107MBs.svg").exists() && there.contains(&format!("]({figure})")));
+    let [rows] = &merged[..] else { panic!("{merged:?}") };
+    assert!(rows.ends_with(".jsonl"), "{merged:?}");
     // Our own rows are unchanged, and a run continues only them.
     assert_eq!([JSON, CSV].map(|name| fs::read(out.path().join(name)).unwrap()), own);
     assert_eq!(read(out.path()).unwrap().1, [row("cpu", 0.5)]);
@@ -118,7 +116,7 @@ fn another_machines_rows_join_under_its_own_name() {
     drop(record);
     report::write(out.path()).unwrap();
     let again = fs::read_to_string(out.path().join(report::FILE)).unwrap();
-    assert!(again.contains("# On another machine: another processor"), "a new report has lost them");
+    assert!(again.contains("rows measured on another processor"), "a new report has lost them");
 }
 
 #[test]
@@ -136,7 +134,6 @@ fn each_machine_of_a_file_stands_alone() {
     let parts = merged::all(out.path()).unwrap();
     let shape: Vec<(usize, usize)> = parts.iter().map(|part| (part.heads.len(), part.rows.len())).collect();
     assert_eq!(shape, [(2, 2), (1, 1)]);
-    assert_ne!(parts[0].name, parts[1].name);
 }
 
 /// Each bad file gets one line that names the file and says why, and leaves nothing behind.
@@ -197,16 +194,36 @@ fn what_is_wrong_or_hostile_is_refused() {
     merged::add(out.path(), &good).unwrap();
 }
 
-/// Names in rows become names of files.
+/// Nothing in rows becomes markup or the name of a file.
 #[test]
-fn figures_stay_in_the_folder() {
+fn a_report_is_one_file_whatever_rows_say() {
     let (out, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let inner = out.path().join("inner");
     fs::create_dir(&inner).unwrap();
     run(&inner);
-    let escaping = Row { case: "/../../escaped".into(), ..row("gpu", 0.5) };
+    let before = names(&inner);
+    let hostile = "/../../escaped\"><script>";
+    let escaping = Row { case: hostile.into(), scheme: hostile.into(), note: Some(hostile.into()), ..row("gpu", 0.5) };
     merged::add(&inner, &file(from.path(), lines(&elsewhere(&inner), &[escaping]))).unwrap();
     report::write(&inner).unwrap();
     assert_eq!(names(out.path()), ["inner"]);
-    assert!(names(&inner).iter().any(|name| name.ends_with("hpc-_______escaped.svg")), "{:?}", names(&inner));
+    let new: Vec<String> = names(&inner).into_iter().filter(|name| !before.contains(name)).collect();
+    assert!(new.len() == 2 && new[0].starts_with("merged-") && new[1] == "report.html", "{new:?}");
+    assert!(!fs::read_to_string(inner.join(report::FILE)).unwrap().contains("<script"));
+}
+
+/// A folder of runs has one report of them all.
+#[test]
+fn a_folder_of_runs_has_one_report() {
+    let out = tempfile::tempdir().unwrap();
+    report::write(out.path()).unwrap_err();
+    for name in ["a", "b"] {
+        fs::create_dir(out.path().join(name)).unwrap();
+        run(&out.path().join(name));
+    }
+    report::write(out.path()).unwrap();
+    assert_eq!(names(out.path()), ["a", "b", "report.html"]);
+    // Both runs are of this machine, with the same row.
+    let text = fs::read_to_string(out.path().join(report::FILE)).unwrap();
+    assert!(text.contains("All 1 rows measured on ") && text.matches("<td>processor</td>").count() == 2, "{text}");
 }

@@ -30,6 +30,8 @@ pub struct Script {
     pub lies: AtomicUsize,
     how: How,
     hangs: AtomicBool,
+    /// Whether the call that failed was a wait. That of a stream which ends, when its results are there, is told to nobody.
+    was_wait: AtomicBool,
     /// Whether the device is dead. From then on each call is a mistake.
     given_up: AtomicBool,
     mistakes: AtomicUsize,
@@ -44,6 +46,7 @@ impl Script {
             lies: AtomicUsize::new(NEVER),
             how,
             hangs: AtomicBool::new(false),
+            was_wait: AtomicBool::new(false),
             given_up: AtomicBool::new(false),
             mistakes: AtomicUsize::new(0),
             under_way: Mutex::default(),
@@ -58,6 +61,11 @@ impl Script {
     /// Whether the chosen call has come.
     pub fn has_failed(&self) -> bool {
         self.fails.load(Ordering::SeqCst) > NEVER
+    }
+
+    /// Whether the chosen call has come, and nobody may have been told: see `was_wait`.
+    pub fn has_failed_quietly(&self) -> bool {
+        self.was_wait.load(Ordering::SeqCst) && matches!(self.how, How::Once | How::OutOfMemory)
     }
 
     /// Forgets calls of a dead device. If there are several workers, one may call before it learns that another's call
@@ -224,7 +232,7 @@ unsafe impl Driver for Faulty {
         self.step().and_then(|()| unsafe { self.device.launch(stream, launch) })
     }
     fn finish(&self, stream: StreamId, limit: Duration) -> Result<()> {
-        self.step()?;
+        self.step().inspect_err(|_| self.script.was_wait.store(true, Ordering::SeqCst))?;
         self.wait(limit)?;
         self.device.finish(stream, limit)
     }

@@ -99,7 +99,8 @@ fn measured(setup: &Setup, scratch: &Scratch, bytes: u64) -> (Vec<Row>, String) 
     let all: [fn(&Cell<'_>, &mut Rows<'_>) -> Result<()>; 5] =
         [threads::papers, threads::format, threads::commands, processes::papers, processes::commands];
     let mut record = Record::open(setup, Head::now(setup, versions(&setup.hpc))).unwrap();
-    let step = |(i, measure): (usize, fn(&Cell<'_>, &mut Rows<'_>) -> Result<()>)| {
+    type Measure = fn(&Cell<'_>, &mut Rows<'_>) -> Result<()>;
+    let step = |(i, measure): (usize, Measure)| {
         let cell = cell();
         Step::new(i.to_string(), 1, move |rows| measure(&cell, rows))
     };

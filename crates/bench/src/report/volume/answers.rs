@@ -73,7 +73,7 @@ fn slashes(numbers: &[f64]) -> String {
     numbers.iter().map(|n| digits(*n)).collect::<Vec<_>>().join(" / ")
 }
 
-fn faster(rows: &[&Row], over: &str) -> String {
+pub fn faster(rows: &[&Row], over: &str) -> String {
     let is_needed = |row: &Row| KEYS.iter().any(|bits| row.measure == over_measure(*bits, over));
     if let Some(why) = not_answered(rows, is_needed) {
         return why;
@@ -127,7 +127,7 @@ fn from(figures: &[(&str, f64)], bound: f64) -> Option<usize> {
     (above > 0).then(|| figures.len() - above)
 }
 
-fn streams(rows: &[&Row]) -> String {
+pub fn streams(rows: &[&Row]) -> String {
     let is_one =
         |row: &Row| row.engine == "gpu" && row.threads == 1 && KEYS.iter().any(|bits| row.measure == measure(*bits));
     if let Some(why) = not_answered(rows, is_one) {
@@ -160,7 +160,7 @@ fn streams(rows: &[&Row]) -> String {
     )
 }
 
-fn fastest(rows: &[&Row]) -> String {
+pub fn fastest(rows: &[&Row]) -> String {
     let is_study = |row: &Row| row.median_s.is_some() && KEYS.iter().any(|bits| row.measure == measure(*bits));
     let on_gpu = |row: &Row| is_study(row) && row.engine == "gpu";
     let (at, at_gpu) = (inputs_and_largest(rows, is_study), inputs_and_largest(rows, on_gpu));
@@ -220,7 +220,7 @@ fn winners(
     if each.is_empty() { String::new() } else { format!("{what}: {}. ", each.join("; ")) }
 }
 
-fn crossings(rows: &[&Row]) -> String {
+pub fn crossings(rows: &[&Row]) -> String {
     let is_needed = |row: &Row| KEYS.iter().any(|bits| row.measure == over_measure(*bits, ONE_CORE));
     if let Some(why) = not_answered(rows, is_needed) {
         return why;

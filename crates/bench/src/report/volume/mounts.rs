@@ -122,7 +122,7 @@ mod tests {
         let sections = sections(&rows);
         assert_eq!(sections.len(), 4);
         assert_eq!(sections[0].table.rows.len(), 1);
-        assert_eq!(sections[0].table.rows[0][3..], ["0.90", "1.50", "missed"]);
+        assert_eq!(sections[0].table.rows[0][3..], ["0.900", "1.50", "missed"]);
         assert_eq!(sections[1].table.rows, [["tar x, on tmpfs", "not run", "500"]]);
         assert!(sections[1].text.ends_with("gocryptfs: not run: no gocryptfs."), "{}", sections[1].text);
         assert_eq!(sections[3].table.rows[0][1], "1.00");

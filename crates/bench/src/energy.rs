@@ -1,0 +1,90 @@
+//! Energy by the processor's own counters (RAPL), where the system shows them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where Linux shows them.
+const ZONES: &str = "/sys/class/powercap";
+
+/// The counters of all processor packages.
+pub struct Counters {
+    /// Each with the value after which it begins again at 0, in µJ.
+    packages: Vec<(PathBuf, u64)>,
+}
+
+impl Counters {
+    /// Those of this machine. The error is the reason why there are none.
+    pub fn find() -> Result<Self, String> {
+        Self::below(Path::new(ZONES))
+    }
+
+    fn below(zones: &Path) -> Result<Self, String> {
+        let none = || format!("the machine does not tell its energy: no RAPL in {ZONES}");
+        let mut packages = Vec::new();
+        for entry in fs::read_dir(zones).map_err(|_| none())?.flatten() {
+            let name = fs::read_to_string(entry.path().join("name")).unwrap_or_default();
+            if !name.trim().starts_with("package-") {
+                continue;
+            }
+            let counter = entry.path().join("energy_uj");
+            let most = number(&entry.path().join("max_energy_range_uj")).unwrap_or(u64::MAX);
+            // Only root may read it on most systems.
+            number(&counter).ok_or_else(|| format!("the counter of energy cannot be read: {}", counter.display()))?;
+            packages.push((counter, most));
+        }
+        if packages.is_empty() { Err(none()) } else { Ok(Self { packages }) }
+    }
+
+    /// The energy that the packages take while something runs, in J. `None` if a counter stopped working.
+    pub fn joules<T>(&self, act: impl FnOnce() -> T) -> (Option<f64>, T) {
+        let before = self.read();
+        let result = act();
+        let after = self.read();
+        let joules = before.zip(after).map(|(before, after)| {
+            let each = self.packages.iter().zip(before.iter().zip(&after)).map(|((_, most), (before, after))| {
+                // Begun again at 0.
+                after.checked_sub(*before).unwrap_or_else(|| after.saturating_add(most.saturating_sub(*before)))
+            });
+            each.sum::<u64>() as f64 / 1e6
+        });
+        (joules, result)
+    }
+
+    fn read(&self) -> Option<Vec<u64>> {
+        self.packages.iter().map(|(counter, _)| number(counter)).collect()
+    }
+}
+
+fn number(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_added_up_and_counters_may_begin_again() {
+        let zones = tempfile::tempdir().unwrap();
+        let zone = |name: &str, of: &str, energy: u64| {
+            let folder = zones.path().join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("name"), of).unwrap();
+            fs::write(folder.join("max_energy_range_uj"), "1000000").unwrap();
+            fs::write(folder.join("energy_uj"), energy.to_string()).unwrap();
+        };
+        assert!(Counters::below(zones.path()).err().unwrap().contains("no RAPL"));
+        assert!(Counters::below(&zones.path().join("missing")).is_err());
+        zone("intel-rapl:0", "package-0\n", 900_000);
+        zone("intel-rapl:1", "package-1\n", 100);
+        // A part of a package is in the package.
+        zone("intel-rapl:0:0", "core\n", 5);
+        let counters = Counters::below(zones.path()).unwrap();
+        let (joules, ()) = counters.joules(|| {
+            zone("intel-rapl:0", "package-0\n", 100_000);
+            zone("intel-rapl:1", "package-1\n", 300_100);
+            zone("intel-rapl:0:0", "core\n", 500_000);
+        });
+        assert_eq!(joules, Some(0.5));
+    }
+}

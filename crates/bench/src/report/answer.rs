@@ -1,0 +1,276 @@
+//! What a machine's rows answer to one of the papers' tables and figures: charts, a table of ours and theirs, sentences that
+//! are made from the rows, and whether the paper's conclusions hold.
+
+mod files;
+mod hpc;
+mod keys;
+mod users;
+mod volume;
+
+pub use files::{Files, answer as of_files};
+pub use hpc::{Hpc, Program, answer as of_hpc};
+pub use keys::{by_size, by_threads};
+pub use users::{Users, answer as of_users, occupancy};
+pub use volume::{Volume, answer as of_volume};
+
+use super::digits;
+use super::draw::{Bars, Chart};
+use super::html::escaped;
+use std::fmt::Write;
+
+/// A sentence, and the figures in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    /// The sentence.
+    pub text: String,
+    /// Its figures, in their order.
+    pub figures: Vec<f64>,
+}
+
+/// A sentence whose gaps `{}` are filled with figures.
+///
+/// # Panics
+/// If there are not as many figures as gaps.
+pub fn said(pattern: impl AsRef<str>, figures: &[f64]) -> Said {
+    let mut parts = pattern.as_ref().split("{}");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    let mut count = 0;
+    for (part, figure) in parts.zip(figures) {
+        text += &shown(*figure);
+        text += part;
+        count += 1;
+    }
+    assert_eq!([count, pattern.as_ref().matches("{}").count()], [figures.len(); 2], "{}", pattern.as_ref());
+    Said { text, figures: figures.to_vec() }
+}
+
+/// Three digits, but counts as they are.
+fn shown(figure: f64) -> String {
+    match figure.abs() {
+        n if n.fract() == 0.0 && n < 1e6 => format!("{figure:.0}"),
+        n if (1e-6..0.01).contains(&n) => format!("{figure:.*}", (2.0 - n.log10().floor()) as usize),
+        _ => digits(figure),
+    }
+}
+
+/// A conclusion of the paper, and whether it holds here. `None` if what it needs was not run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// The conclusion.
+    pub text: String,
+    /// Whether it holds.
+    pub holds: Option<bool>,
+}
+
+/// A conclusion.
+pub fn claim(text: impl Into<String>, holds: Option<bool>) -> Claim {
+    Claim { text: text.into(), holds }
+}
+
+/// A comparison of two figures that may be missing.
+pub fn more(a: Option<f64>, b: Option<f64>) -> Option<bool> {
+    a.zip(b).map(|(a, b)| a > b)
+}
+
+/// Ours and theirs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pair {
+    /// Measured here.
+    pub ours: Option<f64>,
+    /// Printed.
+    pub theirs: Option<f64>,
+    /// Instead of a figure: why there is none.
+    pub word: Option<&'static str>,
+    /// Whether the figures are no speeds or times, so that no ratio is shown.
+    pub plain: bool,
+}
+
+impl Pair {
+    /// How many times as good ours is.
+    pub fn ratio(&self, less_is_better: bool) -> Option<f64> {
+        if self.plain {
+            return None;
+        }
+        let (ours, theirs) = self.ours.zip(self.theirs).filter(|(ours, theirs)| *ours > 0.0 && *theirs > 0.0)?;
+        Some(if less_is_better { theirs / ours } else { ours / theirs })
+    }
+}
+
+/// A table that answers one question: in each cell ours, and below it theirs and the ratio.
+#[derive(Clone, Debug, Default)]
+pub struct Grid {
+    /// The question, with the unit.
+    pub caption: String,
+    /// What the lines are.
+    pub corner: String,
+    /// The columns.
+    pub columns: Vec<String>,
+    /// The lines.
+    pub lines: Vec<(String, Vec<Pair>)>,
+    /// Whether less is better, as with times.
+    pub less_is_better: bool,
+}
+
+impl Grid {
+    /// Whether a line has a measured figure.
+    pub fn has_ours(&self) -> bool {
+        self.lines.iter().flat_map(|(_, cells)| cells).any(|cell| cell.ours.is_some())
+    }
+
+    /// All ratios.
+    pub fn ratios(&self) -> impl Iterator<Item = f64> + '_ {
+        self.lines.iter().flat_map(|(_, cells)| cells).filter_map(|cell| cell.ratio(self.less_is_better))
+    }
+
+    /// The table.
+    pub fn html(&self) -> String {
+        let mut html = format!(
+            r#"<div class="scroll" tabindex="0"><table class="grid"><caption>{}</caption><thead><tr><th scope="col">{}</th>"#,
+            escaped(&self.caption),
+            escaped(&self.corner)
+        );
+        for column in &self.columns {
+            let _ = write!(html, r#"<th scope="col">{}</th>"#, escaped(column));
+        }
+        html += "</tr></thead><tbody>\n";
+        for (name, cells) in &self.lines {
+            let _ = write!(html, r#"<tr><th scope="row">{}</th>"#, escaped(name));
+            cells.iter().for_each(|cell| html += &self.cell(cell));
+            html += "</tr>\n";
+        }
+        html + "</tbody></table></div>\n"
+    }
+
+    fn cell(&self, cell: &Pair) -> String {
+        let ours = match (cell.ours, cell.word) {
+            (Some(ours), _) => format!("<b>{}</b>", shown(ours)),
+            (None, Some(word)) => format!(r#"<span class="none">{word}</span>"#),
+            (None, None) => "–".into(),
+        };
+        let theirs = cell.theirs.map(|theirs| {
+            let ratio = cell.ratio(self.less_is_better);
+            let ratio = ratio.map(|ratio| format!(" <i>{} ×</i>", digits(ratio))).unwrap_or_default();
+            format!(r#"<small><span class="paper">{}</span>{ratio}</small>"#, shown(theirs))
+        });
+        format!("<td>{ours}{}</td>", theirs.unwrap_or_default())
+    }
+}
+
+/// Pictures of an answer, side by side, with one name for all.
+pub enum Panels {
+    /// Lines.
+    Charts(Vec<Chart>),
+    /// Bars.
+    Bars(Vec<Bars>),
+}
+
+/// What one machine's rows answer.
+#[derive(Default)]
+pub struct Part {
+    /// The charts.
+    pub panels: Vec<Panels>,
+    /// The table.
+    pub grid: Option<Grid>,
+    /// A few sentences on what it shows.
+    pub said: Vec<Said>,
+    /// The paper's conclusions.
+    pub claims: Vec<Claim>,
+    /// How many times as fast as printed the comparable program is.
+    pub factor: Option<f64>,
+    /// How many rows it is made from.
+    pub rows: usize,
+}
+
+/// A judgement in a few words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All of the paper's conclusions hold.
+    Holds,
+    /// What was run agrees with the paper; some was not run.
+    HoldsInPart,
+    /// A conclusion does not hold any more.
+    Changed,
+    /// Nothing of it was run.
+    NotRun,
+}
+
+impl Verdict {
+    /// Of several conclusions.
+    pub fn of(claims: &[Claim]) -> Self {
+        let any = |which: Option<bool>| claims.iter().any(|claim| claim.holds == which);
+        match (any(Some(false)), any(Some(true)), any(None)) {
+            (true, ..) => Verdict::Changed,
+            (false, true, false) => Verdict::Holds,
+            (false, true, true) => Verdict::HoldsInPart,
+            (false, false, _) => Verdict::NotRun,
+        }
+    }
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Holds => "reproduced",
+            Verdict::HoldsInPart => "reproduced as far as it was run",
+            Verdict::Changed => "a conclusion no longer holds",
+            Verdict::NotRun => "not run",
+        }
+    }
+
+    /// A sign for lists, and the class in the style sheet.
+    pub fn sign(self) -> (&'static str, &'static str) {
+        match self {
+            Verdict::Holds => ("✓", "yes"),
+            Verdict::HoldsInPart => ("◐", "half"),
+            Verdict::Changed => ("≠", "no"),
+            Verdict::NotRun => ("○", "none"),
+        }
+    }
+}
+
+impl Part {
+    /// The judgement of its conclusions.
+    pub fn verdict(&self) -> Verdict {
+        Verdict::of(&self.claims)
+    }
+
+    /// Whether anything was measured.
+    pub fn is_answered(&self) -> bool {
+        self.verdict() != Verdict::NotRun
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_names_its_figures() {
+        let sentence = said("{} GB/s, {} × as fast", &[1.234, 56.78]);
+        assert_eq!(sentence.text, "1.23 GB/s, 56.8 × as fast");
+        assert_eq!(sentence.figures, [1.234, 56.78]);
+    }
+
+    #[test]
+    #[should_panic(expected = "{} and {}")]
+    fn a_figure_that_is_missing_is_noticed() {
+        said("{} and {}", &[1.0]);
+    }
+
+    #[test]
+    fn verdicts() {
+        let of = |all: &[Option<bool>]| Verdict::of(&all.iter().map(|holds| claim("c", *holds)).collect::<Vec<_>>());
+        assert_eq!(of(&[]), Verdict::NotRun);
+        assert_eq!(of(&[None, None]), Verdict::NotRun);
+        assert_eq!(of(&[Some(true), None]), Verdict::HoldsInPart);
+        assert_eq!(of(&[Some(true)]), Verdict::Holds);
+        assert_eq!(of(&[Some(true), Some(false), None]), Verdict::Changed);
+    }
+
+    #[test]
+    fn ratios_say_how_many_times_as_good_ours_is() {
+        let pair = Pair { ours: Some(2.0), theirs: Some(8.0), ..Pair::default() };
+        assert_eq!((pair.ratio(true), pair.ratio(false)), (Some(4.0), Some(0.25)));
+        assert_eq!(Pair { plain: true, ..pair.clone() }.ratio(true), None);
+        assert_eq!(Pair { ours: None, ..pair }.ratio(true), None);
+    }
+}

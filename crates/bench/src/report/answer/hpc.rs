@@ -1,0 +1,408 @@
+//! P3's tables and figures: times, throughputs and speedups by threads, processes and GPU threads.
+//!
+//! A row belongs to a table if it carries one of the table's printed figures, so that programs can be added to the experiment
+//! without a change here.
+
+mod speedups;
+
+use super::{Claim, Grid, Pair, Panels, Part, claim, more, said};
+use crate::hpc::cluster;
+use crate::paper::{Value, p3};
+use crate::report::draw::{Chart, Line, Thing};
+use crate::report::machine::Machine;
+use crate::row::{Row, median};
+
+/// One of P3's tables and figures.
+#[derive(Clone, Copy, Debug)]
+pub enum Hpc {
+    /// The table of times in ms.
+    Times(Program),
+    /// The figure of times in ms.
+    Time(Program),
+    /// GB/s.
+    Throughput(Program),
+    /// Speedups of the largest number of workers, and efficiencies where they are printed.
+    Speedup(Program),
+    /// Table 5.10: speedups of all programs.
+    All,
+    /// Figure 5.12: speedups by GPU threads.
+    ByGpuThreads,
+}
+
+/// One of the paper's programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Java threads.
+    Java,
+    /// Java processes with MPJ Express.
+    JavaCluster,
+    /// C with OpenMP.
+    OpenMp,
+    /// C with MPICH.
+    Mpich,
+    /// C with CUDA.
+    Cuda,
+}
+
+use Program::{Cuda, Java, JavaCluster, Mpich, OpenMp};
+
+impl Program {
+    pub(super) const ALL: [Program; 5] = [Java, JavaCluster, OpenMp, Mpich, Cuda];
+
+    /// Its experiment in the paper's data, and the table of its times.
+    fn source(self) -> [&'static str; 2] {
+        match self {
+            Java => ["mpj-multicore", "Table 5.1"],
+            JavaCluster => ["mpj-cluster", "Table 5.3"],
+            OpenMp => ["openmp", "Table 5.5"],
+            Mpich => ["mpich", "Table 5.7"],
+            Cuda => ["cuda", "Table 5.9"],
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Java => "Java threads",
+            JavaCluster => "Java cluster",
+            OpenMp => "OpenMP",
+            Mpich => "MPICH cluster",
+            Cuda => "CUDA",
+        }
+    }
+
+    /// What it has several of.
+    fn workers(self) -> &'static str {
+        match self {
+            Java | OpenMp => "threads",
+            JavaCluster | Mpich => "processes",
+            Cuda => "GPU threads",
+        }
+    }
+
+    fn thing(self) -> Thing {
+        match self {
+            Java => Thing::Java,
+            JavaCluster | Mpich => Thing::Cluster,
+            OpenMp => Thing::Cpu,
+            Cuda => Thing::Gpu,
+        }
+    }
+
+    fn count(self, value: &Value) -> Option<u64> {
+        match self {
+            Java | OpenMp => value.case.threads,
+            JavaCluster | Mpich => value.case.processes,
+            Cuda => value.case.gpu_threads,
+        }
+    }
+
+    fn is_cluster(self) -> bool {
+        matches!(self, JavaCluster | Mpich)
+    }
+}
+
+/// The paper's times of a program.
+struct Printed {
+    /// The sizes, by name and in bytes.
+    sizes: Vec<(String, u64)>,
+    /// The numbers of threads or processes.
+    counts: Vec<u64>,
+    values: Vec<(u64, u64, f64)>,
+}
+
+impl Printed {
+    fn of(program: Program) -> Self {
+        let [experiment, _] = program.source();
+        let mut all = Printed { sizes: Vec::new(), counts: Vec::new(), values: Vec::new() };
+        for v in p3().values.iter().filter(|v| v.experiment == experiment && v.measure == "time") {
+            let (Some(bytes), Some(count)) = (v.case.bytes, program.count(v)) else { continue };
+            let size = v.case.size.clone().unwrap_or_default();
+            if all.sizes.iter().all(|(_, known)| *known != bytes) {
+                all.sizes.push((size, bytes));
+            }
+            if !all.counts.contains(&count) {
+                all.counts.push(count);
+            }
+            all.values.push((bytes, count, v.figure.value.unwrap_or(v.figure.printed)));
+        }
+        all.counts.sort_unstable();
+        all
+    }
+
+    fn ms(&self, bytes: u64, count: u64) -> Option<f64> {
+        self.values.iter().find(|(b, n, _)| (*b, *n) == (bytes, count)).map(|(.., ms)| *ms)
+    }
+}
+
+/// One of our programs beside the paper's.
+struct Ours {
+    name: String,
+    thing: Thing,
+    /// Bytes, number of workers, ms, and the speedup over one thread.
+    times: Vec<(u64, u64, f64, Option<f64>)>,
+}
+
+impl Ours {
+    fn ms(&self, bytes: u64, count: u64) -> Option<f64> {
+        self.times.iter().find(|(b, n, ..)| (*b, *n) == (bytes, count)).map(|(_, _, ms, _)| *ms)
+    }
+
+    /// The best speedup over one thread.
+    fn best(&self, bytes: u64) -> Option<f64> {
+        let all = self.times.iter().filter(|(b, ..)| *b == bytes).filter_map(|(.., speedup)| *speedup);
+        all.reduce(f64::max)
+    }
+
+    fn fastest_ms(&self, bytes: u64) -> Option<f64> {
+        self.times.iter().filter(|(b, ..)| *b == bytes).map(|(_, _, ms, _)| *ms).reduce(f64::min)
+    }
+}
+
+/// Our programs, the one that is most like the paper's first.
+fn ours(program: Program, machine: &Machine) -> Vec<Ours> {
+    let [_, table] = program.source();
+    let printed = Printed::of(program);
+    let mut all: Vec<Ours> = Vec::new();
+    for row in machine.of("hpc") {
+        let figure = row.printed.iter().find(|p| p.r#where == table && p.measure == "time");
+        // Of a cluster's processes with several threads each, those with one: the paper's machines are 31, ours is one.
+        let Some(figure) = figure.filter(|_| !program.is_cluster() || row.threads == 1) else { continue };
+        let cell = printed.values.iter().find(|(bytes, count, ms)| {
+            let is_count = match program {
+                Java | OpenMp | Cuda => row.threads as u64 == *count,
+                JavaCluster | Mpich => row.processes as u64 == *count,
+            };
+            *bytes == row.bytes && is_count && *ms == figure.value
+        });
+        let Some((bytes, count, _)) = cell else { continue };
+        let Some(timed) = with_time(row, machine) else { continue };
+        let Some(median) = timed.median_s else { continue };
+        let name = name(program, row);
+        let times =
+            (*bytes, *count, median * 1e3, timed.speedup.or((*count == 1 && !program.is_cluster()).then_some(1.0)));
+        match all.iter_mut().find(|ours| ours.name == name) {
+            Some(ours) if ours.ms(*bytes, *count).is_some() => {}
+            Some(ours) => ours.times.push(times),
+            None => all.push(Ours { thing: thing(program, row), name, times: vec![times] }),
+        }
+    }
+    // Java beside Java.
+    let wants_java = matches!(program, Java | JavaCluster);
+    all.sort_by_key(|ours| (ours.thing == Thing::Java) != wants_java);
+    all
+}
+
+/// The row itself or, where a process of a cluster did not tell its time at work, the program's own time.
+fn with_time<'a>(row: &'a Row, machine: &'a Machine) -> Option<&'a Row> {
+    if row.median_s.is_some() || row.measure != cluster::AT_WORK {
+        return Some(row);
+    }
+    let is_it = |other: &&Row| {
+        other.measure == cluster::OWN
+            && (&other.case, &other.operation, &other.scheme) == (&row.case, &row.operation, &row.scheme)
+            && (other.processes, other.threads) == (row.processes, row.threads)
+    };
+    machine.of("hpc").find(is_it)
+}
+
+fn name(program: Program, row: &Row) -> String {
+    // A JVM that has just started, and one that has run the same before.
+    match row.measure.rsplit_once(", ").filter(|_| thing(program, row) == Thing::Java) {
+        Some((_, state)) => format!("Java, {state}"),
+        None if program.is_cluster() => row.scheme.trim_start_matches("phalanx-mpi, ").to_owned(),
+        None => row.scheme.clone(),
+    }
+}
+
+fn thing(program: Program, row: &Row) -> Thing {
+    match row.scheme.contains("Java") || row.scheme.contains("JCE") {
+        true => Thing::Java,
+        false if program == Java => Thing::Cpu,
+        false => program.thing(),
+    }
+}
+
+/// What a machine's rows say about one of them.
+pub fn answer(what: Hpc, machine: &Machine) -> Part {
+    match what {
+        Hpc::Times(program) => Part { panels: Vec::new(), ..times(program, machine, false) },
+        Hpc::Time(program) => Part { grid: None, ..times(program, machine, false) },
+        Hpc::Throughput(program) => Part { grid: None, ..times(program, machine, true) },
+        Hpc::Speedup(program) => speedups::of(program, machine),
+        Hpc::All => speedups::all(machine),
+        Hpc::ByGpuThreads => speedups::by_gpu_threads(machine),
+    }
+}
+
+fn times(program: Program, machine: &Machine, is_throughput: bool) -> Part {
+    let (printed, ours) = (Printed::of(program), ours(program, machine));
+    let figure = |bytes: u64, ms: f64| if is_throughput { bytes as f64 / ms / 1e6 } else { ms };
+    let unit = if is_throughput { "GB/s" } else { "ms" };
+    let place = |count: u64| printed.counts.iter().position(|n| *n == count);
+    let chart = |(size, bytes): &(String, u64)| {
+        let mut lines = Vec::new();
+        for ours in ours.iter().take(3) {
+            let all = ours.times.iter().filter(|(b, ..)| b == bytes);
+            let mut points: Vec<(usize, f64)> =
+                all.filter_map(|(_, n, ms, _)| Some((place(*n)?, figure(*bytes, *ms)))).collect();
+            points.sort_by_key(|(at, _)| *at);
+            lines.push(Line::ours(short(&ours.name), ours.thing, points));
+        }
+        let points = printed.counts.iter().enumerate();
+        let points = points.filter_map(|(i, n)| Some((i, figure(*bytes, printed.ms(*bytes, *n)?)))).collect();
+        lines.push(Line::paper("paper", program.thing(), points));
+        Chart {
+            title: size.clone(),
+            x: program.workers().into(),
+            y: unit.into(),
+            places: printed.counts.iter().map(|n| count_text(*n)).collect(),
+            lines,
+            ..Chart::default()
+        }
+    };
+    let mut charts: Vec<Chart> = if ours.is_empty() { Vec::new() } else { printed.sizes.iter().map(chart).collect() };
+    let range = charts.iter().filter_map(Chart::extent).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
+    charts.iter_mut().for_each(|chart| chart.range = range);
+    let first = ours.first();
+    let line = |count: &u64| {
+        let cell = |(_, bytes): &(String, u64)| {
+            let of = first.and_then(|ours| ours.ms(*bytes, *count));
+            let theirs = printed.ms(*bytes, *count);
+            let round = |x: f64| if is_throughput { (x * 1000.0).round() / 1000.0 } else { x };
+            Pair {
+                ours: of.map(|ms| figure(*bytes, ms)),
+                theirs: theirs.map(|ms| round(figure(*bytes, ms))),
+                word: of.is_none().then_some("not run"),
+                plain: false,
+            }
+        };
+        (count_text(*count), printed.sizes.iter().map(cell).collect())
+    };
+    let program_name = first.map_or_else(|| "nothing was run".to_owned(), |ours| ours.name.clone());
+    let grid = Grid {
+        caption: format!("{unit}: measured ({program_name}), and below it printed ({})", program.name()),
+        corner: program.workers().into(),
+        columns: printed.sizes.iter().map(|(size, _)| size.clone()).collect(),
+        lines: printed.counts.iter().map(line).collect(),
+        less_is_better: !is_throughput,
+    };
+    Part {
+        factor: median(&grid.ratios().collect::<Vec<_>>()),
+        rows: ours.iter().map(|ours| ours.times.len()).sum(),
+        panels: vec![Panels::Charts(charts)],
+        claims: claims(program, machine, is_throughput, &printed, first),
+        said: sentences(program, machine, &printed, &ours),
+        grid: Some(grid),
+    }
+}
+
+fn sentences(program: Program, machine: &Machine, printed: &Printed, ours: &[Ours]) -> Vec<super::Said> {
+    let Some(first) = ours.first() else {
+        let why = if program == Cuda {
+            "this machine has no GPU, or its rows were not measured"
+        } else {
+            "there are no rows"
+        };
+        return vec![said(format!("Not run here: {why}."), &[])];
+    };
+    let mut all = Vec::new();
+    let Some((size, bytes)) = printed.sizes.last() else { return all };
+    let theirs = printed.counts.iter().filter_map(|n| Some((printed.ms(*bytes, *n)?, *n)));
+    let theirs = theirs.min_by(|a, b| a.0.total_cmp(&b.0));
+    if let Some((ms, (theirs, count))) = first.fastest_ms(*bytes).zip(theirs) {
+        let pattern = format!(
+            "{size}: {{}} ms at best here ({}), {{}} ms at best in the paper ({} {}): {{}} × as fast.",
+            first.name,
+            count_text(count),
+            program.workers()
+        );
+        all.push(said(pattern, &[ms, theirs, theirs / ms]));
+    }
+    let cores = machine.heads[0].cores;
+    match program {
+        Java | OpenMp => {
+            if let Some(best) = first.best(*bytes) {
+                let pattern = format!("More threads make it {{}} × as fast as one on this machine's {cores} cores; the paper's node has 16 logical cores.");
+                all.push(said(pattern, &[best]));
+            }
+            if program == Java && first.thing != Thing::Java {
+                all.push(said("No Java was measured on this machine: the program beside the paper's is Phalanx's AES.", &[]));
+            }
+        }
+        JavaCluster | Mpich => all.push(said(
+            format!("The paper's times are of encryption alone on up to 31 nodes. Ours contain reading, hashing and writing, by processes on one machine with {cores} cores."),
+            &[],
+        )),
+        Cuda => {}
+    }
+    all
+}
+
+fn claims(
+    program: Program,
+    machine: &Machine,
+    is_throughput: bool,
+    printed: &Printed,
+    ours: Option<&Ours>,
+) -> Vec<Claim> {
+    let cores = machine.heads[0].cores as u64;
+    let each = |is: &dyn Fn(u64, &Ours) -> Option<bool>| {
+        let all: Vec<bool> = printed.sizes.iter().filter_map(|(_, bytes)| is(*bytes, ours?)).collect();
+        (!all.is_empty()).then(|| all.iter().all(|holds| *holds))
+    };
+    let at_cores = printed.counts.iter().copied().filter(|n| *n <= cores.max(2)).max().unwrap_or(1);
+    let most = printed.counts.last().copied().unwrap_or(1);
+    match program {
+        Java | OpenMp => {
+            let falls = each(&|bytes, ours| more(ours.ms(bytes, 1), ours.ms(bytes, at_cores)));
+            let mut all = vec![claim("up to the number of cores, more threads take less time", falls)];
+            if program == Java && ours.is_none_or(|ours| ours.thing != Thing::Java) {
+                all.push(claim("Java's threads do so too", None));
+            }
+            if is_throughput {
+                let of = |bytes: u64| ours.and_then(|ours| Some(bytes as f64 / ours.fastest_ms(bytes)?));
+                let (first, last) = (printed.sizes.first().map(|s| s.1), printed.sizes.last().map(|s| s.1));
+                let holds = first.zip(last).and_then(|(a, b)| more(of(b), of(a)));
+                all.push(claim("the largest file has the highest throughput", holds));
+            } else {
+                let gains = each(&|bytes, ours| Some(ours.ms(bytes, most)? > ours.ms(bytes, at_cores)? * 0.8))
+                    .filter(|_| most > at_cores);
+                all.push(claim("beyond the number of cores, more threads gain nothing", gains));
+            }
+            all
+        }
+        JavaCluster | Mpich => {
+            let falls = each(&|bytes, ours| more(ours.ms(bytes, 1), ours.ms(bytes, 4)));
+            let on = "(4 processes on one machine)";
+            vec![
+                claim(format!("more processes take less time {on}"), falls),
+                claim("31 nodes take less time than 16", None),
+            ]
+        }
+        Cuda => {
+            let falls = each(&|bytes, ours| more(ours.ms(bytes, 1_000), ours.ms(bytes, 100_000)));
+            let stays = each(&|bytes, ours| {
+                let (a, b) = (ours.ms(bytes, 1_000_000)?, ours.ms(bytes, 10_000_000)?);
+                Some((a / b - 1.0).abs() < 0.25)
+            });
+            vec![
+                claim("more GPU threads take less time, up to a limit", falls.filter(|_| machine.has_gpu())),
+                claim("beyond the limit the time stays", stays.filter(|_| machine.has_gpu())),
+            ]
+        }
+    }
+}
+
+/// A number of threads: "500", "100k", "50M".
+fn count_text(count: u64) -> String {
+    match count {
+        n if n >= 1_000_000 && n % 1_000_000 == 0 => format!("{}M", n / 1_000_000),
+        n if n >= 1_000 && n % 1_000 == 0 => format!("{}k", n / 1_000),
+        n => n.to_string(),
+    }
+}
+
+/// A name that fits beside a line.
+fn short(name: &str) -> String {
+    name.chars().take(18).collect()
+}

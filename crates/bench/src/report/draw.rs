@@ -1,0 +1,327 @@
+//! Charts as SVG within the page: text that can be selected, a title and a description for screen readers, and colours by
+//! classes, so that the page's style sheet decides them for light and dark.
+
+mod bars;
+mod labels;
+mod scale;
+
+pub use bars::{Bar, Bars};
+
+use super::digits;
+use super::html::escaped;
+use scale::Scale;
+use std::fmt::Write;
+
+/// The width of a chart in its own units. The page scales it to the place that it has.
+const WIDTH: f64 = 380.0;
+/// The width of one of four.
+const NARROW: f64 = 290.0;
+/// Its height.
+const HEIGHT: f64 = 250.0;
+/// Above the plot: the unit of the y axis.
+const TOP: f64 = 22.0;
+/// Below it: the names of the places, and what they are.
+const BOTTOM: f64 = 38.0;
+/// The width of a character of a label, about.
+const CHARACTER: f64 = 6.1;
+/// The same of a bold one, as at the ends of lines.
+const BOLD: f64 = 7.2;
+/// The radius of a point.
+const RADIUS: f64 = 2.6;
+
+/// What a line shows. Each has one colour, wherever it appears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thing {
+    /// One CPU thread.
+    Serial,
+    /// Several CPU threads.
+    Cpu,
+    /// A GPU.
+    Gpu,
+    /// CPU and GPU together.
+    Hybrid,
+    /// The processes of a cluster.
+    Cluster,
+    /// The Java programs.
+    Java,
+    /// A program that is neither Phalanx nor a paper's.
+    Peer,
+    /// A bound or a model.
+    Bound,
+}
+
+impl Thing {
+    /// The thing that an engine's name in rows stands for.
+    pub fn of_engine(engine: &str) -> Self {
+        match engine {
+            "serial" => Thing::Serial,
+            "gpu" => Thing::Gpu,
+            "hybrid" => Thing::Hybrid,
+            "cluster" => Thing::Cluster,
+            "java" => Thing::Java,
+            _ => Thing::Cpu,
+        }
+    }
+
+    /// The class in the style sheet.
+    pub fn class(self) -> &'static str {
+        match self {
+            Thing::Serial => "serial",
+            Thing::Cpu => "cpu",
+            Thing::Gpu => "gpu",
+            Thing::Hybrid => "hybrid",
+            Thing::Cluster => "cluster",
+            Thing::Java => "java",
+            Thing::Peer => "peer",
+            Thing::Bound => "bound",
+        }
+    }
+}
+
+/// Whose figures a line has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Measured: solid.
+    Ours,
+    /// Printed in a paper: dashed, with hollow points.
+    Paper,
+    /// A line of another panel, for comparison: thin and grey, without a name.
+    Behind,
+}
+
+/// A line of a chart.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Its name, which stands at its end.
+    pub name: String,
+    /// What it shows.
+    pub thing: Thing,
+    /// Whose figures they are.
+    pub source: Source,
+    /// The places, counted from 0, and the values there.
+    pub points: Vec<(usize, f64)>,
+    /// Whether the points are marked. A mean over several places is a line without points.
+    pub marked: bool,
+}
+
+impl Line {
+    /// A line of measured figures.
+    pub fn ours(name: impl Into<String>, thing: Thing, points: Vec<(usize, f64)>) -> Self {
+        Self { name: name.into(), thing, source: Source::Ours, points, marked: true }
+    }
+
+    /// A line of printed figures.
+    pub fn paper(name: impl Into<String>, thing: Thing, points: Vec<(usize, f64)>) -> Self {
+        Self { name: name.into(), thing, source: Source::Paper, points, marked: true }
+    }
+
+    /// A printed mean over the places from the first to the last.
+    pub fn mean(name: impl Into<String>, thing: Thing, [first, last]: [usize; 2], value: f64) -> Self {
+        let (source, points) = (Source::Paper, vec![(first, value), (last, value)]);
+        Self { name: name.into(), thing, source, points, marked: false }
+    }
+}
+
+/// Lines over named places that have an order.
+#[derive(Clone, Debug, Default)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// What the places are.
+    pub x: String,
+    /// The unit of the values.
+    pub y: String,
+    /// The names of the places.
+    pub places: Vec<String>,
+    /// The lines.
+    pub lines: Vec<Line>,
+    /// A horizontal line with a name, such as "as fast".
+    pub mark: Option<(f64, String)>,
+    /// The least and the largest value to show, so that several charts can have the same axis.
+    pub range: Option<[f64; 2]>,
+    /// Whether it is one of four beside each other.
+    pub narrow: bool,
+}
+
+impl Chart {
+    /// Whether there is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        self.lines.iter().all(|line| line.points.iter().all(|(_, value)| *value <= 0.0))
+    }
+
+    /// The least and the largest value.
+    pub fn extent(&self) -> Option<[f64; 2]> {
+        let values = self.lines.iter().flat_map(|line| &line.points).map(|(_, value)| *value).filter(|v| *v > 0.0);
+        values.fold(None, |extent, v| match extent {
+            None => Some([v, v]),
+            Some([least, largest]) => Some([v.min(least), v.max(largest)]),
+        })
+    }
+
+    /// In words, for those who do not see it.
+    fn described(&self) -> String {
+        let line = |line: &Line| {
+            let whose = if line.source == Source::Paper { "printed" } else { "measured" };
+            let each = |(place, value): &(usize, f64)| {
+                let name = self.places.get(*place).map_or("", String::as_str);
+                format!("{name}: {}", digits(*value))
+            };
+            let first = line.points.first().map(each)?;
+            let last = line.points.last().filter(|_| line.points.len() > 1).map(each);
+            let to = last.map(|last| format!(" to {last}")).unwrap_or_default();
+            Some(format!("{} ({whose}), {first}{to}", line.name))
+        };
+        let named = self.lines.iter().filter(|line| line.source != Source::Behind && !line.name.is_empty());
+        let lines: Vec<String> = named.filter_map(line).collect();
+        format!("{} by {}. {}.", self.y, self.x, lines.join("; "))
+    }
+
+    /// The chart. `id` is unique in the page.
+    pub fn svg(&self, id: &str) -> String {
+        let Some([least, largest]) = self.range.or(self.extent()) else { return String::new() };
+        let named: Vec<&Line> = self.lines.iter().filter(|line| line.source != Source::Behind).collect();
+        let width = if self.narrow { NARROW } else { WIDTH };
+        let longest = named.iter().map(|line| labels::short(&line.name).chars().count()).max().unwrap_or(0);
+        let right = (longest as f64 * BOLD + 12.0).max(24.0);
+        let scale = Scale::new(least, largest, [HEIGHT - BOTTOM, TOP]);
+        let ticks = scale.ticks();
+        let widest = ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(1);
+        let left = widest as f64 * CHARACTER + 9.0;
+        let plot = Plot { left, right: width - right, count: self.places.len(), scale };
+        let mut svg = opened(id, [width, HEIGHT], &self.title, &self.described());
+        let _ = write!(svg, r#"<text class="unit" x="0" y="11">{}</text>"#, escaped(&self.y));
+        for (value, text) in &ticks {
+            let y = plot.scale.at(*value);
+            let _ = write!(svg, r#"<path class="grid" d="M{left:.0} {y:.1}H{:.0}"/>"#, plot.right);
+            let _ = write!(svg, r#"<text class="tick end" x="{:.0}" y="{:.1}">{text}</text>"#, left - 5.0, y + 4.0);
+        }
+        if let Some((value, name)) = self.mark.as_ref().filter(|(value, _)| (least..=largest).contains(value)) {
+            let y = plot.scale.at(*value);
+            let _ = write!(svg, r#"<path class="mark" d="M{left:.0} {y:.1}H{:.0}"/>"#, plot.right);
+            let (x, above) = (left + 3.0, y - 3.0);
+            let _ = write!(svg, r#"<text class="tick" x="{x:.0}" y="{above:.1}">{}</text>"#, escaped(name));
+        }
+        plot.name_places(&mut svg, &self.places, &self.x);
+        let order = |line: &&Line| match line.source {
+            Source::Behind => 0,
+            Source::Paper => 1,
+            Source::Ours => 2,
+        };
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        lines.sort_by_key(order);
+        lines.iter().for_each(|line| plot.draw(&mut svg, line));
+        let ends = named.iter().filter(|line| !line.name.is_empty()).filter_map(|line| {
+            let (place, value) = line.points.iter().rev().find(|(_, value)| *value > 0.0)?;
+            Some(labels::End { at: [plot.x(*place), plot.scale.at(*value)], line })
+        });
+        labels::write(&mut svg, plot.right + 8.0, [TOP, HEIGHT - BOTTOM + 4.0], ends.collect());
+        svg + "</svg>"
+    }
+}
+
+/// The beginning of an SVG element.
+fn opened(id: &str, [width, height]: [f64; 2], title: &str, description: &str) -> String {
+    format!(
+        r#"<svg viewBox="0 0 {width:.0} {height:.0}" role="img" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>"#,
+        escaped(title),
+        escaped(description)
+    )
+}
+
+/// Where the values of a chart lie.
+struct Plot {
+    left: f64,
+    right: f64,
+    count: usize,
+    scale: Scale,
+}
+
+impl Plot {
+    fn x(&self, place: usize) -> f64 {
+        let inner = 8.0;
+        let width = self.right - self.left - 2.0 * inner;
+        self.left + inner + width * place as f64 / (self.count.max(2) - 1) as f64
+    }
+
+    /// The names of as many places as fit.
+    fn name_places(&self, svg: &mut String, places: &[String], what: &str) {
+        let bottom = HEIGHT - BOTTOM;
+        let _ = write!(svg, r#"<path class="axis" d="M{:.0} {bottom:.0}H{:.0}"/>"#, self.left, self.right);
+        let half = |i: usize| places[i].chars().count() as f64 * CHARACTER / 2.0 + 4.0;
+        // The last one counts most, then the first, then those between from the left.
+        let last = places.len().saturating_sub(1);
+        let mut taken: Vec<usize> = Vec::new();
+        for i in [last].into_iter().chain(0..last).take(places.len()) {
+            if taken.iter().all(|j| (self.x(i) - self.x(*j)).abs() >= half(i) + half(*j)) {
+                taken.push(i);
+            }
+        }
+        for i in taken {
+            let (x, y) = (self.x(i), bottom + 15.0);
+            let _ = write!(svg, r#"<path class="axis" d="M{x:.1} {bottom:.0}v3"/>"#);
+            let _ = write!(svg, r#"<text class="tick mid" x="{x:.1}" y="{y:.0}">{}</text>"#, escaped(&places[i]));
+        }
+        let middle = (self.left + self.right) / 2.0;
+        let y = HEIGHT - 5.0;
+        let _ = write!(svg, r#"<text class="tick mid what" x="{middle:.0}" y="{y:.0}">{}</text>"#, escaped(what));
+    }
+
+    fn draw(&self, svg: &mut String, line: &Line) {
+        let points: Vec<[f64; 2]> =
+            line.points.iter().filter(|(_, v)| *v > 0.0).map(|(x, v)| [self.x(*x), self.scale.at(*v)]).collect();
+        if points.is_empty() {
+            return;
+        }
+        let class = match line.source {
+            Source::Ours => format!("l {}", line.thing.class()),
+            Source::Paper => format!("l paper {}", line.thing.class()),
+            Source::Behind => "l behind".into(),
+        };
+        let path: Vec<String> = points.iter().map(|[x, y]| format!("{x:.1} {y:.1}")).collect();
+        let _ = write!(svg, r#"<path class="{class}" d="M{}"/>"#, path.join("L"));
+        if line.marked && line.source != Source::Behind {
+            let d = RADIUS * 2.0;
+            let dot = |[x, y]: &[f64; 2]| {
+                let x = x - RADIUS;
+                format!("M{x:.1} {y:.1}a{RADIUS} {RADIUS} 0 1 0 {d} 0a{RADIUS} {RADIUS} 0 1 0-{d} 0")
+            };
+            let dots: String = points.iter().map(dot).collect();
+            let class = class.replacen('l', "p", 1);
+            let _ = write!(svg, r#"<path class="{class}" d="{dots}"/>"#);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart() -> Chart {
+        let lines = vec![
+            Line::ours("CPU <2>", Thing::Cpu, vec![(0, 1.0), (1, 10.0), (2, 100.0)]),
+            Line::paper("CPU, paper", Thing::Cpu, vec![(0, 0.5)]),
+            Line::mean("GPU, paper", Thing::Gpu, [0, 2], 40.0),
+        ];
+        let places = ["1 KB", "1 MB", "1 GB"].map(String::from).to_vec();
+        let [title, x, y] = ["speed & time", "size", "GB/s"].map(String::from);
+        Chart { title, x, y, places, lines, ..Chart::default() }
+    }
+
+    #[test]
+    fn a_chart_has_title_description_and_names_at_the_ends_of_lines() {
+        let svg = chart().svg("c");
+        for part in [
+            r#"aria-labelledby="c-t c-d""#,
+            r#"<title id="c-t">speed &amp; time</title>"#,
+            "CPU &lt;2&gt; (measured), 1 KB: 1.00 to 1 GB: 100",
+            "CPU, paper (printed), 1 KB: 0.500",
+            r#"class="l paper gpu""#,
+            ">CPU &lt;2&gt;</text>",
+        ] {
+            assert!(svg.contains(part), "{part}: {svg}");
+        }
+        // The mean has no points.
+        assert_eq!(svg.matches(r#"class="p "#).count(), 2, "{svg}");
+        assert!(Chart::default().svg("none").is_empty() && Chart::default().is_empty());
+    }
+}

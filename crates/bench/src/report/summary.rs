@@ -1,0 +1,188 @@
+//! The top of the page: the papers' headlines then and now, and whole commands beside other programs.
+
+use super::answer::{Said, said};
+use super::draw::{Bar, Bars, Thing};
+use super::machine::Machine;
+use crate::row::Row;
+use crate::sefps::{BASELINE, averages, ours};
+use crate::users::{AVERAGES, PRINTED};
+use crate::volume::study::{KEYS, ONE_CORE, OURS, TABLES, over_measure};
+use crate::{hpc, keys};
+
+/// A paper's headline.
+pub struct Headline {
+    /// The paper: 1 to 5.
+    pub paper: usize,
+    /// The figure, as printed.
+    pub figure: &'static str,
+    /// What it is.
+    pub then: &'static str,
+    /// The same on each machine that has rows of it.
+    pub now: Vec<(String, Vec<Said>)>,
+}
+
+/// A headline's figure, what it is, and what a machine has for it.
+type Asked = (&'static str, &'static str, fn(&Machine) -> Vec<Said>);
+
+/// The headlines of the five papers.
+pub fn headlines(machines: &[Machine]) -> Vec<Headline> {
+    let all: [Asked; 5] = [
+        (
+            "44 × and 3.9 ×",
+            "AES, and protecting a file as a whole, by two CPUs and a GPU together over one thread",
+            files,
+        ),
+        ("54.9 ×", "many users' data encrypted by a GPU over one thread: 2.54 GB/s", users),
+        ("227 ×", "Java on 31 nodes over one thread: 1080 MB in 82 ms", threads),
+        ("6 ×", "a GPU over the CPU, from about 1 MB on", volume),
+        ("8.55 ×", "CPU and GPU together over one thread: 1 GB in 366 ms", key_and_aes),
+    ];
+    let headline = |(i, (figure, then, now)): (usize, Asked)| {
+        let each = machines.iter().map(|machine| (machine.name.clone(), now(machine)));
+        Headline { paper: i + 1, figure, then, now: each.filter(|(_, said)| !said.is_empty()).collect() }
+    };
+    all.into_iter().enumerate().map(headline).collect()
+}
+
+fn files(machine: &Machine) -> Vec<Said> {
+    let rows: Vec<&Row> = machine.of("sefps").filter(|row| row.operation == "protect").collect();
+    // A short run has no means: then its largest file.
+    let largest = rows.iter().filter(|row| row.bytes > 0).max_by_key(|row| row.bytes).map(|row| row.case.clone());
+    let has_means = rows.iter().any(|row| row.case == averages::CASE);
+    let case = if has_means { averages::CASE.to_owned() } else { largest.unwrap_or_default() };
+    let speed = |measure: &str, is_it: &dyn Fn(&Row) -> bool| {
+        let of = rows.iter().filter(|row| row.measure == measure && row.case == case && is_it(row));
+        of.filter_map(|row| row.gb_per_s).reduce(f64::max)
+    };
+    let is_base = |row: &Row| row.scheme == BASELINE && row.engine == "serial";
+    let is_ours = |row: &Row| row.scheme == ours(128);
+    let is_format = |row: &Row| row.scheme.starts_with("Phalanx's format");
+    let (Some(aes), Some(total)) = (speed("AES", &is_base), speed("total", &is_base)) else { return Vec::new() };
+    let mut all = Vec::new();
+    if let Some((best, format)) = speed("AES", &is_ours).zip(speed("total", &is_format)) {
+        all.push(said("{} × and {} ×", &[best / aes, format / total]));
+        let pattern = "over the paper's serial program on the same machine. In GB/s: AES {} (printed 2.05), a whole file {} (printed \
+                       0.127).";
+        all.push(said(pattern, &[best, format]));
+    }
+    all
+}
+
+fn users(machine: &Machine) -> Vec<Said> {
+    let mean = |is_it: &dyn Fn(&Row) -> bool| {
+        let of = machine.of("users").filter(|row| row.case == format!("{AVERAGES}, regular") && row.measure == PRINTED);
+        of.filter(|row| (row.engine != "gpu" || machine.has_gpu()) && is_it(row))
+            .filter_map(|row| row.gb_per_s)
+            .reduce(f64::max)
+    };
+    let (Some(best), Some(one)) = (mean(&|row| row.scheme != "SR"), mean(&|row| row.scheme == "SR")) else {
+        return Vec::new();
+    };
+    vec![
+        said("{} ×", &[best / one]),
+        said("by the best scheme: {} GB/s. One thread alone does {} GB/s (printed 0.0462).", &[best, one]),
+    ]
+}
+
+fn threads(machine: &Machine) -> Vec<Said> {
+    let largest = |row: &&Row| row.case.starts_with("1080MBs");
+    let speedup = machine.of("hpc").filter(|row| row.operation == "encrypt" || row.operation == "protect");
+    let is_known = |row: &&Row| row.measure == "encryption only" || row.measure == hpc::cluster::OWN;
+    let speedup = speedup.filter(largest).filter(is_known).filter_map(|row| row.speedup).reduce(f64::max);
+    let time = machine.of("hpc").filter(largest).filter(|row| row.measure == "encryption only");
+    let time = time.filter_map(|row| row.median_s).reduce(f64::min);
+    let mut all = Vec::new();
+    let cores = machine.heads[0].cores as f64;
+    if let Some(speedup) = speedup {
+        all.push(said("{} ×", &[speedup]));
+        all.push(said("on {} cores of one machine; no cluster was at hand.", &[cores]));
+    }
+    if let Some(time) = time.filter(|_| !all.is_empty()) {
+        all.push(said("1080 MB are encrypted in {} ms.", &[time * 1e3]));
+    }
+    all
+}
+
+fn volume(machine: &Machine) -> Vec<Said> {
+    let ratio = |scheme: &str| {
+        let is_it = |row: &&Row| row.measure == over_measure(KEYS[0], ONE_CORE) && row.scheme == scheme;
+        machine.of("volume").filter(is_it).filter(|row| row.speedup.is_some()).max_by_key(|row| row.bytes)?.speedup
+    };
+    match ratio(TABLES).zip(ratio(OURS)) {
+        Some((tables, ours)) if machine.has_gpu() => {
+            vec![said("{} ×", &[tables]), said("with tables on both; {} × once the CPU has AES instructions.", &[ours])]
+        }
+        Some(_) => vec![said("not run", &[]), said("on a GPU: the OpenCL device was the CPU itself.", &[])],
+        None => Vec::new(),
+    }
+}
+
+fn key_and_aes(machine: &Machine) -> Vec<Said> {
+    let is_run = |row: &&Row| row.operation == "encrypt" && row.measure == "key digest and encryption";
+    let rows: Vec<&Row> =
+        machine.of("keys").filter(is_run).filter(|row| row.engine != "gpu" || machine.has_gpu()).collect();
+    let Some(bytes) = rows.iter().map(|row| row.bytes).max() else { return Vec::new() };
+    let best = |is_it: &dyn Fn(&Row) -> bool| {
+        rows.iter().filter(|row| row.bytes == bytes && is_it(row)).filter_map(|row| row.median_s).reduce(f64::min)
+    };
+    let base = best(&|row| row.scheme == keys::PRINTED && row.engine == "serial");
+    let ours = best(&|row| row.scheme == keys::OURS);
+    let (Some(base), Some(ours)) = (base, ours) else { return Vec::new() };
+    let case = rows.iter().find(|row| row.bytes == bytes).map(|row| row.case.clone()).unwrap_or_default();
+    let pattern = format!("by today's kernels over one thread with tables: {case} in {{}} ms.");
+    vec![said("{} ×", &[base / ours]), said(pattern, &[ours * 1e3])]
+}
+
+/// Whole commands on one machine.
+pub struct Commands {
+    /// Speeds of protecting and of getting back.
+    pub bars: Vec<Bars>,
+    /// What they show.
+    pub said: Vec<Said>,
+    /// The comparison with age, and what it is.
+    pub headline: Option<(Said, Said)>,
+}
+
+/// Whole commands beside other programs, if the machine has rows of them.
+pub fn commands(machine: &Machine) -> Option<Commands> {
+    let is_one = |row: &&Row| row.measure == "whole command" && row.items == 1 && row.gb_per_s.is_some();
+    let rows: Vec<&Row> = machine.of("peers").filter(is_one).collect();
+    let bytes = rows.iter().map(|row| row.bytes).max()?;
+    let speed = |operation: &str, scheme: &str| {
+        rows.iter().find(|row| row.bytes == bytes && row.operation == operation && row.scheme == scheme)?.gb_per_s
+    };
+    let case = &rows.iter().find(|row| row.bytes == bytes)?.case;
+    let bars = ["protect", "unprotect"].map(|operation| {
+        let of = rows.iter().filter(|row| row.bytes == bytes && row.operation == operation);
+        let mut bars: Vec<Bar> = of
+            .filter_map(|row| {
+                let thing = if row.scheme.starts_with("phalanx") { Thing::Cpu } else { Thing::Peer };
+                Some(Bar { name: row.scheme.clone(), thing, value: row.gb_per_s?, printed: false })
+            })
+            .collect();
+        bars.sort_by(|a, b| b.value.total_cmp(&a.value));
+        let what = if operation == "protect" { "Encrypting" } else { "Decrypting" };
+        Bars { title: format!("{what} a file of {case}"), unit: "GB/s of plaintext".into(), bars }
+    });
+    let (mut all, mut headline) = (Vec::new(), None);
+    if let Some(ours) = speed("protect", "phalanx, suite 1") {
+        if let Some(age) = speed("protect", "age") {
+            let text = said(format!("A file of {case} is encrypted with {{}} GB/s, by age with {{}}."), &[ours, age]);
+            headline = Some((said("{} × age", &[ours / age]), text));
+        }
+        let peers: Vec<(&str, f64)> = ["age", "openssl enc", "gpg", "gocryptfs", "7z", "rclone", "restic"]
+            .into_iter()
+            .filter_map(|peer| Some((peer, ours / speed("protect", peer)?)))
+            .collect();
+        let each: Vec<String> = peers.iter().map(|(peer, _)| format!("{{}} × as fast as {peer}")).collect();
+        let pattern = format!("phalanx encrypts {{}} GB/s, with its default suite: {}.", each.join(", "));
+        let figures: Vec<f64> = [ours].into_iter().chain(peers.iter().map(|(_, ratio)| *ratio)).collect();
+        if !peers.is_empty() {
+            all.push(said(pattern, &figures));
+        }
+        if let Some(copy) = speed("protect", "cp") {
+            all.push(said("cp, which neither encrypts nor checks, copies {} GB/s.", &[copy]));
+        }
+    }
+    Some(Commands { bars: bars.into_iter().filter(|bars| !bars.bars.is_empty()).collect(), said: all, headline })
+}

@@ -306,7 +306,9 @@ fn sentences(program: Program, machine: &Machine, printed: &Printed, ours: &[Our
         return vec![said(format!("Not run here: {why}."), &[])];
     };
     let mut all = Vec::new();
-    let Some((size, bytes)) = printed.sizes.last() else { return all };
+    // The largest that was measured: a run may have ended before.
+    let measured = |(_, bytes): &&(String, u64)| first.fastest_ms(*bytes).is_some();
+    let Some((size, bytes)) = printed.sizes.iter().rfind(measured) else { return all };
     let theirs = printed.counts.iter().filter_map(|n| Some((printed.ms(*bytes, *n)?, *n)));
     let theirs = theirs.min_by(|a, b| a.0.total_cmp(&b.0));
     if let Some((ms, (theirs, count))) = first.fastest_ms(*bytes).zip(theirs) {

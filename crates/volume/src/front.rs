@@ -2,7 +2,6 @@
 
 mod convert;
 mod handles;
-mod near;
 mod serve;
 
 use crate::backing::Backing;
@@ -14,7 +13,6 @@ use crate::tree::{Attr, Kind, Listing, SetAttr, Tree};
 use convert::{TTL, errno, file_attr, time_or_now};
 use fuser::{FileHandle, Generation, INodeNo, ReplyEmpty, ReplyEntry, Request, TimeOrNow};
 use handles::Handles;
-use near::Near;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
@@ -27,7 +25,6 @@ pub struct Front {
     folders: Handles<OpenFolder>,
     read_only: bool,
     kernel: Kernel,
-    near: Near,
     ended: Ended,
 }
 
@@ -52,8 +49,7 @@ impl Front {
     /// Serves this tree and this store to the kernel. What closing the store gives goes to `ended`.
     #[must_use]
     pub fn new(tree: Arc<Tree>, store: Arc<Store>, read_only: bool, kernel: Kernel, ended: Ended) -> Self {
-        let near = Near::new();
-        Self { tree, store, files: Handles::default(), folders: Handles::default(), read_only, kernel, near, ended }
+        Self { tree, store, files: Handles::default(), folders: Handles::default(), read_only, kernel, ended }
     }
 
     /// The attributes with what is only in memory.

@@ -32,8 +32,7 @@ impl Filesystem for Front {
         *self.ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(closed);
     }
 
-    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.near.serve(request.pid(), 0);
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.entry(self.tree.lookup(parent.0, name.as_bytes()), reply);
     }
 
@@ -41,8 +40,7 @@ impl Filesystem for Front {
         self.tree.forget(number.0, times);
     }
 
-    fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.near.serve(request.pid(), 0);
+    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.tree.getattr(number.0) {
             Ok(attr) => reply.attr(&TTL, &file_attr(&self.now(attr))),
             Err(error) => reply.error(errno(&error)),
@@ -67,7 +65,6 @@ impl Filesystem for Front {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        self.near.serve(request.pid(), 0);
         let change = || {
             if self.read_only {
                 return Err(VolumeError::Refused(rustix::io::Errno::ROFS));
@@ -122,8 +119,7 @@ impl Filesystem for Front {
         self.entry(self.tree.mkdir(parent.0, name.as_bytes(), mode & 0o7777, owner(request)), reply);
     }
 
-    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.near.serve(request.pid(), 0);
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         done(self.tree.unlink(parent.0, name.as_bytes()), reply);
     }
 
@@ -169,7 +165,6 @@ impl Filesystem for Front {
     }
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.near.serve(request.pid(), 0);
         let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
         let truncates = writes && flags.0 & OFlags::TRUNC.bits() as i32 != 0;
         let open = || {
@@ -192,7 +187,6 @@ impl Filesystem for Front {
     }
 
     fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, _: i32, reply: ReplyCreate) {
-        self.near.serve(request.pid(), 0);
         let make = |file| self.store.create(file);
         match self.tree.create(parent.0, name.as_bytes(), mode & 0o7777, owner(request), make) {
             Ok((attr, backing)) => {
@@ -205,7 +199,7 @@ impl Filesystem for Front {
 
     fn read(
         &self,
-        request: &Request,
+        _: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -216,7 +210,6 @@ impl Filesystem for Front {
     ) {
         let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
         let backing = &open.backing;
-        self.near.serve(request.pid(), size as usize);
         BUFFER.with_borrow_mut(|buffer| {
             if buffer.len() < size as usize {
                 *buffer = Zeroizing::new(vec![0; (size as usize).next_power_of_two()]);
@@ -242,7 +235,6 @@ impl Filesystem for Front {
     ) {
         let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
         let backing = &open.backing;
-        self.near.serve(request.pid(), data.len());
         let takes_ids = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let taken = if takes_ids { self.take_set_ids(request, number) } else { Ok(()) };
         match taken.and_then(|()| backing.write_at(offset, data)) {
@@ -257,10 +249,9 @@ impl Filesystem for Front {
         }
     }
 
-    fn flush(&self, request: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
         let backing = &open.backing;
-        self.near.serve(request.pid(), backing.dirty_bytes());
         if open.writes && !self.read_only {
             return done(backing.commit(&open.witness), reply);
         }
@@ -286,13 +277,12 @@ impl Filesystem for Front {
         reply.ok();
     }
 
-    fn fsync(&self, request: &Request, number: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+    fn fsync(&self, _: &Request, number: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
         let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
         let backing = &open.backing;
         if self.read_only {
             return reply.ok();
         }
-        self.near.serve(request.pid(), backing.dirty_bytes());
         done(backing.sync(&open.witness, data_only).and_then(|()| self.tree.sync_place(number.0)), reply);
     }
 
@@ -327,13 +317,12 @@ impl Filesystem for Front {
 
     fn readdirplus(
         &self,
-        request: &Request,
+        _: &Request,
         number: INodeNo,
         handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        self.near.serve(request.pid(), 0);
         let listing = match self.listing(number.0, handle, offset) {
             Ok(listing) => listing,
             Err(error) => return reply.error(errno(&error)),
@@ -411,8 +400,7 @@ impl Filesystem for Front {
         done(set, reply);
     }
 
-    fn getxattr(&self, request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        self.near.serve(request.pid(), 0);
+    fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         match self.tree.get_xattr(number.0, name.as_bytes(), || self.id(number.0)) {
             Ok(value) => sized(&value, size, reply),
             Err(error) => reply.error(errno(&error)),

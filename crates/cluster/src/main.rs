@@ -123,7 +123,7 @@ fn engines(world: &World, plan: &Plan) -> Outcome<Engines> {
     };
     if matches!(kind, Kind::Gpu | Kind::Hybrid) {
         let failed = |why| Failure::new(Code::Other, format!("engine {kind}: {why} (--engine cpu works)"));
-        let device = survey(false).device().map_err(failed)?;
+        let device = survey(false, plan.verbosity).device().map_err(failed)?;
         ready.open(device, Duration::ZERO);
     }
     let mut crew = ready.crew(kind).expect("the device is open");

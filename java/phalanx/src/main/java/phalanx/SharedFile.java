@@ -26,13 +26,15 @@ import java.util.concurrent.Executor;
  * does the output get its name. Whoever closes the leader's value before leaves nothing behind.
  *
  * <pre>{@code
- * // The leader:
- * try (SharedFile file = SharedFile.protect(input, output, recipients, Suite.AES_256_CTR_SHA3, 20, false)) {
- *     send(file.toBytes());
- *     file.work(0, 4, Runnable::run, 1, true);
- *     if (othersHaveSucceeded()) {
- *         file.finish(true);
- *     }
+ * Path input = Path.of("run42.h5");
+ * Path output = Path.of("run42.h5.phx");
+ * Recipients recipients = Recipients.of(key);
+ * try (SharedFile leader = SharedFile.protect(input, output, recipients, Suite.AES_256_CTR_SHA3, 20, false);
+ *         // In another process, which has got the bytes in a message.
+ *         SharedFile other = SharedFile.join(leader.toBytes())) {
+ *     other.work(1, 2, Runnable::run, 1, true);
+ *     leader.work(0, 2, Runnable::run, 1, true);
+ *     leader.finish(true);
  * }
  * }</pre>
  */

@@ -66,7 +66,7 @@ pub fn copy(bytes: &[u8]) -> PyResult<Zeroizing<Vec<u8>>> {
     Ok(copy)
 }
 
-/// An empty vector with room for so many bytes.
+/// An empty vector with room for this many bytes.
 fn empty(len: usize) -> PyResult<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(Vec::new());
     bytes.try_reserve_exact(len).map_err(|e| PyMemoryError::new_err(e.to_string()))?;

@@ -50,7 +50,7 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
     Ok(steps.collect())
 }
 
-/// How many blocks a thread takes if there are so many threads, or one.
+/// How many blocks each of this many threads takes: at least one.
 fn share(blocks: u64, threads: u64) -> u32 {
     blocks.div_ceil(threads).max(1) as u32
 }

@@ -85,7 +85,7 @@ impl Library {
     }
 
     fn load() -> Result<Self, String> {
-        // Without a version it may be the toolkit's library for linking, which has no driver behind it.
+        // Without a version it may be the toolkit's library for linking, without a driver.
         const NAMES: [&str; 2] = if cfg!(windows) { ["nvcuda.dll", "nvcuda"] } else { ["libcuda.so.1", "libcuda.so"] };
         // SAFETY: a library of this name is NVIDIA's driver.
         let library = NAMES.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok());

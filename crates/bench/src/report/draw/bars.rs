@@ -21,7 +21,7 @@ pub struct Bar {
     pub printed: bool,
 }
 
-/// Bars from 0, each with its name before and its value behind it.
+/// Bars from 0. Each has its name on the left and its value on the right.
 #[derive(Clone, Debug, Default)]
 pub struct Bars {
     /// What they show.

@@ -28,8 +28,9 @@ pub fn run(mut plan: MountPlan, verbosity: Verbosity) -> Outcome {
     plan.options.read_only = true;
     plan.options.check().map_err(|e| fault(&plan.mountpoint, e))?;
     let mountpoint = ready(&plan)?;
-    let view = view(&plan, verbosity)?;
-    serve(view, &Kernel::default(), &mountpoint, &plan, verbosity)
+    let kernel = Kernel::default();
+    let view = view(&plan, &kernel, verbosity)?;
+    serve(view, &kernel, &mountpoint, &plan, verbosity)
 }
 
 /// Mounts a volume, and closes it when it is unmounted.
@@ -83,7 +84,7 @@ fn ready(plan: &MountPlan) -> Outcome<Mountpoint> {
 }
 
 /// A view of a tree that `protect` made. The user has been asked for a password, if one is needed.
-fn view(plan: &MountPlan, verbosity: Verbosity) -> Outcome<View<secrets::AtHand>> {
+fn view(plan: &MountPlan, kernel: &Kernel, verbosity: Verbosity) -> Outcome<View<secrets::AtHand>> {
     let opener = secrets::opener(&plan.keys, verbosity)?;
     let levels = engines::levels()?;
     let threads = engines::threads(&plan.engine);
@@ -93,6 +94,7 @@ fn view(plan: &MountPlan, verbosity: Verbosity) -> Outcome<View<secrets::AtHand>
     // The thread that reads does the work.
     options.read_ahead = is_serial.then_some(0);
     options.log = Box::new(|line| complain(line));
+    options.kernel = kernel.clone();
     let view = View::open(&plan.tree, opener, options).map_err(|e| Failure::at(&plan.tree, Error::Read(e)))?;
     match view.probe() {
         Probe::Opens | Probe::Unknown => {}

@@ -3,6 +3,7 @@
 //! First [`check_system`] and [`Mountpoint::new`] say what is missing, before anybody is asked for a password. Then
 //! [`Session::mount`] mounts, and [`Session::run`] serves. [`Stopper::stop`] unmounts, from any thread.
 
+mod linger;
 mod options;
 mod place;
 
@@ -17,6 +18,7 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -109,16 +111,39 @@ pub fn tune(config: &mut KernelConfig, writable: bool) {
     }
 }
 
-/// Tells the kernel what it does not know, once [`Session::connect`] has been called.
+/// The way from a file system to the kernel, once [`Session::connect`] has been called.
 #[derive(Clone, Debug, Default)]
-pub struct Kernel(Arc<OnceLock<Notifier>>);
+pub struct Kernel(Arc<OnceLock<Connection>>);
+
+#[derive(Debug)]
+struct Connection {
+    notifier: Notifier,
+    device: OwnedFd,
+}
 
 impl Kernel {
     /// The attributes of a node are not those that it was told last.
     pub(crate) fn forget_attributes(&self, number: u64) {
-        if let Some(notifier) = self.0.get() {
+        if let Some(connection) = self.0.get() {
             // It may have forgotten the node, which is as well.
-            let _ = notifier.inval_inode(INodeNo(number), -1, 0);
+            let _ = connection.notifier.inval_inode(INodeNo(number), -1, 0);
+        }
+    }
+
+    /// One short request is served until this is dropped. Then its thread looks out for the next one for a while.
+    pub(crate) fn turn(&self) -> Turn<'_> {
+        Turn(self)
+    }
+}
+
+/// See [`Kernel::turn`].
+#[must_use]
+pub(crate) struct Turn<'a>(&'a Kernel);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.0.get() {
+            linger::linger(&connection.device);
         }
     }
 }
@@ -152,7 +177,10 @@ impl<F: Filesystem> Session<F> {
 
     /// From now on `kernel` reaches the kernel.
     pub fn connect(&self, kernel: &Kernel) {
-        let _ = kernel.0.set(self.session.notifier());
+        // Without a descriptor, nobody is told anything, and threads sleep between requests.
+        if let Ok(device) = self.session.as_fd().try_clone_to_owned() {
+            let _ = kernel.0.set(Connection { notifier: self.session.notifier(), device });
+        }
     }
 
     /// What unmounts it.

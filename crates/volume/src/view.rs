@@ -17,7 +17,7 @@ use self::files::{Files, OpenFile};
 use self::folders::{Listing, plain_name, stored_name};
 use self::nodes::{Found, Id, Kind, Nodes, Plain, Stamp};
 pub use self::probe::Probe;
-use crate::mount::tune;
+use crate::mount::{Kernel, tune};
 use fuser::{
     FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenAccMode,
     OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, Request,
@@ -64,13 +64,22 @@ pub struct ViewOptions {
     pub log: Tell,
     /// Is told what opened each file.
     pub opened: TellOpened,
+    /// The way to the kernel that asks.
+    pub kernel: Kernel,
 }
 
 impl ViewOptions {
     /// 128 MiB of memory, and nobody is told anything.
     #[must_use]
     pub fn new(roster: Arc<Roster>) -> Self {
-        Self { memory: 128 << 20, read_ahead: None, roster, log: Box::new(|_| ()), opened: Box::new(|_, _| ()) }
+        Self {
+            memory: 128 << 20,
+            read_ahead: None,
+            roster,
+            log: Box::new(|_| ()),
+            opened: Box::new(|_, _| ()),
+            kernel: Kernel::default(),
+        }
     }
 }
 
@@ -92,6 +101,7 @@ pub struct View<K: KeySource> {
     handles: Mutex<HashMap<u64, Handle>>,
     next_handle: AtomicU64,
     log: Tell,
+    kernel: Kernel,
     told: Mutex<HashSet<String>>,
 }
 
@@ -125,7 +135,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             return Err(io::Error::other("neither a folder nor a file"));
         }
         let root = Id::of(&sys::fstat(&*folder)?);
-        let ViewOptions { memory, read_ahead, roster, log, opened } = options;
+        let ViewOptions { memory, read_ahead, roster, log, opened, kernel } = options;
         Ok(Self {
             tree: Tree { path: path.to_owned(), folder: folder.clone(), single },
             nodes: Mutex::new(Nodes::new(root, folder)),
@@ -133,6 +143,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             handles: Mutex::default(),
             next_handle: AtomicU64::new(1),
             log,
+            kernel,
             told: Mutex::default(),
         })
     }
@@ -356,6 +367,7 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.kernel.turn();
         let found = self.find(parent.0, name).and_then(|found| {
             let ino = lock(&self.nodes).remember(parent.0, &found)?;
             Ok(found.attr(ino))
@@ -371,6 +383,7 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let _turn = self.kernel.turn();
         match self.attributes(ino.0) {
             Ok(attr) => reply.attr(&TTL, &attr),
             Err(e) => reply.error(fuser::Errno::from(e)),
@@ -378,6 +391,7 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        let _turn = self.kernel.turn();
         let place = lock(&self.nodes).place(ino.0);
         let target = place.and_then(|(parent, stored, ..)| {
             let folder = self.folder(parent)?;
@@ -390,6 +404,7 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let _turn = self.kernel.turn();
         if flags.acc_mode() != OpenAccMode::O_RDONLY {
             return reply.error(fuser::Errno::EROFS);
         }
@@ -429,11 +444,13 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
         _: bool,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.kernel.turn();
         self.release_handle(handle);
         reply.ok();
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let _turn = self.kernel.turn();
         match self.open_folder(ino.0) {
             Ok(handle) => reply.opened(self.keep(handle), FopenFlags::empty()),
             Err(e) => reply.error(fuser::Errno::from(e)),
@@ -441,6 +458,7 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let _turn = self.kernel.turn();
         match self.list(ino.0, handle, offset, &mut reply) {
             Ok(()) => reply.ok(),
             Err(e) => reply.error(fuser::Errno::from(e)),
@@ -448,6 +466,7 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        let _turn = self.kernel.turn();
         self.release_handle(handle);
         reply.ok();
     }

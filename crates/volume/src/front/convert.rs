@@ -2,7 +2,7 @@
 
 use crate::error::VolumeError;
 use crate::tree::{Attr, Kind, Owner};
-use fuser::{Errno, FileAttr, FileType, INodeNo, Request, TimeOrNow};
+use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyXattr, Request, TimeOrNow};
 use rustix::fs::Timespec;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -89,5 +89,14 @@ pub(super) fn time_or_now(time: TimeOrNow) -> Timespec {
                 Timespec { tv_sec: -seconds - 1, tv_nsec: 1_000_000_000 - nanos }
             }
         }
+    }
+}
+
+/// Answers with a value if there is room for it, or with its length if there was none asked for.
+pub(super) fn sized(value: &[u8], room: u32, reply: ReplyXattr) {
+    match room as usize {
+        0 => reply.size(value.len() as u32),
+        room if room < value.len() => reply.error(Errno::ERANGE),
+        _ => reply.data(value),
     }
 }

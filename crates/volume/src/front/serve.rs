@@ -1,7 +1,7 @@
 //! Each of the kernel's requests.
 
 use crate::error::VolumeError;
-use crate::front::convert::{TTL, errno, file_attr, file_type, kind, owner};
+use crate::front::convert::{TTL, errno, file_attr, file_type, kind, owner, sized};
 use crate::front::{BUFFER, DOTS, Front, done};
 use crate::mount::tune;
 use crate::tree::{Kind, RenameMode, SetAttr, SetMode};
@@ -33,6 +33,7 @@ impl Filesystem for Front {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.kernel.turn();
         self.entry(self.tree.lookup(parent.0, name.as_bytes()), reply);
     }
 
@@ -41,6 +42,7 @@ impl Filesystem for Front {
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let _turn = self.kernel.turn();
         match self.tree.getattr(number.0) {
             Ok(attr) => reply.attr(&TTL, &file_attr(&self.now(attr))),
             Err(error) => reply.error(errno(&error)),
@@ -65,6 +67,7 @@ impl Filesystem for Front {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let _turn = self.kernel.turn();
         let change = || {
             if self.read_only {
                 return Err(VolumeError::Refused(rustix::io::Errno::ROFS));
@@ -86,6 +89,7 @@ impl Filesystem for Front {
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
+        let _turn = self.kernel.turn();
         match self.tree.readlink(number.0) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(&error)),
@@ -102,6 +106,7 @@ impl Filesystem for Front {
         device: u32,
         reply: ReplyEntry,
     ) {
+        let _turn = self.kernel.turn();
         let name = name.as_bytes();
         let made = match kind(rustix::fs::FileType::from_raw_mode(mode)) {
             Some(Kind::File) => {
@@ -116,18 +121,22 @@ impl Filesystem for Front {
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
+        let _turn = self.kernel.turn();
         self.entry(self.tree.mkdir(parent.0, name.as_bytes(), mode & 0o7777, owner(request)), reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.kernel.turn();
         done(self.tree.unlink(parent.0, name.as_bytes()), reply);
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.kernel.turn();
         done(self.tree.rmdir(parent.0, name.as_bytes()), reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let _turn = self.kernel.turn();
         let target = target.as_os_str().as_bytes();
         self.entry(self.tree.symlink(parent.0, name.as_bytes(), target, owner(request)), reply);
     }
@@ -142,6 +151,7 @@ impl Filesystem for Front {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.kernel.turn();
         let mode = match flags {
             _ if flags.is_empty() => RenameMode::Replace,
             RenameFlags::RENAME_NOREPLACE => RenameMode::NoReplace,
@@ -159,12 +169,14 @@ impl Filesystem for Front {
     }
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.kernel.turn();
         let linked = self.tree.link(number.0, parent.0, name.as_bytes());
         self.changed(number.0);
         self.entry(linked, reply);
     }
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let _turn = self.kernel.turn();
         let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
         let truncates = writes && flags.0 & OFlags::TRUNC.bits() as i32 != 0;
         let open = || {
@@ -187,6 +199,7 @@ impl Filesystem for Front {
     }
 
     fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, _: i32, reply: ReplyCreate) {
+        let _turn = self.kernel.turn();
         let make = |file| self.store.create(file);
         match self.tree.create(parent.0, name.as_bytes(), mode & 0o7777, owner(request), make) {
             Ok((attr, backing)) => {
@@ -250,6 +263,7 @@ impl Filesystem for Front {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        let _turn = self.kernel.turn();
         let Some(open) = self.files.get(handle.0) else { return reply.error(Errno::EBADF) };
         let backing = &open.backing;
         if open.writes && !self.read_only {
@@ -270,6 +284,7 @@ impl Filesystem for Front {
         _: bool,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.kernel.turn();
         // What was written through a mapping after the last close. Of an error whoever opens the file next is told.
         if let Some(open) = self.files.remove(handle.0).filter(|_| !self.read_only) {
             open.backing.commit_quietly();
@@ -287,6 +302,7 @@ impl Filesystem for Front {
     }
 
     fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let _turn = self.kernel.turn();
         match self.tree.check_folder(number.0) {
             Ok(()) => reply.opened(FileHandle(self.folders.add(Arc::default())), FopenFlags::empty()),
             Err(error) => reply.error(errno(&error)),
@@ -294,6 +310,7 @@ impl Filesystem for Front {
     }
 
     fn readdir(&self, _: &Request, number: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let _turn = self.kernel.turn();
         let listing = match self.listing(number.0, handle, offset) {
             Ok(listing) => listing,
             Err(error) => return reply.error(errno(&error)),
@@ -323,6 +340,7 @@ impl Filesystem for Front {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
+        let _turn = self.kernel.turn();
         let listing = match self.listing(number.0, handle, offset) {
             Ok(listing) => listing,
             Err(error) => return reply.error(errno(&error)),
@@ -355,6 +373,7 @@ impl Filesystem for Front {
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        let _turn = self.kernel.turn();
         self.folders.remove(handle.0);
         reply.ok();
     }
@@ -389,6 +408,7 @@ impl Filesystem for Front {
         _: u32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.kernel.turn();
         let mode = match flags {
             0 => SetMode::Any,
             1 => SetMode::Create,
@@ -401,6 +421,7 @@ impl Filesystem for Front {
     }
 
     fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let _turn = self.kernel.turn();
         match self.tree.get_xattr(number.0, name.as_bytes(), || self.id(number.0)) {
             Ok(value) => sized(&value, size, reply),
             Err(error) => reply.error(errno(&error)),
@@ -408,6 +429,7 @@ impl Filesystem for Front {
     }
 
     fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        let _turn = self.kernel.turn();
         match self.tree.list_xattrs(number.0, || self.id(number.0)) {
             Ok(names) => {
                 let list: Vec<u8> = names.iter().flat_map(|name| name.iter().copied().chain([0])).collect();
@@ -418,6 +440,7 @@ impl Filesystem for Front {
     }
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.kernel.turn();
         let removed = self.tree.remove_xattr(number.0, name.as_bytes(), || self.id(number.0));
         self.changed(number.0);
         done(removed, reply);
@@ -480,14 +503,5 @@ impl Filesystem for Front {
             Ok(offset) => reply.offset(offset as i64),
             Err(error) => reply.error(errno(&error)),
         }
-    }
-}
-
-/// Answers with a value if there is room for it, or with its length if there was none asked for.
-fn sized(value: &[u8], room: u32, reply: ReplyXattr) {
-    match room as usize {
-        0 => reply.size(value.len() as u32),
-        room if room < value.len() => reply.error(Errno::ERANGE),
-        _ => reply.data(value),
     }
 }

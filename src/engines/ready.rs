@@ -29,6 +29,8 @@ pub fn survey(all: bool, verbosity: Verbosity) -> Survey {
 /// Engines at work together.
 pub struct Crew {
     pub roster: Roster,
+    /// Whether it is several threads of the CPU, and nothing else.
+    pub is_cpu: bool,
     /// In words, for `--verbose`.
     pub description: String,
 }
@@ -37,7 +39,7 @@ impl Crew {
     /// If one of the engines fails and another one takes over, a warning says so.
     pub fn new(kind: Kind, engines: &[Arc<dyn Engine>]) -> Self {
         let roster = Roster::new(engines).on_fault(warn);
-        Self { roster, description: format!("engine {kind} ({})", detail(engines)) }
+        Self { roster, is_cpu: kind == Kind::Cpu, description: format!("engine {kind} ({})", detail(engines)) }
     }
 }
 
@@ -109,12 +111,12 @@ impl Ready {
 
     /// The same crew, but if it fails, the CPU takes over and `broken` is set. A warning says so, the first time.
     pub fn crew_with_fallback(&self, kind: Kind, broken: Arc<AtomicBool>) -> Option<Crew> {
-        let Crew { roster, description } = self.crew(kind)?;
+        let Crew { roster, is_cpu, description } = self.crew(kind)?;
         let roster = roster.with_fallback(self.cpu.clone()).on_fault(move |fault| {
             if !broken.swap(true, Ordering::Relaxed) {
                 warn(fault);
             }
         });
-        Some(Crew { roster, description })
+        Some(Crew { roster, is_cpu, description })
     }
 }

@@ -1,10 +1,11 @@
 //! Columns of Apache Arrow: many messages in one buffer, with an offset for each.
 
 use crate::bytes::{Shared, contiguous, memory};
-use crate::engines::{crew, engines, suite};
+use crate::engines::{Team, engines, suite};
 use crate::error;
 use crate::messages::raises;
 use crate::set::{Ads, Keys, Messages, One, Room, Rooms, in_groups};
+use phalanx_core::Roster;
 use phalanx_core::batch::{self, Copied};
 use phalanx_core::engine::Op;
 use pyo3::buffer::PyUntypedBuffer;
@@ -37,12 +38,13 @@ pub fn seal_column<'py>(
     let suite = suite(cipher)?;
     let engines = engines(py, engine, threads)?;
     let column = &Column::new(keys, column, width, first, len, ads)?;
-    let crew = crew(py, &engines, Op::Seal, suite, column.cost());
+    let team = &Team::new(py, &engines, Op::Seal, suite, column.cost(), threads)?;
     let (data, mut exported) = buffer(allocate, column.bytes() + column.len() * suite.overhead())?;
     let mut rest = memory(&mut exported);
     let place = |len| rest.split_off_mut(..len).expect("it is as long as all together");
-    let seal = |inputs: &[Copied<'_>], out: &mut [u8]| batch::seal_into(&crew.roster, suite, inputs, out).map(drop);
-    in_groups(py, &column, suite.overhead(), place, seal, Ok)?;
+    let seal =
+        |roster: &Roster, inputs: &[Copied<'_>], out: &mut [u8]| batch::seal_into(roster, suite, inputs, out).map(drop);
+    in_groups(py, team, &column, suite.overhead(), place, seal, Ok)?;
     let lens = column.places().map(|(row, value)| (row, value.len() + suite.overhead()));
     let (validity, offsets) = layout(allocate, len, lens)?;
     Ok((validity, offsets, data))
@@ -68,9 +70,9 @@ pub fn unseal_column<'py>(
     let (suite, raises) = (suite(cipher)?, raises(errors)?);
     let engines = engines(py, engine, threads)?;
     let column = &Column::new(keys, column, width, first, len, ads)?;
-    let crew = crew(py, &engines, Op::Open, suite, column.cost());
-    let open = |inputs: &[Copied<'_>], (mut room, len): (Room, usize)| {
-        batch::open_into(&crew.roster, suite, inputs, room.of(len)?).map(|places| (room, places))
+    let team = &Team::new(py, &engines, Op::Open, suite, column.cost(), threads)?;
+    let open = |roster: &Roster, inputs: &[Copied<'_>], (mut room, len): (Room, usize)| {
+        batch::open_into(roster, suite, inputs, room.of(len)?).map(|places| (room, places))
     };
     let most = column.places().map(|(_, value)| value.len().saturating_sub(suite.overhead())).sum();
     let (data, mut exported) = buffer(allocate, most)?;
@@ -90,7 +92,7 @@ pub fn unseal_column<'py>(
         rooms.put(room);
         Ok(())
     };
-    in_groups(py, &column, 0, |len| (rooms.take(), len), open, take)?;
+    in_groups(py, team, &column, 0, |len| (rooms.take(), len), open, take)?;
     if raises && !failed.is_empty() {
         return Err(error::not_authentic(py, failed));
     }

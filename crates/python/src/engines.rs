@@ -72,17 +72,54 @@ pub fn engines(py: Python<'_>, engine: &str, most: Option<usize>) -> PyResult<Ar
     Ok(made().entry(key).or_insert(engines).clone())
 }
 
-/// The engines for this much work, in bytes. A device may be opened and measured for it.
-pub fn crew<'e>(py: Python<'_>, engines: &'e Engines, op: Op, suite: Suite, bytes: u64) -> &'e Crew {
-    let crew = py.detach(|| engines.crew(op, suite, Some(bytes)));
-    warn(py);
-    crew
+/// Who does the work on groups of messages.
+pub struct Team<'e> {
+    crew: &'e Crew,
+    /// One thread of the CPU, where each group is worked on by one. To share each group would be to wait for each other at the
+    /// end of each.
+    one: Option<Roster>,
+    /// How many groups are worked on at the same time, if there are so many.
+    pub workers: usize,
+}
+
+impl<'e> Team<'e> {
+    /// For this much work, in bytes. `threads` is what the caller asked for. A device may be opened and measured for it.
+    pub fn new(
+        py: Python<'_>,
+        engines: &'e Engines,
+        op: Op,
+        suite: Suite,
+        bytes: u64,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let crew = py.detach(|| engines.crew(op, suite, Some(bytes)));
+        warn(py);
+        if !crew.is_cpu {
+            return Ok(Self { crew, one: None, workers: 1 });
+        }
+        let levels = levels().map_err(|failure| error::of_failure(py, &failure))?;
+        let one = Roster::new(&[Arc::new(CpuEngine::serial(levels))]);
+        Ok(Self { crew, one: Some(one), workers: threads.unwrap_or_else(cores) })
+    }
+
+    /// For the only group.
+    pub fn together(&self) -> &Roster {
+        &self.crew.roster
+    }
+
+    /// For each of several groups.
+    pub fn each(&self) -> &Roster {
+        self.one.as_ref().unwrap_or(&self.crew.roster)
+    }
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// Threads of the CPU: as many as cores, unless the caller says otherwise.
 pub fn cpu(py: Python<'_>, most: Option<usize>) -> PyResult<Roster> {
-    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let threads = threads(most)?.map_or(cores, NonZeroUsize::get);
+    let threads = threads(most)?.map_or_else(cores, NonZeroUsize::get);
     let levels = levels().map_err(|failure| error::of_failure(py, &failure))?;
     Ok(Roster::new(&[Arc::new(CpuEngine::parallel(threads, levels))]))
 }

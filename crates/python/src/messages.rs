@@ -1,7 +1,7 @@
 //! Messages: one, or as many as there are.
 
 use crate::bytes::{Bytes, copy, new_bytes};
-use crate::engines::{crew, engines, suite};
+use crate::engines::{Team, engines, suite};
 use crate::error;
 use crate::key::KeyOrName;
 use crate::set::{Messages, Room, Rooms, Set, in_groups};
@@ -100,9 +100,9 @@ pub fn seal_many<'py>(
     let suite = suite(cipher)?;
     let set = Set::new(keys, records, ads)?;
     let engines = engines(py, engine, threads)?;
-    let crew = crew(py, &engines, Op::Seal, suite, set.cost());
-    let seal = |inputs: &[Copied<'_>], (mut room, len): (Room, usize)| {
-        batch::seal_into(&crew.roster, suite, inputs, room.of(len)?).map(|places| (room, places))
+    let team = &Team::new(py, &engines, Op::Seal, suite, set.cost(), threads)?;
+    let seal = |roster: &Roster, inputs: &[Copied<'_>], (mut room, len): (Room, usize)| {
+        batch::seal_into(roster, suite, inputs, room.of(len)?).map(|places| (room, places))
     };
     let (rooms, mut sealed) = (Rooms::default(), Vec::with_capacity(set.len()));
     let take = |(room, places): (Room, Vec<Range<usize>>)| {
@@ -112,7 +112,7 @@ pub fn seal_many<'py>(
         rooms.put(room);
         Ok(())
     };
-    in_groups(py, &set, suite.overhead(), |len| (rooms.take(), len), seal, take)?;
+    in_groups(py, team, &set, suite.overhead(), |len| (rooms.take(), len), seal, take)?;
     PyList::new(py, sealed)
 }
 
@@ -141,9 +141,9 @@ pub fn unseal_many<'py>(
     let (suite, raises) = (suite(cipher)?, raises(errors)?);
     let set = Set::new(keys, sealed, ads)?;
     let engines = engines(py, engine, threads)?;
-    let crew = crew(py, &engines, Op::Open, suite, set.cost());
-    let open = |inputs: &[Copied<'_>], (mut room, len): (Room, usize)| {
-        batch::open_into(&crew.roster, suite, inputs, room.of(len)?).map(|places| (room, places))
+    let team = &Team::new(py, &engines, Op::Open, suite, set.cost(), threads)?;
+    let open = |roster: &Roster, inputs: &[Copied<'_>], (mut room, len): (Room, usize)| {
+        batch::open_into(roster, suite, inputs, room.of(len)?).map(|places| (room, places))
     };
     let (rooms, mut opened) = (Rooms::default(), Vec::with_capacity(set.len()));
     let mut failed = Vec::new();
@@ -157,7 +157,7 @@ pub fn unseal_many<'py>(
         rooms.put(room);
         Ok(())
     };
-    in_groups(py, &set, 0, |len| (rooms.take(), len), open, take)?;
+    in_groups(py, team, &set, 0, |len| (rooms.take(), len), open, take)?;
     if raises && !failed.is_empty() {
         return Err(error::not_authentic(py, failed));
     }

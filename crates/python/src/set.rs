@@ -1,14 +1,16 @@
 //! The messages of one call, worked on in groups.
 
 use crate::bytes::Bytes;
+use crate::engines::Team;
 use crate::error;
 use crate::key::{Key, KeyOrName};
 use phalanx_core::batch::Copied;
-use phalanx_core::{Error, SecretKey};
+use phalanx_core::{Error, Roster, SecretKey};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
@@ -16,8 +18,6 @@ use zeroize::Zeroizing;
 
 /// How many bytes make a group: a few of them fit into the caches together.
 const GROUP: usize = 1 << 20;
-/// How many groups are with the thread that does the work: one that it works on, and the next.
-const AHEAD: usize = 2;
 /// What a short message costs besides its bytes, in bytes: keys and tag.
 const EACH: usize = 1024;
 
@@ -273,56 +273,61 @@ impl Rooms {
     }
 }
 
-/// Does the work for groups of messages, each of which gets its `place`, on another thread. Meanwhile this thread takes the
+/// Does the work for groups of messages, each of which gets its `place`, on other threads. Meanwhile this thread takes the
 /// results of earlier groups, in their order, fetches the messages of later ones, and handles signals.
 pub fn in_groups<M: Messages, P: Send, T: Send>(
     py: Python<'_>,
+    team: &Team<'_>,
     messages: &M,
     more: usize,
     mut place: impl FnMut(usize) -> P,
-    work: impl Fn(&[Copied<'_>], P) -> phalanx_core::Result<T> + Sync,
+    work: impl Fn(&Roster, &[Copied<'_>], P) -> phalanx_core::Result<T> + Sync,
     mut take: impl FnMut(T) -> PyResult<()>,
 ) -> PyResult<()> {
-    let run = |group: &Group<M::Text>, place| work(&group.inputs(), place);
+    let run = |roster: &Roster, group: &Group<M::Text>, place| work(roster, &group.inputs(), place);
     let mut at = 0;
     let mut next = messages.group(more, &mut at)?;
     if at == messages.len() {
         // A single group is done here.
         let place = place(next.bytes);
-        let done = py.detach(|| run(&next, place));
+        let done = py.detach(|| run(team.together(), &next, place));
         return take(done.map_err(|e| error::plain(py, e))?);
     }
+    let (give, tasks) = mpsc::channel::<(Group<M::Text>, P, mpsc::SyncSender<_>)>();
+    let (run, tasks) = (&run, &Mutex::new(tasks));
     thread::scope(|scope| {
-        let (give, given) = mpsc::channel::<(Group<M::Text>, P)>();
-        let (finish, finished) = mpsc::channel();
-        let finished = Mutex::new(finished);
-        let run = &run;
+        // When it is dropped, the workers end.
+        let give = give;
         let worker = move || {
-            for (group, place) in given {
-                let done = run(&group, place);
+            let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            while let Ok((group, place, finish)) = next() {
+                let done = run(team.each(), &group, place);
                 // The group goes back: its objects are Python's.
-                if finish.send((group, done)).is_err() {
-                    break;
-                }
+                let _ = finish.send((group, done));
             }
         };
-        thread::Builder::new().spawn_scoped(scope, worker).map_err(|e| error::plain(py, Error::Read(e)))?;
-        let mut given = 0;
-        while given > 0 || !next.is_empty() {
+        let start = || thread::Builder::new().spawn_scoped(scope, worker);
+        start().map_err(|e| error::plain(py, Error::Read(e)))?;
+        // If the system gives no more threads, one does the work.
+        let workers = 1 + (1..team.workers).map_while(|_| start().ok()).count();
+        let mut given: VecDeque<mpsc::Receiver<_>> = VecDeque::new();
+        while !given.is_empty() || !next.is_empty() {
             let mut done = None;
-            if given == AHEAD || next.is_empty() {
-                let Ok(first) = py.detach(|| finished.lock().unwrap_or_else(PoisonError::into_inner).recv()) else {
+            if given.len() > workers || next.is_empty() {
+                let Some(first) = given.pop_front() else { break };
+                let Ok(first) = py.detach(move || first.recv()) else {
+                    // The worker has panicked, and the scope will.
                     break;
                 };
-                given -= 1;
                 done = Some(first);
             }
             if !next.is_empty() {
+                let (finish, finished) = mpsc::sync_channel(1);
                 let place = place(next.bytes);
-                if give.send((next, place)).is_err() {
+                if give.send((next, place, finish)).is_err() {
                     break;
                 }
-                given += 1;
+                given.push_back(finished);
             }
             if let Some((group, done)) = done {
                 drop(group);
@@ -331,7 +336,6 @@ pub fn in_groups<M: Messages, P: Send, T: Send>(
             next = messages.group(more, &mut at)?;
             py.check_signals()?;
         }
-        // If the worker has panicked, the scope does too.
         Ok(())
     })
 }

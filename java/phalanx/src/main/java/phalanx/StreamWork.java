@@ -14,8 +14,8 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.RejectedExecutionException;
 
 /**
- * The chunks of a stream: the calling thread reads and writes in order, and a crew seals or opens meanwhile. So many chunks
- * as the crew has threads are in memory, and one more.
+ * The chunks of a stream: the calling thread reads and writes in order, and a crew seals or opens meanwhile. The calling
+ * thread works too while it waits. One chunk for each thread of the crew is in memory, and two more where there are several.
  */
 final class StreamWork {
     private final Crew crew;
@@ -77,7 +77,7 @@ final class StreamWork {
 
     /** A piece that nobody uses. They are made when they are needed, so that a short stream takes little memory. */
     private Piece take(OutputStream out) throws IOException {
-        if (free.isEmpty() && pieces.size() > crew.size()) {
+        if (free.isEmpty() && pieces.size() > (crew.size() == 1 ? 1 : crew.size() + 1)) {
             write(out);
         }
         if (free.isEmpty()) {
@@ -96,6 +96,13 @@ final class StreamWork {
     /** Writes the oldest chunk. */
     private void write(OutputStream out) throws IOException {
         Piece piece = pending.element();
+        for (Piece next : pending) {
+            if (piece.task.isDone()) {
+                break;
+            }
+            // Does nothing if another thread has begun it.
+            next.task.run();
+        }
         piece.await();
         int overhead = keys.suite().overhead();
         int length = seals ? piece.length : piece.length - overhead;

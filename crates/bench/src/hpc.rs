@@ -37,21 +37,21 @@ enum Measure {
     /// Each thread reads its part, encrypts it, waits for the others, and writes it, as the paper's programs do.
     WithFiles,
     /// `phalanx protect`, with authentication.
-    Format,
+    Format(Suite),
 }
 
 impl Measure {
     fn name(self) -> &'static str {
         match self {
             Measure::Encryption => "encryption only",
-            Measure::WithFiles | Measure::Format => "with reading and writing",
+            Measure::WithFiles | Measure::Format(_) => "with reading and writing",
         }
     }
 
     fn scheme(self) -> String {
         match self {
             Measure::Encryption | Measure::WithFiles => "AES-256-CTR".into(),
-            Measure::Format => format!("Phalanx's format, {}", Suite::Aes256CtrSha3.name()),
+            Measure::Format(suite) => format!("Phalanx's format, {}", suite.name()),
         }
     }
 }
@@ -125,7 +125,8 @@ fn threads<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> 
     scratch::require_memory(4 * largest)?;
     let mut steps = Vec::new();
     for (size, bytes) in sizes {
-        for measure in [Measure::Encryption, Measure::WithFiles, Measure::Format] {
+        let formats = [Suite::Aes256CtrSha3, Suite::Aes256CtrTurboShake].map(Measure::Format);
+        for measure in [Measure::Encryption, Measure::WithFiles].into_iter().chain(formats) {
             let name = format!("{EXPERIMENT} {size} {} {}", measure.name(), measure.scheme());
             let weight = bytes / 200 * if measure == Measure::Encryption { 1 } else { 4 };
             steps.push(Step::new(name, weight, move |rows| one_size(setup, scratch, size, bytes, measure, rows)));
@@ -159,7 +160,7 @@ fn one_size(
         let sealed = scratch.path("sealed");
         let run = |threads: u64| {
             let (seconds, done) = time(|| match measure {
-                Measure::Format => protect(setup, threads as usize, &plain, &sealed),
+                Measure::Format(suite) => protect(setup, suite, threads as usize, &plain, &sealed),
                 _ => files(setup, threads as usize, &plain, &sealed, bytes),
             });
             done?;
@@ -258,12 +259,12 @@ fn files(setup: &Setup, threads: usize, from: &Path, to: &Path, bytes: u64) -> R
     })
 }
 
-fn protect(setup: &Setup, threads: usize, from: &Path, to: &Path) -> Result<()> {
+fn protect(setup: &Setup, suite: Suite, threads: usize, from: &Path, to: &Path) -> Result<()> {
     let engine: Arc<dyn Engine> = Arc::new(CpuEngine::parallel(threads, setup.levels));
     let input = File::open(from).map_err(Error::at(from))?;
     let output = File::create(to).map_err(Error::at(to))?;
     let key = SecretKey::from_slice(&[7; 32]).expect("32 bytes");
-    let new = NewFile::new(Suite::Aes256CtrSha3, &[Recipient::key(&key)])?;
+    let new = NewFile::new(suite, &[Recipient::key(&key)])?;
     let source = Source::new(&input)?;
     new.seal(&Roster::new(&[engine]), source, Sink::File(&output), &())?;
     Ok(())

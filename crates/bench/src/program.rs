@@ -17,7 +17,9 @@ pub fn run() -> Outcome {
     clean_up_on_signals()?;
     match args.command {
         Command::Run(experiment) => experiments::run(*experiment, args.verbosity),
-        Command::Report { folder, merge } => experiments::report(&folder, &merge, args.verbosity),
+        Command::Report { folder, merge, documents } => {
+            experiments::report(&folder, &merge, &documents, args.verbosity)
+        }
         Command::SefpsFile(command) => sefps_file::run(command),
     }
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod catalogue;
+mod documents;
 mod draw;
 mod figure;
 mod gpu;
@@ -22,6 +23,7 @@ mod volume;
 use crate::head::Head;
 use crate::row::Row;
 use crate::{Error, Result, merged, record};
+pub use documents::renewed;
 use figure::Figure;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,6 +54,11 @@ pub fn write(out: &Path) -> Result<()> {
         Some(chart) => whole(&out.join(CHART), &chart),
         None => Ok(()),
     }
+}
+
+/// Makes the tables of rows in a document anew from a folder of runs.
+pub fn renew(document: &Path, results: &Path) -> Result<()> {
+    whole(document, &renewed(document, results)?)
 }
 
 /// Writes a file whole or not at all: a reader may have the old one open.

@@ -65,6 +65,12 @@ enum Sub {
         /// the report, now and whenever it is written again.
         #[arg(long, value_name = "FILE")]
         merge: Vec<PathBuf>,
+        /// Make the tables of rows in this Markdown file anew (may be repeated)
+        ///
+        /// Each is between a line `<!-- rows: FOLDER TABLE -->` and a line `<!-- end of rows -->`. FOLDER is one in DIR, and TABLE
+        /// is bars, commands or mounts.
+        #[arg(long = "document", value_name = "FILE")]
+        documents: Vec<PathBuf>,
     },
     /// Write and read SEFPS's layout, for study only
     ///
@@ -228,7 +234,7 @@ pub struct Parsed {
 
 pub enum Command {
     Run(Box<Experiments>),
-    Report { folder: PathBuf, merge: Vec<PathBuf> },
+    Report { folder: PathBuf, merge: Vec<PathBuf>, documents: Vec<PathBuf> },
     SefpsFile(SefpsFile),
 }
 
@@ -294,7 +300,7 @@ pub fn parse() -> Outcome<Parsed> {
         Sub::Keys(run) => Command::run(&[Experiment::Keys], run, None),
         Sub::Peers(PeersRun { run, phalanx }) => Command::run(&[Experiment::Peers], run, phalanx),
         Sub::All(PeersRun { run, phalanx }) => Command::run(Experiment::ALL, run, phalanx),
-        Sub::Report { folder, merge } => Command::Report { folder, merge },
+        Sub::Report { folder, merge, documents } => Command::Report { folder, merge, documents },
         Sub::SefpsFile(command) => Command::SefpsFile(command),
     };
     Ok(Parsed { command, verbosity: cli.verbosity })

@@ -20,10 +20,11 @@ pub fn run(args: Experiments, verbosity: Verbosity) -> Outcome {
     told(&setup.out, verbosity)
 }
 
-/// Writes the report of a run again, including rows of other machines.
-pub fn report(folder: &Path, merge: &[PathBuf], verbosity: Verbosity) -> Outcome {
+/// Writes the report of a run again, including rows of other machines, and the tables of rows in documents.
+pub fn report(folder: &Path, merge: &[PathBuf], documents: &[PathBuf], verbosity: Verbosity) -> Outcome {
     merge.iter().try_for_each(|file| merged::add(folder, file))?;
     phalanx_bench::report::write(folder)?;
+    documents.iter().try_for_each(|document| phalanx_bench::report::renew(document, folder))?;
     told(folder, verbosity)
 }
 

@@ -76,6 +76,15 @@ fn the_committed_page_is_that_of_the_committed_rows() {
 }
 
 #[test]
+fn the_tables_in_documents_are_those_of_the_committed_rows() {
+    let performance = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md");
+    let text = std::fs::read_to_string(&performance).unwrap();
+    assert!(text.matches("<!-- rows: ").count() > 2, "its tables are not made from rows");
+    let line = "cargo run --release -p phalanx-bench -- report crates/bench/results --document docs/performance.md";
+    assert_eq!(text, report::renewed(&performance, &results()).unwrap(), "stale: {line}");
+}
+
+#[test]
 fn chromium_shows_the_page_whole_at_any_width() {
     let Some(chromium) = chromium() else { return };
     let s = Sandbox::new();

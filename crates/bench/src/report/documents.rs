@@ -1,0 +1,128 @@
+//! Tables of rows in documents, so that no figure there is older than its rows.
+//!
+//! Such a table is between two lines, `<!-- rows: FOLDER TABLE -->` and `<!-- end of rows -->`. The folder is that of a run,
+//! and the table one of these:
+//!
+//! - `bars`: what the project requires of each figure, and what was measured;
+//! - `commands`: whole commands on the largest file, beside other programs;
+//! - `mounts`: mounted volumes beside gocryptfs.
+
+use super::table::Table;
+use super::{Cell, digits, milliseconds};
+use crate::head::Head;
+use crate::row::{Bar, Row};
+use crate::volume::mounts::{CEILING, RATIO};
+use crate::{Error, Result, merged, record};
+use std::fs;
+use std::path::Path;
+
+const BEGIN: &str = "<!-- rows: ";
+const END: &str = "<!-- end of rows -->";
+
+/// The document with its tables made anew from the runs in the folder of results.
+pub fn renewed(document: &Path, results: &Path) -> Result<String> {
+    let text = fs::read_to_string(document).map_err(Error::at(document))?;
+    let wrong = |line: &str, why: &str| Error::Folder(document.into(), format!("{line}: {why}"));
+    let (mut new, mut lines) = (String::with_capacity(text.len()), text.lines());
+    while let Some(line) = lines.next() {
+        new += line;
+        new.push('\n');
+        let Some(names) = line.strip_prefix(BEGIN) else { continue };
+        let names = names.strip_suffix(" -->").and_then(|names| names.split_once(' '));
+        let (folder, table) = names.ok_or_else(|| wrong(line, "a folder and a table are missing"))?;
+        let make = match table {
+            "bars" => bars,
+            "commands" => commands,
+            "mounts" => mounts,
+            _ => return Err(wrong(line, "there is no such table")),
+        };
+        let (heads, mut rows) = record::read(&results.join(folder))?;
+        rows.extend(merged::all(&results.join(folder))?.into_iter().flat_map(|part| part.rows));
+        new += &format!("\n{}\n{}\n{END}\n", markdown(&make(&rows)), heads.first().map(source).unwrap_or_default());
+        if !lines.any(|line| line == END) {
+            return Err(wrong(line, "its end is missing"));
+        }
+    }
+    Ok(new)
+}
+
+/// The machine and the commit, as a sentence.
+fn source(head: &Head) -> String {
+    let Head { cpu, cores, commit, date, .. } = head;
+    let day = date.split('T').next().unwrap_or(date);
+    format!("{cpu}, {cores} cores, commit `{commit}`, {day}.\n")
+}
+
+fn markdown(table: &Table) -> String {
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let rule = format!("|{}\n", "---|".repeat(table.columns.len()));
+    let rows: String = table.rows.iter().map(|row| line(row)).collect();
+    line(&table.columns) + &rule + &rows
+}
+
+/// A figure, bold where it misses what is required.
+fn judged(bar: Option<&Bar>, figure: String) -> String {
+    if bar.is_some_and(|bar| bar.reached == Some(false)) { format!("**{figure}**") } else { figure }
+}
+
+fn bars(rows: &[Row]) -> Table {
+    let mut table = Table::of(["what", "required", "measured"], []);
+    for (row, bar) in
+        rows.iter().filter_map(|row| Some((row, row.bar.as_ref()?))).filter(|(row, _)| row.measure != RATIO)
+    {
+        let measured = match (row.speedup, row.peak_kib, row.value) {
+            _ if row.measure.contains("latency") => format!("{} ms", milliseconds(row).unwrap_or_default()),
+            (Some(ratio), ..) => digits(ratio),
+            (_, Some(kib), _) => format!("{} MiB", digits(kib as f64 / 1024.0)),
+            (.., Some(value)) => digits(value),
+            _ => format!("{} ms", milliseconds(row).unwrap_or_default()),
+        };
+        let measure = row.measure.split(": times as fast").next().unwrap_or(&row.measure);
+        let what = format!("{}: {}, {measure}; {}", row.case, row.operation, row.scheme);
+        let line = vec![what, bar.asked.clone(), judged(Some(bar), measured)];
+        // Rows of several processes and threads have the same words: the last, with the most of them, counts.
+        table.rows.retain(|old| old[..2] != line[..2]);
+        table.rows.push(line);
+    }
+    table
+}
+
+fn commands(rows: &[Row]) -> Table {
+    let is_one = |row: &&Row| row.measure == "whole command" && row.items == 1 && row.median_s.is_some();
+    let largest = rows.iter().filter(is_one).map(|row| row.bytes).max();
+    let mut rows: Vec<&Row> = rows.iter().filter(is_one).filter(|row| Some(row.bytes) == largest).collect();
+    rows.sort_by(|a, b| a.median_s.partial_cmp(&b.median_s).expect("times are numbers"));
+    rows.sort_by_key(|row| row.operation != "protect");
+    let cell = |row: &'_ &Row| {
+        let text = milliseconds(row).unwrap_or_default();
+        Cell { line: &row.scheme, column: format!("{}, ms", row.operation), text }
+    };
+    Table::pivot("program", rows.iter().map(cell))
+}
+
+fn mounts(rows: &[Row]) -> Table {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.measure == RATIO).collect();
+    let required = |operation: &str| {
+        let mut all: Vec<&str> = Vec::new();
+        for bar in rows.iter().filter(|row| row.operation == operation).filter_map(|row| row.bar.as_ref()) {
+            let least = bar.asked.split(' ').nth(2).unwrap_or_default();
+            if !all.contains(&least) {
+                all.push(least);
+            }
+        }
+        all.join("; suite 5 ")
+    };
+    let mut cells = Vec::new();
+    for row in &rows {
+        let line = row.operation.as_str();
+        cells.push(Cell { line, column: "at least".into(), text: required(line) });
+        let scheme = row.scheme.strip_prefix("phalanx, ").unwrap_or(&row.scheme);
+        let figure = row.speedup.map_or_else(|| "not run".into(), digits);
+        let text = if row.scheme == CEILING { figure } else { judged(row.bar.as_ref(), figure) };
+        cells.push(Cell { line, column: format!("{}: {scheme}", row.case), text });
+    }
+    Table::pivot("times as fast as gocryptfs", cells)
+}

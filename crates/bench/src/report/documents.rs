@@ -96,11 +96,11 @@ fn commands(rows: &[Row]) -> Table {
     let mut rows: Vec<&Row> = rows.iter().filter(is_one).filter(|row| Some(row.bytes) == largest).collect();
     rows.sort_by(|a, b| a.median_s.partial_cmp(&b.median_s).expect("times are numbers"));
     rows.sort_by_key(|row| row.operation != "protect");
-    let cell = |row: &'_ &Row| {
+    let cells = rows.into_iter().map(|row| {
         let text = milliseconds(row).unwrap_or_default();
         Cell { line: &row.scheme, column: format!("{}, ms", row.operation), text }
-    };
-    Table::pivot("program", rows.iter().map(cell))
+    });
+    Table::pivot("program", cells)
 }
 
 fn mounts(rows: &[Row]) -> Table {

@@ -17,7 +17,7 @@ fn blocks() -> Vec<&'static str> {
 
 /// The two blocks for a fresh clone, and the one for a folder with a file.
 fn parts() -> ([&'static str; 2], &'static str) {
-    let [job, tests, four] = blocks().try_into().expect("three blocks");
+    let [job, tests, four]: [&str; 3] = blocks().try_into().expect("three blocks");
     assert!(!four.contains("cargo"));
     ([job, tests], four)
 }

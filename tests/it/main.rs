@@ -12,6 +12,7 @@ mod engines;
 mod files;
 mod gpu;
 mod gpu_driver;
+mod guide;
 mod help;
 mod hostile;
 mod hostile_folders;

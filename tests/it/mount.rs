@@ -79,6 +79,11 @@ impl Mounted {
         Some(mounted)
     }
 
+    /// For a mount that others begin and end here.
+    pub fn at(mountpoint: PathBuf) -> Self {
+        Self { child: None, log: mountpoint.with_extension("log"), mountpoint, _alive: None }
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.mountpoint.join(name)
     }
@@ -427,33 +432,4 @@ fn what_cannot_be_mounted_has_one_line() {
         let line = s.run(&["mount", tree, mountpoint]).fails(*code);
         assert!(line.contains(what), "{line}");
     }
-}
-
-#[test]
-fn the_lines_of_the_readme_run() {
-    if !is_fuse_here() || !["bash", "diff"].into_iter().all(has) {
-        return;
-    }
-    let readme = include_str!("../../README.md");
-    let lines = readme.split_once("```bash\n").unwrap().1.split_once("\n```").unwrap().0;
-    let s = Sandbox::new();
-    s.run(&["key", "new", "work"]).ok();
-    fs::create_dir_all(s.path("project/inner")).unwrap();
-    s.write("project/notes.txt", painted(700_000));
-    s.write("project/inner/table.csv", painted(70_000));
-    s.run(&["protect", "-q", "--recursive", "project", "--key", "work"]).ok();
-    let _mounted = Mounted { child: None, mountpoint: s.path("plain"), log: s.path("log"), _alive: None };
-    let folder = Path::new(env!("CARGO_BIN_EXE_phalanx")).parent().unwrap();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths([folder.to_owned()].into_iter().chain(std::env::split_paths(&path))).unwrap();
-    let mut command = Command::new("bash");
-    command.args(["--norc", "-e", "-c", lines]).current_dir(s.path("")).env("PATH", path).stdin(Stdio::null());
-    let ended = Ended(command.env("PHALANX_KEYRING", s.path("keyring")).output().unwrap());
-    if ended.error().contains("Operation not permitted") {
-        skip("FUSE");
-        return required();
-    }
-    assert!(lines.contains("phalanx mount") && lines.contains("diff"));
-    assert_eq!(ended.text(), "");
-    assert!(!is_mounted(&s.path("plain")));
 }

@@ -65,5 +65,5 @@ pub use keys::ways::Ways;
 pub use roster::Roster;
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../GUIDE.md")]
+struct Guide;

@@ -82,14 +82,13 @@ def test_it_has_an_example(name):
     assert f"phalanx.{name}" in EXAMPLES
 
 
-def test_the_readme_s_examples_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize("path", [Path(__file__).parents[1] / "README.md", REPOSITORY / "GUIDE.md"], ids=lambda path: path.name)
+def test_the_guides_examples_run(path, tmp_path):
     """Each block that is Python, in their order, in one empty folder."""
-    readme = Path(__file__).parents[1] / "README.md"
-    if not readme.exists():
-        missing("README.md")
-    blocks = [block.split("```", 1)[0] for block in readme.read_text().split("```python\n")[1:]]
-    if not blocks:
-        pytest.skip("skipped: no block of Python in README.md")
+    if not path.exists():
+        missing(path.name)
+    blocks = [block.split("```", 1)[0] for block in path.read_text().split("```python\n")[1:]]
+    assert blocks
     code = "\n".join(textwrap.dedent(block) for block in blocks)
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     wanted = [line for line in done.stderr.splitlines() if line.startswith("ModuleNotFoundError")]

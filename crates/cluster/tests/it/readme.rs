@@ -1,14 +1,28 @@
-//! The lines of `docs/cluster.md` that run the program, as printed.
+//! The lines of `docs/cluster.md` and of `GUIDE.md` that run the program, as printed.
 
 use crate::common::{Job, PROGRAM, painted};
 use std::env;
 use std::path::Path;
 
-const GUIDE: &str = include_str!("../../../../docs/cluster.md");
+#[test]
+fn the_lines_of_the_cluster_guide_run() {
+    let Some(job) = Job::new() else { return };
+    run(&job, include_str!("../../../../docs/cluster.md"), 5);
+    assert!(job.read("back.h5") == job.read("run42.h5"));
+    assert!(job.opened("results.phx/a/b.phx") == job.read("results/a/b"));
+}
 
 #[test]
 fn the_lines_of_the_guide_run() {
     let Some(job) = Job::new() else { return };
+    let guide = include_str!("../../../../GUIDE.md");
+    let block = guide.split_once("```sh mpi\n").unwrap().1.split_once("\n```").unwrap().0;
+    run(&job, guide, block.lines().count());
+    assert!(job.opened("results.phx/a/b.phx") == job.read("results/a/b"));
+}
+
+/// Runs all lines of a document that begin with `mpirun -n`, which must be so many, with files for them.
+fn run(job: &Job, document: &str, count: usize) {
     job.write("run42.h5", &painted(20 << 20));
     job.write("results/a/b", &painted(7));
     job.write("keys/work.key", &[7; 32]);
@@ -18,8 +32,8 @@ fn the_lines_of_the_guide_run() {
     }
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = [Path::new(PROGRAM).parent().unwrap().to_owned()].into_iter().chain(env::split_paths(&path));
-    let lines: Vec<&str> = GUIDE.lines().filter(|line| line.starts_with("mpirun -n ")).collect();
-    assert_eq!(lines.len(), 5);
+    let lines: Vec<&str> = document.lines().filter(|line| line.starts_with("mpirun -n ")).collect();
+    assert_eq!(lines.len(), count);
     let path = env::join_paths(folders).unwrap();
     for line in lines {
         let words: Vec<&str> = line.split(' ').skip(1).collect();
@@ -27,6 +41,4 @@ fn the_lines_of_the_guide_run() {
         let status = command.args(words).env("PATH", &path).status().unwrap();
         assert!(status.success(), "{line}");
     }
-    assert!(job.read("back.h5") == job.read("run42.h5"));
-    assert!(job.opened("results.phx/a/b.phx") == job.read("results/a/b"));
 }

@@ -1,0 +1,156 @@
+//! The lines of GUIDE.md run as printed: each chapter in a new folder, with a new home and keyring. Lines for clusters run in
+//! the tests of `crates/cluster`, and lines of Python in those of `crates/python`.
+
+use crate::common::{Ended, Sandbox, has, skip};
+use crate::mount::{Mounted, is_fuse_here, is_mounted, required};
+use crate::readme::{check_lines, shell};
+use std::fs;
+use std::path::Path;
+
+const GUIDE: &str = include_str!("../../GUIDE.md");
+const PROGRAMS: [&str; 7] = ["bash", "tar", "seq", "dd", "diff", "cmp", "ssh-keygen"];
+
+struct Chapter {
+    title: &'static str,
+    /// Shell lines, each block with what it needs beyond the usual programs, or nothing.
+    blocks: Vec<(&'static str, &'static str)>,
+}
+
+impl Chapter {
+    fn needs(&self) -> &'static str {
+        self.blocks.iter().map(|(need, _)| *need).find(|need| !need.is_empty()).unwrap_or_default()
+    }
+
+    /// Runs the lines in the folder work, as somebody would who copies them.
+    fn run(&self, s: &Sandbox) -> Ended {
+        let lines: Vec<&str> = [setup()].into_iter().chain(self.blocks.iter().map(|(_, lines)| *lines)).collect();
+        for folder in ["home", "work"] {
+            fs::create_dir_all(s.path(folder)).unwrap();
+        }
+        Ended(shell(s, &lines.join("\n")).current_dir(s.path("work")).output().unwrap())
+    }
+}
+
+/// All chapters that have shell lines, but for the first, whose lines come before those of each other.
+fn chapters() -> Vec<Chapter> {
+    let mut all = all();
+    all.remove(0);
+    all.retain(|chapter| !chapter.blocks.is_empty());
+    all
+}
+
+/// The lines that come before those of each chapter.
+fn setup() -> &'static str {
+    let first = all().remove(0);
+    assert_eq!((first.title, first.blocks.len()), ("Before you begin", 1));
+    first.blocks[0].1
+}
+
+fn all() -> Vec<Chapter> {
+    let block = |rest: &'static str| {
+        let (need, rest) = rest.split_once('\n').unwrap();
+        (need.trim_start(), rest.split("\n```").next().unwrap())
+    };
+    let chapter = |text: &'static str| Chapter {
+        title: text.lines().next().unwrap(),
+        blocks: text.split("\n```sh").skip(1).map(block).collect(),
+    };
+    GUIDE.split("\n## ").skip(1).map(chapter).collect()
+}
+
+/// Says whether the chapter ran to its end, with what it said if not.
+#[track_caller]
+fn check_ended(chapter: &Chapter, ended: &Ended) {
+    assert!(ended.0.status.success(), "{}: {:?}\n{}", chapter.title, ended.0.status, ended.error());
+}
+
+#[test]
+fn the_chapters_are_all_run_by_somebody() {
+    let needs: Vec<_> = chapters().iter().map(|chapter| (chapter.title, chapter.needs())).collect();
+    let special: Vec<_> = needs.iter().filter(|(_, need)| !need.is_empty()).copied().collect();
+    assert_eq!(special, [("A mounted folder", "fuse"), ("A cluster", "mpi"), ("Java", "java")]);
+    assert!(needs.len() - special.len() > 6, "{needs:?}");
+    let list: Vec<_> = GUIDE.lines().filter_map(|line| line.strip_prefix("- [")?.split_once("](#")).collect();
+    let titles: Vec<_> = list.iter().map(|(title, _)| *title).collect();
+    assert_eq!(titles, all().iter().map(|chapter| chapter.title).collect::<Vec<_>>(), "the list of chapters");
+    for (title, link) in list {
+        let anchor: String = title.to_lowercase().chars().filter(|c| c.is_alphanumeric() || *c == ' ').collect();
+        assert_eq!(link, anchor.replace(' ', "-") + ")");
+    }
+}
+
+#[test]
+fn every_line_of_every_chapter_runs() {
+    if !PROGRAMS.into_iter().all(has) {
+        return;
+    }
+    for chapter in chapters().iter().filter(|chapter| chapter.needs().is_empty()) {
+        let s = Sandbox::new();
+        let ended = chapter.run(&s);
+        check_ended(chapter, &ended);
+        let shown = String::from_utf8_lossy(&ended.0.stdout);
+        let read = |name: &str| s.read(&format!("work/{name}"));
+        match chapter.title {
+            "One file" => {
+                let whole = read("run42.h5");
+                assert!(!s.exists("work/old.h5") && s.exists("work/old.h5.phx"));
+                assert!(s.exists("work/other.phx") && s.exists("work/backup/table.csv.phx"));
+                assert_eq!(read("part"), whole[1 << 20..(1 << 20) + (64 << 10)]);
+                assert_eq!(read("tail"), whole[whole.len() - 100..]);
+            }
+            "A nightly mirror" => assert!(shown.ends_with("\nthe mirror is whole\n"), "{shown}"),
+            "When something is damaged" => {
+                for line in ["verify: exit code 3\n", "refused: exit code 3\n", "saved what is intact: exit code 3\n"] {
+                    assert!(shown.contains(line), "{shown}");
+                }
+                let (whole, saved) = (read("run42.h5"), read("damaged.h5"));
+                assert!(saved.len() == whole.len() && saved != whole && saved[..1 << 20] == whole[..1 << 20]);
+            }
+            "What to expect" => assert!(s.exists("work/man/phalanx.1") && s.exists("work/phalanx.bash")),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_lines_that_mount_run() {
+    if !is_fuse_here() || !PROGRAMS.into_iter().chain(["flock"]).all(has) {
+        return;
+    }
+    let s = Sandbox::new();
+    let _mounted = Mounted::at(s.path("work/plain"));
+    for chapter in chapters().iter().filter(|chapter| chapter.needs() == "fuse") {
+        let ended = chapter.run(&s);
+        if ended.error().contains("Operation not permitted") {
+            skip("FUSE");
+            return required();
+        }
+        check_ended(chapter, &ended);
+        assert!(!is_mounted(&s.path("work/plain")));
+    }
+}
+
+#[test]
+fn the_lines_in_java_run() {
+    if !PROGRAMS.into_iter().chain(["java"]).all(has) {
+        return;
+    }
+    let jar = Path::new(env!("CARGO_MANIFEST_DIR")).join("java/phalanx/target/phalanx.jar");
+    if !jar.is_file() {
+        return skip("phalanx.jar");
+    }
+    for chapter in chapters().iter().filter(|chapter| chapter.needs() == "java") {
+        let s = Sandbox::new();
+        fs::create_dir(s.path("work")).unwrap();
+        fs::copy(&jar, s.path("work/phalanx.jar")).unwrap();
+        check_ended(chapter, &chapter.run(&s));
+    }
+}
+
+/// A reader who copies a line must not need anything that only we have.
+#[test]
+fn no_line_writes_outside_the_folder_or_asks() {
+    for (_, lines) in all().iter().flat_map(|chapter| &chapter.blocks) {
+        check_lines(lines);
+    }
+}

@@ -34,7 +34,9 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
         // Without it, rows of volumes say so.
         found => found.unwrap_or_default(),
     };
-    let hpc = hpc::Options { program: phalanx_mpi(args)?, ..args.hpc.clone() };
+    let java = named(args.hpc.java.as_deref(), Path::is_file, "there is no such program")?;
+    let jars = named(args.hpc.jars.as_deref(), Path::is_dir, "there is no such folder")?;
+    let hpc = hpc::Options { program: phalanx_mpi(args)?, java, jars, ..args.hpc.clone() };
     // Whole commands run in other folders.
     let out = std::path::absolute(&args.out).map_err(|e| Error::Path(args.out.clone(), e))?;
     Ok(Setup {
@@ -48,6 +50,15 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
         volume: args.volume.clone(),
         hpc,
     })
+}
+
+/// The absolute path of what is named, if something is.
+fn named(path: Option<&Path>, exists: fn(&Path) -> bool, or: &str) -> Outcome<Option<PathBuf>> {
+    let Some(path) = path else { return Ok(None) };
+    if !exists(path) {
+        return Err(Failure::at(path, Code::InputOutput, or));
+    }
+    Ok(Some(std::path::absolute(path).map_err(|e| Error::Path(path.into(), e))?))
 }
 
 /// The program `phalanx` to measure: the one that is named, or else the one beside this program.

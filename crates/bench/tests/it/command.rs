@@ -1,6 +1,7 @@
 //! `phalanx-bench` on the command line: short runs of all experiments, and one that is killed and resumed.
 
 use crate::common::{Ended, Sandbox, has_phalanx, skip};
+use phalanx_bench::hpc::java::{CTR, PAPERS};
 use phalanx_bench::record::read;
 use phalanx_bench::row::Row;
 use rustix::process::{Pid, Signal, kill_process};
@@ -149,6 +150,30 @@ fn a_missing_phalanx_mpi_is_told_with_the_way_to_build_it() {
     s.run(&["hpc", "--interrupted", "0"]).fails(2);
     s.run(&["keys", "--phalanx-mpi", "missing"]).fails(2);
     assert!(s.names().is_empty());
+}
+
+#[test]
+fn what_java_lacks_is_told() {
+    let s = Sandbox::new();
+    assert!(s.run(&["hpc", "--part", "java", "--java", "missing"]).fails(4).contains("missing: there is no such program"));
+    assert!(s.run(&["hpc", "--part", "java", "--jars", "missing"]).fails(4).contains("missing: there is no such folder"));
+    s.run(&["keys", "--java", "missing"]).fails(2);
+    assert!(s.names().is_empty());
+
+    s.write("java", "");
+    let cases: [(&str, &[&str], &str); 2] =
+        [("jvm", &[], "no java"), ("jars", &["--java", "java", "--jars", "."], "no jars: run mvn -q package in java/")];
+    for (out, named, why) in cases {
+        let args = [&["hpc", "--part", "java", "--quick", "--out", out], named].concat();
+        let told = Ended(s.command(&args).env("PATH", "").output().unwrap()).text();
+        assert!(told.contains("report.html"), "{told}");
+        let rows = rows(&s, out);
+        let of_java = |row: &&Row| [PAPERS, CTR].contains(&row.scheme.as_str());
+        assert!(rows.iter().filter(of_java).count() > 10);
+        for row in rows.iter().filter(of_java) {
+            assert_eq!((row.median_s, row.note.clone()), (None, Some(format!("not run: {why}"))), "{row:?}");
+        }
+    }
 }
 
 #[test]

@@ -155,8 +155,12 @@ fn a_missing_phalanx_mpi_is_told_with_the_way_to_build_it() {
 #[test]
 fn what_java_lacks_is_told() {
     let s = Sandbox::new();
-    assert!(s.run(&["hpc", "--part", "java", "--java", "missing"]).fails(4).contains("missing: there is no such program"));
-    assert!(s.run(&["hpc", "--part", "java", "--jars", "missing"]).fails(4).contains("missing: there is no such folder"));
+    assert!(
+        s.run(&["hpc", "--part", "java", "--java", "missing"]).fails(4).contains("missing: there is no such program")
+    );
+    assert!(
+        s.run(&["hpc", "--part", "java", "--jars", "missing"]).fails(4).contains("missing: there is no such folder")
+    );
     s.run(&["keys", "--java", "missing"]).fails(2);
     assert!(s.names().is_empty());
 

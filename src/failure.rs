@@ -1,7 +1,7 @@
 //! How the command fails: with one line on stderr, and an exit code for the kind of failure.
 
 use crate::hardening::status_mask;
-use crate::{last_resort, stdio};
+use crate::{folders, last_resort, stdio};
 use phalanx_core::{Class, Error, file};
 use phalanx_volume::VolumeError;
 use signal_hook::consts::{
@@ -145,6 +145,12 @@ pub fn sentence(error: &Error) -> String {
         Error::Write(e) if e.to_string() == "not a regular file" => format!("{error} (use - for standard output)"),
         Error::Fault(fault) if fault.reason.starts_with("it has no ") => format!("{error} (--engine cpu has it)"),
         Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
+        Error::Write(e) if e.to_string() == folders::IS_THERE => {
+            format!("{e} (--force overwrites files in it and deletes nothing)")
+        }
+        Error::Write(e) if e.to_string().ends_with(" is in its way") => {
+            format!("{error} (delete it, or write a new mirror)")
+        }
         Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
         Error::Truncated(_) | Error::Extended(_) => format!("{error} (unprotect --salvage saves what is there)"),
         Error::HeaderRoom => format!("{error} (--fresh writes a whole new file, with a header that has)"),

@@ -1,7 +1,7 @@
 //! How the command fails: with one line on stderr, and an exit code for the kind of failure.
 
 use crate::hardening::status_mask;
-use crate::{folders, last_resort, stdio};
+use crate::{folders, last_resort, secrets, stdio};
 use phalanx_core::{Class, Error, file};
 use phalanx_volume::VolumeError;
 use signal_hook::consts::{
@@ -162,7 +162,13 @@ pub fn sentence(error: &Error) -> String {
         }
         Error::Interrupted(_) => format!("{error} (phalanx rekey finishes it, with a key that opens the file)"),
         Error::NoKey { identity: true, .. } => format!("{error} (--identity names a file of identities)"),
-        Error::NoSuchKey(_) => format!("{error} (phalanx key list shows them)"),
+        Error::NoSuchKey(_) => match secrets::keyring() {
+            Ok(keyring) if !keyring.dir().exists() => {
+                format!("{error} {}, which does not exist (phalanx key new makes it)", shown(keyring.dir()))
+            }
+            Ok(keyring) => format!("{error} {} (phalanx key list shows them)", shown(keyring.dir())),
+            Err(_) => format!("{error} (phalanx key list shows them)"),
+        },
         _ => error.to_string(),
     }
 }

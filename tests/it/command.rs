@@ -218,6 +218,12 @@ fn hostile_names_do_no_harm() {
         s.write(name, "x");
         s.run(&["protect", "-k", "k", "--", name]).ok();
         let shown = s.run(&["verify", "--", &format!("{name}.phx")]).text();
+    for name in ["empty", "only"] {
+        for args in [&["unprotect", "f.phx", "-o", "g"][..], &["verify", "f.phx"]] {
+            let line = s.run(&[args, &["--password-file", name]].concat()).fails(2);
+            assert_eq!(line, format!("phalanx: {name}: the password file is empty"));
+        }
+    }
         assert!(shown.lines().count() == 1 && !shown.contains(['\x1b', '\u{202e}']), "{shown:?}");
         s.run(&["unprotect", "--force", "--", &format!("{name}.phx")]).ok();
         let line = s.run(&["unprotect", "--", &format!("{name}.phx")]).fails(4);

@@ -281,10 +281,12 @@ fn outputs_that_collide_are_refused_before_anything_happens() {
     }
     s.write("a/x", "1");
     s.write("b/x", "2");
-    s.run(&["protect", "a/x", "b/x", "--output-dir", "out", "-k", "k", "--force", "--remove"]).fails(2);
+    let line = s.run(&["protect", "a/x", "b/x", "--output-dir", "out", "-k", "k", "--force", "--remove"]).fails(2);
+    assert_eq!(line, "phalanx: out/x.phx: it would be the output of both a/x and b/x");
     s.write("w", "1");
     s.write("w.phx", "2");
-    s.run(&["protect", "w", "./w.phx", "-k", "k", "--force", "--remove"]).fails(2);
+    let line = s.run(&["protect", "w", "./w.phx", "-k", "k", "--force", "--remove"]).fails(2);
+    assert_eq!(line, "phalanx: w.phx: it is an input, and would be the output of w");
     s.run(&["protect", "w", "out/../w", "-k", "k", "--force"]).fails(2);
     assert_eq!((s.read("a/x"), s.read("b/x"), s.read("w.phx")), (b"1".to_vec(), b"2".to_vec(), b"2".to_vec()));
     symlink("w", s.path("link")).unwrap();

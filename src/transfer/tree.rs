@@ -4,7 +4,7 @@
 //! threads.
 
 use super::action::{Action, Transfer};
-use super::ends::{Input, Target};
+use super::ends::{Input, Target, not_deleted};
 use super::folder::{Folder, Handles, Tree};
 use super::scan;
 use super::tally::{Strays, Tally};
@@ -302,7 +302,7 @@ impl Origin {
         if !committed.is_in_place().map_err(at_output)? {
             return Err(at_output(Error::Displaced));
         }
-        removal.run().map_err(|e| Failure::at(&self.folder.path(&self.name), e))?;
+        removal.run().map_err(|e| not_deleted(&self.folder.path(&self.name), e))?;
         Ok(self.bytes)
     }
 }

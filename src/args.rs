@@ -189,6 +189,8 @@ pub struct Verify {
     #[arg(required = true, value_name = "PATH.phx")]
     pub paths: Vec<PathBuf>,
     /// Check all protected files and volumes in whole folders
+    ///
+    /// Files without the ending .phx are named and left out. That is not a failure.
     #[arg(short = 'R', long)]
     pub recursive: bool,
     #[command(flatten)]
@@ -217,6 +219,10 @@ struct DestinationArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     output_dir: Option<PathBuf>,
     /// Take whole folders, and mirror them file by file
+    ///
+    /// A mirror never loses anything. With --force, what lies in it already and has no input is counted at the end, and stays
+    /// as it is. Pipes, sockets and devices are named and left out, and so are volumes and files without the ending .phx where
+    /// protected files are opened. That is not a failure.
     #[arg(short = 'R', long)]
     recursive: bool,
     /// Overwrite existing outputs

@@ -1,9 +1,10 @@
 //! How the command fails: with one line on stderr, and an exit code for the kind of failure.
 
 use crate::hardening::status_mask;
-use crate::{last_resort, stdio};
+use crate::{folders, last_resort, secrets, stdio};
 use phalanx_core::{Class, Error, file};
 use phalanx_volume::VolumeError;
+use serde::Serialize;
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
 };
@@ -15,6 +16,7 @@ use std::os::unix::net::UnixDatagram;
 use std::panic::UnwindSafe;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The result of a command.
@@ -143,6 +145,12 @@ pub fn sentence(error: &Error) -> String {
         Error::Exists => format!("{error} (--force replaces it)"),
         Error::Read(e) if e.to_string() == "not a regular file" => format!("{error} (use - to read from a pipe)"),
         Error::Write(e) if e.to_string() == "not a regular file" => format!("{error} (use - for standard output)"),
+        Error::Write(e) if e.to_string() == folders::IS_THERE => {
+            format!("{e} (--force overwrites files in it and deletes nothing)")
+        }
+        Error::Write(e) if e.to_string().ends_with(" is in its way") => {
+            format!("{error} (delete it, or write a new mirror)")
+        }
         Error::Fault(fault) if fault.reason.starts_with("it has no ") => format!("{error} (--engine cpu has it)"),
         Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
         Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
@@ -156,7 +164,13 @@ pub fn sentence(error: &Error) -> String {
         }
         Error::Interrupted(_) => format!("{error} (phalanx rekey finishes it, with a key that opens the file)"),
         Error::NoKey { identity: true, .. } => format!("{error} (--identity names a file of identities)"),
-        Error::NoSuchKey(_) => format!("{error} (phalanx key list shows them)"),
+        Error::NoSuchKey(_) => match secrets::keyring() {
+            Ok(keyring) if !keyring.dir().exists() => {
+                format!("{error} {}, which does not exist (phalanx key new makes it)", shown(keyring.dir()))
+            }
+            Ok(keyring) => format!("{error} {} (phalanx key list shows them)", shown(keyring.dir())),
+            Err(_) => format!("{error} (phalanx key list shows them)"),
+        },
         _ => error.to_string(),
     }
 }
@@ -228,9 +242,23 @@ pub fn complain_to_system() -> io::Result<()> {
     Ok(())
 }
 
-/// Writes one line to stdout.
+/// Writes one line to stdout. If that fails, a line says so once.
 pub fn say(line: impl Display) -> Outcome {
-    stdio::write_line(&one_line(&line.to_string())).map_err(|e| Error::Write(e).into())
+    static IS_BROKEN: AtomicBool = AtomicBool::new(false);
+    stdio::write_line(&one_line(&line.to_string())).map_err(|e| {
+        let failure = Failure::from(Error::Write(e));
+        if !IS_BROKEN.swap(true, Ordering::Relaxed) {
+            failure.report();
+        }
+        Failure::told(failure.code)
+    })
+}
+
+/// Writes one line of JSON to stdout. What could deceive a terminal is in strings only, and is escaped as JSON escapes it.
+pub fn say_json(value: &impl Serialize) -> Outcome {
+    let json = serde_json::to_string(value).expect("a report has no odd keys");
+    let escape = |c: char| if is_hostile(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
+    say(json.chars().map(escape).collect::<String>())
 }
 
 /// A path in a form that is safe to show: without control characters, which could deceive a terminal, and at most as long
@@ -247,16 +275,19 @@ pub fn shown(path: &Path) -> String {
 }
 
 fn one_line(text: &str) -> Cow<'_, str> {
-    // Control characters, and characters that change the direction of text.
-    let hostile = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if text.contains(hostile) {
+    if text.contains(is_hostile) {
         text.chars()
-            .flat_map(|c| if hostile(c) { c.escape_default().collect() } else { vec![c] })
+            .flat_map(|c| if is_hostile(c) { c.escape_default().collect() } else { vec![c] })
             .collect::<String>()
             .into()
     } else {
         text.into()
     }
+}
+
+/// Control characters, and characters that change the direction of text.
+fn is_hostile(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Runs the program. A bug then also shows as one line and exit code 1.

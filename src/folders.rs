@@ -14,12 +14,16 @@ pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags:
 /// For folders that need not be readable.
 const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
+/// Why a folder of a mirror is not made where there is one already.
+pub const IS_THERE: &str = "it is a folder already";
+const IN_ITS_WAY: &str = "a link or file is in its way";
+
 /// Makes a folder of a mirror. One that is there may be taken instead, unless the run has made it under another spelling.
 pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>) -> Result<File> {
     let is_new = match (fs::mkdirat(parent, name, Mode::RWXU), existing) {
         (Err(Errno::EXIST), Existing::Replace(made)) if made.is_alias(parent, name)? => return Err(Error::OwnOutput),
         (Err(Errno::EXIST), Existing::Replace(_)) => false,
-        (Err(Errno::EXIST), Existing::Keep) => return Err(Error::Exists),
+        (Err(Errno::EXIST), Existing::Keep) => return Err(in_place_of(parent, name)),
         (made, _) => made.map(|()| true).map_err(write_error)?,
     };
     let folder = fs::openat(parent, name, FOLDER, Mode::empty()).map_err(|e| {
@@ -27,7 +31,7 @@ pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>) -> Result<File>
             let _ = fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
         }
         match e {
-            Errno::LOOP | Errno::NOTDIR => Error::Write(std::io::Error::other("a link or file is in its way")),
+            Errno::LOOP | Errno::NOTDIR => Error::Write(std::io::Error::other(IN_ITS_WAY)),
             e => write_error(e),
         }
     })?;
@@ -35,6 +39,17 @@ pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>) -> Result<File>
         return Err(Error::Write(std::io::Error::other("somebody put another folder in its place")));
     }
     Ok(folder.into())
+}
+
+/// What is in the place of a folder that is to be made.
+fn in_place_of(parent: &File, name: &OsStr) -> Error {
+    match fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+            Error::Write(std::io::Error::new(std::io::ErrorKind::AlreadyExists, IS_THERE))
+        }
+        Ok(_) => Error::Write(std::io::Error::other(IN_ITS_WAY)),
+        Err(e) => write_error(e),
+    }
 }
 
 /// Whether a folder that was just made is the one that was opened. If others may rename it, it must be this user's and closed

@@ -6,7 +6,7 @@ use phalanx_core::file::{Carry, Existing, InputFile, Made};
 use phalanx_core::format::Header;
 use rustix::fs::Mode;
 use rustix::process;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -164,12 +164,20 @@ fn refuse_collisions(places: &[Place]) -> Outcome {
     if places.len() < 2 {
         return Ok(());
     }
-    let mut taken: HashSet<_> = places.iter().filter_map(|place| identity(&place.input)).collect();
+    // Inputs, and outputs with the place that they belong to.
+    let inputs = places.iter().filter_map(|place| Some((identity(&place.input)?, None)));
+    let mut taken: HashMap<_, Option<&Place>> = inputs.collect();
     for place in places {
-        if identity(&place.output).is_some_and(|output| !taken.insert(output)) {
-            let line = format!("{}: the output of one input is another's output or input", shown(place.output.path()));
-            return Err(Failure::usage(line));
-        }
+        let Some(id) = identity(&place.output) else { continue };
+        let (input, output) = (shown(place.input.path()), shown(place.output.path()));
+        let line = match taken.insert(id, Some(place)) {
+            None => continue,
+            Some(None) => format!("{output}: it is an input, and would be the output of {input}"),
+            Some(Some(other)) => {
+                format!("{output}: it would be the output of both {} and {input}", shown(other.input.path()))
+            }
+        };
+        return Err(Failure::usage(line));
     }
     Ok(())
 }

@@ -212,7 +212,7 @@ pub fn opener(args: &OpenKeys, verbosity: Verbosity) -> Outcome<Opener<AtHand>> 
         keyring: if none_given { keyring().ok().map(wherever_it_is) } else { None },
         found: Mutex::default(),
         ask: none_given && args.password_file.is_none(),
-        given_password: args.password_file.as_deref().map(read_password_file).transpose()?,
+        given_password: args.password_file.as_deref().map(given_password).transpose()?,
         given,
         password: OnceLock::new(),
         refused: Mutex::default(),
@@ -325,6 +325,15 @@ fn read_password_file(path: &Path) -> Outcome<Password> {
         return Err(Failure::usage(format!("{}: a password has at most {LONGEST_PASSWORD} bytes", shown(path))));
     }
     Ok(Password::new(bytes[..len].strip_suffix(b"\n").unwrap_or(&bytes[..len]).to_vec()))
+}
+
+/// The password in a file, for opening.
+fn given_password(file: &Path) -> Outcome<Password> {
+    let password = read_password_file(file)?;
+    if password.is_empty() {
+        return Err(Failure::usage(format!("{}: the password file is empty", shown(file))));
+    }
+    Ok(password)
 }
 
 fn password_variable() -> Option<Password> {

@@ -10,6 +10,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
 use phalanx_core::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// The whole command line, with the examples at the end of each page of help.
 pub fn command() -> Command {
@@ -86,6 +87,9 @@ fn sentence(error: &clap::Error, args: &[OsString]) -> String {
     };
     match error.kind() {
         ErrorKind::UnknownArgument if is_attached_to_flag(&arg, args) => "-p takes no value".into(),
+        ErrorKind::UnknownArgument if arg.starts_with('-') && names_a_file(args) => {
+            format!("unknown option {arg}: put -- before names that begin with -")
+        }
         ErrorKind::UnknownArgument if arg.starts_with('-') => {
             format!("unknown option {arg}{}", perhaps(ContextKind::SuggestedArg))
         }
@@ -146,6 +150,12 @@ fn list(words: &[String], last: &str) -> String {
 fn is_attached_to_flag(arg: &str, args: &[OsString]) -> bool {
     let is_short = arg.len() > 1 && arg.starts_with('-') && !arg.starts_with("--");
     is_short && args.iter().any(|word| word.len() > 2 && word.as_encoded_bytes().starts_with(b"-p"))
+}
+
+/// Whether a word that looks like an option is the name of a file.
+fn names_a_file(args: &[OsString]) -> bool {
+    let is_option = |word: &OsString| word.len() > 1 && word.as_encoded_bytes().starts_with(b"-");
+    args.iter().any(|word| is_option(word) && Path::new(word).symlink_metadata().is_ok())
 }
 
 /// The command so far, like "phalanx key new".

@@ -1,7 +1,7 @@
 //! `phalanx inspect`: the contents of the header, which are not authenticated before the file is opened.
 
 use crate::args::Inspect;
-use crate::failure::{self, Failure, Outcome, say, shown};
+use crate::failure::{self, Failure, Outcome, say, say_json, shown};
 use crate::paths::End;
 use crate::progress::{count, size};
 use crate::secrets;
@@ -26,10 +26,11 @@ pub fn run(args: &Inspect) -> Outcome {
             .map(|len| Layout::for_file(header.bytes().len(), header.suite(), header.chunk_log2(), len))
             .transpose()
             .map_err(at_path)?;
-        let mut report = Report::new(shown(path), &header, layout.as_ref(), keyring.as_ref());
+        let name = if args.json { path.to_string_lossy().into_owned() } else { shown(path) };
+        let mut report = Report::new(name, &header, layout.as_ref(), keyring.as_ref());
         report.rekey_interrupted = input.rekey_interrupted();
         if args.json {
-            return say(serde_json::to_string(&report).expect("a report has no odd keys"));
+            return say_json(&report);
         }
         report.lines().into_iter().try_for_each(say)
     })

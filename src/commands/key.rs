@@ -2,7 +2,7 @@
 
 use super::key_copies::{self, KeyCopy};
 use crate::args::Key;
-use crate::failure::{self, Code, Failure, Outcome, say};
+use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
 use crate::verbosity::Verbosity;
 use crate::{paths, secrets};
 use phalanx_core::{Error, Keyring, SecretKey};
@@ -14,7 +14,12 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
         Key::New { name } => store(&keyring, &name, &SecretKey::random()?, verbosity),
         Key::List { names: true } => keyring.names()?.into_iter().try_for_each(say),
         Key::List { names: false } => {
-            failure::each(&keyring.names()?, |name| say(format!("{}  {name}", keyring.load(name)?.id())))
+            let names = keyring.names()?;
+            if names.is_empty() && !verbosity.quiet {
+                let what = if keyring.dir().exists() { "is empty" } else { "does not exist yet" };
+                complain(format!("the keyring {} {what} (phalanx key new makes a key)", shown(keyring.dir())));
+            }
+            failure::each(&names, |name| say(format!("{}  {name}", keyring.load(name)?.id())))
         }
         Key::Show { name } => {
             let key = keyring.load(&name)?;

@@ -2,7 +2,7 @@
 
 use crate::args::UnprotectPlan;
 use crate::engines::Engines;
-use crate::failure::Outcome;
+use crate::failure::{self, Code, Failure, Outcome, shown};
 use crate::key_files::KeyFiles;
 use crate::paths::unprotected_name;
 use crate::progress::Meter;
@@ -11,6 +11,7 @@ use crate::transfer::{self, Action, Input, Moved, Target, Transfer};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::{OpenedBy, Opener, ProtectedFile, Result};
+use phalanx_volume::is_volume;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
@@ -26,7 +27,14 @@ pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
         return super::range::run(&plan, range, &action.opener, verbosity);
     }
     let keys = KeyFiles::new(&plan.keys.keys, &plan.keys.identities);
-    transfer::run(&Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?, &plan.paths)
+    let transfer = Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?;
+    let mut paths = plan.paths;
+    let volumes: Vec<PathBuf> = paths.extract_if(.., |path| is_volume(path)).collect();
+    let refused = failure::each(&volumes, |volume| {
+        let line = format!("{}: it is a volume: mount it, or unprotect single files with --volume", shown(volume));
+        Err(Failure::new(Code::InputOutput, line))
+    });
+    failure::worse(refused, transfer::run(&transfer, &paths))
 }
 
 struct Unprotect {
@@ -40,6 +48,10 @@ impl Action for Unprotect {
 
     fn transfer<'l>(&self, engines: &'l Engines, input: &Input, target: &Target, meter: &Meter) -> Result<Moved<'l>> {
         open(&self.opener, engines, input, target, meter)
+    }
+
+    fn opens(&self) -> bool {
+        true
     }
 
     fn opened(&self, path: impl FnOnce() -> PathBuf, by: &OpenedBy) {

@@ -29,7 +29,7 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
     let keys = KeyFiles::new(&args.keys.keys, &args.keys.identities);
     let transfer = Transfer::new(action, nowhere, keys, &args.engine, verbosity)?;
     transfer.engines.expect(args.paths.iter().filter_map(|path| file_len(path)).sum());
-    let (mut files, mut bytes, mut failed) = (0, 0, 0);
+    let (mut files, mut bytes, mut left_out, mut failed) = (0, 0, 0, 0);
     let done = failure::each(&args.paths, |path| {
         if phalanx_volume::is_volume(path) {
             return verify_volume::run(path, &transfer.action.opener, &args.engine, verbosity);
@@ -42,6 +42,7 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
             }
             files += found.files();
             bytes += found.bytes();
+            left_out += found.left_out();
             failed += found.failed();
             let of_volumes = failure::each(&volumes, |volume: &PathBuf| {
                 verify_volume::run(volume, &transfer.action.opener, &args.engine, verbosity)
@@ -55,11 +56,16 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
         }
         checked.map(drop)
     });
-    if !verbosity.quiet && files + failed > 0 && (args.recursive || args.paths.len() > 1) {
-        let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
-        say(format!("{}, {}: whole and authentic{failures}", count(files, "file"), count(bytes, "byte")))?;
+    if verbosity.quiet || files + failed == 0 || !args.recursive && args.paths.len() < 2 {
+        return done;
     }
-    done
+    let mut line = format!("{}, {}: whole and authentic", count(files, "file"), count(bytes, "byte"));
+    for (n, what) in [(left_out, "left out"), (failed, "failed")] {
+        if n > 0 {
+            line += &format!("; {n} {what}");
+        }
+    }
+    failure::worse(done, say(line))
 }
 
 fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
@@ -91,6 +97,10 @@ impl Action for Check {
 
     fn transfer<'l>(&self, engines: &'l Engines, input: &Input, target: &Target, meter: &Meter) -> Result<Moved<'l>> {
         unprotect::open(&self.opener, engines, input, target, meter)
+    }
+
+    fn opens(&self) -> bool {
+        true
     }
 
     fn opened(&self, path: impl FnOnce() -> PathBuf, by: &OpenedBy) {

@@ -49,6 +49,11 @@ pub trait Action: Sync {
     /// Called when the transfer of a file of a tree has failed.
     fn failed(&self, _path: &Path) {}
 
+    /// Whether it opens protected files. In a tree it then leaves out files with other names, and volumes.
+    fn opens(&self) -> bool {
+        false
+    }
+
     /// Whether to warn if a key that is used lies in the tree that is worked on.
     fn warns_of_keys(&self) -> bool {
         false

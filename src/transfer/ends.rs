@@ -8,6 +8,7 @@ use phalanx_core::{Error, Sink, Source, file};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// From this length on, in bytes, an interrupted run is worth going on with.
@@ -188,7 +189,18 @@ impl Target {
         if !committed.is_in_place().map_err(at_output)? {
             return Err(at_output(Error::Displaced));
         }
-        removal.run().map_err(|e| Failure::at(place.input.path(), e))
+        removal.run().map_err(|e| not_deleted(place.input.path(), e))
+    }
+}
+
+/// Why an input is still there although its output is done.
+pub fn not_deleted(path: &Path, error: Error) -> Failure {
+    match error {
+        Error::Read(e) | Error::Write(e) => {
+            let line = format!("{}: its output is on the disk, but the input could not be deleted: {e}", shown(path));
+            Failure::new(Code::InputOutput, line)
+        }
+        error => Failure::at(path, error),
     }
 }
 

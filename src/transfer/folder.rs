@@ -7,7 +7,7 @@
 mod finish;
 
 use super::tally::Tally;
-use crate::failure::{Code, Failure, Outcome, complain, shown};
+use crate::failure::{Failure, Outcome, complain, shown};
 use crate::folders::{self, FOLDER, id, is_within, open_parent, read_error, true_parent, write_error};
 use crate::key_files::KeyFiles;
 use phalanx_core::file::{Carry, Existing, Made, Removal};
@@ -32,6 +32,8 @@ pub struct Tree {
     pub force: bool,
     /// Whether the input is deleted.
     pub remove: bool,
+    /// Whether its files are opened: then files with other names than those of protected files, and volumes, are left out.
+    pub opens: bool,
     pub sync: bool,
     pub carry: Carry,
     pub tally: Arc<Tally>,
@@ -212,17 +214,13 @@ impl Folder {
 
     /// Passes over a file whose name does not have the ending of the files to work on.
     pub fn pass_over(&self, name: &OsStr) {
-        self.stays();
-        if self.tree.output.is_some() {
-            let line = format!("{}: the name does not end in .phx: left out", shown(&self.path(name)));
-            self.tree.tally.fail(&Failure::new(Code::NotAuthentic, line));
-        }
+        if self.tree.opens { self.leave_out(name, "the name does not end in .phx") } else { self.stays() }
     }
 
     /// Leaves out something that is not a file to work on.
-    pub fn leave_out(&self, name: &OsStr, kind: &str) {
+    pub fn leave_out(&self, name: &OsStr, why: &str) {
         self.stays();
-        self.tree.tally.leave_out(format!("{}: {kind}: left out", shown(&self.path(name))));
+        self.tree.tally.leave_out(format!("{}: {why}: left out", shown(&self.path(name))));
     }
 
     /// Whether a file in it is to be deleted: every file is, except those that hold keys or passwords.

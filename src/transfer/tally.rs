@@ -2,8 +2,9 @@
 
 use crate::failure::{Code, Failure, Outcome, complain};
 use std::fmt::Display;
-use std::sync::Mutex;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 /// The results so far.
 #[derive(Default)]
@@ -13,6 +14,15 @@ pub struct Tally {
     failed: AtomicU64,
     left_out: AtomicU64,
     worst: Mutex<Option<Code>>,
+    strays: Mutex<Strays>,
+}
+
+/// What lies in a mirror and has no input.
+#[derive(Clone, Default)]
+pub struct Strays {
+    pub number: u64,
+    /// The paths of the first few.
+    pub first: Vec<PathBuf>,
 }
 
 impl Tally {
@@ -26,7 +36,7 @@ impl Tally {
     pub fn fail(&self, failure: &Failure) {
         failure.report();
         self.failed.fetch_add(1, Ordering::Relaxed);
-        let mut worst = self.worst.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut worst = lock(&self.worst);
         *worst = (*worst).max(Some(failure.code()));
     }
 
@@ -34,6 +44,21 @@ impl Tally {
     pub fn leave_out(&self, line: impl Display) {
         complain(line);
         self.left_out.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts something in the mirror that has no input, and stays as it is.
+    pub fn stray(&self, path: impl FnOnce() -> PathBuf) {
+        const NAMED: usize = 3;
+        let mut strays = lock(&self.strays);
+        strays.number += 1;
+        if strays.first.len() < NAMED {
+            strays.first.push(path());
+        }
+    }
+
+    /// What lies in the mirror and has no input.
+    pub fn strays(&self) -> Strays {
+        lock(&self.strays).clone()
     }
 
     /// The number of files that are done.
@@ -63,7 +88,10 @@ impl Tally {
 
     /// The worst failure, if there was one.
     pub fn outcome(&self) -> Outcome {
-        let worst = *self.worst.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        worst.map_or(Ok(()), |code| Err(Failure::told(code)))
+        lock(&self.worst).map_or(Ok(()), |code| Err(Failure::told(code)))
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

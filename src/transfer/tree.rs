@@ -4,10 +4,10 @@
 //! threads.
 
 use super::action::{Action, Transfer};
-use super::ends::{Input, Target};
+use super::ends::{Input, Target, not_deleted};
 use super::folder::{Folder, Handles, Tree};
 use super::scan;
-use super::tally::Tally;
+use super::tally::{Strays, Tally};
 use super::walk::{Held, Next, Task, Walk, is_too_many};
 use crate::engines::Engines;
 use crate::failure::{Failure, Outcome, complain, shown};
@@ -39,6 +39,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
         output: output.map(Path::to_owned),
         force: destination.force,
         remove: destination.remove,
+        opens: transfer.action.opens(),
         sync: destination.sync,
         carry: destination.carry,
         tally: tally.clone(),
@@ -56,7 +57,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
         transfer,
         small: transfer.engines.small(),
         group_files: (quarter / transfer.engines.threads).clamp(1, GROUP_FILES),
-        walk: Mutex::new(Walk::new(root, quarter)),
+        walk: Mutex::new(Walk::new(root, quarter, |name| transfer.action.output_name(name))),
         tree,
         large: Mutex::new(()),
         meter,
@@ -246,6 +247,17 @@ impl<A: Action> Workers<'_, A> {
                 }
             }
             complain(line);
+            let Strays { number, first } = tally.strays();
+            if number > 0 {
+                let first: Vec<String> = first.iter().map(|path| shown(path)).collect();
+                let more = match number - first.len() as u64 {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let stay =
+                    if number == 1 { "has no input and stays as it is" } else { "have no input and stay as they are" };
+                complain(format!("{to}: {} {stay}: {}{more}", count(number, "entry"), first.join(", ")));
+            }
         }
         if let (Some(key), true) = (tree.key_inside.get(), self.transfer.action.warns_of_keys()) {
             let (key, tree) = (shown(key), shown(&tree.input));
@@ -290,7 +302,7 @@ impl Origin {
         if !committed.is_in_place().map_err(at_output)? {
             return Err(at_output(Error::Displaced));
         }
-        removal.run().map_err(|e| Failure::at(&self.folder.path(&self.name), e))?;
+        removal.run().map_err(|e| not_deleted(&self.folder.path(&self.name), e))?;
         Ok(self.bytes)
     }
 }

@@ -3,8 +3,11 @@
 use super::folder::{Folder, Handles};
 use crate::failure::Failure;
 use crate::folders::kind_name;
+use phalanx_core::volume::CONFIG;
 use phalanx_core::{Error, Result, file};
+use phalanx_volume::is_volume;
 use rustix::fs::{self, AtFlags, Dir, FileType};
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -58,10 +61,13 @@ pub struct Walk {
 
 impl Walk {
     /// Begins at the root. At most `most_open` folders should be open, including those of files in work.
-    pub fn new(root: Arc<Folder>, most_open: usize) -> Self {
+    pub fn new(root: Arc<Folder>, most_open: usize, output_name: impl Fn(&OsStr) -> Option<OsString>) -> Self {
         let mut walk = Self { levels: Vec::new(), most_open, held: Arc::default() };
         match entries(&root.handles().expect("the root has just been opened").input) {
-            Ok(entries) => walk.levels.push((root, entries.into_iter())),
+            Ok(entries) => {
+                count_strays(&root, &entries, &output_name);
+                walk.levels.push((root, entries.into_iter()));
+            }
             Err(e) => fail(&root, OsStr::new(""), e),
         }
         walk
@@ -103,7 +109,7 @@ impl Walk {
                         Ok(())
                     }
                 },
-                FileType::Directory => self.enter(&folder, &handles, &name),
+                FileType::Directory => self.enter(&folder, &handles, &name, &output_name),
                 FileType::Symlink if !file::is_temporary(&name) => folder.link(&handles, &name),
                 kind => {
                     folder.leave_out(&name, kind_name(kind));
@@ -137,10 +143,29 @@ impl Walk {
         self.levels[level].1.next();
     }
 
-    fn enter(&mut self, folder: &Arc<Folder>, handles: &Handles, name: &OsStr) -> Result<()> {
+    fn enter(
+        &mut self,
+        folder: &Arc<Folder>,
+        handles: &Handles,
+        name: &OsStr,
+        output_name: &impl Fn(&OsStr) -> Option<OsString>,
+    ) -> Result<()> {
         let input = folder.open(handles, name)?;
+        let tree = folder.tree();
+        if tree.opens && fs::statat(&input, CONFIG, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            if tree.output.is_some() {
+                folder.leave_out(name, "a volume");
+                return Ok(());
+            }
+            // It is verified on its own, if its path leads to it.
+            if is_volume(&folder.path(name)) {
+                return Ok(());
+            }
+        }
         let entries = entries(&input)?;
-        self.levels.push((folder.child(handles, name, input)?, entries.into_iter()));
+        let child = folder.child(handles, name, input)?;
+        count_strays(&child, &entries, output_name);
+        self.levels.push((child, entries.into_iter()));
         if let Some(far) = self.levels.len().checked_sub(NEAR.min(self.most_open / 2).max(2)) {
             self.levels[far].0.park();
         }
@@ -178,6 +203,29 @@ fn fail(folder: &Arc<Folder>, name: &OsStr, error: Error) {
         _ => folder.path(name),
     };
     folder.tree().tally.fail(&Failure::at(&path, error));
+}
+
+/// Counts what lies in a folder's mirror already and has no input in the folder. A mirror that cannot be listed has none.
+fn count_strays(folder: &Folder, inputs: &[(OsString, FileType)], output_name: &impl Fn(&OsStr) -> Option<OsString>) {
+    let tree = folder.tree();
+    let Some(output) = folder.handles().and_then(|handles| handles.output.clone()).filter(|_| tree.force) else {
+        return;
+    };
+    let there = entries(&output).unwrap_or_default();
+    if there.is_empty() {
+        return;
+    }
+    let outputs = inputs.iter().filter_map(|(name, kind)| match kind {
+        FileType::RegularFile => output_name(name),
+        FileType::Directory | FileType::Symlink => Some(name.clone()),
+        _ => None,
+    });
+    let outputs: HashSet<OsString> = outputs.collect();
+    for (name, _) in there {
+        if !outputs.contains(&name) && !file::is_temporary(&name) {
+            tree.tally.stray(|| folder.mirrored(&name));
+        }
+    }
 }
 
 /// The entries of a folder, in order of name.

@@ -121,6 +121,33 @@ fn inspect_tells_what_shows_without_a_key() {
 }
 
 #[test]
+fn paths_in_json_are_the_real_ones() {
+    let s = Sandbox::with_key();
+    s.write("f", "x");
+    for name in ["new\nline", "back\\slash", "quote\"", "esc\x1b[31mred", "del\x7f\u{9b}", "\u{202e}gnp.exe", "ü"] {
+        s.run(&["protect", "f", "-k", "k", "-o", name]).ok();
+        for args in [["inspect", "--json", name], ["rekey", "--json", name]] {
+            let line = s.run(&args).text();
+            assert_eq!(line.lines().count(), 1, "{line:?}");
+            assert!(!line.trim_end().contains(|c: char| c.is_control() || c == '\u{202e}'), "{line:?}");
+            let report: serde_json::Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(report["path"], name);
+        }
+    }
+}
+
+#[test]
+fn a_name_that_begins_like_an_option_gets_a_hint() {
+    let s = Sandbox::with_key();
+    assert!(s.run(&["protect", "-dash", "-k", "k"]).fails(2).contains("unknown option -d (phalanx protect --help)"));
+    s.write("-dash", "x");
+    let line = s.run(&["protect", "-dash", "-k", "k"]).fails(2);
+    assert_eq!(line, "phalanx: unknown option -d: put -- before names that begin with - (phalanx protect --help)");
+    s.run(&["protect", "-k", "k", "--", "-dash"]).ok();
+    assert!(s.exists("-dash.phx"));
+}
+
+#[test]
 fn every_kernel_of_this_machine_gives_the_same() {
     let s = Sandbox::with_key();
     s.write("f", painted((2 << 20) + 77));
@@ -190,6 +217,12 @@ fn a_password_file_loses_one_newline_and_no_more() {
     s.run_with_password("pass", &["verify", "f.phx"]).ok();
     for name in ["empty", "only"] {
         assert!(s.run(&["protect", "f", "-o", "g", "--password-file", name]).fails(2).contains("empty password"));
+    }
+    for name in ["empty", "only"] {
+        for args in [&["unprotect", "f.phx", "-o", "g"][..], &["verify", "f.phx"]] {
+            let line = s.run(&[args, &["--password-file", name]].concat()).fails(2);
+            assert_eq!(line, format!("phalanx: {name}: the password file is empty"));
+        }
     }
     assert!(s.run_with_password("", &["protect", "f", "-o", "g"]).fails(2).contains("PHALANX_PASSWORD"));
     s.run(&["protect", "f", "-o", "g", "--password-file", "missing"]).fails(4);

@@ -216,6 +216,32 @@ fn a_reader_that_goes_away_and_a_full_device_are_errors() {
     assert_eq!(status.code(), Some(4));
 }
 
+#[test]
+fn a_full_standard_output_is_told_once() {
+    let s = Sandbox::with_key();
+    fs::create_dir(s.path("t")).unwrap();
+    for name in ["t/a", "t/b", "t/c"] {
+        s.write(name, "x");
+    }
+    s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+    let run = |args: &[&str]| {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        Ended(s.command(args).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap())
+    };
+    let files = ["t.phx/a.phx", "t.phx/b.phx", "t.phx/c.phx"];
+    for args in [&["verify"][..], &["inspect"], &["inspect", "--json"]] {
+        let line = run(&[args, &files].concat()).fails(4);
+        assert!(line.contains("cannot write: No space left on device"), "{line}");
+    }
+    run(&["verify", "-R", "t.phx"]).fails(4);
+    // What is not authentic is told all the same.
+    s.write("t.phx/b.phx", "not ours");
+    for args in [&[&["verify"][..], &files].concat()[..], &["verify", "-R", "t.phx"]] {
+        let told = run(args).fails_with_lines(3);
+        assert!(told.contains("t.phx/b.phx: not a Phalanx file") && told.lines().count() == 2, "{told}");
+    }
+}
+
 /// Mounts a small file system in memory. `None` if that is not allowed, and a line says so.
 fn small_disk(s: &Sandbox, kib: usize) -> Option<Mounted> {
     let point = s.path("disk");

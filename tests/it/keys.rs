@@ -442,13 +442,40 @@ fn the_file_of_all_keys_may_be_protected_by_a_password() {
 }
 
 #[test]
+fn a_keyring_without_keys_says_where_it_is() {
+    let s = Sandbox::new();
+    s.write("f", "x");
+    let folder = s.path("keyring").display().to_string();
+    let line = s.run(&["protect", "f", "-k", "work"]).fails(4);
+    let why = format!("no key named work in the keyring {folder}, which does not exist (phalanx key new makes it)");
+    assert_eq!(line, format!("phalanx: {why}"));
+    let told = |what: &str| {
+        let ended = s.run(&["key", "list"]);
+        assert_eq!(ended.error(), format!("phalanx: the keyring {folder} {what} (phalanx key new makes a key)\n"));
+        assert_eq!(ended.text(), "");
+    };
+    told("does not exist yet");
+    assert!(!s.exists("keyring"));
+    s.run(&["key", "new", "work"]).ok();
+    assert_eq!(s.run(&["key", "list"]).error(), "");
+    s.run(&["key", "rm", "work", "--force"]).ok();
+    told("is empty");
+    for args in [&["key", "list", "--names"][..], &["-q", "key", "list"]] {
+        let ended = s.run(args);
+        assert_eq!((ended.error(), ended.text()), (String::new(), String::new()));
+    }
+}
+
+#[test]
 fn exit_codes_of_keys_are_those_of_the_table() {
     let s = protected();
     for command in
         [&["key", "show", "gone"][..], &["key", "export", "gone"], &["protect", "f", "-k", "gone", "-o", "g"]]
     {
         let line = s.run(command).fails(4);
-        assert!(line.contains("no key named gone in the keyring (phalanx key list shows them)"), "{line}");
+        let folder = s.path("keyring").display().to_string();
+        let why = format!("no key named gone in the keyring {folder} (phalanx key list shows them)");
+        assert!(line.contains(&why), "{line}");
     }
     for name in ["a/b", ".hidden", "new\nline", &"x".repeat(65)] {
         for command in

@@ -320,13 +320,27 @@ fn what_cannot_be_deleted_is_a_failure() {
         return;
     };
     let told = Ended(command.output().unwrap()).fails_with_lines(4);
-    assert!(told.contains("t/link: cannot write"), "{told}");
+    let why = "its output is on the disk, but the input could not be deleted: Permission denied (os error 13)";
+    assert!(told.contains(&format!("t/link: {why}")), "{told}");
     assert!(fs::symlink_metadata(s.path("t/link")).unwrap().is_symlink(), "it is back under its name");
     fs::remove_file(s.path("t/link")).unwrap();
     let args = ["protect", "-R", "t", "-k", "k", "--remove", "--force"];
     let mut command = s.traced(&["-e", "trace=unlinkat", "-e", "inject=unlinkat:error=EACCES"], &args).unwrap();
     let told = Ended(command.output().unwrap()).fails_with_lines(4);
     assert!(told.contains("t: not deleted"), "{told}");
+    // Single files, in both directions.
+    s.write("f", "x");
+    for (input, args) in
+        [("f", &["protect", "f", "-k", "k", "--remove"][..]), ("f.phx", &["unprotect", "f.phx", "-o", "g", "--remove"])]
+    {
+        // The first one is for what an earlier run may have left.
+        let options = ["-e", "trace=unlinkat", "-e", "inject=unlinkat:error=EACCES:when=2+"];
+        let mut command = s.traced(&options, args).unwrap();
+        let line = Ended(command.output().unwrap()).fails(4);
+        assert_eq!(line, format!("phalanx: {input}: {why}"));
+        assert!(s.exists(input));
+    }
+    assert_eq!(s.read("g"), b"x");
     // A file that appears in a folder meanwhile keeps the folder, and a line says so.
     let ready = || s.exists("t.phx");
     let args = ["protect", "-R", "t", "-k", "k", "--remove", "--force"];

@@ -66,7 +66,11 @@ fn a_folder_comes_back_as_it_was() {
     }
     // The same command writes to the same place, whatever exists. One folder is the output, and the other one contains it.
     fs::create_dir(s.path("shelf")).unwrap();
-    assert!(s.run(&["unprotect", "-R", "tree.phx", "-o", "shelf"]).fails(4).contains("exists already"));
+    let line = s.run(&["unprotect", "-R", "tree.phx", "-o", "shelf"]).fails(4);
+    assert!(
+        line.contains("shelf: it is a folder already (--force overwrites files in it and deletes nothing)"),
+        "{line}"
+    );
     s.run(&["unprotect", "-R", "tree.phx", "-o", "shelf", "--force"]).ok();
     assert!(listing(&s.path("shelf")) == before);
     s.run(&["unprotect", "-R", "tree.phx", "--output-dir", "shelf"]).ok();
@@ -75,7 +79,8 @@ fn a_folder_comes_back_as_it_was() {
     s.run(&["unprotect", "-R", "tree.phx", "-o", "-"]).fails(2);
     assert!(!s.exists("-") && !s.exists("missing"));
     assert!(fs::metadata(s.path("back-cpu/sparse")).unwrap().blocks() < 2048, "holes stay holes");
-    assert!(s.run(&["protect", "-R", "tree", "-k", "k"]).fails(4).contains("exists already"));
+    let line = s.run(&["protect", "-R", "tree", "-k", "k"]).fails(4);
+    assert!(line.contains("tree.phx: it is a folder already (--force overwrites files"), "{line}");
     assert!(s.run(&["protect", "-R", "tree", "-k", "k", "-o", "tree/a/inside"]).fails(2).contains("within"));
     assert!(!s.exists("tree/a/inside"));
 }
@@ -115,11 +120,89 @@ fn one_failure_does_not_stop_the_rest() {
     *stored.last_mut().unwrap() ^= 1;
     s.write("t.phx/7.phx", stored);
     assert!(s.run(&["verify", "-R", "t.phx"]).fails(3).contains("t.phx/7.phx"));
-    s.write("t.phx/stray", "not ours");
-    let ended = s.run(&["unprotect", "-R", "t.phx", "-o", "u"]);
-    assert_eq!(ended.0.status.code(), Some(3));
-    assert!(ended.error().contains("7.phx") && ended.error().contains("stray") && ended.error().contains("2 failed"));
+    let told = s.run(&["unprotect", "-R", "t.phx", "-o", "u"]).fails_with_lines(3);
+    assert!(told.contains("7.phx") && told.contains("; 1 failed"), "{told}");
     assert_eq!(listing(&s.path("u")).len(), 20, "the folder and 19 files");
+}
+
+#[test]
+fn what_is_no_protected_file_is_named_and_left_out() {
+    let s = Sandbox::with_key();
+    fs::create_dir(s.path("t")).unwrap();
+    s.write("t/f", "x");
+    s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+    s.write("t.phx/stray", "not ours");
+    let line = "phalanx: t.phx/stray: the name does not end in .phx: left out\n";
+    let ended = s.run(&["verify", "-R", "t.phx"]);
+    assert_eq!(ended.error(), line);
+    assert!(ended.text().ends_with("\n1 file, 1 byte: whole and authentic; 1 left out\n"));
+    let ended = s.run(&["unprotect", "-R", "t.phx", "-o", "u"]);
+    assert!(ended.error().contains(line) && ended.error().contains("; 1 left out\n"), "{}", ended.error());
+    ended.ok();
+    let names = |folder: &str| listing(&s.path(folder)).into_keys().collect::<Vec<_>>();
+    assert_eq!((names("u"), s.read("u/f")), (names("t"), b"x".to_vec()));
+    // A volume is one thing. It is verified, and not taken apart.
+    s.run(&["-q", "init", "t.phx/vault", "-k", "k"]).ok();
+    let ended = s.run(&["verify", "-R", "t.phx"]);
+    assert_eq!(ended.error(), line);
+    assert!(ended.text().contains("t.phx/vault: 0 files"));
+    let ended = s.run(&["unprotect", "-R", "t.phx", "-o", "v"]);
+    assert!(ended.error().contains("t.phx/vault: a volume: left out\n"), "{}", ended.error());
+    assert!(ended.error().contains("; 2 left out\n"), "{}", ended.error());
+    ended.ok();
+    assert_eq!(names("v"), names("t"));
+}
+
+#[test]
+fn a_volume_is_not_unprotected_as_a_folder() {
+    let s = Sandbox::with_key();
+    s.write("f", "x");
+    s.run(&["protect", "f", "-k", "k"]).ok();
+    s.run(&["-q", "init", "vault", "-k", "k"]).ok();
+    let before = s.names();
+    for args in [&["vault"][..], &["-R", "vault"], &["-R", "vault", "-o", "out"]] {
+        let line = s.run(&[&["unprotect"], args].concat()).fails(4);
+        assert!(line.contains("vault: it is a volume: mount it, or unprotect single files with --volume"), "{line}");
+    }
+    assert_eq!(s.names(), before);
+    fs::remove_file(s.path("f")).unwrap();
+    s.run(&["unprotect", "vault", "f.phx"]).fails(4);
+    assert_eq!(s.read("f"), b"x", "the others are done");
+}
+
+#[test]
+fn what_has_no_input_stays_in_the_mirror_and_is_named() {
+    let s = Sandbox::with_key();
+    for folder in ["t", "t/d", "t/gone"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    for name in ["t/a", "t/b", "t/d/c", "t/d/stays", "t/gone/e"] {
+        s.write(name, "x");
+    }
+    symlink("a", s.path("t/link")).unwrap();
+    let args = ["protect", "-R", "t", "-k", "k", "--force"];
+    for _ in 0..2 {
+        let ended = s.run(&args);
+        assert!(ended.error().lines().count() == 1 && !ended.error().contains("no input"), "{}", ended.error());
+        ended.ok();
+    }
+    fs::remove_dir_all(s.path("t/gone")).unwrap();
+    let told = |line: &str| {
+        let ended = s.run(&args);
+        assert!(ended.error().ends_with(line), "{}", ended.error());
+        ended.ok();
+    };
+    told("phalanx: t.phx: 1 entry has no input and stays as it is: t.phx/gone\n");
+    for name in ["t/a", "t/b", "t/d/c"] {
+        fs::remove_file(s.path(name)).unwrap();
+    }
+    s.write(&format!("t.phx/{}", Sandbox::temporary("x")), "left by a run");
+    let named = "t.phx/a.phx, t.phx/b.phx, t.phx/gone and 1 more";
+    told(&format!("phalanx: t.phx: 4 entries have no input and stay as they are: {named}\n"));
+    for name in ["a.phx", "b.phx", "d/c.phx", "gone/e.phx"] {
+        assert!(s.exists(&format!("t.phx/{name}")), "{name}");
+    }
+    assert_eq!(s.run(&[&args[..], &["-q"]].concat()).error(), "");
 }
 
 #[test]
@@ -130,7 +213,9 @@ fn remove_takes_the_whole_folder_away_and_no_more() {
     s.run(&["protect", "-R", "tree", "-k", "k", "--remove"]).ok();
     assert_eq!(s.names(), ["tree.phx"]);
     s.write("tree.phx/stray", "not ours");
-    s.run(&["unprotect", "-R", "tree.phx", "--remove"]).fails_with_lines(3);
+    let ended = s.run(&["unprotect", "-R", "tree.phx", "--remove"]);
+    assert!(ended.error().contains("tree.phx/stray: the name does not end in .phx: left out"), "{}", ended.error());
+    ended.ok();
     assert_eq!(listing(&s.path("tree")).len(), before.len());
     let left: Vec<_> = listing(&s.path("tree.phx")).into_keys().collect();
     assert_eq!(left, ["", "stray"]);
@@ -145,10 +230,19 @@ fn links_in_the_mirror_are_not_followed() {
     s.write("t/d/f", "x");
     fs::create_dir(s.path("t.phx")).unwrap();
     symlink("../elsewhere", s.path("t.phx/d")).unwrap();
-    let ended = s.run(&["protect", "-R", "t", "-k", "k", "--force"]);
-    assert_eq!(ended.0.status.code(), Some(4));
+    let told = s.run(&["protect", "-R", "t", "-k", "k", "--force"]).fails_with_lines(4);
+    let hint = "is in its way (delete it, or write a new mirror)";
+    assert!(told.contains(&format!("t.phx/d: cannot write: a link or file {hint}")), "{told}");
     assert!(fs::read_dir(s.path("elsewhere")).unwrap().next().is_none());
     assert!(fs::symlink_metadata(s.path("t.phx/d")).unwrap().is_symlink());
+    // The other way round.
+    fs::remove_file(s.path("t.phx/d")).unwrap();
+    s.run(&["protect", "-R", "t", "-k", "k", "--force"]).ok();
+    fs::remove_dir_all(s.path("t/d")).unwrap();
+    symlink("../elsewhere", s.path("t/d")).unwrap();
+    let told = s.run(&["protect", "-R", "t", "-k", "k", "--force"]).fails_with_lines(4);
+    assert!(told.contains(&format!("t.phx/d: cannot write: a folder {hint}")), "{told}");
+    assert!(s.exists("t.phx/d/f.phx"));
 }
 
 #[test]
@@ -187,10 +281,12 @@ fn outputs_that_collide_are_refused_before_anything_happens() {
     }
     s.write("a/x", "1");
     s.write("b/x", "2");
-    s.run(&["protect", "a/x", "b/x", "--output-dir", "out", "-k", "k", "--force", "--remove"]).fails(2);
+    let line = s.run(&["protect", "a/x", "b/x", "--output-dir", "out", "-k", "k", "--force", "--remove"]).fails(2);
+    assert_eq!(line, "phalanx: out/x.phx: it would be the output of both a/x and b/x");
     s.write("w", "1");
     s.write("w.phx", "2");
-    s.run(&["protect", "w", "./w.phx", "-k", "k", "--force", "--remove"]).fails(2);
+    let line = s.run(&["protect", "w", "./w.phx", "-k", "k", "--force", "--remove"]).fails(2);
+    assert_eq!(line, "phalanx: w.phx: it is an input, and would be the output of w");
     s.run(&["protect", "w", "out/../w", "-k", "k", "--force"]).fails(2);
     assert_eq!((s.read("a/x"), s.read("b/x"), s.read("w.phx")), (b"1".to_vec(), b"2".to_vec(), b"2".to_vec()));
     symlink("w", s.path("link")).unwrap();
@@ -213,7 +309,7 @@ fn a_folder_with_nothing_to_verify_is_an_error() {
     fs::create_dir(s.path("unmounted")).unwrap();
     assert!(s.run(&["verify", "-R", "unmounted"]).fails(4).contains("no protected file"));
     s.write("unmounted/f", "x");
-    assert!(s.run(&["verify", "-R", "unmounted"]).fails(4).contains("no protected file"));
+    assert!(s.run(&["verify", "-R", "unmounted"]).fails_with_lines(4).contains("no protected file"));
 }
 
 #[test]

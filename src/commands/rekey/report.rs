@@ -1,7 +1,7 @@
 //! What `rekey` tells: the ways into a file, before a change and after it.
 
 use crate::commands::inspect::SlotReport;
-use crate::failure::{Outcome, complain, say, shown};
+use crate::failure::{Outcome, complain, say, say_json, shown};
 use crate::secrets;
 use crate::verbosity::Verbosity;
 use phalanx_core::Keyring;
@@ -63,20 +63,18 @@ impl Reporter {
 
     pub fn tell(&self, path: &Path, report: &Report) -> Outcome {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = shown(path);
         if !self.quiet {
             for what in &report.missing {
-                complain(format!("warning: {path}: {what} has no slot in it, so nothing was removed"));
+                complain(format!("warning: {}: {what} has no slot in it, so nothing was removed", shown(path)));
             }
         }
         if self.json {
-            let line = self.line(path, report);
-            return say(serde_json::to_string(&line).expect("a report has no odd keys"));
+            return say_json(&self.line(path, report));
         }
         if self.quiet {
             return Ok(());
         }
-        say(&path)?;
+        say(shown(path))?;
         match report.unfinished {
             Unfinished::None => {}
             Unfinished::Finished => say("  an interrupted change was finished")?,
@@ -92,14 +90,15 @@ impl Reporter {
     /// Tells of a file that was done under another name.
     pub fn tell_other_name(&self, path: &Path) -> Outcome {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = shown(path);
         if self.json {
-            return say(serde_json::json!({ "path": path, "changed": false, "other_name": true }));
+            return say_json(
+                &serde_json::json!({ "path": path.to_string_lossy(), "changed": false, "other_name": true }),
+            );
         }
         if self.quiet {
             return Ok(());
         }
-        say(path)?;
+        say(shown(path))?;
         say("  another name of a file that this run has done")
     }
 
@@ -114,9 +113,9 @@ impl Reporter {
         header.slots().iter().map(|slot| SlotReport::new(slot, self.keyring.as_ref())).collect()
     }
 
-    fn line(&self, path: String, report: &Report) -> Line {
+    fn line(&self, path: &Path, report: &Report) -> Line {
         Line {
-            path,
+            path: path.to_string_lossy().into_owned(),
             changed: report.is_changed(),
             fresh: report.fresh,
             interrupted: match report.unfinished {

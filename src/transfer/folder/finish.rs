@@ -3,6 +3,7 @@
 use super::{Folder, Handles, Link, Parent, lock};
 use crate::failure::{Code, Failure, shown};
 use crate::folders::write_error;
+use crate::transfer::ends::not_deleted;
 use phalanx_core::file::sync_folder;
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags};
@@ -57,7 +58,7 @@ impl Folder {
                 let removed = if in_place { removal.run() } else { Err(Error::Displaced) };
                 if let Err(e) = removed {
                     self.stays();
-                    tree.tally.fail(&Failure::at(&self.path(&name), e));
+                    tree.tally.fail(&not_deleted(&self.path(&name), e));
                 }
             }
             if !self.stays.load(Ordering::Relaxed)

@@ -73,6 +73,9 @@ impl Made {
         match fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if made.ids.contains(&(stat.st_dev, stat.st_ino)) => return Err(Error::OwnOutput),
             Ok(_) if made.is_alias(dir, to)? => return Err(Error::OwnOutput),
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+                return Err(Error::Write(io::Error::new(io::ErrorKind::IsADirectory, "a folder is in its way")));
+            }
             Ok(_) | Err(Errno::NOENT) => {}
             Err(e) => return Err(write_error(e)),
         }

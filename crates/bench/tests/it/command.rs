@@ -7,6 +7,7 @@ use phalanx_bench::row::Row;
 use rustix::process::{Pid, Signal, kill_process};
 use std::env;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -164,7 +165,7 @@ fn what_java_lacks_is_told() {
     s.run(&["keys", "--java", "missing"]).fails(2);
     assert!(s.names().is_empty());
 
-    s.write("java", "");
+    fs::set_permissions(s.write("java", "#!/bin/sh\n"), fs::Permissions::from_mode(0o755)).unwrap();
     let cases: [(&str, &[&str], &str); 2] =
         [("jvm", &[], "no java"), ("jars", &["--java", "java", "--jars", "."], "no jars: run mvn -q package in java/")];
     for (out, named, why) in cases {

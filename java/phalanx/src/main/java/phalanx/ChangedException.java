@@ -1,6 +1,6 @@
 package phalanx;
 
-/** The input changed its length while it was read. */
+/** The input changed while it was read, as its length, its time of modification or its path shows. */
 public final class ChangedException extends PhalanxException {
     private static final long serialVersionUID = 1L;
 

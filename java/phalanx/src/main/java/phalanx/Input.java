@@ -2,37 +2,96 @@ package phalanx;
 
 import java.io.Closeable;
 import java.io.IOException;
+import java.io.InputStream;
+import java.nio.channels.Channels;
 import java.nio.channels.FileChannel;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.BasicFileAttributes;
+import java.nio.file.attribute.PosixFileAttributes;
+import java.util.Objects;
 
-/** A regular file that has been opened for reading. */
+/**
+ * A regular file that has been opened for reading. Java cannot ask an open file for its attributes, so the path is asked before
+ * and after the file is opened, and must lead to the same file both times.
+ */
 final class Input implements Closeable {
     private final Path path;
     private final FileChannel channel;
+    private final BasicFileAttributes attributes;
 
-    private Input(Path path, FileChannel channel) {
+    private Input(Path path, FileChannel channel, BasicFileAttributes attributes) {
         this.path = path;
         this.channel = channel;
+        this.attributes = attributes;
     }
 
     /** Opens a regular file. Pipes and devices are refused before they are opened, since opening one may wait for ever. */
     static Input open(Path path) throws IOException {
-        BasicFileAttributes attributes = Files.readAttributes(path, BasicFileAttributes.class);
-        if (attributes.isDirectory()) {
+        BasicFileAttributes before = attributes(path);
+        if (before.isDirectory()) {
             throw new FileSystemException(path.toString(), null, "it is a folder");
         }
-        if (!attributes.isRegularFile()) {
+        if (!before.isRegularFile()) {
             throw new FileSystemException(path.toString(), null, "not a regular file");
         }
-        return new Input(path, FileChannel.open(path, StandardOpenOption.READ));
+        FileChannel channel = FileChannel.open(path, StandardOpenOption.READ);
+        try {
+            BasicFileAttributes after = attributes(path);
+            if (!Objects.equals(before.fileKey(), after.fileKey())) {
+                throw new FileSystemException(path.toString(), null, "it was replaced while it was opened");
+            }
+            return new Input(path, channel, after);
+        } catch (IOException e) {
+            channel.close();
+            throw e;
+        }
+    }
+
+    /** What the system says of a path: with owner and permissions where it has them. */
+    static BasicFileAttributes attributes(Path path) throws IOException {
+        boolean isPosix = path.getFileSystem().supportedFileAttributeViews().contains("posix");
+        Class<? extends BasicFileAttributes> kind = isPosix ? PosixFileAttributes.class : BasicFileAttributes.class;
+        return Files.readAttributes(path, kind);
     }
 
     FileChannel channel() {
         return channel;
+    }
+
+    /** Those of the time when it was opened. */
+    BasicFileAttributes attributes() {
+        return attributes;
+    }
+
+    /** The length in bytes when it was opened. */
+    long length() {
+        return attributes.size();
+    }
+
+    /** Its bytes. The end comes only if the file is unchanged, so what is made of a changed one is never whole. */
+    InputStream stream() {
+        InputStream bytes = Channels.newInputStream(channel);
+        return new InputStream() {
+            @Override
+            public int read() throws IOException {
+                return checked(bytes.read());
+            }
+
+            @Override
+            public int read(byte[] into, int offset, int length) throws IOException {
+                return checked(bytes.read(into, offset, length));
+            }
+
+            private int checked(int read) throws IOException {
+                if (read < 0) {
+                    checkUnchanged();
+                }
+                return read;
+            }
+        };
     }
 
     /** Whether a path leads to this file too. */
@@ -44,9 +103,14 @@ final class Input implements Closeable {
         }
     }
 
-    /** Checks that the file still has the length that was read. */
-    void checkLength(long length) throws IOException {
-        if (channel.size() != length) {
+    /** Checks that the file has its path, and the length and time of modification that it had when it was opened. */
+    void checkUnchanged() throws IOException {
+        BasicFileAttributes now = attributes(path);
+        boolean isSame = Objects.equals(now.fileKey(), attributes.fileKey())
+                && now.lastModifiedTime().equals(attributes.lastModifiedTime())
+                && now.size() == attributes.size()
+                && channel.size() == attributes.size();
+        if (!isSame) {
             throw new ChangedException();
         }
     }

@@ -4,18 +4,28 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributeView;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.GroupPrincipal;
 import java.nio.file.attribute.PosixFileAttributeView;
 import java.nio.file.attribute.PosixFileAttributes;
 import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.UserDefinedFileAttributeView;
 import java.nio.file.attribute.UserPrincipal;
+import java.util.Arrays;
 import java.util.EnumSet;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.Set;
 
-/** What an output takes over from its input. Java has no access control lists of POSIX; they are left out. */
+/**
+ * What an output takes over from its input. Java has no access control lists of POSIX; they are left out.
+ *
+ * <p>An output is named by its path, and others may be able to write to its folder. So no link is followed there. Permissions
+ * come last, because Java opens the file for whatever it sets, and they may not allow that.
+ */
 final class Metadata {
     /** The usual umask where the system does not tell. */
     private static final int USUAL_UMASK = 022;
@@ -30,40 +40,61 @@ final class Metadata {
     private Metadata() {}
 
     /** A protected file gets permissions, times, attributes, and owner and group if they can be set. */
-    static void all(Path from, Path to) throws IOException {
-        PosixFileAttributes attributes = posix(from);
-        if (attributes != null) {
-            Set<PosixFilePermission> permissions = permissions(attributes);
-            if (!takeOwner(attributes, to)) {
-                permissions.removeAll(OF_GROUP);
-            }
-            copyUserAttributes(from, to);
-            Files.setPosixFilePermissions(to, permissions);
+    static void all(BasicFileAttributes from, Map<String, byte[]> userAttributes, Path to) throws IOException {
+        PosixFileAttributeView view = posix(to);
+        if (view == null || !(from instanceof PosixFileAttributes attributes)) {
+            times(from, to);
+            return;
         }
+        Set<PosixFilePermission> permissions = permissions(attributes);
+        if (!takeOwner(attributes, view)) {
+            permissions.removeAll(OF_GROUP);
+        }
+        setUserAttributes(userAttributes, to);
         times(from, to);
+        view.setPermissions(permissions);
     }
 
     /** A plaintext gets times, and the permissions of a new file without those that the protected file lacks. */
-    static void asNew(Path from, Path to) throws IOException {
-        PosixFileAttributes attributes = posix(from);
-        if (attributes != null) {
+    static void asNew(BasicFileAttributes from, Path to) throws IOException {
+        times(from, to);
+        PosixFileAttributeView view = posix(to);
+        if (view != null && from instanceof PosixFileAttributes attributes) {
             Set<PosixFilePermission> permissions = permissions(attributes);
             permissions.retainAll(ofNew());
-            Files.setPosixFilePermissions(to, permissions);
+            view.setPermissions(permissions);
         }
-        times(from, to);
     }
 
     /** An output of a stream gets the permissions of a new file. */
     static void asNew(Path to) throws IOException {
-        if (posix(to) != null) {
-            Files.setPosixFilePermissions(to, ofNew());
+        PosixFileAttributeView view = posix(to);
+        if (view != null) {
+            view.setPermissions(ofNew());
         }
     }
 
-    private static PosixFileAttributes posix(Path path) throws IOException {
-        PosixFileAttributeView view = Files.getFileAttributeView(path, PosixFileAttributeView.class);
-        return view == null ? null : view.readAttributes();
+    /** The extended attributes of a user that an input has. */
+    static Map<String, byte[]> userAttributes(Path from) {
+        Map<String, byte[]> all = new LinkedHashMap<>();
+        UserDefinedFileAttributeView view = Files.getFileAttributeView(from, UserDefinedFileAttributeView.class);
+        if (view == null) {
+            return all;
+        }
+        try {
+            for (String name : view.list()) {
+                ByteBuffer value = ByteBuffer.allocate(view.size(name));
+                view.read(name, value);
+                all.put(name, Arrays.copyOf(value.array(), value.position()));
+            }
+        } catch (IOException e) {
+            // The file system of the input has none.
+        }
+        return all;
+    }
+
+    private static PosixFileAttributeView posix(Path to) {
+        return Files.getFileAttributeView(to, PosixFileAttributeView.class, LinkOption.NOFOLLOW_LINKS);
     }
 
     private static Set<PosixFilePermission> permissions(PosixFileAttributes attributes) {
@@ -73,21 +104,20 @@ final class Metadata {
     }
 
     /** Whether the group is that of the original now. */
-    private static boolean takeOwner(PosixFileAttributes from, Path to) throws IOException {
-        PosixFileAttributeView view = Files.getFileAttributeView(to, PosixFileAttributeView.class);
-        PosixFileAttributes own = view.readAttributes();
+    private static boolean takeOwner(PosixFileAttributes from, PosixFileAttributeView to) throws IOException {
+        PosixFileAttributes own = to.readAttributes();
         UserPrincipal owner = from.owner();
         GroupPrincipal group = from.group();
         if (!own.group().equals(group)) {
             try {
-                view.setGroup(group);
+                to.setGroup(group);
             } catch (IOException e) {
                 return false;
             }
         }
         if (!own.owner().equals(owner)) {
             try {
-                view.setOwner(owner);
+                to.setOwner(owner);
             } catch (IOException e) {
                 // As the command does, it keeps its own owner.
             }
@@ -95,28 +125,24 @@ final class Metadata {
         return true;
     }
 
-    private static void copyUserAttributes(Path from, Path to) {
+    private static void setUserAttributes(Map<String, byte[]> attributes, Path to) {
+        UserDefinedFileAttributeView view =
+                Files.getFileAttributeView(to, UserDefinedFileAttributeView.class, LinkOption.NOFOLLOW_LINKS);
+        if (view == null) {
+            return;
+        }
         try {
-            UserDefinedFileAttributeView source = Files.getFileAttributeView(from, UserDefinedFileAttributeView.class);
-            UserDefinedFileAttributeView sink = Files.getFileAttributeView(to, UserDefinedFileAttributeView.class);
-            if (source == null || sink == null) {
-                return;
-            }
-            for (String name : source.list()) {
-                ByteBuffer value = ByteBuffer.allocate(source.size(name));
-                source.read(name, value);
-                sink.write(name, value.flip());
+            for (Map.Entry<String, byte[]> attribute : attributes.entrySet()) {
+                view.write(attribute.getKey(), ByteBuffer.wrap(attribute.getValue()));
             }
         } catch (IOException e) {
             // The file system of the output does not take them.
         }
     }
 
-    private static void times(Path from, Path to) throws IOException {
-        BasicFileAttributeView view = Files.getFileAttributeView(from, BasicFileAttributeView.class);
-        var times = view.readAttributes();
-        Files.getFileAttributeView(to, BasicFileAttributeView.class)
-                .setTimes(times.lastModifiedTime(), times.lastAccessTime(), null);
+    private static void times(BasicFileAttributes from, Path to) throws IOException {
+        Files.getFileAttributeView(to, BasicFileAttributeView.class, LinkOption.NOFOLLOW_LINKS)
+                .setTimes(from.lastModifiedTime(), from.lastAccessTime(), null);
     }
 
     private static Set<PosixFilePermission> ofNew() {

@@ -11,10 +11,12 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileAttribute;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.security.SecureRandom;
 import java.util.HexFormat;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import phalanx.primitives.Sponge;
@@ -40,12 +42,14 @@ final class Output implements Closeable {
     private final Path temporary;
     private final boolean replaces;
     private final FileChannel channel;
+    private final Object fileKey;
 
-    private Output(Path target, Path temporary, boolean replaces, FileChannel channel) {
+    private Output(Path target, Path temporary, boolean replaces, FileChannel channel, Object fileKey) {
         this.target = target;
         this.temporary = temporary;
         this.replaces = replaces;
         this.channel = channel;
+        this.fileKey = fileKey;
     }
 
     /** Begins a file that will have this name. Only its owner can read it until it has. */
@@ -59,7 +63,14 @@ final class Output implements Closeable {
         Path temporary = target.resolveSibling(temporaryName(target));
         try {
             register(temporary);
-            return new Output(target, temporary, replaces, open(temporary));
+            FileChannel channel = open(temporary);
+            try {
+                return new Output(target, temporary, replaces, channel, fileKey(temporary));
+            } catch (IOException e) {
+                channel.close();
+                Files.deleteIfExists(temporary);
+                throw e;
+            }
         } catch (IOException e) {
             forget(temporary);
             throw new OutputException(e);
@@ -90,6 +101,26 @@ final class Output implements Closeable {
         return ".phalanx-" + hex.formatHex(hash, 0, NAME_HASH) + "-" + hex.formatHex(random) + ".tmp";
     }
 
+    /** What tells this regular file from others, or null where the system does not. */
+    private static Object fileKey(Path temporary) throws IOException {
+        BasicFileAttributes attributes =
+                Files.readAttributes(temporary, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
+        if (!attributes.isRegularFile()) {
+            throw new FileSystemException(temporary.toString(), null, "its temporary file was replaced");
+        }
+        return attributes.fileKey();
+    }
+
+    /**
+     * Checks that the temporary name still leads to this file: whoever may write to the folder can put another one there. No
+     * other file has its key as long as it is open.
+     */
+    void checkPlace() throws IOException {
+        if (!Objects.equals(fileKey(temporary), fileKey)) {
+            throw new FileSystemException(temporary.toString(), null, "its temporary file was replaced");
+        }
+    }
+
     FileChannel channel() {
         return channel;
     }
@@ -104,6 +135,7 @@ final class Output implements Closeable {
             if (sync) {
                 channel.force(true);
             }
+            checkPlace();
             channel.close();
             if (replaces) {
                 Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);

@@ -46,6 +46,7 @@ record OutputRules(boolean replaces, boolean syncs) {
     /** Takes over metadata, and gives the output its name. */
     void finish(Output out, Step metadata) throws IOException {
         try {
+            out.checkPlace();
             metadata.run();
         } catch (IOException e) {
             throw new OutputException(e);

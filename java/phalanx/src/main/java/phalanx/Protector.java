@@ -6,6 +6,7 @@ import java.io.OutputStream;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Map;
 import java.util.OptionalLong;
 import java.util.concurrent.Executor;
 
@@ -107,24 +108,41 @@ public final class Protector {
      * @param output the new file
      * @return the length of the plaintext in bytes
      * @throws java.nio.file.FileAlreadyExistsException if the output exists, and is not to be replaced
-     * @throws ChangedException if the input changed its length meanwhile
+     * @throws ChangedException if the input changed meanwhile
      * @throws OutputException if the output cannot be written
      * @throws IOException if the input cannot be read
      */
     public long protect(Path input, Path output) throws IOException {
         try (Input in = Input.open(input)) {
             rules.refuseSame(in, output);
-            long length = in.channel().size();
+            long length = in.length();
             try (Output out = rules.create(output);
                     Recipients.NewFile file = recipients.newFile(suite, chunkLog2, OptionalLong.of(length))) {
                 byte[] header = file.header().toBytes();
                 Bytes.writeAt(out.channel(), header, 0, header.length, 0);
                 Layout layout = new Layout(suite, chunkLog2, header.length, length);
                 ChunkLoop.run(crew, layout.chunks(), () -> new SealStep(file.keys(), layout, in.channel(), out.channel()));
-                in.checkLength(length);
-                rules.finish(out, () -> Metadata.all(input, out.temporary()));
+                Map<String, byte[]> userAttributes = Metadata.userAttributes(input);
+                in.checkUnchanged();
+                rules.finish(out, () -> Metadata.all(in.attributes(), userAttributes, out.temporary()));
                 return length;
             }
+        }
+    }
+
+    /**
+     * Protects a file as a stream, which stays open.
+     *
+     * @param input a regular file
+     * @param out where the protected file goes to. If this fails, what went there is not whole, and no reader accepts it
+     * @return the length of the plaintext in bytes
+     * @throws ChangedException if the input changed meanwhile
+     * @throws OutputException if the output cannot be written
+     * @throws IOException if the input cannot be read
+     */
+    public long protect(Path input, OutputStream out) throws IOException {
+        try (Input in = Input.open(input)) {
+            return protect(in.stream(), out);
         }
     }
 

@@ -8,13 +8,14 @@ import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.file.FileSystemException;
-import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.security.SecureRandom;
 import java.util.Arrays;
+import java.util.Map;
+import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.concurrent.Executor;
 
@@ -50,8 +51,7 @@ public final class SharedFile implements Closeable {
 
     /** A file, and what tells that it is the same one in another process. */
     private record Seen(String path, long length, long modifiedNanos) {
-        static Seen at(Path path) throws IOException {
-            BasicFileAttributes attributes = Files.readAttributes(path, BasicFileAttributes.class);
+        static Seen at(Path path, BasicFileAttributes attributes) {
             var time = attributes.lastModifiedTime().toInstant();
             long nanos = time.getEpochSecond() * 1_000_000_000 + time.getNano();
             return new Seen(path.toAbsolutePath().toString(), attributes.size(), nanos);
@@ -60,6 +60,8 @@ public final class SharedFile implements Closeable {
 
     private final Kind kind;
     private final Seen input;
+    /** The leader's, when it opened the input. */
+    private final BasicFileAttributes attributes;
     private final Layout layout;
     private final FileKeys keys;
     /** The output under its temporary name. Empty where there is none. */
@@ -71,9 +73,11 @@ public final class SharedFile implements Closeable {
     private final OutputRules rules;
 
     private SharedFile(
-            Kind kind, Seen input, Layout layout, FileKeys keys, byte[] mark, String temporary, Output output, OutputRules rules) {
+            Kind kind, Seen input, BasicFileAttributes attributes, Layout layout, FileKeys keys, byte[] mark, String temporary,
+            Output output, OutputRules rules) {
         this.kind = kind;
         this.input = input;
+        this.attributes = attributes;
         this.layout = layout;
         this.keys = keys;
         this.mark = mark;
@@ -97,10 +101,12 @@ public final class SharedFile implements Closeable {
     public static SharedFile protect(
             Path input, Path output, Recipients recipients, Suite suite, int chunkLog2, boolean replaces) throws IOException {
         OutputRules rules = new OutputRules(replaces, true);
-        Seen seen = Seen.at(input);
+        BasicFileAttributes attributes;
         try (Input in = Input.open(input)) {
             rules.refuseSame(in, output);
+            attributes = in.attributes();
         }
+        Seen seen = Seen.at(input, attributes);
         Recipients.NewFile file = recipients.newFile(suite, chunkLog2, OptionalLong.of(seen.length));
         Output out = null;
         try {
@@ -108,7 +114,8 @@ public final class SharedFile implements Closeable {
             out = rules.create(output);
             Bytes.writeAt(out.channel(), header, 0, header.length, 0);
             Layout layout = new Layout(suite, chunkLog2, header.length, seen.length);
-            return new SharedFile(Kind.PROTECT, seen, layout, file.keys(), header, absolute(out), out, rules);
+            return new SharedFile(
+                    Kind.PROTECT, seen, attributes, layout, file.keys(), header, absolute(out), out, rules);
         } catch (IOException | RuntimeException e) {
             giveUp(file.keys(), out, e);
             throw e;
@@ -143,13 +150,13 @@ public final class SharedFile implements Closeable {
 
     private static SharedFile open(Kind kind, Path input, Path output, KeyProvider keys, OutputRules rules)
             throws IOException {
-        Seen seen = Seen.at(input);
         FileKeys fileKeys = null;
         Output out = null;
         try (Input in = Input.open(input)) {
             if (output != null) {
                 rules.refuseSame(in, output);
             }
+            Seen seen = Seen.at(input, in.attributes());
             Header header = Header.read(in.channel());
             fileKeys = header.open(keys).keys();
             Layout layout = header.layout(seen.length);
@@ -160,7 +167,8 @@ public final class SharedFile implements Closeable {
                 out = rules.create(output);
                 Bytes.writeAt(out.channel(), mark, 0, MARK, layout.plaintextLength());
             }
-            return new SharedFile(kind, seen, layout, fileKeys, mark, out == null ? "" : absolute(out), out, rules);
+            String temporary = out == null ? "" : absolute(out);
+            return new SharedFile(kind, seen, in.attributes(), layout, fileKeys, mark, temporary, out, rules);
         } catch (IOException | RuntimeException e) {
             giveUp(fileKeys, out, e);
             throw e;
@@ -239,7 +247,7 @@ public final class SharedFile implements Closeable {
         byte[] secret = in.readAllBytes();
         try {
             return new SharedFile(
-                    kind, input, layout, FileKeys.exposed(suite, secret), mark, temporary, null, OutputRules.USUAL);
+                    kind, input, null, layout, FileKeys.exposed(suite, secret), mark, temporary, null, OutputRules.USUAL);
         } finally {
             Arrays.fill(secret, (byte) 0);
         }
@@ -271,8 +279,9 @@ public final class SharedFile implements Closeable {
         long first = start(part, parts);
         long count = start(part + 1, parts) - first;
         Crew crew = Crew.of(executor, threads);
-        try (Input in = Input.open(Path.of(input.path))) {
-            if (!Seen.at(Path.of(input.path)).equals(input) || in.channel().size() != input.length) {
+        Path from = Path.of(input.path);
+        try (Input in = Input.open(from)) {
+            if (!Seen.at(from, in.attributes()).equals(input) || in.channel().size() != input.length) {
                 throw new FileSystemException(input.path, null, "this process sees another file there than the first one");
             }
             if (temporary.isEmpty()) {
@@ -332,7 +341,10 @@ public final class SharedFile implements Closeable {
     }
 
     private void checkInput() throws IOException {
-        if (!Seen.at(Path.of(input.path)).equals(input)) {
+        Path from = Path.of(input.path);
+        BasicFileAttributes now = Input.attributes(from);
+        boolean isSame = attributes == null || Objects.equals(now.fileKey(), attributes.fileKey());
+        if (!isSame || !Seen.at(from, now).equals(input)) {
             throw new ChangedException();
         }
     }
@@ -344,20 +356,21 @@ public final class SharedFile implements Closeable {
      * @throws IOException if the input changed meanwhile, or if the output cannot get its name
      */
     public void finish(boolean syncs) throws IOException {
+        Map<String, byte[]> userAttributes =
+                kind == Kind.PROTECT ? Metadata.userAttributes(Path.of(input.path)) : Map.of();
         checkInput();
         if (output == null) {
             return;
         }
-        Path from = Path.of(input.path);
         if (kind == Kind.UNPROTECT) {
             output.channel().truncate(layout.plaintextLength());
         }
         OutputRules last = syncs ? rules : rules.withoutSync();
         last.finish(output, () -> {
             if (kind == Kind.PROTECT) {
-                Metadata.all(from, output.temporary());
+                Metadata.all(attributes, userAttributes, output.temporary());
             } else {
-                Metadata.asNew(from, output.temporary());
+                Metadata.asNew(attributes, output.temporary());
             }
         });
     }

@@ -87,7 +87,7 @@ public final class Unprotector {
                     ProtectedInput file = ProtectedInput.open(in.channel(), keys)) {
                 Layout layout = file.layout();
                 ChunkLoop.run(crew, layout.chunks(), () -> new OpenStep(file, out.channel()));
-                rules.finish(out, () -> Metadata.asNew(input, out.temporary()));
+                rules.finish(out, () -> Metadata.asNew(in.attributes(), out.temporary()));
                 return layout.plaintextLength();
             }
         }

@@ -61,9 +61,7 @@ final class Transfers {
             Protector protector = options.has("--force") ? synced.replacing() : synced;
             return (input, in, output, out) -> {
                 if (out != null) {
-                    try (InputStream opened = input == null ? null : Files.newInputStream(input)) {
-                        return protector.protect(opened == null ? in : opened, out);
-                    }
+                    return input == null ? protector.protect(in, out) : protector.protect(input, out);
                 }
                 return input == null ? protector.protect(in, output) : protector.protect(input, output);
             };

@@ -57,19 +57,23 @@ final class Crew {
      */
     void run(long most, Work work) throws IOException {
         Shift shift = new Shift(work);
-        for (int i = 1; i < Math.min(size, most); i++) {
-            try {
-                executor.execute(shift);
-            } catch (RejectedExecutionException e) {
-                break;
+        try {
+            for (int i = 1; i < Math.min(size, most); i++) {
+                try {
+                    executor.execute(shift);
+                } catch (RejectedExecutionException | OutOfMemoryError e) {
+                    // It has no thread to give, or the system has none. Those that have begun are enough.
+                    break;
+                }
             }
+            shift.run();
+        } finally {
+            shift.end();
         }
-        shift.run();
-        shift.end();
     }
 
     private static final class Shift implements Runnable {
-        private final Work work;
+        private Work work;
         private int working;
         private boolean over;
         private Throwable failure;
@@ -80,15 +84,17 @@ final class Crew {
 
         @Override
         public void run() {
+            Work mine;
             synchronized (this) {
                 if (over) {
                     return;
                 }
                 working++;
+                mine = work;
             }
             Throwable failed = null;
             try {
-                work.run();
+                mine.run();
             } catch (Throwable e) {
                 failed = e;
             }
@@ -101,9 +107,10 @@ final class Crew {
             }
         }
 
-        /** Waits for those who have begun; nobody else begins. */
+        /** Waits for those who have begun; nobody else begins. A busy executor may keep the shift, but not its work. */
         synchronized void end() throws IOException {
             over = true;
+            work = null;
             boolean interrupted = false;
             while (working > 0) {
                 try {

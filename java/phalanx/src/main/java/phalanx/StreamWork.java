@@ -12,6 +12,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * The chunks of a stream: the calling thread reads and writes in order, and a crew seals or opens meanwhile. The calling
@@ -29,6 +30,8 @@ final class StreamWork {
     private final List<Piece> pieces = new ArrayList<>();
     private final Deque<Piece> free = new ArrayDeque<>();
     private final Deque<Piece> pending = new ArrayDeque<>();
+    /** How many tasks the executor has and has not begun. A busy one keeps also those that others have done. */
+    private final AtomicInteger queued = new AtomicInteger();
     private long plaintext;
 
     private StreamWork(Crew crew, boolean seals, FileKeys keys, int chunkLog2) {
@@ -58,8 +61,9 @@ final class StreamWork {
                 // A chunk is the last one exactly when the stream ends behind it.
                 Piece following = piece.length == inLength ? read(in, take(out)) : null;
                 boolean last = following == null || following.length == 0;
-                piece.begin(index, last);
+                piece.prepare(index, last);
                 pending.add(piece);
+                offer(piece.task);
                 if (last) {
                     break;
                 }
@@ -77,7 +81,8 @@ final class StreamWork {
 
     /** A piece that nobody uses. They are made when they are needed, so that a short stream takes little memory. */
     private Piece take(OutputStream out) throws IOException {
-        if (free.isEmpty() && pieces.size() > (crew.size() == 1 ? 1 : crew.size() + 1)) {
+        long most = crew.size() == 1 ? 2 : crew.size() + 2L;
+        if (free.isEmpty() && pieces.size() >= most) {
             write(out);
         }
         if (free.isEmpty()) {
@@ -91,6 +96,26 @@ final class StreamWork {
     private Piece read(InputStream in, Piece piece) throws IOException {
         piece.length = in.readNBytes(piece.bytes, inOffset, inLength);
         return piece;
+    }
+
+    /** Offers a chunk to the executor. If that does not take it, the calling thread does it, in {@link #write}. */
+    private void offer(FutureTask<Void> task) {
+        if (crew.size() == 1 || queued.get() >= 2L * crew.size()) {
+            return;
+        }
+        // What waits in a busy executor refers to nothing else, so it keeps neither chunks nor keys.
+        AtomicInteger count = queued;
+        count.incrementAndGet();
+        try {
+            crew.executor().execute(() -> {
+                count.decrementAndGet();
+                task.run();
+            });
+        } catch (RejectedExecutionException e) {
+            count.decrementAndGet();
+        } catch (OutOfMemoryError e) {
+            // There is no thread. The executor may have kept the task all the same, so it counts.
+        }
     }
 
     /** Writes the oldest chunk. */
@@ -123,7 +148,7 @@ final class StreamWork {
         private int length;
         private FutureTask<Void> task;
 
-        void begin(long index, boolean last) {
+        void prepare(long index, boolean last) {
             Callable<Void> work = () -> {
                 if (seals) {
                     cipher.seal(bytes, 0, length, index, last);
@@ -133,13 +158,6 @@ final class StreamWork {
                 return null;
             };
             task = new FutureTask<>(work);
-            if (crew.size() > 1) {
-                try {
-                    crew.executor().execute(task);
-                } catch (RejectedExecutionException e) {
-                    // The calling thread does it, in await().
-                }
-            }
         }
 
         private void open(long index, boolean last) throws AuthenticationException {
@@ -179,7 +197,7 @@ final class StreamWork {
         void abandon() {
             try {
                 await();
-            } catch (IOException | RuntimeException e) {
+            } catch (IOException | RuntimeException | Error e) {
                 // Another failure ended the work.
             }
         }

@@ -1,0 +1,134 @@
+package phalanx;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.lang.ref.WeakReference;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executor;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+
+/** Threads, and executors that are busy or fail. */
+class CrewTest {
+    private static final int CHUNKS = 100;
+
+    private final PhalanxKey key = PhalanxKey.random();
+    private final Protector protector = new Protector(Recipients.of(key)).withChunkLog2(12);
+    private final Unprotector unprotector = new Unprotector(KeyProvider.of(key));
+
+    /** Protects a stream and gets it back. */
+    private void thereAndBack(Executor executor, int threads) throws IOException {
+        byte[] plaintext = new byte[CHUNKS * 4096 - 7];
+        new Random(1).nextBytes(plaintext);
+        ByteArrayOutputStream sealed = new ByteArrayOutputStream();
+        protector.on(executor, threads).protect(new ByteArrayInputStream(plaintext), sealed);
+        ByteArrayOutputStream back = new ByteArrayOutputStream();
+        unprotector.on(executor, threads).unprotect(new ByteArrayInputStream(sealed.toByteArray()), back);
+        assertArrayEquals(plaintext, back.toByteArray());
+    }
+
+    /** A cached pool of threads throws this where the system has no more of them. */
+    @Test
+    void threadsThatCannotBeStartedAreNotNeeded() throws IOException {
+        AtomicInteger asked = new AtomicInteger();
+        Executor few = work -> {
+            if (asked.incrementAndGet() > 1) {
+                throw new OutOfMemoryError("unable to create native thread");
+            }
+            new Thread(work).start();
+        };
+        thereAndBack(few, 4);
+        AtomicInteger done = new AtomicInteger();
+        asked.set(0);
+        Crew.of(few, 4).run(4, done::incrementAndGet);
+        assertTrue(done.get() >= 1);
+    }
+
+    /** Whoever gets the failure may close the keys. */
+    @Test
+    void nobodyWorksBehindAFailure() {
+        CountDownLatch begun = new CountDownLatch(1);
+        AtomicInteger working = new AtomicInteger();
+        AtomicInteger asked = new AtomicInteger();
+        Executor fails = work -> {
+            if (asked.incrementAndGet() > 1) {
+                throw new IllegalStateException("broken");
+            }
+            new Thread(work).start();
+            try {
+                begun.await();
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+        };
+        Crew.Work work = () -> {
+            working.incrementAndGet();
+            begun.countDown();
+            try {
+                Thread.sleep(200);
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+            working.decrementAndGet();
+        };
+        IllegalStateException e = assertThrows(IllegalStateException.class, () -> Crew.of(fails, 3).run(3, work));
+        assertEquals("broken", e.getMessage());
+        assertEquals(0, working.get());
+    }
+
+    /** Runs something that holds an array, and lets the array go. */
+    private static WeakReference<byte[]> held(Executor executor) throws IOException {
+        byte[] held = new byte[1];
+        Crew.of(executor, 3).run(3, () -> held[0]++);
+        return new WeakReference<>(held);
+    }
+
+    @Test
+    void aBusyExecutorKeepsNoWork() throws Exception {
+        List<Runnable> queue = new ArrayList<>();
+        WeakReference<byte[]> held = held(queue::add);
+        for (int i = 0; i < 100 && held.get() != null; i++) {
+            System.gc();
+            Thread.sleep(10);
+        }
+        assertEquals(null, held.get());
+        assertEquals(2, queue.size());
+        // Nothing is left for them to do.
+        queue.forEach(Runnable::run);
+    }
+
+    @Test
+    void aBusyExecutorGetsFewChunksOfAStream() throws IOException {
+        List<Runnable> queue = new ArrayList<>();
+        thereAndBack(queue::add, 3);
+        // At most six for each of the two streams.
+        assertTrue(queue.size() >= 2 && queue.size() <= 12, "there are " + queue.size());
+        queue.forEach(Runnable::run);
+        // One that is busy from time to time gets more chunks when it has done what it has.
+        AtomicInteger done = new AtomicInteger();
+        List<Runnable> late = new ArrayList<>();
+        thereAndBack(work -> {
+            late.add(work);
+            if (late.size() == 6) {
+                late.forEach(Runnable::run);
+                done.addAndGet(6);
+                late.clear();
+            }
+        }, 3);
+        assertTrue(done.get() > 12, "there were " + done);
+    }
+
+    @Test
+    void anyNumberOfThreadsCanBeNamed() throws IOException {
+        thereAndBack(work -> {}, Integer.MAX_VALUE);
+    }
+}

@@ -1,7 +1,6 @@
 package phalanx;
 
 import java.io.IOException;
-import java.nio.ByteBuffer;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
@@ -114,7 +113,7 @@ public final class Keyring implements KeyProvider {
      *
      * @param name the name
      * @return the key: close it
-     * @throws KeyException if there is none, if it is damaged, or if others could read or change it
+     * @throws KeyException if there is none, if it is damaged or not a regular file, or if others could read or change it
      * @throws IllegalArgumentException if no key may have this name
      * @throws IOException if it cannot be read
      */
@@ -125,7 +124,7 @@ public final class Keyring implements KeyProvider {
         }
         SecretFile secret;
         try {
-            secret = SecretFile.read(file, "the key " + name, PhalanxKey.BYTES + 1);
+            secret = SecretFile.readRegular(file, "the key " + name, PhalanxKey.BYTES + 1);
         } catch (NoSuchFileException e) {
             throw KeyException.missing(name);
         }
@@ -171,7 +170,7 @@ public final class Keyring implements KeyProvider {
     public Optional<Named> find(KeyId id) throws IOException {
         List<String> unusable = new ArrayList<>();
         for (String name : names()) {
-            try (SecretFile secret = SecretFile.read(file(name), "the key " + name, PhalanxKey.BYTES + 1)) {
+            try (SecretFile secret = SecretFile.readRegular(file(name), "the key " + name, PhalanxKey.BYTES + 1)) {
                 PhalanxKey key = key(name, secret);
                 if (key.id().equals(id)) {
                     secret.checkPrivate();
@@ -211,7 +210,7 @@ public final class Keyring implements KeyProvider {
         SecretFile.checkFolder(folder, "the keyring " + folder);
         byte[] bytes = key.expose();
         try (Output output = Output.create(file, false)) {
-            output.channel().write(ByteBuffer.wrap(bytes));
+            Bytes.writeAt(output.channel(), bytes, 0, bytes.length, 0);
             output.commit(true);
         } finally {
             Arrays.fill(bytes, (byte) 0);

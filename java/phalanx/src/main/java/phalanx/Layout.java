@@ -1,5 +1,7 @@
 package phalanx;
 
+import java.io.IOException;
+
 /**
  * Where the chunks of a file lie: docs/format.md, section 2.3.
  *
@@ -57,6 +59,17 @@ public record Layout(Suite suite, int chunkLog2, int headerLength, long plaintex
             throw new TruncatedException("its last chunk is not whole");
         }
         return new Layout(suite, chunkLog2, headerLength, body - chunks * suite.overhead());
+    }
+
+    /** Refuses a plaintext that has more chunks than may be sealed under one file key. */
+    static void refuseTooLarge(Suite suite, int chunkLog2, long plaintextLength) throws IOException {
+        if (ceil(plaintextLength, chunkLog2) > suite.mostChunks()) {
+            throw tooLarge(suite);
+        }
+    }
+
+    static IOException tooLarge(Suite suite) {
+        return new IOException("too large: " + suite.title() + " seals no more than " + suite.mostChunks() + " chunks");
     }
 
     private static long ceil(long length, int log2) {

@@ -1,12 +1,16 @@
 package phalanx;
 
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.CharBuffer;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Optional;
 import phalanx.primitives.Argon2id;
 import phalanx.primitives.Kmac;
 
@@ -50,6 +54,40 @@ public final class Password implements AutoCloseable {
         encoded.get(bytes);
         Arrays.fill(encoded.array(), (byte) 0);
         return new Password(bytes);
+    }
+
+    /**
+     * The password in an environment variable: its raw bytes on Linux. Elsewhere its characters, in UTF-8.
+     *
+     * @param name the variable's name
+     * @return the password, which may be empty, or nothing if the variable is not set
+     */
+    public static Optional<Password> ofVariable(String name) {
+        String text = System.getenv(name);
+        if (text == null) {
+            return Optional.empty();
+        }
+        try {
+            byte[] all = Files.readAllBytes(Path.of("/proc/self/environ"));
+            try {
+                byte[] start = (name + "=").getBytes(StandardCharsets.UTF_8);
+                for (int at = 0; at < all.length; ) {
+                    int end = at;
+                    while (end < all.length && all[end] != 0) {
+                        end++;
+                    }
+                    if (end - at >= start.length && Arrays.equals(all, at, at + start.length, start, 0, start.length)) {
+                        return Optional.of(new Password(Arrays.copyOfRange(all, at + start.length, end)));
+                    }
+                    at = end + 1;
+                }
+            } finally {
+                Arrays.fill(all, (byte) 0);
+            }
+        } catch (IOException e) {
+            // Not Linux.
+        }
+        return Optional.of(of(text.toCharArray()));
     }
 
     /**

@@ -110,12 +110,16 @@ public final class Protector {
      * @throws java.nio.file.FileAlreadyExistsException if the output exists, and is not to be replaced
      * @throws ChangedException if the input changed meanwhile
      * @throws OutputException if the output cannot be written
-     * @throws IOException if the input cannot be read
+     * @throws IOException if the input cannot be read, or is too large for the suite and the chunk size
      */
     public long protect(Path input, Path output) throws IOException {
         try (Input in = Input.open(input)) {
             rules.refuseSame(in, output);
             long length = in.length();
+<<<<<<< HEAD
+=======
+            Layout.refuseTooLarge(suite, chunkLog2, length);
+>>>>>>> javafix
             try (Output out = rules.create(output);
                     Recipients.NewFile file = recipients.newFile(suite, chunkLog2, OptionalLong.of(length))) {
                 byte[] header = file.header().toBytes();
@@ -138,10 +142,18 @@ public final class Protector {
      * @return the length of the plaintext in bytes
      * @throws ChangedException if the input changed meanwhile
      * @throws OutputException if the output cannot be written
+<<<<<<< HEAD
      * @throws IOException if the input cannot be read
      */
     public long protect(Path input, OutputStream out) throws IOException {
         try (Input in = Input.open(input)) {
+=======
+     * @throws IOException if the input cannot be read, or is too large for the suite and the chunk size
+     */
+    public long protect(Path input, OutputStream out) throws IOException {
+        try (Input in = Input.open(input)) {
+            Layout.refuseTooLarge(suite, chunkLog2, in.length());
+>>>>>>> javafix
             return protect(in.stream(), out);
         }
     }
@@ -153,7 +165,7 @@ public final class Protector {
      * @param out where the protected file goes to. If this fails, what went there is not whole, and no reader accepts it
      * @return the length of the plaintext in bytes
      * @throws OutputException if the output cannot be written
-     * @throws IOException if the input cannot be read
+     * @throws IOException if the input cannot be read, or is too large for the suite and the chunk size
      */
     public long protect(InputStream in, OutputStream out) throws IOException {
         try (Recipients.NewFile file = recipients.newFile(suite, chunkLog2, OptionalLong.empty())) {

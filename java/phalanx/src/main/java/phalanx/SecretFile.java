@@ -6,6 +6,7 @@ import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.PosixFileAttributes;
 import java.nio.file.attribute.PosixFilePermission;
 import java.util.Arrays;
@@ -56,6 +57,14 @@ final class SecretFile implements Closeable {
         return new SecretFile(bytes, why == null ? null : what + " is refused because " + why);
     }
 
+    /** The same, and what is not a regular file is refused before it is opened, since opening a pipe may wait for ever. */
+    static SecretFile readRegular(Path path, String what, int most) throws IOException {
+        if (!Files.readAttributes(path, BasicFileAttributes.class).isRegularFile()) {
+            throw new KeyException(what + " is refused because it is not a regular file");
+        }
+        return read(path, what, most);
+    }
+
     /** Refuses a folder whose files others could exchange. */
     static void checkFolder(Path folder, String what) throws IOException {
         State state = State.of(folder);
@@ -88,7 +97,7 @@ final class SecretFile implements Closeable {
     private record State(Object fileKey, boolean isOther, Set<PosixFilePermission> permissions, Integer owner) {
         static State of(Path path) throws IOException {
             if (!path.getFileSystem().supportedFileAttributeViews().contains("unix")) {
-                var attributes = Files.readAttributes(path, java.nio.file.attribute.BasicFileAttributes.class);
+                var attributes = Files.readAttributes(path, BasicFileAttributes.class);
                 return new State(attributes.fileKey(), attributes.isOther(), Set.of(), null);
             }
             var attributes = Files.readAttributes(path, PosixFileAttributes.class);

@@ -32,32 +32,46 @@ final class StreamWork {
     private final Deque<Piece> pending = new ArrayDeque<>();
     /** How many tasks the executor has and has not begun. A busy one keeps also those that others have done. */
     private final AtomicInteger queued = new AtomicInteger();
+<<<<<<< HEAD
+=======
+    private final long mostChunks;
+>>>>>>> javafix
     private long plaintext;
 
-    private StreamWork(Crew crew, boolean seals, FileKeys keys, int chunkLog2) {
+    private StreamWork(Crew crew, boolean seals, FileKeys keys, int chunkLog2, long mostChunks) {
         int overhead = keys.suite().overhead();
         this.crew = crew;
         this.seals = seals;
         this.keys = keys;
         this.chunkLog2 = chunkLog2;
+        this.mostChunks = mostChunks;
         this.inOffset = seals ? overhead : 0;
         this.inLength = (1 << chunkLog2) + overhead - inOffset;
     }
 
     /** Seals all that a stream has. Returns the length of the plaintext. */
     static long seal(Crew crew, FileKeys keys, int chunkLog2, InputStream in, OutputStream out) throws IOException {
-        return new StreamWork(crew, true, keys, chunkLog2).run(in, out);
+        return seal(crew, keys, chunkLog2, keys.suite().mostChunks(), in, out);
+    }
+
+    /** The same with another limit, for tests. */
+    static long seal(Crew crew, FileKeys keys, int chunkLog2, long mostChunks, InputStream in, OutputStream out)
+            throws IOException {
+        return new StreamWork(crew, true, keys, chunkLog2, mostChunks).run(in, out);
     }
 
     /** Opens all chunks behind a header. Returns the length of the plaintext. Writes nothing where {@code out} is null. */
     static long open(Crew crew, FileKeys keys, int chunkLog2, InputStream in, OutputStream out) throws IOException {
-        return new StreamWork(crew, false, keys, chunkLog2).run(in, out);
+        return new StreamWork(crew, false, keys, chunkLog2, Long.MAX_VALUE).run(in, out);
     }
 
     private long run(InputStream in, OutputStream out) throws IOException {
         try {
             Piece piece = read(in, take(out));
             for (long index = 0; ; index++) {
+                if (index >= mostChunks) {
+                    throw Layout.tooLarge(keys.suite());
+                }
                 // A chunk is the last one exactly when the stream ends behind it.
                 Piece following = piece.length == inLength ? read(in, take(out)) : null;
                 boolean last = following == null || following.length == 0;

@@ -97,6 +97,15 @@ public enum Suite {
     }
 
     /**
+     * The most chunks that may be sealed under one file key (docs/format.md, section 6).
+     *
+     * @return 2^32 in suite 4, whose nonces are short; no limit in the others
+     */
+    public long mostChunks() {
+        return this == AES_256_GCM ? 1L << 32 : Long.MAX_VALUE;
+    }
+
+    /**
      * Whether it is one of the CTR suites, which are all but GCM.
      *
      * @return true for suites 1, 2, 3 and 5

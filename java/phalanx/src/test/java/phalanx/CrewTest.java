@@ -131,4 +131,28 @@ class CrewTest {
     void anyNumberOfThreadsCanBeNamed() throws IOException {
         thereAndBack(work -> {}, Integer.MAX_VALUE);
     }
+<<<<<<< HEAD
+=======
+
+    @Test
+    void aStreamEndsWhereItsSuiteHasNoMoreChunks() throws IOException {
+        for (int chunks = 1; chunks <= 5; chunks++) {
+            for (int less : new int[] {0, 1}) {
+                ByteArrayInputStream in = new ByteArrayInputStream(new byte[chunks * 4096 - less]);
+                ByteArrayOutputStream out = new ByteArrayOutputStream();
+                try (Recipients.NewFile file =
+                        Recipients.of(key).newFile(Suite.AES_256_GCM, 12, java.util.OptionalLong.empty())) {
+                    if (chunks <= 3) {
+                        assertEquals(chunks * 4096 - less, StreamWork.seal(Crew.alone(), file.keys(), 12, 3, in, out));
+                        continue;
+                    }
+                    IOException e = assertThrows(
+                            IOException.class, () -> StreamWork.seal(Crew.alone(), file.keys(), 12, 3, in, out));
+                    assertEquals("too large: AES-256-GCM seals no more than 4294967296 chunks", e.getMessage());
+                    assertTrue(out.size() <= 3 * (4096 + Suite.AES_256_GCM.overhead()));
+                }
+            }
+        }
+    }
+>>>>>>> javafix
 }

@@ -2,6 +2,7 @@ package phalanx;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -9,6 +10,7 @@ import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -81,6 +83,30 @@ class KeyringTest {
                     assertThrows(KeyException.class, () -> ring.load("work")).getMessage());
             assertThrows(KeyException.class, () -> KeyFiles.key(file));
         }
+    }
+
+    @Test
+    void whatIsNoFileIsRefusedAndNotOpened() throws IOException, InterruptedException {
+        Keyring ring = Keyring.in(folder.resolve("ring"));
+        PhalanxKey key = PhalanxKey.random();
+        ring.store("work", key);
+        Needs.run(folder, List.of("mkfifo", "-m", "600", "ring/a.key")).ok();
+        Files.createDirectory(ring.folder().resolve("b.key"));
+        Files.createSymbolicLink(ring.folder().resolve("c.key"), Path.of("/dev/zero"));
+        Files.createSymbolicLink(ring.folder().resolve("d.key"), Path.of("a.key"));
+        // Opening the pipe would wait for ever.
+        assertTimeoutPreemptively(Duration.ofSeconds(30), () -> {
+            for (String name : List.of("a", "b", "c", "d")) {
+                assertEquals("the key " + name + " is refused because it is not a regular file",
+                        assertThrows(KeyException.class, () -> ring.load(name)).getMessage());
+            }
+            assertEquals(key, ring.key(key.id()).orElseThrow());
+            assertThrows(KeyException.class, () -> ring.key(PhalanxKey.random().id()));
+        });
+        // A link to a key is the user's own way of keeping it elsewhere.
+        Path elsewhere = Files.move(ring.folder().resolve("work.key"), folder.resolve("elsewhere"));
+        Files.createSymbolicLink(ring.folder().resolve("work.key"), elsewhere);
+        assertEquals(key, ring.load("work"));
     }
 
     @Test

@@ -11,6 +11,7 @@ import java.util.Locale;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import phalanx.SharedFile;
+import phalanx.command.Text;
 
 /** A whole command, as one rank of several. */
 public final class Command {
@@ -68,7 +69,7 @@ public final class Command {
         Code code = Code.DONE;
         if (world.rank() == 0) {
             try {
-                keys = new Keys(plan);
+                keys = new Keys(plan, report);
                 if (plan.what == Plan.What.PROTECT) {
                     keys.recipients();
                 }
@@ -94,7 +95,7 @@ public final class Command {
                 files++;
                 bytes += result.bytes();
                 if (world.rank() == 0 && plan.what == Plan.What.VERIFY && !plan.quiet) {
-                    out.println(path + ": " + result.bytes() + " bytes: whole and authentic");
+                    out.println(Text.oneLine(path + ": " + result.bytes() + " bytes: whole and authentic"));
                 }
             } else {
                 failed++;

@@ -2,9 +2,7 @@ package phalanx.cluster;
 
 import java.io.Closeable;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import phalanx.KeyFiles;
@@ -15,14 +13,19 @@ import phalanx.Password;
 import phalanx.PhalanxKey;
 import phalanx.Recipients;
 
-/** The keys and the password that were named. Only rank 0 reads them. */
+/**
+ * The keys and the password that were named. Only rank 0 reads them. As in {@code phalanx}, keys that are named are the only
+ * ones, and the password of the environment counts only where nothing is named.
+ */
 final class Keys implements Closeable, KeyProvider {
+    private static final String VARIABLE = "PHALANX_PASSWORD";
+
     private final List<PhalanxKey> named = new ArrayList<>();
     private Password password;
     private final boolean asksKeyring;
 
     /** Reads all that a plan names. */
-    Keys(Plan plan) throws IOException {
+    Keys(Plan plan, Report report) throws IOException {
         try {
             for (String name : plan.keys) {
                 named.add(Keyring.usual().load(name));
@@ -30,13 +33,12 @@ final class Keys implements Closeable, KeyProvider {
             for (var file : plan.keyFiles) {
                 named.add(KeyFiles.key(file));
             }
-            String given = System.getenv("PHALANX_PASSWORD");
             if (plan.passwordFile != null) {
                 password = KeyFiles.password(plan.passwordFile);
-            } else if (given != null) {
-                byte[] bytes = given.getBytes(StandardCharsets.UTF_8);
-                password = Password.of(bytes);
-                Arrays.fill(bytes, (byte) 0);
+            } else if (named.isEmpty()) {
+                password = Password.ofVariable(VARIABLE).orElse(null);
+            } else if (plan.what == Plan.What.PROTECT && !System.getenv().getOrDefault(VARIABLE, "").isEmpty()) {
+                report.line("warning: " + VARIABLE + " is set but not used, since a key was given (--password-file adds one)");
             }
         } catch (IOException | RuntimeException e) {
             close();
@@ -51,7 +53,7 @@ final class Keys implements Closeable, KeyProvider {
         for (PhalanxKey key : named) {
             all = all == null ? Recipients.of(key) : all.and(key);
         }
-        if (password != null && (all == null || !named.isEmpty())) {
+        if (password != null) {
             all = all == null ? Recipients.of(password) : all.and(password);
         }
         if (all == null) {

@@ -53,11 +53,12 @@ public final class Launch {
      * @throws InterruptedException never
      */
     public static void main(String[] args) throws InterruptedException {
+        Report report = new Report(0, System.err);
         Launch launch;
         try {
             launch = parsed(args);
         } catch (IllegalArgumentException e) {
-            System.err.println("phalanx-cluster: " + e.getMessage());
+            report.line(e.getMessage());
             System.exit(2);
             return;
         }
@@ -67,13 +68,13 @@ public final class Launch {
         }
         Optional<Installed> mpj = Installed.find(System.getenv());
         if (mpj.isEmpty()) {
-            System.err.println("phalanx-cluster: there is no MPJ Express: install it (Debian: libmpj-java), or set MPJ_HOME to its folder");
+            report.line("there is no MPJ Express: install it (Debian: libmpj-java), or set MPJ_HOME to its folder");
             System.exit(1);
         }
         try {
             System.exit(launch.run(mpj.get()));
         } catch (IOException e) {
-            System.err.println("phalanx-cluster: the processes cannot be started: " + e.getMessage());
+            report.line("the processes cannot be started: " + e.getMessage());
             System.exit(1);
         }
     }

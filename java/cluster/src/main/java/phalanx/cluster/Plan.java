@@ -13,7 +13,8 @@ final class Plan {
             protect|unprotect|verify PATH… [OPTIONS]
               --key NAME            a key of the keyring (may be repeated)
               --key-file FILE       a file of 32 raw bytes (may be repeated)
-              --password-file FILE  a password; or the variable PHALANX_PASSWORD
+              --password-file FILE  a password. Without these three: that of the
+                                    variable PHALANX_PASSWORD
               -o, --output PATH     write this file
               --output-dir DIR      write the outputs into this existing folder
               -f, --force           overwrite existing outputs

@@ -10,6 +10,7 @@ import phalanx.ChangedException;
 import phalanx.KeyException;
 import phalanx.OutputException;
 import phalanx.PhalanxException;
+import phalanx.command.Text;
 
 /** The lines of one rank: what failed, on which path. */
 final class Report {
@@ -21,8 +22,9 @@ final class Report {
         this.err = err;
     }
 
+    /** Writes one line. A name in it cannot deceive a terminal. */
     void line(String text) {
-        err.println("phalanx-cluster: " + text);
+        err.println("phalanx-cluster: " + Text.oneLine(String.valueOf(text)));
     }
 
     /** Tells why a file failed on this rank, and returns the code for it. */

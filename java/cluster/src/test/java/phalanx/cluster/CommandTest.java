@@ -2,10 +2,12 @@ package phalanx.cluster;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -20,11 +22,14 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import phalanx.Header;
+import phalanx.Slot;
 
 /** The command with threads as ranks: where MPJ Express is not installed, too. */
 class CommandTest {
@@ -35,8 +40,12 @@ class CommandTest {
     void key() throws IOException {
         byte[] key = new byte[32];
         new Random(1).nextBytes(key);
-        Files.write(at("key"), key);
-        Files.setPosixFilePermissions(at("key"), PosixFilePermissions.fromString("rw-------"));
+        secret("key", key);
+    }
+
+    private void secret(String name, byte[] bytes) throws IOException {
+        Files.write(at(name), bytes);
+        Files.setPosixFilePermissions(at(name), PosixFilePermissions.fromString("rw-------"));
     }
 
     private Path at(String name) {
@@ -111,10 +120,34 @@ class CommandTest {
 
     private record Ended(int code, String out, String err) {}
 
+    private String[] words(String line) {
+        return Arrays.stream(line.split(" "))
+                .map(word -> word.startsWith("/") ? at(word.substring(1)).toString() : word).toArray(String[]::new);
+    }
+
+    /** Runs a command in a process of its own, with the bytes that printf makes of this as the password in its environment. */
+    private Ended withPassword(String password, String line) throws Exception {
+        List<String> command = new ArrayList<>(List.of(
+                "sh", "-c", "PHALANX_PASSWORD=$(printf \"$0\"); export PHALANX_PASSWORD; exec \"$@\"", password,
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-cp", System.getProperty("java.class.path"), OneRank.class.getName()));
+        command.addAll(List.of(words(line)));
+        Path out = at("said");
+        Path err = at("complained");
+        Process process = new ProcessBuilder(command).redirectOutput(out.toFile()).redirectError(err.toFile()).start();
+        assertTrue(process.waitFor(5, TimeUnit.MINUTES), "it hangs");
+        return new Ended(process.exitValue(), Files.readString(out), Files.readString(err));
+    }
+
+    private long passwordsOf(String name) throws IOException {
+        try (InputStream in = Files.newInputStream(at(name))) {
+            return Header.read(in).slots().stream().filter(slot -> slot instanceof Slot.OfPassword).count();
+        }
+    }
+
     /** Runs a command, whose words that name files of the folder begin with a slash. */
     private Ended run(int ranks, String line) throws Exception {
-        String[] args = Arrays.stream(line.split(" "))
-                .map(word -> word.startsWith("/") ? at(word.substring(1)).toString() : word).toArray(String[]::new);
+        String[] args = words(line);
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         ByteArrayOutputStream err = new ByteArrayOutputStream();
         Threads threads = new Threads(ranks);
@@ -193,6 +226,45 @@ class CommandTest {
         Files.write(at("good.phx"), Arrays.copyOf(bytes, bytes.length - 100));
         assertEquals(3, run(3, "unprotect -f --key-file /key /good.phx").code);
         assertEquals(before, names());
+    }
+
+    @Test
+    void aKeyThatIsNamedIsTheOnlyWay() throws Exception {
+        // Not UTF-8: the bytes count.
+        String password = "p\\344";
+        file("plain", 100);
+        Ended ended = withPassword(password, "protect -q --key-file /key /plain");
+        assertEquals(0, ended.code, ended.err);
+        assertEquals("phalanx-cluster: warning: PHALANX_PASSWORD is set but not used, since a key was given"
+                + " (--password-file adds one)\n", ended.err);
+        assertEquals(0, passwordsOf("plain.phx"));
+        // A user who opens a file with a key does not need to hear of it.
+        ended = withPassword(password, "verify --key-file /key /plain.phx");
+        assertTrue(ended.code == 0 && ended.err.isEmpty(), ended.err);
+
+        ended = withPassword(password, "protect -q --output /other.phx /plain");
+        assertTrue(ended.code == 0 && ended.err.isEmpty(), ended.err);
+        assertEquals(1, passwordsOf("other.phx"));
+        secret("password", new byte[] {'p', (byte) 0xe4});
+        assertEquals(0, run(2, "verify --password-file /password /other.phx").code);
+        assertEquals(0, withPassword(password, "verify /other.phx").code);
+        // The password would open it, but another key was named.
+        assertEquals(3, withPassword(password, "verify --key-file /key /other.phx").code);
+    }
+
+    @Test
+    void namesAreShownWithoutControlCharacters() throws Exception {
+        String name = "plain\u001b[2J";
+        file(name, 10);
+        assertEquals(0, run(2, "protect --key-file /key /" + name).code);
+        Ended ended = run(2, "verify --key-file /key /" + name + ".phx");
+        assertTrue(ended.code == 0 && ended.out.contains("plain\\u{1b}[2J.phx: 10 bytes"), ended.out);
+        assertFalse(ended.out.contains("\u001b"));
+        for (String line : List.of("verify --key-file /key /" + name, "verify --key-file /" + name + " /key",
+                "protect --key-file /key /" + name, "verify --bo\u001bgus /key", "verify --key-file /key /no\u001b")) {
+            Ended wrong = run(2, line);
+            assertTrue(wrong.code != 0 && !wrong.err.contains("\u001b") && !wrong.err.isEmpty(), wrong.err);
+        }
     }
 
     @Test

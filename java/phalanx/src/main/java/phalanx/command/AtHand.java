@@ -2,8 +2,6 @@ package phalanx.command;
 
 import java.io.Console;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -91,7 +89,7 @@ final class AtHand implements KeyProvider {
     }
 
     private Optional<Password> find() {
-        Optional<Password> variable = variable();
+        Optional<Password> variable = Password.ofVariable(VARIABLE);
         Console console = Terminal.console();
         if (variable.isPresent() || console == null) {
             return variable;
@@ -117,7 +115,7 @@ final class AtHand implements KeyProvider {
             password = refuseEmpty(passwordFile(file.get()), Text.shown(file.get()));
         } else if (options.has("--password") || keys.isEmpty()) {
             password = newPassword();
-        } else if (variable().filter(value -> !value.isEmpty()).isPresent()) {
+        } else if (Password.ofVariable(VARIABLE).filter(value -> !value.isEmpty()).isPresent()) {
             Terminal.complain(
                     "warning: " + VARIABLE + " is set but not used, since a key was given (--password adds it)");
         }
@@ -161,39 +159,8 @@ final class AtHand implements KeyProvider {
         return Path.of(file.equals("-") ? "/dev/stdin" : file);
     }
 
-    /** The variable's bytes. Linux keeps them as they are; elsewhere they are taken for text. */
-    private static Optional<Password> variable() {
-        if (System.getenv(VARIABLE) == null) {
-            return Optional.empty();
-        }
-        try {
-            byte[] all = Files.readAllBytes(Path.of("/proc/self/environ"));
-            try {
-                byte[] name = (VARIABLE + "=").getBytes(StandardCharsets.US_ASCII);
-                for (int at = 0; at < all.length; ) {
-                    int end = at;
-                    while (end < all.length && all[end] != 0) {
-                        end++;
-                    }
-                    if (end - at >= name.length && Arrays.equals(all, at, at + name.length, name, 0, name.length)) {
-                        byte[] value = Arrays.copyOfRange(all, at + name.length, end);
-                        Password password = Password.of(value);
-                        Arrays.fill(value, (byte) 0);
-                        return Optional.of(password);
-                    }
-                    at = end + 1;
-                }
-            } finally {
-                Arrays.fill(all, (byte) 0);
-            }
-        } catch (IOException e) {
-            // Not Linux.
-        }
-        return Optional.of(Password.of(System.getenv(VARIABLE).toCharArray()));
-    }
-
     private static Password newPassword() throws Failure {
-        Optional<Password> variable = variable();
+        Optional<Password> variable = Password.ofVariable(VARIABLE);
         if (variable.isPresent()) {
             return refuseEmpty(variable.get(), VARIABLE);
         }

@@ -3,7 +3,7 @@ package phalanx.command;
 import java.util.Locale;
 
 /** What is shown to people. */
-final class Text {
+public final class Text {
     private static final int LONGEST = 4096;
     private static final int END = 256;
 
@@ -17,8 +17,13 @@ final class Text {
         return oneLine(path.substring(0, END)) + "…" + oneLine(path.substring(path.length() - END));
     }
 
-    /** The text as one line. Control characters, and those that change the direction of text, are escaped. */
-    static String oneLine(String text) {
+    /**
+     * The text as one line. Control characters, and those that change the direction of text, are escaped.
+     *
+     * @param text any text
+     * @return the line
+     */
+    public static String oneLine(String text) {
         StringBuilder line = new StringBuilder();
         text.codePoints().forEach(c -> {
             boolean turns = c >= 0x202a && c <= 0x202e || c >= 0x2066 && c <= 0x2069;

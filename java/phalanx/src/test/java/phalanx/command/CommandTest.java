@@ -52,6 +52,7 @@ class CommandTest {
         "protect f --key-file nope.key -o q",
         "protect f --key nokey -o q",
         "protect f --key ../x -o q",
+        "protect f --key pipe -o q",
         "protect f --password-file empty -o q",
         "protect f f -o q --key work",
         "protect f f --output-dir folder --key work",
@@ -99,7 +100,7 @@ class CommandTest {
         secret("other.key", 32);
         secret("password", 10);
         Files.setPosixFilePermissions(secret("open.key", 32), PosixFilePermissions.fromString("rw-r--r--"));
-        Needs.run(folder, List.of("mkfifo", "fifo")).ok();
+        Needs.run(folder, List.of("mkfifo", "fifo", "ring/pipe.key")).ok();
         phalanx("protect", "f", "--key", "work", "--output", "good.phx").ok();
         phalanx("protect", "f", "--key", "work", "--password-file", "password", "--output", "two.phx").ok();
         altered("version.phx", 7);

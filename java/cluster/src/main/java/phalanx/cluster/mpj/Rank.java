@@ -3,6 +3,7 @@ package phalanx.cluster.mpj;
 import mpi.MPI;
 import phalanx.cluster.Command;
 import phalanx.cluster.Parent;
+import phalanx.command.Text;
 
 /** One rank of the command, as {@code mpjrun} and the launcher start it. */
 public final class Rank {
@@ -22,7 +23,7 @@ public final class Rank {
             code = new Command(new MpjWorld(), System.out, System.err).run(own);
             MPI.Finalize();
         } catch (Throwable e) {
-            System.err.println("phalanx-cluster: a rank failed: " + e);
+            System.err.println("phalanx-cluster: a rank failed: " + Text.oneLine(e.toString()));
             code = 1;
         }
         if (code != 0) {

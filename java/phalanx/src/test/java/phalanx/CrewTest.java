@@ -131,8 +131,6 @@ class CrewTest {
     void anyNumberOfThreadsCanBeNamed() throws IOException {
         thereAndBack(work -> {}, Integer.MAX_VALUE);
     }
-<<<<<<< HEAD
-=======
 
     @Test
     void aStreamEndsWhereItsSuiteHasNoMoreChunks() throws IOException {
@@ -154,5 +152,4 @@ class CrewTest {
             }
         }
     }
->>>>>>> javafix
 }

@@ -170,7 +170,7 @@ fn what_java_lacks_is_told() {
         [("jvm", &[], "no java"), ("jars", &["--java", "java", "--jars", "."], "no jars: run mvn -q package in java/")];
     for (out, named, why) in cases {
         let args = [&["hpc", "--part", "java", "--quick", "--out", out], named].concat();
-        let told = Ended(s.command(&args).env("PATH", "").output().unwrap()).text();
+        let told = Ended(s.command(&args).env("PATH", "/none").output().unwrap()).text();
         assert!(told.contains("report.html"), "{told}");
         let rows = rows(&s, out);
         let of_java = |row: &&Row| [PAPERS, CTR].contains(&row.scheme.as_str());

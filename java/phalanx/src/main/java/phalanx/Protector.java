@@ -116,10 +116,7 @@ public final class Protector {
         try (Input in = Input.open(input)) {
             rules.refuseSame(in, output);
             long length = in.length();
-<<<<<<< HEAD
-=======
             Layout.refuseTooLarge(suite, chunkLog2, length);
->>>>>>> javafix
             try (Output out = rules.create(output);
                     Recipients.NewFile file = recipients.newFile(suite, chunkLog2, OptionalLong.of(length))) {
                 byte[] header = file.header().toBytes();
@@ -142,18 +139,11 @@ public final class Protector {
      * @return the length of the plaintext in bytes
      * @throws ChangedException if the input changed meanwhile
      * @throws OutputException if the output cannot be written
-<<<<<<< HEAD
-     * @throws IOException if the input cannot be read
-     */
-    public long protect(Path input, OutputStream out) throws IOException {
-        try (Input in = Input.open(input)) {
-=======
      * @throws IOException if the input cannot be read, or is too large for the suite and the chunk size
      */
     public long protect(Path input, OutputStream out) throws IOException {
         try (Input in = Input.open(input)) {
             Layout.refuseTooLarge(suite, chunkLog2, in.length());
->>>>>>> javafix
             return protect(in.stream(), out);
         }
     }

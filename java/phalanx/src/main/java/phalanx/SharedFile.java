@@ -107,10 +107,7 @@ public final class SharedFile implements Closeable {
             attributes = in.attributes();
         }
         Seen seen = Seen.at(input, attributes);
-<<<<<<< HEAD
-=======
         Layout.refuseTooLarge(suite, chunkLog2, seen.length);
->>>>>>> javafix
         Recipients.NewFile file = recipients.newFile(suite, chunkLog2, OptionalLong.of(seen.length));
         Output out = null;
         try {

@@ -32,10 +32,7 @@ final class StreamWork {
     private final Deque<Piece> pending = new ArrayDeque<>();
     /** How many tasks the executor has and has not begun. A busy one keeps also those that others have done. */
     private final AtomicInteger queued = new AtomicInteger();
-<<<<<<< HEAD
-=======
     private final long mostChunks;
->>>>>>> javafix
     private long plaintext;
 
     private StreamWork(Crew crew, boolean seals, FileKeys keys, int chunkLog2, long mostChunks) {

@@ -18,7 +18,7 @@ public final class WrongKeyException extends PhalanxException {
     /** A key or password was tried, and does not open the file. */
     static WrongKeyException tried(List<String> refused) {
         return new WrongKeyException(
-                with("The data may be altered or decrypted with wrong password", refused), true);
+                with("the data may be altered or decrypted with wrong password", refused), true);
     }
 
     /** There was nothing to try. */

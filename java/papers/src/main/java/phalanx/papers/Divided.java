@@ -71,7 +71,7 @@ public final class Divided {
      * @throws Exception if something fails
      */
     public static void main(String[] args) throws Exception {
-        new Divided(args).run(new Alone());
+        new Divided(args).run(World.alone());
     }
 
     /**
@@ -198,29 +198,6 @@ public final class Divided {
                 throw new IOException("the file ends at byte " + (at + done));
             }
             done += n;
-        }
-    }
-
-    /** One rank. */
-    private static final class Alone implements World {
-        @Override
-        public int rank() {
-            return 0;
-        }
-
-        @Override
-        public int size() {
-            return 1;
-        }
-
-        @Override
-        public byte[] broadcast(byte[] message) {
-            return message;
-        }
-
-        @Override
-        public long largest(long mine) {
-            return mine;
         }
     }
 }

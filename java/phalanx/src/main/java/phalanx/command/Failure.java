@@ -5,12 +5,15 @@ import java.io.UncheckedIOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
+import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
 import java.util.Map;
 import phalanx.AuthenticationException;
 import phalanx.ChangedException;
 import phalanx.KeyDerivationException;
 import phalanx.KeyException;
+import phalanx.Keyring;
 import phalanx.OutputException;
 import phalanx.PhalanxException;
 import phalanx.TruncatedException;
@@ -122,7 +125,9 @@ final class Failure extends Exception {
             return e.getMessage() + " (unprotect --salvage of the program phalanx saves the other chunks)";
         }
         if (e instanceof KeyException key && key.isMissing()) {
-            return e.getMessage() + " (phalanx key list shows them)";
+            Path folder = Keyring.usual().folder();
+            return e.getMessage() + " " + Text.shown(folder.toString()) + (Files.exists(folder)
+                    ? " (phalanx key list shows them)" : ", which does not exist (phalanx key new makes it)");
         }
         if (e instanceof PhalanxException || !(e instanceof IOException)) {
             return e.getMessage();

@@ -5,10 +5,10 @@ import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.HashSet;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.function.Function;
 import phalanx.Header;
 import phalanx.NotPhalanxException;
@@ -116,15 +116,22 @@ final class Places {
         if (places.size() < 2) {
             return;
         }
-        Set<Path> taken = new HashSet<>();
+        // Inputs, and outputs with the input that they belong to.
+        Map<Path, Optional<String>> taken = new HashMap<>();
         for (Place place : places) {
-            identity(place.input()).ifPresent(taken::add);
+            identity(place.input()).ifPresent(input -> taken.put(input, Optional.empty()));
         }
         for (Place place : places) {
             Optional<Path> output = identity(place.output());
-            if (output.isPresent() && !taken.add(output.get())) {
-                throw Failure.usage(
-                        Text.shown(place.output()) + ": the output of one input is another's output or input");
+            if (output.isEmpty()) {
+                continue;
+            }
+            String input = Text.shown(place.input());
+            Optional<String> other = taken.put(output.get(), Optional.of(place.input()));
+            if (other != null) {
+                throw Failure.usage(Text.shown(place.output()) + other
+                        .map(first -> ": it would be the output of both " + Text.shown(first) + " and " + input)
+                        .orElse(": it is an input, and would be the output of " + input));
             }
         }
     }

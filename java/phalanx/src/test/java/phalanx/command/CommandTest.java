@@ -142,10 +142,12 @@ class CommandTest {
                 .replace("unprotect --salvage of the program phalanx", "unprotect --salvage")
                 .split("(?=\\$ phalanx )");
         assertEquals(LINES.length, each.length);
-        for (int i = 0; i < LINES.length; i++) {
-            Needs.Ran ran = phalanx(LINES[i].split(" "));
-            assertEquals(Lines.shown(LINES[i], ran.code(), ran.out(), ran.err()), each[i]);
+        StringBuilder theirs = new StringBuilder();
+        for (String line : LINES) {
+            Needs.Ran ran = phalanx(line.split(" "));
+            theirs.append(Lines.shown(line, ran.code(), ran.out(), ran.err()));
         }
+        assertEquals(theirs.toString(), String.join("", each));
         assertFalse(Files.exists(folder.resolve("q")));
     }
 

@@ -61,8 +61,13 @@ impl Engines {
 
     /// A single engine, for files that are too small for more.
     pub fn small(&self) -> Self {
+        Self { threads: 1, small: self.small.clone(), pick: Pick::Always(self.small_crew()) }
+    }
+
+    /// The engine for small files.
+    pub fn small_crew(&self) -> Crew {
         let (kind, members) = &self.small;
-        Self { threads: 1, small: self.small.clone(), pick: Pick::Always(Crew::new(*kind, members)) }
+        Crew::new(*kind, members)
     }
 
     /// Announces the bytes of all files together, because opening a device may pay for all files and not for each.

@@ -38,7 +38,7 @@ pub fn seal_column<'py>(
     let suite = suite(cipher)?;
     let engines = engines(py, engine, threads)?;
     let column = &Column::new(keys, column, width, first, len, ads)?;
-    let team = &Team::new(py, &engines, Op::Seal, suite, column.cost(), threads)?;
+    let team = &Team::new(py, &engines, Op::Seal, suite, column.cost(), threads);
     let (data, mut exported) = buffer(allocate, column.bytes() + column.len() * suite.overhead())?;
     let mut rest = memory(&mut exported);
     let place = |len| rest.split_off_mut(..len).expect("it is as long as all together");
@@ -70,7 +70,7 @@ pub fn unseal_column<'py>(
     let (suite, raises) = (suite(cipher)?, raises(errors)?);
     let engines = engines(py, engine, threads)?;
     let column = &Column::new(keys, column, width, first, len, ads)?;
-    let team = &Team::new(py, &engines, Op::Open, suite, column.cost(), threads)?;
+    let team = &Team::new(py, &engines, Op::Open, suite, column.cost(), threads);
     let open = |roster: &Roster, inputs: &[Copied<'_>], (mut room, len): (Room, usize)| {
         batch::open_into(roster, suite, inputs, room.of(len)?).map(|places| (room, places))
     };

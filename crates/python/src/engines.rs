@@ -75,41 +75,28 @@ pub fn engines(py: Python<'_>, engine: &str, most: Option<usize>) -> PyResult<Ar
 /// Who does the work on groups of messages.
 pub struct Team<'e> {
     crew: &'e Crew,
-    /// One thread of the CPU, where each group is worked on by one. To share each group would be to wait for each other at the
-    /// end of each.
-    one: Option<Roster>,
-    /// How many groups are worked on at the same time, if there are so many.
-    pub workers: usize,
+    /// One thread of the CPU, where each group may be worked on by one.
+    one: Option<Crew>,
+    threads: usize,
 }
 
 impl<'e> Team<'e> {
     /// For this much work, in bytes. `threads` is what the caller asked for. A device may be opened and measured for it.
-    pub fn new(
-        py: Python<'_>,
-        engines: &'e Engines,
-        op: Op,
-        suite: Suite,
-        bytes: u64,
-        threads: Option<usize>,
-    ) -> PyResult<Self> {
+    pub fn new(py: Python<'_>, engines: &'e Engines, op: Op, suite: Suite, bytes: u64, threads: Option<usize>) -> Self {
         let crew = py.detach(|| engines.crew(op, suite, Some(bytes)));
         warn(py);
-        if !crew.is_cpu {
-            return Ok(Self { crew, one: None, workers: 1 });
+        let one = crew.is_cpu.then(|| engines.small_crew());
+        Self { crew, one, threads: threads.unwrap_or_else(cores) }
+    }
+
+    /// For about this many groups: how many are worked on at the same time, and by whom each.
+    pub fn divided(&self, groups: usize) -> (usize, &Roster) {
+        match &self.one {
+            // To share each group would be to wait for each other at its end.
+            Some(one) if groups >= 2 * self.threads => (self.threads, &one.roster),
+            // Of a few groups, some threads would get none, or the others would wait for the last one.
+            _ => (1, &self.crew.roster),
         }
-        let levels = levels().map_err(|failure| error::of_failure(py, &failure))?;
-        let one = Roster::new(&[Arc::new(CpuEngine::serial(levels))]);
-        Ok(Self { crew, one: Some(one), workers: threads.unwrap_or_else(cores) })
-    }
-
-    /// For the only group.
-    pub fn together(&self) -> &Roster {
-        &self.crew.roster
-    }
-
-    /// For each of several groups.
-    pub fn each(&self) -> &Roster {
-        self.one.as_ref().unwrap_or(&self.crew.roster)
     }
 }
 

@@ -100,7 +100,7 @@ pub fn seal_many<'py>(
     let suite = suite(cipher)?;
     let set = Set::new(keys, records, ads)?;
     let engines = engines(py, engine, threads)?;
-    let team = &Team::new(py, &engines, Op::Seal, suite, set.cost(), threads)?;
+    let team = &Team::new(py, &engines, Op::Seal, suite, set.cost(), threads);
     let seal = |roster: &Roster, inputs: &[Copied<'_>], (mut room, len): (Room, usize)| {
         batch::seal_into(roster, suite, inputs, room.of(len)?).map(|places| (room, places))
     };
@@ -141,7 +141,7 @@ pub fn unseal_many<'py>(
     let (suite, raises) = (suite(cipher)?, raises(errors)?);
     let set = Set::new(keys, sealed, ads)?;
     let engines = engines(py, engine, threads)?;
-    let team = &Team::new(py, &engines, Op::Open, suite, set.cost(), threads)?;
+    let team = &Team::new(py, &engines, Op::Open, suite, set.cost(), threads);
     let open = |roster: &Roster, inputs: &[Copied<'_>], (mut room, len): (Room, usize)| {
         batch::open_into(roster, suite, inputs, room.of(len)?).map(|places| (room, places))
     };

@@ -290,9 +290,11 @@ pub fn in_groups<M: Messages, P: Send, T: Send>(
     if at == messages.len() {
         // A single group is done here.
         let place = place(next.bytes);
-        let done = py.detach(|| run(team.together(), &next, place));
+        let done = py.detach(|| run(team.divided(1).1, &next, place));
         return take(done.map_err(|e| error::plain(py, e))?);
     }
+    let bytes = messages.bytes().saturating_add(messages.len().saturating_mul(more));
+    let (workers, roster) = team.divided(bytes / GROUP);
     let (give, tasks) = mpsc::channel::<(Group<M::Text>, P, mpsc::SyncSender<_>)>();
     let (run, tasks) = (&run, &Mutex::new(tasks));
     thread::scope(|scope| {
@@ -301,7 +303,7 @@ pub fn in_groups<M: Messages, P: Send, T: Send>(
         let worker = move || {
             let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
             while let Ok((group, place, finish)) = next() {
-                let done = run(team.each(), &group, place);
+                let done = run(roster, &group, place);
                 // The group goes back: its objects are Python's.
                 let _ = finish.send((group, done));
             }
@@ -309,7 +311,7 @@ pub fn in_groups<M: Messages, P: Send, T: Send>(
         let start = || thread::Builder::new().spawn_scoped(scope, worker);
         start().map_err(|e| error::plain(py, Error::Read(e)))?;
         // If the system gives no more threads, one does the work.
-        let workers = 1 + (1..team.workers).map_while(|_| start().ok()).count();
+        let workers = 1 + (1..workers).map_while(|_| start().ok()).count();
         let mut given: VecDeque<mpsc::Receiver<_>> = VecDeque::new();
         while !given.is_empty() || !next.is_empty() {
             let mut done = None;

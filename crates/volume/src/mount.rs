@@ -118,7 +118,8 @@ pub struct Kernel(Arc<OnceLock<Connection>>);
 #[derive(Debug)]
 struct Connection {
     notifier: Notifier,
-    device: OwnedFd,
+    /// Without it, threads sleep between requests.
+    device: Option<OwnedFd>,
 }
 
 impl Kernel {
@@ -142,8 +143,8 @@ pub(crate) struct Turn<'a>(&'a Kernel);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if let Some(connection) = self.0.0.get() {
-            linger::linger(&connection.device);
+        if let Some(device) = self.0.0.get().and_then(|connection| connection.device.as_ref()) {
+            linger::linger(device);
         }
     }
 }
@@ -177,10 +178,8 @@ impl<F: Filesystem> Session<F> {
 
     /// From now on `kernel` reaches the kernel.
     pub fn connect(&self, kernel: &Kernel) {
-        // Without a descriptor, nobody is told anything, and threads sleep between requests.
-        if let Ok(device) = self.session.as_fd().try_clone_to_owned() {
-            let _ = kernel.0.set(Connection { notifier: self.session.notifier(), device });
-        }
+        let device = self.session.as_fd().try_clone_to_owned().ok();
+        let _ = kernel.0.set(Connection { notifier: self.session.notifier(), device });
     }
 
     /// What unmounts it.

@@ -89,7 +89,6 @@ impl Filesystem for Front {
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
-        let _turn = self.kernel.turn();
         match self.tree.readlink(number.0) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(&error)),
@@ -106,7 +105,6 @@ impl Filesystem for Front {
         device: u32,
         reply: ReplyEntry,
     ) {
-        let _turn = self.kernel.turn();
         let name = name.as_bytes();
         let made = match kind(rustix::fs::FileType::from_raw_mode(mode)) {
             Some(Kind::File) => {
@@ -136,7 +134,6 @@ impl Filesystem for Front {
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let _turn = self.kernel.turn();
         let target = target.as_os_str().as_bytes();
         self.entry(self.tree.symlink(parent.0, name.as_bytes(), target, owner(request)), reply);
     }
@@ -169,7 +166,6 @@ impl Filesystem for Front {
     }
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let _turn = self.kernel.turn();
         let linked = self.tree.link(number.0, parent.0, name.as_bytes());
         self.changed(number.0);
         self.entry(linked, reply);
@@ -408,7 +404,6 @@ impl Filesystem for Front {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.kernel.turn();
         let mode = match flags {
             0 => SetMode::Any,
             1 => SetMode::Create,
@@ -429,7 +424,6 @@ impl Filesystem for Front {
     }
 
     fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
-        let _turn = self.kernel.turn();
         match self.tree.list_xattrs(number.0, || self.id(number.0)) {
             Ok(names) => {
                 let list: Vec<u8> = names.iter().flat_map(|name| name.iter().copied().chain([0])).collect();
@@ -440,7 +434,6 @@ impl Filesystem for Front {
     }
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.kernel.turn();
         let removed = self.tree.remove_xattr(number.0, name.as_bytes(), || self.id(number.0));
         self.changed(number.0);
         done(removed, reply);

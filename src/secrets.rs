@@ -20,7 +20,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use zeroize::Zeroizing;
 
 const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
@@ -141,22 +141,23 @@ impl Recipients {
 
     fn ask(&self) -> Outcome<Found> {
         let args = &self.keys.keys;
-        let mut keys = named_keys(args)?;
-        keys.sort_by_key(|(_, key)| key.id());
-        keys.dedup_by_key(|(_, key)| key.id());
+        let named = named_keys(args)?;
+        // References: to sort the keys themselves would leave copies behind.
+        let mut keys: Vec<&SecretKey> = named.iter().map(|(_, key)| key).collect();
+        keys.sort_by_key(|key| key.id());
+        keys.dedup_by_key(|key| key.id());
         let others = age::recipients("--recipient", &self.keys.recipients, &self.keys.recipients_files)?;
         let asked = self.keys.password || keys.is_empty() && others.is_empty();
         let given = if keys.is_empty() { "a recipient" } else { "a key" };
         let why = format!("since {given} was given (--password adds it)");
         let password = password_for_new(args.password_file.as_deref(), asked, &why)?;
-        let mut recipients: Vec<_> = keys.iter().map(|(_, key)| Recipient::key(key)).collect();
+        let mut recipients: Vec<_> = keys.iter().map(|key| Recipient::key(key)).collect();
         recipients.extend(others.into_iter().map(Recipient::from));
         if let Some(password) = &password {
             recipients.push(Recipient::password(password)?);
         }
-        // Clones: what is moved out of a Vec stays in its memory too, where nobody wipes it.
         let own = match self.keeps {
-            true => Own { keys: keys.iter().map(|(_, key)| key.clone()).collect(), password },
+            true => Own { keys: keys.into_iter().cloned().collect(), password },
             false => Own { keys: Vec::new(), password: None },
         };
         Ok(Found { recipients, opener: Opener::new(own, KdfLimit::default()) })
@@ -189,8 +190,8 @@ pub struct AtHand {
     quiet: bool,
     /// The keyring, which is searched if no key is given.
     keyring: Option<Keyring>,
-    /// What was found there. Each key is looked up once in a run.
-    found: Mutex<Vec<(String, SecretKey)>>,
+    /// What was found there. Each key is looked up once in a run. Each lies apart, because the list grows.
+    found: Mutex<Vec<Arc<(String, SecretKey)>>>,
     given_password: Option<Password>,
     /// Whether a password may come from the variable or the user.
     ask: bool,
@@ -228,7 +229,8 @@ fn wherever_it_is(keyring: Keyring) -> Keyring {
 impl KeySource for AtHand {
     fn key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, key)) = self.given.iter().chain(&*found).find(|(_, key)| key.id() == *id) {
+        if let Some((_, key)) = self.given.iter().chain(found.iter().map(Arc::as_ref)).find(|(_, key)| key.id() == *id)
+        {
             return Ok(Some(key.clone()));
         }
         let Some(keyring) = &self.keyring else { return Ok(None) };
@@ -237,8 +239,10 @@ impl KeySource for AtHand {
                 self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused.iter().cloned());
             }
         })?;
-        found.extend(key.clone());
-        Ok(key.map(|(_, key)| key))
+        Ok(key.map(|(name, key)| {
+            found.push(Arc::new((name, key.clone())));
+            key
+        }))
     }
 
     fn password(&self) -> Result<Option<Password>> {
@@ -257,7 +261,12 @@ impl AtHand {
         let what = match by {
             OpenedBy::Key(id) => {
                 let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-                let name = self.given.iter().chain(&*found).find(|(_, key)| key.id() == *id).map(|(name, _)| name);
+                let name = self
+                    .given
+                    .iter()
+                    .chain(found.iter().map(Arc::as_ref))
+                    .find(|(_, key)| key.id() == *id)
+                    .map(|(name, _)| name);
                 name.map_or_else(|| format!("key {id}"), |name| format!("key {name}"))
             }
             OpenedBy::Identity(name) => format!("identity {name}"),

@@ -2,7 +2,7 @@
 
 use crate::args::EngineArgs;
 use crate::engines;
-use crate::failure::{Code, Failure, Outcome, complain, say, shown};
+use crate::failure::{Code, Failure, Outcome, complain, say, shown, worse};
 use crate::paths::End;
 use crate::progress::{Meter, count};
 use crate::secrets::AtHand;
@@ -47,18 +47,20 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     let found = verify(&tree, &store, engines::threads(engine), &told);
     told.meter.finish();
     let (names, failed) = (names.load(Ordering::Relaxed), found.failed);
+    let mut said = Ok(());
     if !verbosity.quiet {
         let (files, folders) = (count(found.files, "file"), count(found.folders, "folder"));
         let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
         let unknown = if names > 0 { format!("; {names} reported above") } else { String::new() };
         let bytes = count(found.bytes, "byte");
-        say(format!("{}: {files} in {folders}, {bytes}: whole and authentic{failures}{unknown}", shown(dir)))?;
+        said = say(format!("{}: {files} in {folders}, {bytes}: whole and authentic{failures}{unknown}", shown(dir)));
     }
-    match failed + names {
+    let verified = match failed + names {
         0 => Ok(()),
         _ if names == 0 && !told.altered.load(Ordering::Relaxed) => Err(Failure::told(Code::InputOutput)),
         _ => Err(Failure::told(Code::NotAuthentic)),
-    }
+    };
+    worse(verified, said)
 }
 
 /// All volumes in a folder. Links are not followed.

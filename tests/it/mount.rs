@@ -418,6 +418,8 @@ fn what_cannot_be_mounted_has_one_line() {
     if !is_fuse_here() {
         return;
     }
+    let whole = fs::read(s.path("t/f.phx")).unwrap();
+    s.write("cut.phx", &whole[..whole.len() - 1]);
     let wrong: &[(&str, &str, i32, &str)] = &[
         ("t", "missing", 4, "no such folder"),
         ("t", "f", 4, "not a folder"),
@@ -427,6 +429,8 @@ fn what_cannot_be_mounted_has_one_line() {
         ("t/in", "t", 2, "contains"),
         ("none", "t/in", 4, "no protected file"),
         ("/dev/null", "none", 4, "neither a folder nor a file"),
+        ("f", "none", 3, "f: not a Phalanx file"),
+        ("cut.phx", "none", 3, "cut.phx: damaged"),
     ];
     for (tree, mountpoint, code, what) in wrong {
         let line = s.run(&["mount", tree, mountpoint]).fails(*code);

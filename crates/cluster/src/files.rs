@@ -262,8 +262,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Whether an interrupted run has finished an output: it has the length and the time that the input gives, and the keys at
-    /// hand open it.
+    /// Whether an interrupted run has finished an output: it is this user's file under one name, with the length and the time that
+    /// the input gives, and the keys at hand open its header. Its content is not read.
     pub fn is_done(&self, ends: &Ends<'_>, input: &InputFile) -> Result<bool, Told> {
         if !self.plan.destination.resume {
             return Ok(false);
@@ -272,7 +272,8 @@ impl Worker<'_> {
         let Ok(stat) = fs::statat(&dir, of, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(false) };
         let meta = input.file().metadata().map_err(|e| ends.blame(&Error::Read(e)))?;
         let is_as_old = stat.st_mtime == meta.mtime() && [0, meta.mtime_nsec()].contains(&(stat.st_mtime_nsec as i64));
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_as_old {
+        let is_own = stat.st_nlink == 1 && stat.st_uid == rustix::process::geteuid().as_raw();
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_as_old || !is_own {
             return Ok(false);
         }
         let there = stat.st_size as u64;

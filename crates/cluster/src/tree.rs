@@ -254,8 +254,7 @@ impl Worker<'_> {
                 let Some(output) = self.plan.output_name(of) else {
                     if !self.is_verifying() {
                         let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
-                        let line = format!("{path}: the name does not end in .phx: left out");
-                        report.failures.push(Told::new(Code::NotAuthentic, line));
+                        report.left_out.push(format!("{path}: the name does not end in .phx: left out"));
                     }
                     return Ok(());
                 };

@@ -110,7 +110,10 @@ fn folders_are_mirrored() {
             again.error
         );
         job.run(ranks, &["verify", "-R", "t.phx", "--key-file", "k", "-q"]).ok();
-        job.run(ranks, &["unprotect", "-R", "t.phx", "--key-file", "k", "-o", "back"]).ok();
+        job.write("t.phx/stray", b"plain");
+        let back = job.run(ranks, &["unprotect", "-R", "t.phx", "--key-file", "k", "-o", "back"]).ok();
+        assert!(back.error.contains("t.phx/stray: the name does not end in .phx: left out"), "{}", back.error);
+        assert!(back.error.contains("; 1 left out"), "{}", back.error);
         let both = [job.path("t"), job.path("back")];
         assert!(Command::new("diff").args(["-r", "--no-dereference"]).args(both).status().unwrap().success());
         fs::remove_dir_all(job.path("back")).unwrap();
@@ -127,6 +130,9 @@ fn outputs_for_others_are_made_anew() {
     let both = ["protect", "-R", "t", "-f", "--resume", "--key-file", "k", "--key-file", "other"];
     job.run(2, &both).ok();
     assert!(job.run(2, &both).ok().error.contains("1 done before"));
+    // A file with a second name may be somebody else's.
+    fs::hard_link(job.path("t.phx/f.phx"), job.path("second")).unwrap();
+    assert!(job.run(2, &both).ok().error.contains("protected 1 file,"));
     let one = job.run(2, &both[..7]).ok();
     assert!(one.error.contains("protected 1 file,"), "{}", one.error);
     job.run(2, &["verify", "t.phx/f.phx", "--key-file", "other"]).fails(3);

@@ -196,6 +196,8 @@ pub struct Opener<S> {
     limit: KdfLimit,
     // Boxed, since a map that grows would leave copies behind.
     derived: Mutex<HashMap<Kdf, Box<WrappingKey>>>,
+    /// Held while Argon2 runs: whoever needs the same key waits for it instead of deriving it again.
+    deriving: Mutex<()>,
     /// The password under a salt of this run.
     renewed: Mutex<Option<Recipient>>,
 }
@@ -203,7 +205,7 @@ pub struct Opener<S> {
 impl<S: KeySource> Opener<S> {
     /// Opens with the keys of `source`.
     pub fn new(source: S, limit: KdfLimit) -> Self {
-        Self { source, limit, derived: Mutex::default(), renewed: Mutex::default() }
+        Self { source, limit, derived: Mutex::default(), deriving: Mutex::default(), renewed: Mutex::default() }
     }
 
     /// Where the keys come from.
@@ -342,13 +344,17 @@ impl<S: KeySource> Opener<S> {
     }
 
     fn derive(&self, password: &Password, kdf: &Kdf) -> Result<WrappingKey> {
-        // The lock is held while Argon2 runs: whoever needs the same key waits for it instead of deriving it again.
-        let mut derived = self.derived.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(kek) = derived.get(kdf) {
-            return Ok(*kek.clone());
+        let derived = || self.derived.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let known = || derived().get(kdf).map(|kek| WrappingKey::clone(kek));
+        if let Some(kek) = known() {
+            return Ok(kek);
+        }
+        let _alone = self.deriving.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(kek) = known() {
+            return Ok(kek);
         }
         let kek = Box::new(password.wrapping_key(kdf)?);
-        derived.insert(*kdf, kek.clone());
+        derived().insert(*kdf, kek.clone());
         Ok(*kek)
     }
 }

@@ -24,7 +24,7 @@ const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOF
 pub enum Probe {
     /// The keys open a file.
     Opens,
-    /// None of the first files opens with them: the path of the first one, and why not.
+    /// The only file, or none of the first files, opens with them: the path of the first one, and why not.
     Locked(PathBuf, Error),
     /// No protected file is in it.
     Empty,
@@ -36,18 +36,28 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     /// Tries the keys on the first files. This asks for a password if one is needed.
     #[must_use]
     pub fn probe(&self) -> Probe {
-        let mut tried = Tried::default();
         if let Some((stored, _)) = &self.tree.single {
-            tried.file(self, &self.tree.folder, stored, self.tree.path.clone());
-        } else {
-            tried.tree(self);
+            return match self.opens(&self.tree.folder, stored) {
+                Some(Err(error)) => Probe::Locked(self.tree.path.clone(), error),
+                Some(Ok(())) => Probe::Opens,
+                None => Probe::Unknown,
+            };
         }
+        let mut tried = Tried::default();
+        tried.tree(self);
         match tried {
             Tried { opens: true, .. } => Probe::Opens,
             Tried { locked: Some((path, error)), .. } => Probe::Locked(path, error),
             Tried { files: 0, is_whole: true, .. } => Probe::Empty,
             _ => Probe::Unknown,
         }
+    }
+
+    /// Whether a file opens, if it is there and a regular file.
+    fn opens(&self, folder: &OwnedFd, name: &OsStr) -> Option<Result<()>> {
+        let file = sys::openat(folder, name, FILE, Mode::empty()).map(File::from).ok()?;
+        let opened = || -> Result<()> { ProtectedFile::open(Source::new(&file)?, self.opener()).map(drop) };
+        file.metadata().is_ok_and(|meta| meta.is_file()).then(opened)
     }
 }
 
@@ -101,13 +111,9 @@ impl Tried {
         name: &OsStr,
         path: PathBuf,
     ) {
-        let Ok(file) = sys::openat(folder, name, FILE, Mode::empty()).map(File::from) else { return };
-        if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-            return;
-        }
+        let Some(opened) = view.opens(folder, name) else { return };
         self.files += 1;
-        let opened = || -> Result<()> { ProtectedFile::open(Source::new(&file)?, view.opener()).map(drop) };
-        match opened() {
+        match opened {
             Ok(()) => self.opens = true,
             // Damaged files show when they are opened; of the others, the first one is told of.
             Err(e) if e.class() == Class::NotAuthentic && is_of_keys(&e) => {

@@ -7,9 +7,12 @@ use crate::file::todo::Done;
 use crate::format::header::Header;
 use crate::keys::key::FileKeys;
 use crate::{Error, Result};
+use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::UNIX_EPOCH;
 use subtle::ConstantTimeEq;
 
 const TAG: usize = 32;
@@ -33,8 +36,27 @@ pub(crate) enum Kind {
 pub(crate) struct Recorder<'a> {
     pub kind: Kind,
     pub stamp: Stamp,
+    /// What names the output.
+    pub output: Identity,
     pub header: &'a Header,
     pub keys: &'a FileKeys,
+}
+
+/// What a record knows a plaintext by, so that no other file is taken for it: inode and time of birth. A protected output has
+/// its header.
+pub(crate) struct Identity(Vec<u8>);
+
+impl Identity {
+    pub fn new(kind: Kind, output: &File) -> Result<Self> {
+        if kind == Kind::Protected {
+            return Ok(Self(Vec::new()));
+        }
+        let meta = output.metadata().map_err(Error::Write)?;
+        // Not every file system tells it.
+        let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+        let fields = [meta.ino(), born.as_secs(), born.subsec_nanos().into()];
+        Ok(Self(fields.into_iter().flat_map(u64::to_le_bytes).collect()))
+    }
 }
 
 /// What a record says.
@@ -48,6 +70,10 @@ pub(crate) enum Found {
 }
 
 impl Recorder<'_> {
+    fn tag(&self, body: &[u8]) -> [u8; TAG] {
+        self.keys.record_tag(body, &self.output.0, self.header.bytes())
+    }
+
     fn entry(&self, synced: u64) -> [u8; ENTRY] {
         let mut entry = [0; ENTRY];
         let (body, tag) = entry.split_at_mut(ENTRY - TAG);
@@ -58,7 +84,7 @@ impl Recorder<'_> {
         for (place, field) in fields.as_chunks_mut::<8>().0.iter_mut().zip(values) {
             *place = field.to_le_bytes();
         }
-        tag.copy_from_slice(&self.keys.record_tag(body, self.header.bytes()));
+        tag.copy_from_slice(&self.tag(body));
         entry
     }
 
@@ -74,7 +100,7 @@ impl Recorder<'_> {
         let mut found = Found::Different;
         for entry in [&record[..ENTRY], &record[PLACE..PLACE + ENTRY]] {
             let (body, tag) = entry.split_at(ENTRY - TAG);
-            let is_authentic: bool = self.keys.record_tag(body, self.header.bytes()).ct_eq(tag).into();
+            let is_authentic: bool = self.tag(body).ct_eq(tag).into();
             let Some(synced) = body.last_chunk().map(|bytes| u64::from_le_bytes(*bytes)).filter(|_| is_authentic)
             else {
                 continue;

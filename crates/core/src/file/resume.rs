@@ -1,7 +1,7 @@
 //! Going on with the output of an interrupted run: `docs/format.md`, section 11.
 
 use crate::file::input::Stamp;
-use crate::file::marks::{Found, Kind, Marks, Noting, Recorder};
+use crate::file::marks::{Found, Identity, Kind, Marks, Noting, Recorder};
 use crate::file::output::Output;
 use crate::file::protected::{NewFile, ProtectedFile};
 use crate::file::shared::SharedFile;
@@ -87,7 +87,7 @@ impl NewFile {
             Begun::Anew(past) => tell(past),
             Begun::New => {}
         }
-        let marks = Marks::new(shared.recorder(Kind::Protected, stamp), output, from, &missing, layout.chunks());
+        let marks = Marks::new(shared.recorder(Kind::Protected, stamp, file)?, output, from, &missing, layout.chunks());
         let seal =
             |progress: &dyn Progress| shared.seal(roster, source, sink(file, sync), Some(missing.clone()), progress);
         match sync {
@@ -127,7 +127,7 @@ impl NewFile {
                 file.set_len(0).and_then(|()| file.write_all_at(header.bytes(), 0)).map_err(Error::Write)?;
                 file.sync_all().map_err(Error::Write)?;
                 let shared = SharedFile::new(header, keys);
-                output.write_record(&shared.recorder(Kind::Protected, stamp).first())?;
+                output.write_record(&shared.recorder(Kind::Protected, stamp, file)?.first())?;
                 output.keep();
                 Ok((shared, past.map_or(Begun::New, Begun::Anew)))
             }
@@ -156,7 +156,9 @@ impl NewFile {
             Err(_) => return different,
         };
         let keys = opened.keys;
-        let recorder = Recorder { kind: Kind::Protected, stamp: *stamp, header: &header, keys: &keys };
+        let (kind, stamp) = (Kind::Protected, *stamp);
+        let recorder =
+            Recorder { kind, stamp, output: Identity::new(kind, output.file())?, header: &header, keys: &keys };
         let synced = match recorder.read(&found) {
             Found::Synced(synced) => synced,
             Found::Changed => return Ok(Err(Some(Past::Changed))),
@@ -200,7 +202,7 @@ impl ProtectedFile<'_> {
                 done => tell(Past::Continued { done, all }),
             }
         }
-        let marks = Marks::new(shared.recorder(Kind::Plaintext, stamp), output, from, &missing, layout.chunks());
+        let marks = Marks::new(shared.recorder(Kind::Plaintext, stamp, file)?, output, from, &missing, layout.chunks());
         let open =
             |progress: &dyn Progress| shared.open(roster, source, sink(file, sync), Some(missing.clone()), progress);
         match sync {
@@ -229,7 +231,7 @@ impl SharedFile {
     /// If what an interrupted run has left cannot be synced, or the record cannot be written.
     pub fn begin(&self, stamp: Stamp, output: &Output, sync: bool) -> Result<Begun> {
         check(output, sync)?;
-        let recorder = self.recorder(Kind::Plaintext, stamp);
+        let recorder = self.recorder(Kind::Plaintext, stamp, output.file())?;
         // A run that was killed between making an output and removing an older record leaves an empty one.
         let is_empty = output.file().metadata().map_err(Error::Write)?.len() == 0;
         let synced = match output.record().map(|record| recorder.read(&record)) {
@@ -261,7 +263,7 @@ impl SharedFile {
         turn: u64,
     ) -> Result<()> {
         let kind = if is_protecting { Kind::Protected } else { Kind::Plaintext };
-        self.recorder(kind, stamp).note(output, synced, turn)
+        self.recorder(kind, stamp, output.file())?.note(output, synced, turn)
     }
 }
 

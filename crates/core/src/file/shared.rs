@@ -1,7 +1,7 @@
 //! A file that several processes protect or unprotect together. Each of them does its own runs of chunks.
 
 use crate::file::input::Stamp;
-use crate::file::marks::{Kind, Recorder};
+use crate::file::marks::{Identity, Kind, Recorder};
 use crate::file::pipeline;
 use crate::file::resume;
 use crate::file::source::{Progress, Sink, Source};
@@ -29,8 +29,9 @@ impl SharedFile {
         Self { header, keys }
     }
 
-    pub(crate) fn recorder(&self, kind: Kind, stamp: Stamp) -> Recorder<'_> {
-        Recorder { kind, stamp, header: &self.header, keys: &self.keys }
+    pub(crate) fn recorder(&self, kind: Kind, stamp: Stamp, output: &File) -> Result<Recorder<'_>> {
+        let output = Identity::new(kind, output)?;
+        Ok(Recorder { kind, stamp, output, header: &self.header, keys: &self.keys })
     }
 
     /// For another process: the keys of the content and the header. Whoever has these bytes can read and write the file, and

@@ -193,11 +193,11 @@ impl FileKeys {
         self.header.tag(header)
     }
 
-    /// The tag of the record of an unfinished file, given its bytes before the tag and the file's header: KMAC256(K_mac, ·, 256,
-    /// "phalanx v1 resume").
+    /// The tag of the record of an unfinished file, given its bytes before the tag, what names the output, if it is a plaintext,
+    /// and the file's header: KMAC256(K_mac, ·, 256, "phalanx v1 resume").
     #[must_use]
-    pub fn record_tag(&self, record: &[u8], header: &[u8]) -> [u8; 32] {
-        Kmac256::new(&self.content.mac, b"phalanx v1 resume").tag(&[record, header].concat())
+    pub fn record_tag(&self, record: &[u8], output: &[u8], header: &[u8]) -> [u8; 32] {
+        Kmac256::new(&self.content.mac, b"phalanx v1 resume").tag(&[record, output, header].concat())
     }
 
     /// What names a file of a volume in the volume's journal and binds its extended attributes: KMAC256(K_mac, "", 128,

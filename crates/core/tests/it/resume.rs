@@ -51,6 +51,13 @@ fn a_record_says_nothing_about_another_output() {
     interrupted();
     File::options().write(true).open(&left(dir.path(), "tmp")[0]).unwrap().set_len(0).unwrap();
     assert_eq!(begun(), Begun::Left { synced: 0 });
+    // Somebody has put another file of the same user in its place.
+    fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();
+    interrupted();
+    let (output, other) = (left(dir.path(), "tmp").remove(0), dir.path().join("other"));
+    fs::copy(&output, &other).unwrap();
+    fs::rename(&other, &output).unwrap();
+    assert_eq!(begun(), Begun::Left { synced: 0 });
     // Whatever the record says of another output, the plaintext is right.
     fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();
     interrupted();

@@ -3,6 +3,7 @@
 mod report;
 mod taken;
 
+use super::verify_volume;
 use crate::age;
 use crate::args::{Changes, EngineArgs, EngineName, RekeyPlan};
 use crate::engines::{Crew, Engines};
@@ -52,16 +53,23 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     };
     let keys = KeyFiles::new(&keys.keys, &keys.identities);
     let transfer = Transfer::new(action, nowhere(recursive), keys, &cpu(), verbosity)?;
-    let (mut files, mut failed) = (0, 0);
+    let (mut files, mut left_out, mut failed) = (0, 0, 0);
     let done = failure::each(&paths, |path| {
         if recursive && path.is_dir() && !is_volume(path) {
             let found = tree::run(&transfer, path, None)?;
-            if found.seen() == 0 {
+            let volumes = verify_volume::within(path)?;
+            if found.seen() == 0 && volumes.is_empty() {
                 return Err(Failure::new(Code::InputOutput, format!("{}: no protected file is in it", shown(path))));
             }
+            let of_volumes = failure::each(&volumes, |volume: &PathBuf| {
+                let done = one(&transfer, volume);
+                *if done.is_ok() { &mut files } else { &mut failed } += 1;
+                done
+            });
             files += found.files();
+            left_out += found.left_out();
             failed += found.failed();
-            return found.outcome();
+            return failure::worse(found.outcome(), of_volumes);
         }
         let done = one(&transfer, path);
         *if done.is_ok() { &mut files } else { &mut failed } += 1;
@@ -69,8 +77,13 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     });
     let action = &transfer.action;
     if !verbosity.quiet && (recursive || paths.len() > 1) {
-        let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
-        complain(format!("{}, {} changed{failures}", count(files, "file"), action.changed.load(Ordering::Relaxed)));
+        let mut line = format!("{}, {} changed", count(files, "file"), action.changed.load(Ordering::Relaxed));
+        for (n, what) in [(left_out, "left out"), (failed, "failed")] {
+            if n > 0 {
+                line += &format!("; {n} {what}");
+            }
+        }
+        complain(line);
     }
     let remedy = match paths.iter().any(|path| is_volume(path)) {
         true => "only a new volume, to which the files are copied, has another",
@@ -186,6 +199,10 @@ enum Done {
 impl Action for Rekey {
     fn output_name(&self, name: &OsStr) -> Option<OsString> {
         unprotected_name(name).map(|_| name.to_owned())
+    }
+
+    fn opens(&self) -> bool {
+        true
     }
 
     fn prepare(&self) -> Outcome {

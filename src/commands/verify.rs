@@ -47,7 +47,7 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
             let of_volumes = failure::each(&volumes, |volume: &PathBuf| {
                 verify_volume::run(volume, &transfer.action.opener, &args.engine, verbosity)
             });
-            return found.outcome().and(of_volumes);
+            return failure::worse(found.outcome(), of_volumes);
         }
         let checked = one(&transfer, path);
         match checked {

@@ -157,7 +157,7 @@ impl Walk {
                 folder.leave_out(name, "a volume");
                 return Ok(());
             }
-            // It is verified on its own, if its path leads to it.
+            // It is worked on by itself, if its path leads to it.
             if is_volume(&folder.path(name)) {
                 return Ok(());
             }

@@ -334,11 +334,12 @@ fn whole_trees_change_and_one_failure_does_not_stop_the_rest() {
     assert!(lines.contains("\"path\":\"t.phx/sub/7.phx\""), "{lines}");
     let told = ended.fails_with_lines(3);
     assert!(told.contains("t.phx/other.phx: no key at hand") && told.contains("t.phx/broken.phx: "), "{told}");
-    assert!(told.contains("20 files, 20 changed; 2 failed"), "{told}");
+    assert!(told.contains("t.phx/notes.txt: the name does not end in .phx: left out"), "{told}");
+    assert!(told.contains("20 files, 20 changed; 1 left out; 2 failed"), "{told}");
     assert!(s.run(&["verify", "-R", "t.phx/sub", "-k", "b"]).text().contains("20 files"));
     assert!(s.read("f.phx") == outside, "links are not followed");
     let told = s.run(&args).fails_with_lines(3);
-    assert!(told.contains("20 files, 0 changed; 2 failed"), "{told}");
+    assert!(told.contains("20 files, 0 changed; 1 left out; 2 failed"), "{told}");
 
     let ended = s.run(&["rekey", "-R", "t.phx/sub", "f.phx", "--remove-key", "a", "--add-key", "b", "--fresh", "-q"]);
     assert_eq!(ended.error(), "");
@@ -346,6 +347,14 @@ fn whole_trees_change_and_one_failure_does_not_stop_the_rest() {
     s.run(&["verify", "-R", "t.phx/sub", "-k", "a"]).fails_with_lines(3);
     assert!(s.run(&["verify", "-R", "t.phx/sub", "-k", "b"]).text().contains("20 files"));
     opens(&s, "b");
+    // A volume in a folder changes like one that is named.
+    s.run(&["init", "t.phx/sub/vol", "-k", "a"]).ok();
+    let ended = s.run(&["rekey", "-R", "t.phx/sub", "-k", "a", "-k", "b", "--add-key", "b", "--remove-key", "a"]);
+    let told = ended.error();
+    ended.ok();
+    assert!(told.contains("21 files, 1 changed"), "{told}");
+    let config = s.run(&["inspect", "t.phx/sub/vol", "--json"]).text();
+    assert_eq!(config.matches("\"kind\":\"key\"").count(), 1, "{config}");
     // Several by name.
     let ended = s.run(&["rekey", "f.phx", "t.phx/other.phx", "missing.phx", "--add-key", "a"]);
     assert!(ended.error().contains("2 files, 2 changed; 1 failed"), "{}", ended.error());

@@ -10,6 +10,7 @@ use phalanx::failure::{Code, Failure, Outcome, shown};
 use phalanx::folders::{self, FOLDER, is_within, kind_name, open_parent, read_error};
 use phalanx::paths::unprotected_name;
 use phalanx_core::file::{Existing, Made, is_temporary, sync_folder};
+use phalanx_core::volume::CONFIG;
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
@@ -252,10 +253,8 @@ impl Worker<'_> {
         match kind {
             FileType::RegularFile if !is_temporary(of) => {
                 let Some(output) = self.plan.output_name(of) else {
-                    if !self.is_verifying() {
-                        let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
-                        report.left_out.push(format!("{path}: the name does not end in .phx: left out"));
-                    }
+                    let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
+                    report.left_out.push(format!("{path}: the name does not end in .phx: left out"));
                     return Ok(());
                 };
                 let stat = stat()?;
@@ -270,6 +269,15 @@ impl Worker<'_> {
                 } else {
                     found.of_batch += len;
                     found.entries.push(Entry { name: of, output, len, mtime });
+                }
+            }
+            FileType::Directory if !self.is_protecting() && is_volume(&dirs.input, of) => {
+                let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
+                if self.is_verifying() {
+                    let line = format!("{path}: a volume, which is not checked here (phalanx verify checks it)");
+                    report.failures.push(Told::new(Code::InputOutput, line));
+                } else {
+                    report.left_out.push(format!("{path}: a volume: left out"));
                 }
             }
             FileType::Directory => {
@@ -444,4 +452,10 @@ fn below(folder: &[u8], of: &[u8]) -> Result<Vec<u8>> {
         return Err(Error::Read(std::io::Error::other("its path is too long")));
     }
     Ok(if folder.is_empty() { of.to_vec() } else { [folder, of].join(&b"/"[..]) })
+}
+
+/// Whether a folder is a volume: only `phalanx` works on these.
+fn is_volume(dir: &File, of: &OsStr) -> bool {
+    let folder = fs::openat(dir, of, FOLDER, Mode::empty());
+    folder.is_ok_and(|folder| fs::statat(&folder, CONFIG, AtFlags::SYMLINK_NOFOLLOW).is_ok())
 }

@@ -114,6 +114,13 @@ fn folders_are_mirrored() {
         let back = job.run(ranks, &["unprotect", "-R", "t.phx", "--key-file", "k", "-o", "back"]).ok();
         assert!(back.error.contains("t.phx/stray: the name does not end in .phx: left out"), "{}", back.error);
         assert!(back.error.contains("; 1 left out"), "{}", back.error);
+        let checked = job.run(ranks, &["verify", "-R", "t.phx", "--key-file", "k"]).ok();
+        assert!(checked.error.contains("t.phx/stray: the name does not end in .phx: left out"), "{}", checked.error);
+        // Whatever it is: only phalanx knows volumes.
+        job.write("t.phx/vol/phalanx.volume", b"");
+        let volume = job.run(ranks, &["verify", "-R", "t.phx", "--key-file", "k"]).fails(4);
+        assert!(volume.error.contains("t.phx/vol: a volume"), "{}", volume.error);
+        fs::remove_dir_all(job.path("t.phx/vol")).unwrap();
         let both = [job.path("t"), job.path("back")];
         assert!(Command::new("diff").args(["-r", "--no-dereference"]).args(both).status().unwrap().success());
         fs::remove_dir_all(job.path("back")).unwrap();

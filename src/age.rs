@@ -24,7 +24,8 @@ pub fn recipients(option: &str, texts: &[String], files: &[PathBuf]) -> Outcome<
     let mut found = texts.iter().map(|text| parse(option, text)).collect::<Outcome<Vec<_>>>()?;
     for path in files {
         let bytes = read(path, open(path).map_err(|e| Failure::at(path, e))?)?;
-        let text = str::from_utf8(&bytes).map_err(|_| damaged(path, "a file of recipients is text"))?;
+        let text =
+            str::from_utf8(&bytes).map_err(|_| damaged(path, "a file of recipients is text, and this is not"))?;
         let of_file = phalanx_age::recipients(text, &PLUGINS).map_err(|(line, e)| match line {
             0 => damaged(path, "no recipient is in it"),
             _ => damaged(path, &format!("line {line}: {e}")),

@@ -430,7 +430,7 @@ impl Unprotect {
             check_range(&self.paths, &destination, &self.engine)?;
         }
         if self.volume.is_some() && matches!(destination.outputs, Outputs::Beside) {
-            return Err(Failure::usage("--volume needs --output or --output-dir (-: standard output)"));
+            return Err(Failure::usage("--volume needs --output or --output-dir (--output - is standard output)"));
         }
         let Self { paths, keys, engine, salvage, range, volume, .. } = self;
         Ok(UnprotectPlan { paths, destination, keys, engine, salvage, range, volume })
@@ -444,7 +444,7 @@ fn check_range(paths: &[PathBuf], destination: &Destination, engine: &EngineArgs
         () if paths.iter().any(|path| paths::is_dash(path)) => "--range needs a file, not - (which is read in order)",
         // The name that belongs to the file must not go to a part of it.
         () if matches!(destination.outputs, Outputs::Beside) => {
-            "--range needs --output or --output-dir (-: standard output)"
+            "--range needs --output or --output-dir (--output - is standard output)"
         }
         () if matches!(engine.engine, EngineName::Gpu | EngineName::Hybrid) => {
             "--range runs on the CPU: --engine serial or cpu"

@@ -20,6 +20,7 @@ use std::process::{Command, ExitStatus, Stdio};
 const SWITCH: &str = "--detached";
 /// What the child says when it is ready.
 const READY: &str = "ready";
+const HINT: &str = "(without --daemon it says more)";
 
 /// Starts the child, and waits until it is ready or has failed.
 pub fn start() -> Outcome {
@@ -51,8 +52,10 @@ fn ended(status: ExitStatus) -> Failure {
         (Some(2), _) => Failure::told(Code::Usage),
         (Some(3), _) => Failure::told(Code::NotAuthentic),
         (Some(4), _) => Failure::told(Code::InputOutput),
-        (Some(0), _) => Failure::new(Code::Other, "it ended at once"),
-        (_, Some(signal)) => Failure::new(Code::Other, format!("ended by signal {signal}")),
+        (Some(0), _) => Failure::new(Code::Other, format!("the mount in the background ended at once {HINT}")),
+        (_, Some(signal)) => {
+            Failure::new(Code::Other, format!("the mount in the background was ended by signal {signal} {HINT}"))
+        }
         _ => Failure::told(Code::Other),
     }
 }

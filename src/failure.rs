@@ -1,9 +1,11 @@
 //! How the command fails: with one line on stderr, and an exit code for the kind of failure.
 
 use crate::hardening::status_mask;
-use crate::{folders, last_resort, secrets, stdio};
-use phalanx_core::{Class, Error, file};
+use crate::{last_resort, secrets, stdio};
+use phalanx_core::file::{self, Obstacle};
+use phalanx_core::{Class, Error};
 use phalanx_volume::VolumeError;
+use phalanx_volume::mount::MountError;
 use serde::Serialize;
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
@@ -87,6 +89,11 @@ impl Failure {
         Self::new(Code::of(&error), format!("{}: {}", shown(path), sentence(&error)))
     }
 
+    /// A failure of standard output.
+    pub fn at_stdout(error: io::Error) -> Self {
+        Self::new(Code::InputOutput, format!("standard output: {}", sentence(&Error::Write(error))))
+    }
+
     /// A failure of a volume.
     pub fn volume(dir: &Path, error: VolumeError) -> Self {
         let line = |text: &str| format!("{}: {text}", shown(dir));
@@ -105,6 +112,19 @@ impl Failure {
                 Self::new(Code::InputOutput, line(&text))
             }
             error => Self::new(Code::InputOutput, line(&error.to_string())),
+        }
+    }
+
+    /// A failure of a mount.
+    pub fn mount(mountpoint: &Path, error: MountError) -> Self {
+        let at = || format!("{}: {error}", shown(mountpoint));
+        match error {
+            MountError::UnknownOption(_) | MountError::Option(_) => Self::usage(error.to_string()),
+            MountError::Overlap(_) => Self::usage(at()),
+            MountError::NoDevice | MountError::DeviceDenied | MountError::NoFusermount | MountError::NoAllowOther => {
+                Self::new(Code::Other, error.to_string())
+            }
+            _ => Self::new(Code::InputOutput, at()),
         }
     }
 
@@ -143,20 +163,24 @@ impl From<Error> for Failure {
 pub fn sentence(error: &Error) -> String {
     match error {
         Error::Exists => format!("{error} (--force replaces it)"),
-        Error::Read(e) if e.to_string() == "not a regular file" => format!("{error} (use - to read from a pipe)"),
-        Error::Write(e) if e.to_string() == "not a regular file" => format!("{error} (use - for standard output)"),
-        Error::Write(e) if e.to_string() == folders::IS_THERE => {
-            format!("{e} (--force overwrites files in it and deletes nothing)")
+        Error::Read(e) if Obstacle::of(e) == Some(Obstacle::NotRegular) => {
+            format!("{error} (use - to read from a pipe)")
         }
-        Error::Write(e) if e.to_string().ends_with(" is in its way") => {
-            format!("{error} (delete it, or write a new mirror)")
-        }
+        Error::Write(e) => match Obstacle::of(e) {
+            Some(Obstacle::NotRegular) => format!("{error} (use - for standard output)"),
+            Some(Obstacle::FolderExists) => format!("{e} (--force overwrites files in it and deletes nothing)"),
+            Some(Obstacle::FileInTheWay | Obstacle::FolderInTheWay) => {
+                format!("{error} (delete it, or write a new mirror)")
+            }
+            _ => error.to_string(),
+        },
         Error::Fault(fault) if fault.reason.starts_with("it has no ") => format!("{error} (--engine cpu has it)"),
         Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
         Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
         Error::Truncated(_) | Error::Extended(_) => format!("{error} (unprotect --salvage saves what is there)"),
         Error::HeaderRoom => format!("{error} (--fresh writes a whole new file, with a header that has)"),
         Error::NoLocks => format!("{error} (--fresh writes a whole new file)"),
+        Error::Changed => format!("{error} (try again when nothing writes to it)"),
         Error::LastWay => format!("{error} (name another of its keys too, or add one)"),
         Error::NoSuchSlot(_) | Error::Renumbered => format!("{error} (phalanx inspect shows its slots)"),
         Error::NotAtHand(slot) => {
@@ -246,7 +270,7 @@ pub fn complain_to_system() -> io::Result<()> {
 pub fn say(line: impl Display) -> Outcome {
     static IS_BROKEN: AtomicBool = AtomicBool::new(false);
     stdio::write_line(&one_line(&line.to_string())).map_err(|e| {
-        let failure = Failure::from(Error::Write(e));
+        let failure = Failure::at_stdout(e);
         if !IS_BROKEN.swap(true, Ordering::Relaxed) {
             failure.report();
         }

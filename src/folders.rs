@@ -1,6 +1,6 @@
 //! Opening and making single folders, without following links.
 
-use phalanx_core::file::Existing;
+use phalanx_core::file::{Existing, Obstacle};
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -13,10 +13,6 @@ pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags:
 
 /// For folders that need not be readable.
 const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-
-/// Why a folder of a mirror is not made where there is one already.
-pub const IS_THERE: &str = "it is a folder already";
-const IN_ITS_WAY: &str = "a link or file is in its way";
 
 /// Makes a folder of a mirror. One that is there may be taken instead, unless the run has made it under another spelling.
 pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>) -> Result<File> {
@@ -31,7 +27,7 @@ pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>) -> Result<File>
             let _ = fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
         }
         match e {
-            Errno::LOOP | Errno::NOTDIR => Error::Write(std::io::Error::other(IN_ITS_WAY)),
+            Errno::LOOP | Errno::NOTDIR => Error::Write(Obstacle::FileInTheWay.into()),
             e => write_error(e),
         }
     })?;
@@ -45,9 +41,9 @@ pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>) -> Result<File>
 fn in_place_of(parent: &File, name: &OsStr) -> Error {
     match fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-            Error::Write(std::io::Error::new(std::io::ErrorKind::AlreadyExists, IS_THERE))
+            Error::Write(Obstacle::FolderExists.into())
         }
-        Ok(_) => Error::Write(std::io::Error::other(IN_ITS_WAY)),
+        Ok(_) => Error::Write(Obstacle::FileInTheWay.into()),
         Err(e) => write_error(e),
     }
 }

@@ -7,7 +7,6 @@ use crate::argv;
 use crate::failure::{Code, Failure, Outcome};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
-use phalanx_core::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
@@ -58,7 +57,7 @@ fn end<T>(command: &Command, error: clap::Error, args: &[OsString]) -> Outcome<T
     };
     match printed {
         Ok(Some(failure)) => Err(failure),
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Error::Write(e).into()),
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::at_stdout(e)),
         // A reader who wants only the first lines may close the pipe.
         Ok(None) | Err(_) => std::process::exit(0),
     }

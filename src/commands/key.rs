@@ -64,7 +64,9 @@ fn without_all(has_password: bool) -> Outcome {
 /// Adds a new key, and shows its id.
 fn store(keyring: &Keyring, name: &str, key: &SecretKey, verbosity: Verbosity) -> Outcome {
     keyring.store(name, key).map_err(|error| match error {
-        Error::Exists => taken(format!("a key named {name} exists already: keys are never overwritten")),
+        Error::Exists => {
+            taken(format!("a key named {name} exists already, and keys are never overwritten (choose another name)"))
+        }
         error => error.into(),
     })?;
     if verbosity.quiet {
@@ -81,7 +83,9 @@ fn taken(line: String) -> Failure {
 fn import_all(keyring: &Keyring, keys: &[(String, SecretKey)], verbosity: Verbosity) -> Outcome {
     failure::each(keys, |(name, key)| match keyring.load(name) {
         Ok(there) if there.matches(key) => Ok(()),
-        Ok(_) => Err(taken(format!("another key is named {name} already, and stays: this one was not imported"))),
+        Ok(_) => Err(taken(format!(
+            "another key is named {name} already, and stays: this one was not imported (import it alone, under another name)"
+        ))),
         Err(Error::NoSuchKey(_)) => store(keyring, name, key, verbosity),
         Err(error) => Err(error.into()),
     })

@@ -39,7 +39,7 @@ impl KeyCopy {
             if !is_text && io::stdout().is_terminal() {
                 return Err(Failure::usage("these bytes are not for a terminal: name an --output, or give --text"));
             }
-            return Ok(KeyCopy::Stdout(stdio::output().map_err(Error::Write)?));
+            return Ok(KeyCopy::Stdout(stdio::output().map_err(Failure::at_stdout)?));
         };
         let made = Made::default();
         let output = Output::create(&path, existing(force, &made)).map_err(|e| Failure::at(&path, e))?;
@@ -50,8 +50,8 @@ impl KeyCopy {
     pub fn finish(self, bytes: &[u8]) -> Outcome {
         match self {
             KeyCopy::Stdout(mut stdout) => {
-                stdout.write_all(bytes).map_err(Error::Write)?;
-                Ok(file::check_close(&stdout)?)
+                stdout.write_all(bytes).map_err(Failure::at_stdout)?;
+                file::check_close(&stdout).map_err(|e| Failure::at(Path::new("standard output"), e))
             }
             KeyCopy::File(output, path, force) => {
                 let at_path = |e| Failure::at(&path, e);
@@ -79,7 +79,7 @@ pub fn line(key: &SecretKey) -> Secret {
 pub fn list(keyring: &Keyring) -> Outcome<Secret> {
     let names = keyring.names()?;
     if names.is_empty() {
-        return Err(Failure::new(Code::InputOutput, "the keyring holds no key"));
+        return Err(damaged(keyring.dir(), "the keyring holds no key (phalanx key new makes one)"));
     }
     let len = names.iter().map(|name| name.len() + 2 + key_text::LEN + 1).sum();
     if len > LONGEST_LIST {
@@ -111,7 +111,7 @@ pub fn protect(list: &[u8], password: &Password, verbosity: Verbosity) -> Outcom
 
 /// One key, from raw bytes or text.
 pub fn read(path: &Path) -> Outcome<SecretKey> {
-    let bytes = read_file(path, key_text::LONGEST)?;
+    let bytes = read_file(path, key_text::LONGEST, "one key (--all takes a file of many keys)")?;
     if let Some(key) = SecretKey::from_slice(&bytes) {
         warn_of_readers(path);
         return Ok(key);
@@ -130,7 +130,7 @@ pub fn read_all(
     verbosity: Verbosity,
 ) -> Outcome<Vec<(String, SecretKey)>> {
     let at_path = |e| Failure::at(path, e);
-    let bytes = read_file(path, LONGEST_PROTECTED)?;
+    let bytes = read_file(path, LONGEST_PROTECTED, "any file of keys")?;
     if let Err(Error::NotPhalanx) = Header::read(&mut &bytes[..]) {
         warn_of_readers(path);
         return parse(path, &bytes);
@@ -165,13 +165,13 @@ fn parse(path: &Path, list: &[u8]) -> Outcome<Vec<(String, SecretKey)>> {
 }
 
 /// Reads a whole file or pipe, unless it has more than this many bytes.
-fn read_file(path: &Path, longest: usize) -> Outcome<Secret> {
+fn read_file(path: &Path, longest: usize, what: &str) -> Outcome<Secret> {
     let at_path = |e| Failure::at(path, e);
     let mut file = secrets::open(path).map_err(at_path)?;
     let mut bytes = Zeroizing::new(vec![0; longest + 1]);
     let len = read_full(&mut file, &mut bytes).map_err(at_path)?;
     if len > longest {
-        return Err(damaged(path, "it is too long to hold what it should"));
+        return Err(damaged(path, &format!("it is longer than {what}")));
     }
     bytes.truncate(len);
     Ok(bytes)

@@ -9,12 +9,11 @@ use crate::{daemon, engines, secrets};
 use phalanx_core::engine::CpuEngine;
 use phalanx_core::{Error, Roster};
 use phalanx_volume::front::{Ended, Front};
-use phalanx_volume::mount::{self, Filesystem, Kernel, MountError, Mountpoint, Session, Stopped, Stopper};
+use phalanx_volume::mount::{self, Filesystem, Kernel, Mountpoint, Session, Stopped, Stopper};
 use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::view::{Probe, View, ViewOptions};
 use phalanx_volume::{Store, StoreOptions, Volume};
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -26,7 +25,7 @@ pub fn run(mut plan: MountPlan, verbosity: Verbosity) -> Outcome {
         return volume(&plan, verbosity);
     }
     plan.options.read_only = true;
-    plan.options.check().map_err(|e| fault(&plan.mountpoint, e))?;
+    plan.options.check().map_err(|e| Failure::mount(&plan.mountpoint, e))?;
     let mountpoint = ready(&plan)?;
     let kernel = Kernel::default();
     let view = view(&plan, &kernel, verbosity)?;
@@ -35,7 +34,7 @@ pub fn run(mut plan: MountPlan, verbosity: Verbosity) -> Outcome {
 
 /// Mounts a volume, and closes it when it is unmounted.
 fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
-    plan.options.check().map_err(|e| fault(&plan.mountpoint, e))?;
+    plan.options.check().map_err(|e| Failure::mount(&plan.mountpoint, e))?;
     let read_only = plan.options.read_only;
     let mountpoint = ready(plan)?;
     let opener = secrets::opener(&plan.keys, verbosity)?;
@@ -76,7 +75,7 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
 
 /// What must be there, before anybody is asked for a password.
 fn ready(plan: &MountPlan) -> Outcome<Mountpoint> {
-    let at_mountpoint = |e| fault(&plan.mountpoint, e);
+    let at_mountpoint = |e| Failure::mount(&plan.mountpoint, e);
     let at_tree = |e| Failure::at(&plan.tree, Error::Read(e));
     plan.tree.metadata().map_err(at_tree)?;
     mount::check_system(&plan.options).map_err(at_mountpoint)?;
@@ -116,7 +115,7 @@ fn serve<F: Filesystem>(
     plan: &MountPlan,
     verbosity: Verbosity,
 ) -> Outcome {
-    let at_mountpoint = |e| fault(&plan.mountpoint, e);
+    let at_mountpoint = |e| Failure::mount(&plan.mountpoint, e);
     let threads = match plan.engine.engine {
         EngineName::Serial => Some(NonZeroUsize::MIN),
         _ => plan.engine.threads,
@@ -179,17 +178,5 @@ fn stop(stopper: Stopper) {
     };
     if thread::Builder::new().name("unmount".into()).spawn(unmount).is_err() {
         complain("there is no thread to unmount with (a second signal ends it at once)");
-    }
-}
-
-fn fault(mountpoint: &Path, error: MountError) -> Failure {
-    let at = || format!("{}: {error}", shown(mountpoint));
-    match error {
-        MountError::UnknownOption(_) | MountError::Option(_) => Failure::usage(error.to_string()),
-        MountError::Overlap(_) => Failure::usage(at()),
-        MountError::NoDevice | MountError::DeviceDenied | MountError::NoFusermount | MountError::NoAllowOther => {
-            Failure::new(Code::Other, error.to_string())
-        }
-        _ => Failure::new(Code::InputOutput, at()),
     }
 }

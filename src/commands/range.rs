@@ -60,7 +60,7 @@ fn one(
     let by = reader.opened_by().clone();
     let Some(range) = range.within(reader.len()) else {
         let (path, len) = (shown(place.input.path()), count(reader.len(), "byte"));
-        return Err(Failure::usage(format!("{path}: it has {len}, and the range has none of them")));
+        return Err(Failure::usage(format!("{path}: it has {len}, and none of them is in the range")));
     };
 
     let len = range.end - range.start;

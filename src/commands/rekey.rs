@@ -15,7 +15,7 @@ use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Input, Moved, Target, Transfer, tree};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
-use phalanx_core::file::{Carry, Existing, InPlace, InputFile, Made, Unfinished};
+use phalanx_core::file::{Carry, Existing, InPlace, InputFile, Made, Obstacle, Unfinished};
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{
     Error, KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, ProtectedFile, Recipient, Result, Sink, Source, Suite,
@@ -25,7 +25,6 @@ use phalanx_volume::is_volume;
 use report::{Report, Reporter};
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -226,7 +225,7 @@ impl Action for Rekey {
 
     fn transfer<'l>(&self, engines: &'l Engines, input: &Input, _: &Target, meter: &Meter) -> Result<Moved<'l>> {
         let Input::File(file) = input else {
-            return Err(Error::Read(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
+            return Err(Error::Read(Obstacle::NotRegular.into()));
         };
         let crew = engines.crew(Op::Seal, Suite::default(), input.known_len());
         let mut moved = Moved { bytes: 0, crew, opened: None, by: None };

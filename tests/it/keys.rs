@@ -329,7 +329,7 @@ fn a_key_goes_through_text_and_back() {
         (TEXT[..TEXT.len() - 1].into(), "has 59 characters"),
         (TEXT.replace("AAAQE", "AAA9E").into_bytes(), "not one of A to Z and 2 to 7"),
         (TEXT.replace("key-1", "key-2").into_bytes(), "neither 32 raw bytes nor one key's text"),
-        (TEXT.repeat(100).into_bytes(), "too long"),
+        (TEXT.repeat(100).into_bytes(), "longer than one key"),
         (b"".to_vec(), "neither"),
     ];
     for (text, why) in wrong {

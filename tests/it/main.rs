@@ -9,6 +9,7 @@ mod age;
 mod command;
 mod cut_short;
 mod engines;
+mod errors;
 mod files;
 mod gpu;
 mod gpu_driver;

@@ -69,7 +69,7 @@ fn a_range_is_an_output_like_any_other() {
     assert_eq!(fs::metadata(s.path("private")).unwrap().permissions().mode() & 0o777, 0o600);
     // A range that is not there makes no output.
     let line = s.run(&["unprotect", "f.phx", "--range", "100000-", "-o", "none"]).fails(2);
-    assert_eq!(line, "phalanx: f.phx: it has 100000 bytes, and the range has none of them");
+    assert_eq!(line, "phalanx: f.phx: it has 100000 bytes, and none of them is in the range");
     s.write("empty", "");
     s.run(&["protect", "empty", "-k", "k"]).ok();
     s.run(&["unprotect", "empty.phx", "--range", "0-", "-o", "none"]).fails(2);

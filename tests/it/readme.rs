@@ -105,3 +105,30 @@ pub fn check_lines(lines: &str) {
         }
     }
 }
+
+/// Each file that the design names is there, so that the document does not outlive what it tells of.
+#[test]
+fn the_design_names_files_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut folders, mut files) = (["src", "crates", "java"].map(|name| root.join(name)).to_vec(), Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            match entry.file_type().unwrap().is_dir() {
+                true => folders.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    let design = fs::read_to_string(root.join("docs/design.md")).unwrap();
+    let named = design.split('`').skip(1).step_by(2).filter(|name| !name.contains([' ', '\n', '*', '<']));
+    let named: Vec<&str> = named.filter(|name| [".rs", ".py", ".java"].iter().any(|end| name.ends_with(end))).collect();
+    assert!(named.len() > 100, "{}", named.len());
+    for name in named {
+        let long = match name.split_once('/') {
+            Some((name @ ("core" | "gpu" | "volume" | "cluster"), rest)) => format!("crates/{name}/src/{rest}"),
+            _ => name.to_owned(),
+        };
+        assert!(files.iter().any(|file| file.ends_with(&long)), "docs/design.md names {name}");
+    }
+}

@@ -127,13 +127,13 @@ pub enum Error {
     #[error("a file has at most 4 passwords")]
     TooManyPasswords,
     /// The slots of the file would make its header too long.
-    #[error("a header has at most 65536 bytes, not {0}")]
+    #[error("too many recipients: a header has at most 65536 bytes, and these need {0}")]
     HeaderLen(usize),
     /// The header keeps its length when it is changed in place, and the ways in do not fit into it.
     #[error("its header has no room for these keys and passwords")]
     HeaderRoom,
     /// Nothing would open the file any more, as far as the keys at hand can tell.
-    #[error("no way in would be left that opened it now or is new")]
+    #[error("no way in would be left that is known to work")]
     LastWay,
     /// The header has no such slot, or it is padding.
     #[error("it has no slot {0} to remove")]
@@ -161,7 +161,7 @@ pub enum Error {
     #[error("the system's random generator failed: {0}")]
     Random(getrandom::Error),
     /// Messages of a batch are not authentic. They are wiped, and all others are opened.
-    #[error("{} of the messages not authentic (the first is message {})", .failed.len(), .failed.first().unwrap_or(&0))]
+    #[error("not authentic: {} of the messages (the first is message {})", .failed.len(), .failed.first().unwrap_or(&0))]
     NotAuthentic {
         /// Their indices in the batch, in ascending order.
         failed: Vec<usize>,

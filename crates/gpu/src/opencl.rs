@@ -1,6 +1,7 @@
 //! Devices through OpenCL, whose library is loaded at run time. The driver compiles the source.
 
 mod find;
+mod parts;
 
 pub(crate) use find::devices;
 
@@ -10,6 +11,7 @@ use crate::kernel::{Kernel, Module};
 use cl3::types::*;
 use cl3::{command_queue, context, error_codes, event, kernel, memory, program};
 use find::{alone, find, text};
+use parts::Parts;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
@@ -162,36 +164,6 @@ impl OpenCl {
     fn forget(&self, made: cl_event) {
         // SAFETY: the event was made by a call just before, and is not used again.
         let _ = unsafe { event::release_event(made) };
-    }
-}
-
-/// Buffers that begin within others, for the arguments of one launch. They are released when the launch was given to its
-/// queue, which keeps them until it is over.
-#[derive(Default)]
-struct Parts(Vec<cl_mem>);
-
-impl Parts {
-    /// What lies in `memory` from a byte on.
-    fn part(&mut self, memory: cl_mem, at: usize) -> std::result::Result<cl_mem, cl_int> {
-        if at == 0 {
-            return Ok(memory);
-        }
-        let whole = usize::from(memory::get_mem_object_info(memory, memory::CL_MEM_SIZE)?);
-        let region = cl_buffer_region { origin: at, size: whole - at };
-        let (flags, kind) = (memory::CL_MEM_READ_WRITE, memory::CL_BUFFER_CREATE_TYPE_REGION);
-        // SAFETY: the memory is ours, and the call reads the region.
-        let made = unsafe { memory::create_sub_buffer(memory, flags, kind, (&raw const region).cast()) }?;
-        self.0.push(made);
-        Ok(made)
-    }
-}
-
-impl Drop for Parts {
-    fn drop(&mut self) {
-        for made in &self.0 {
-            // SAFETY: it was made here, and is not used again.
-            let _ = unsafe { memory::release_mem_object(*made) };
-        }
     }
 }
 

@@ -70,7 +70,7 @@ pub enum MountError {
     #[error("{0}")]
     Overlap(&'static str),
     /// A system call failed.
-    #[error("{doing}: {source}")]
+    #[error("{doing} failed: {source}")]
     Io {
         /// What was done.
         doing: &'static str,

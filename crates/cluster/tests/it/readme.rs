@@ -21,7 +21,7 @@ fn the_lines_of_the_guide_run() {
     assert!(job.opened("results.phx/a/b.phx") == job.read("results/a/b"));
 }
 
-/// Runs all lines of a document that begin with `mpirun -n`, which must be so many, with files for them.
+/// Runs all lines of a document that begin with `mpirun -n`, with files for them. There must be `count` of them.
 fn run(job: &Job, document: &str, count: usize) {
     job.write("run42.h5", &painted(20 << 20));
     job.write("results/a/b", &painted(7));

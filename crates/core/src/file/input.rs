@@ -3,6 +3,7 @@
 //! A file is opened within its folder, which stays open. So a path that is changed meanwhile leads nowhere else. Nothing
 //! here ever waits.
 
+use crate::file::obstacle::Obstacle;
 use crate::file::output::rename_new;
 use crate::file::temporary::{step, unused_name};
 use crate::{Error, Result};
@@ -56,11 +57,11 @@ impl InputFile {
 
     fn new(file: File, entry: Option<(Arc<File>, OsString)>) -> Result<Self> {
         let stat = fs::fstat(&file).map_err(read_error)?;
-        let refuse = |kind: io::ErrorKind, why: &str| Err(Error::Read(io::Error::new(kind, why)));
+        let refuse = |why: Obstacle| Err(Error::Read(why.into()));
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Self { file, stamp: Stamp::new(&stat), entry }),
-            FileType::Directory => refuse(io::ErrorKind::IsADirectory, "it is a folder"),
-            _ => refuse(io::ErrorKind::InvalidInput, "not a regular file"),
+            FileType::Directory => refuse(Obstacle::Folder),
+            _ => refuse(Obstacle::NotRegular),
         }
     }
 

@@ -1,19 +1,20 @@
 //! Files that appear whole under their name, or not at all. They are written under a temporary name and then renamed.
 
+use crate::file::made::Made;
 use crate::file::marks::RECORD;
 use crate::file::metadata::{Carry, remove_acls, set_mode};
-use crate::file::temporary::{Temporary, create, is_named, is_own, record_name, step, unused_name};
+use crate::file::obstacle::Obstacle;
+use crate::file::temporary::{Temporary, create, is_named, is_own, record_name, step};
 use crate::{Error, Result};
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// An unfinished file, readable by its owner alone. If it is dropped without [`Output::commit`], it leaves nothing behind,
 /// unless it is an [`Output::resume`].
@@ -38,139 +39,6 @@ pub enum Existing<'a> {
     Keep,
     /// The new file replaces it, unless it is an output of the same run.
     Replace(&'a Made),
-}
-
-/// The files, links and folders that a run has made. None of them may replace another. On a file system that does not
-/// distinguish `A` from `a`, two inputs can lead to one output.
-#[derive(Debug, Default)]
-pub struct Made(Mutex<Inner>);
-
-#[derive(Debug, Default)]
-struct Inner {
-    ids: HashSet<(u64, u64)>,
-    /// The folders that the run has written to, and whether they treat names in other letters as the same, once that is
-    /// known.
-    folders: HashMap<(u64, u64), Option<bool>>,
-}
-
-impl Made {
-    /// Adds a folder or link by its device and inode. Returns whether it is new.
-    pub fn insert(&self, id: (u64, u64)) -> bool {
-        self.lock().ids.insert(id)
-    }
-
-    /// Whether the run has made it.
-    pub fn contains(&self, id: (u64, u64)) -> bool {
-        self.lock().ids.contains(&id)
-    }
-
-    /// Renames the file with this id. It may replace a file that the run has not made.
-    ///
-    /// # Errors
-    /// [`Error::OwnOutput`] if the run has made the existing file of that name, or an error if renaming failed.
-    pub fn replace(&self, id: (u64, u64), dir: &File, from: &OsStr, to: &OsStr) -> Result<()> {
-        let mut made = self.lock();
-        match fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if made.ids.contains(&(stat.st_dev, stat.st_ino)) => return Err(Error::OwnOutput),
-            Ok(_) if made.is_alias(dir, to)? => return Err(Error::OwnOutput),
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-                return Err(Error::Write(io::Error::new(io::ErrorKind::IsADirectory, "a folder is in its way")));
-            }
-            Ok(_) | Err(Errno::NOENT) => {}
-            Err(e) => return Err(write_error(e)),
-        }
-        made.is_written(dir)?;
-        fs::renameat(dir, from, dir, to).map_err(write_error)?;
-        made.ids.insert(id);
-        Ok(())
-    }
-
-    /// Whether an existing name in a folder is another spelling of something that the run may have made there. From now on
-    /// the run has written to that folder.
-    ///
-    /// # Errors
-    /// If the folder cannot be looked at.
-    pub fn is_alias(&self, dir: &File, name: &OsStr) -> Result<bool> {
-        let mut made = self.lock();
-        let is_alias = made.is_alias(dir, name)?;
-        made.is_written(dir)?;
-        Ok(is_alias)
-    }
-
-    /// Makes a symbolic link, and returns its device and inode. An existing file or link stays or is replaced.
-    ///
-    /// # Errors
-    /// As for [`Made::replace`], or if the link cannot be made.
-    pub fn symlink(&self, target: &CStr, dir: &File, name: &OsStr, force: bool) -> Result<(u64, u64)> {
-        let _step = step();
-        let id = |name: &OsStr| match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok((stat.st_dev, stat.st_ino)),
-            Err(e) => Err(write_error(e)),
-        };
-        match fs::symlinkat(target, dir, name) {
-            Err(Errno::EXIST) if force => {
-                let new = unused_name("link")?;
-                fs::symlinkat(target, dir, &*new).map_err(write_error)?;
-                let new = OsStr::new(&new);
-                let replaced = id(new).and_then(|id| self.replace(id, dir, new, name));
-                if replaced.is_err() {
-                    let _ = fs::unlinkat(dir, new, AtFlags::empty());
-                }
-                replaced?;
-            }
-            Err(Errno::EXIST) => return Err(Error::Exists),
-            made => made.map_err(write_error)?,
-        }
-        let made = id(name)?;
-        self.insert(made);
-        Ok(made)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-impl Inner {
-    fn is_written(&mut self, dir: &File) -> Result<()> {
-        self.folders.entry(id(dir)?).or_default();
-        Ok(())
-    }
-
-    /// Inodes do not help here, because some file systems make up a new one for each spelling.
-    fn is_alias(&mut self, dir: &File, name: &OsStr) -> Result<bool> {
-        let Some(folds) = self.folders.get_mut(&id(dir)?) else { return Ok(false) };
-        let folds = match *folds {
-            Some(folds) => folds,
-            None => {
-                let other = swap_case(name);
-                if other == name.as_bytes() {
-                    return Ok(false);
-                }
-                let other = OsStr::from_bytes(&other);
-                let answers = fs::statat(dir, other, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-                *folds.insert(answers && !lists(dir, other)?)
-            }
-        };
-        Ok(folds && !lists(dir, name)?)
-    }
-}
-
-/// Swaps capital and small letters.
-fn swap_case(name: &OsStr) -> Vec<u8> {
-    let swap = |b: &u8| if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() };
-    name.as_bytes().iter().map(swap).collect()
-}
-
-/// Whether a folder has an entry of exactly this name.
-fn lists(dir: &File, name: &OsStr) -> Result<bool> {
-    let read = |e: Errno| Error::Read(e.into());
-    for entry in Dir::read_from(dir).map_err(read)? {
-        if entry.map_err(read)?.file_name().to_bytes() == name.as_bytes() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// How certain it must be that outputs are on the disk.
@@ -489,10 +357,10 @@ fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
         Err(e) => Err(write_error(e)),
     };
     let itself = kind(AtFlags::SYMLINK_NOFOLLOW)?;
-    let refuse = |why| Err(Error::Write(io::Error::new(io::ErrorKind::InvalidInput, why)));
+    let refuse = |why: Obstacle| Err(Error::Write(why.into()));
     match if itself == Some(FileType::Symlink) { kind(AtFlags::empty()).unwrap_or(None) } else { itself } {
-        Some(FileType::Directory) => refuse("it is a folder"),
-        Some(kind) if kind != FileType::RegularFile => refuse("not a regular file"),
+        Some(FileType::Directory) => refuse(Obstacle::Folder),
+        Some(kind) if kind != FileType::RegularFile => refuse(Obstacle::NotRegular),
         _ if itself.is_some() && matches!(existing, Existing::Keep) => Err(Error::Exists),
         _ => Ok(()),
     }
@@ -506,7 +374,8 @@ fn folder_and_name(path: &Path) -> Result<(Arc<File>, &OsStr)> {
     Ok((Arc::new(File::from(dir.map_err(write_error)?)), name))
 }
 
-fn id(file: &File) -> Result<(u64, u64)> {
+/// The device and inode of an open file or folder.
+pub(crate) fn id(file: &File) -> Result<(u64, u64)> {
     let stat = fs::fstat(file).map_err(write_error)?;
     Ok((stat.st_dev, stat.st_ino))
 }

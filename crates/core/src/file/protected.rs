@@ -1,5 +1,6 @@
 //! Protecting a file for its recipients, and opening one. Each is one value that is used once.
 
+use crate::file::obstacle::Obstacle;
 use crate::file::salvage::{self, Salvage};
 use crate::file::shared::SharedFile;
 use crate::file::source::{Progress, Sink, Source};
@@ -13,7 +14,7 @@ use crate::seam::Engine;
 use crate::{Error, Result, Suite};
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::Arc;
 
 /// A file that is about to be protected: its new file key, and the header that gives it to the recipients. Sealing takes
@@ -210,7 +211,7 @@ impl<'a> ProtectedFile<'a> {
     /// If no chunk is authentic, if the source is not a regular file, or if reading, the engine or writing failed.
     pub fn salvage(self, engine: &dyn Engine, sink: &File, progress: &dyn Progress) -> Result<Salvage> {
         let Source::File(file, _) = self.source else {
-            return Err(Error::Read(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
+            return Err(Error::Read(Obstacle::NotRegular.into()));
         };
         salvage::salvage(engine, &self.header, &self.opened.keys, file, sink, progress)
     }

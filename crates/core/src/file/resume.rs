@@ -2,6 +2,7 @@
 
 use crate::file::input::Stamp;
 use crate::file::marks::{Found, Identity, Kind, Marks, Noting, Recorder};
+use crate::file::obstacle::Obstacle;
 use crate::file::output::Output;
 use crate::file::protected::{NewFile, ProtectedFile};
 use crate::file::shared::SharedFile;
@@ -356,5 +357,5 @@ fn sink(file: &File, sync: bool) -> Sink<'_> {
 }
 
 fn not_a_file() -> Error {
-    Error::Read(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+    Error::Read(Obstacle::NotRegular.into())
 }

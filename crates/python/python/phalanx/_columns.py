@@ -80,7 +80,7 @@ def unseal_column(
 
     opened = _each(array, keys, ads, one, type)
     if failed:
-        error = AuthenticationError(f"{len(failed)} of the messages not authentic (the first is message {failed[0]})")
+        error = AuthenticationError(f"not authentic: {len(failed)} of the messages (the first is message {failed[0]})")
         error.failed = failed
         raise error
     return opened

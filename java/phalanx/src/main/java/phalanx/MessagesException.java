@@ -10,7 +10,7 @@ public final class MessagesException extends AuthenticationException {
     private final int[] failed;
 
     MessagesException(List<Integer> failed) {
-        super(failed.size() + " of the messages not authentic (the first is message " + failed.get(0) + ")");
+        super("not authentic: " + failed.size() + " of the messages (the first is message " + failed.get(0) + ")");
         this.failed = failed.stream().mapToInt(Integer::intValue).toArray();
     }
 

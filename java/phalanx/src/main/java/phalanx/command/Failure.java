@@ -118,6 +118,9 @@ final class Failure extends Exception {
             String hint = why.equals("not a regular file") ? " (use - for standard output)" : "";
             return "cannot write: " + why + hint;
         }
+        if (e instanceof ChangedException) {
+            return e.getMessage() + " (try again when nothing writes to it)";
+        }
         if (e instanceof TruncatedException) {
             return e.getMessage() + " (unprotect --salvage of the program phalanx saves what is there)";
         }

@@ -1,0 +1,150 @@
+//! What a run has made, so that no output of it replaces another.
+
+use crate::file::obstacle::Obstacle;
+use crate::file::output::id;
+use crate::file::temporary::{step, unused_name};
+use crate::{Error, Result};
+use rustix::fs::{self, AtFlags, Dir, FileType};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CStr, OsStr};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Mutex, MutexGuard};
+
+/// The files, links and folders that a run has made. None of them may replace another. On a file system that does not
+/// distinguish `A` from `a`, two inputs can lead to one output.
+#[derive(Debug, Default)]
+pub struct Made(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    ids: HashSet<(u64, u64)>,
+    /// The folders that the run has written to, and whether they treat names in other letters as the same, once that is
+    /// known.
+    folders: HashMap<(u64, u64), Option<bool>>,
+}
+
+impl Made {
+    /// Adds a folder or link by its device and inode. Returns whether it is new.
+    pub fn insert(&self, id: (u64, u64)) -> bool {
+        self.lock().ids.insert(id)
+    }
+
+    /// Whether the run has made it.
+    pub fn contains(&self, id: (u64, u64)) -> bool {
+        self.lock().ids.contains(&id)
+    }
+
+    /// Renames the file with this id. It may replace a file that the run has not made.
+    ///
+    /// # Errors
+    /// [`Error::OwnOutput`] if the run has made the existing file of that name, or an error if renaming failed.
+    pub fn replace(&self, id: (u64, u64), dir: &File, from: &OsStr, to: &OsStr) -> Result<()> {
+        let mut made = self.lock();
+        match fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if made.ids.contains(&(stat.st_dev, stat.st_ino)) => return Err(Error::OwnOutput),
+            Ok(_) if made.is_alias(dir, to)? => return Err(Error::OwnOutput),
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+                return Err(Error::Write(Obstacle::FolderInTheWay.into()));
+            }
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(write_error(e)),
+        }
+        made.is_written(dir)?;
+        fs::renameat(dir, from, dir, to).map_err(write_error)?;
+        made.ids.insert(id);
+        Ok(())
+    }
+
+    /// Whether an existing name in a folder is another spelling of something that the run may have made there. From now on
+    /// the run has written to that folder.
+    ///
+    /// # Errors
+    /// If the folder cannot be looked at.
+    pub fn is_alias(&self, dir: &File, name: &OsStr) -> Result<bool> {
+        let mut made = self.lock();
+        let is_alias = made.is_alias(dir, name)?;
+        made.is_written(dir)?;
+        Ok(is_alias)
+    }
+
+    /// Makes a symbolic link, and returns its device and inode. An existing file or link stays or is replaced.
+    ///
+    /// # Errors
+    /// As for [`Made::replace`], or if the link cannot be made.
+    pub fn symlink(&self, target: &CStr, dir: &File, name: &OsStr, force: bool) -> Result<(u64, u64)> {
+        let _step = step();
+        let id = |name: &OsStr| match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok((stat.st_dev, stat.st_ino)),
+            Err(e) => Err(write_error(e)),
+        };
+        match fs::symlinkat(target, dir, name) {
+            Err(Errno::EXIST) if force => {
+                let new = unused_name("link")?;
+                fs::symlinkat(target, dir, &*new).map_err(write_error)?;
+                let new = OsStr::new(&new);
+                let replaced = id(new).and_then(|id| self.replace(id, dir, new, name));
+                if replaced.is_err() {
+                    let _ = fs::unlinkat(dir, new, AtFlags::empty());
+                }
+                replaced?;
+            }
+            Err(Errno::EXIST) => return Err(Error::Exists),
+            made => made.map_err(write_error)?,
+        }
+        let made = id(name)?;
+        self.insert(made);
+        Ok(made)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Inner {
+    fn is_written(&mut self, dir: &File) -> Result<()> {
+        self.folders.entry(id(dir)?).or_default();
+        Ok(())
+    }
+
+    /// Inodes do not help here, because some file systems make up a new one for each spelling.
+    fn is_alias(&mut self, dir: &File, name: &OsStr) -> Result<bool> {
+        let Some(folds) = self.folders.get_mut(&id(dir)?) else { return Ok(false) };
+        let folds = match *folds {
+            Some(folds) => folds,
+            None => {
+                let other = swap_case(name);
+                if other == name.as_bytes() {
+                    return Ok(false);
+                }
+                let other = OsStr::from_bytes(&other);
+                let answers = fs::statat(dir, other, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+                *folds.insert(answers && !lists(dir, other)?)
+            }
+        };
+        Ok(folds && !lists(dir, name)?)
+    }
+}
+
+/// Swaps capital and small letters.
+fn swap_case(name: &OsStr) -> Vec<u8> {
+    let swap = |b: &u8| if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() };
+    name.as_bytes().iter().map(swap).collect()
+}
+
+/// Whether a folder has an entry of exactly this name.
+fn lists(dir: &File, name: &OsStr) -> Result<bool> {
+    let read = |e: Errno| Error::Read(e.into());
+    for entry in Dir::read_from(dir).map_err(read)? {
+        if entry.map_err(read)?.file_name().to_bytes() == name.as_bytes() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn write_error(e: Errno) -> Error {
+    Error::Write(e.into())
+}

@@ -1,0 +1,123 @@
+//! Every message of the command, on one page (`docs/messages.md`), where they can be read together.
+//!
+//! Most are provoked by running the command (`runs.rs`). The others are made from the libraries' errors (`library.rs`), or
+//! copied from the source, where a test finds them (`stated.rs`).
+
+mod library;
+mod runs;
+mod stated;
+
+use crate::common::has;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const RENEW: &str = "PHALANX_RENEW=1 cargo test -p phalanx --test it errors::";
+
+const HEAD: &str = "# Messages
+
+Each message of `phalanx` is one line on standard error: the name of the program, the path, what failed, and often in parentheses what to
+do, as in `phalanx: run42.h5.phx: exists already (--force replaces it)`. Here are all of them, by exit code. Search this page for some
+words of yours. Names, paths and numbers differ, and words in capitals stand for what the program fills in. A path may come before those
+that have none here.
+
+With several paths each failure has a line of its own, and the exit code is the first of 3, 4, 2, 1 that occurs. What begins with
+`warning:` does not change it. [The guide](../GUIDE.md#when-something-is-damaged) has more about damaged files. The Java command has the
+same lines. A test makes this page from the program.
+";
+
+/// The sections of the page: a heading, and what all of its messages have in common.
+const SECTIONS: [(u8, &str, &str); 5] = [
+    (
+        3,
+        "Exit code 3: not a whole, authentic file for the keys at hand",
+        "Nothing was written under the output's name, unless you asked for `--salvage`. Keep the file as it is until you know more.",
+    ),
+    (
+        4,
+        "Exit code 4: input or output failed",
+        "Nothing is lost: no half-written output has its name, and no input was deleted whose output is not on the disk.",
+    ),
+    (2, "Exit code 2: the command line", "Nothing was done. `phalanx help COMMAND` lists the options."),
+    (1, "Exit code 1: anything else", "The files are as they were."),
+    (0, "Warnings and notes", "The command goes on. `--quiet` leaves out notes."),
+];
+
+/// A message and what a reader needs to know of it.
+struct Message {
+    /// The exit code.
+    code: u8,
+    /// The line, without the name of the program.
+    line: String,
+    /// When it appears. Empty where the line says it.
+    when: &'static str,
+    /// What to do. Empty where the line says it.
+    then: &'static str,
+}
+
+fn page() -> String {
+    let all: Vec<Message> = runs::all().into_iter().chain(library::all()).chain(stated::all()).collect();
+    let mut page = HEAD.to_owned();
+    for (code, title, common) in SECTIONS {
+        write!(page, "\n## {title}\n\n{common}\n\n| message | when it appears, and what to do |\n|---|---|\n").unwrap();
+        for message in all.iter().filter(|message| message.code == code) {
+            let said = [message.when, message.then].map(sentence).concat();
+            writeln!(page, "| `{}` | {}|", message.line.replace('|', "\\|"), said.replace('|', "\\|")).unwrap();
+        }
+    }
+    page
+}
+
+/// The words as a sentence with a space behind it.
+fn sentence(words: &str) -> String {
+    let mut chars = words.chars();
+    let first = chars.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    let end = if words.is_empty() || words.ends_with(['?', '.']) { "" } else { "." };
+    let space = if words.is_empty() { "" } else { " " };
+    format!("{first}{}{end}{space}", chars.as_str())
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).into()
+}
+
+#[test]
+fn the_committed_page_has_every_message() {
+    if !has("setsid") {
+        return;
+    }
+    let (path, page) = (root().join("docs/messages.md"), page());
+    if std::env::var_os("PHALANX_RENEW").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    let (old, new): (Vec<&str>, Vec<&str>) = (committed.lines().collect(), page.lines().collect());
+    let missing: Vec<_> = new.iter().filter(|line| !old.contains(line)).collect();
+    let gone: Vec<_> = old.iter().filter(|line| !new.contains(line)).collect();
+    assert!(committed == page, "stale: {RENEW}\nnew: {missing:#?}\nold: {gone:#?}");
+    check_source(&page.replace("\\|", "|"));
+}
+
+/// A new message in the source is not forgotten: its longest piece of text is on the page.
+fn check_source(page: &str) {
+    let mut folders = vec![root().join("src")];
+    let (mut found, mut missing) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+                continue;
+            }
+            let text = fs::read_to_string(&entry).unwrap();
+            let text = text.split("#[cfg(test)]").next().unwrap();
+            for piece in stated::messages(text).filter_map(stated::longest_piece) {
+                found += 1;
+                if !page.contains(&piece) {
+                    missing.push(format!("{}: {piece}", entry.display()));
+                }
+            }
+        }
+    }
+    assert!(found > 90, "{found}");
+    assert!(missing.is_empty(), "not in docs/messages.md: {missing:#?}");
+}

@@ -1,0 +1,264 @@
+//! Messages of runs of the command.
+
+use super::Message;
+use crate::common::{Ended, Sandbox, painted};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Command, Stdio};
+
+const COPY: &str = "restore the file from a copy";
+
+/// What is run with these arguments, when its line appears, and what to do.
+type Run = (&'static str, &'static str, &'static str);
+
+pub fn all() -> Vec<Message> {
+    let s = prepared();
+    RUNS.iter()
+        .map(|&(args, when, then)| {
+            let ended = run(&s, args);
+            let said = ended.error();
+            let line =
+                said.lines().find(|line| !line.contains(" warning: ")).unwrap_or_else(|| panic!("{args}: no line"));
+            message(&s, args, &ended, line, when, then)
+        })
+        .chain(WARNINGS.iter().map(|&(args, when, then)| {
+            let ended = run(&s, args);
+            let said = ended.error();
+            let line = said.lines().next().unwrap_or_else(|| panic!("{args}: no line"));
+            Message { code: 0, ..message(&s, args, &ended, line, when, then) }
+        }))
+        .collect()
+}
+
+fn message(s: &Sandbox, args: &str, ended: &Ended, line: &str, when: &'static str, then: &'static str) -> Message {
+    let code = ended.0.status.code().unwrap() as u8;
+    let folder = s.path("");
+    let line = line.replace(&*folder.to_string_lossy(), "/home/ann/");
+    let line = line.strip_prefix("phalanx: ").unwrap_or_else(|| panic!("{args}: {line}")).to_owned();
+    Message { code, line, when, then }
+}
+
+/// The program, without a terminal. Words with `=` before the command are variables.
+fn run(s: &Sandbox, args: &str) -> Ended {
+    let mut words = args.split(' ').peekable();
+    let mut command = Command::new("setsid");
+    command
+        .arg("--wait")
+        .env("PHALANX_KEYRING", "keyring")
+        .env("PHALANX_CACHE", "cache")
+        .env_remove("PHALANX_PASSWORD");
+    command.env("LC_ALL", "C").stdin(Stdio::null()).current_dir(s.path(""));
+    while let Some((name, value)) = words.peek().and_then(|word| word.split_once('=')) {
+        command.env(name, value);
+        words.next();
+    }
+    Ended(command.arg(env!("CARGO_BIN_EXE_phalanx")).args(words).output().unwrap())
+}
+
+/// A folder with something for each run.
+fn prepared() -> Sandbox {
+    let s = Sandbox::new();
+    let ok = |args: &str| drop(run(&s, args).ok());
+    let key = |first: u8| -> Vec<u8> { (first..first + 32).collect() };
+    s.secret("work.raw", key(0));
+    s.secret("lab.raw", key(32));
+    s.secret("short.raw", [1; 31]);
+    s.write("open.raw", key(0));
+    s.secret("password.txt", "correct horse battery staple\n");
+    s.secret("wrong.txt", "wrong horse battery staple\n");
+    s.secret("empty.txt", "");
+    s.secret("long.txt", vec![b'a'; 70_000]);
+    s.write("notes.txt", "hello\n");
+    s.write("-notes", "hello\n");
+    s.secret("huge.txt", vec![b'#'; 2 << 20]);
+    s.write("none.txt", "# nobody\n");
+    s.write("binary", [0xff, 0xfe]);
+    ok("key import work work.raw");
+    ok("key import lab lab.raw");
+    s.write("run42.h5", painted(100_000));
+    ok("protect run42.h5 --key work --chunk-size 4K");
+    ok("protect run42.h5 --key-file lab.raw --output for-lab.phx");
+    ok("protect notes.txt --password-file password.txt");
+    let stored = s.read("run42.h5.phx");
+    let changed = |name: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = stored.clone();
+        change(&mut bytes);
+        s.write(name, bytes);
+    };
+    changed("damaged.phx", &|bytes| bytes[60_000] ^= 1);
+    changed("damaged-at-the-end.phx", &|bytes| *bytes.last_mut().unwrap() ^= 1);
+    changed("short.phx", &|bytes| bytes.truncate(bytes.len() - 20_000));
+    changed("cut.phx", &|bytes| bytes.truncate(600));
+    changed("bad-header.phx", &|bytes| bytes[12] = 99);
+    s.write("renamed", &stored);
+    for folder in ["project", "other", "empty", "out"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    s.write("project/notes.txt", "hello\n");
+    s.write("other/run42.h5", "another\n");
+    ok("protect --recursive project --key work");
+    symlink("run42.h5.phx", s.path("link.phx")).unwrap();
+    mknodat(CWD, s.path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    ok("init vault --key work");
+    // Other keyrings: one whose key others may read, and one that has the name of a key for another.
+    ok("PHALANX_KEYRING=open key import work work.raw");
+    ok("PHALANX_KEYRING=second key import lab work.raw");
+    ok("key export --all --output keys.txt");
+    fs::create_dir(s.path("empty-keyring")).unwrap();
+    for (name, mode) in [("open.raw", 0o644), ("open/work.key", 0o644), ("empty-keyring", 0o700)] {
+        fs::set_permissions(s.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    s
+}
+
+const RUNS: &[Run] = &[
+    // 3
+    (
+        "verify notes.txt",
+        "it does not begin like a protected file",
+        "was it ever protected? If so, restore it from a copy",
+    ),
+    (
+        "verify notes.txt.phx --password-file wrong.txt",
+        "a wrong password or key, or the first bytes are damaged: nobody can tell which",
+        "try the password again; if it is right, restore the file from a copy",
+    ),
+    (
+        "verify for-lab.phx --key work",
+        "the key that you named is not one of the file's",
+        "`phalanx inspect` shows which keys open a file, `phalanx key list` which you have",
+    ),
+    ("verify damaged.phx", "the disk or a copy changed it, or somebody did", COPY),
+    ("verify damaged-at-the-end.phx", "the end of the file is not its own", "copy it again"),
+    ("verify short.phx", "as above", "copy it again"),
+    ("verify cut.phx", "nearly all of it is missing", "copy it again"),
+    ("verify bad-header.phx", "", COPY),
+    (
+        "unprotect --salvage damaged.phx --output saved",
+        "`--salvage` did what it could",
+        "lines on standard output name the lost ranges, which are zeros in the output",
+    ),
+    ("unprotect vault/phalanx.volume --output config", "", ""),
+    // 4
+    ("protect missing.h5 --key work", "", "look at the name"),
+    ("protect run42.h5 --key work", "", ""),
+    ("protect run42.h5.phx --key work", "", ""),
+    ("protect project --key work", "", ""),
+    ("protect --recursive project --key work", "", ""),
+    ("protect pipe --key work", "a pipe, socket or device is named", ""),
+    ("protect run42.h5 --key work --output out --force", "", "use `--output-dir` for a folder"),
+    ("protect run42.h5 --key work --output-dir nowhere", "", ""),
+    ("verify --recursive empty", "", "look at the name; without `.phx` at its end no file is looked at"),
+    ("unprotect vault", "", ""),
+    ("rekey project --add-key lab", "", ""),
+    ("protect run42.h5 --key nobody --output x", "", ""),
+    ("PHALANX_KEYRING=nowhere protect run42.h5 --key work --output x", "", ""),
+    (
+        "PHALANX_KEYRING=open protect run42.h5 --key work --output x",
+        "others may have read it",
+        "change that, as the line says, and think of a new key",
+    ),
+    ("PHALANX_KEYRING=empty-keyring key export --all", "", ""),
+    ("key import work work.raw", "", ""),
+    ("PHALANX_KEYRING=second key import --all keys.txt", "", ""),
+    ("key import new notes.txt", "", ""),
+    ("key import new run42.h5", "", ""),
+    ("key import --all notes.txt", "a list of keys has lines of name and text", "look at that line"),
+    ("key import --all empty.txt", "", ""),
+    ("protect run42.h5 --key-file short.raw --output x", "", "`phalanx key import` takes the text of a key too"),
+    (
+        "protect run42.h5 --key-file open.raw --output x",
+        "others may have read it",
+        "change that, as the line says, and think of a new key",
+    ),
+    ("protect run42.h5 --recipients-file none.txt --output x", "", ""),
+    ("protect run42.h5 --recipients-file binary --output x", "", ""),
+    ("protect run42.h5 --recipients-file run42.h5 --output x", "", ""),
+    ("protect run42.h5 --recipients-file notes.txt --output x", "", ""),
+    (
+        "verify run42.h5.phx --identity work.raw",
+        "",
+        "a file of identities has lines that begin with `AGE-SECRET-KEY-1`, or it is a private key of SSH",
+    ),
+    ("verify run42.h5.phx --identity huge.txt", "", "is it the right file?"),
+    // 2
+    ("protect", "", ""),
+    ("protct run42.h5", "", ""),
+    ("protect run42.h5 --recusive", "", ""),
+    ("protect -notes", "", ""),
+    ("protect run42.h5 --output", "", ""),
+    ("protect run42.h5 --threads 0", "", ""),
+    ("protect run42.h5 --engine abacus", "", ""),
+    ("protect run42.h5 --quiet --verbose", "", ""),
+    ("protect run42.h5 --output a --output b", "", ""),
+    ("engines cpu", "", ""),
+    ("--quiet", "", ""),
+    ("bench", "", ""),
+    ("protect run42.h5 --password hunter2", "", ""),
+    (
+        "verify run42.h5.phx --key phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5DY-PWQAM-QBYAQ",
+        "",
+        "",
+    ),
+    ("protect run42.h5 --output x", "no key is named and nobody can be asked, as in a nightly job", ""),
+    ("rekey run42.h5.phx --add-password", "nobody can be asked", ""),
+    ("protect run42.h5 --password-file empty.txt --output x", "", ""),
+    ("verify notes.txt.phx --password-file empty.txt", "", ""),
+    ("verify notes.txt.phx --password-file long.txt", "", "is it the right file?"),
+    ("protect run42.h5 notes.txt --key work --output x", "", ""),
+    ("protect --recursive project --key work --output -", "", "pack it with `tar` first"),
+    ("protect run42.h5 --key work --output new/", "", ""),
+    ("protect - --key work --resume", "", ""),
+    ("protect - --key work --remove", "", ""),
+    ("unprotect link.phx --remove", "", "name the file that the link leads to"),
+    ("unprotect renamed", "the name does not end in `.phx`", ""),
+    ("protect run42.h5 run42.h5.phx --key work", "", "run them one by one"),
+    ("protect run42.h5 other/run42.h5 --key work --output-dir out", "", "use a folder for each"),
+    ("protect run42.h5 --key work --output run42.h5 --force", "", "name another `--output`"),
+    ("protect --recursive project --key work --output project/out", "", "choose an output elsewhere"),
+    ("protect - --key-file -", "standard input can be read once", ""),
+    ("protect run42.h5 --resume --recipient age1x --output x", "", ""),
+    ("protect run42.h5 --resume --key work --cipher aes-256-gcm --output x", "", "choose another cipher"),
+    ("protect run42.h5 --recipient nonsense --output x", "", ""),
+    ("unprotect --volume vault stored", "", ""),
+    ("unprotect run42.h5.phx damaged.phx --range 0-1 --output-dir out", "", "run them one by one"),
+    ("unprotect - --range 0-1 --output x", "", ""),
+    ("unprotect run42.h5.phx --range 0-1", "", ""),
+    ("unprotect run42.h5.phx --range 0-1 --engine gpu --output x", "", ""),
+    ("unprotect run42.h5.phx --range 200000- --output x", "", ""),
+    ("unprotect --salvage - --output x", "", "save the stream in a file first"),
+    ("mount - empty", "", ""),
+    ("mount run42.h5.phx empty --engine gpu", "", ""),
+    ("mount run42.h5.phx empty -o bogus", "", ""),
+    ("init new --cipher aes-256-gcm", "", ""),
+    ("init -", "", "name a folder"),
+    ("rekey - --add-key lab", "", ""),
+    ("rekey run42.h5.phx for-lab.phx --remove-slot 1", "", "run them one by one"),
+    ("rekey link.phx --add-key lab", "", ""),
+    ("rekey vault --fresh", "", ""),
+    ("rekey run42.h5.phx --remove-key work", "the last key would go, or no other is proven to open the file", ""),
+    ("rekey run42.h5.phx --remove-slot 9", "", ""),
+    ("key new bad/name", "", ""),
+    ("key rm work", "", ""),
+    ("key export work --password-file password.txt", "", ""),
+    ("PHALANX_KERNELS=abacus verify run42.h5.phx", "the variable is set wrongly", "unset it"),
+];
+
+/// Runs that go on, or whose first line is about something else.
+const WARNINGS: &[Run] = &[
+    ("PHALANX_PASSWORD=x protect run42.h5 --key work --output unused.phx", "", "`--password` adds it"),
+    ("key import open open.raw", "", "do that, and think of a new key"),
+    ("protect work.raw --key-file work.raw --output x2", "a key is protected with itself", ""),
+    ("PHALANX_KEYRING=nowhere key list", "", ""),
+    (
+        "rekey run42.h5.phx --add-key lab --remove-key 00112233445566778899aabbccddeeff",
+        "",
+        "`phalanx inspect` shows the file's ways in",
+    ),
+    ("rekey run42.h5.phx --remove-key lab", "", "`--fresh`, and delete old copies"),
+    ("rekey run42.h5.phx --add-key lab --remove-key work --fresh", "", "delete old copies where you can"),
+    ("PHALANX_PASSWORD=x key export --all --output copy.txt", "", ""),
+    ("unprotect --recursive other --output restored", "only what ends in `.phx` is taken for protected", ""),
+    ("init new --key work", "", ""),
+];

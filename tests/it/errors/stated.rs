@@ -1,0 +1,327 @@
+//! Messages that no test can provoke on every machine, as the source has them.
+
+use super::{Message, root};
+use std::fs;
+
+/// File, exit code, literal, when, what to do.
+const STATED: &[(&str, u8, &str, &str, &str)] = &[
+    (
+        "engines/choice.rs",
+        1,
+        "engine gpu: {why} (--engine cpu works)",
+        "`--engine gpu`, and no device can be used",
+        "`phalanx engines` shows what was found",
+    ),
+    (
+        "../crates/core/src/error.rs",
+        1,
+        "the system's random generator failed: {0}",
+        "an old system, or a sandbox that forbids the call",
+        "allow the system call `getrandom`",
+    ),
+    ("daemon.rs", 1, "cannot go on in the background: {e}", "`--daemon`", "mount without it, to see more"),
+    ("daemon.rs", 1, "the mount in the background ended at once {HINT}", "`--daemon`", ""),
+    ("daemon.rs", 1, "the mount in the background was ended by signal {signal} {HINT}", "`--daemon`", ""),
+    ("failure.rs", 1, "cannot catch signals: {e}", "the system refuses it", "look at the limits of the process"),
+    ("failure.rs", 1, "internal error{place}: please report it", "a bug", "report it, with the command line"),
+    (
+        "commands/key_copies.rs",
+        1,
+        "{} keys are more than one file takes: export them one by one",
+        "`key export --all` of more than 4 MiB of keys",
+        "",
+    ),
+    (
+        "secrets.rs",
+        2,
+        "there is no home folder for keys: set {KEYRING_VARIABLE} to a folder",
+        "`PHALANX_KEYRING` is not set, and the user has no home",
+        "",
+    ),
+    (
+        "engines/cache.rs",
+        2,
+        "there is no home folder: set {CACHE_VARIABLE} to a cache folder",
+        "`engines --calibrate` by a user without a home",
+        "",
+    ),
+    (
+        "paths.rs",
+        2,
+        "protected bytes are not for a terminal: name an --output, or - to insist",
+        "`protect -` with a terminal as its output",
+        "",
+    ),
+    (
+        "commands/key_copies.rs",
+        2,
+        "these bytes are not for a terminal: name an --output, or give --text",
+        "`key export` at a terminal",
+        "",
+    ),
+    ("secrets.rs", 2, "the two passwords differ", "the second one was typed differently", "run it again"),
+    ("commands/key.rs", 2, "nothing was deleted", "`key rm` was not answered with `y`", ""),
+    (
+        "transfer/ends.rs",
+        4,
+        "{}: its output is on the disk, but the input could not be deleted: {e}",
+        "`--remove`",
+        "delete the input yourself; the output is whole",
+    ),
+    (
+        "transfer/ends.rs",
+        4,
+        "its file system has no locks, which --resume needs (run without it)",
+        "`--resume` on some network file systems",
+        "",
+    ),
+    (
+        "transfer/folder/finish.rs",
+        4,
+        "{}: not deleted: {e}",
+        "`--remove` of a folder that something new is in, or that was moved",
+        "look what is in it",
+    ),
+    (
+        "transfer/folder.rs",
+        4,
+        "it is an output of this run: the output is within the input",
+        "a link leads from the input into the output",
+        "choose an output elsewhere",
+    ),
+    (
+        "transfer/folder.rs",
+        4,
+        "the folder was moved meanwhile",
+        "somebody changes the tree during the run",
+        "run it again when nothing changes it",
+    ),
+    (
+        "transfer/folder.rs",
+        4,
+        "it is the input itself: the input is within the output",
+        "",
+        "choose an output elsewhere",
+    ),
+    (
+        "transfer/walk.rs",
+        4,
+        "it could not be opened again: the rest is left out",
+        "a folder was moved or removed during the run",
+        "run it again when nothing changes it",
+    ),
+    (
+        "folders.rs",
+        4,
+        "somebody put another folder in its place",
+        "an output in a folder that others may write to",
+        "write to a folder of your own",
+    ),
+    (
+        "../crates/core/src/file/rekey.rs",
+        4,
+        "another run is changing its keys, or its volume is mounted",
+        "`rekey`",
+        "wait for the other run, or unmount the volume",
+    ),
+    (
+        "../crates/core/src/file/temporary.rs",
+        4,
+        "{name} is in the way: {e}",
+        "something that no run has made has the name of a temporary file",
+        "look at it, and delete or rename it",
+    ),
+    (
+        "../crates/core/src/file/output.rs",
+        4,
+        "another run removed the temporary file",
+        "two runs have the same output",
+        "run it again when the other one has ended",
+    ),
+    (
+        "../crates/core/src/file/output.rs",
+        4,
+        "somebody has changed its record",
+        "`--resume`, and somebody changes the temporary file meanwhile",
+        "write to a folder of your own",
+    ),
+    ("../crates/core/src/file/output.rs", 4, "not a file's name", "an output such as `..`", "name a file"),
+    (
+        "engines/auto.rs",
+        0,
+        "warning: {name}: {why}: the CPU does the work",
+        "a device fails when it is opened",
+        "nothing; `phalanx engines` shows more",
+    ),
+    (
+        "engines/auto.rs",
+        0,
+        "warning: the GPU is no longer there: the CPU does the work",
+        "",
+        "`phalanx engines --calibrate`",
+    ),
+    (
+        "engines/auto.rs",
+        0,
+        "warning: {e}: the CPU does the work",
+        "an engine fails while it is measured",
+        "`phalanx engines` shows more",
+    ),
+    (
+        "engines/auto.rs",
+        0,
+        "measuring the CPU and {}, once: up to a second",
+        "the first large file on a machine with a GPU",
+        "",
+    ),
+    ("engines/choice.rs", 0, "warning: {why}: hybrid runs on the CPU alone", "no device can be used", ""),
+    (
+        "engines/ready.rs",
+        0,
+        "warning: {fault}; the CPU goes on",
+        "a device fails, hangs or vanishes during the work",
+        "nothing: the output is whole",
+    ),
+    (
+        "engines/volume.rs",
+        0,
+        "{} for jobs of {threshold} bytes and more in {}",
+        "`mount --verbose` of a volume, with a GPU",
+        "",
+    ),
+    (
+        "daemon.rs",
+        0,
+        "warning: there is no system log (/dev/log): nobody will be told what goes wrong later",
+        "`--daemon`, often in a container",
+        "mount in the foreground and keep its standard error",
+    ),
+    (
+        "commands/mount.rs",
+        0,
+        "{}: in use: it ends when the last file in it is closed (a second signal ends it at once)",
+        "a signal ends a mount that is in use",
+        "",
+    ),
+    ("commands/mount.rs", 0, "{}: {e} (a second signal ends it at once)", "unmounting failed", ""),
+    (
+        "commands/mount.rs",
+        0,
+        "there is no thread to unmount with (a second signal ends it at once)",
+        "a limit on processes",
+        "`fusermount3 -u MOUNTPOINT`",
+    ),
+    (
+        "commands/mount.rs",
+        0,
+        "{from} {} {to}: mounted (Ctrl-C or fusermount3 -u unmounts it)",
+        "a mount in the foreground, at a terminal",
+        "",
+    ),
+    (
+        "commands/rekey.rs",
+        0,
+        "warning: an interrupted change was finished. If it removed a key or password, whoever held that may have kept \
+         the file key, which still opens the file: {remedy}",
+        "`rekey` after one that was killed",
+        "the line says which remedy there is",
+    ),
+    (
+        "engines/ready.rs",
+        0,
+        "warning: the GPU's driver does not work in a process that others cannot trace and whose memory is locked: \
+         other processes of this user can read this one, and its memory can reach swap",
+        "some drivers",
+        "`--engine cpu` keeps the protection",
+    ),
+    ("commands/verify_volume.rs", 0, "{}: {}: whole and authentic", "`verify --verbose` of a volume", ""),
+    (
+        "secrets.rs",
+        0,
+        "opened by identity {name}; the sender is unknown",
+        "a file is opened by a private key of age or SSH",
+        "trust its content only if you know who sent it",
+    ),
+    (
+        "transfer/files.rs",
+        0,
+        "warning: {path}: not deleted, because it holds a key or password",
+        "`--remove` of a key file that the command uses",
+        "",
+    ),
+    (
+        "transfer/tree.rs",
+        0,
+        "warning: {tree} holds its own key or password ({key}): keep a copy of it elsewhere",
+        "a folder is protected with a key that lies in it",
+        "",
+    ),
+];
+
+/// All of them. Each is in its file, so none outlives its source.
+pub fn all() -> Vec<Message> {
+    let from_source = |&(file, code, literal, when, then): &(&str, u8, &str, &'static str, &'static str)| {
+        let text = joined(&fs::read_to_string(root().join("src").join(file)).unwrap());
+        let line = filled(literal);
+        let start = literal.split("{HINT}").next().unwrap();
+        assert!(text.contains(start), "{file} no longer says: {literal}");
+        Message { code, line, when, then }
+    };
+    STATED.iter().map(from_source).collect()
+}
+
+/// The literal with words in capitals where the program fills in something.
+fn filled(literal: &str) -> String {
+    let mut line = String::new();
+    for (i, piece) in literal.split(['{', '}']).enumerate() {
+        match piece {
+            _ if i % 2 == 0 => line += piece,
+            "" if i == 1 && literal.starts_with("{}: ") => line += "PATH",
+            "" => line += "…",
+            "e" | "why" | "0" => line += "REASON",
+            "place" => line += " (FILE:LINE)",
+            "HINT" => line += "(without --daemon it says more)",
+            "KEYRING_VARIABLE" => line += "PHALANX_KEYRING",
+            "CACHE_VARIABLE" => line += "PHALANX_CACHE",
+            name => line += &name.to_uppercase(),
+        }
+    }
+    line
+}
+
+/// The literals of the messages in a source text: what is passed to the functions that make or write a message.
+pub fn messages(text: &str) -> impl Iterator<Item = &str> {
+    const BEFORE: [&str; 8] = [
+        "Failure::usage(",
+        "Failure::new(",
+        "complain(",
+        "damaged(path, ",
+        "let line =",
+        "let why =",
+        "io::Error::other(",
+        "taken(",
+    ];
+    BEFORE.into_iter().flat_map(move |before| text.split(before).skip(1).filter_map(first_literal))
+}
+
+/// The literal that is the first argument, perhaps of `format!` or behind an exit code.
+fn first_literal(text: &str) -> Option<&str> {
+    let end = text.find([';', '}']).unwrap_or(text.len());
+    let start = text.find('"').filter(|start| *start < end)?;
+    let literal = &text[start + 1..];
+    Some(&literal[..literal.find('"')?])
+}
+
+/// Without the ends of lines that a literal leaves out.
+fn joined(text: &str) -> String {
+    let mut lines = text.split("\\\n");
+    lines.next().into_iter().chain(lines.map(str::trim_start)).collect()
+}
+
+/// The longest piece of a literal that the program does not fill in. `None` if it says nothing by itself.
+pub fn longest_piece(literal: &str) -> Option<String> {
+    const SHORTEST: usize = 12;
+    let literal = joined(literal);
+    let pieces = literal.split(['{', '}']).step_by(2).map(str::trim);
+    pieces.max_by_key(|piece| piece.len()).filter(|piece| piece.len() >= SHORTEST).map(str::to_owned)
+}

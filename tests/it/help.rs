@@ -75,6 +75,20 @@ fn help_and_version_are_commands_too() {
 }
 
 #[test]
+fn java_has_the_same_version() {
+    for pom in [
+        include_str!("../../java/pom.xml"),
+        include_str!("../../java/phalanx/pom.xml"),
+        include_str!("../../java/cluster/pom.xml"),
+        include_str!("../../java/papers/pom.xml"),
+    ] {
+        // The first one is that of the project, or of its parent, from which it comes.
+        let version = pom.split_once("<version>").unwrap().1.split_once('<').unwrap().0;
+        assert_eq!(version, env!("CARGO_PKG_VERSION"), "{pom}");
+    }
+}
+
+#[test]
 fn verbose_versions_tell_what_a_bug_report_needs() {
     let s = Sandbox::new();
     let text = s.run(&["--version", "--verbose"]).text();

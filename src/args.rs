@@ -113,7 +113,10 @@ pub enum Command {
         /// The command, for example: key export
         command: Vec<String>,
     },
-    /// Print the version
+    /// Print the version; with --verbose, what a bug report needs
+    ///
+    /// With --verbose it prints the commit and the compiler of its build, the kernels that it uses on this CPU, its engines, and each
+    /// GPU, or why there is none. phalanx --version --verbose prints the same.
     Version,
 }
 

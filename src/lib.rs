@@ -24,7 +24,7 @@ mod transfer;
 pub mod verbosity;
 
 use args::Command;
-use commands::{completions, init, inspect, key, man, mount, protect, rekey, unprotect, verify};
+use commands::{completions, init, inspect, key, man, mount, protect, rekey, unprotect, verify, version};
 use failure::Outcome;
 use phalanx_core::Error;
 use std::process::ExitCode;
@@ -65,6 +65,6 @@ fn run() -> Outcome {
         Command::Completions { shell } => completions::print(shell),
         Command::Man { folder } => man::write(&folder),
         Command::Help { command } => args::help(&command),
-        Command::Version => failure::say(concat!("phalanx ", env!("CARGO_PKG_VERSION"))),
+        Command::Version => version::run(args.verbosity),
     }
 }

@@ -86,7 +86,7 @@ pub fn of(path: &str) -> [Example; 2] {
             ("phalanx help key export", "prints the help of key export"),
         ],
         "version" => {
-            [("phalanx version", "prints the version"), ("phalanx engines", "prints what this machine runs it with")]
+            [("phalanx version", "prints the version"), ("phalanx version --verbose", "prints what a bug report needs")]
         }
         _ => unreachable!("{path} has no examples: a test looks at all commands"),
     }

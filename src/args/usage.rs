@@ -2,9 +2,10 @@
 //!
 //! No message repeats a value that was given to an option which takes none: it may be a password.
 
-use super::{Cli, examples};
+use super::{self as args, Cli, examples};
 use crate::argv;
 use crate::failure::{Code, Failure, Outcome};
+use crate::verbosity::Verbosity;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
@@ -22,16 +23,34 @@ pub fn with_short_help(command: Command) -> Command {
     command.disable_help_flag(true).arg(help.global(true).display_order(902))
 }
 
-/// Parses the command line. Help and version are printed here and end the program. An error becomes one line.
+/// Parses the command line. Help is printed here and ends the program. An error becomes one line.
 pub fn parse() -> Outcome<Cli> {
-    parse_as(&command())
+    let (command, given) = (command(), given()?);
+    parse_from(&command, &given).or_else(|error| match error.kind() {
+        ErrorKind::DisplayVersion => Ok(version(&given)),
+        _ => end(&command, error, &given),
+    })
 }
 
-/// The same for the command line of another program.
+/// The same for the command line of another program. Its version is printed here too.
 pub fn parse_as<C: FromArgMatches>(command: &Command) -> Outcome<C> {
+    let given = given()?;
+    parse_from(command, &given).or_else(|error| end(command, error, &given))
+}
+
+fn given() -> Outcome<Vec<OsString>> {
     argv::refuse_secrets(std::env::args_os().skip(1))?;
-    let args: Vec<OsString> = std::env::args_os().collect();
-    parse_from(command, &args).or_else(|error| end(command, error, &args))
+    Ok(std::env::args_os().collect())
+}
+
+/// `--version` is the command `version`. It ends clap's work where it stands, so we look for --verbose ourselves.
+fn version(given: &[OsString]) -> Cli {
+    let is_verbose = |arg: &OsString| {
+        let letters = arg.as_encoded_bytes().strip_prefix(b"-").filter(|rest| !rest.starts_with(b"-"));
+        arg == "--verbose" || letters.is_some_and(|letters| letters.contains(&b'v'))
+    };
+    let verbosity = Verbosity { quiet: false, verbose: given.iter().skip(1).any(is_verbose) };
+    Cli { command: args::Command::Version, verbosity }
 }
 
 /// `phalanx help`: prints the page of a command.

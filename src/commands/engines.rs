@@ -104,7 +104,7 @@ impl<T> Ways<T> {
 }
 
 #[derive(Serialize)]
-struct Device {
+pub(super) struct Device {
     api: String,
     name: String,
     driver: String,
@@ -154,15 +154,6 @@ impl Report {
                 passes: simpler.map(passes).collect(),
             })
         };
-        let device = |(info, state): &(DeviceInfo, State)| Device {
-            api: info.api.to_string(),
-            name: info.name.clone(),
-            driver: info.driver.clone(),
-            kind: info.kind.to_string(),
-            memory_bytes: info.memory,
-            taken: matches!(state, State::Taken),
-            state: state.to_string(),
-        };
         let crossings = [(Op::Seal, false), (Op::Open, false), (Op::Seal, true), (Op::Open, true)].map(|(op, warm)| {
             calibration.crossings(op, warm).into_iter().map(move |(from_bytes, kind)| Crossing {
                 direction: if op == Op::Seal { "seal" } else { "open" },
@@ -178,7 +169,7 @@ impl Report {
         };
         Self {
             engines: Kind::ALL.into_iter().filter_map(engine).collect(),
-            devices: survey.devices.iter().map(device).collect(),
+            devices: survey.devices.iter().map(Device::from).collect(),
             absent: survey.absent.clone(),
             crossings: crossings.into_iter().flatten().collect(),
             auto: EXAMPLES.map(example).into(),
@@ -197,13 +188,32 @@ impl Report {
             lines.push(format!("{name:8}{detail}: seals {seal}, opens {open} in memory{start}"));
             lines.extend(passes.iter().map(|passing| format!("{:8}{}", "", passing.words(*start_seconds > 0.0))));
         }
-        for Device { api, name, driver, state, .. } in &self.devices {
-            lines.push(format!("device  {name} ({api}; {driver}): {state}"));
-        }
+        lines.extend(self.devices.iter().map(Device::line));
         lines.extend(self.absent.iter().map(|why| format!("none    {why}")));
         let examples: Vec<String> = self.auto.iter().map(Example::words).collect();
         lines.push(format!("auto    {}", examples.join("; ")));
         lines
+    }
+}
+
+impl From<&(DeviceInfo, State)> for Device {
+    fn from((info, state): &(DeviceInfo, State)) -> Self {
+        Self {
+            api: info.api.to_string(),
+            name: info.name.clone(),
+            driver: info.driver.clone(),
+            kind: info.kind.to_string(),
+            memory_bytes: info.memory,
+            taken: matches!(state, State::Taken),
+            state: state.to_string(),
+        }
+    }
+}
+
+impl Device {
+    pub(super) fn line(&self) -> String {
+        let Self { api, name, driver, state, .. } = self;
+        format!("device  {name} ({api}; {driver}): {state}")
     }
 }
 

@@ -15,4 +15,5 @@ mod salvage;
 pub mod unprotect;
 pub mod verify;
 mod verify_volume;
+pub mod version;
 mod volume_file;

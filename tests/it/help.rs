@@ -71,7 +71,56 @@ fn help_and_version_are_commands_too() {
         "phalanx: unknown command protct: did you mean protect? (phalanx --help)"
     );
     assert_eq!(s.run(&["version"]).text(), s.run(&["--version"]).text());
-    assert!(s.run(&["version"]).text().starts_with("phalanx "));
+    assert_eq!(s.run(&["version"]).text(), concat!("phalanx ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn java_has_the_same_version() {
+    for pom in [
+        include_str!("../../java/pom.xml"),
+        include_str!("../../java/phalanx/pom.xml"),
+        include_str!("../../java/cluster/pom.xml"),
+        include_str!("../../java/papers/pom.xml"),
+    ] {
+        // The first one is that of the project, or of its parent, from which it comes.
+        let version = pom.split_once("<version>").unwrap().1.split_once('<').unwrap().0;
+        assert_eq!(version, env!("CARGO_PKG_VERSION"), "{pom}");
+    }
+}
+
+#[test]
+fn verbose_versions_tell_what_a_bug_report_needs() {
+    let s = Sandbox::new();
+    let text = s.run(&["--version", "--verbose"]).text();
+    for same in [&["version", "--verbose"][..], &["-V", "-v"], &["-vV"], &["-v", "--version"], &["-v", "version"]] {
+        assert_eq!(s.run(same).text(), text, "{same:?}");
+    }
+    let plain = s.run(&["--version"]).text();
+    for same in [&["-V"][..], &["-qV"], &["version", "-q"]] {
+        assert_eq!(s.run(same).text(), plain, "{same:?}");
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let [first, commit, kernels, engines, devices @ ..] = &lines[..] else { panic!("{text}") };
+    assert_eq!(*first, plain.trim_end());
+    let (commit, compiler) = commit.strip_prefix("commit  ").unwrap().split_once(", ").unwrap();
+    // A copy of the sources without a history, or a build that names a commit itself.
+    let is_hash = |name: &str| name.len() >= 7 && name.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_known = is_hash(commit.trim_end_matches("-dirty")) || std::env::var_os("PHALANX_COMMIT").is_some();
+    let is_clone = Path::new(env!("CARGO_MANIFEST_DIR")).join(".git").exists() && has("git");
+    assert!(is_known || commit == "unknown" && !is_clone, "{text}");
+    assert!(compiler.starts_with("rustc "), "{text}");
+    assert!(engines.starts_with("engines serial, cpu ("), "{text}");
+    // The same words as everywhere else.
+    let told = s.run(&["engines"]).text();
+    assert!(told.contains(kernels.strip_prefix("kernels ").unwrap()), "{text}{told}");
+    let is_device = |line: &&str| line.starts_with("device  ") || line.starts_with("none    ");
+    assert_eq!(*devices, told.lines().filter(is_device).collect::<Vec<_>>(), "{text}{told}");
+    assert!(!devices.is_empty(), "{text}");
+    let taken = devices.iter().any(|line| line.ends_with(": self-test passed"));
+    assert_eq!(engines.ends_with(", gpu, hybrid"), taken, "{text}");
+
+    let chosen = s.command(&["version", "-v"]).env("PHALANX_KERNELS", "portable,").output().unwrap();
+    assert!(String::from_utf8(chosen.stdout).unwrap().contains("\nkernels AES portable, SHA-3 "), "{text}");
 }
 
 #[test]

@@ -51,8 +51,8 @@ impl Head {
         Self {
             date: now.format(&Rfc3339).unwrap_or_default(),
             phalanx: env!("CARGO_PKG_VERSION").into(),
-            commit: env!("PHALANX_BUILT_FROM").into(),
-            rustc: env!("PHALANX_BUILT_BY").into(),
+            commit: env!("BUILT_FROM").into(),
+            rustc: env!("BUILT_BY").into(),
             quick: setup.quick,
             cpu: cpu(),
             cores: thread::available_parallelism().map_or(1, |n| n.get()),

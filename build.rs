@@ -1,16 +1,24 @@
-//! Tells the crate from which commit and with which compiler it is built, if that can be found out.
+//! Tells a program from which commit and with which compiler it is built, if that can be found out. `phalanx` and
+//! `phalanx-bench` are both built with this script.
 
 use std::env;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
+    let package = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let package = Path::new(&package);
+    let root = package.ancestors().find(|folder| folder.join("Cargo.lock").exists()).unwrap_or(package);
     println!("cargo:rerun-if-env-changed=PHALANX_COMMIT");
-    for part in ["src", "crates", "Cargo.lock", "Cargo.toml"] {
+    // What programs are made of. Tests and results change more often, and would have everything compiled again.
+    for part in ["src", "build.rs", "Cargo.lock", "Cargo.toml"] {
         println!("cargo:rerun-if-changed={}", root.join(part).display());
     }
-    let git = |args: &[&str]| output(Command::new("git").arg("-C").arg(&root).args(args));
+    for part in fs::read_dir(root.join("crates")).into_iter().flatten().flatten() {
+        println!("cargo:rerun-if-changed={}", part.path().join("src").display());
+    }
+    let git = |args: &[&str]| output(Command::new("git").arg("-C").arg(root).args(args));
     // A copy without a history may lie within another repository.
     let same = |top: &String| Path::new(top).canonicalize().ok() == root.canonicalize().ok();
     let is_ours = git(&["rev-parse", "--show-toplevel"]).is_some_and(|top| same(&top));
@@ -20,9 +28,9 @@ fn main() {
         println!("cargo:rerun-if-changed={}", root.join(log).display());
         git(&["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"])
     });
-    println!("cargo:rustc-env=PHALANX_BUILT_FROM={}", commit.unwrap_or_else(|| "unknown".into()));
+    println!("cargo:rustc-env=BUILT_FROM={}", commit.unwrap_or_else(|| "unknown".into()));
     let rustc = env::var_os("RUSTC").and_then(|rustc| output(Command::new(rustc).arg("--version")));
-    println!("cargo:rustc-env=PHALANX_BUILT_BY={}", rustc.unwrap_or_else(|| "unknown".into()));
+    println!("cargo:rustc-env=BUILT_BY={}", rustc.unwrap_or_else(|| "unknown".into()));
 }
 
 fn output(command: &mut Command) -> Option<String> {

@@ -144,7 +144,7 @@ fn one_size(
     measure: Measure,
     rows: &mut Rows<'_>,
 ) -> Result<()> {
-    let rounds = if setup.quick { 1 } else { 5 };
+    let rounds = if setup.quick { 1 } else { 3 };
     let threads = p3().sweep("openmp", "threads");
     let mut times = vec![Vec::new(); threads.len()];
     if measure == Measure::Encryption {

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::Command;
 
 const EXPERIMENT: &str = "peers";
-const PEERS: [&str; 7] = ["age", "rage", "openssl enc", "gpg", "gocryptfs", "7z", "rclone"];
+const PEERS: [&str; 8] = ["age", "rage", "openssl enc", "gpg", "gocryptfs", "7z", "rclone", "restic"];
 const SUITE_1: &str = "phalanx, suite 1";
 const SUITE_4: &str = "phalanx, suite 4";
 const SUITE_5: &str = "phalanx, suite 5";
@@ -58,7 +58,7 @@ struct Sizes {
 pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
     let sizes = match setup.quick {
         true => Sizes { file: 16 << 20, files: 100, large: 64 << 20, rounds: 2 },
-        false => Sizes { file: 1 << 30, files: 10_000, large: 4 << 30, rounds: 5 },
+        false => Sizes { file: 1 << 30, files: 10_000, large: 4 << 30, rounds: 3 },
     };
     let disk = (4 * sizes.file).max(sizes.files * 13 * 40_000).max(2 * sizes.large + sizes.large / 4);
     scratch::require_disk(&setup.out, disk)?;
@@ -94,7 +94,7 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
                 case,
                 bytes: 0,
                 items: files,
-                rounds: rounds.min(3),
+                rounds: rounds.min(2),
                 measure: "whole command",
                 bars_are_for: MANY,
                 judges: !setup.quick,
@@ -243,7 +243,7 @@ fn peers(names: &[&'static str], scratch: &Scratch, set: &Set, rows: &mut Rows<'
 fn whole_file(setup: &Setup, scratch: &Scratch, set: &Set, rows: &mut Rows<'_>) -> Result<()> {
     let plain = scratch.file("plain", set.bytes, 1)?;
     // 7z would add an extension to a name that has none.
-    let (sealed, back) = (scratch.path("sealed.7z"), scratch.path("back"));
+    let (sealed, back) = (scratch.path("sealed.7z"), scratch.path(programs::BACK));
     let phalanx = Phalanx::new(&setup.program, scratch)?;
     let mut programs = vec![programs::cp()];
     programs.extend(ours(&phalanx, set, &["--no-sync"], rows)?);
@@ -259,6 +259,7 @@ fn whole_file(setup: &Setup, scratch: &Scratch, set: &Set, rows: &mut Rows<'_>) 
             return Err(Error::Program(format!("{}: what came back is not the file", program.name)));
         }
         clean(program)?;
+        program.renew()?;
     }
     // Each program gets back what it has just protected.
     let mut contestants = Vec::new();
@@ -266,7 +267,10 @@ fn whole_file(setup: &Setup, scratch: &Scratch, set: &Set, rows: &mut Rows<'_>) 
         let protect = || program.run(Work::Protect(&plain, &sealed));
         contestants.push(Contestant::new(program.name, "protect", protect, || Ok(())));
         let unprotect = || program.run(Work::Unprotect(&sealed, &back));
-        contestants.push(Contestant::new(program.name, "unprotect", unprotect, || clean(program)));
+        contestants.push(Contestant::new(program.name, "unprotect", unprotect, || {
+            clean(program)?;
+            program.renew()
+        }));
     }
     set.measure(&mut contestants, &WHOLE_FILE, rows)?;
     drop(contestants);

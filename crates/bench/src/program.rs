@@ -17,8 +17,8 @@ pub fn run() -> Outcome {
     clean_up_on_signals()?;
     match args.command {
         Command::Run(experiment) => experiments::run(*experiment, args.verbosity),
-        Command::Report { folder, merge, documents } => {
-            experiments::report(&folder, &merge, &documents, args.verbosity)
+        Command::Report { folder, merge, documents, index } => {
+            experiments::report(&folder, &merge, &documents, index, args.verbosity)
         }
         Command::SefpsFile(command) => sefps_file::run(command),
     }

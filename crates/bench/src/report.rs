@@ -40,6 +40,11 @@ pub fn page(out: &Path) -> Result<String> {
     Ok(page::Page::of(&machine::joined(runs(out)?), &sections))
 }
 
+/// The papers' tables and figures with the verdicts on them, as a table in Markdown.
+pub fn index(out: &Path) -> Result<String> {
+    Ok(page::index(&machine::joined(runs(out)?)))
+}
+
 /// The chart of whole commands of a folder of runs, as a file of its own: that of its last machine that has rows of them.
 pub fn chart(out: &Path) -> Result<Option<String>> {
     let machines = machine::joined(runs(out)?);

@@ -81,24 +81,27 @@ struct Sizes {
 pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
     let mut sizes = match setup.quick {
         true => Sizes { file: 32 << 20, interrupted: 64 << 20, rounds: 1, many_rounds: 2 },
-        false => Sizes { file: 2 << 30, interrupted: 2 << 30, rounds: 3, many_rounds: 7 },
+        false => Sizes { file: 2 << 30, interrupted: 2 << 30, rounds: 1, many_rounds: 3 },
     };
     sizes.interrupted = setup.hpc.interrupted.unwrap_or(sizes.interrupted);
     let mut steps = Vec::new();
-    for Backing { name, folder } in backings(&setup.hpc.folders, &setup.out)? {
+    for (i, Backing { name, folder }) in backings(&setup.hpc.folders, &setup.out)?.into_iter().enumerate() {
         let step = |what: &str| format!("{EXPERIMENT} cluster on {name}: {what}");
         let cell = |bytes: u64| Cell { setup, backing: name.clone(), folder: folder.clone(), bytes };
-        for (size, bytes) in printed::sizes(setup.quick) {
-            let (cell, rounds) = (cell(bytes), sizes.rounds);
-            steps.push(Step::new(step(size), bytes / 30, move |rows| printed::measure(&cell, size, rounds, rows)));
-        }
         let (file, rounds) = (sizes.file, sizes.many_rounds);
         let it = cell(file);
         steps.push(Step::new(step("copies"), file / 10, move |rows| compared::measure(&it, rounds, rows)));
-        let it = cell(file);
-        steps.push(Step::new(step("slowed"), file / 10, move |rows| slowed::measure(&it, rounds, rows)));
-        let it = cell(file);
-        steps.push(Step::new(step("processes"), file / 40, move |rows| ranks::measure(&it, rows)));
+        // The rest is about processes and processors, so it is measured in one folder: in memory, if none is named.
+        if i == 0 {
+            for (size, bytes) in printed::sizes(setup.quick) {
+                let (cell, rounds) = (cell(bytes), sizes.rounds);
+                steps.push(Step::new(step(size), bytes / 30, move |rows| printed::measure(&cell, size, rounds, rows)));
+            }
+            let it = cell(file);
+            steps.push(Step::new(step("slowed"), file / 10, move |rows| slowed::measure(&it, rounds, rows)));
+            let it = cell(file);
+            steps.push(Step::new(step("processes"), file / 40, move |rows| ranks::measure(&it, rows)));
+        }
         if name.starts_with(MEMORY_FILES) {
             // Nothing can be taken out of the page cache there.
             continue;

@@ -36,10 +36,8 @@ pub const ENCRYPTION_WARM: &str = "encryption only, warm";
 /// With reading and writing, in a JVM that has run the same before.
 pub const FILES_WARM: &str = "with reading and writing, warm";
 
-/// Files of so many bytes are measured less often, or all of them would take the better part of an hour.
-const MANY_BYTES: u64 = 500_000_000;
-
-/// The counts of a run.
+/// The counts of a run. They are small, because most of the time is for starting JVMs: all sizes and numbers of processes take
+/// about ten minutes on two cores.
 #[derive(Clone)]
 struct Counts {
     /// Rounds that count, of one JVM.
@@ -54,8 +52,8 @@ struct Counts {
 pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
     let sweep = |experiment: &str, over: &str| p3().sweep(experiment, over).into_iter().map(|(_, n)| n as usize);
     let mut counts = Counts {
-        warm: 3,
-        cold: 2,
+        warm: 1,
+        cold: 1,
         threads: sweep("mpj-multicore", "threads").collect(),
         processes: sweep("mpj-cluster", "processes").collect(),
     };
@@ -68,10 +66,6 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     scratch::require_disk(&setup.out, 3 * largest)?;
     let mut steps = Vec::new();
     for (size, bytes) in sizes {
-        let mut counts = counts.clone();
-        if bytes >= MANY_BYTES {
-            counts = Counts { warm: 2, cold: 1, ..counts };
-        }
         let mut step = |what: &str, weight: u64, measure: fn(&Cell<'_>, &mut Rows<'_>) -> Result<()>| {
             let cell = Cell { setup, scratch, size, bytes, counts: counts.clone() };
             let name = format!("{EXPERIMENT} java {size}: {what}");

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// The argument that makes each program print its version.
-const PROGRAMS: [(&str, &str); 9] = [
+const PROGRAMS: [(&str, &str); 10] = [
     ("cp", "--version"),
     ("age", "--version"),
     ("rage", "--version"),
@@ -18,6 +18,7 @@ const PROGRAMS: [(&str, &str); 9] = [
     ("7zz", "i"),
     ("7z", "i"),
     ("rclone", "version"),
+    ("restic", "version"),
 ];
 
 /// The versions of the programs that are installed.
@@ -50,6 +51,8 @@ pub struct Program {
     call: Box<dyn Fn(Work<'_>) -> Command>,
     /// Where it keeps its output, if it chooses the place itself.
     pub keeps: Option<PathBuf>,
+    /// The command that makes what it keeps its output in anew, if it needs that after each round.
+    anew: Option<Box<dyn Fn() -> Command>>,
     /// The clean-up at the end.
     _ending: Option<Ending>,
 }
@@ -77,12 +80,17 @@ impl Work<'_> {
 
 impl Program {
     fn new(name: &'static str, call: impl Fn(Work<'_>) -> Command + 'static) -> Self {
-        Self { name, call: Box::new(call), keeps: None, _ending: None }
+        Self { name, call: Box::new(call), keeps: None, anew: None, _ending: None }
     }
 
     /// The command.
     pub fn command(&self, work: Work<'_>) -> Command {
         (self.call)(work)
+    }
+
+    /// Makes ready for the next round, after what it kept was removed. This is not timed.
+    pub fn renew(&self) -> Result<()> {
+        self.anew.as_ref().map_or(Ok(()), |anew| finish(anew()))
     }
 
     /// Runs it to its end.
@@ -211,6 +219,7 @@ pub fn peer(name: &'static str, scratch: &Scratch) -> Result<Program, String> {
             }))
         }
         "rclone" => rclone(scratch).map_err(|why| why.unwrap_or_else(missing)),
+        "restic" => restic(scratch).map_err(|why| why.unwrap_or_else(missing)),
         "gocryptfs" => gocryptfs(scratch).map_err(|why| why.unwrap_or_else(missing)),
         _ => Err(missing()),
     }
@@ -279,6 +288,51 @@ fn rclone(scratch: &Scratch) -> Result<Program, Option<String>> {
     // The name that it gives to the file, and no other.
     let keeps = Some(folder.join("file.bin"));
     Ok(Program { keeps, ..Program::new("rclone", call) })
+}
+
+/// What comes back is called so. restic gives a file the name that it had.
+pub const BACK: &str = "back";
+
+/// Into a repository that is new in each round, so that it holds nothing of the file yet, and out of it. Its compression is off,
+/// because the others do not compress, but it still looks for equal chunks, and syncs what it writes.
+fn restic(scratch: &Scratch) -> Result<Program, Option<String>> {
+    let program = find("restic").ok_or(None)?;
+    let password = password(scratch).map_err(Some)?;
+    let place = scratch.path("restic");
+    let (repository, folder) = (place.join("repository"), place.join("input"));
+    let call = {
+        let repository = repository.clone();
+        move |args: &[&str]| {
+            let mut command = Command::new(&program);
+            command.args(["--quiet", "--no-cache", "--repo"]).arg(&repository).arg("--password-file").arg(&password);
+            command.args(args);
+            command
+        }
+    };
+    // The second version of its format is the one that has compression, which can then be turned off.
+    let anew = {
+        let call = call.clone();
+        move || call(&["init", "--repository-version", "2"])
+    };
+    finish(anew()).map_err(|e| Some(e.to_string()))?;
+    let call = move |work: Work<'_>| {
+        let (from, to) = work.paths();
+        match work.is_protect() {
+            true => {
+                // If this fails, so will restic.
+                let _ = fs::create_dir_all(&folder).and_then(|()| fs::hard_link(from, folder.join(BACK)));
+                let mut command = call(&["backup", "--compression", "off", BACK]);
+                command.current_dir(&folder);
+                command
+            }
+            false => {
+                let mut command = call(&["restore", "latest", "--target"]);
+                command.arg(to.with_file_name(""));
+                command
+            }
+        }
+    };
+    Ok(Program { keeps: Some(place), anew: Some(Box::new(anew)), ..Program::new("restic", call) })
 }
 
 /// Files are copied into a mounted folder, and out of it. An error without a reason means that it is not installed.

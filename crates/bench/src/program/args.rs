@@ -52,7 +52,7 @@ enum Sub {
     Keys(Run),
     /// Whole commands, compared with cp, age, openssl and others
     Peers(PeersRun),
-    /// Run all of these experiments
+    /// Run all of these experiments: on two cores within an hour, with --quick within three minutes
     All(PeersRun),
     /// Write a run's report again, with rows of other machines
     Report {
@@ -71,6 +71,9 @@ enum Sub {
         /// is bars, commands or mounts.
         #[arg(long = "document", value_name = "FILE")]
         documents: Vec<PathBuf>,
+        /// Print the papers' 52 tables and figures with the verdicts on them, as a table in Markdown
+        #[arg(long)]
+        index: bool,
     },
     /// Write and read SEFPS's layout, for study only
     ///
@@ -82,7 +85,7 @@ enum Sub {
 #[derive(Args)]
 #[group(skip)]
 struct Run {
-    /// Run fewer cases; about a minute each
+    /// Run fewer and smaller cases; at most a minute each
     #[arg(long)]
     quick: bool,
     /// The run's folder
@@ -143,6 +146,8 @@ struct HpcRun {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     mpirun: Option<PathBuf>,
     /// A folder to measure the cluster in (may be repeated; default: /dev/shm and the run's folder)
+    ///
+    /// All is measured in the first. In others it is the comparison with copies, and runs that are interrupted.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     folder: Vec<PathBuf>,
     /// The size of the cluster's run that is interrupted (default: 2; with --quick: 64 MiB)
@@ -234,7 +239,7 @@ pub struct Parsed {
 
 pub enum Command {
     Run(Box<Experiments>),
-    Report { folder: PathBuf, merge: Vec<PathBuf>, documents: Vec<PathBuf> },
+    Report { folder: PathBuf, merge: Vec<PathBuf>, documents: Vec<PathBuf>, index: bool },
     SefpsFile(SefpsFile),
 }
 
@@ -300,7 +305,7 @@ pub fn parse() -> Outcome<Parsed> {
         Sub::Keys(run) => Command::run(&[Experiment::Keys], run, None),
         Sub::Peers(PeersRun { run, phalanx }) => Command::run(&[Experiment::Peers], run, phalanx),
         Sub::All(PeersRun { run, phalanx }) => Command::run(Experiment::ALL, run, phalanx),
-        Sub::Report { folder, merge, documents } => Command::Report { folder, merge, documents },
+        Sub::Report { folder, merge, documents, index } => Command::Report { folder, merge, documents, index },
         Sub::SefpsFile(command) => Command::SefpsFile(command),
     };
     Ok(Parsed { command, verbosity: cli.verbosity })

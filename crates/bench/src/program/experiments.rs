@@ -21,10 +21,19 @@ pub fn run(args: Experiments, verbosity: Verbosity) -> Outcome {
 }
 
 /// Writes the report of a run again, including rows of other machines, and the tables of rows in documents.
-pub fn report(folder: &Path, merge: &[PathBuf], documents: &[PathBuf], verbosity: Verbosity) -> Outcome {
+pub fn report(
+    folder: &Path,
+    merge: &[PathBuf],
+    documents: &[PathBuf],
+    prints_index: bool,
+    verbosity: Verbosity,
+) -> Outcome {
     merge.iter().try_for_each(|file| merged::add(folder, file))?;
     phalanx_bench::report::write(folder)?;
     documents.iter().try_for_each(|document| phalanx_bench::report::renew(document, folder))?;
+    if prints_index {
+        return phalanx_bench::report::index(folder)?.lines().try_for_each(say);
+    }
     told(folder, verbosity)
 }
 

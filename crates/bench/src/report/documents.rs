@@ -69,25 +69,30 @@ fn judged(bar: Option<&Bar>, figure: String) -> String {
 }
 
 fn bars(rows: &[Row]) -> Table {
-    let mut table = Table::of(["what", "required", "measured"], []);
+    let mut lines: Vec<(Option<u64>, Vec<String>)> = Vec::new();
     for (row, bar) in
         rows.iter().filter_map(|row| Some((row, row.bar.as_ref()?))).filter(|(row, _)| row.measure != RATIO)
     {
-        let measured = match (row.speedup, row.peak_kib, row.value) {
-            _ if row.measure.contains("latency") => format!("{} ms", milliseconds(row).unwrap_or_default()),
-            (Some(ratio), ..) => digits(ratio),
-            (_, Some(kib), _) => format!("{} MiB", digits(kib as f64 / 1024.0)),
-            (.., Some(value)) => digits(value),
+        // A row may have a time and its ratio to another: what is asked says which of them is meant.
+        let ratio = row.speedup.filter(|_| bar.asked.starts_with("at least"));
+        let measured = match (row.peak_kib, row.value, ratio) {
+            (Some(kib), ..) => format!("{} MiB", digits(kib as f64 / 1024.0)),
+            (_, Some(value), _) => digits(value),
+            (.., Some(ratio)) => digits(ratio),
             _ => format!("{} ms", milliseconds(row).unwrap_or_default()),
         };
         let measure = row.measure.split(": times as fast").next().unwrap_or(&row.measure);
         let what = format!("{}: {}, {measure}; {}", row.case, row.operation, row.scheme);
         let line = vec![what, bar.asked.clone(), judged(Some(bar), measured)];
-        // Rows of several processes and threads have the same words: the last, with the most of them, counts.
-        table.rows.retain(|old| old[..2] != line[..2]);
-        table.rows.push(line);
+        // Rows of several processes and threads have the same words. Of memory the largest counts, and of the rest the last,
+        // with the most of them.
+        match lines.iter_mut().find(|(_, old)| old[..2] == line[..2]) {
+            Some((most, _)) if row.peak_kib.is_some() && *most > row.peak_kib => {}
+            Some(old) => *old = (row.peak_kib, line),
+            None => lines.push((row.peak_kib, line)),
+        }
     }
-    table
+    Table::of(["what", "required", "measured"], lines.into_iter().map(|(_, line)| line))
 }
 
 fn commands(rows: &[Row]) -> Table {
@@ -125,4 +130,24 @@ fn mounts(rows: &[Row]) -> Table {
         cells.push(Cell { line, column: format!("{}: {scheme}", row.case), text });
     }
     Table::pivot("times as fast as gocryptfs", cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_show_what_is_asked_and_the_largest_memory() {
+        let bar = |asked: &str| Some(Bar { asked: asked.into(), reached: Some(true) });
+        let memory =
+            |kib: u64| Row { measure: "m".into(), peak_kib: Some(kib), bar: bar("at most 128 MiB"), ..Row::default() };
+        let timed = |measure: &str, asked: &str| {
+            let row = Row { measure: measure.into(), bar: bar(asked), ..Row::default() };
+            Row { speedup: Some(3.0), ..row.timed(vec![0.002]) }
+        };
+        let rows =
+            [memory(2048), memory(4096), memory(1024), timed("r", "at least 2 times"), timed("t", "at most 5 ms")];
+        let measured: Vec<String> = bars(&rows).rows.into_iter().map(|line| line[2].clone()).collect();
+        assert_eq!(measured, ["4.00 MiB", "3.00", "2.00 ms"]);
+    }
 }

@@ -1,5 +1,6 @@
 //! The machines of a report, each with its rows.
 
+use super::why_not;
 use crate::head::Head;
 use crate::row::Row;
 
@@ -31,7 +32,7 @@ impl Machine {
 }
 
 /// One machine for each kind of processor and device. Runs without a device join those with one on the same processor. Of two
-/// rows for the same thing the first counts.
+/// rows for the same thing one that was measured counts, and of two of these the newer.
 pub fn joined(runs: impl IntoIterator<Item = (Vec<Head>, Vec<Row>)>) -> Vec<Machine> {
     let mut machines: Vec<Machine> = Vec::new();
     for (heads, rows) in runs {
@@ -44,9 +45,14 @@ pub fn joined(runs: impl IntoIterator<Item = (Vec<Head>, Vec<Row>)>) -> Vec<Mach
         };
         match machines.iter_mut().find(same) {
             Some(machine) => {
-                let known: Vec<Row> =
-                    rows.into_iter().filter(|row| machine.rows.iter().all(|old| old.key() != row.key())).collect();
-                machine.rows.extend(known);
+                let is_newer = machine.heads.iter().all(|old| old.date <= head.date);
+                for row in rows {
+                    match machine.rows.iter_mut().find(|old| old.key() == row.key()) {
+                        Some(old) if (is_measured(&row), is_newer) > (is_measured(old), !is_newer) => *old = row,
+                        Some(_) => {}
+                        None => machine.rows.push(row),
+                    }
+                }
                 machine.heads.extend(heads);
             }
             None => machines.push(Machine { name: String::new(), heads, rows }),
@@ -58,6 +64,10 @@ pub fn joined(runs: impl IntoIterator<Item = (Vec<Head>, Vec<Row>)>) -> Vec<Mach
     machines
 }
 
+fn is_measured(row: &Row) -> bool {
+    why_not(row).is_none()
+}
+
 fn name(machine: &Machine) -> String {
     let head = &machine.heads[0];
     let cpu = head.cpu.replace("(R)", "").replace("(TM)", "").replace(" Processor", "");
@@ -65,4 +75,25 @@ fn name(machine: &Machine) -> String {
     let device = machine.heads.iter().flat_map(|head| &head.device).find(|device| device.kind == "GPU");
     let device = device.map(|device| format!(", {}", device.name)).unwrap_or_default();
     format!("{}, {cores}{device}", cpu.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::Setup;
+
+    #[test]
+    fn measured_rows_and_newer_ones_count() {
+        let head = |date: &str| Head { date: date.into(), ..Head::now(&Setup::of_tests(""), Vec::new()) };
+        let row = |case: &str| Row { case: case.into(), ..Row::default() };
+        let older = vec![row("a").timed(vec![1.0]), row("b").not_run("no device"), row("c").timed(vec![1.0])];
+        let newer = vec![row("a").timed(vec![2.0]), row("b").timed(vec![2.0]), row("c").not_run("no device"), row("d")];
+        let runs = [(vec![head("2026-01-01")], older), (vec![head("2026-01-02")], newer)];
+        for runs in [runs.to_vec(), runs.iter().rev().cloned().collect()] {
+            let machines = joined(runs);
+            assert_eq!((machines.len(), machines[0].rows.len()), (1, 4));
+            let of = |case: &str| machines[0].rows.iter().find(|row| row.case == case).unwrap().median_s;
+            assert_eq!([of("a"), of("b"), of("c")], [Some(2.0), Some(2.0), Some(1.0)]);
+        }
+    }
 }

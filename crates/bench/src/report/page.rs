@@ -19,6 +19,19 @@ pub struct Page<'a> {
     pictures: usize,
 }
 
+/// The 52, where they are in the page, and what came of them, as a table in Markdown.
+pub fn index(machines: &[Machine]) -> String {
+    let page = Page { machines, html: String::new(), pictures: 0 };
+    let mut text = "| paper | number | what | in the page | verdict | times as fast as printed, in the median |\n|---|---|---|---|---|---|\n".to_owned();
+    for answered in page.answers() {
+        let item = &answered.item;
+        let factor = answered.factor().map(super::digits).unwrap_or_default();
+        let (number, title, words) = (&item.number, &item.title, answered.verdict.words());
+        let _ = writeln!(text, "| P{} | {number} | {title} | #{} | {words} | {factor} |", item.paper, item.id());
+    }
+    text
+}
+
 impl<'a> Page<'a> {
     /// The page of some machines. `sections` makes the tables of an experiment's rows.
     pub fn of(machines: &'a [Machine], sections: &dyn Fn(&str, &[Row]) -> Vec<Section>) -> String {

@@ -104,7 +104,7 @@ fn contestants(setup: &Setup, set: &Set, suite: Option<Suite>) -> Vec<Contestant
 }
 
 fn one_set(setup: &Setup, set: &Set, suite: Option<Suite>, rows: &mut Rows<'_>) -> Result<()> {
-    let rounds = if setup.quick { 3 } else { 7 };
+    let rounds = if setup.quick { 3 } else { 5 };
     let mut data = Data::new(set.lengths.clone(), set.room);
     let mut contestants = contestants(setup, set, suite);
     take_turns(&mut data, &mut contestants, rounds)?;

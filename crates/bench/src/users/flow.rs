@@ -30,7 +30,7 @@ const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 pub fn step(setup: &Setup) -> Result<Step<'_>> {
     let sizes = match setup.quick {
         true => Sizes { users: 300, seconds: 1.0, least: 1000, runs: 1 },
-        false => Sizes { users: 2000, seconds: 4.0, least: 20_000, runs: 5 },
+        false => Sizes { users: 2000, seconds: 4.0, least: 20_000, runs: 3 },
     };
     // The data, the copies in a batch, and a full queue of copies.
     let limits = Limits::default();

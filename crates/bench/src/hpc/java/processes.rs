@@ -18,8 +18,14 @@ pub const CLUSTER_JAR: &str = "phalanx-cluster.jar, suite 1";
 pub const PHALANX_MPI: &str = "phalanx-mpi, suite 1";
 /// The memory that a process takes besides the data, in bytes.
 const MEMORY: u64 = 160 << 20;
-/// More processes than this are not started by `mpirun` beside those of Java.
-const OF_RUST: usize = 8;
+/// With more processes than this, and more than twice the cores, only the paper's own program runs.
+const MOST: usize = 8;
+
+/// Why only the paper's own program runs with so many processes, if so.
+fn too_many(cell: &Cell<'_>, n: usize) -> Option<String> {
+    let cores = cell.setup.threads;
+    (n > MOST.max(2 * cores)).then(|| format!("{n} processes on {cores} cores"))
+}
 
 /// Runs `measure` for each number of processes that fits, and writes rows that say why for the others.
 fn each(
@@ -60,8 +66,12 @@ pub fn papers(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
         let (cold, warm) = run("cbc", 3 * cell.bytes, &[&plain])?;
         rows.write(one.compare(cell.row(ENCRYPTION_COLD, PAPERS, n, 1).timed(cold)))?;
         rows.write(one.compare(cell.row(ENCRYPTION_WARM, PAPERS, n, 1).timed(warm)))?;
+        let with_files = cell.row(FILES_WARM, CTR, n, 1);
+        if let Some(why) = too_many(cell, n) {
+            return rows.write(with_files.not_run(&why));
+        }
         let (_, warm) = run("ctr", cell.bytes, &[&plain, &sealed])?;
-        rows.write(one.compare(cell.row(FILES_WARM, CTR, n, 1).timed(warm)))?;
+        rows.write(one.compare(with_files.timed(warm)))?;
         scratch::remove(&sealed)
     })
 }
@@ -70,7 +80,10 @@ pub fn papers(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
 pub fn commands(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let mut one = Singles::default();
     let kinds = [WHOLE, OWN, AT_WORK].map(|measure| (measure, CLUSTER_JAR));
-    each(cell, rows, &kinds, |java, n, rows| whole(cell, java, n, &mut one, rows))
+    each(cell, rows, &kinds, |java, n, rows| match too_many(cell, n) {
+        Some(why) => not_run(rows, kinds.iter().map(|(measure, scheme)| cell.row(measure, scheme, n, 1)), &why),
+        None => whole(cell, java, n, &mut one, rows),
+    })
 }
 
 /// The medians of one process, by measure and scheme.
@@ -95,26 +108,21 @@ impl Singles {
     }
 }
 
-/// Whole commands, in Java and, for few processes, in Rust, in turn. Both sync what they write.
+/// Whole commands, in Java and in Rust, in turn. Both sync what they write.
 fn whole(cell: &Cell<'_>, java: &Java, n: usize, one: &mut Singles, rows: &mut Rows<'_>) -> Result<()> {
     let (plain, key, sealed) = (cell.plain()?, cell.scratch.path("key"), cell.scratch.path("sealed"));
     let [plain, key, sealed] = [&plain, &key, &sealed].map(|path| path.as_path());
     write_key(key)?;
     let args = ["protect", "--verbose", "--threads", "1", "--key-file"];
     let paths = [key, Path::new("--output"), sealed, plain];
-    let mut all = vec![(CLUSTER_JAR, Ok(java.phalanx_cluster(n, &args, &paths)))];
-    if n <= OF_RUST {
-        let rust = Programs::find(&cell.setup.hpc).map(|programs| {
-            let more = ["--progress", "0"].map(OsString::from);
-            let args = args.iter().map(OsString::from).chain(paths.iter().map(OsString::from)).chain(more);
-            programs.job(n, &programs.phalanx_mpi, args)
-        });
-        all.push((PHALANX_MPI, rust));
-    }
+    let rust = Programs::find(&cell.setup.hpc).map(|programs| {
+        let more = ["--progress", "0"].map(OsString::from);
+        let args = args.iter().map(OsString::from).chain(paths.iter().map(OsString::from)).chain(more);
+        programs.job(n, &programs.phalanx_mpi, args)
+    });
+    let all = [(CLUSTER_JAR, Ok(java.phalanx_cluster(n, &args, &paths))), (PHALANX_MPI, rust)];
     let mut times: Vec<Vec<(f64, Told)>> = vec![Vec::new(); all.len()];
-    // Processes that the machine has no cores for are started once only.
-    let rounds = if n <= OF_RUST { cell.counts.cold } else { 1 };
-    for round in 0..rounds {
+    for round in 0..cell.counts.cold {
         for ((_, job), times) in all.iter().zip(&mut times) {
             let Ok(job): &Result<Job, String> = job else { continue };
             let ended = job.run()?;

@@ -6,7 +6,9 @@ use crate::report::draw::{Bar, Bars, Chart, Line, Thing};
 use crate::report::machine::Machine;
 use crate::report::volume::answers;
 use crate::row::{Row, median};
-use crate::volume::study::{self, ALL_CORES, KEYS, ONE_CORE, OURS, SEVERAL, TABLES, measure, over_measure};
+use crate::volume::study::{
+    self, ALL_CORES, KEYS, MORE_THREADS, ONE_CORE, OURS, SEVERAL, TABLES, measure, over_measure, scheme_of_threads,
+};
 
 /// One of P4's figures and questions.
 #[derive(Clone, Copy, Debug)]
@@ -295,7 +297,16 @@ fn streams(rows: &[&Row], machine: &Machine) -> Part {
 }
 
 fn fastest(rows: &[&Row], machine: &Machine) -> Part {
-    let all = vec![said(not_on_gpu(machine, rows).map_or_else(|| answers::fastest(rows), String::from), &[])];
+    let mut all = vec![said(not_on_gpu(machine, rows).map_or_else(|| answers::fastest(rows), String::from), &[])];
+    let of_threads =
+        |threads: u32| Some((threads, speed(rows, KEYS[0], &scheme_of_threads(threads), "gpu", INPUTS[1])?));
+    let by_threads: Vec<(u32, f64)> = MORE_THREADS.into_iter().filter_map(of_threads).collect();
+    if let Some((threads, best)) = by_threads.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| machine.has_gpu()) {
+        let count = by_threads.len() as f64;
+        let text =
+            format!("Of {{}} other numbers of threads a block, {{}} are the fastest on {} ({{}} GB/s).", INPUTS[1]);
+        all.push(said(text, &[count, f64::from(*threads), *best]));
+    }
     let of = |bytes: u32, case: &str| speed(rows, KEYS[0], &format!("{TABLES}, {bytes} bytes a thread"), "gpu", case);
     let lines = INPUTS.iter().map(|case| {
         let cells = GRANULARITIES.map(|bytes| {

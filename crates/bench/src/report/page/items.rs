@@ -24,6 +24,11 @@ pub struct Answered {
 }
 
 impl Answered {
+    /// How many times as fast as printed the machine of the verdict is, in the median.
+    pub fn factor(&self) -> Option<f64> {
+        self.best()?.factor
+    }
+
     fn best(&self) -> Option<&Part> {
         let known = |part: &Part| part.claims.iter().filter(|claim| claim.holds.is_some()).count();
         // The first of those that know most.

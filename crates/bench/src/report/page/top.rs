@@ -41,9 +41,37 @@ impl Page<'_> {
         self.tally(answers);
         self.html += "<h3>How to read the charts</h3>\n";
         self.html += KEY;
-        self.html += "<p class=\"soft\">Each measured figure is a median. GB and MB are powers of 10, except in P5, which counts in \
+        let _ = writeln!(self.html, "<p class=\"soft\">{}</p>", self.repetitions());
+        self.html += "<p class=\"soft\">GB and MB are powers of 10, except in P5, which counts in \
                       powers of 1024. In tables the paper's figure stands below ours, and n × says that ours is n times as \
                       fast.</p>\n</header>\n";
+    }
+
+    /// How many times the medians are of. P1 and P2 print how many theirs are means of.
+    fn repetitions(&self) -> String {
+        let of = |(name, paper, theirs): (&str, &str, &str)| {
+            let rows = self.machines.iter().flat_map(|machine| machine.of(name));
+            let counts: Vec<usize> = rows.map(|row| row.seconds.len()).filter(|count| *count > 0).collect();
+            let (least, most) = (counts.iter().min()?, counts.iter().max()?);
+            let ours = if least == most { least.to_string() } else { format!("{least} to {most}") };
+            Some(format!("{ours} in {paper}{theirs}"))
+        };
+        let all = [
+            ("sefps", "P1", " (the paper took 20)"),
+            ("users", "P2", " (the paper took 100)"),
+            ("hpc", "P3", ""),
+            ("volume", "P4", ""),
+            ("keys", "P5", ""),
+            ("peers", "whole commands", ""),
+        ];
+        let all: Vec<String> = all.into_iter().filter_map(of).collect();
+        if all.is_empty() {
+            return "Nothing was measured.".into();
+        }
+        format!(
+            "Each measured figure is the median of several times: {}. The files of rows have all of them.",
+            all.join(", ")
+        )
     }
 
     fn headlines(&mut self) {
@@ -99,7 +127,7 @@ impl Page<'_> {
             let _ = writeln!(self.html, "<p>{}</p>", text.join(" "));
             self.bars(&commands.bars);
         }
-        self.html += "<p class=\"soft\"><code>openssl enc</code> does not authenticate. More is under <a href=\"#peers\">whole \
+        self.html += "<p class=\"soft\"><code>openssl enc</code> does not authenticate, and <code>restic</code> also looks for equal chunks. More is under <a href=\"#peers\">whole \
                       commands</a>.</p></section>\n";
     }
 

@@ -1,7 +1,7 @@
 //! The study on a device: from host memory to host memory, with one stream or several. Each stream is driven by a thread of
 //! its own, so that copies of one go on beside the kernels of another.
 
-use super::{COUNTER, Input, OURS, TABLES, are, rounds};
+use super::{COUNTER, Input, OURS, PART, TABLES, are, rounds};
 use crate::device::{for_bytes, kernel_only, window, write};
 use crate::measure::{Times, told_rounds, try_rounds};
 use crate::record::Rows;
@@ -19,6 +19,8 @@ pub const GRANULARITIES: [u32; 3] = [1, 2, 4];
 const FASTEST: u32 = 2;
 /// Threads in a block of threads; the paper does not print them.
 const THREADS: u32 = 256;
+/// Others, for the paper's fastest program on its own sizes.
+pub const MORE_THREADS: [u32; 4] = [64, 128, 512, 1024];
 /// The end of the names of programs that use several streams. The number is in the row, where others have their threads.
 pub const SEVERAL: &str = "several streams";
 /// The streams of an input that the paper does not divide.
@@ -34,6 +36,36 @@ pub fn scheme(granularity: Option<u32>, streams: usize) -> String {
         1 => program,
         _ => format!("{program}, {SEVERAL}"),
     }
+}
+
+/// The name of the paper's fastest program with other blocks of threads.
+pub fn scheme_of_threads(threads: u32) -> String {
+    format!("{}, {threads} threads a block", scheme(Some(FASTEST), 1))
+}
+
+/// A way of encrypting on the device.
+struct Way {
+    granularity: Option<u32>,
+    /// Other than usual.
+    threads: Option<u32>,
+    streams: usize,
+}
+
+impl Way {
+    fn scheme(&self) -> String {
+        self.threads.map_or_else(|| scheme(self.granularity, self.streams), scheme_of_threads)
+    }
+}
+
+/// All ways for an input.
+fn ways(input: Input) -> Vec<Way> {
+    let several = if input.parts > 1 { input.parts } else { STREAMS };
+    let programs = GRANULARITIES.into_iter().map(Some).chain([None]);
+    let usual =
+        programs.flat_map(|granularity| [1, several].map(|streams| Way { granularity, threads: None, streams }));
+    let others = MORE_THREADS.into_iter().filter(|_| input.part == PART);
+    let others = others.map(|threads| Way { granularity: Some(FASTEST), threads: Some(threads), streams: 1 });
+    usual.chain(others).collect()
 }
 
 /// The medians of the programs that are compared with the CPU, and what is to know of the device.
@@ -69,59 +101,61 @@ pub fn rows_of(
         format!("through {} on the CPU ({}), not on a GPU", info.api, info.name)
     });
     let mut on_device = OnDevice { medians: Vec::new(), note };
-    let several = if input.parts > 1 { input.parts } else { STREAMS };
-    for granularity in GRANULARITIES.into_iter().map(Some).chain([None]) {
-        for streams in [1, several] {
-            let row = Row { note: on_device.note.clone(), ..row(&scheme(granularity, streams), "gpu", streams) };
-            let key_of = row.clone();
-            let programs = match &device {
-                Err(why) => Err(why.clone()),
-                Ok(device) => launch(device, granularity).map(|launch| (*device, launch)),
-            };
-            match programs {
-                Err(why) => rows.write(row.not_run(&why))?,
-                Ok((device, launch)) => {
-                    let lanes = lanes(device, launch, key, input, streams, plain);
-                    let times = lanes.map_err(Error::from).and_then(|mut lanes| times(setup, &mut lanes, wanted));
-                    if streams == 1 {
-                        let kernels = Row { measure: kernel_only(&row.measure), ..row.clone() };
-                        let both = times.and_then(|(whole, kernels)| match kernels {
-                            Some(kernels) => Ok([whole, kernels]),
-                            None => Err(Error::Program("one stream was not timed".into())),
-                        });
-                        write(rows, [row, kernels], both, None)?;
-                    } else {
-                        write(rows, [row], times.map(|(whole, _)| [whole]), None)?;
-                    }
+    for way in ways(input) {
+        let Way { granularity, threads, streams } = way;
+        let row = Row { note: on_device.note.clone(), ..row(&way.scheme(), "gpu", streams) };
+        let key_of = row.clone();
+        let programs = match &device {
+            Err(why) => Err(why.clone()),
+            Ok(device) => launch(device, granularity, threads).map(|launch| (*device, launch)),
+        };
+        match programs {
+            Err(why) => rows.write(row.not_run(&why))?,
+            Ok((device, launch)) => {
+                let lanes = lanes(device, launch, key, input, streams, plain);
+                let times = lanes.map_err(Error::from).and_then(|mut lanes| times(setup, &mut lanes, wanted));
+                if streams == 1 {
+                    let kernels = Row { measure: kernel_only(&row.measure), ..row.clone() };
+                    let both = times.and_then(|(whole, kernels)| match kernels {
+                        Some(kernels) => Ok([whole, kernels]),
+                        None => Err(Error::Program("one stream was not timed".into())),
+                    });
+                    write(rows, [row, kernels], both, None)?;
+                } else {
+                    write(rows, [row], times.map(|(whole, _)| [whole]), None)?;
                 }
             }
-            let program = match granularity {
-                None => OURS,
-                Some(FASTEST) => TABLES,
-                Some(_) => continue,
-            };
-            if streams == 1 {
-                // The row may be of an earlier, interrupted run.
-                let written = rows.all().iter().find(|row| row.key() == key_of.key());
-                let why = || written.and_then(|row| row.note.as_deref()?.strip_prefix("not run: "));
-                let median = written.and_then(|row| row.median_s);
-                on_device.medians.push((program, median.ok_or_else(|| why().unwrap_or("no time").to_owned())));
-            }
+        }
+        let program = match granularity {
+            None => OURS,
+            Some(FASTEST) => TABLES,
+            Some(_) => continue,
+        };
+        if streams == 1 && threads.is_none() {
+            // The row may be of an earlier, interrupted run.
+            let written = rows.all().iter().find(|row| row.key() == key_of.key());
+            let why = || written.and_then(|row| row.note.as_deref()?.strip_prefix("not run: "));
+            let median = written.and_then(|row| row.median_s);
+            on_device.medians.push((program, median.ok_or_else(|| why().unwrap_or("no time").to_owned())));
         }
     }
     Ok(on_device)
 }
 
 /// How a program is launched on this device, or why it cannot be.
-fn launch(device: &Device, granularity: Option<u32>) -> std::result::Result<AesLaunch, String> {
+fn launch(device: &Device, granularity: Option<u32>, others: Option<u32>) -> std::result::Result<AesLaunch, String> {
     let Some(granularity) = granularity else { return Ok(AesLaunch::default()) };
-    let launch = AesLaunch { variant: Variant::Table4, threads: THREADS, granularity };
+    let launch = AesLaunch { variant: Variant::Table4, threads: others.unwrap_or(THREADS), granularity };
     if !device.has_room_for(launch.variant.module()) {
         return Err("the device has too little local memory for the tables".into());
     }
     // Some kernels have too many registers for so many threads.
     let threads = device.max_threads(launch.kernel("aes_ctr")).map_err(|e| e.to_string())?;
-    Ok(AesLaunch { threads: THREADS.min(threads), ..launch })
+    match others {
+        Some(others) if others > threads => Err(format!("the device takes at most {threads} threads a block")),
+        Some(_) => Ok(launch),
+        None => Ok(AesLaunch { threads: THREADS.min(threads), ..launch }),
+    }
 }
 
 /// A stream, its part of the data in pinned memory, and its memory on the device.
@@ -213,14 +247,12 @@ mod tests {
             let plain = plaintext(input.bytes());
             let mut wanted = plain.clone();
             aes::ctr_xor(setup.levels.aes, &aes::Key::new(&[7; 32][..key_len]), &COUNTER, &mut wanted);
-            for granularity in GRANULARITIES.into_iter().map(Some).chain([None]) {
-                let Ok(launch) = launch(&device, granularity) else { continue };
-                for streams in [1, 5] {
-                    let key = &[7; 32][..key_len];
-                    let mut lanes = lanes(&device, launch, key, input, streams, &plain).unwrap();
-                    let (_, kernels) = times(&setup, &mut lanes, &wanted).unwrap();
-                    assert_eq!(kernels.is_some(), streams == 1);
-                }
+            for Way { granularity, threads, streams } in ways(input) {
+                let Ok(launch) = launch(&device, granularity, threads) else { continue };
+                let key = &[7; 32][..key_len];
+                let mut lanes = lanes(&device, launch, key, input, streams, &plain).unwrap();
+                let (_, kernels) = times(&setup, &mut lanes, &wanted).unwrap();
+                assert_eq!(kernels.is_some(), streams == 1);
             }
         }
     }

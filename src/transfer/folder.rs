@@ -117,7 +117,8 @@ impl Folder {
     pub fn root(tree: Arc<Tree>) -> Outcome<Arc<Self>> {
         let at_input = |e: Errno| Failure::at(&tree.input, Error::Read(e.into()));
         // Named on the command line, the input may be a link.
-        let input = fs::open(&tree.input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?;
+        let input: File =
+            fs::open(&tree.input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?.into();
         let input_id = id(&input).map_err(at_input)?;
         tree.input_id.get_or_init(|| input_id);
         let (mut output, mut output_parent, mut output_id) = (None, None, None);
@@ -130,7 +131,7 @@ impl Folder {
             {
                 return Err(Failure::usage(format!("{}: the output is within the input", shown(path))));
             }
-            let made = make(&tree, &parent, &name).map_err(|e| Failure::at(path, e))?;
+            let made = make(&tree, &parent, &name, &input).map_err(|e| Failure::at(path, e))?;
             output_id = Some(id(&made).map_err(at_output)?);
             (output, output_parent) = (Some(made), Some(parent));
         }
@@ -141,7 +142,7 @@ impl Folder {
         Ok(Arc::new(Self {
             name,
             parent: Parent::Root { input: parent, output: output_parent },
-            handles: Mutex::new(Some(Handles::new(&tree, input.into(), output))),
+            handles: Mutex::new(Some(Handles::new(&tree, input, output))),
             input_id,
             output_id,
             links: Mutex::default(),
@@ -165,7 +166,7 @@ impl Folder {
     /// A folder in this one, which has been opened as `input`. Makes its mirror.
     pub fn child(self: &Arc<Self>, handles: &Handles, name: &OsStr, input: File) -> Result<Arc<Self>> {
         let input_id = id(&input).map_err(read_error)?;
-        let output = handles.output.as_ref().map(|output| make(&self.tree, output, name)).transpose()?;
+        let output = handles.output.as_ref().map(|output| make(&self.tree, output, name, &input)).transpose()?;
         let output_id = output.as_ref().map(id).transpose().map_err(write_error)?;
         Ok(Arc::new(Self {
             name: name.to_owned(),
@@ -286,9 +287,9 @@ impl Folder {
 }
 
 /// Makes a folder of a mirror, or takes the one that is there unless this run has made it.
-fn make(tree: &Tree, parent: &File, name: &OsStr) -> Result<File> {
+fn make(tree: &Tree, parent: &File, name: &OsStr, original: &File) -> Result<File> {
     let existing = if tree.force { Existing::Replace(&tree.made) } else { Existing::Keep };
-    let folder = folders::make(parent, name, existing)?;
+    let folder = folders::make(parent, name, existing, original, tree.carry)?;
     let made = id(&folder).map_err(write_error)?;
     tree.made.is_alias(parent, name)?;
     if tree.input_id.get() == Some(&made) {

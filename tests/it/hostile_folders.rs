@@ -222,3 +222,39 @@ fn a_folder_of_somebody_else_in_a_mirror_gets_nothing() {
     run(0, &["unprotect", "-R", "home/t.phx", "--force", "--preserve", "-o", "shared/kept"]).ok();
     assert_eq!(fs::metadata(s.path("shared/kept/private")).unwrap().uid(), victim);
 }
+
+#[test]
+fn a_file_that_got_the_name_of_a_leftover_keeps_its_permissions() {
+    // Root may open everything: another user is needed.
+    if !rustix::process::getuid().is_root() || !has("setpriv") {
+        return skip("root");
+    }
+    let s = Sandbox::new();
+    let program = s.copy_of_the_program();
+    fs::set_permissions(s.path(""), Permissions::from_mode(0o777)).unwrap();
+    let nobodys = |name: &str, content: &[u8], mode| {
+        s.write(name, content);
+        std::os::unix::fs::chown(s.path(name), Some(65534), Some(65534)).unwrap();
+        fs::set_permissions(s.path(name), Permissions::from_mode(mode)).unwrap();
+    };
+    nobodys("raw", &[1; 32], 0o600);
+    nobodys("f", b"x", 0o600);
+    let temporary = Sandbox::temporary("f.phx");
+    let refused = |mode| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+        command.args(["protect", "f", "--key-file", "raw"]).current_dir(s.path(""));
+        let told = Ended(command.output().unwrap()).fails(4);
+        assert!(told.contains(&format!("{temporary} is in the way")), "{told}");
+        assert_eq!(fs::metadata(s.path(&temporary)).unwrap().mode() & 0o7777, mode);
+        fs::remove_file(s.path(&temporary)).unwrap();
+    };
+    // By a hard link.
+    nobodys("letter", b"precious", 0o400);
+    fs::hard_link(s.path("letter"), s.path(&temporary)).unwrap();
+    refused(0o400);
+    assert_eq!(s.read("letter"), b"precious");
+    // By a rename.
+    nobodys(&temporary, b"a program", 0o4555);
+    refused(0o4555);
+}

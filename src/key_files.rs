@@ -1,11 +1,13 @@
-//! The files that hold the user's keys and passwords. Protecting with a key never deletes that key.
+//! The files that hold the user's keys, passwords and identities. Protecting with a key never deletes that key.
 
 use crate::args::KeyArgs;
 use crate::secrets;
+use phalanx_core::file::Stamp;
 use std::collections::HashSet;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
 
 /// Device and inode.
 type Id = (u64, u64);
@@ -19,7 +21,13 @@ pub struct KeyFiles {
     kept: HashSet<Id>,
     /// The files of the keys and passwords that this command uses.
     in_use: HashSet<Id>,
+    /// Whether files of identities are not deleted.
+    spares_identities: bool,
 }
+
+/// Why an input is not deleted.
+pub const HOLDS_KEY: &str = "it holds a key or password";
+const HOLDS_IDENTITIES: &str = "it holds identities";
 
 impl KeyFiles {
     /// The key files of a command line. A file that cannot be found cannot be deleted either.
@@ -33,7 +41,21 @@ impl KeyFiles {
             keyring: dir.and_then(id),
             kept: entries.filter_map(|entry| id(&entry.path())).collect(),
             in_use: named.chain(given).filter_map(|path| id(&path)).collect(),
+            spares_identities: false,
         }
+    }
+
+    /// The same for a command that protects for public keys. Any file of identities may be what opens its outputs.
+    pub fn sparing_identities(self) -> Self {
+        Self { spares_identities: true, ..self }
+    }
+
+    /// Why an input must not be deleted, if so.
+    pub fn spares(&self, input: &File, stamp: Stamp) -> Option<&'static str> {
+        if self.holds(stamp.id()) {
+            return Some(HOLDS_KEY);
+        }
+        (self.spares_identities && holds_identities(input, stamp.len())).then_some(HOLDS_IDENTITIES)
     }
 
     /// Whether a folder is the keyring's.
@@ -50,6 +72,27 @@ impl KeyFiles {
     pub fn is_in_use(&self, file: Id) -> bool {
         self.in_use.contains(&file)
     }
+}
+
+/// Whether a file seems to hold identities of age or SSH, by what it begins with. Who cannot look is on the safe side.
+fn holds_identities(file: &File, len: u64) -> bool {
+    /// Longer files are not of identities.
+    const LONGEST: u64 = 1 << 20;
+    let mut begin = Zeroizing::new([0; 4096]);
+    len <= LONGEST && file.read_at(&mut *begin, 0).map_or(true, |read| begins_identities(&begin[..read]))
+}
+
+fn begins_identities(begin: &[u8]) -> bool {
+    /// What a line of such a file begins with. The last one is `LOCKED` in base64.
+    const LINES: [&str; 3] = ["AGE-SECRET-KEY-", "AGE-PLUGIN-", "YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IHNjcnlwdC"];
+    /// A file of identities behind a passphrase.
+    const LOCKED: &[u8] = b"age-encryption.org/v1\n-> scrypt ";
+    let is_of_identity = |line: &[u8]| {
+        let is_private_key = || line.windows(11).any(|part| part == b"PRIVATE KEY");
+        LINES.iter().any(|with| line.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with.as_bytes())))
+            || line.starts_with(b"-----BEGIN ") && is_private_key()
+    };
+    begin.starts_with(LOCKED) || begin.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start).any(is_of_identity)
 }
 
 fn id(path: &Path) -> Option<Id> {

@@ -6,10 +6,11 @@
 
 mod finish;
 
+use super::ends::Input;
 use super::tally::Tally;
 use crate::failure::{Failure, Outcome, complain, shown};
 use crate::folders::{self, FOLDER, id, is_within, open_parent, read_error, true_parent, write_error};
-use crate::key_files::KeyFiles;
+use crate::key_files::{HOLDS_KEY, KeyFiles};
 use phalanx_core::file::{Carry, Existing, Made, Removal};
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
@@ -224,18 +225,22 @@ impl Folder {
         self.tree.tally.leave_out(format!("{}: {why}: left out", shown(&self.path(name))));
     }
 
-    /// Whether a file in it is to be deleted: every file is, except those that hold keys or passwords.
-    pub fn deletes(&self, file: (u64, u64), name: &OsStr) -> bool {
+    /// Whether a file in it is to be deleted: every file is, except those that hold keys, passwords or identities.
+    pub fn deletes(&self, input: &Input, name: &OsStr) -> bool {
         let tree = &self.tree;
-        if tree.keys.is_in_use(file) {
+        let Some(stamp) = input.stamp() else { return false };
+        if tree.keys.is_in_use(stamp.id()) {
             tree.key_inside.get_or_init(|| self.path(name));
         }
-        let holds_key = self.keyring || tree.keys.holds(file);
-        if tree.remove && holds_key {
-            self.stays();
-            complain(format!("warning: {}: not deleted, because it holds a key or password", shown(&self.path(name))));
+        if !tree.remove {
+            return false;
         }
-        tree.remove && !holds_key
+        let spared = if self.keyring { Some(HOLDS_KEY) } else { tree.keys.spares(input.file(), stamp) };
+        if let Some(why) = spared {
+            self.stays();
+            complain(format!("warning: {}: not deleted, because {why}", shown(&self.path(name))));
+        }
+        spared.is_none()
     }
 
     /// Both ends, if they are open.

@@ -21,6 +21,8 @@ pub struct KeyFiles {
     kept: HashSet<Id>,
     /// The files of the keys and passwords that this command uses.
     in_use: HashSet<Id>,
+    /// The links on the way to the keyring and to all these files.
+    links: HashSet<Id>,
     /// Whether files of identities are not deleted.
     spares_identities: bool,
 }
@@ -37,10 +39,16 @@ impl KeyFiles {
         let named = args.keys.iter().filter_map(|name| Some(dir?.join(format!("{name}.key"))));
         let given = args.files().chain(identities).cloned();
         let entries = dir.and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+        let kept: Vec<_> = entries.map(|entry| entry.path()).collect();
+        let in_use: Vec<_> = named.chain(given).collect();
+        let mut links = HashSet::new();
+        let paths = kept.iter().chain(&in_use).map(PathBuf::as_path);
+        dir.into_iter().chain(paths).for_each(|path| collect_links(path, &mut links));
         Self {
             keyring: dir.and_then(id),
-            kept: entries.filter_map(|entry| id(&entry.path())).collect(),
-            in_use: named.chain(given).filter_map(|path| id(&path)).collect(),
+            kept: kept.iter().filter_map(|path| id(path)).collect(),
+            in_use: in_use.iter().filter_map(|path| id(path)).collect(),
+            links,
             spares_identities: false,
         }
     }
@@ -48,6 +56,11 @@ impl KeyFiles {
     /// The same for a command that protects for public keys. Any file of identities may be what opens its outputs.
     pub fn sparing_identities(self) -> Self {
         Self { spares_identities: true, ..self }
+    }
+
+    /// Whether a link is on the way to the keyring, or to a key or password that this command uses.
+    pub fn leads_to_key(&self, link: Id) -> bool {
+        self.links.contains(&link)
     }
 
     /// Why an input must not be deleted, if so.
@@ -93,6 +106,26 @@ fn begins_identities(begin: &[u8]) -> bool {
             || line.starts_with(b"-----BEGIN ") && is_private_key()
     };
     begin.starts_with(LOCKED) || begin.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start).any(is_of_identity)
+}
+
+/// Adds the links that the kernel follows on its way along a path.
+fn collect_links(path: &Path, links: &mut HashSet<Id>) {
+    /// No kernel follows more.
+    const MOST: usize = 40;
+    let names = |path: &Path| path.components().rev().map(|name| name.as_os_str().to_owned()).collect::<Vec<_>>();
+    let (mut at, mut left, mut followed) = (PathBuf::new(), names(path), 0);
+    while let Some(name) = left.pop() {
+        let here = at.join(name);
+        match fs::symlink_metadata(&here) {
+            Ok(meta) if meta.is_symlink() && followed < MOST => {
+                followed += 1;
+                links.insert((meta.dev(), meta.ino()));
+                left.extend(fs::read_link(&here).map(|target| names(&target)).unwrap_or_default());
+            }
+            Ok(meta) if !meta.is_symlink() => at = here,
+            _ => return,
+        }
+    }
 }
 
 fn id(path: &Path) -> Option<Id> {

@@ -285,6 +285,12 @@ impl Folder {
         let target = fs::readlinkat(&handles.input, name, Vec::new()).map_err(read_error)?;
         let Some(output) = &handles.output else { return Ok(()) };
         let made = self.tree.made.symlink(&target, output, name, self.tree.force)?;
+        if self.tree.remove && self.tree.keys.leads_to_key((stat.st_dev, stat.st_ino)) {
+            self.stays();
+            let path = shown(&self.path(name));
+            complain(format!("warning: {path}: not deleted, because it leads to a key or password"));
+            return Ok(());
+        }
         let removal = Removal::link(handles.input.clone(), name, &stat, target);
         lock(&self.links).push(Link { name: name.to_owned(), made, removal });
         Ok(())

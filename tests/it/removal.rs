@@ -346,6 +346,37 @@ fn what_opens_files_for_recipients_stays() {
 }
 
 #[test]
+fn links_that_lead_to_keys_stay() {
+    let s = Sandbox::new();
+    for folder in ["home", "home/.real", "home/.real/keys", "away"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    fs::set_permissions(s.path("home/.real/keys"), Permissions::from_mode(0o700)).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = s.command(args);
+        Ended(command.env("PHALANX_KEYRING", s.path("home/.conf/keys")).output().unwrap())
+    };
+    // A link within a path, a link to a link, and one up through an absolute path.
+    symlink(".real", s.path("home/.conf")).unwrap();
+    run(&["key", "new", "k"]).ok();
+    s.secret("away/password", "p");
+    symlink(s.path("home/../away"), s.path("home/far")).unwrap();
+    symlink("far/password", s.path("home/password")).unwrap();
+    symlink("far", s.path("home/unused")).unwrap();
+    let ended = run(&["protect", "-R", "home", "-k", "k", "--password-file", "home/password", "-o", "out", "--remove"]);
+    let told = ended.error();
+    ended.ok();
+    for kept in ["home/.conf", "home/far", "home/password"] {
+        let warning = format!("warning: {kept}: not deleted, because it leads to a key or password");
+        assert!(told.contains(&warning) && fs::symlink_metadata(s.path(kept)).is_ok(), "{told}");
+    }
+    assert!(fs::symlink_metadata(s.path("home/unused")).is_err(), "the rest is gone");
+    run(&["key", "show", "k"]).ok();
+    run(&["unprotect", "-R", "out", "--password-file", "home/password", "-o", "back"]).ok();
+    assert_eq!(fs::read_link(s.path("back/.conf")).unwrap().to_str(), Some(".real"));
+}
+
+#[test]
 fn what_cannot_be_deleted_is_a_failure() {
     let s = Sandbox::with_key();
     fs::create_dir(s.path("t")).unwrap();

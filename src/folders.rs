@@ -1,11 +1,12 @@
 //! Opening and making single folders, without following links.
 
-use phalanx_core::file::{Existing, Obstacle};
+use phalanx_core::file::{Carry, Existing, Obstacle};
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// For folders that are listed.
@@ -14,8 +15,12 @@ pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags:
 /// For folders that need not be readable.
 const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Makes a folder of a mirror. One that is there may be taken instead, unless the run has made it under another spelling.
-pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>) -> Result<File> {
+/// The permissions of group and others to write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Makes a folder of a mirror. One that is there may be taken instead, unless the run has made it under another spelling, or
+/// it is a stranger's.
+pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>, original: &File, carry: Carry) -> Result<File> {
     let is_new = match (fs::mkdirat(parent, name, Mode::RWXU), existing) {
         (Err(Errno::EXIST), Existing::Replace(made)) if made.is_alias(parent, name)? => return Err(Error::OwnOutput),
         (Err(Errno::EXIST), Existing::Replace(_)) => false,
@@ -34,6 +39,9 @@ pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>) -> Result<File>
     if is_new && !is_ours(parent, &folder).map_err(write_error)? {
         return Err(Error::Write(std::io::Error::other("somebody put another folder in its place")));
     }
+    if !is_new && !is_trusted(parent, &folder, original, carry).map_err(write_error)? {
+        return Err(Error::Write(std::io::Error::other("the folder in its place belongs to another user")));
+    }
     Ok(folder.into())
 }
 
@@ -51,7 +59,6 @@ fn in_place_of(parent: &File, name: &OsStr) -> Error {
 /// Whether a folder that was just made is the one that was opened. If others may rename it, it must be this user's and closed
 /// to them. (On a file system without permissions all folders look the same.)
 fn is_ours(parent: &File, folder: &impl std::os::fd::AsFd) -> rustix::io::Result<bool> {
-    const OTHERS_WRITE: u32 = 0o022;
     const STICKY: u32 = 0o1000;
     /// FAT, exFAT, NTFS, FUSE, SMB.
     const WITHOUT_PERMISSIONS: [u64; 6] = [0x4d44, 0x2011_bab0, 0x7366_746e, 0x6573_5546, 0xff53_4d42, 0xfe53_4d42];
@@ -63,6 +70,19 @@ fn is_ours(parent: &File, folder: &impl std::os::fd::AsFd) -> rustix::io::Result
         stat.st_mode & 0o777 == above.st_mode & 0o777 && kind.is_ok_and(|kind| WITHOUT_PERMISSIONS.contains(&kind))
     };
     Ok(!others_rename || stat.st_uid == user && (stat.st_mode & 0o077 == 0 || looks_like_all()))
+}
+
+/// Whether a folder that was there already may be written into: its owner can read what is put there, whatever permissions it
+/// gets. So it must belong to this user, to root or to the owner that it takes over. Root also takes a folder that nobody
+/// else can have put there: that of the owner of the folder above, and any in a folder of root's that others cannot write to.
+fn is_trusted(parent: &File, folder: &OwnedFd, original: &File, carry: Carry) -> rustix::io::Result<bool> {
+    let user = rustix::process::geteuid().as_raw();
+    let (above, owner) = (fs::fstat(parent)?, fs::fstat(folder)?.st_uid);
+    let put_by_owner = owner == above.st_uid || above.st_uid == 0 && above.st_mode & OTHERS_WRITE == 0;
+    Ok(owner == user
+        || owner == 0
+        || carry == Carry::All && owner == fs::fstat(original)?.st_uid
+        || user == 0 && put_by_owner)
 }
 
 /// The folder that contains a path's last name, and the name. Without a last name: the path itself and `.`.

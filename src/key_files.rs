@@ -1,11 +1,13 @@
-//! The files that hold the user's keys and passwords. Protecting with a key never deletes that key.
+//! The files that hold the user's keys, passwords and identities. Protecting with a key never deletes that key.
 
 use crate::args::KeyArgs;
 use crate::secrets;
+use phalanx_core::file::Stamp;
 use std::collections::HashSet;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
 
 /// Device and inode.
 type Id = (u64, u64);
@@ -19,7 +21,15 @@ pub struct KeyFiles {
     kept: HashSet<Id>,
     /// The files of the keys and passwords that this command uses.
     in_use: HashSet<Id>,
+    /// The links on the way to the keyring and to all these files.
+    links: HashSet<Id>,
+    /// Whether files of identities are not deleted.
+    spares_identities: bool,
 }
+
+/// Why an input is not deleted.
+pub const HOLDS_KEY: &str = "it holds a key or password";
+const HOLDS_IDENTITIES: &str = "it holds identities";
 
 impl KeyFiles {
     /// The key files of a command line. A file that cannot be found cannot be deleted either.
@@ -29,11 +39,36 @@ impl KeyFiles {
         let named = args.keys.iter().filter_map(|name| Some(dir?.join(format!("{name}.key"))));
         let given = args.files().chain(identities).cloned();
         let entries = dir.and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+        let kept: Vec<_> = entries.map(|entry| entry.path()).collect();
+        let in_use: Vec<_> = named.chain(given).collect();
+        let mut links = HashSet::new();
+        let paths = kept.iter().chain(&in_use).map(PathBuf::as_path);
+        dir.into_iter().chain(paths).for_each(|path| collect_links(path, &mut links));
         Self {
             keyring: dir.and_then(id),
-            kept: entries.filter_map(|entry| id(&entry.path())).collect(),
-            in_use: named.chain(given).filter_map(|path| id(&path)).collect(),
+            kept: kept.iter().filter_map(|path| id(path)).collect(),
+            in_use: in_use.iter().filter_map(|path| id(path)).collect(),
+            links,
+            spares_identities: false,
         }
+    }
+
+    /// The same for a command that protects for public keys. Any file of identities may be what opens its outputs.
+    pub fn sparing_identities(self) -> Self {
+        Self { spares_identities: true, ..self }
+    }
+
+    /// Whether a link is on the way to the keyring, or to a key or password that this command uses.
+    pub fn leads_to_key(&self, link: Id) -> bool {
+        self.links.contains(&link)
+    }
+
+    /// Why an input must not be deleted, if so.
+    pub fn spares(&self, input: &File, stamp: Stamp) -> Option<&'static str> {
+        if self.holds(stamp.id()) {
+            return Some(HOLDS_KEY);
+        }
+        (self.spares_identities && holds_identities(input, stamp.len())).then_some(HOLDS_IDENTITIES)
     }
 
     /// Whether a folder is the keyring's.
@@ -49,6 +84,47 @@ impl KeyFiles {
     /// Whether a file holds a key or a password that this command uses.
     pub fn is_in_use(&self, file: Id) -> bool {
         self.in_use.contains(&file)
+    }
+}
+
+/// Whether a file seems to hold identities of age or SSH, by what it begins with. Who cannot look is on the safe side.
+fn holds_identities(file: &File, len: u64) -> bool {
+    /// Longer files are not of identities.
+    const LONGEST: u64 = 1 << 20;
+    let mut begin = Zeroizing::new([0; 4096]);
+    len <= LONGEST && file.read_at(&mut *begin, 0).map_or(true, |read| begins_identities(&begin[..read]))
+}
+
+fn begins_identities(begin: &[u8]) -> bool {
+    /// What a line of such a file begins with. The last one is `LOCKED` in base64.
+    const LINES: [&str; 3] = ["AGE-SECRET-KEY-", "AGE-PLUGIN-", "YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IHNjcnlwdC"];
+    /// A file of identities behind a passphrase.
+    const LOCKED: &[u8] = b"age-encryption.org/v1\n-> scrypt ";
+    let is_of_identity = |line: &[u8]| {
+        let is_private_key = || line.windows(11).any(|part| part == b"PRIVATE KEY");
+        LINES.iter().any(|with| line.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with.as_bytes())))
+            || line.starts_with(b"-----BEGIN ") && is_private_key()
+    };
+    begin.starts_with(LOCKED) || begin.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start).any(is_of_identity)
+}
+
+/// Adds the links that the kernel follows on its way along a path.
+fn collect_links(path: &Path, links: &mut HashSet<Id>) {
+    /// No kernel follows more.
+    const MOST: usize = 40;
+    let names = |path: &Path| path.components().rev().map(|name| name.as_os_str().to_owned()).collect::<Vec<_>>();
+    let (mut at, mut left, mut followed) = (PathBuf::new(), names(path), 0);
+    while let Some(name) = left.pop() {
+        let here = at.join(name);
+        match fs::symlink_metadata(&here) {
+            Ok(meta) if meta.is_symlink() && followed < MOST => {
+                followed += 1;
+                links.insert((meta.dev(), meta.ino()));
+                left.extend(fs::read_link(&here).map(|target| names(&target)).unwrap_or_default());
+            }
+            Ok(meta) if !meta.is_symlink() => at = here,
+            _ => return,
+        }
     }
 }
 

@@ -16,7 +16,10 @@ use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     paths::refuse_terminal(&plan.destination, &plan.paths)?;
-    let keys = KeyFiles::new(&plan.keys.keys, &[]);
+    let mut keys = KeyFiles::new(&plan.keys.keys, &[]);
+    if !plan.keys.recipients.is_empty() || !plan.keys.recipients_files.is_empty() {
+        keys = keys.sparing_identities();
+    }
     let recipients = Recipients::new(plan.keys, plan.destination.resume);
     let action = Protect { recipients, suite: plan.suite, chunk_size: plan.chunk_size };
     transfer::run(&Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?, &plan.paths)

@@ -52,13 +52,15 @@ fn file<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
 
 /// Whether the input is to be deleted. A key that protects it is not.
 fn deletes<A: Action>(transfer: &Transfer<A>, place: &Place, input: &Input) -> bool {
-    let holds_key = input.stamp().is_some_and(|stamp| transfer.keys.holds(stamp.id()));
+    let Some(stamp) = input.stamp() else { return false };
+    let remove = transfer.destination.remove;
+    let spared = if remove { transfer.keys.spares(input.file(), stamp) } else { None };
     let path = shown(place.input.path());
-    if holds_key && transfer.destination.remove {
-        complain(format!("warning: {path}: not deleted, because it holds a key or password"));
+    if let Some(why) = spared {
+        complain(format!("warning: {path}: not deleted, because {why}"));
     }
-    if holds_key && transfer.action.warns_of_keys() {
+    if transfer.keys.holds(stamp.id()) && transfer.action.warns_of_keys() {
         complain(format!("warning: {path} is protected with itself: keep a copy of it elsewhere"));
     }
-    transfer.destination.remove && !holds_key
+    remove && spared.is_none()
 }

@@ -6,10 +6,11 @@
 
 mod finish;
 
+use super::ends::Input;
 use super::tally::Tally;
 use crate::failure::{Failure, Outcome, complain, shown};
 use crate::folders::{self, FOLDER, id, is_within, open_parent, read_error, true_parent, write_error};
-use crate::key_files::KeyFiles;
+use crate::key_files::{HOLDS_KEY, KeyFiles};
 use phalanx_core::file::{Carry, Existing, Made, Removal};
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
@@ -117,7 +118,8 @@ impl Folder {
     pub fn root(tree: Arc<Tree>) -> Outcome<Arc<Self>> {
         let at_input = |e: Errno| Failure::at(&tree.input, Error::Read(e.into()));
         // Named on the command line, the input may be a link.
-        let input = fs::open(&tree.input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?;
+        let input: File =
+            fs::open(&tree.input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?.into();
         let input_id = id(&input).map_err(at_input)?;
         tree.input_id.get_or_init(|| input_id);
         let (mut output, mut output_parent, mut output_id) = (None, None, None);
@@ -130,7 +132,7 @@ impl Folder {
             {
                 return Err(Failure::usage(format!("{}: the output is within the input", shown(path))));
             }
-            let made = make(&tree, &parent, &name).map_err(|e| Failure::at(path, e))?;
+            let made = make(&tree, &parent, &name, &input).map_err(|e| Failure::at(path, e))?;
             output_id = Some(id(&made).map_err(at_output)?);
             (output, output_parent) = (Some(made), Some(parent));
         }
@@ -141,7 +143,7 @@ impl Folder {
         Ok(Arc::new(Self {
             name,
             parent: Parent::Root { input: parent, output: output_parent },
-            handles: Mutex::new(Some(Handles::new(&tree, input.into(), output))),
+            handles: Mutex::new(Some(Handles::new(&tree, input, output))),
             input_id,
             output_id,
             links: Mutex::default(),
@@ -165,7 +167,7 @@ impl Folder {
     /// A folder in this one, which has been opened as `input`. Makes its mirror.
     pub fn child(self: &Arc<Self>, handles: &Handles, name: &OsStr, input: File) -> Result<Arc<Self>> {
         let input_id = id(&input).map_err(read_error)?;
-        let output = handles.output.as_ref().map(|output| make(&self.tree, output, name)).transpose()?;
+        let output = handles.output.as_ref().map(|output| make(&self.tree, output, name, &input)).transpose()?;
         let output_id = output.as_ref().map(id).transpose().map_err(write_error)?;
         Ok(Arc::new(Self {
             name: name.to_owned(),
@@ -223,18 +225,22 @@ impl Folder {
         self.tree.tally.leave_out(format!("{}: {why}: left out", shown(&self.path(name))));
     }
 
-    /// Whether a file in it is to be deleted: every file is, except those that hold keys or passwords.
-    pub fn deletes(&self, file: (u64, u64), name: &OsStr) -> bool {
+    /// Whether a file in it is to be deleted: every file is, except those that hold keys, passwords or identities.
+    pub fn deletes(&self, input: &Input, name: &OsStr) -> bool {
         let tree = &self.tree;
-        if tree.keys.is_in_use(file) {
+        let Some(stamp) = input.stamp() else { return false };
+        if tree.keys.is_in_use(stamp.id()) {
             tree.key_inside.get_or_init(|| self.path(name));
         }
-        let holds_key = self.keyring || tree.keys.holds(file);
-        if tree.remove && holds_key {
-            self.stays();
-            complain(format!("warning: {}: not deleted, because it holds a key or password", shown(&self.path(name))));
+        if !tree.remove {
+            return false;
         }
-        tree.remove && !holds_key
+        let spared = if self.keyring { Some(HOLDS_KEY) } else { tree.keys.spares(input.file(), stamp) };
+        if let Some(why) = spared {
+            self.stays();
+            complain(format!("warning: {}: not deleted, because {why}", shown(&self.path(name))));
+        }
+        spared.is_none()
     }
 
     /// Both ends, if they are open.
@@ -279,6 +285,12 @@ impl Folder {
         let target = fs::readlinkat(&handles.input, name, Vec::new()).map_err(read_error)?;
         let Some(output) = &handles.output else { return Ok(()) };
         let made = self.tree.made.symlink(&target, output, name, self.tree.force)?;
+        if self.tree.remove && self.tree.keys.leads_to_key((stat.st_dev, stat.st_ino)) {
+            self.stays();
+            let path = shown(&self.path(name));
+            complain(format!("warning: {path}: not deleted, because it leads to a key or password"));
+            return Ok(());
+        }
         let removal = Removal::link(handles.input.clone(), name, &stat, target);
         lock(&self.links).push(Link { name: name.to_owned(), made, removal });
         Ok(())
@@ -286,9 +298,9 @@ impl Folder {
 }
 
 /// Makes a folder of a mirror, or takes the one that is there unless this run has made it.
-fn make(tree: &Tree, parent: &File, name: &OsStr) -> Result<File> {
+fn make(tree: &Tree, parent: &File, name: &OsStr, original: &File) -> Result<File> {
     let existing = if tree.force { Existing::Replace(&tree.made) } else { Existing::Keep };
-    let folder = folders::make(parent, name, existing)?;
+    let folder = folders::make(parent, name, existing, original, tree.carry)?;
     let made = id(&folder).map_err(write_error)?;
     tree.made.is_alias(parent, name)?;
     if tree.input_id.get() == Some(&made) {

@@ -201,8 +201,7 @@ impl<A: Action> Workers<'_, A> {
             return Ok(None);
         };
         output.carry(input.file(), tree.carry).map_err(at_output)?;
-        let deletes = input.stamp().is_some_and(|stamp| folder.deletes(stamp.id(), &name));
-        let removal = if deletes { input.removal() } else { None };
+        let removal = if folder.deletes(&input, &name) { input.removal() } else { None };
         let origin = Origin { bytes, folder, handles, name, output_name, removal, _held: held };
         Ok(Some(Written { output, origin }))
     }

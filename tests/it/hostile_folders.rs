@@ -170,3 +170,91 @@ fn folders_above_need_not_be_readable() {
     Ended(command.output().unwrap()).ok();
     assert!(s.exists("home/user/t.phx/f.phx"));
 }
+
+#[test]
+fn a_folder_of_somebody_else_in_a_mirror_gets_nothing() {
+    if !rustix::process::getuid().is_root() || !has("setpriv") {
+        return skip("root");
+    }
+    let (victim, attacker) = (2001, 2002);
+    let s = Sandbox::new();
+    let program = s.copy_of_the_program();
+    let folder = |path: &str, owner, mode| {
+        fs::create_dir_all(s.path(path)).unwrap();
+        fs::set_permissions(s.path(path), Permissions::from_mode(mode)).unwrap();
+        std::os::unix::fs::chown(s.path(path), Some(owner), Some(owner)).unwrap();
+    };
+    let run = |user: u32, args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args([format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".into()]).arg(&program);
+        command.args(args).args(["--key-file", &format!("home/{user}")]).current_dir(s.path(""));
+        Ended(command.env("HOME", s.path("home")).output().unwrap())
+    };
+    fs::set_permissions(s.path(""), Permissions::from_mode(0o755)).unwrap();
+    folder("home", victim, 0o755);
+    folder("home/t", victim, 0o755);
+    folder("home/t/private", victim, 0o700);
+    // Keys must be the user's own.
+    std::os::unix::fs::chown(s.secret("home/2001", [1; 32]), Some(victim), Some(victim)).unwrap();
+    s.secret("home/0", [1; 32]);
+    s.write("home/t/private/letter", "secret");
+    run(victim, &["protect", "-R", "home/t"]).ok();
+    folder("shared", 0, 0o1777);
+    folder("shared/out", victim, 0o777);
+    folder("shared/out/private", attacker, 0o777);
+    folder("shared/root", attacker, 0o777);
+    let restore = |user, to: &str| run(user, &["unprotect", "-R", "home/t.phx", "--force", "-o", to]);
+    let why = "the folder in its place belongs to another user";
+    for (to, path) in [("shared/out", "shared/out/private"), ("shared/root", "shared/root")] {
+        let told = restore(victim, to).fails_with_lines(4);
+        assert!(told.contains(path) && told.contains(why), "{told}");
+        assert_eq!(fs::read_dir(s.path(path)).unwrap().count(), 0, "{path}");
+    }
+    // Root does not take it either, unless nobody else can have put it there, or the tree says whose it is.
+    let told = restore(0, "shared/root").fails_with_lines(4);
+    assert!(told.contains(why) && fs::read_dir(s.path("shared/root")).unwrap().next().is_none(), "{told}");
+    folder("homes", 0, 0o755);
+    folder("homes/user", attacker, 0o775);
+    folder("homes/user/private", attacker, 0o755);
+    restore(0, "homes/user").ok();
+    assert_eq!(s.read("homes/user/private/letter"), b"secret");
+    folder("shared/kept", victim, 0o777);
+    run(0, &["unprotect", "-R", "home/t.phx", "--force", "--preserve", "-o", "shared/kept"]).ok();
+    assert_eq!(fs::metadata(s.path("shared/kept/private")).unwrap().uid(), victim);
+}
+
+#[test]
+fn a_file_that_got_the_name_of_a_leftover_keeps_its_permissions() {
+    // Root may open everything: another user is needed.
+    if !rustix::process::getuid().is_root() || !has("setpriv") {
+        return skip("root");
+    }
+    let s = Sandbox::new();
+    let program = s.copy_of_the_program();
+    fs::set_permissions(s.path(""), Permissions::from_mode(0o777)).unwrap();
+    let nobodys = |name: &str, content: &[u8], mode| {
+        s.write(name, content);
+        std::os::unix::fs::chown(s.path(name), Some(65534), Some(65534)).unwrap();
+        fs::set_permissions(s.path(name), Permissions::from_mode(mode)).unwrap();
+    };
+    nobodys("raw", &[1; 32], 0o600);
+    nobodys("f", b"x", 0o600);
+    let temporary = Sandbox::temporary("f.phx");
+    let refused = |mode| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+        command.args(["protect", "f", "--key-file", "raw"]).current_dir(s.path(""));
+        let told = Ended(command.output().unwrap()).fails(4);
+        assert!(told.contains(&format!("{temporary} is in the way")), "{told}");
+        assert_eq!(fs::metadata(s.path(&temporary)).unwrap().mode() & 0o7777, mode);
+        fs::remove_file(s.path(&temporary)).unwrap();
+    };
+    // By a hard link.
+    nobodys("letter", b"precious", 0o400);
+    fs::hard_link(s.path("letter"), s.path(&temporary)).unwrap();
+    refused(0o400);
+    assert_eq!(s.read("letter"), b"precious");
+    // By a rename.
+    nobodys(&temporary, b"a program", 0o4555);
+    refused(0o4555);
+}

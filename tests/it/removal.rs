@@ -1,5 +1,6 @@
 //! `--remove` deletes an input only when its output is proven to be on the disk, and nothing else ever.
 
+use crate::age::public;
 use crate::common::{Ended, Mounted, Sandbox, has, painted, skip, wait_for};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -308,6 +309,71 @@ fn the_key_does_not_protect_itself_to_death() {
     assert!(ended.error().contains("not deleted") && ended.error().contains("protected with itself"));
     ended.ok();
     assert!(s.exists("home/keyring/k.key"));
+}
+
+#[test]
+fn what_opens_files_for_recipients_stays() {
+    let s = Sandbox::new();
+    let data = |name| fs::read(format!("{}/crates/age/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    fs::create_dir(s.path("home")).unwrap();
+    let identities = ["alice.txt", "ssh-ed25519", "ssh-rsa", "alice-locked.age", "bob-locked.txt"];
+    for name in identities {
+        s.secret(&format!("home/{name}"), data(name));
+    }
+    s.write("home/f", "x");
+    s.write("home/public.txt", format!("{}\n", public("alice.txt")));
+    let alice = public("alice.txt");
+    let ended = s.run(&["protect", "-R", "home", "-r", &alice, "-o", "out", "--remove"]);
+    let told = ended.error();
+    ended.ok();
+    for name in identities {
+        assert!(told.contains(&format!("warning: home/{name}: not deleted, because it holds identities")), "{told}");
+        assert_eq!(s.read(&format!("home/{name}")), data(name), "{name}");
+    }
+    assert!(!s.exists("home/f") && !s.exists("home/public.txt"), "the rest is gone");
+    s.run(&["unprotect", "-R", "out", "-i", "home/alice.txt", "-o", "back"]).ok();
+    assert_eq!(s.read("back/f"), b"x");
+    // By itself, too, and with recipients from a file.
+    let args = ["protect", "home/alice.txt", "--recipients-file", "back/public.txt", "-o", "a.phx", "--remove"];
+    let ended = s.run(&args);
+    assert!(ended.error().contains("warning: home/alice.txt: not deleted"), "{}", ended.error());
+    ended.ok();
+    assert!(s.exists("home/alice.txt"));
+    // Keys of the keyring open the outputs of a run without recipients.
+    s.run(&["key", "new", "k"]).ok();
+    s.run(&["protect", "home/alice.txt", "-k", "k", "--remove"]).ok();
+    assert!(!s.exists("home/alice.txt"));
+}
+
+#[test]
+fn links_that_lead_to_keys_stay() {
+    let s = Sandbox::new();
+    for folder in ["home", "home/.real", "home/.real/keys", "away"] {
+        fs::create_dir(s.path(folder)).unwrap();
+    }
+    fs::set_permissions(s.path("home/.real/keys"), Permissions::from_mode(0o700)).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = s.command(args);
+        Ended(command.env("PHALANX_KEYRING", s.path("home/.conf/keys")).output().unwrap())
+    };
+    // A link within a path, a link to a link, and one up through an absolute path.
+    symlink(".real", s.path("home/.conf")).unwrap();
+    run(&["key", "new", "k"]).ok();
+    s.secret("away/password", "p");
+    symlink(s.path("home/../away"), s.path("home/far")).unwrap();
+    symlink("far/password", s.path("home/password")).unwrap();
+    symlink("far", s.path("home/unused")).unwrap();
+    let ended = run(&["protect", "-R", "home", "-k", "k", "--password-file", "home/password", "-o", "out", "--remove"]);
+    let told = ended.error();
+    ended.ok();
+    for kept in ["home/.conf", "home/far", "home/password"] {
+        let warning = format!("warning: {kept}: not deleted, because it leads to a key or password");
+        assert!(told.contains(&warning) && fs::symlink_metadata(s.path(kept)).is_ok(), "{told}");
+    }
+    assert!(fs::symlink_metadata(s.path("home/unused")).is_err(), "the rest is gone");
+    run(&["key", "show", "k"]).ok();
+    run(&["unprotect", "-R", "out", "--password-file", "home/password", "-o", "back"]).ok();
+    assert_eq!(fs::read_link(s.path("back/.conf")).unwrap().to_str(), Some(".real"));
 }
 
 #[test]

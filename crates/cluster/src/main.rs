@@ -291,7 +291,8 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
             let tree = u32::try_from(trees.len()).map_err(|_| Failure::usage("too many folders"))?;
             let mut mirror = None;
             if let Some(output) = output.filter(|_| !plan.run.dryrun) {
-                mirror = Some((of(output), tree::make_root(&inputs, output, existing)?));
+                let inode = tree::make_root(&inputs, input, output, existing, plan.destination.carry)?;
+                mirror = Some((of(output), inode));
                 mirrors.push(tree);
             }
             trees.push(Tree { input: (of(input), tree::root(input)?.0.1), output: mirror });

@@ -9,7 +9,7 @@ use crate::worker::{Worker, lock, name};
 use phalanx::failure::{Code, Failure, Outcome, shown};
 use phalanx::folders::{self, FOLDER, is_within, kind_name, open_parent, read_error};
 use phalanx::paths::unprotected_name;
-use phalanx_core::file::{Existing, Made, is_temporary, sync_folder};
+use phalanx_core::file::{Carry, Existing, Made, is_temporary, sync_folder};
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
@@ -153,8 +153,14 @@ pub fn as_write(error: Error) -> Error {
     if let Error::Read(e) = error { Error::Write(e) } else { error }
 }
 
-/// Makes the root of a mirror, and returns its inode. It must not lie within any of the inputs.
-pub fn make_root(inputs: &[PathBuf], output: &Path, existing: Existing<'_>) -> Outcome<u64> {
+/// Makes the root of the mirror of an input, and returns its inode. It must not lie within any of the inputs.
+pub fn make_root(
+    inputs: &[PathBuf],
+    input: &Path,
+    output: &Path,
+    existing: Existing<'_>,
+    carry: Carry,
+) -> Outcome<u64> {
     let at_output = |e: rustix::io::Errno| Failure::at(output, Error::Write(e.into()));
     let (parent, of) = open_parent(output).map_err(at_output)?;
     for input in inputs {
@@ -164,7 +170,7 @@ pub fn make_root(inputs: &[PathBuf], output: &Path, existing: Existing<'_>) -> O
             return Err(Failure::usage(format!("{}: the output is within the input", shown(output))));
         }
     }
-    let made = folders::make(&parent, &of, existing).map_err(|e| Failure::at(output, e))?;
+    let made = folders::make(&parent, &of, existing, &root(input)?.1, carry).map_err(|e| Failure::at(output, e))?;
     sync_folder(&parent).map_err(at_output)?;
     Ok(folders::id(&made).map_err(at_output)?.1)
 }
@@ -304,7 +310,7 @@ impl Worker<'_> {
         }
         // An interrupted run has made some of them.
         let existing = if self.plan.destination.resume { Existing::Replace(made) } else { self.existing(made) };
-        let mirror = folders::make(output, of, existing)?;
+        let mirror = folders::make(output, of, existing, &folder, self.carry)?;
         if self.roots.is_root(&mirror, false)? {
             let why = "it is the input itself: the input is within the output";
             return Err(Error::Write(std::io::Error::other(why)));

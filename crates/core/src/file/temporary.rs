@@ -321,6 +321,9 @@ fn remove_leftover(dir: &File, name: &str) -> Result<()> {
     }
 }
 
+/// Set-user-ID, set-group-ID and sticky.
+const SPECIAL: u32 = 0o7000;
+
 /// Opens an existing temporary file to lock it. It is opened for writing, because NFS gives no lock otherwise.
 fn open_leftover(dir: &File, name: &str) -> rustix::io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -330,7 +333,9 @@ fn open_leftover(dir: &File, name: &str) -> rustix::io::Result<File> {
             // The path of a descriptor leads to the open file itself, so a link that takes the name meanwhile is not
             // followed.
             let file = fs::openat(dir, name, OFlags::PATH | flags, Mode::empty())?;
-            if FileType::from_raw_mode(fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+            // Somebody may have given another file this name. Outputs get neither further names nor set-user-ID and the like.
+            let stat = fs::fstat(&file)?;
+            if !is_own(&stat) || stat.st_mode & SPECIAL != 0 {
                 return Err(Errno::ACCESS);
             }
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());

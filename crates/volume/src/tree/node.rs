@@ -185,8 +185,18 @@ impl Nodes {
                 return Err(VolumeError::Damaged("a folder was moved into itself from outside".into()));
             }
             self.put(number, parent, stored, &mut dropped);
+            self.unbind(number, &mut dropped);
         }
         Ok((number, dropped))
+    }
+
+    /// Another program has moved a folder, or put it in the place of another: its id has to be read where it is now. The ids of
+    /// the folders in it are bound to its id, and not to its place.
+    fn unbind(&mut self, number: u64, dropped: &mut Dropped) {
+        if let Some(folder) = self.nodes.get_mut(&number).and_then(|node| node.folder.as_mut()) {
+            *folder = new_folder(number);
+            dropped.folders.push(number);
+        }
     }
 
     /// Takes note that the kernel has forgotten a node a number of times.

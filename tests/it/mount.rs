@@ -418,6 +418,35 @@ fn a_daemon_is_mounted_when_its_command_ends() {
     }
 }
 
+#[test]
+fn a_daemon_keeps_open_only_what_its_arguments_name() {
+    if !is_fuse_here() {
+        return;
+    }
+    let s = Sandbox::new();
+    s.secret("password", "p");
+    s.write("f", "x");
+    s.run(&["protect", "f", "--password-file", "password"]).ok();
+    fs::create_dir(s.path("mnt")).unwrap();
+    let fifo = s.path("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let ends = thread::spawn(move || fs::read(fifo).unwrap());
+    let mounted = Mounted::at(s.path("mnt"));
+    let line = "exec \"$0\" -q mount --daemon f.phx mnt --password-file=/dev/fd/8 8<password 9>fifo";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line, env!("CARGO_BIN_EXE_phalanx")]).current_dir(s.path("")).stdin(Stdio::null());
+    let ended = Ended(shell.env("PHALANX_KEYRING", s.path("keyring")).output().unwrap());
+    if ended.error().contains("Operation not permitted") {
+        skip("FUSE");
+        return required();
+    }
+    ended.ok();
+    assert_eq!(fs::read(mounted.path("f")).unwrap(), b"x");
+    // Nobody can write to the FIFO any more.
+    wait_for(|| ends.is_finished());
+    mounted.unmount();
+}
+
 /// A process of this program that works in a folder and names a mountpoint.
 fn daemon_at(mountpoint: &str, folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().unwrap();

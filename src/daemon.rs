@@ -9,9 +9,13 @@
 use crate::failure::{self, Code, Failure, Outcome, complain};
 use crate::stdio;
 use phalanx_core::Error;
+use rustix::io::{FdFlags, fcntl_setfd};
+use std::collections::HashSet;
 use std::env;
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
+use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
@@ -29,6 +33,9 @@ pub fn start() -> Outcome {
     let command = args.iter().skip(1).position(|arg| !arg.as_bytes().starts_with(b"-")).unwrap_or(0) + 1;
     args.insert(command + 1, SWITCH.into());
     let failed = |e: io::Error| Failure::new(Code::Other, format!("cannot go on in the background: {e}"));
+    let settings = env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"PHALANX_"));
+    let named = args.iter().cloned().chain(settings.map(|(_, value)| value));
+    keep_from_child(&named.flat_map(|text| descriptors_in(&text)).collect()).map_err(failed)?;
     // This is the program that runs, even if another one has its name by now.
     let mut child = Command::new("/proc/self/exe")
         .arg0(&args[0])
@@ -44,6 +51,27 @@ pub fn start() -> Outcome {
         return Ok(());
     }
     Err(ended(child.wait().map_err(failed)?))
+}
+
+/// The child lives long. It gets none of the descriptors that others have left open here, so that nobody waits for it to close
+/// a pipe or to let a lock go: only standard input, output and error, and those that are named.
+fn keep_from_child(named: &HashSet<RawFd>) -> io::Result<()> {
+    for entry in fs::read_dir("/proc/self/fd")? {
+        let number = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(number) = number.filter(|number| *number > 2 && !named.contains(number)) else { continue };
+        // SAFETY: the number was listed, so it is open. Nothing closes it: this thread only lists, and no other one is at work.
+        #[expect(unsafe_code)]
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
+    }
+    Ok(())
+}
+
+/// The descriptors that a text names, as `/dev/fd/63` and `/proc/self/fd/63` do, which a shell makes of `<(…)`.
+fn descriptors_in(text: &OsStr) -> Vec<RawFd> {
+    let text = text.to_string_lossy();
+    let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok());
+    text.split("/fd/").skip(1).filter_map(number).collect()
 }
 
 /// The child's failure, which it has told of unless a signal has ended it.
@@ -74,4 +102,17 @@ pub fn detach(quiet: bool) -> Outcome {
     // If the parent has ended, nobody knows of this process.
     stdio::write_line(READY).map_err(Error::Write)?;
     rustix::stdio::dup2_stdout(&nowhere).map_err(|e| failed(e.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_named_by_their_paths() {
+        let found = |text: &str| descriptors_in(OsStr::new(text));
+        assert_eq!(found("--password-file=/dev/fd/63"), [63]);
+        assert_eq!(found("/proc/self/fd/4/a/proc/7/fd/5"), [4, 5]);
+        assert!(found("/dev/fd/x /dev/fd/ fd/3 /dev/fd/99999999999").is_empty());
+    }
 }

@@ -1,10 +1,11 @@
 //! `phalanx mount`: protected trees and files, shown as plain ones.
 
 use crate::common::{Ended, Sandbox, has, is_ignored, painted, skip, wait_for};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -341,6 +342,44 @@ fn signals_end_a_mount_in_order() {
 }
 
 #[test]
+fn a_mountpoint_is_checked_again_when_the_password_is_there() {
+    if !is_fuse_here() {
+        return;
+    }
+    let s = Sandbox::new();
+    s.secret("password", "p");
+    s.write("f", "x");
+    s.run(&["protect", "f", "--password-file", "password"]).ok();
+    fs::create_dir(s.path("other")).unwrap();
+    s.write("other/file", "x");
+    mknodat(CWD, s.path("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    for what in ["something else", "no such folder", "not empty"] {
+        fs::create_dir(s.path("mnt")).unwrap();
+        let (mountpoint, log) = (s.path("mnt"), s.path("log"));
+        let mut command = s.command(&["mount", "f.phx", "mnt", "--password-file", "fifo"]);
+        let child = command.stderr(File::create(&log).unwrap()).spawn().unwrap();
+        let mut mounted = Mounted { child: Some(child), mountpoint, log, _alive: None };
+        // This waits until the password is read.
+        let mut fifo = OpenOptions::new().write(true).open(s.path("fifo")).unwrap();
+        match what {
+            "not empty" => fs::write(s.path("mnt/file"), "x").unwrap(),
+            _ => fs::remove_dir(s.path("mnt")).unwrap(),
+        }
+        if what == "something else" {
+            symlink("other", s.path("mnt")).unwrap();
+        }
+        fifo.write_all(b"p").unwrap();
+        drop(fifo);
+        wait_for(|| mounted.log().contains(what));
+        assert_eq!(mounted.ended().code(), Some(4));
+        assert!(!is_mounted(&s.path("other")) && !is_mounted(&mounted.mountpoint));
+        if what == "something else" {
+            fs::remove_file(s.path("mnt")).unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_daemon_is_mounted_when_its_command_ends() {
     if !is_fuse_here() {
         return;
@@ -377,6 +416,35 @@ fn a_daemon_is_mounted_when_its_command_ends() {
         assert_eq!(s.at_terminal("mount --daemon secret.phx mnt", &["q"]).0, 3);
         assert!(!is_mounted(&mounted.mountpoint));
     }
+}
+
+#[test]
+fn a_daemon_keeps_open_only_what_its_arguments_name() {
+    if !is_fuse_here() {
+        return;
+    }
+    let s = Sandbox::new();
+    s.secret("password", "p");
+    s.write("f", "x");
+    s.run(&["protect", "f", "--password-file", "password"]).ok();
+    fs::create_dir(s.path("mnt")).unwrap();
+    let fifo = s.path("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let ends = thread::spawn(move || fs::read(fifo).unwrap());
+    let mounted = Mounted::at(s.path("mnt"));
+    let line = "exec \"$0\" -q mount --daemon f.phx mnt --password-file=/dev/fd/8 8<password 9>fifo";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line, env!("CARGO_BIN_EXE_phalanx")]).current_dir(s.path("")).stdin(Stdio::null());
+    let ended = Ended(shell.env("PHALANX_KEYRING", s.path("keyring")).output().unwrap());
+    if ended.error().contains("Operation not permitted") {
+        skip("FUSE");
+        return required();
+    }
+    ended.ok();
+    assert_eq!(fs::read(mounted.path("f")).unwrap(), b"x");
+    // Nobody can write to the FIFO any more.
+    wait_for(|| ends.is_finished());
+    mounted.unmount();
 }
 
 /// A process of this program that works in a folder and names a mountpoint.

@@ -143,7 +143,7 @@ impl Front {
         let mut listing = open.lock().unwrap_or_else(PoisonError::into_inner);
         match &*listing {
             Some(listing) if offset > 0 => Ok(listing.clone()),
-            _ => Ok(listing.insert(Arc::new(self.tree.list(number)?)).clone()),
+            _ => Ok(listing.insert(self.tree.list(number)?).clone()),
         }
     }
 

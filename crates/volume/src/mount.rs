@@ -60,6 +60,9 @@ pub enum MountError {
     /// The mountpoint has entries.
     #[error("not empty: a mountpoint is an empty folder")]
     NotEmpty,
+    /// The mountpoint is not the folder that was checked.
+    #[error("something else was put in its place: nothing is mounted")]
+    Replaced,
     /// Something is mounted there.
     #[error("something is mounted here already (fusermount3 -u unmounts it)")]
     Mounted,
@@ -159,7 +162,7 @@ impl<F: Filesystem> Session<F> {
     /// Mounts. `threads` threads will serve requests; without a number, one for each core, but at least two.
     ///
     /// # Errors
-    /// If the system refuses, or lacks what [`check_system`] looks for.
+    /// If the system refuses, or lacks what [`check_system`] looks for; if the mountpoint is not as it was checked.
     pub fn mount(
         filesystem: F,
         mountpoint: &Mountpoint,
@@ -171,6 +174,7 @@ impl<F: Filesystem> Session<F> {
         config.n_threads = Some(threads.map_or_else(cores, NonZeroUsize::get).min(MOST_THREADS));
         config.clone_fd = true;
         let path = mountpoint.path();
+        mountpoint.check_again()?;
         let session = fuser::Session::new(filesystem, path, &config).map_err(explain)?;
         let stopper = Stopper { mountpoint: path.into(), id: MountId::at(path) };
         Ok(Self { session, stopper })
@@ -245,7 +249,9 @@ impl Stopper {
             return Ok(Stopped::Unmounted);
         }
         match rustix::mount::unmount(&*self.mountpoint, UnmountFlags::NOFOLLOW) {
-            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(Stopped::Unmounted),
+            Ok(()) => Ok(Stopped::Unmounted),
+            // Somebody else was faster. Where the mount was never seen, it may be mounted elsewhere.
+            Err(Errno::INVAL | Errno::NOENT) if self.id.is_some() => Ok(Stopped::Unmounted),
             Err(Errno::BUSY) => {
                 let flags = UnmountFlags::NOFOLLOW | UnmountFlags::DETACH;
                 rustix::mount::unmount(&*self.mountpoint, flags).map_err(MountError::io("unmounting"))?;
@@ -277,5 +283,19 @@ impl Stopper {
     #[must_use]
     pub fn mountpoint(&self) -> PathBuf {
         self.mountpoint.to_path_buf()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_that_was_never_seen_is_not_taken_for_unmounted() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [folder.path().to_path_buf(), folder.path().join("none")] {
+            let stopper = Stopper { mountpoint: path.into(), id: None };
+            assert!(!stopper.is_unmounted() && stopper.stop().is_err());
+        }
     }
 }

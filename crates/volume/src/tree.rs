@@ -31,7 +31,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The plaintext length of a stored file of a length, in bytes; `None` if no stored file has it.
@@ -65,6 +65,8 @@ pub struct Tree {
     open: Mutex<Descriptors>,
     /// Held while a folder is moved, so that it is not moved into itself.
     moving: Mutex<()>,
+    /// The memory that all lists take, in bytes.
+    listed: Arc<AtomicUsize>,
     fresh: Fresh,
     reported: Mutex<HashSet<u64>>,
     /// Whether the system has lost something of a folder. It says so once, and a second sync would succeed.
@@ -125,6 +127,7 @@ impl Tree {
             nodes: Mutex::new(nodes),
             open: Mutex::default(),
             moving: Mutex::default(),
+            listed: Arc::default(),
             fresh: Fresh::new()?,
             reported: Mutex::default(),
             is_lost: AtomicBool::new(false),
@@ -367,16 +370,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn read(lock: &RwLock<()>) -> RwLockReadGuard<'_, ()> {
+fn read(lock: &RwLock<u64>) -> RwLockReadGuard<'_, u64> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn write(lock: &RwLock<()>) -> RwLockWriteGuard<'_, ()> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
+/// Locks a folder for a change, and counts it.
+fn write(lock: &RwLock<u64>) -> RwLockWriteGuard<'_, u64> {
+    let mut changes = lock.write().unwrap_or_else(PoisonError::into_inner);
+    *changes += 1;
+    changes
 }
 
 /// Locks folders for a change, each once, in the order of their numbers.
-fn write_all<'a>(folders: &[&'a Arc<Folder>]) -> Vec<RwLockWriteGuard<'a, ()>> {
+fn write_all<'a>(folders: &[&'a Arc<Folder>]) -> Vec<RwLockWriteGuard<'a, u64>> {
     let mut folders = folders.to_vec();
     folders.sort_by_key(|folder| folder.number);
     folders.dedup_by_key(|folder| folder.number);

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A folder by which others are found. It need not be readable.
 const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -59,6 +60,8 @@ pub(super) fn fusermount() -> Option<PathBuf> {
 #[derive(Clone, Debug)]
 pub struct Mountpoint {
     path: PathBuf,
+    /// It keeps its inode, so that no other folder gets the number of it.
+    folder: Arc<OwnedFd>,
 }
 
 impl Mountpoint {
@@ -79,15 +82,22 @@ impl Mountpoint {
             let overlap = overlap(&folder, source).map_err(failed)?;
             overlap.map_or(Ok(()), |why| Err(MountError::Overlap(why)))?;
         }
-        let listed =
-            fs::open(&path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(opened)?;
-        for entry in Dir::new(listed).map_err(opened)? {
-            let entry = entry.map_err(opened)?;
-            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-                return Err(MountError::NotEmpty);
-            }
+        check_empty(&folder)?;
+        Ok(Self { path, folder: Arc::new(folder) })
+    }
+
+    /// Checks that the folder still has its path, and is still empty: the user may have taken long to type a password.
+    pub(super) fn check_again(&self) -> Result<(), MountError> {
+        if MountId::at(&self.path).is_some_and(|mount| mount.is_fuse) {
+            return Err(MountError::Mounted);
         }
-        Ok(Self { path })
+        let now = fs::open(&self.path, SEARCHED | OFlags::NOFOLLOW, Mode::empty());
+        let ids = now.and_then(|now| Ok((id(&now)?, id(&self.folder)?)));
+        match ids {
+            Ok((now, checked)) if now == checked => check_empty(&self.folder),
+            Ok(_) | Err(Errno::NOTDIR | Errno::LOOP) => Err(MountError::Replaced),
+            Err(e) => Err(explain(e.into(), "looking at the mountpoint again")),
+        }
     }
 
     /// Its path, without links.
@@ -95,6 +105,17 @@ impl Mountpoint {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+fn check_empty(folder: &OwnedFd) -> Result<(), MountError> {
+    let opened = |e: Errno| explain(e.into(), "opening the mountpoint");
+    let listed = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    for entry in Dir::new(fs::openat(folder, ".", listed, Mode::empty()).map_err(opened)?).map_err(opened)? {
+        if !matches!(entry.map_err(opened)?.file_name().to_bytes(), b"." | b"..") {
+            return Err(MountError::NotEmpty);
+        }
+    }
+    Ok(())
 }
 
 fn explain(error: io::Error, doing: &'static str) -> MountError {
@@ -220,7 +241,23 @@ mod tests {
         assert!(matches!(refused(&root.path().join("none"), &tree), MountError::Missing));
         std::fs::write(root.path().join("file"), "x").unwrap();
         assert!(matches!(refused(&root.path().join("file"), &tree), MountError::NotFolder));
-        assert_eq!(Mountpoint::new(&beside, &tree).unwrap().path(), beside.canonicalize().unwrap());
+        let mountpoint = Mountpoint::new(&beside, &tree).unwrap();
+        assert_eq!(mountpoint.path(), beside.canonicalize().unwrap());
+
+        // What becomes of it before something is mounted.
+        mountpoint.check_again().unwrap();
+        let file = beside.join("file");
+        std::fs::write(&file, "x").unwrap();
+        assert!(matches!(mountpoint.check_again(), Err(MountError::NotEmpty)));
+        std::fs::remove_file(file).unwrap();
+        let is_replaced = || matches!(mountpoint.check_again(), Err(MountError::Replaced));
+        std::fs::remove_dir(&beside).unwrap();
+        assert!(matches!(mountpoint.check_again(), Err(MountError::Missing)));
+        std::fs::create_dir(&beside).unwrap();
+        assert!(is_replaced());
+        std::fs::remove_dir(&beside).unwrap();
+        std::os::unix::fs::symlink(&inner, &beside).unwrap();
+        assert!(is_replaced());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::attr::Attr;
 use super::node::Kind;
 use super::remove::{MAX_REMOVED, is_left};
-use super::{Dir, Tree, kind};
+use super::{Dir, Tree, kind, lock, read};
 use crate::error::Result;
 use crate::folder::{SAFELY, read_full};
 use crate::names::{is_entry, is_long};
@@ -11,9 +11,13 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, openat, statat};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The memory that the entries of one folder may take, in bytes: some millions of entries.
 const MAX_LISTING: usize = 192 << 20;
+/// The memory that the entries of all lists may take together, in bytes. Whoever may open folders can keep many of them open.
+const MAX_LISTINGS: usize = 256 << 20;
 /// How much of a folder is read at once, in bytes.
 const BUFFER: usize = 64 << 10;
 
@@ -34,6 +38,30 @@ pub struct Listing {
     /// All stored names, one after another.
     names: Vec<u8>,
     entries: Vec<Stored>,
+    /// How often the folder's entries had changed.
+    changes: u64,
+    _memory: Memory,
+}
+
+/// The memory that a list takes of that for all lists, until it is dropped.
+struct Memory {
+    bytes: usize,
+    all: Arc<AtomicUsize>,
+}
+
+impl Memory {
+    /// Takes more. Says whether there is as much.
+    fn take(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes;
+        let all = self.all.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.bytes <= MAX_LISTING && all <= MAX_LISTINGS
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -71,29 +99,42 @@ impl Listing {
 }
 
 impl Tree {
-    /// Reads which entries a folder has, and removes what killed runs have left in it, some of it each time.
+    /// Reads which entries a folder has, and removes what killed runs have left in it, some of it each time. While somebody
+    /// holds a list and no entry has changed through this tree, there is no second list.
     ///
     /// # Errors
-    /// As `getdents` has them, and `ENOMEM` for a folder of many millions of entries.
-    pub fn list(&self, number: u64) -> Result<Listing> {
+    /// As `getdents` has them, and `ENOMEM` for a folder of many millions of entries, or if all lists together have as many.
+    pub fn list(&self, number: u64) -> Result<Arc<Listing>> {
         let dir = self.dir(number)?;
+        let folder = dir.folder.clone();
+        // Nobody is changing an entry now. Who does so later counts it first.
+        let changes = *read(&folder.lock);
+        let last = lock(&folder.listing).upgrade();
+        if let Some(listing) = last.filter(|listing| listing.changes == changes) {
+            return Ok(listing);
+        }
+        let mut memory = Memory { bytes: 0, all: self.listed.clone() };
         let (mut names, mut entries) = (Vec::new(), Vec::new());
-        let (mut left, mut is_too_long) = (Vec::new(), false);
+        let (mut left, mut has_room) = (Vec::new(), true);
         each_entry(&dir.fd, |name, inode, file_type| {
             if is_entry(name) {
+                has_room = memory.take(name.len() + size_of::<Stored>());
                 names.extend_from_slice(name);
                 entries.push(Stored { inode, end: names.len(), kind: kind(file_type) });
-                is_too_long = names.len() + entries.len() * size_of::<Stored>() > MAX_LISTING;
             } else if is_left(name) && left.len() < MAX_REMOVED {
                 left.push(name.to_vec());
             }
-            !is_too_long
+            has_room
         })?;
         self.remove_left(&dir.fd, &left);
-        if is_too_long {
+        if !has_room {
             return Err(Errno::NOMEM.into());
         }
-        Ok(Listing { dir, names, entries })
+        names.shrink_to_fit();
+        entries.shrink_to_fit();
+        let listing = Arc::new(Listing { dir, names, entries, changes, _memory: memory });
+        *lock(&folder.listing) = Arc::downgrade(&listing);
+        Ok(listing)
     }
 
     /// An entry of a list. `None` if there is none at this index any more, or its name does not decrypt in this folder; then

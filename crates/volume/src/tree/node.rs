@@ -1,12 +1,13 @@
 //! What is known about the nodes of a tree: all in memory, under one short lock. No function here makes a system call.
 
+use super::list::Listing;
 use crate::error::{Result, VolumeError};
 use crate::names::FolderId;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 
 /// The number of the root's node.
 pub const ROOT: u64 = 1;
@@ -33,11 +34,13 @@ pub enum Kind {
 /// What all operations in a folder share.
 pub(super) struct Folder {
     pub number: u64,
-    /// Held for reading while an entry is looked up, for writing while entries change.
-    pub lock: RwLock<()>,
+    /// Held for reading while an entry is looked up, for writing while entries change. Counts how often it was held for writing.
+    pub lock: RwLock<u64>,
     pub id: OnceLock<FolderId>,
     /// Whether `phalanx.folder` is known to be on the disk.
     pub is_synced: AtomicBool,
+    /// The entries, as somebody has listed them last.
+    pub listing: Mutex<Weak<Listing>>,
 }
 
 /// Where a node's entry was seen last.
@@ -71,7 +74,13 @@ impl Node {
 }
 
 fn new_folder(number: u64) -> Arc<Folder> {
-    Arc::new(Folder { number, lock: RwLock::new(()), id: OnceLock::new(), is_synced: AtomicBool::new(false) })
+    Arc::new(Folder {
+        number,
+        lock: RwLock::default(),
+        id: OnceLock::new(),
+        is_synced: AtomicBool::new(false),
+        listing: Mutex::default(),
+    })
 }
 
 /// All nodes that the kernel knows, and the folders that these lie in.
@@ -185,8 +194,18 @@ impl Nodes {
                 return Err(VolumeError::Damaged("a folder was moved into itself from outside".into()));
             }
             self.put(number, parent, stored, &mut dropped);
+            self.unbind(number, &mut dropped);
         }
         Ok((number, dropped))
+    }
+
+    /// Another program has moved a folder, or put it in the place of another: its id has to be read where it is now. The ids of
+    /// the folders in it are bound to its id, and not to its place.
+    fn unbind(&mut self, number: u64, dropped: &mut Dropped) {
+        if let Some(folder) = self.nodes.get_mut(&number).and_then(|node| node.folder.as_mut()) {
+            *folder = new_folder(number);
+            dropped.folders.push(number);
+        }
     }
 
     /// Takes note that the kernel has forgotten a node a number of times.

@@ -3,6 +3,7 @@
 use super::{CHUNK, HEADER, Lab, RECORD, Seen, check_found, lost, make, painted, path};
 use crate::mounted::{Mounted, Unsynced};
 use crate::vectors::model::Want;
+use phalanx_volume::tree::RenameMode;
 use phalanx_volume::{Backing, Disk, JOURNAL};
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 use std::fs::{self, File, OpenOptions};
@@ -208,6 +209,21 @@ fn an_old_journal_brings_back_what_it_names() {
     assert!(lab.look().0 != then);
     fs::write(lab.path().join(JOURNAL), journal).unwrap();
     check_not_found(&lab, &then, "Old states.");
+}
+
+#[test]
+fn a_folder_that_is_put_back_where_it_was_is_not_found() {
+    let lab = Lab::new();
+    let before = lab.look().0;
+    let there = lab.stored(&[b"folder"]);
+    let record = fs::read(there.join("phalanx.folder")).unwrap();
+    let mounted = lab.mount();
+    mounted.tree.rename(1, b"folder", 1, b"elsewhere", RenameMode::Replace).unwrap();
+    mounted.store.close().unwrap();
+    drop(mounted);
+    fs::rename(lab.stored(&[b"elsewhere"]), &there).unwrap();
+    fs::write(there.join("phalanx.folder"), record).unwrap();
+    check_not_found(&lab, &before, "Folders put back.");
 }
 
 /// Only the journal is written, as if the power was cut before anything else.

@@ -410,3 +410,35 @@ fn nothing_is_written_to_a_tree_that_is_only_read() {
     assert_eq!(errno(tree.open_file(file.number, true)), Errno::ROFS);
     assert_eq!(read(tree.open_file(file.number, false).unwrap()), b"x");
 }
+
+#[test]
+fn lists_share_memory_and_all_together_have_a_limit() {
+    let volume = Volume::new();
+    for index in 0..2000 {
+        // As long as the names of stored entries can be.
+        std::fs::write(volume.path().join(format!("{index:0>255}")), "").unwrap();
+    }
+    let change = || {
+        volume.file(ROOT, "new", "").unwrap();
+        volume.tree.unlink(ROOT, b"new").unwrap();
+    };
+    let list = volume.tree.list(ROOT).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&list, &volume.tree.list(ROOT).unwrap()));
+    change();
+    assert!(!std::sync::Arc::ptr_eq(&list, &volume.tree.list(ROOT).unwrap()));
+
+    let mut lists = vec![list];
+    let refused = loop {
+        assert!(lists.len() < 600);
+        change();
+        match volume.tree.list(ROOT) {
+            Ok(list) => lists.push(list),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((refused.errno(), lists.len() > 400), (Errno::NOMEM, true));
+    // Others can still be used, and there is room again when somebody is done.
+    assert_eq!(volume.tree.entry(&lists[0], 0), None);
+    lists.pop();
+    assert_eq!(volume.tree.list(ROOT).unwrap().len(), 2000);
+}

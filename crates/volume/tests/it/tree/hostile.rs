@@ -84,6 +84,39 @@ fn nothing_else_is_taken_for_the_file_of_a_folder_and_nothing_waits() {
 }
 
 #[test]
+fn folders_that_are_exchanged_while_they_are_in_use_are_refused() {
+    for is_apart in [false, true] {
+        let volume = Volume::new();
+        let [a, b] = ["a", "b"].map(|name| if is_apart { volume.mkdir(ROOT, name).unwrap().number } else { ROOT });
+        let places = [(a, "public", "doc"), (b, "secret", "key")];
+        let stored = places.map(|(parent, name, file)| {
+            let folder = volume.mkdir(parent, name).unwrap();
+            volume.file(folder.number, file, name).unwrap();
+            volume.mkdir(folder.number, "inner").unwrap();
+            volume.stored(&folder)
+        });
+        let before = volume.snapshot();
+        let exchange =
+            || rustix::fs::renameat_with(CWD, &stored[0], CWD, &stored[1], rustix::fs::RenameFlags::EXCHANGE);
+        exchange().unwrap();
+        for (parent, name, _) in places {
+            let folder = volume.lookup(parent, name).unwrap();
+            for name in ["doc", "key", "inner"] {
+                assert_eq!(errno(volume.lookup(folder.number, name)), Errno::IO);
+            }
+            assert_eq!(errno(volume.tree.list(folder.number).map(|_| ())), Errno::IO);
+            assert_eq!(errno(volume.file(folder.number, "new", "")), Errno::IO);
+            assert_eq!(errno(volume.mkdir(folder.number, "new")), Errno::IO);
+        }
+        assert_eq!(volume.damage().len(), 2, "{:?}", volume.damage());
+        // Nothing has changed, and each is used again where it belongs.
+        exchange().unwrap();
+        assert_eq!(volume.snapshot(), before);
+        volume.check_backing();
+    }
+}
+
+#[test]
 fn the_root_needs_its_file() {
     let volume = Volume::new();
     let file = volume.path().join(FOLDER);
@@ -233,20 +266,25 @@ fn a_folder_that_is_moved_into_itself_by_a_rollback_is_refused() {
     let outer = volume.mkdir(ROOT, "outer").unwrap();
     let inner = volume.mkdir(ROOT, "inner").unwrap();
     let (tree, outer_path, inner_path) = (&volume.tree, volume.stored(&outer), volume.stored(&inner));
+    let inner_record = fs::read(inner_path.join(FOLDER)).unwrap();
     tree.rename(ROOT, b"outer", inner.number, b"outer", RenameMode::Replace).unwrap();
     let inside = volume.stored(&outer);
+    let outer_record = fs::read(inside.join(FOLDER)).unwrap();
     tree.rename(inner.number, b"outer", ROOT, b"outer", RenameMode::Replace).unwrap();
     tree.rename(ROOT, b"inner", outer.number, b"inner", RenameMode::Replace).unwrap();
     // The kernel knows inner in outer. Now it looks outer up in inner.
     let inner_now = volume.stored(&inner);
     fs::rename(&inner_now, &inner_path).unwrap();
     fs::rename(&outer_path, &inside).unwrap();
+    fs::write(inner_path.join(FOLDER), inner_record).unwrap();
+    fs::write(inside.join(FOLDER), outer_record).unwrap();
     assert_eq!(errno(volume.lookup(inner.number, "outer")), Errno::IO);
     assert_eq!(volume.damage().len(), 1);
     assert_eq!(errno(volume.tree.getattr(outer.number)), Errno::STALE);
     // Known again once they are looked up from the top.
     assert_eq!(volume.lookup(ROOT, "inner").unwrap().number, inner.number);
     assert_eq!(volume.lookup(inner.number, "outer").unwrap().number, outer.number);
+    assert!(volume.tree.list(outer.number).unwrap().is_empty());
 }
 
 #[test]

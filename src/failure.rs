@@ -111,6 +111,7 @@ impl Failure {
                 };
                 Self::new(Code::InputOutput, line(&text))
             }
+            VolumeError::Busy => Self::new(Code::InputOutput, line(&format!("{error} (fusermount3 -u unmounts it)"))),
             error => Self::new(Code::InputOutput, line(&error.to_string())),
         }
     }
@@ -175,6 +176,7 @@ pub fn sentence(error: &Error) -> String {
             _ => error.to_string(),
         },
         Error::Fault(fault) if fault.reason.starts_with("it has no ") => format!("{error} (--engine cpu has it)"),
+        Error::WrongKey => format!("{error} (try again; if it is right, restore a copy of the file)"),
         Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
         Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
         Error::Truncated(_) | Error::Extended(_) => format!("{error} (unprotect --salvage saves what is there)"),
@@ -190,7 +192,8 @@ pub fn sentence(error: &Error) -> String {
         Error::NoKey { identity: true, .. } => format!("{error} (--identity names a file of identities)"),
         Error::NoSuchKey(_) => match secrets::keyring() {
             Ok(keyring) if !keyring.dir().exists() => {
-                format!("{error} {}, which does not exist (phalanx key new makes it)", shown(keyring.dir()))
+                let hint = "phalanx key new makes it; phalanx key import brings a key back from a copy";
+                format!("{error} {}, which does not exist ({hint})", shown(keyring.dir()))
             }
             Ok(keyring) => format!("{error} {} (phalanx key list shows them)", shown(keyring.dir())),
             Err(_) => format!("{error} (phalanx key list shows them)"),

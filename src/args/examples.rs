@@ -38,7 +38,7 @@ pub fn of(path: &str) -> [Example; 2] {
             ("phalanx init vault --key work --cipher aes-256-turbo", "makes one for a key, with the faster cipher"),
         ],
         "mount" => [
-            ("phalanx mount vault plain --daemon", "mounts the volume vault in the background"),
+            ("phalanx mount vault plain --daemon", "mounts a volume (fusermount3 -u plain unmounts it)"),
             ("phalanx mount project.phx plain", "shows the files of project.phx in the folder plain"),
         ],
         "key" => [

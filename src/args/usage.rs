@@ -113,8 +113,11 @@ fn sentence(error: &clap::Error, args: &[OsString]) -> String {
         }
         ErrorKind::UnknownArgument => format!("too many arguments: {arg} is not expected"),
         ErrorKind::InvalidSubcommand => {
-            let suggestion = perhaps(ContextKind::SuggestedSubcommand);
-            format!("unknown command {}{suggestion}", text(ContextKind::InvalidSubcommand))
+            let given = text(ContextKind::InvalidSubcommand);
+            match elsewhere(&given, args.get(1).is_some_and(|first| first == "key")) {
+                Some(known) => format!("unknown command {given}: {known}"),
+                None => format!("unknown command {given}{}", perhaps(ContextKind::SuggestedSubcommand)),
+            }
         }
         ErrorKind::InvalidValue => {
             let known = strings(error, ContextKind::ValidValue);
@@ -142,6 +145,22 @@ fn sentence(error: &clap::Error, args: &[OsString]) -> String {
         ErrorKind::InvalidUtf8 => "an argument that is not a path is not valid UTF-8".into(),
         _ => "the command line is not understood".into(),
     }
+}
+
+/// What other programs' words for commands are here.
+fn elsewhere(command: &str, of_key: bool) -> Option<&'static str> {
+    Some(match command {
+        "create" | "generate" | "gen" if of_key => "did you mean new?",
+        "delete" | "remove" if of_key => "did you mean rm?",
+        "ls" if of_key => "did you mean list?",
+        _ if of_key => return None,
+        "encrypt" | "enc" | "lock" | "seal" => "did you mean protect?",
+        "decrypt" | "dec" | "unlock" | "open" => "did you mean unprotect?",
+        "check" | "test" => "did you mean verify?",
+        "info" | "show" => "did you mean inspect?",
+        "umount" | "unmount" => "fusermount3 -u MOUNTPOINT unmounts",
+        _ => return None,
+    })
 }
 
 fn text(error: &clap::Error, kind: ContextKind) -> String {
@@ -213,6 +232,9 @@ mod tests {
             ("phalanx protct f", "unknown command protct: did you mean protect? (phalanx --help)"),
             ("phalanx photos.tar", "unknown command photos.tar (phalanx --help)"),
             ("phalanx key mak", "unknown command mak (phalanx key --help)"),
+            ("phalanx encrypt f", "unknown command encrypt: did you mean protect? (phalanx --help)"),
+            ("phalanx key create", "unknown command create: did you mean new? (phalanx key --help)"),
+            ("phalanx umount m", "unknown command umount: fusermount3 -u MOUNTPOINT unmounts (phalanx --help)"),
             ("phalanx -q", "no command given (phalanx --help)"),
             (
                 "phalanx protect f --recusive",

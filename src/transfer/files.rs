@@ -16,7 +16,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf]) -> Outcome {
     let done = failure::each(&places, |place| match (&place.input, &place.output) {
         (End::Path(input), output) if input.is_dir() => {
             if !transfer.destination.recursive {
-                let line = format!("{}: it is a folder (use --recursive for folders)", shown(input));
+                let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(input));
                 return Err(Failure::new(Code::InputOutput, line));
             }
             tree::run(transfer, input, Some(output.path()))?.outcome()

@@ -447,7 +447,9 @@ fn a_keyring_without_keys_says_where_it_is() {
     s.write("f", "x");
     let folder = s.path("keyring").display().to_string();
     let line = s.run(&["protect", "f", "-k", "work"]).fails(4);
-    let why = format!("no key named work in the keyring {folder}, which does not exist (phalanx key new makes it)");
+    let why = format!(
+        "no key named work in the keyring {folder}, which does not exist (phalanx key new makes it; phalanx key import brings a key back from a copy)"
+    );
     assert_eq!(line, format!("phalanx: {why}"));
     let told = |what: &str| {
         let ended = s.run(&["key", "list"]);

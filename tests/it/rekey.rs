@@ -354,7 +354,7 @@ fn whole_trees_change_and_one_failure_does_not_stop_the_rest() {
     ended.ok();
     assert!(told.contains("21 files, 1 changed"), "{told}");
     let config = s.run(&["inspect", "t.phx/sub/vol", "--json"]).text();
-    assert_eq!(config.matches("\"kind\":\"key\"").count(), 1, "{config}");
+    assert_eq!(config.matches("\"type\":\"key\"").count(), 1, "{config}");
     // Several by name.
     let ended = s.run(&["rekey", "f.phx", "t.phx/other.phx", "missing.phx", "--add-key", "a"]);
     assert!(ended.error().contains("2 files, 2 changed; 1 failed"), "{}", ended.error());

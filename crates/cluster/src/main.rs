@@ -283,7 +283,7 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
         let meta = std::fs::metadata(input).map_err(|e| Failure::at(input, Error::Read(e)))?;
         if meta.is_dir() {
             if !plan.destination.recursive {
-                let line = format!("{}: it is a folder (use --recursive for folders)", shown(input));
+                let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(input));
                 return Err(Failure::new(Code::InputOutput, line));
             }
             let takes = plan.destination.force || plan.destination.resume;

@@ -243,6 +243,7 @@ fn mount() -> Vec<Message> {
         at(MountError::Missing, "", "make it: `mkdir plain`"),
         at(MountError::NotFolder, "", ""),
         at(MountError::NotEmpty, "", ""),
+        at(MountError::Replaced, "somebody changed the mountpoint while a password was asked for", ""),
         at(MountError::Mounted, "", ""),
         at(MountError::Dead, "a mount was killed", ""),
         at(

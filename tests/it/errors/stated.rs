@@ -118,6 +118,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "write to a folder of your own",
     ),
     (
+        "folders.rs",
+        4,
+        "the folder in its place belongs to another user",
+        "`--force`, and a folder of the mirror is there already and is somebody else's, who could read what is put there",
+        "write to a folder of your own",
+    ),
+    (
         "../crates/core/src/file/rekey.rs",
         4,
         "another run is changing its keys, or its volume is mounted",
@@ -245,8 +252,15 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "transfer/files.rs",
         0,
-        "warning: {path}: not deleted, because it holds a key or password",
-        "`--remove` of a key file that the command uses",
+        "warning: {path}: not deleted, because {why}",
+        "`--remove` of a file that holds a key, a password or identities: what was protected may need it",
+        "",
+    ),
+    (
+        "transfer/folder.rs",
+        0,
+        "warning: {path}: not deleted, because it leads to a key or password",
+        "`--remove` of a folder with a link that leads to the keyring or a key file",
         "",
     ),
     (

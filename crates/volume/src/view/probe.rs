@@ -3,7 +3,7 @@
 use super::folders::plain_name;
 use super::{FILE, View};
 use phalanx_core::file::is_temporary;
-use phalanx_core::{Class, Error, KeySource, ProtectedFile, Result, Source};
+use phalanx_core::{Class, Error, KeySource, ProtectedFile, Reader, Result, Source};
 use rustix::fs::{self as sys, Dir, Mode, OFlags};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -11,6 +11,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// How many files are tried, and how many entries and folders are looked at.
 const FILES: usize = 16;
@@ -37,10 +38,11 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     #[must_use]
     pub fn probe(&self) -> Probe {
         if let Some((stored, _)) = &self.tree.single {
-            return match self.opens(&self.tree.folder, stored) {
-                Some(Err(error)) => Probe::Locked(self.tree.path.clone(), error),
-                Some(Ok(())) => Probe::Opens,
-                None => Probe::Unknown,
+            let Some(file) = regular(&self.tree.folder, stored) else { return Probe::Unknown };
+            // With its end, which says how long it is: without it, nothing of it can be read.
+            return match Reader::open(Arc::new(file), self.opener()) {
+                Err(error) => Probe::Locked(self.tree.path.clone(), error),
+                Ok(_) => Probe::Opens,
             };
         }
         let mut tried = Tried::default();
@@ -52,13 +54,12 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
             _ => Probe::Unknown,
         }
     }
+}
 
-    /// Whether a file opens, if it is there and a regular file.
-    fn opens(&self, folder: &OwnedFd, name: &OsStr) -> Option<Result<()>> {
-        let file = sys::openat(folder, name, FILE, Mode::empty()).map(File::from).ok()?;
-        let opened = || -> Result<()> { ProtectedFile::open(Source::new(&file)?, self.opener()).map(drop) };
-        file.metadata().is_ok_and(|meta| meta.is_file()).then(opened)
-    }
+/// A file, if it is there and a regular one.
+fn regular(folder: &OwnedFd, name: &OsStr) -> Option<File> {
+    let file = sys::openat(folder, name, FILE, Mode::empty()).map(File::from).ok()?;
+    file.metadata().is_ok_and(|meta| meta.is_file()).then_some(file)
 }
 
 #[derive(Default)]
@@ -111,9 +112,10 @@ impl Tried {
         name: &OsStr,
         path: PathBuf,
     ) {
-        let Some(opened) = view.opens(folder, name) else { return };
+        let Some(file) = regular(folder, name) else { return };
         self.files += 1;
-        match opened {
+        let opened = || -> Result<()> { ProtectedFile::open(Source::new(&file)?, view.opener()).map(drop) };
+        match opened() {
             Ok(()) => self.opens = true,
             // Damaged files show when they are opened; of the others, the first one is told of.
             Err(e) if e.class() == Class::NotAuthentic && is_of_keys(&e) => {

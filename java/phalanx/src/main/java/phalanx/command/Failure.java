@@ -17,6 +17,7 @@ import phalanx.Keyring;
 import phalanx.OutputException;
 import phalanx.PhalanxException;
 import phalanx.TruncatedException;
+import phalanx.WrongKeyException;
 
 /** How the command fails: with one line on standard error, and an exit code for the kind of failure. */
 final class Failure extends Exception {
@@ -127,10 +128,14 @@ final class Failure extends Exception {
         if (e instanceof AuthenticationException) {
             return e.getMessage() + " (unprotect --salvage of the program phalanx saves the other chunks)";
         }
+        if (e instanceof WrongKeyException wrong && wrong.wasTried()) {
+            return e.getMessage() + " (try again; if it is right, restore a copy of the file)";
+        }
         if (e instanceof KeyException key && key.isMissing()) {
             Path folder = Keyring.usual().folder();
             return e.getMessage() + " " + Text.shown(folder.toString()) + (Files.exists(folder)
-                    ? " (phalanx key list shows them)" : ", which does not exist (phalanx key new makes it)");
+                    ? " (phalanx key list shows them)" : ", which does not exist (phalanx key new makes it;"
+                            + " phalanx key import brings a key back from a copy)");
         }
         if (e instanceof PhalanxException || !(e instanceof IOException)) {
             return e.getMessage();

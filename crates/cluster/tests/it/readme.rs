@@ -18,13 +18,14 @@ fn the_lines_of_the_guide_run() {
     let guide = include_str!("../../../../GUIDE.md");
     let block = guide.split_once("```sh mpi\n").unwrap().1.split_once("\n```").unwrap().0;
     run(&job, guide, block.lines().count());
-    assert!(job.opened("results.phx/a/b.phx") == job.read("results/a/b"));
+    assert!(job.opened("project.phx/a/b.phx") == job.read("project/a/b"));
 }
 
 /// Runs all lines of a document that begin with `mpirun -n`, with files for them. There must be `count` of them.
 fn run(job: &Job, document: &str, count: usize) {
     job.write("run42.h5", &painted(20 << 20));
     job.write("results/a/b", &painted(7));
+    job.write("project/a/b", &painted(7));
     job.write("keys/work.key", &[7; 32]);
     for (name, mode) in [("keys", 0o700), ("keys/work.key", 0o600)] {
         use std::os::unix::fs::PermissionsExt;

@@ -69,7 +69,7 @@ impl Page<'_> {
             return "Nothing was measured.".into();
         }
         format!(
-            "Each measured figure is the median of several times: {}. The files of rows have all of them.",
+            "Each measured figure is a median. It was measured this many times: {}. The files of rows have all of them.",
             all.join(", ")
         )
     }

@@ -245,6 +245,11 @@ pub fn count(n: u64, thing: &str) -> String {
     }
 }
 
+/// What happened to the others, for the end of a summary: "; 2 left out; 1 failed", without those that are none.
+pub fn others<const N: usize>(counts: [(u64, &str); N]) -> String {
+    counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("; {n} {what}")).collect()
+}
+
 /// The arrow between an input and its output, in a form that the user's locale can show.
 pub fn arrow() -> &'static str {
     static ARROW: OnceLock<&str> = OnceLock::new();
@@ -356,6 +361,13 @@ mod tests {
         for (n, thing, words) in counts {
             assert_eq!(count(n, thing), words);
         }
+    }
+
+    #[test]
+    fn a_summary_ends_with_what_happened_to_others() {
+        assert_eq!(others([(2, "left out"), (1, "failed")]), "; 2 left out; 1 failed");
+        assert_eq!(others([(0, "left out"), (1, "failed")]), "; 1 failed");
+        assert_eq!(others([(0, "left out"), (0, "failed")]), "");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::engines::{Crew, Engines};
 use crate::failure::{self, Code, Failure, Outcome, complain, shown};
 use crate::key_files::KeyFiles;
 use crate::paths::{Destination, End, Outputs, unprotected_name};
-use crate::progress::{Meter, count};
+use crate::progress::{Meter, count, others};
 use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Input, Moved, Target, Transfer, tree};
 use crate::verbosity::Verbosity;
@@ -53,6 +53,7 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     let keys = KeyFiles::new(&keys.keys, &keys.identities);
     let transfer = Transfer::new(action, nowhere(recursive), keys, &cpu(), verbosity)?;
     let (mut files, mut left_out, mut failed) = (0, 0, 0);
+    let mut has_volume = paths.iter().any(|path| is_volume(path));
     let done = failure::each(&paths, |path| {
         if recursive && path.is_dir() && !is_volume(path) {
             let found = tree::run(&transfer, path, None)?;
@@ -60,6 +61,7 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
             if found.seen() == 0 && volumes.is_empty() {
                 return Err(Failure::new(Code::InputOutput, format!("{}: no protected file is in it", shown(path))));
             }
+            has_volume |= !volumes.is_empty();
             let of_volumes = failure::each(&volumes, |volume: &PathBuf| {
                 let done = one(&transfer, volume);
                 *if done.is_ok() { &mut files } else { &mut failed } += 1;
@@ -76,15 +78,10 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     });
     let action = &transfer.action;
     if !verbosity.quiet && (recursive || paths.len() > 1) {
-        let mut line = format!("{}, {} changed", count(files, "file"), action.changed.load(Ordering::Relaxed));
-        for (n, what) in [(left_out, "left out"), (failed, "failed")] {
-            if n > 0 {
-                line += &format!("; {n} {what}");
-            }
-        }
-        complain(line);
+        let line = format!("{}, {} changed", count(files, "file"), action.changed.load(Ordering::Relaxed));
+        complain(line + &others([(left_out, "left out"), (failed, "failed")]));
     }
-    let remedy = match paths.iter().any(|path| is_volume(path)) {
+    let remedy = match has_volume {
         true => "only a new volume, to which the files are copied, has another",
         false => "--fresh protects anew, under a new file key",
     };

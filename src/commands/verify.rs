@@ -6,7 +6,7 @@ use crate::engines::Engines;
 use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
 use crate::key_files::KeyFiles;
 use crate::paths::{Destination, End, Outputs, Place, file_len, unprotected_name};
-use crate::progress::{Meter, count};
+use crate::progress::{Meter, count, others};
 use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Input, Moved, Target, Transfer, blame, tree};
 use crate::verbosity::Verbosity;
@@ -59,13 +59,9 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
     if verbosity.quiet || files + failed == 0 || !args.recursive && args.paths.len() < 2 {
         return done;
     }
-    let mut line = format!("{}, {}: whole and authentic", count(files, "file"), count(bytes, "byte"));
-    for (n, what) in [(left_out, "left out"), (failed, "failed")] {
-        if n > 0 {
-            line += &format!("; {n} {what}");
-        }
-    }
-    failure::worse(done, say(line))
+    let line = format!("{}, {}: whole and authentic", count(files, "file"), count(bytes, "byte"));
+    let others = others([(left_out, "left out"), (failed, "failed")]);
+    failure::worse(done, say(line + &others))
 }
 
 fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {

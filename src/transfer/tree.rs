@@ -11,7 +11,7 @@ use super::tally::{Strays, Tally};
 use super::walk::{Held, Next, Task, Walk, is_too_many};
 use crate::engines::Engines;
 use crate::failure::{Failure, Outcome, complain, shown};
-use crate::progress::{Meter, arrow, count};
+use crate::progress::{Meter, arrow, count, others};
 use phalanx_core::file::{Committed, Output, Removal, Sync};
 use phalanx_core::{Error, Result};
 use rustix::process::{self, Resource};
@@ -240,11 +240,7 @@ impl<A: Action> Workers<'_, A> {
             let (from, to) = (shown(&tree.input), shown(output));
             let mut line = format!("{from} {} {to}: {}", arrow(), count(tally.files(), "file"));
             line += &format!(", {}", self.meter.summary(tally.bytes()));
-            for (n, what) in [(tally.left_out(), "left out"), (tally.failed(), "failed")] {
-                if n > 0 {
-                    line += &format!("; {n} {what}");
-                }
-            }
+            line += &others([(tally.left_out(), "left out"), (tally.failed(), "failed")]);
             complain(line);
             let Strays { number, first } = tally.strays();
             if number > 0 {

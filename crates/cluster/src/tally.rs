@@ -3,7 +3,7 @@
 use crate::args::{Plan, What};
 use crate::message::{Report, Spot};
 use phalanx::failure::{Code, Failure, Outcome, complain, say, shown};
-use phalanx::progress::{count, past_words, rate, size, summary_of, whole_seconds};
+use phalanx::progress::{count, others, past_words, rate, size, summary_of, whole_seconds};
 use phalanx_core::file::Past;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -138,11 +138,7 @@ impl Tally {
             let mut line = format!("{} {}", self.verb, count(self.files, "file"));
             line += &format!(", {}", summary_of(self.bytes, self.begun.elapsed()));
             line += &format!(", {} on {}", count(hosts.len() as u64, "process"), count(machines as u64, "machine"));
-            for (n, what) in [(self.kept, "done before"), (self.left_out, "left out"), (self.failed, "failed")] {
-                if n > 0 {
-                    line += &format!("; {n} {what}");
-                }
-            }
+            line += &others([(self.kept, "done before"), (self.left_out, "left out"), (self.failed, "failed")]);
             complain(line);
         }
         if let Some(failure) = self.unsaid {

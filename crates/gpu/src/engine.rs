@@ -39,7 +39,7 @@ const BETWEEN: usize = 16;
 /// The lanes of a GPU: enough that some copy each way while others compute, and that a lane whose CPU thread is busy with tags
 /// or with a file leaves no gap.
 const LANES: usize = 8;
-/// A job of more windows than this waits after each group of this size: a wait has a limit, and one wait for all of a very long
+/// A job of more windows than this waits each time it has started this many: a wait has a limit, and one wait for all of a very long
 /// message could take longer.
 const WINDOWS_A_WAIT: usize = 32;
 /// Where the digests of a window begin: a multiple of this, in bytes. OpenCL's devices ask for at most 512.

@@ -21,7 +21,7 @@ const MEMORY: u64 = 160 << 20;
 /// With more processes than this, and more than twice the cores, only the paper's own program runs.
 const MOST: usize = 8;
 
-/// Why only the paper's own program runs with so many processes, if so.
+/// If so many processes are for the paper's own program only, says why.
 fn too_many(cell: &Cell<'_>, n: usize) -> Option<String> {
     let cores = cell.setup.threads;
     (n > MOST.max(2 * cores)).then(|| format!("{n} processes on {cores} cores"))

@@ -30,7 +30,7 @@ fn compile(source: &str, library: &Path) {
     std::fs::write(&file, source).unwrap();
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
     let mut command = Command::new(compiler);
-    command.args(["-std=c99", "-O2", "-fPIC", "-shared"]).arg(&file).arg("-o").arg(library).arg("-ldl");
+    command.args(["-std=c99", "-O1", "-fPIC", "-shared"]).arg(&file).arg("-o").arg(library).arg("-ldl");
     let done = command.output().expect("a C compiler");
     assert!(done.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&done.stderr));
 }

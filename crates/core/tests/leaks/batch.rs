@@ -1,6 +1,6 @@
 //! The batch call: by every engine, into one buffer, and when engines fail.
 
-use crate::common::engines;
+use crate::common::{engines, sweep_by};
 use crate::set::{After, ByJobs, Set, cpu, fault, panics, wipe};
 use phalanx_core::engine::Op;
 use phalanx_core::{Error, Result, Roster, Suite, batch};
@@ -26,7 +26,9 @@ fn check(what: &str, work: impl Fn(Op, Set) + Sync) {
 }
 
 pub fn by_every_engine() {
-    let all = engines().into_iter().map(|engine| (engine.info().detail.clone(), Roster::new(&[engine])));
+    // The last one has several threads.
+    let some = engines().into_iter().rev().step_by(sweep_by(1, 4));
+    let all = some.map(|engine| (engine.info().detail.clone(), Roster::new(&[engine])));
     for (engine, roster) in all.chain([("by jobs".into(), ByJobs::roster(usize::MAX, fault))]) {
         check(&engine, |op, mut set| {
             call(&roster, op, &mut set).unwrap();

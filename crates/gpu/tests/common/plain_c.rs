@@ -37,7 +37,7 @@ pub fn compile(source: &str, library: &Path) {
     let file = library.with_extension("c");
     std::fs::write(&file, source).unwrap();
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-    let options = "-std=c99 -O2 -fPIC -shared -Wall -Wextra -Werror -Wno-unused-function -Wno-unused-parameter \
+    let options = "-std=c99 -O1 -fPIC -shared -Wall -Wextra -Werror -Wno-unused-function -Wno-unused-parameter \
                    -Wno-unknown-pragmas";
     let mut command = Command::new(compiler);
     command.args(options.split_whitespace()).arg(&file).arg("-o").arg(library).arg("-ldl");

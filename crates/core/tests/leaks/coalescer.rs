@@ -1,5 +1,6 @@
 //! The coalescer: with results taken, given up before and after the work, engines that fail, and shut down with work queued.
 
+use crate::common::sweep_by;
 use crate::set::{AD, After, ByJobs, Set, cpu, fault, panics, wipe};
 use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits, Ticket};
 use phalanx_core::engine::Op;
@@ -40,8 +41,9 @@ fn take(tickets: Vec<Ticket>) {
 /// Does the work with a coalescer in both operations, with SHA-3 and with AES-GCM. Nothing of the set may be left.
 #[track_caller]
 fn check(what: &str, limits: Limits, roster: impl Fn() -> Roster + Sync, work: impl Fn(Op, Coalescer, &Set) + Sync) {
-    let both = |op| [Suite::Aes256CtrSha3, Suite::Aes256Gcm].map(|suite| (op, suite));
-    for (op, suite) in [Op::Seal, Op::Open].into_iter().flat_map(both) {
+    let suites = [Suite::Aes256CtrSha3, Suite::Aes256Gcm];
+    let some = |op| suites.into_iter().step_by(sweep_by(1, 2)).map(move |suite| (op, suite));
+    for (op, suite) in [Op::Seal, Op::Open].into_iter().flat_map(some) {
         let set = Set::new(op, suite);
         set.hunt(op).nothing_left(&format!("{what}, {op:?}, {}", suite.name()), || {
             work(op, new(roster(), op, suite, limits), &set);

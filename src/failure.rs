@@ -190,6 +190,8 @@ pub fn sentence(error: &Error) -> String {
         }
         Error::Interrupted(_) => format!("{error} (phalanx rekey finishes it, with a key that opens the file)"),
         Error::NoKey { identity: true, .. } => format!("{error} (--identity names a file of identities)"),
+        Error::NoKey { keys, .. } if !keys.is_empty() => format!("{error} (phalanx key list shows yours)"),
+        Error::NoKey { password: true, .. } => format!("{error} (name no key, and the password is asked for)"),
         Error::NoSuchKey(_) => match secrets::keyring() {
             Ok(keyring) if !keyring.dir().exists() => {
                 let hint = "phalanx key new makes it; phalanx key import brings a key back from a copy";

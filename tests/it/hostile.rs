@@ -63,6 +63,13 @@ fn a_leftover_is_opened_for_writing_and_never_changed_by_its_name() {
     assert!(!trace.contains("fchmodat"), "{trace}");
 }
 
+/// Writes a file of the user nobody.
+pub fn nobodys(s: &Sandbox, name: &str, content: &[u8], mode: u32) {
+    s.write(name, content);
+    std::os::unix::fs::chown(s.path(name), Some(65534), Some(65534)).unwrap();
+    fs::set_permissions(s.path(name), Permissions::from_mode(mode)).unwrap();
+}
+
 #[test]
 fn a_leftover_that_becomes_a_link_changes_no_other_file() {
     // Root may open everything: another user is needed.
@@ -72,11 +79,7 @@ fn a_leftover_that_becomes_a_link_changes_no_other_file() {
     let s = Sandbox::new();
     let program = s.copy_of_the_program();
     fs::set_permissions(s.path(""), Permissions::from_mode(0o777)).unwrap();
-    let nobodys = |name: &str, content: &[u8], mode| {
-        s.write(name, content);
-        fs::set_permissions(s.path(name), Permissions::from_mode(mode)).unwrap();
-        std::os::unix::fs::chown(s.path(name), Some(65534), Some(65534)).unwrap();
-    };
+    let nobodys = |name: &str, content, mode| nobodys(&s, name, content, mode);
     let temporary = Sandbox::temporary("f.phx");
     nobodys("raw", &[1; 32], 0o600);
     nobodys("f", b"x", 0o600);

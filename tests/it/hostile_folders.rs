@@ -1,7 +1,7 @@
 //! Folders that are deep, large, owned by others or changed by somebody else meanwhile.
 
 use crate::common::{Ended, Sandbox, has, is_exhaustive, skip, wait_for};
-use crate::hostile::shell;
+use crate::hostile::{nobodys, shell};
 use rustix::fs::{CWD, Mode, OFlags, XattrFlags, mkdirat, openat};
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -233,11 +233,7 @@ fn a_file_that_got_the_name_of_a_leftover_keeps_its_permissions() {
     let s = Sandbox::new();
     let program = s.copy_of_the_program();
     fs::set_permissions(s.path(""), Permissions::from_mode(0o777)).unwrap();
-    let nobodys = |name: &str, content: &[u8], mode| {
-        s.write(name, content);
-        std::os::unix::fs::chown(s.path(name), Some(65534), Some(65534)).unwrap();
-        fs::set_permissions(s.path(name), Permissions::from_mode(mode)).unwrap();
-    };
+    let nobodys = |name: &str, content, mode| nobodys(&s, name, content, mode);
     nobodys("raw", &[1; 32], 0o600);
     nobodys("f", b"x", 0o600);
     let temporary = Sandbox::temporary("f.phx");

@@ -23,6 +23,7 @@ use phalanx_gpu::GpuEngine;
 use phalanx_kernels::keccak::{DIGEST, Kmac256, kmac256_many};
 use sealing::Sealing;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::thread;
@@ -106,45 +107,59 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
     device::one_size(setup, bytes, row, cpu_mode, rows)
 }
 
-/// What energy a byte takes, as the paper asks in its outlook, where the machine tells it. It is that of whole processors, with
-/// all that they do at rest.
+/// What energy a byte takes, as the paper asks in its outlook, where the machine tells it. It is that of whole processors, or of
+/// the whole device, with all that they do at rest.
 fn energy(setup: &Setup, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
     let key = key(0);
     let mut data = vec![0; bytes as usize];
     let tables = TTable::new(&key[..16]);
     let kernels = Kernels::new(setup.levels.aes, &key[..16]).expect("a valid length");
+    let row = |scheme: &str, engine: &str, threads| Row {
+        experiment: EXPERIMENT.into(),
+        case: format!("{} MiB, again and again", bytes >> 20),
+        operation: "encrypt".into(),
+        measure: ENERGY.into(),
+        scheme: scheme.into(),
+        engine: engine.into(),
+        bytes,
+        items: 1,
+        threads,
+        ..Row::default()
+    };
     let ciphers: [(&str, &dyn BlockCipher); 2] = [(PRINTED, &tables), (OURS, &kernels)];
     for (scheme, cipher) in ciphers {
-        let row = Row {
-            experiment: EXPERIMENT.into(),
-            case: format!("{} MiB, again and again", bytes >> 20),
-            operation: "encrypt".into(),
-            measure: ENERGY.into(),
-            scheme: scheme.into(),
-            engine: SERIAL.into(),
-            bytes,
-            items: 1,
-            threads: 1,
-            ..Row::default()
-        };
         let measured = Counters::find().and_then(|counters| {
             let (joules, rounds) = counters.joules(|| {
-                let (started, mut rounds) = (Instant::now(), 0u64);
-                while started.elapsed() < ENERGY_TIME {
+                let Ok(rounds) = again_and_again(|| {
                     cipher.encrypt(black_box(&mut data));
-                    rounds += 1;
-                }
+                    Ok::<_, Infallible>(())
+                });
                 rounds
             });
             let joules = joules.ok_or("a counter of energy stopped working")?;
             Ok(joules * 1e9 / (rounds * bytes) as f64)
         });
-        rows.write(match measured {
-            Ok(value) => Row { value: Some(value), ..row },
-            Err(why) => row.not_run(&why),
-        })?;
+        rows.write(told(row(scheme, SERIAL, 1), measured))?;
     }
-    Ok(())
+    device::energy(setup, bytes, |scheme| row(scheme, "gpu", 0), rows)
+}
+
+/// Does something for some seconds. Returns how often.
+fn again_and_again<E>(mut act: impl FnMut() -> std::result::Result<(), E>) -> std::result::Result<u64, E> {
+    let (started, mut rounds) = (Instant::now(), 0);
+    while started.elapsed() < ENERGY_TIME {
+        act()?;
+        rounds += 1;
+    }
+    Ok(rounds)
+}
+
+/// A row with its value, or with the reason why it has none.
+fn told(row: Row, measured: std::result::Result<f64, String>) -> Row {
+    match measured {
+        Ok(value) => Row { value: Some(value), ..row },
+        Err(why) => row.not_run(&why),
+    }
 }
 
 /// Phalanx's own digest of the key and its authenticated chunks, in one suite.

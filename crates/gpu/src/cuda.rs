@@ -76,6 +76,22 @@ fn describe(library: &Library, index: c_int) -> std::result::Result<DeviceInfo, 
     })
 }
 
+/// The address of a device on the PCI bus, by which NVML knows it.
+#[cfg(feature = "papers")]
+pub(crate) fn bus_address(info: &DeviceInfo) -> Result<CString> {
+    let library = Library::get().map_err(absent)?;
+    let (mut device, mut address) = (0, [0; 32]);
+    let failed = |code| info.error(Reason::Failed("asking for the device's address", library.text(code)));
+    // SAFETY: the calls write a number, and a text of at most that length with its end.
+    unsafe {
+        check((library.device)(&mut device, info.index as c_int)).map_err(failed)?;
+        check((library.bus_address)(address.as_mut_ptr(), address.len() as c_int, device)).map_err(failed)?;
+    }
+    *address.last_mut().expect("it has bytes") = 0;
+    // SAFETY: the last byte is 0.
+    Ok(unsafe { CStr::from_ptr(address.as_ptr()) }.to_owned())
+}
+
 pub(crate) struct Cuda {
     info: DeviceInfo,
     library: &'static Library,

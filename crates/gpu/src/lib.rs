@@ -14,6 +14,8 @@ mod cipher;
 mod cuda;
 mod device;
 pub mod driver;
+#[cfg(feature = "papers")]
+mod energy;
 mod engine;
 mod error;
 mod hash;
@@ -30,6 +32,8 @@ pub use cipher::Users;
 pub use cipher::{AesLaunch, Direction, MAX_SPAN, RoundKeys, Span, Spans, Variant};
 pub use device::{Buffer, Device, Pinned, Stream};
 pub use driver::{Api, DeviceInfo, Kind};
+#[cfg(feature = "papers")]
+pub use energy::EnergyCounter;
 pub use engine::GpuEngine;
 pub use error::{Error, Reason, Result};
 #[cfg(feature = "papers")]

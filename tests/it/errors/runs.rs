@@ -129,6 +129,7 @@ const RUNS: &[Run] = &[
         "the key that you named is not one of the file's",
         "`phalanx inspect` shows which keys open a file, `phalanx key list` which you have",
     ),
+    ("verify notes.txt.phx --key work", "only a password opens the file, and with a key named nobody asks for it", ""),
     ("verify damaged.phx", "the disk or a copy changed it, or somebody did", COPY),
     ("verify damaged-at-the-end.phx", "the end of the file is not its own", "copy it again"),
     ("verify short.phx", "as above", "copy it again"),

@@ -3,7 +3,7 @@
 //!
 //! Times are from host to host. Key and data go to the device from pinned memory, and digest and ciphertext come back.
 
-use super::{PRINTED, key, rounds};
+use super::{PRINTED, again_and_again, key, rounds, told};
 use crate::device::{for_bytes, kernel_only, window, write};
 use crate::measure::{Times, told_rounds, try_rounds};
 use crate::paper::{Value, p5};
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 use md5::{Digest, Md5};
 use phalanx_core::SecretKey;
 use phalanx_gpu::{
-    AesLaunch, Buffer, Device, Direction, KeyDigest, Label, Pinned, RawKeys, RoundKeys, Stream, Variant,
+    AesLaunch, Buffer, Device, Direction, EnergyCounter, KeyDigest, Label, Pinned, RawKeys, RoundKeys, Stream, Variant,
 };
 use phalanx_kernels::aes;
 use std::hint::black_box;
@@ -95,6 +95,25 @@ pub fn one_size(
         let work = Encryption::new(device, launch, engine == "gpu", bytes as usize, room).map_err(Error::from);
         let times = work.and_then(|work| work.times(rounds(setup), setup.levels.aes));
         write(rows, [row, kernels], times, over.map(|median| ("the paper's CPU mode", median)))?;
+    }
+    Ok(())
+}
+
+/// What energy a byte takes in the GPU mode, as printed and with Phalanx's kernels. It is that of the device alone.
+pub fn energy(setup: &Setup, bytes: u64, row: impl Fn(&str) -> Row, rows: &mut Rows<'_>) -> Result<()> {
+    for Way { scheme, launch, .. } in ways(false).into_iter().filter(|way| way.mode.0 == "GPU") {
+        let measured = for_bytes(&setup.device, setup.quick, bytes).and_then(|device| {
+            let measured = || {
+                let counter = EnergyCounter::of(device.info())?;
+                let mut work = Encryption::new(device, launch, true, bytes as usize, window(device.info()))?;
+                work.host_to_host()?;
+                let before = counter.joules()?;
+                let rounds = again_and_again(|| work.host_to_host().map(drop))?;
+                Ok((counter.joules()? - before) * 1e9 / (rounds * bytes) as f64)
+            };
+            measured().map_err(|error: phalanx_gpu::Error| error.to_string())
+        });
+        rows.write(told(row(&scheme), measured))?;
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ pub fn sections(rows: &[Row]) -> Vec<Section> {
             vec![row.case.clone(), program(row), value]
         };
         let table = Table::of(["what", "program", "nJ a byte"], energy.iter().map(line));
-        let text = "Of all processor packages, by their own counters (RAPL); a GPU's energy is not measured. The paper has no figure for this, only the plan.";
+        let text = "Of all processor packages, by their own counters (RAPL); on gpu, of the device alone, by its own counter (NVML). The paper has no figure for this, only the plan.";
         let text = text.to_owned() + &not_run(energy.iter().copied());
         sections.push(Section { title: "energy".into(), text, table, figure: None });
     }

@@ -16,9 +16,9 @@ pub(super) type Handle = *mut c_void;
 
 /// Declares the functions. A library that lacks one of them is not used.
 macro_rules! functions {
-    ($($name:ident = $symbol:literal ($($kind:ty),* $(,)?);)*) => {
+    ($($(#[$when:meta])? $name:ident = $symbol:literal ($($kind:ty),* $(,)?);)*) => {
         pub(super) struct Library {
-            $(pub $name: unsafe extern "system" fn($($kind),*) -> c_int,)*
+            $($(#[$when])? pub $name: unsafe extern "system" fn($($kind),*) -> c_int,)*
         }
 
         impl Library {
@@ -26,11 +26,12 @@ macro_rules! functions {
             /// The library is NVIDIA's driver, or has the same functions.
             unsafe fn new(library: &libloading::Library) -> Result<Self, String> {
                 $(
+                    $(#[$when])?
                     // SAFETY: the function has this type in every version of the driver.
                     let $name = *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }
                         .map_err(|_| format!("its library has no {}: the driver is too old", $symbol))?;
                 )*
-                Ok(Self { $($name),* })
+                Ok(Self { $($(#[$when])? $name),* })
             }
         }
     };
@@ -46,6 +47,8 @@ functions! {
     device_name = "cuDeviceGetName"(*mut c_char, c_int, DeviceNumber);
     device_memory = "cuDeviceTotalMem_v2"(*mut usize, DeviceNumber);
     device_attribute = "cuDeviceGetAttribute"(*mut c_int, c_int, DeviceNumber);
+    #[cfg(feature = "papers")]
+    bus_address = "cuDeviceGetPCIBusId"(*mut c_char, c_int, DeviceNumber);
     retain_context = "cuDevicePrimaryCtxRetain"(*mut Handle, DeviceNumber);
     release_context = "cuDevicePrimaryCtxRelease_v2"(DeviceNumber);
     set_context = "cuCtxSetCurrent"(Handle);

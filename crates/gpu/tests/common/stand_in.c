@@ -94,6 +94,7 @@ int cuDriverGetVersion(int *version) { BEGIN() *version = 13000; return OK; }
 int cuDeviceGetCount(int *count) { BEGIN() *count = 1; return OK; }
 int cuDeviceGet(int *device, int ordinal) { BEGIN() *device = ordinal; return ordinal ? INVALID : OK; }
 int cuDeviceGetName(char *name, int len, int device) { BEGIN() snprintf(name, len, "stand-in %d", device); return OK; }
+int cuDeviceGetPCIBusId(char *address, int len, int device) { BEGIN() (void)device; snprintf(address, len, "0000:1A:00.0"); return OK; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { BEGIN() (void)device; *bytes = 1 << 28; return OK; }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {

@@ -8,7 +8,7 @@ use crate::devices::{
 };
 use phalanx_core::engine::{Bind, Buffer, Engine, Job, Op, Unit};
 use phalanx_core::{SecretKey, Suite};
-use phalanx_gpu::{AesLaunch, Api, Device, DeviceInfo, Direction, GpuEngine, Module, Reason, Variant};
+use phalanx_gpu::{AesLaunch, Api, Device, DeviceInfo, Direction, EnergyCounter, GpuEngine, Module, Reason, Variant};
 use phalanx_kernels::keccak;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -25,6 +25,7 @@ fn with_stand_in(test: &str) {
             std::fs::write(file("ptx"), module.ptx()).unwrap();
         }
         compile(include_str!("../common/stand_in.c"), &folder.path().join("libcuda.so.1"));
+        compile(include_str!("../common/stand_in_nvml.c"), &folder.path().join("libnvidia-ml.so.1"));
         folder
     });
     let run = Command::new(std::env::current_exe().unwrap())
@@ -79,6 +80,7 @@ fn inside() {
     assert_eq!((info.name.as_str(), info.compute_units, info.local_memory), ("stand-in 0", 2, 232_448));
     assert_eq!((info.warp, info.clock_mhz), (32, 1980));
     assert_eq!(info.driver, "CUDA 13.0, compute capability 9.0");
+    energy(info);
     let device = Device::open(info).unwrap();
     for module in Module::ALL {
         device.test(module).unwrap();
@@ -113,6 +115,18 @@ fn inside() {
     assert_eq!(StandIn::new().ask("stand_in_taken"), 0, "memory was not freed");
     hang(Device::open(info).unwrap());
     println!("stand-in passed");
+}
+
+/// The device's counter of energy.
+fn energy(info: &DeviceInfo) {
+    let counter = EnergyCounter::of(info).unwrap();
+    let before = counter.joules().unwrap();
+    assert_eq!(counter.joules().unwrap() - before, 1.5);
+    let told = counter.joules().unwrap_err().to_string();
+    assert_eq!(told, "stand-in 0 (CUDA): reading the device's energy failed: Not Supported (3)");
+    let other = DeviceInfo { api: Api::OpenCl, ..info.clone() };
+    let told = EnergyCounter::of(&other).unwrap_err().to_string();
+    assert_eq!(told, "stand-in 0 (OpenCL): OpenCL does not tell the energy of a device");
 }
 
 /// The calls that only the engine makes: it starts copies, and asks until they are over.

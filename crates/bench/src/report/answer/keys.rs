@@ -172,13 +172,22 @@ pub fn by_size(machine: &Machine) -> Part {
 /// The paper's plan: energy a byte.
 fn energy(machine: &Machine) -> Option<Said> {
     let rows: Vec<&Row> = machine.of("keys").filter(|row| row.measure == ENERGY).collect();
-    let of = |scheme: &str| rows.iter().find(|row| row.scheme == scheme)?.value;
-    match of(PRINTED).zip(of(OURS)) {
-        Some((tables, ours)) => {
+    let of = |scheme: &str, engine: &str| rows.iter().find(|row| row.scheme == scheme && row.engine == engine)?.value;
+    let [cpu, gpu] = ["serial", "gpu"].map(|engine| of(PRINTED, engine).zip(of(OURS, engine)));
+    match (cpu, gpu) {
+        (Some((tables, ours)), None) => {
             Some(said("A byte takes {} nJ with tables and {} nJ with AES instructions.", &[tables, ours]))
         }
-        None if rows.is_empty() => None,
-        None => Some(said("This machine does not tell what energy a byte takes.", &[])),
+        (None, Some((tables, ours))) => {
+            let text = "On the device, whose energy alone is known here, a byte takes {} nJ with tables and {} nJ with Phalanx's kernels.";
+            Some(said(text, &[tables, ours]))
+        }
+        (Some((tables, ours)), Some((device_tables, device))) => {
+            let text = "A byte takes {} nJ with tables and {} nJ with AES instructions; on the device, whose energy is counted alone, {} nJ with tables and {} nJ with Phalanx's kernels.";
+            Some(said(text, &[tables, ours, device_tables, device]))
+        }
+        (None, None) if rows.is_empty() => None,
+        (None, None) => Some(said("This machine does not tell what energy a byte takes.", &[])),
     }
 }
 

@@ -5,20 +5,22 @@ import java.util.List;
 
 /** No key or password at hand opens the file. */
 public final class WrongKeyException extends PhalanxException {
-    private static final long serialVersionUID = 1L;
+    private static final long serialVersionUID = 2L;
 
-    /** Whether a key or password was tried. */
-    private final boolean tried;
+    /** Why there was nothing to try, or that something was tried. */
+    private enum Reason { TRIED, REFUSED, NO_KEY, NO_PASSWORD, OTHER }
 
-    private WrongKeyException(String message, boolean tried) {
+    private final Reason reason;
+
+    private WrongKeyException(String message, Reason reason) {
         super(message);
-        this.tried = tried;
+        this.reason = reason;
     }
 
     /** A key or password was tried, and does not open the file. */
     static WrongKeyException tried(List<String> refused) {
         return new WrongKeyException(
-                with("the data may be altered or decrypted with wrong password", refused), true);
+                with("the data may be altered or decrypted with wrong password", refused), Reason.TRIED);
     }
 
     /** There was nothing to try. */
@@ -34,8 +36,21 @@ public final class WrongKeyException extends PhalanxException {
         if (ways.isEmpty()) {
             ways.add("a kind of key that this program does not know");
         }
-        return new WrongKeyException(
-                with("no key at hand opens it: it needs " + String.join(" or ", ways), refused), false);
+        return new WrongKeyException(with("no key at hand opens it: it needs " + String.join(" or ", ways), refused),
+                reason(ids, age, password, refused));
+    }
+
+    private static Reason reason(List<KeyId> ids, boolean age, boolean password, List<String> refused) {
+        if (!refused.isEmpty()) {
+            return Reason.REFUSED;
+        }
+        if (age) {
+            return Reason.OTHER;
+        }
+        if (!ids.isEmpty()) {
+            return Reason.NO_KEY;
+        }
+        return password ? Reason.NO_PASSWORD : Reason.OTHER;
     }
 
     private static String with(String message, List<String> refused) {
@@ -48,6 +63,24 @@ public final class WrongKeyException extends PhalanxException {
      * @return false if there was nothing to try
      */
     public boolean wasTried() {
-        return tried;
+        return reason == Reason.TRIED;
+    }
+
+    /**
+     * Whether the file needs a key that is not at hand, and none was refused. The message has its id.
+     *
+     * @return false if something was tried or refused, or if only other ways in are left
+     */
+    public boolean lacksKey() {
+        return reason == Reason.NO_KEY;
+    }
+
+    /**
+     * Whether only a password opens the file, and none was given.
+     *
+     * @return false if something was tried or refused, or if there are other ways in
+     */
+    public boolean lacksPassword() {
+        return reason == Reason.NO_PASSWORD;
     }
 }

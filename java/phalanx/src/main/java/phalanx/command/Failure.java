@@ -131,6 +131,12 @@ final class Failure extends Exception {
         if (e instanceof WrongKeyException wrong && wrong.wasTried()) {
             return e.getMessage() + " (try again; if it is right, restore a copy of the file)";
         }
+        if (e instanceof WrongKeyException wrong && wrong.lacksKey()) {
+            return e.getMessage() + " (phalanx key list shows yours)";
+        }
+        if (e instanceof WrongKeyException wrong && wrong.lacksPassword()) {
+            return e.getMessage() + " (name no key, and the password is asked for)";
+        }
         if (e instanceof KeyException key && key.isMissing()) {
             Path folder = Keyring.usual().folder();
             return e.getMessage() + " " + Text.shown(folder.toString()) + (Files.exists(folder)

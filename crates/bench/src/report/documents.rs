@@ -3,7 +3,7 @@
 //! Such a table is between two lines, `<!-- rows: FOLDER TABLE -->` and `<!-- end of rows -->`. The folder is that of a run,
 //! and the table one of these:
 //!
-//! - `bars`: what the project requires of each figure, and what was measured;
+//! - `bars`: what the project requires of each figure, and what was measured; `bars users`, of that experiment alone;
 //! - `commands`: whole commands on the largest file, beside other programs;
 //! - `mounts`: mounted volumes beside gocryptfs.
 
@@ -30,6 +30,7 @@ pub fn renewed(document: &Path, results: &Path) -> Result<String> {
         let Some(names) = line.strip_prefix(BEGIN) else { continue };
         let names = names.strip_suffix(" -->").and_then(|names| names.split_once(' '));
         let (folder, table) = names.ok_or_else(|| wrong(line, "a folder and a table are missing"))?;
+        let (table, experiment) = table.split_once(' ').map_or((table, None), |(table, of)| (table, Some(of)));
         let make = match table {
             "bars" => bars,
             "commands" => commands,
@@ -38,6 +39,10 @@ pub fn renewed(document: &Path, results: &Path) -> Result<String> {
         };
         let (heads, mut rows) = record::read(&results.join(folder))?;
         rows.extend(merged::all(&results.join(folder))?.into_iter().flat_map(|part| part.rows));
+        rows.retain(|row| experiment.is_none_or(|of| row.experiment == of));
+        if rows.is_empty() {
+            return Err(wrong(line, "there are no such rows"));
+        }
         new += &format!("\n{}\n{}\n{END}\n", markdown(&make(&rows)), heads.first().map(source).unwrap_or_default());
         if !lines.any(|line| line == END) {
             return Err(wrong(line, "its end is missing"));

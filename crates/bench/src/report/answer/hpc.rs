@@ -175,11 +175,12 @@ fn ours(program: Program, machine: &Machine) -> Vec<Ours> {
             *bytes == row.bytes && is_count && *ms == figure.value
         });
         let Some((bytes, count, _)) = cell else { continue };
-        let Some(timed) = with_time(row, machine) else { continue };
-        let Some(median) = timed.median_s else { continue };
+        // A process of a cluster may not have told its time at work, and has no speedup in it.
+        let own = own_time(row, machine);
+        let Some(median) = row.median_s.or_else(|| own?.median_s) else { continue };
         let name = name(program, row);
-        let times =
-            (*bytes, *count, median * 1e3, timed.speedup.or((*count == 1 && !program.is_cluster()).then_some(1.0)));
+        let one = (*count == 1 && !program.is_cluster()).then_some(1.0);
+        let times = (*bytes, *count, median * 1e3, row.speedup.or_else(|| own?.speedup).or(one));
         match all.iter_mut().find(|ours| ours.name == name) {
             Some(ours) if ours.ms(*bytes, *count).is_some() => {}
             Some(ours) => ours.times.push(times),
@@ -192,10 +193,10 @@ fn ours(program: Program, machine: &Machine) -> Vec<Ours> {
     all
 }
 
-/// The row itself or, where a process of a cluster did not tell its time at work, the program's own time.
-fn with_time<'a>(row: &'a Row, machine: &'a Machine) -> Option<&'a Row> {
-    if row.median_s.is_some() || row.measure != cluster::AT_WORK {
-        return Some(row);
+/// The program's own time, beside the row of its longest process at work.
+fn own_time<'a>(row: &Row, machine: &'a Machine) -> Option<&'a Row> {
+    if row.measure != cluster::AT_WORK {
+        return None;
     }
     let is_it = |other: &&Row| {
         other.measure == cluster::OWN

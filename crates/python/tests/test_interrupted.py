@@ -15,6 +15,8 @@ LONG = """
 import resource, signal, sys, time
 import phalanx
 what, source, output = sys.argv[1:]
+# Where the tests run in the background of a shell, it is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Should Ctrl-C do nothing, the disk is not filled.
 resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 30, 5 << 30))
 key = phalanx.Key.from_bytes(bytes(32))

@@ -68,7 +68,7 @@ enum Sub {
         /// Make the tables of rows in this Markdown file anew (may be repeated)
         ///
         /// Each is between a line `<!-- rows: FOLDER TABLE -->` and a line `<!-- end of rows -->`. FOLDER is one in DIR, and TABLE
-        /// is bars, commands or mounts; after it there may be the name of an experiment, whose rows alone are taken.
+        /// is bars, commands, mounts or headlines; after it there may be the name of an experiment, whose rows alone are taken.
         #[arg(long = "document", value_name = "FILE")]
         documents: Vec<PathBuf>,
         /// Print the papers' 52 tables and figures with the verdicts on them, as a table in Markdown

@@ -5,7 +5,8 @@
 //!
 //! - `bars`: what the project requires of each figure, and what was measured; `bars users`, of that experiment alone;
 //! - `commands`: whole commands on the largest file, beside other programs;
-//! - `mounts`: mounted volumes beside gocryptfs.
+//! - `mounts`: mounted volumes beside gocryptfs;
+//! - `headlines`: a line or two of each of these.
 
 use super::table::Table;
 use super::{Cell, digits, milliseconds};
@@ -35,6 +36,7 @@ pub fn renewed(document: &Path, results: &Path) -> Result<String> {
             "bars" => bars,
             "commands" => commands,
             "mounts" => mounts,
+            "headlines" => headlines,
             _ => return Err(wrong(line, "there is no such table")),
         };
         let (heads, mut rows) = record::read(&results.join(folder))?;
@@ -139,9 +141,75 @@ fn mounts(rows: &[Row]) -> Table {
     Table::pivot("times as fast as gocryptfs", cells)
 }
 
+fn headlines(rows: &[Row]) -> Table {
+    let mut lines = Vec::new();
+    let is_file =
+        |row: &&Row| row.experiment == "peers" && row.measure == "whole command" && row.operation == "protect";
+    let files: Vec<&Row> = rows.iter().filter(is_file).filter(|row| row.items == 1).collect();
+    let largest = files.iter().filter(|row| row.median_s.is_some()).map(|row| row.bytes).max();
+    let files: Vec<&Row> = files.into_iter().filter(|row| Some(row.bytes) == largest).collect();
+    let seconds = |scheme: &str| files.iter().find(|row| row.scheme == scheme)?.median_s;
+    for row in files.iter().filter(|row| row.scheme.starts_with("phalanx")) {
+        let (Some(median), Some(speed)) = (row.median_s, row.gb_per_s) else { continue };
+        let over = ["cp", "age"].into_iter().filter_map(|peer| Some((digits(seconds(peer)? / median), peer)));
+        let over: Vec<String> = over.map(|(ratio, peer)| format!("{ratio} × {peer}")).collect();
+        let what = format!("protect a file of {}, {}", row.case, row.scheme);
+        lines.push(vec![what, format!("{} GB/s, {}", digits(speed), over.join(", "))]);
+    }
+    // Ratios with the same words, from the least to the greatest.
+    let mut ratios: Vec<(String, String, Vec<f64>)> = Vec::new();
+    for row in rows.iter().filter(|row| row.scheme.starts_with("phalanx") || row.scheme == "batch") {
+        let (Some(ratio), Some((of, peer))) = (row.speedup, row.measure.split_once("times as fast as ")) else {
+            continue;
+        };
+        let what = match row.experiment.as_str() {
+            "users" if row.bar.is_some() => format!("{} {}, {}", row.operation, row.case, of.trim_end_matches(": ")),
+            "volume" if row.operation.starts_with("sequential") => {
+                format!("mounted volume on {}, {}", row.case, row.operation)
+            }
+            "hpc" if row.bar.is_some() => format!("phalanx-mpi {}, {}", row.operation, row.case),
+            _ => continue,
+        };
+        match ratios.iter_mut().find(|(known, of, _)| (known, of.as_str()) == (&what, peer)) {
+            Some((.., all)) => all.push(ratio),
+            None => ratios.push((what, peer.to_owned(), vec![ratio])),
+        }
+    }
+    for (what, peer, mut all) in ratios {
+        all.sort_by(f64::total_cmp);
+        let (least, greatest) = (digits(all[0]), digits(all[all.len() - 1]));
+        let span = if least == greatest { least } else { format!("{least} to {greatest}") };
+        lines.push(vec![what, format!("{span} × {peer}")]);
+    }
+    Table::of(["what", "how fast"], lines)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headlines_have_speeds_and_spans() {
+        let file = |scheme: &str, seconds: f64| {
+            let (experiment, case) = ("peers".into(), "1024 MiB".into());
+            let row = Row { experiment, case, operation: "protect".into(), scheme: scheme.into(), ..Row::default() };
+            Row { measure: "whole command".into(), bytes: 1 << 30, items: 1, ..row }.timed(vec![seconds])
+        };
+        let ratio = |suite: u32, ratio: f64| Row {
+            experiment: "volume".into(),
+            case: "tmpfs".into(),
+            operation: "sequential read".into(),
+            measure: RATIO.into(),
+            scheme: format!("phalanx, suite {suite}"),
+            speedup: Some(ratio),
+            ..Row::default()
+        };
+        let rows = [file("cp", 1.0), file("phalanx, suite 1", 2.0), ratio(5, 3.0), ratio(1, 1.5)];
+        let lines = headlines(&rows).rows;
+        assert_eq!(lines[0], ["protect a file of 1024 MiB, phalanx, suite 1", "0.537 GB/s, 0.500 × cp"]);
+        assert_eq!(lines[1], ["mounted volume on tmpfs, sequential read", "1.50 to 3.00 × gocryptfs"]);
+        assert_eq!(lines.len(), 2);
+    }
 
     #[test]
     fn bars_show_what_is_asked_and_the_largest_memory() {

@@ -48,7 +48,7 @@ impl Pause {
 impl World {
     /// Joins the job. Called once, while the process has a single thread.
     pub fn join() -> Outcome<Self> {
-        allow_hardening();
+        configure();
         let none = || Failure::new(Code::Other, "MPI cannot be started twice");
         let (universe, _) = mpi::initialize_with_threading(Threading::Funneled).ok_or_else(none)?;
         let world = universe.world();
@@ -108,16 +108,23 @@ pub fn machine() -> u64 {
     hash.finish()
 }
 
+/// Settings of the MPI libraries, where the user has made none.
+///
 /// This process hides its memory from others, so the processes of one machine cannot copy messages straight from each other's
 /// memory. MPI libraries find that out too late, unless they are told.
+///
+/// Before MPICH 4.2, a process can wait for ever in `MPI_Finalize` after UCX has put a long message into the memory of its
+/// receiver by TCP: the acknowledgment comes only while the receiver calls MPI (pull request 6596 of pmodels/mpich). So all
+/// messages are sent without asking the receiver first. They are short enough for that.
 #[expect(unsafe_code)]
-fn allow_hardening() {
-    const SETTINGS: [(&str, &str); 4] = [
+fn configure() {
+    const SETTINGS: [(&str, &str); 5] = [
         // Open MPI 4, Open MPI 5, MPICH, and UCX below any of them.
         ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
         ("OMPI_MCA_smsc", "^cma,xpmem,knem"),
         ("MPIR_CVAR_CH4_CMA_ENABLE", "0"),
         ("UCX_TLS", "^cma"),
+        ("UCX_RNDV_THRESH", "inf"),
     ];
     for (name, value) in SETTINGS {
         if env::var_os(name).is_none() {

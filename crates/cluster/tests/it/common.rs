@@ -7,7 +7,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
+use std::sync::mpsc::channel;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -120,10 +121,26 @@ impl Job {
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_phalanx-mpi");
 
+/// Waits until a run ends. One that takes far too long is killed.
 pub fn end(mut command: Command) -> Ended {
-    let Output { status, stdout, stderr } = command.output().unwrap();
+    const LONGEST: Duration = Duration::from_secs(300);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let launcher = child.id();
+    let (send, ended) = channel();
+    let waiting = thread::spawn(move || {
+        let output = child.wait_with_output().unwrap();
+        let _ = send.send(());
+        output
+    });
+    let in_time = ended.recv_timeout(LONGEST).is_ok();
+    if !in_time {
+        ranks_below(launcher).into_iter().chain([launcher as i32]).for_each(|pid| signal(pid, Signal::KILL));
+    }
+    let Output { status, stdout, stderr } = waiting.join().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ended { code: status.code(), out: text(stdout), error: text(stderr) }
+    let (out, error) = (text(stdout), text(stderr));
+    assert!(in_time, "it has not ended after {} s: {out}{error}", LONGEST.as_secs());
+    Ended { code: status.code(), out, error }
 }
 
 /// Bytes that differ from chunk to chunk, with zeros in the second quarter.

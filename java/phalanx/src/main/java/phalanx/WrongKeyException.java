@@ -10,6 +10,7 @@ public final class WrongKeyException extends PhalanxException {
     /** Why there was nothing to try, or that something was tried. */
     private enum Reason { TRIED, REFUSED, NO_KEY, NO_PASSWORD, OTHER }
 
+    /** What was at hand when no key opened the file. */
     private final Reason reason;
 
     private WrongKeyException(String message, Reason reason) {

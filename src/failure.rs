@@ -89,6 +89,12 @@ impl Failure {
         Self::new(Code::of(&error), format!("{}: {}", shown(path), sentence(&error)))
     }
 
+    /// A folder without `--recursive`.
+    pub fn folder(path: &Path) -> Self {
+        let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(path));
+        Self::new(Code::InputOutput, line)
+    }
+
     /// A failure of standard output.
     pub fn at_stdout(error: io::Error) -> Self {
         Self::new(Code::InputOutput, format!("standard output: {}", sentence(&Error::Write(error))))

@@ -138,8 +138,7 @@ fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
         return one(transfer, &path.join(CONFIG));
     }
     if path.is_dir() {
-        let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(path));
-        return Err(Failure::new(Code::InputOutput, line));
+        return Err(Failure::folder(path));
     }
     let input = Input::open(&End::Path(path.to_owned()))?;
     transfer.prepare()?;

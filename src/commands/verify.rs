@@ -65,6 +65,9 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
 }
 
 fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
+    if path.is_dir() {
+        return Err(Failure::folder(path));
+    }
     let place = Place { input: End::from(path.to_owned()), output: End::Standard };
     let input = Input::open(&place.input)?;
     let meter = Meter::file(shown(path), input.len(), transfer.verbosity);

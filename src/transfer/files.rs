@@ -3,7 +3,7 @@
 use super::action::{Action, Transfer};
 use super::ends::{Input, Target, blame};
 use super::tree;
-use crate::failure::{self, Code, Failure, Outcome, complain, shown};
+use crate::failure::{self, Failure, Outcome, complain, shown};
 use crate::paths::{self, End, Place};
 use crate::progress::{Meter, arrow};
 use crate::verbosity::is_terminal;
@@ -16,8 +16,7 @@ pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf]) -> Outcome {
     let done = failure::each(&places, |place| match (&place.input, &place.output) {
         (End::Path(input), output) if input.is_dir() => {
             if !transfer.destination.recursive {
-                let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(input));
-                return Err(Failure::new(Code::InputOutput, line));
+                return Err(Failure::folder(input));
             }
             tree::run(transfer, input, Some(output.path()))?.outcome()
         }

@@ -310,6 +310,7 @@ fn a_folder_with_nothing_to_verify_is_an_error() {
     assert!(s.run(&["verify", "-R", "unmounted"]).fails(4).contains("no protected file"));
     s.write("unmounted/f", "x");
     assert!(s.run(&["verify", "-R", "unmounted"]).fails_with_lines(4).contains("no protected file"));
+    assert!(s.run(&["verify", "unmounted"]).fails(4).contains("(--recursive takes all that is in it)"));
 }
 
 #[test]

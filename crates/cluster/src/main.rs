@@ -283,8 +283,7 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
         let meta = std::fs::metadata(input).map_err(|e| Failure::at(input, Error::Read(e)))?;
         if meta.is_dir() {
             if !plan.destination.recursive {
-                let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(input));
-                return Err(Failure::new(Code::InputOutput, line));
+                return Err(Failure::folder(input));
             }
             let takes = plan.destination.force || plan.destination.resume;
             let existing = if takes { Existing::Replace(&made) } else { Existing::Keep };

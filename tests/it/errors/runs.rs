@@ -152,7 +152,6 @@ const RUNS: &[Run] = &[
     ("protect run42.h5 --key work --output-dir nowhere", "", ""),
     ("verify --recursive empty", "", "look at the name; without `.phx` at its end no file is looked at"),
     ("unprotect vault", "", ""),
-    ("rekey project --add-key lab", "", ""),
     ("protect run42.h5 --key nobody --output x", "", ""),
     ("PHALANX_KEYRING=nowhere protect run42.h5 --key work --output x", "", ""),
     (

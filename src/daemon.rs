@@ -93,6 +93,8 @@ pub fn detach(quiet: bool) -> Outcome {
     let failed = |e: io::Error| Failure::new(Code::Other, format!("cannot go on in the background: {e}"));
     rustix::process::setsid().map_err(|e| failed(e.into()))?;
     env::set_current_dir("/").map_err(failed)?;
+    // It was started as /proc/self/exe, and `ps` and `pkill` would know it as `exe`.
+    rustix::thread::set_name(c"phalanx").map_err(|e| failed(e.into()))?;
     if failure::complain_to_system().is_err() && !quiet {
         complain("warning: there is no system log (/dev/log): nobody will be told what goes wrong later");
     }

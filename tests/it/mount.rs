@@ -405,6 +405,8 @@ fn a_daemon_is_mounted_when_its_command_ends() {
     assert!(s.run(&["mount", "tree.phx", "mnt"]).fails(4).contains("mounted here already"));
     let daemon = daemon_at("mnt", s.path("").as_path());
     assert!(daemon.is_none(), "it does not stay in the folder: {daemon:?}");
+    let daemon = daemon_at("mnt", Path::new("/")).unwrap();
+    assert_eq!(fs::read_to_string(daemon.join("comm")).unwrap(), "phalanx\n", "what ps and pkill call it");
     mounted.unmount();
 
     // Its user is asked for a password, and then the terminal may go.

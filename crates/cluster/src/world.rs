@@ -113,9 +113,9 @@ pub fn machine() -> u64 {
 /// This process hides its memory from others, so the processes of one machine cannot copy messages straight from each other's
 /// memory. MPI libraries find that out too late, unless they are told.
 ///
-/// Before MPICH 4.2, a process can wait for ever in `MPI_Finalize` after UCX has put a long message into the memory of its
-/// receiver by TCP: the acknowledgment comes only while the receiver calls MPI (pull request 6596 of pmodels/mpich). So all
-/// messages are sent without asking the receiver first. They are short enough for that.
+/// With MPICH 4.0.2, a process can wait for ever in `MPI_Finalize` after UCX has put a long message into the memory of its
+/// receiver by TCP: the acknowledgment comes only while the receiver is inside UCX, and it may wait elsewhere by then (pull
+/// request 6596 of pmodels/mpich, 2023). So all messages are sent without asking the receiver first. They are short enough.
 #[expect(unsafe_code)]
 fn configure() {
     const SETTINGS: [(&str, &str); 5] = [

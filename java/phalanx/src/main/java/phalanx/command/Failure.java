@@ -84,6 +84,11 @@ final class Failure extends Exception {
         return new Failure(codeOf(e), Text.shown(path) + ": " + sentence(e));
     }
 
+    /** A folder, which only the program {@code phalanx} takes. */
+    static Failure folder(String path) {
+        return new Failure(Code.INPUT_OUTPUT, Text.shown(path) + ": it is a folder (the program phalanx takes folders)");
+    }
+
     /** A failure without a path. */
     static Failure of(Exception e) {
         return new Failure(codeOf(e), sentence(e));

@@ -126,8 +126,7 @@ final class Transfers {
         Path output = Places.path(place.output());
         if (!place.readsStandard()) {
             if (Files.isDirectory(input)) {
-                String line = Text.shown(place.input()) + ": it is a folder (the program phalanx takes folders)";
-                throw Failure.of(Failure.Code.INPUT_OUTPUT, line);
+                throw Failure.folder(place.input());
             }
             if (!Files.exists(input)) {
                 throw Failure.at(place.input(), new NoSuchFileException(place.input()));

@@ -4,6 +4,7 @@ import java.io.BufferedInputStream;
 import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.IOException;
+import java.nio.file.Files;
 import phalanx.Unprotector;
 
 /** {@code verify}: checks every chunk, and writes nothing. */
@@ -44,6 +45,9 @@ final class Verify {
         try {
             if (name.equals(Places.STANDARD)) {
                 return unprotector.verify(new BufferedInputStream(new FileInputStream(FileDescriptor.in)));
+            }
+            if (Files.isDirectory(Places.path(name))) {
+                throw Failure.folder(name);
             }
             return unprotector.verify(Places.path(name));
         } catch (IOException e) {

@@ -59,6 +59,7 @@ class CommandTest {
         "protect f --output-dir nodir --key work",
         "protect f -o q/ --key work",
         "protect - - --key work",
+        "protect folder --key work",
         "unprotect f",
         "unprotect f -o q",
         "unprotect nope.phx",
@@ -137,9 +138,10 @@ class CommandTest {
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "-cp", System.getProperty("java.class.path"), Lines.class.getName(), "lines");
         String ours = Needs.run(folder, command).ok().out();
-        // Only from its jar does the program know its version, and another program salvages.
+        // Only from its jar does the program know its version, and another program salvages and takes folders.
         String[] each = ours.replaceAll("phalanx \\(not from its jar\\)", phalanx("--version").out().strip())
                 .replace("unprotect --salvage of the program phalanx", "unprotect --salvage")
+                .replace("(the program phalanx takes folders)", "(--recursive takes all that is in it)")
                 .split("(?=\\$ phalanx )");
         assertEquals(LINES.length, each.length);
         StringBuilder theirs = new StringBuilder();

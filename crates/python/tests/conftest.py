@@ -53,6 +53,11 @@ def painted(n, seed=0):
     return hashlib.shake_128(b"painted %d" % seed).digest(n)
 
 
+def flipped(sealed):
+    """The bytes with one bit of the last one changed, whatever it was. A constant in its place would sometimes change nothing."""
+    return sealed[:-1] + bytes([sealed[-1] ^ 1])
+
+
 def sparse(path, n):
     """A file of n zero bytes that takes no room on the disk."""
     with open(path, "wb") as file:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import phalanx
-from conftest import CIPHERS, is_one_line, painted
+from conftest import CIPHERS, flipped, is_one_line, painted
 
 KEY = phalanx.Key.from_bytes(bytes(range(32)))
 OTHER = phalanx.Key.from_bytes(bytes(range(1, 33)))
@@ -264,7 +264,7 @@ def test_exactly_the_altered_ones_fail(count, bad, how):
     sealed = phalanx.seal_many(keys, records, ads)
     for place in bad:
         if how == "byte":
-            sealed[place] = sealed[place][:-1] + bytes([sealed[place][-1] ^ 1])
+            sealed[place] = flipped(sealed[place])
         elif how == "ad":
             ads[place] = b"moved"
         elif how == "key":
@@ -301,7 +301,7 @@ def test_failures_in_later_groups_have_their_own_places():
     records = [bytes(1 << 20)] * 80
     sealed = phalanx.seal_many(KEY, records)
     for place in (3, 50, 79):
-        sealed[place] = sealed[place][:-1] + b"?"
+        sealed[place] = flipped(sealed[place])
     with pytest.raises(phalanx.AuthenticationError) as caught:
         phalanx.unseal_many(KEY, sealed)
     assert caught.value.failed == [3, 50, 79]

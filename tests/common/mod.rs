@@ -76,6 +76,29 @@ impl Sandbox {
         Some(command)
     }
 
+    /// Runs the program under strace, which delays some of its system calls by seconds: all of those in a list such as
+    /// `unlink,unlinkat`, or one of them, as in `fsync:when=1`. Once `ready` is true and the program waits in such a call, `act`
+    /// is run. `None` if there is no strace.
+    #[track_caller]
+    pub fn meanwhile(&self, calls: &str, args: &[&str], ready: impl Fn() -> bool, act: impl FnOnce()) -> Option<Ended> {
+        let trace = tempfile::NamedTempFile::new().unwrap();
+        let (calls, when) =
+            calls.split_once(':').map_or((calls, String::new()), |(calls, when)| (calls, format!(":{when}")));
+        let (trace_calls, inject) = (format!("trace={calls}"), format!("inject={calls}:delay_enter=2500000{when}"));
+        let options = ["-o", trace.path().to_str().unwrap(), "-e", &trace_calls, "-e", &inject];
+        let child = self.traced(&options, args)?.spawn().unwrap();
+        // A call that has begun and not ended is a line without its end.
+        let text = || fs::read_to_string(trace.path()).unwrap();
+        wait_for(|| {
+            let is_ready = ready();
+            let before = text();
+            sleep(Duration::from_millis(100));
+            is_ready && !before.is_empty() && !before.ends_with('\n') && before == text()
+        });
+        act();
+        Some(Ended(child.wait_with_output().unwrap()))
+    }
+
     /// The program at a terminal of its own, which /dev/tty then is, by the program script of util-linux. Types a line whenever
     /// it is asked for a password or a yes. Returns the exit code, and all that was shown.
     pub fn at_terminal(&self, args: &str, typed: &[&str]) -> (i32, String) {

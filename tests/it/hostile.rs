@@ -22,13 +22,10 @@ pub fn shell(s: &Sandbox, line: &str) -> Ended {
 fn an_empty_file_that_is_written_to_meanwhile_is_refused() {
     let s = Sandbox::with_key();
     s.write("e", "");
-    let options = ["-e", "trace=pwrite64", "-e", "inject=pwrite64:delay_enter=1000000:when=1"];
-    let Some(mut command) = s.traced(&options, &["protect", "e", "-k", "k"]) else { return };
-    let child = command.spawn().unwrap();
-    wait_for(|| !s.leftovers().is_empty());
-    sleep(Duration::from_millis(300));
-    s.write("e", "new");
-    assert!(Ended(child.wait_with_output().unwrap()).fails(4).contains("changed while it was read"));
+    let ready = || !s.leftovers().is_empty();
+    let write = || drop(s.write("e", "new"));
+    let Some(ended) = s.meanwhile("pwrite64:when=1", &["protect", "e", "-k", "k"], ready, write) else { return };
+    assert!(ended.fails(4).contains("changed while it was read"));
     assert_eq!(s.names(), ["e"]);
 }
 

@@ -138,7 +138,7 @@ fn a_folder_that_somebody_else_puts_in_the_place_of_a_new_one_gets_nothing() {
     s.run(&["protect", "-R", "t", "-k", "k"]).ok();
     fs::set_permissions(s.path("shared"), Permissions::from_mode(0o777)).unwrap();
     std::os::unix::fs::chown(s.path("mine"), Some(65534), Some(65534)).unwrap();
-    let options = ["-e", "trace=mkdirat", "-e", "inject=mkdirat:delay_exit=1000000:when=1"];
+    let options = ["-e", "trace=mkdirat", "-e", "inject=mkdirat:delay_exit=2500000:when=1"];
     let Some(mut command) = s.traced(&options, &["unprotect", "-R", "t.phx", "-o", "shared/out"]) else { return };
     let child = command.spawn().unwrap();
     wait_for(|| s.exists("shared/out"));

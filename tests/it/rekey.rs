@@ -412,8 +412,8 @@ fn a_huge_file_takes_no_longer() {
     let blocks = file.metadata().unwrap().blocks();
     let started = Instant::now();
     s.run(&["rekey", "f.phx", "-k", "a", "--add-key", "b", "-q"]).ok();
-    // In a release build, on an idle machine, it is below 50 ms.
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    // In a release build, on an idle machine, it is below 50 ms. The whole length would take much more than a minute.
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     let meta = file.metadata().unwrap();
     assert!(meta.len() == 1 << 40 && meta.blocks() <= blocks + 16);
     assert!(s.run(&["rekey", "f.phx", "-k", "b"]).text().contains("which opened it now"));

@@ -9,7 +9,6 @@ use std::fs::{self, File};
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// The name of the side file of `f.phx`.
 pub fn side() -> String {
@@ -307,18 +306,12 @@ fn a_file_that_is_replaced_while_its_successor_is_synced_stays() {
     let s = protected();
     s.run(&["protect", "f", "-k", "a", "-o", "newer.phx"]).ok();
     let newer = s.read("newer.phx");
-    let options = ["-e", "trace=fsync", "-e", "inject=fsync:delay_enter=3000000:when=1"];
-    let Some(mut command) = s.traced(&options, &["rekey", "f.phx", "--fresh", "-q"]) else { return };
-    let child = command.spawn().unwrap();
-    let (whole, started) = (s.read("f.phx").len() as u64, Instant::now());
+    let whole = s.read("f.phx").len() as u64;
     let temporary = s.path(&Sandbox::temporary("f.phx"));
-    while fs::metadata(&temporary).map_or(0, |meta| meta.len()) < whole {
-        assert!(started.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    std::thread::sleep(Duration::from_secs(1));
-    fs::rename(s.path("newer.phx"), s.path("f.phx")).unwrap();
-    assert!(Ended(child.wait_with_output().unwrap()).fails(4).contains("changed"));
+    let ready = || fs::metadata(&temporary).is_ok_and(|meta| meta.len() >= whole);
+    let replace = || fs::rename(s.path("newer.phx"), s.path("f.phx")).unwrap();
+    let Some(ended) = s.meanwhile("fsync:when=1", &["rekey", "f.phx", "--fresh", "-q"], ready, replace) else { return };
+    assert!(ended.fails(4).contains("changed"));
     assert!(s.read("f.phx") == newer && s.leftovers().is_empty());
 }
 

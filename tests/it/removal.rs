@@ -4,22 +4,6 @@ use crate::age::public;
 use crate::common::{Ended, Mounted, Sandbox, has, painted, skip, wait_for};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::thread::sleep;
-use std::time::Duration;
-
-/// Runs the command, delays one of its system calls by a second, and does something meanwhile.
-#[track_caller]
-fn meanwhile(s: &Sandbox, inject: &str, args: &[&str], ready: impl Fn() -> bool, act: impl FnOnce()) -> Option<Ended> {
-    let inject = format!("inject={inject}");
-    let calls = inject.split(['=', ':']).nth(1).unwrap();
-    let child = s.traced(&["-e", &format!("trace={calls}"), "-e", &inject], args)?.spawn().unwrap();
-    wait_for(ready);
-    sleep(Duration::from_millis(250));
-    act();
-    Some(Ended(child.wait_with_output().unwrap()))
-}
-
-const SECOND: &str = "delay_enter=1200000";
 
 #[test]
 fn an_output_that_never_reached_the_disk_keeps_its_input() {
@@ -63,7 +47,7 @@ fn a_folder_that_becomes_a_link_meanwhile_leads_to_no_other_file() {
         symlink("other", s.path("d")).unwrap();
     };
     let args = ["protect", "d/f", "-k", "k", "--remove"];
-    let ended = meanwhile(&s, &format!("unlink,unlinkat:{SECOND}"), &args, || s.exists("d/f.phx"), swap);
+    let ended = s.meanwhile("unlink,unlinkat", &args, || s.exists("d/f.phx"), swap);
     let Some(ended) = ended else { return };
     ended.ok();
     assert_eq!(s.read("other/f"), b"other");
@@ -82,7 +66,7 @@ fn a_file_that_replaces_a_link_meanwhile_stays() {
     };
     let args = ["protect", "-R", "t", "-k", "k", "--remove"];
     let ready = || s.exists("t.phx/a");
-    let ended = meanwhile(&s, &format!("fsync,syncfs:{SECOND}:when=1"), &args, ready, replace);
+    let ended = s.meanwhile("fsync,syncfs:when=1", &args, ready, replace);
     let Some(ended) = ended else { return };
     let told = ended.fails_with_lines(4);
     assert!(told.contains("t/a: the input changed"), "{told}");
@@ -99,7 +83,7 @@ fn what_is_saved_meanwhile_stays() {
         fs::rename(s.path("new"), s.path("f")).unwrap();
     };
     let args = ["protect", "f", "-k", "k", "--remove"];
-    let ended = meanwhile(&s, &format!("unlink,unlinkat:{SECOND}"), &args, || s.exists("f.phx"), save);
+    let ended = s.meanwhile("unlink,unlinkat", &args, || s.exists("f.phx"), save);
     let Some(ended) = ended else { return };
     ended.ok();
     assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
@@ -113,7 +97,7 @@ fn what_is_saved_meanwhile_stays() {
     };
     let args = ["protect", "f", "-k", "k", "--remove", "--force"];
     let ready = || s.exists(&Sandbox::temporary("f.phx"));
-    let told = meanwhile(&s, &format!("fsync:{SECOND}:when=1"), &args, ready, write).unwrap().fails(4);
+    let told = s.meanwhile("fsync:when=1", &args, ready, write).unwrap().fails(4);
     assert!(told.contains("f: the input changed"), "{told}");
     assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
 
@@ -122,7 +106,7 @@ fn what_is_saved_meanwhile_stays() {
     let args = ["protect", "f", "-k", "k", "--remove", "--force"];
     let ready = || fs::metadata(s.path("f.phx")).is_ok_and(|meta| meta.modified().unwrap() == modified(&s, "f"));
     fs::remove_file(s.path("f.phx")).unwrap();
-    let told = meanwhile(&s, &format!("renameat,renameat2:{SECOND}"), &args, ready, save).unwrap().fails(4);
+    let told = s.meanwhile("renameat,renameat2", &args, ready, save).unwrap().fails(4);
     assert!(told.contains("f: the input changed"), "{told}");
     assert_eq!((s.read("f"), s.leftovers()), (b"new".to_vec(), vec![]));
 }
@@ -138,7 +122,7 @@ fn an_output_that_was_replaced_meanwhile_keeps_its_input() {
     s.write("other", "other");
     let replace = || fs::rename(s.path("other"), s.path("f.phx")).unwrap();
     let args = ["protect", "f", "-k", "k", "--remove"];
-    let ended = meanwhile(&s, &format!("fsync:{SECOND}:when=2"), &args, || s.exists("f.phx"), replace);
+    let ended = s.meanwhile("fsync:when=2", &args, || s.exists("f.phx"), replace);
     let Some(ended) = ended else { return };
     let told = ended.fails(4);
     assert!(told.contains("f.phx: its name now leads to another file"), "{told}");
@@ -258,7 +242,7 @@ fn what_is_saved_meanwhile_stays_on_simple_file_systems_too() {
     };
     // Without a rename that never replaces, its substitute takes two steps.
     let calls = "trace=renameat2,linkat,unlinkat";
-    let options = ["-e", calls, "-e", "inject=renameat2:error=EINVAL", "-e", &format!("inject=unlinkat:{SECOND}")];
+    let options = ["-e", calls, "-e", "inject=renameat2:error=EINVAL", "-e", "inject=unlinkat:delay_enter=2500000"];
     let Some(mut command) = s.traced(&options, &["protect", "f", "-k", "k", "--remove"]) else { return };
     let child = command.spawn().unwrap();
     wait_for(|| s.exists("f.phx"));
@@ -410,7 +394,7 @@ fn what_cannot_be_deleted_is_a_failure() {
     // A file that appears in a folder meanwhile keeps the folder, and a line says so.
     let ready = || s.exists("t.phx");
     let args = ["protect", "-R", "t", "-k", "k", "--remove", "--force"];
-    let ended = meanwhile(&s, &format!("fsync:{SECOND}:when=1"), &args, ready, || drop(s.write("t/new", "x"))).unwrap();
+    let ended = s.meanwhile("fsync:when=1", &args, ready, || drop(s.write("t/new", "x"))).unwrap();
     let told = ended.fails_with_lines(4);
     assert!(told.contains("t: not deleted: something new is in it"), "{told}");
 }

@@ -154,7 +154,8 @@ fn a_batch_begins_with_enough_bytes_or_after_the_delay() {
     sealing.submit(&key(1), b"", &[0; 5000]).unwrap().wait().unwrap();
     assert_eq!(std::mem::take(&mut *sizes.lock().unwrap()), [1]);
 
-    let delay = Duration::from_millis(30);
+    // Longer than a busy machine keeps a thread from running.
+    let delay = Duration::from_secs(1);
     let sealing = counted(Limits { enough: usize::MAX, bytes: usize::MAX, delay, queue: 10_000 });
     let start = Instant::now();
     let tickets: Vec<_> = (0..3).map(|_| sealing.submit(&key(1), b"", &[0; 52]).unwrap()).collect();

@@ -211,9 +211,9 @@ fn names_links_and_folders() {
         let len = listxattr(at("two"), &mut value[..]).unwrap();
         assert_eq!(&value[..len], b"user.mime\0".as_slice());
     }
-    // Nothing below has a name or a content that was given here.
+    // Nothing below has a name or a content that was given here. Shorter ones could be there by chance.
     for (name, (_, content)) in listing(&s.path("vol")) {
-        for secret in ["deep", "second", "renamed", "long", "mime", "nowhere", "late"] {
+        for secret in ["second", "renamed", "nowhere", "user.mime", "text/plain"] {
             assert!(!name.contains(secret) && !content.windows(secret.len()).any(|w| w == secret.as_bytes()), "{name}");
         }
     }

@@ -6,9 +6,6 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The name of the first mark of a folder: SHA3-256 of "phalanx-mpi 1".
-const MARK: &str = ".phalanx-53d7e83220eb9030ea6868a9e50e2bc2.tmp";
-
 /// When a run is stopped.
 enum When {
     /// This long after its output was begun.
@@ -49,11 +46,13 @@ fn stop(job: &Job, ranks: usize, args: &[&str], target: &str, when: &When, how: 
         signal(child.id() as i32, how);
     }
     wait(&mut child, &below);
-    if how == Signal::KILL {
-        // By this file, ranks saw that they have the same folder. The next job takes it. If the output has got its name, there is none.
-        let _ = fs::remove_file(job.path(MARK));
+    // Killed ranks leave to the next job the file by which they saw that they have the same folder, and the record of an output
+    // that has just got its name. The launcher too may kill them, whatever signal it gets. Here there is no next job then.
+    let is_there = job.path(target).exists();
+    if is_there {
+        job.leftovers().iter().for_each(|name| fs::remove_file(job.path(name)).unwrap());
     }
-    !job.path(target).exists()
+    !is_there
 }
 
 #[test]

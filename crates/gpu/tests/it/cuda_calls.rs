@@ -11,23 +11,19 @@ use phalanx_core::{SecretKey, Suite};
 use phalanx_gpu::{AesLaunch, Api, Device, DeviceInfo, Direction, EnergyCounter, GpuEngine, Module, Reason, Variant};
 use phalanx_kernels::keccak;
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 /// Runs one of the ignored tests of this file with the stand-in as the driver.
 fn with_stand_in(test: &str) {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        for module in Module::ALL {
-            let file = |suffix: &str| folder.path().join(format!("{}.{suffix}", module.name()));
-            compile(&source(module), &file("so"));
-            std::fs::write(file("ptx"), module.ptx()).unwrap();
-        }
-        compile(include_str!("../common/stand_in.c"), &folder.path().join("libcuda.so.1"));
-        compile(include_str!("../common/stand_in_nvml.c"), &folder.path().join("libnvidia-ml.so.1"));
+    // For tests at the same time, and gone after the last of them.
+    static FOLDER: Mutex<Weak<tempfile::TempDir>> = Mutex::new(Weak::new());
+    let folder = {
+        let mut shared = FOLDER.lock().unwrap();
+        let folder = shared.upgrade().unwrap_or_else(|| Arc::new(stand_in()));
+        *shared = Arc::downgrade(&folder);
         folder
-    });
+    };
     let run = Command::new(std::env::current_exe().unwrap())
         .args([&format!("cuda_calls::{test}"), "--exact", "--ignored", "--nocapture"])
         .envs([("LD_LIBRARY_PATH", folder.path()), ("STAND_IN", folder.path())])
@@ -36,6 +32,19 @@ fn with_stand_in(test: &str) {
     let (output, errors) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success() && output.contains("stand-in passed"), "{output}\n{errors}");
     println!("{output}");
+}
+
+/// A folder with the stand-in's libraries.
+fn stand_in() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for module in Module::ALL {
+        let file = |suffix: &str| folder.path().join(format!("{}.{suffix}", module.name()));
+        compile(&source(module), &file("so"));
+        std::fs::write(file("ptx"), module.ptx()).unwrap();
+    }
+    compile(include_str!("../common/stand_in.c"), &folder.path().join("libcuda.so.1"));
+    compile(include_str!("../common/stand_in_nvml.c"), &folder.path().join("libnvidia-ml.so.1"));
+    folder
 }
 
 #[test]

@@ -121,9 +121,16 @@ impl Job {
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_phalanx-mpi");
 
-/// Waits until a run ends. One that takes far too long is killed.
+/// The longest that a run may take before it is killed and its test fails.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// Kills a launcher and all processes of the program below it.
+fn kill(launcher: u32) {
+    ranks_below(launcher).into_iter().chain([launcher as i32]).for_each(|pid| signal(pid, Signal::KILL));
+}
+
+/// Waits until a run ends.
 pub fn end(mut command: Command) -> Ended {
-    const LONGEST: Duration = Duration::from_secs(300);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let launcher = child.id();
     let (send, ended) = channel();
@@ -134,7 +141,7 @@ pub fn end(mut command: Command) -> Ended {
     });
     let in_time = ended.recv_timeout(LONGEST).is_ok();
     if !in_time {
-        ranks_below(launcher).into_iter().chain([launcher as i32]).for_each(|pid| signal(pid, Signal::KILL));
+        kill(launcher);
     }
     let Output { status, stdout, stderr } = waiting.join().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -176,8 +183,22 @@ pub fn signal(pid: i32, signal: Signal) {
     let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
 }
 
+/// Whether a run that began then has ended.
+pub fn has_ended(child: &mut Child, begun: Instant) -> bool {
+    let status = child.try_wait().unwrap();
+    if status.is_none() && begun.elapsed() > LONGEST {
+        kill(child.id());
+        panic!("it has not ended after {} s", LONGEST.as_secs());
+    }
+    status.is_some()
+}
+
 /// Waits until a run ends, and all its processes.
 pub fn wait(child: &mut Child, ranks: &[i32]) -> Option<i32> {
+    let begun = Instant::now();
+    while !has_ended(child, begun) {
+        sleep(Duration::from_millis(1));
+    }
     let code = child.wait().unwrap().code();
     let begun = Instant::now();
     while ranks.iter().any(|rank| is_running(*rank)) {

@@ -1,6 +1,6 @@
 //! A run goes on where an interrupted one ended.
 
-use crate::common::{Job, is_exhaustive, painted, ranks_below, signal, wait};
+use crate::common::{Job, has_ended, is_exhaustive, painted, ranks_below, signal, wait};
 use rustix::process::Signal;
 use std::fs;
 use std::thread::sleep;
@@ -34,8 +34,8 @@ impl When {
 /// Stops a run, and all its processes. Returns whether its output is not there.
 fn stop(job: &Job, ranks: usize, args: &[&str], target: &str, when: &When, how: Signal) -> bool {
     let mut child = job.spawn(ranks, args);
-    let mut begun = None;
-    while !when.is_now(job, &mut begun) && child.try_wait().unwrap().is_none() {
+    let (started, mut begun) = (Instant::now(), None);
+    while !when.is_now(job, &mut begun) && !has_ended(&mut child, started) {
         sleep(Duration::from_millis(1));
     }
     let below = ranks_below(child.id());

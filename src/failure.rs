@@ -242,7 +242,8 @@ pub fn complain(line: impl Display) {
     match SYSTEM_LOG.get() {
         // 28 is a warning of a daemon.
         Some(log) => drop(log.send(format!("<28>phalanx[{}]: {line}", std::process::id()).as_bytes())),
-        None => drop(writeln!(io::stderr().lock(), "{}: {line}", name())),
+        // By one call: other processes may write to the same place.
+        None => drop(io::stderr().write_all(format!("{}: {line}\n", name()).as_bytes())),
     }
 }
 

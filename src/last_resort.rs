@@ -6,7 +6,7 @@ use rustix::stdio;
 use signal_hook::consts::SIGABRT;
 use signal_hook::low_level;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -58,8 +58,8 @@ pub fn out_of_memory() -> ! {
         thread::sleep(Duration::from_secs(1));
     }
     file::remove_unfinished_at_once();
-    let _ = rustix::io::write(stdio::stderr(), failure::name().as_bytes());
-    let _ = rustix::io::write(stdio::stderr(), b": not enough memory\n");
+    let line = [failure::name().as_bytes(), b": ", b"not enough memory", b"\n"].map(IoSlice::new);
+    let _ = rustix::io::writev(stdio::stderr(), &line);
     low_level::exit(1)
 }
 

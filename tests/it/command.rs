@@ -260,6 +260,17 @@ fn hostile_names_do_no_harm() {
     s.run(&["protect", "-k", "k", &"y".repeat(252)]).fails(4);
 }
 
+/// The lines of runs beside each other, as those of a cluster, do not get into each other.
+#[test]
+fn a_line_is_written_by_one_call() {
+    let s = Sandbox::new();
+    let options = ["-o", "trace", "-e", "trace=write,writev"];
+    let Some(mut command) = s.traced(&options, &["verify", "missing", "absent"]) else { return };
+    Ended(command.output().unwrap()).fails_with_lines(4);
+    let trace = String::from_utf8(s.read("trace")).unwrap();
+    assert_eq!(trace.lines().filter(|line| line.contains("(2, ")).count(), 2, "{trace}");
+}
+
 #[test]
 fn one_line_says_what_was_done_on_a_terminal_only() {
     let s = Sandbox::with_key();

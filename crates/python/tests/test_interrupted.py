@@ -20,8 +20,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Should Ctrl-C do nothing, the disk is not filled.
 resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 30, 5 << 30))
 key = phalanx.Key.from_bytes(bytes(32))
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     if what == "protect":
         phalanx.protect(source, key=key, output=output, sync=False, threads=1)
     elif what == "unprotect":
@@ -52,8 +52,8 @@ def long_file(tmp_path):
         path.unlink()
 
 
-def interrupt(arguments, after):
-    process = subprocess.Popen(arguments, env=child_env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def interrupt(arguments, after, **env):
+    process = subprocess.Popen(arguments, env=child_env() | env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "ready\n"
         time.sleep(after)
@@ -72,7 +72,8 @@ def interrupt(arguments, after):
 def test_ctrl_c(tmp_path, long_file, what):
     took, out, err, code = interrupt(child_args(LONG, what, long_file, tmp_path / "output"), 0.3)
     assert (out, code) == ("interrupted\n", 0), err
-    assert took < 5, "Ctrl-C is to be followed soon"
+    # A slow disk may keep the removal of the output waiting.
+    assert took < 30, "Ctrl-C is to be followed soon"
     assert names(tmp_path) == ["source"]
 
 
@@ -82,9 +83,10 @@ def test_ctrl_c_while_opening(tmp_path, what):
     key = phalanx.Key.from_bytes(bytes(32))
     source = phalanx.protect(tmp_path / "plain", key=key, output=tmp_path / "source", sync=False)
     (tmp_path / "plain").unlink()
-    took, out, err, code = interrupt(child_args(LONG, what, source, tmp_path / "output"), 0.05)
+    # By kernels so slow that it is not done before it is interrupted.
+    took, out, err, code = interrupt(child_args(LONG, what, source, tmp_path / "output"), 0.05, PHALANX_KERNELS="portable,portable")
     assert (out, code) == ("interrupted\n", 0), err
-    assert took < 5
+    assert took < 30
     assert names(tmp_path) == ["source"]
     source.unlink()
 
@@ -108,8 +110,8 @@ class Far:
 far = Far()
 file = phalanx.open(far, key=key)
 far.is_slow = True
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     {call}
     print("done")
 except KeyboardInterrupt:
@@ -135,8 +137,8 @@ def handler(number, frame): raise Mine("of the handler")
 signal.signal(signal.SIGUSR1, handler)
 signal.setitimer(signal.ITIMER_REAL, 0)
 import os, threading
-threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
 try:
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
     phalanx.protect(sys.argv[1], key=phalanx.Key.generate(), output=sys.argv[2], sync=False, threads=1)
 except Mine as mine:
     print("mine:", mine)

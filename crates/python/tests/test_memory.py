@@ -1,6 +1,5 @@
 """Memory is bounded, whatever the size of a file: measured in processes of their own."""
 
-import os
 import subprocess
 import sys
 
@@ -97,12 +96,18 @@ def test_an_open_file_takes_little_by_itself(large, tmp_path):
     assert grown("kept", large / "stored", tmp_path / "output") / 300 < 2 * MIB
 
 
+# In a small process of its own: a child begins with the peak of its parent, and this one is large.
+COMMAND = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10)
+"""
+
+
 def command_peak(arguments):
-    process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return usage.ru_maxrss << 10
+    done = child(COMMAND, *arguments)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
 
 
 @pytest.mark.parametrize("what", ["protect", "unprotect", "verify"])

@@ -113,7 +113,8 @@ def parquet(table, **how):
 
 
 @pytest.mark.parametrize("groups", [1, 4])
-def test_a_column_of_parquet_costs_little_more_than_from_the_plain_file(server, bucket, options, plain_options, groups):
+def test_a_column_of_parquet_costs_little_more_than_from_the_plain_file(server, bucket, options, plain_options, groups, monkeypatch):
+    monkeypatch.setattr("phalanx._stored.FRESH", 60)
     pandas, data = needs("pandas"), table()
     content = parquet(data, row_group_size=len(data) // groups)
     fsspec.filesystem("s3", **plain_options).pipe_file(f"{bucket}/plain.parquet", content)
@@ -179,7 +180,8 @@ def test_small_objects_are_written_by_one_request(server, bucket, fs):
     assert fs.size(f"{bucket}/written") == 8 << 20
 
 
-def test_opening_costs_a_look_and_two_requests_at_once(server, bucket, fs):
+def test_opening_costs_a_look_and_two_requests_at_once(server, bucket, fs, monkeypatch):
+    monkeypatch.setattr("phalanx._stored.FRESH", 60)
     fs.pipe_file(f"{bucket}/large", painted(50 * CHUNK))
     fs.pipe_file(f"{bucket}/small", painted(CHUNK))
     for name, most in (("large", 2), ("small", 1)):

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.File;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -62,6 +63,19 @@ class MpjIT {
         byte[] bytes = new byte[length];
         new Random(length).nextBytes(bytes);
         Files.write(at(name), bytes);
+    }
+
+    /** A file of zeros that takes no room, and is long enough that a job does not end before it is disturbed. */
+    private void sparse(String name, long length) throws IOException {
+        try (RandomAccessFile file = new RandomAccessFile(at(name).toFile(), "rw")) {
+            file.setLength(length);
+        }
+    }
+
+    private static void awaitEnd(List<ProcessHandle> processes) throws Exception {
+        for (ProcessHandle process : processes) {
+            process.onExit().get(60, TimeUnit.SECONDS);
+        }
     }
 
     private Set<String> names() throws IOException {
@@ -193,9 +207,9 @@ class MpjIT {
 
     @Test
     void aKilledRankEndsTheJobAndNothingHasTheName() throws Exception {
-        file("plain", 100 << 20);
+        sparse("plain", 1L << 30);
         Set<String> before = names();
-        Process job = start(launch(3, "niodev", "protect --key-file key plain"));
+        Process job = start(launch(3, "niodev", "protect --no-sync --key-file key plain"));
         while (job.isAlive() && names().stream().noneMatch(name -> name.endsWith(".tmp"))) {
             Thread.sleep(5);
         }
@@ -207,7 +221,7 @@ class MpjIT {
         Ended ended = end(job);
         assertNotEquals(0, ended.code, ended.text);
         assertTrue(ended.text.contains("a rank ended with status 137"), ended.text);
-        assertTrue(ranks.stream().noneMatch(ProcessHandle::isAlive));
+        awaitEnd(ranks);
         assertEquals(before, names());
     }
 
@@ -219,17 +233,15 @@ class MpjIT {
 
     @Test
     void noSecretIsInArgumentsAndRanksEndWithTheLauncher() throws Exception {
-        file("plain", 100 << 20);
-        Process job = start(launch(2, "niodev", "protect --key-file key plain"));
+        sparse("plain", 1L << 30);
+        Process job = start(launch(2, "niodev", "protect --no-sync --key-file key plain"));
         while (job.isAlive() && names().stream().noneMatch(name -> name.endsWith(".tmp"))) {
             Thread.sleep(5);
         }
         List<ProcessHandle> ranks = job.children().toList();
         assertEquals(2, ranks.size());
         job.destroyForcibly();
-        for (ProcessHandle rank : ranks) {
-            rank.onExit().get(20, TimeUnit.SECONDS);
-        }
+        awaitEnd(ranks);
         assertFalse(names().contains("plain.phx"));
         assertTrue(names().stream().noneMatch(name -> name.endsWith(".tmp")), names().toString());
     }

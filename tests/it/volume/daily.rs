@@ -260,7 +260,7 @@ fn times_stay() {
     fs::write(mounted.path("touched"), "changed").unwrap();
     let changed = |mounted: &Mounted| fs::metadata(mounted.path("touched")).unwrap().modified().unwrap();
     let modified = changed(&mounted);
-    assert!(modified + Duration::from_millis(20) > before && modified <= SystemTime::now());
+    assert!(modified + Duration::from_secs(5) > before && modified <= SystemTime::now());
     mounted = again(&s, mounted);
     assert_eq!(changed(&mounted), modified);
 }

@@ -40,7 +40,7 @@ fn passphrases_are_refused_before_anything_is_derived() {
     let scrypt = format!("-> scrypt {} 40\n{}\n", "A".repeat(22), "A".repeat(43));
     for text in [
         header_text.replacen("-> ", &format!("{scrypt}-> "), 1),
-        header_text.replacen("--- ", &format!("{scrypt}--- "), 1),
+        header_text.replacen("\n--- ", &format!("\n{scrypt}--- "), 1),
     ] {
         let file = [text.as_bytes(), &payload].concat();
         assert_eq!(Outline::of(&file), Err(NotASlot::Passphrase));

@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::env;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::thread::{self, sleep};
@@ -209,6 +209,10 @@ pub fn wait(child: &mut Child, ranks: &[i32]) -> Option<i32> {
 }
 
 fn is_running(pid: i32) -> bool {
-    let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).unwrap_or_default();
-    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+    // The first thread may have ended while another is still syncing, with all files open.
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        status.lines().any(|line| line.starts_with("State:") && !line.contains(['Z', 'X']))
+    })
 }

@@ -314,7 +314,7 @@ fn a_panic_of_one_task_is_none_of_the_others() {
             panic!("as the test wants it");
         }
     }
-    let limits = Limits { enough: usize::MAX, bytes: usize::MAX, delay: Duration::from_millis(10), queue: usize::MAX };
+    let limits = Limits { enough: usize::MAX, bytes: usize::MAX, delay: Duration::from_secs(1), queue: usize::MAX };
     let sealing = Coalescer::to_seal(cpu(), SUITE, limits).unwrap();
     let mut bad = Box::pin(sealing.submit_async(&key(1), b"", b"text"));
     let waker = Waker::from(Arc::new(Bad));
@@ -341,7 +341,7 @@ fn it_may_be_dropped_by_its_own_worker() {
             drop(self.0.lock().unwrap().take());
         }
     }
-    let limits = Limits { delay: Duration::from_millis(10), ..Limits::default() };
+    let limits = Limits { delay: Duration::from_secs(1), ..Limits::default() };
     let sealing = Arc::new(Coalescer::to_seal(cpu(), SUITE, limits).unwrap());
     let mut future = Box::pin(sealing.submit_async(&key(1), b"", b"text"));
     let waker = Waker::from(Arc::new(Owner(Mutex::new(Some(sealing)))));

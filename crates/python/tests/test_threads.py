@@ -83,6 +83,35 @@ def test_the_first_use_is_in_many_threads(tmp_path):
             (tmp_path / f"plain.{number}").unlink()
 
 
+LOOPS = """
+import asyncio, sys, threading
+import phalanx, phalanx.aio
+sys.setswitchinterval(1e-6)
+key = phalanx.Key.from_bytes(bytes(32))
+together = threading.Barrier(8)
+wrong = []
+async def main():
+    return await phalanx.aio.unseal(key, await phalanx.aio.seal(key, b"x"))
+def work():
+    together.wait()
+    for _ in range(50):
+        try:
+            assert asyncio.run(main()) == b"x"
+        except BaseException as error:
+            wrong.append(repr(error))
+threads = [threading.Thread(target=work) for number in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(wrong)
+"""
+
+
+def test_loops_of_many_threads_come_and_go():
+    """Each forgets the closed loops of all, and another thread may do so at the same time."""
+    done = child(LOOPS)
+    assert done.stdout == "[]\n", done.stderr
+
+
 def test_one_output_for_many(tmp_path, key):
     """One of them writes it, and the others say that it exists, or that another run is writing it."""
     for number in range(THREADS):

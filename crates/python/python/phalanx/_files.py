@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 _PIECE = 16 << 20
 
 # Threads that read ahead from Python's objects must have ended before the interpreter does, and unfinished files be gone.
-_readers: weakref.WeakSet[ProtectedReader] = weakref.WeakSet()
-_writers: weakref.WeakSet[ProtectedWriter] = weakref.WeakSet()
+# A set of weak references cannot be listed in one step, while other threads open files.
+_files: weakref.WeakKeyDictionary[ProtectedReader | ProtectedWriter, None] = weakref.WeakKeyDictionary()
 
 
 @atexit.register
 def _end() -> None:
-    for reader in list(_readers):
+    for reference in _files.keyrefs():
+        file = reference()
         with contextlib.suppress(Exception):
-            reader.close()
-    for writer in list(_writers):
-        with contextlib.suppress(Exception):
-            writer.discard()
+            if isinstance(file, ProtectedWriter):
+                file.discard()
+            elif file is not None:
+                file.close()
 
 
 class ProtectedReader(io.RawIOBase):
@@ -49,7 +50,7 @@ class ProtectedReader(io.RawIOBase):
         self._native = native
         self.name = name
         self.mode = "rb"
-        _readers.add(self)
+        _files[self] = None
 
     @property
     def size(self) -> int:
@@ -147,7 +148,7 @@ class ProtectedWriter(io.RawIOBase):
         self._native = native
         self.name = name
         self.mode = mode
-        _writers.add(self)
+        _files[self] = None
 
     def writable(self) -> bool:
         if self.closed:

@@ -35,9 +35,9 @@ _gatherers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Gathere
 @atexit.register
 def _end() -> None:
     # Their threads must have ended before the interpreter does.
-    for gatherer in list(_gatherers.values()):
+    for loop in _loops():
         with contextlib.suppress(Exception):
-            gatherer.close()
+            _forget(loop)
 
 
 async def seal(key: Key | str, record: Buffer, *, ad: Buffer = b"", cipher: str = "aes-256") -> bytes:
@@ -57,12 +57,23 @@ def _submit(seals: bool, key: Key | str, data: Buffer, ad: Buffer, cipher: str) 
     return future
 
 
+def _loops() -> list[asyncio.AbstractEventLoop]:
+    # Loops of other threads come and go meanwhile. The references are listed in one step, and items() would not be.
+    return [loop for reference in _gatherers.keyrefs() if (loop := reference()) is not None]
+
+
+def _forget(loop: asyncio.AbstractEventLoop) -> None:
+    # Another thread may have forgotten it just now.
+    gatherer = _gatherers.pop(loop, None)
+    if gatherer is not None:
+        gatherer.close()
+
+
 def _forget_closed() -> None:
     """A loop that was closed with messages under way is kept by their futures."""
-    for loop, gatherer in list(_gatherers.items()):
+    for loop in _loops():
         if loop.is_closed():
-            del _gatherers[loop]
-            gatherer.close()
+            _forget(loop)
 
 
 def _gatherer(loop: asyncio.AbstractEventLoop) -> _native.Gatherer:

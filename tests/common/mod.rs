@@ -64,7 +64,7 @@ impl Sandbox {
         copy
     }
 
-    /// The program under strace with these options, in the folder. `None` if there is no strace, and a line says so.
+    /// The program under strace with these options, in the folder. The last `-o` of all is heeded. `None` if there is no strace, and a line says so.
     pub fn traced(&self, options: &[&str], args: &[&str]) -> Option<Command> {
         if !has("strace") {
             return None;
@@ -82,8 +82,7 @@ impl Sandbox {
     #[track_caller]
     pub fn meanwhile(&self, calls: &str, args: &[&str], ready: impl Fn() -> bool, act: impl FnOnce()) -> Option<Ended> {
         let trace = tempfile::NamedTempFile::new().unwrap();
-        let (calls, when) =
-            calls.split_once(':').map_or((calls, String::new()), |(calls, when)| (calls, format!(":{when}")));
+        let (calls, when) = calls.split_at(calls.find(':').unwrap_or(calls.len()));
         let (trace_calls, inject) = (format!("trace={calls}"), format!("inject={calls}:delay_enter=2500000{when}"));
         let options = ["-o", trace.path().to_str().unwrap(), "-e", &trace_calls, "-e", &inject];
         let child = self.traced(&options, args)?.spawn().unwrap();

@@ -103,9 +103,8 @@ impl Mounted {
         self.signal(Signal::STOP);
         let threads = format!("/proc/{}/task", self.child.as_ref().unwrap().id());
         // The state follows the name, which is in parentheses (proc_pid_stat(5)).
-        let is_stopped = |stat: &str| {
-            stat.rsplit(')').next().is_some_and(|rest| [" T", " Z", " X"].iter().any(|state| rest.starts_with(state)))
-        };
+        let is_stopped =
+            |stat: &str| stat.rsplit(')').next().is_some_and(|rest| rest.trim().starts_with(['T', 'Z', 'X']));
         let all =
             || fs::read_dir(&threads).unwrap().map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")));
         while !all().all(|stat| stat.is_ok_and(|stat| is_stopped(&stat))) {

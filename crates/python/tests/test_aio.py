@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import statistics
 import threading
 import time
 import warnings
@@ -62,7 +63,7 @@ def test_one_alone_does_not_wait_for_others():
             times.append(time.perf_counter() - began)
         return times
 
-    assert min(run(main())) < 0.1
+    assert statistics.median(run(main())) < 0.1
 
 
 def test_the_loop_runs_meanwhile():

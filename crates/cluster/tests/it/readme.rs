@@ -40,6 +40,7 @@ fn run(job: &Job, document: &str, count: usize) {
         let words: Vec<&str> = line.split(' ').skip(1).collect();
         let mut command = job.launcher();
         command.args(words).env("PATH", &path);
-        end(command).ok();
+        let ended = end(command);
+        assert_eq!(ended.code, Some(0), "{line}: {}", ended.error);
     }
 }

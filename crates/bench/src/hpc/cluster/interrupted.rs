@@ -67,7 +67,8 @@ fn times(cell: &Cell<'_>, place: &Place, cipher: &str, rounds: usize) -> Result<
         forget(place)?;
         let mut begun = job.start(Some(&tell))?;
         begun.see_all(&tell)?;
-        if !begun.kill_after(cell.bytes / 10 * 9)? {
+        // It may have ended between the two.
+        if !begun.kill_after(cell.bytes / 10 * 9)? || place.sealed.exists() {
             scratch::remove(&place.sealed)?;
             return Ok(Err(
                 "it could not be interrupted: what its processes write is not told, or they were too fast".into()

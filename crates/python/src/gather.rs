@@ -6,6 +6,7 @@ use crate::error::{self, check_process};
 use crate::key::KeyOrName;
 use phalanx_core::Suite;
 use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits, Submission, Wiped};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::future::Future;
@@ -60,7 +61,9 @@ impl Shared {
 
 #[derive(Default)]
 struct State {
-    coalescers: HashMap<(bool, Suite), Arc<Coalescer>>,
+    is_closed: bool,
+    /// Whoever drops one waits for its threads. They never leave the state alone, so that nobody but those who close does.
+    coalescers: HashMap<(bool, Suite), Coalescer>,
     waiting: HashMap<u64, (Submission, Py<PyAny>)>,
     next: u64,
 }
@@ -99,22 +102,26 @@ impl Gatherer {
     ) -> PyResult<()> {
         check_process(py, self.pid)?;
         let suite = suite(cipher)?;
-        let coalescer = self.coalescer(py, seals, suite)?;
+        self.begin(py, seals, suite)?;
         let (data, ad) = (&*data, &*ad);
         let done = py.detach(|| {
-            let mut submission = coalescer.submit_async(&key.0, ad, data);
             let mut state = lock(&self.state);
+            let mut submission = state.coalescers.get(&(seals, suite))?.submit_async(&key.0, ad, data);
             state.next += 1;
             let id = state.next;
-            match self.poll(id, &mut submission) {
-                Poll::Ready(done) => Some((done, future)),
+            Some(match self.poll(id, &mut submission) {
+                Poll::Ready(done) => Poll::Ready((done, future)),
                 Poll::Pending => {
                     state.waiting.insert(id, (submission, future));
-                    None
+                    Poll::Pending
                 }
-            }
+            })
         });
-        done.map_or(Ok(()), |(done, future)| settle(py, &future, done))
+        match done {
+            Some(Poll::Ready((done, future))) => settle(py, &future, done),
+            Some(Poll::Pending) => Ok(()),
+            None => Err(closed()),
+        }
     }
 
     /// Gives the messages that are done their results. The event loop calls it.
@@ -141,10 +148,11 @@ impl Gatherer {
         settled.into_iter().collect()
     }
 
-    /// Gives up all messages, and waits for the threads.
+    /// Takes no more messages, gives up all that it has, and waits for the threads.
     fn close(&self, py: Python<'_>) {
         if self.pid == std::process::id() {
-            let state = py.detach(|| mem::take(&mut *lock(&self.state)));
+            let closed = State { is_closed: true, ..State::default() };
+            let state = py.detach(|| mem::replace(&mut *lock(&self.state), closed));
             let State { coalescers, waiting, .. } = state;
             // They hold Python objects. What is dropped detached waits for threads that may wait for the interpreter.
             let (submissions, futures): (Vec<_>, Vec<_>) = waiting.into_values().unzip();
@@ -155,15 +163,25 @@ impl Gatherer {
 }
 
 impl Gatherer {
-    fn coalescer(&self, py: Python<'_>, seals: bool, suite: Suite) -> PyResult<Arc<Coalescer>> {
-        if let Some(coalescer) = py.detach(|| lock(&self.state).coalescers.get(&(seals, suite)).cloned()) {
-            return Ok(coalescer);
+    /// Makes the threads that seal or open, if there are none.
+    fn begin(&self, py: Python<'_>, seals: bool, suite: Suite) -> PyResult<()> {
+        if py.detach(|| lock(&self.state).coalescers.contains_key(&(seals, suite))) {
+            return Ok(());
         }
         let roster = cpu(py, None)?;
         let make = if seals { Coalescer::to_seal } else { Coalescer::to_open };
-        let coalescer = Arc::new(make(roster, suite, Limits::default())?);
-        py.detach(|| lock(&self.state).coalescers.insert((seals, suite), coalescer.clone()));
-        Ok(coalescer)
+        let coalescer = make(roster, suite, Limits::default())?;
+        let is_closed = py.detach(|| {
+            let mut state = lock(&self.state);
+            if state.is_closed {
+                drop(state);
+                drop(coalescer);
+                return true;
+            }
+            state.coalescers.insert((seals, suite), coalescer);
+            false
+        });
+        if is_closed { Err(closed()) } else { Ok(()) }
     }
 
     fn poll(&self, id: u64, submission: &mut Submission) -> Poll<Result<Wiped, Failure>> {
@@ -185,6 +203,10 @@ impl Drop for Gatherer {
         let state = mem::ManuallyDrop::new(state);
         let _ = thread::Builder::new().spawn(move || drop(mem::ManuallyDrop::into_inner(state)));
     }
+}
+
+fn closed() -> PyErr {
+    PyRuntimeError::new_err("the interpreter is ending")
 }
 
 /// Whether nobody waits for a future any more.

@@ -112,6 +112,26 @@ def test_loops_of_many_threads_come_and_go():
     assert done.stdout == "[]\n", done.stderr
 
 
+LOOPS_AT_THE_END = """
+import asyncio, random, threading, time
+import phalanx, phalanx.aio
+key = phalanx.Key.from_bytes(bytes(32))
+def work():
+    async def main():
+        while True:
+            await asyncio.gather(*(phalanx.aio.seal(key, bytes(1000)) for _ in range(50)))
+    asyncio.run(main())
+for _ in range(3): threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2 + random.random() * 0.05)
+"""
+
+
+def test_the_end_of_the_interpreter_while_loops_seal():
+    for _ in range(10):
+        done = child(LOOPS_AT_THE_END)
+        assert done.returncode == 0, done.stderr
+
+
 def test_one_output_for_many(tmp_path, key):
     """One of them writes it, and the others say that it exists, or that another run is writing it."""
     for number in range(THREADS):

@@ -10,6 +10,8 @@ import contextlib
 import hashlib
 import secrets
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from fsspec import filesystem, get_filesystem_class
@@ -93,9 +95,12 @@ class Chained(AsyncFileSystem, ChainedFileSystem, metaclass=Guard):  # type: ign
             # that it is given (fsspec's `_un_chain` does), where others find it.
             self._loop = get_loop()
         # Few of those that block may be called by several threads at once, and the caches of fsspec may not be asked for a file
-        # that they are still fetching.
+        # that they are still fetching. A finalizer may call one in the middle of a call.
         is_parallel = fs.async_impl or isinstance(fs, (LocalFileSystem, MemoryFileSystem))
-        self._turn = None if is_parallel and not isinstance(fs, CachingFileSystem) else threading.Lock()
+        self._is_parallel = is_parallel and not isinstance(fs, CachingFileSystem)
+        self._turn: contextlib.AbstractContextManager[Any] = contextlib.nullcontext() if self._is_parallel else threading.RLock()
+        # It waits for the turn. The threads of the event loop must not: whoever has the turn may need one of them.
+        self._caller = None if self._is_parallel else ThreadPoolExecutor(1, "phalanx")
         # As methods of the class, these know nothing of the file system below.
         self.root_marker = fs.root_marker
         self._strip_protocol = self._stripped
@@ -129,15 +134,15 @@ class Chained(AsyncFileSystem, ChainedFileSystem, metaclass=Guard):  # type: ign
     def sep(self) -> str:  # type: ignore[override]
         return self.fs.sep
 
-    def _named(self) -> dict[str, Any]:
-        """The options, with the names of keys for keys."""
+    def _named(self, options: dict[str, Any]) -> dict[str, Any]:
+        """These options, with the names of keys for keys."""
 
         def name(key: Any) -> Any:
             if isinstance(key, Key) and key.name is None:
                 raise TypeError(_SECRET)
             return key.name if isinstance(key, Key) else key
 
-        options = {option: value for option, value in self.storage_options.items() if value is not None}
+        options = {option: value for option, value in options.items() if value is not None}
         if isinstance(options.get("password"), Password):
             raise TypeError(_SECRET)
         if "key" in options:
@@ -148,18 +153,17 @@ class Chained(AsyncFileSystem, ChainedFileSystem, metaclass=Guard):  # type: ign
 
     def __reduce__(self) -> Any:
         make, (cls, args, _) = super().__reduce__()
-        return make, (cls, args, self._named())
+        return make, (cls, args, self._named(self.storage_options))
 
     def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
         """A description that :meth:`from_dict` makes the file system from. Keys are in it by their names."""
-        options = self.storage_options
-        try:
-            if not include_password:
-                self.storage_options = {option: value for option, value in options.items() if option != "password"}
-            self.storage_options = self._named()
-            return super().to_dict(include_password=include_password)
-        finally:
-            self.storage_options = options
+        options = dict(self.storage_options)
+        if not include_password:
+            options.pop("password", None)
+        # fsspec reads the attribute. Other threads need it as it is.
+        named = object.__new__(type(self))
+        named.__dict__.update(self.__dict__, storage_options=self._named(options))
+        return super(Chained, named).to_dict(include_password=include_password)
 
     # The file system below
 
@@ -188,17 +192,22 @@ class Chained(AsyncFileSystem, ChainedFileSystem, metaclass=Guard):  # type: ign
 
     async def _below(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Calls the file system below, in a thread if it is not asynchronous."""
-        fs = self._blocking if asyncio.get_running_loop() is self._loop else self.fs
-        if not fs.async_impl or self._turn is not None:
-            return await asyncio.to_thread(self._call, fs, method, *args, **kwargs)
+        loop = asyncio.get_running_loop()
+        fs = self._blocking if loop is self._loop else self.fs
+        if not fs.async_impl or not self._is_parallel:
+            return await loop.run_in_executor(self._caller, partial(self._call, fs, method, *args, **kwargs))
         call = getattr(fs, f"_{method}")(*args, **kwargs)
-        if fs.asynchronous or fs.loop is asyncio.get_running_loop():
+        if fs.asynchronous or fs.loop is loop:
             return await call
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, fs.loop))
 
     def _call(self, fs: Any, method: str, *args: Any, **kwargs: Any) -> Any:
-        with self._turn or contextlib.nullcontext():
+        with self._turn:
             return getattr(fs, method)(*args, **kwargs)
+
+    def _call_below(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Calls the file system below for a caller that blocks."""
+        return self._call(self._blocking, method, *args, **kwargs)
 
     async def set_session(self, *args: Any, **kwargs: Any) -> Any:
         """The session of the file system below."""

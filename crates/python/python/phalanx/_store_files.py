@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import secrets
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -63,6 +65,8 @@ class PhalanxFile(AbstractBufferedFile):
     ) -> None:
         # Until it is open, there is nothing to close.
         self.closed = True
+        # Whoever closes the file waits for a write of another thread. A finalizer may discard it in the middle of a call.
+        self._turn = threading.RLock()
         self._object: Object | None = None
         self._ahead = Ahead()
         if mode == "rb":
@@ -81,7 +85,7 @@ class PhalanxFile(AbstractBufferedFile):
         if mode == "xb" and fs.exists(path):
             raise FileExistsError(path)
         self._is_failed = False
-        self._sink = None if fs._is_local else Upload(fs._blocking, path, mode)
+        self._sink = None if fs._is_local else Upload(fs._blocking, fs._turn, path, mode)
         self._writer: ProtectedWriter = (
             _open(self._sink, "wb", **fs._sealing) if self._sink is not None else fs._new_file(path, mode)
         )
@@ -102,15 +106,16 @@ class PhalanxFile(AbstractBufferedFile):
 
     def write(self, data: Any) -> int:
         """Protects data. They are sent when they are many, or at the end."""
-        if self.closed:
-            raise ValueError("I/O operation on closed file.")
-        if self.mode == "rb":
-            raise ValueError("File not in write mode")
-        self._is_failed = True
-        written = self._writer.write(data)
-        self._is_failed = False
-        self.loc += written
-        return written
+        with self._turn:
+            if self.closed:
+                raise ValueError("I/O operation on closed file.")
+            if self.mode == "rb":
+                raise ValueError("File not in write mode")
+            self._is_failed = True
+            written = self._writer.write(data)
+            self._is_failed = False
+            self.loc += written
+            return written
 
     def flush(self, force: bool = False) -> None:
         if self.closed:
@@ -118,6 +123,11 @@ class PhalanxFile(AbstractBufferedFile):
 
     def close(self) -> None:
         """Closes the file. A new object is complete then, and appears, unless a write has failed."""
+        is_left_by_exception = _is_left_by_exception()
+        with self._turn:
+            self._close(is_left_by_exception)
+
+    def _close(self, is_left_by_exception: bool) -> None:
         if self.closed:
             return
         if self.mode == "rb":
@@ -125,7 +135,7 @@ class PhalanxFile(AbstractBufferedFile):
             if self._object is None:
                 self._reader.close()
             self._object = None
-        elif self._is_failed or _is_left_by_exception():
+        elif self._is_failed or is_left_by_exception:
             self.discard()
         else:
             try:
@@ -140,24 +150,31 @@ class PhalanxFile(AbstractBufferedFile):
 
     def commit(self) -> None:
         """Gives the new object its name."""
-        self.closed = True
-        if self._sink is not None:
-            self._sink.commit()
-        else:
-            self._writer.close()
-        self.fs._written(self.path)
+        with self._turn:
+            self.closed = True
+            if self._sink is not None:
+                self._sink.commit()
+            else:
+                self._writer.close()
+            self.fs._written(self.path)
 
     def discard(self) -> None:
         """Leaves nothing of the new object."""
-        self.closed = True
-        self._writer.discard()
-        if self._sink is not None:
-            self._sink.discard()
+        with self._turn:
+            self.closed = True
+            self._writer.discard()
+            if self._sink is not None:
+                self._sink.discard()
 
     def abandon(self) -> None:
         """Discards a file that is collected without having been closed: it is not complete."""
         warnings.warn(f"{self!r} was not closed, and is discarded", ResourceWarning, source=self, stacklevel=3)
-        self.discard()
+        self.closed = True
+        if _is_in(self.fs._loop):
+            # fsspec's loop runs here, and would have to do what is waited for.
+            threading.Thread(target=self.discard).start()
+        else:
+            self.discard()
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         if kind is not None and self.mode != "rb" and not self.closed:
@@ -165,9 +182,8 @@ class PhalanxFile(AbstractBufferedFile):
         self.close()
 
     def __del__(self) -> None:
-        if not self.closed and self.mode != "rb":
-            self.abandon()
-        self.close()
+        if not self.closed:
+            self.close() if self.mode == "rb" else self.abandon()
 
 
 class Compressed(io.RawIOBase):
@@ -263,17 +279,20 @@ class AsyncFile(AbstractAsyncStreamedFile):
 class Upload:
     """Where the bytes of a new object go. It appears under its name when it is complete, and not before."""
 
-    def __init__(self, fs: Any, path: str, mode: str) -> None:
+    def __init__(self, fs: Any, turn: contextlib.AbstractContextManager[Any], path: str, mode: str) -> None:
         self._fs, self._path, self._mode = fs, path, mode
+        # That of the file system: few may be called by several threads at once.
+        self._turn = turn
         self._spool = io.BytesIO()
         self._file: Any = None
         # The name that the object has meanwhile, where the file system cannot hold it back.
         self._temporary: str | None = None
 
     def write(self, data: bytes) -> int:
-        if self._file is None and self._spool.tell() + len(data) > SPOOL:
-            self._begin()
-        (self._spool if self._file is None else self._file).write(data)
+        with self._turn:
+            if self._file is None and self._spool.tell() + len(data) > SPOOL:
+                self._begin()
+            (self._spool if self._file is None else self._file).write(data)
         return len(data)
 
     def _begin(self) -> None:
@@ -288,6 +307,10 @@ class Upload:
         self._spool = io.BytesIO()
 
     def commit(self) -> None:
+        with self._turn:
+            self._commit()
+
+    def _commit(self) -> None:
         fs, path = self._fs, self._path
         if self._file is None:
             only_new = {"mode": "create"} if self._mode == "xb" else {}
@@ -303,6 +326,10 @@ class Upload:
         self._temporary = None
 
     def discard(self) -> None:
+        with self._turn:
+            self._discard()
+
+    def _discard(self) -> None:
         file, self._file = self._file, None
         self._spool = io.BytesIO()
         if file is None:
@@ -316,6 +343,14 @@ class Upload:
             file.close()
         with contextlib.suppress(FileNotFoundError):
             self._fs.rm(self._temporary)
+
+
+def _is_in(loop: asyncio.AbstractEventLoop | None) -> bool:
+    """Whether this thread runs the event loop."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
 
 
 def _is_left_by_exception() -> bool:

@@ -242,17 +242,17 @@ class Stored(Chained):
 
     def checksum(self, path: str) -> Any:
         """The checksum of the stored object. No size is read for it."""
-        return self._blocking.checksum(self._strip_protocol(path))
+        return self._call_below("checksum", self._strip_protocol(path))
 
     def ukey(self, path: str) -> str:
         """What tells whether the stored object has changed. No size is read for it."""
-        return self._blocking.ukey(self._strip_protocol(path))
+        return self._call_below("ukey", self._strip_protocol(path))
 
     def created(self, path: str) -> Any:
-        return self._blocking.created(self._strip_protocol(path))
+        return self._call_below("created", self._strip_protocol(path))
 
     def modified(self, path: str) -> Any:
-        return self._blocking.modified(self._strip_protocol(path))
+        return self._call_below("modified", self._strip_protocol(path))
 
     # Reading
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import os
 import weakref
 from typing import TYPE_CHECKING
 
@@ -30,11 +31,17 @@ if TYPE_CHECKING:
 __all__ = ["seal", "unseal"]
 
 _gatherers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Gatherer] = weakref.WeakKeyDictionary()
+_is_ending = False
+# Those of the parent have no threads in a child.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_gatherers.clear)
 
 
 @atexit.register
 def _end() -> None:
-    # Their threads must have ended before the interpreter does.
+    # Their threads must have ended before the interpreter does. Other threads may be about to make more of them.
+    global _is_ending
+    _is_ending = True
     for loop in _loops():
         with contextlib.suppress(Exception):
             _forget(loop)
@@ -97,4 +104,6 @@ def _gatherer(loop: asyncio.AbstractEventLoop) -> _native.Gatherer:
 
         gatherer = _gatherers[loop] = _native.Gatherer(schedule)
         its_gatherer = weakref.ref(gatherer)
+        if _is_ending:
+            _forget(loop)
     return gatherer

@@ -172,7 +172,7 @@ class PhalanxFileSystem(Stored):
 
     def mv(self, path1: Any, path2: Any, **kwargs: Any) -> None:
         """Moves objects as they are."""
-        self._blocking.mv(self._own(path1), self._own(path2), **kwargs)
+        self._call_below("mv", self._own(path1), self._own(path2), **kwargs)
         self._forget(None)
 
     async def _mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
@@ -182,14 +182,14 @@ class PhalanxFileSystem(Stored):
         await self._below("makedirs", self._strip_protocol(path), exist_ok=exist_ok)
 
     def rmdir(self, path: str) -> None:
-        self._blocking.rmdir(self._strip_protocol(path))
+        self._call_below("rmdir", self._strip_protocol(path))
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
         """Makes an empty protected file, or marks one as changed, if the file system below can."""
         if truncate or not self.exists(path):
             super().touch(path, truncate=True, **kwargs)
         else:
-            self._blocking.touch(self._strip_protocol(path), truncate=False)
+            self._call_below("touch", self._strip_protocol(path), truncate=False)
             self._forget(self._strip_protocol(path))
 
     # File objects

@@ -16,7 +16,7 @@ pub use keys::{Changes, KeyArgs, OpenKeys, ProtectKeys};
 pub use mount::{Background, Mount, MountPlan};
 pub use range::{ByteRange, chunk_size, size};
 pub use rekey::{Rekey, RekeyPlan};
-pub use usage::{command, help, parse, parse_as, with_short_help};
+pub use usage::{command, help, parse, parse_as, parse_silently_as, with_short_help};
 pub use volume::{Init, InitPlan};
 
 use crate::failure::{Failure, Outcome};

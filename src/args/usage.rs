@@ -38,6 +38,15 @@ pub fn parse_as<C: FromArgMatches>(command: &Command) -> Outcome<C> {
     parse_from(command, &given).or_else(|error| end(command, error, &given))
 }
 
+/// The same for one of many processes with the same command line. Another one prints help.
+pub fn parse_silently_as<C: FromArgMatches>(command: &Command) -> Outcome<C> {
+    let given = given()?;
+    parse_from(command, &given).map_err(|error| match error.exit_code() {
+        0 => std::process::exit(0),
+        _ => Failure::usage(line(command, &error, &given)),
+    })
+}
+
 fn given() -> Outcome<Vec<OsString>> {
     argv::refuse_secrets(std::env::args_os().skip(1))?;
     Ok(std::env::args_os().collect())

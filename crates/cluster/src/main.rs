@@ -17,7 +17,7 @@ mod worker;
 mod world;
 
 use args::{Cli, Plan, What};
-use clap::{Command, CommandFactory, FromArgMatches};
+use clap::CommandFactory;
 use keys::Keys;
 use leader::{ALIVE, Leader};
 use message::{Answer, Body, Entry, Hello, Letter, Spot, Task, Told, Tree, Welcome};
@@ -60,12 +60,16 @@ fn main() -> ExitCode {
 
 fn run() -> Outcome {
     phalanx::begin()?;
-    let plan = plan()?;
+    let rank = world::rank_by_environment();
+    let plan = plan(rank.unwrap_or(0));
+    // A launcher kills all processes when one of them fails before they have joined, and rank 0 may not have said why by then.
+    // So those that were launched always join.
+    let plan = if rank.is_some() { plan } else { Ok(plan?) };
     let world = World::join()?;
     // Others wait for this process from now on: it ends by saying so, or takes them along.
     let done = catch_unwind(AssertUnwindSafe(|| {
         failure::clean_up_on_signals().unwrap_or_else(|failure| give_up(&world, &failure));
-        if world.rank == 0 { lead(&world, &plan) } else { follow(&world, &plan) }
+        if world.rank == 0 { lead(&world, plan) } else { follow(&world, plan) }
     }));
     done.unwrap_or_else(|_| give_up(&world, &Failure::told(Code::Other)))
 }
@@ -77,24 +81,12 @@ fn give_up(world: &World, failure: &Failure) -> ! {
     world.abort(failure.code())
 }
 
-/// The command line: it is the same for all processes, so one of them says what is wrong with it.
-fn plan() -> Outcome<Plan> {
+/// The command line: it is the same for all processes, so rank 0 prints help, and says what is wrong.
+fn plan(rank: usize) -> Outcome<Plan> {
     let command = phalanx::args::with_short_help(Cli::command()).after_help(EXAMPLES);
     let command = command.mut_subcommands(|of| of.after_help(EXAMPLES));
-    if world::rank_by_environment() == 0 {
-        return phalanx::args::parse_as::<Cli>(&command)?.validate();
-    }
-    quietly(command)
-}
-
-fn quietly(command: Command) -> Outcome<Plan> {
-    let parsed = command.try_get_matches_from(env::args_os()).and_then(|matches| Cli::from_arg_matches(&matches));
-    match parsed.map(Cli::validate) {
-        Ok(Ok(plan)) => Ok(plan),
-        Ok(Err(failure)) => Err(Failure::told(failure.code())),
-        Err(error) if error.exit_code() == 0 => std::process::exit(0),
-        Err(_) => Err(Failure::told(Code::Usage)),
-    }
+    let parse = if rank == 0 { phalanx::args::parse_as } else { phalanx::args::parse_silently_as };
+    parse(&command).and_then(Cli::validate)
 }
 
 const EXAMPLES: &str = "Examples:
@@ -104,8 +96,8 @@ const EXAMPLES: &str = "Examples:
                                 protects a folder, and goes on where it ended";
 
 /// Which process this is, for rank 0.
-fn hello(world: &World) -> Hello {
-    let args = env::args_os().skip(1).map(OsStringExt::into_vec).collect();
+fn hello(world: &World, plan: &Outcome<Plan>) -> Hello {
+    let args = plan.is_ok().then(|| env::args_os().skip(1).map(OsStringExt::into_vec).collect());
     Hello { version: env!("CARGO_PKG_VERSION").into(), host: world.host.clone(), machine: world::machine(), args }
 }
 
@@ -136,10 +128,10 @@ fn engines(world: &World, plan: &Plan) -> Outcome<Engines> {
 }
 
 /// Any rank but 0.
-fn follow(world: &World, plan: &Plan) -> Outcome {
+fn follow(world: &World, plan: Outcome<Plan>) -> Outcome {
     let send = |body, advanced, talked| world.send(0, &Letter { advanced, talked, memory: 0, body });
-    send(Body::Hello(hello(world)), 0, 0);
-    let Some(Answer::Welcome(welcome)) = world.wait() else { return Ok(()) };
+    send(Body::Hello(hello(world, &plan)), 0, 0);
+    let (Some(Answer::Welcome(welcome)), Ok(plan)) = (world.wait(), &plan) else { return Ok(()) };
     let (desk, out) = Desk::new();
     let fit = env::set_current_dir(worker::name(&welcome.folder))
         .map_err(|e| Failure::at(Path::new(worker::name(&welcome.folder)), Error::Read(e)))
@@ -190,8 +182,8 @@ fn relay(world: &World, desk: &Desk, out: &Receiver<Out>, give: SyncSender<Task>
 }
 
 /// Rank 0.
-fn lead(world: &World, plan: &Plan) -> Outcome {
-    let mine = hello(world);
+fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
+    let mine = hello(world, &plan);
     let peer = |hello: &Hello| Peer { host: hello.host.clone(), machine: hello.machine };
     let mut peers: Vec<Peer> = (0..world.size).map(|_| peer(&mine)).collect();
     let mut misfits = None;
@@ -204,6 +196,8 @@ fn lead(world: &World, plan: &Plan) -> Outcome {
             misfits = misfits.or_else(|| Some(Failure::usage(format!("rank {rank} is another program"))));
         }
     }
+    let end = |_: &Failure| (1..world.size).for_each(|rank| world.send(rank, &Answer::End));
+    let plan = &plan.inspect_err(end)?;
     let prepared = match misfits {
         Some(failure) => Err(failure),
         None => Keys::find(plan).and_then(|keys| Ok((prepare(plan)?, keys))),
@@ -215,13 +209,8 @@ fn lead(world: &World, plan: &Plan) -> Outcome {
         let worker = Worker::new(plan, engines(world, plan)?, desk.clone(), welcome, keys.as_ref())?;
         Ok((prepared, worker))
     });
-    let (Prepared { welcome, tasks, files, bytes, mirrors, marks, failed }, worker) = match prepared {
-        Ok(prepared) => prepared,
-        Err(failure) => {
-            (1..world.size).for_each(|rank| world.send(rank, &Answer::End));
-            return Err(failure);
-        }
-    };
+    let (prepared, worker) = prepared.inspect_err(end)?;
+    let Prepared { welcome, tasks, files, bytes, mirrors, marks, failed } = prepared;
     (1..world.size).for_each(|rank| world.send(rank, &Answer::Welcome(welcome.clone())));
     let (give, own_tasks) = sync_channel(2);
     if plan.verbosity.verbose {

@@ -209,7 +209,8 @@ pub struct Hello {
     pub host: String,
     /// Processes with the same number see the same mounts of the same running system.
     pub machine: u64,
-    pub args: Vec<Vec<u8>>,
+    /// `None` if they are wrong: a secret may be among them.
+    pub args: Option<Vec<Vec<u8>>>,
 }
 
 /// A message of a worker.

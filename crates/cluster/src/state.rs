@@ -84,6 +84,8 @@ impl Large {
 pub fn misfit(mine: &Hello, other: &Hello, rank: usize) -> Option<Failure> {
     let why = if mine.version != other.version {
         format!("it runs version {}, and rank 0 version {}", other.version, mine.version)
+    } else if other.args.is_none() {
+        "its arguments are wrong".to_owned()
     } else if mine.args != other.args {
         "its arguments differ from those of rank 0".to_owned()
     } else {

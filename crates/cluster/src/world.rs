@@ -134,8 +134,8 @@ fn configure() {
     }
 }
 
-/// The rank of this process as far as the launcher tells it in the environment: before MPI has begun.
-pub fn rank_by_environment() -> usize {
+/// The rank of this process as far as a launcher tells it in the environment: before MPI has begun.
+pub fn rank_by_environment() -> Option<usize> {
     let rank = |name| env::var(name).ok()?.parse().ok();
-    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"].into_iter().find_map(rank).unwrap_or(0)
+    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"].into_iter().find_map(rank)
 }

@@ -103,6 +103,10 @@ fn processes_that_differ_are_refused() {
     let ended = end(command).fails(2);
     assert!(ended.error.contains("(rank 1): its arguments differ from those of rank 0"), "{}", ended.error);
     assert!(!job.path("f.phx").exists());
+    let mut command = job.launcher();
+    command.args(["-n", "1", PROGRAM, "protect", "f", "--key-file", "k", ":", "-n", "1", PROGRAM, "protect"]);
+    let ended = end(command).fails(2);
+    assert!(ended.error.contains("(rank 1): its arguments are wrong"), "{}", ended.error);
     for args in [
         &["protect", "-"][..],
         &["protect"],
@@ -112,6 +116,11 @@ fn processes_that_differ_are_refused() {
         let ended = job.run(3, args).fails(2);
         assert_eq!(ended.lines().len(), 1, "{}", ended.error);
     }
+    // Rank 0 says it, however late it comes.
+    let mut command = job.launcher();
+    command.args(["-n", "1", "sh", "-c", r#"sleep 2; exec "$0" protect"#, PROGRAM, ":", "-n", "2", PROGRAM, "protect"]);
+    let ended = end(command).fails(2);
+    assert_eq!(ended.lines().len(), 1, "{}", ended.error);
     let ended = job.run(2, &["protect", "f", "missing", "--key-file", "k"]).fails(4);
     assert!(ended.error.contains("missing: cannot read") && job.path("f.phx").exists(), "{}", ended.error);
 }

@@ -132,7 +132,7 @@ fn a_killed_process_ends_the_job() {
     let args = ["protect", "f", "--key-file", "k", "--engine", "serial", "-f"];
     for victim in [0, 1, 2] {
         let mut disturbed = 0;
-        for _ in 0..10 {
+        for _ in 0..30 {
             let mut child = job.spawn(3, &args);
             let begun = Instant::now();
             let ranks = loop {

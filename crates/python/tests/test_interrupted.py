@@ -161,8 +161,10 @@ seen = []
 signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
 stop = threading.Event()
 def shoot():
-    while not stop.wait(0.02):
+    while True:
         os.kill(os.getpid(), signal.SIGUSR1)
+        if stop.wait(0.02):
+            break
 thread = threading.Thread(target=shoot)
 thread.start()
 key = phalanx.Key.generate()

@@ -195,12 +195,12 @@ fn a_slow_user_is_waited_for() {
     struct Slow;
     impl User for Slow {
         fn secret(&self, _: &str) -> Option<Zeroizing<String>> {
-            std::thread::sleep(Duration::from_secs(4));
+            std::thread::sleep(Duration::from_secs(7));
             Some(Zeroizing::new(PASSPHRASE.into()))
         }
     }
     let folder = Folder::new();
-    let plugins = folder.plugins(Arc::new(Slow)).with_time(Duration::from_secs(3));
+    let plugins = folder.plugins(Arc::new(Slow)).with_time(Duration::from_secs(6));
     recipient("secret", &plugins).wrap(&file_key()).unwrap();
 }
 

@@ -241,13 +241,13 @@ fn failing() {
 /// A device that does not answer: an error of one line within the limit, and at once from then on. The stand-in ends this
 /// process if a call waits for the device or frees anything.
 fn hang(device: Device) {
-    device.set_time_limit(Duration::from_millis(50));
     let engine = GpuEngine::new(device.clone(), keccak::Level::detect());
     let plain = paint(2 << 20);
     let mut job = job(&engine, &plain);
     let mut other = engine.buffer(2 << 20).unwrap();
     let mut stream = device.stream().unwrap();
     let buffer = stream.buffer(100).unwrap();
+    device.set_time_limit(Duration::from_millis(50));
     StandIn::new().ask("stand_in_hang");
     for _ in 0..2 {
         let fault = engine.run(&mut job).unwrap_err().to_string();

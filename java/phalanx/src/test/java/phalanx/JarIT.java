@@ -71,7 +71,7 @@ class JarIT {
     @Test
     void aKilledRunLeavesNothingUnderTheName() throws IOException, InterruptedException {
         try (RandomAccessFile file = new RandomAccessFile(folder.resolve("f").toFile(), "rw")) {
-            file.setLength(GIB);
+            file.setLength(8 * GIB);
         }
         for (boolean forcibly : new boolean[] {false, true}) {
             ProcessBuilder builder = new ProcessBuilder(java("256m", "protect", "f", "--key", "work", "-t", "1"));

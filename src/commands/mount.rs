@@ -168,13 +168,15 @@ impl Ending {
 
 /// Unmounts, on a thread of its own: the kernel may have to write first, and a second signal must not wait for that.
 fn stop(stopper: Stopper) {
-    let unmount = move || match stopper.stop() {
-        Ok(Stopped::Busy) => complain(format!(
-            "{}: in use: it ends when the last file in it is closed (a second signal ends it at once)",
-            shown(&stopper.mountpoint())
-        )),
-        Ok(_) => {}
-        Err(e) => complain(format!("{}: {e} (a second signal ends it at once)", shown(&stopper.mountpoint()))),
+    let unmount = move || {
+        let say =
+            |what: &str| complain(format!("{}: {what} (a second signal ends it at once)", shown(stopper.mountpoint())));
+        let covered = || say("something else is mounted on top of it: it ends when that is unmounted");
+        match stopper.stop_when_uncovered(covered) {
+            Ok(Stopped::Busy) => say("in use: it ends when the last file in it is closed"),
+            Ok(_) => {}
+            Err(e) => say(&e.to_string()),
+        }
     };
     if thread::Builder::new().name("unmount".into()).spawn(unmount).is_err() {
         complain("there is no thread to unmount with (a second signal ends it at once)");

@@ -27,4 +27,5 @@ mod rekey_told;
 mod removal;
 mod resume;
 mod trees;
+mod unmount;
 mod volume;

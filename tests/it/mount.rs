@@ -98,18 +98,8 @@ impl Mounted {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Stops all threads of the mount, and waits until they stand still: on a busy machine they run on for a while.
     pub fn stop(&self) {
-        self.signal(Signal::STOP);
-        let threads = format!("/proc/{}/task", self.child.as_ref().unwrap().id());
-        // The state follows the name, which is in parentheses (proc_pid_stat(5)).
-        let is_stopped =
-            |stat: &str| stat.rsplit(')').next().is_some_and(|rest| rest.trim().starts_with(['T', 'Z', 'X']));
-        let all =
-            || fs::read_dir(&threads).unwrap().map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")));
-        while !all().all(|stat| stat.is_ok_and(|stat| is_stopped(&stat))) {
-            thread::sleep(Duration::from_millis(1));
-        }
+        stop(Pid::from_child(self.child.as_ref().unwrap()));
     }
 
     pub fn ended(&mut self) -> ExitStatus {
@@ -136,6 +126,18 @@ impl Drop for Mounted {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+}
+
+/// Stops all threads of a process, and waits until they stand still: on a busy machine they run on for a while.
+pub fn stop(process: Pid) {
+    kill_process(process, Signal::STOP).unwrap();
+    let threads = format!("/proc/{}/task", process.as_raw_nonzero());
+    // The state follows the name, which is in parentheses (proc_pid_stat(5)).
+    let is_stopped = |stat: &str| stat.rsplit(')').next().is_some_and(|rest| rest.trim().starts_with(['T', 'Z', 'X']));
+    let all = || fs::read_dir(&threads).unwrap().map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")));
+    while !all().all(|stat| stat.is_ok_and(|stat| is_stopped(&stat))) {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -3,24 +3,26 @@
 //! First [`check_system`] and [`Mountpoint::new`] say what is missing, before anybody is asked for a password. Then
 //! [`Session::mount`] mounts, and [`Session::run`] serves. [`Stopper::stop`] unmounts, from any thread.
 
+mod attach;
+mod detach;
 mod linger;
 mod options;
 mod place;
+mod table;
 
+pub use detach::{Stopped, Stopper};
 pub use options::MountOptions;
 pub use place::{Mountpoint, check_system};
 
 pub use fuser::Filesystem;
 
-use fuser::{INodeNo, InitFlags, KernelConfig, Notifier};
-use place::{MountId, fusermount};
+use attach::Attached;
+use fuser::{Config, INodeNo, InitFlags, KernelConfig, Notifier};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
@@ -69,6 +71,12 @@ pub enum MountError {
     /// Something is mounted there, and the program behind it has ended.
     #[error("what is mounted here has lost its program (fusermount3 -u unmounts it)")]
     Dead,
+    /// The kernel does not show which mount is this one.
+    #[error("its own mount is not in the list of mounts (/proc/self/mountinfo): unmount it with fusermount3 -u")]
+    NotSeen,
+    /// Another mount lies on this one.
+    #[error("something else is mounted on top of it: unmount that first")]
+    Covered,
     /// The mountpoint is the source, contains it, or lies within it.
     #[error("{0}")]
     Overlap(&'static str),
@@ -152,10 +160,10 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// A mounted file system, which nobody serves yet.
+/// A mounted file system, which nobody serves yet. Dropped, it is unmounted.
 pub struct Session<F: Filesystem> {
     session: fuser::Session<F>,
-    stopper: Stopper,
+    mounted: Mounted,
 }
 
 impl<F: Filesystem> Session<F> {
@@ -169,15 +177,17 @@ impl<F: Filesystem> Session<F> {
         options: &MountOptions,
         threads: Option<NonZeroUsize>,
     ) -> Result<Self, MountError> {
+        let failed = |source| MountError::Io { doing: "mounting", source };
         let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get).max(2);
-        let mut config = options.config();
+        let mut config = Config::default();
         config.n_threads = Some(threads.map_or_else(cores, NonZeroUsize::get).min(MOST_THREADS));
         config.clone_fd = true;
-        let path = mountpoint.path();
         mountpoint.check_again()?;
-        let session = fuser::Session::new(filesystem, path, &config).map_err(explain)?;
-        let stopper = Stopper { mountpoint: path.into(), id: MountId::at(path) };
-        Ok(Self { session, stopper })
+        let Attached { device, watch } = attach::attach(mountpoint, options)?;
+        let stopper = Stopper::new(device.try_clone().map_err(failed)?, mountpoint.path());
+        let mounted = Mounted { stopper, _watch: watch };
+        let session = fuser::Session::from_fd(filesystem, device, options.acl(), config).map_err(failed)?;
+        Ok(Self { session, mounted })
     }
 
     /// From now on `kernel` reaches the kernel.
@@ -189,7 +199,7 @@ impl<F: Filesystem> Session<F> {
     /// What unmounts it.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        self.stopper.clone()
+        self.mounted.stopper.clone()
     }
 
     /// Serves until it is unmounted. Then [`Filesystem::destroy`] has been called.
@@ -197,105 +207,23 @@ impl<F: Filesystem> Session<F> {
     /// # Errors
     /// If threads cannot be started, or the kernel's device fails.
     pub fn run(self) -> Result<(), MountError> {
-        match self.session.run() {
+        let Self { session, mounted } = self;
+        match session.run() {
             // It was unmounted before the kernel had said that it is there.
-            Err(_) if self.stopper.is_unmounted() => Ok(()),
+            Err(_) if mounted.stopper.is_over() => Ok(()),
             done => done.map_err(|source| MountError::Io { doing: "serving the mount", source }),
         }
     }
 }
 
-/// The error of a mount that was refused, in one line.
-fn explain(error: io::Error) -> MountError {
-    let text = error.to_string();
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("fusermount3 refused").to_owned();
-    match error.kind() {
-        // The device was there before.
-        io::ErrorKind::NotFound => MountError::NoFusermount,
-        _ if text.contains("user_allow_other") => MountError::NoAllowOther,
-        kind => MountError::Io { doing: "mounting", source: io::Error::new(kind, line) },
-    }
+/// What has been mounted. Dropped, it is unmounted, if the kernel has not done so already.
+struct Mounted {
+    stopper: Stopper,
+    _watch: Option<UnixStream>,
 }
 
-/// Unmounts one mount, and no other that may later be in the same place.
-#[derive(Clone, Debug)]
-pub struct Stopper {
-    mountpoint: Arc<Path>,
-    id: Option<MountId>,
-}
-
-/// How an unmount ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
-    /// Nothing is mounted any more, and the session ends.
-    Unmounted,
-    /// The mount was in use. Its name is gone, and the session ends when the last file in it is closed.
-    Busy,
-}
-
-impl Stopper {
-    /// Whether it is known that nothing is mounted any more.
-    fn is_unmounted(&self) -> bool {
-        self.id.is_some() && MountId::at(&self.mountpoint) != self.id
-    }
-
-    /// Unmounts. What the kernel has to write is written first, so this may take a while.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn stop(&self) -> Result<Stopped, MountError> {
-        // A mount elsewhere on the system may be of another namespace: then nothing is known, and it is tried.
-        if self.is_unmounted() {
-            return Ok(Stopped::Unmounted);
-        }
-        match rustix::mount::unmount(&*self.mountpoint, UnmountFlags::NOFOLLOW) {
-            Ok(()) => Ok(Stopped::Unmounted),
-            // Somebody else was faster. Where the mount was never seen, it may be mounted elsewhere.
-            Err(Errno::INVAL | Errno::NOENT) if self.id.is_some() => Ok(Stopped::Unmounted),
-            Err(Errno::BUSY) => {
-                let flags = UnmountFlags::NOFOLLOW | UnmountFlags::DETACH;
-                rustix::mount::unmount(&*self.mountpoint, flags).map_err(MountError::io("unmounting"))?;
-                Ok(Stopped::Busy)
-            }
-            Err(Errno::PERM) => self.stop_as_user(),
-            Err(e) => Err(MountError::io("unmounting")(e)),
-        }
-    }
-
-    /// Users other than root have a program for it.
-    fn stop_as_user(&self) -> Result<Stopped, MountError> {
-        let program = fusermount().ok_or(MountError::NoFusermount)?;
-        for (switches, stopped) in [(&["-u"][..], Stopped::Unmounted), (&["-u", "-z"], Stopped::Busy)] {
-            let mut command = Command::new(&program);
-            command.args(switches).arg("--").arg(&*self.mountpoint);
-            let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-            match status {
-                Ok(status) if status.success() => return Ok(stopped),
-                Ok(_) => {}
-                Err(source) => return Err(MountError::Io { doing: "running fusermount3", source }),
-            }
-        }
-        let refused = io::Error::other("fusermount3 refused");
-        Err(MountError::Io { doing: "unmounting", source: refused })
-    }
-
-    /// Where it is mounted.
-    #[must_use]
-    pub fn mountpoint(&self) -> PathBuf {
-        self.mountpoint.to_path_buf()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mount_that_was_never_seen_is_not_taken_for_unmounted() {
-        let folder = tempfile::tempdir().unwrap();
-        for path in [folder.path().to_path_buf(), folder.path().join("none")] {
-            let stopper = Stopper { mountpoint: path.into(), id: None };
-            assert!(!stopper.is_unmounted() && stopper.stop().is_err());
-        }
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.stopper.abandon();
     }
 }

@@ -1,7 +1,8 @@
 //! The options of a mount: those that are always given, and those of `-o`.
 
 use super::MountError;
-use fuser::{Config, MountOption, SessionACL};
+use fuser::SessionACL;
+use rustix::mount::MountFlags;
 use std::path::Path;
 
 /// The options of a mount.
@@ -15,12 +16,12 @@ pub struct MountOptions {
     /// Whether other users than the one who mounts get in.
     pub allow_other: bool,
     allow_root: bool,
-    auto_unmount: bool,
+    pub(super) auto_unmount: bool,
     name: String,
     subtype: String,
     max_read: Option<u32>,
     /// All others.
-    flags: Vec<MountOption>,
+    words: Vec<&'static str>,
 }
 
 impl MountOptions {
@@ -35,7 +36,7 @@ impl MountOptions {
             name: safe(&source.to_string_lossy()),
             subtype: "phalanx".into(),
             max_read: None,
-            flags: Vec::new(),
+            words: Vec::new(),
         }
     }
 
@@ -48,35 +49,21 @@ impl MountOptions {
     }
 
     fn add_one(&mut self, word: &str) -> Result<(), MountError> {
-        let flag = match word {
-            "ro" => MountOption::RO,
-            "rw" => MountOption::RW,
-            "suid" => MountOption::Suid,
-            "nosuid" => MountOption::NoSuid,
-            "dev" => MountOption::Dev,
-            "nodev" => MountOption::NoDev,
-            "exec" => MountOption::Exec,
-            "noexec" => MountOption::NoExec,
-            "atime" => MountOption::Atime,
-            "noatime" => MountOption::NoAtime,
-            "sync" => MountOption::Sync,
-            "async" => MountOption::Async,
-            "dirsync" => MountOption::DirSync,
-            _ => return self.add_other(word),
-        };
-        if flag == MountOption::RO {
+        let Some((word, _)) = FLAGS.into_iter().find(|(flag, _)| *flag == word) else { return self.add_other(word) };
+        if word == "ro" {
             self.read_only = true;
         }
-        if let Some(other) = opposite(&flag).filter(|other| self.flags.contains(other)) {
-            return Err(MountError::Option(format!(
-                "the mount options {word} and {} exclude each other",
-                text(&other)
-            )));
+        if let Some(other) = opposite(word).filter(|other| self.has(other)) {
+            return Err(MountError::Option(format!("the mount options {word} and {other} exclude each other")));
         }
-        if !self.flags.contains(&flag) {
-            self.flags.push(flag);
+        if !self.has(word) {
+            self.words.push(word);
         }
         Ok(())
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.words.contains(&word)
     }
 
     fn add_other(&mut self, word: &str) -> Result<(), MountError> {
@@ -121,7 +108,7 @@ impl MountOptions {
     /// Whether `rw` was asked for.
     #[must_use]
     pub fn is_writable_asked(&self) -> bool {
-        self.flags.contains(&MountOption::RW)
+        self.has("rw")
     }
 
     /// Whether users other than the one who mounts get in.
@@ -130,58 +117,100 @@ impl MountOptions {
         self.allow_other || self.allow_root
     }
 
-    /// The same for fuser.
-    pub(super) fn config(&self) -> Config {
-        let mut options = vec![
-            MountOption::FSName(self.name.clone()),
-            MountOption::Subtype(self.subtype.clone()),
-            MountOption::DefaultPermissions,
-        ];
-        options.extend(self.flags.iter().cloned());
-        let is_absent = |flag: &MountOption| !self.flags.contains(flag);
-        for (asked, usual) in [(MountOption::Suid, MountOption::NoSuid), (MountOption::Dev, MountOption::NoDev)] {
-            if is_absent(&asked) && is_absent(&usual) {
-                options.push(usual);
+    /// What lists of mounts show as its source.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The type of the file system.
+    pub(super) fn kind(&self) -> String {
+        format!("fuse.{}", self.subtype)
+    }
+
+    /// The words that are flags of the kernel, those with it that nobody asked for.
+    fn flag_words(&self) -> Vec<&'static str> {
+        let mut words = self.words.clone();
+        for (asked, usual) in [("suid", "nosuid"), ("dev", "nodev")] {
+            if !self.has(asked) && !self.has(usual) {
+                words.push(usual);
             }
         }
-        if self.read_only && is_absent(&MountOption::RO) {
-            options.push(MountOption::RO);
+        if self.read_only && !self.has("ro") {
+            words.push("ro");
         }
+        words
+    }
+
+    /// The flags of the mount, for the kernel.
+    pub(super) fn flags(&self) -> MountFlags {
+        let words = self.flag_words();
+        FLAGS.into_iter().filter(|(word, _)| words.contains(word)).map(|(_, flag)| flag).collect()
+    }
+
+    /// The options that are FUSE's own, for the kernel.
+    pub(super) fn data(&self) -> String {
+        let mut data = String::from("default_permissions");
+        // The kernel lets all others in, and fuser those who are not root get an error.
+        if self.lets_others() {
+            data.push_str(",allow_other");
+        }
+        if let Some(number) = self.max_read {
+            data.push_str(&format!(",max_read={number}"));
+        }
+        data
+    }
+
+    /// All options, for fusermount3.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = vec![format!("fsname={}", self.name), format!("subtype={}", self.subtype), self.data()];
+        words.extend(self.flag_words().into_iter().map(String::from));
         if self.auto_unmount {
-            options.push(MountOption::AutoUnmount);
+            words.push("auto_unmount".into());
         }
-        options.extend(self.max_read.map(|number| MountOption::CUSTOM(format!("max_read={number}"))));
-        let mut config = Config::default();
-        config.mount_options = options;
-        config.acl = match (self.allow_other, self.allow_root) {
+        words
+    }
+
+    /// Who gets in, for fuser.
+    pub(super) fn acl(&self) -> SessionACL {
+        match (self.allow_other, self.allow_root) {
             (true, _) => SessionACL::All,
             (_, true) => SessionACL::RootAndOwner,
             _ => SessionACL::Owner,
-        };
-        config
+        }
     }
 }
 
-fn opposite(flag: &MountOption) -> Option<MountOption> {
-    Some(match flag {
-        MountOption::RO => MountOption::RW,
-        MountOption::RW => MountOption::RO,
-        MountOption::Suid => MountOption::NoSuid,
-        MountOption::NoSuid => MountOption::Suid,
-        MountOption::Dev => MountOption::NoDev,
-        MountOption::NoDev => MountOption::Dev,
-        MountOption::Exec => MountOption::NoExec,
-        MountOption::NoExec => MountOption::Exec,
-        MountOption::Atime => MountOption::NoAtime,
-        MountOption::NoAtime => MountOption::Atime,
-        MountOption::Sync => MountOption::Async,
-        MountOption::Async => MountOption::Sync,
-        _ => return None,
-    })
-}
+/// The words that are flags of the kernel. Some only take another one back.
+const FLAGS: [(&str, MountFlags); 13] = [
+    ("ro", MountFlags::RDONLY),
+    ("rw", MountFlags::empty()),
+    ("suid", MountFlags::empty()),
+    ("nosuid", MountFlags::NOSUID),
+    ("dev", MountFlags::empty()),
+    ("nodev", MountFlags::NODEV),
+    ("exec", MountFlags::empty()),
+    ("noexec", MountFlags::NOEXEC),
+    ("atime", MountFlags::empty()),
+    ("noatime", MountFlags::NOATIME),
+    ("sync", MountFlags::SYNCHRONOUS),
+    ("async", MountFlags::empty()),
+    ("dirsync", MountFlags::DIRSYNC),
+];
 
-fn text(flag: &MountOption) -> String {
-    format!("{flag:?}").to_lowercase()
+fn opposite(word: &str) -> Option<&'static str> {
+    const PAIRS: [(&str, &str); 6] = [
+        ("ro", "rw"),
+        ("suid", "nosuid"),
+        ("dev", "nodev"),
+        ("exec", "noexec"),
+        ("atime", "noatime"),
+        ("sync", "async"),
+    ];
+    PAIRS.into_iter().find_map(|(one, other)| match word {
+        _ if word == one => Some(other),
+        _ if word == other => Some(one),
+        _ => None,
+    })
 }
 
 /// A name that cannot be taken for more options: fusermount3 takes all of them in one argument, with commas between them.
@@ -193,31 +222,28 @@ fn safe(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn config(words: &str) -> Config {
+    fn options(words: &str) -> MountOptions {
         let mut options = MountOptions::new(Path::new("/a,suid\\"));
         options.add(words).unwrap();
         options.check().unwrap();
-        options.config()
+        options
     }
 
     #[test]
     fn what_is_not_asked_for_is_safe() {
-        let usual = config("default_permissions").mount_options;
-        for option in [MountOption::NoSuid, MountOption::NoDev, MountOption::DefaultPermissions] {
-            assert!(usual.contains(&option), "{option:?}");
-        }
-        assert!(usual.contains(&MountOption::FSName("/a_suid_".into())), "{usual:?}");
-        assert_eq!(config("exec").acl, SessionACL::Owner);
-        let asked = config("suid,dev,ro,max_read=65536,fsname=x,subtype=y").mount_options;
-        for option in [MountOption::Suid, MountOption::Dev, MountOption::RO] {
-            assert_eq!(asked.iter().filter(|o| **o == option).count(), 1, "{option:?}");
-        }
-        for option in [MountOption::NoSuid, MountOption::NoDev] {
-            assert!(!asked.contains(&option), "{option:?}");
-        }
-        assert!(asked.contains(&MountOption::CUSTOM("max_read=65536".into())), "{asked:?}");
-        assert_eq!(config("allow_root").acl, SessionACL::RootAndOwner);
-        assert_eq!(config("allow_other,auto_unmount").acl, SessionACL::All);
+        let usual = options("default_permissions");
+        assert_eq!(usual.flags(), MountFlags::NOSUID | MountFlags::NODEV);
+        assert_eq!(usual.data(), "default_permissions");
+        assert_eq!(usual.words().join(","), "fsname=/a_suid_,subtype=phalanx,default_permissions,nosuid,nodev");
+        assert_eq!([usual.name(), &usual.kind()], ["/a_suid_", "fuse.phalanx"]);
+        let asked = options("suid,dev,ro,noexec,max_read=65536,fsname=x,subtype=y,allow_root");
+        assert_eq!(asked.flags(), MountFlags::RDONLY | MountFlags::NOEXEC);
+        assert_eq!(asked.data(), "default_permissions,allow_other,max_read=65536");
+        let words = "fsname=x,subtype=y,default_permissions,allow_other,max_read=65536,suid,dev,ro,noexec";
+        assert_eq!(asked.words().join(","), words);
+        let acls = ["exec", "allow_root", "allow_other,auto_unmount"].map(|words| options(words).acl());
+        assert_eq!(acls, [SessionACL::Owner, SessionACL::RootAndOwner, SessionACL::All]);
+        assert!(options("allow_other,auto_unmount").words().ends_with(&["auto_unmount".into()]));
     }
 
     #[test]

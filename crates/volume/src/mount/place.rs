@@ -1,13 +1,12 @@
 //! What must be there before something is mounted: the kernel's device, the program for users, and an empty folder.
 
+use super::table::Table;
 use super::{MountError, MountOptions};
 use rustix::fs::{self, Dir, Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -71,7 +70,7 @@ impl Mountpoint {
     /// If it is missing, no folder or not empty, if something is mounted there, or if one of the two lies in the other.
     pub fn new(path: &Path, source: &Path) -> Result<Self, MountError> {
         let path = path.canonicalize().map_err(|e| explain(e, "looking for the mountpoint"))?;
-        if MountId::at(&path).is_some_and(|mount| mount.is_fuse) {
+        if is_fuse(&path) {
             let is_dead = matches!(fs::stat(&path), Err(Errno::NOTCONN));
             return Err(if is_dead { MountError::Dead } else { MountError::Mounted });
         }
@@ -88,7 +87,7 @@ impl Mountpoint {
 
     /// Checks that the folder still has its path, and is still empty: the user may have taken long to type a password.
     pub(super) fn check_again(&self) -> Result<(), MountError> {
-        if MountId::at(&self.path).is_some_and(|mount| mount.is_fuse) {
+        if is_fuse(&self.path) {
             return Err(MountError::Mounted);
         }
         let now = fs::open(&self.path, SEARCHED | OFlags::NOFOLLOW, Mode::empty());
@@ -100,11 +99,21 @@ impl Mountpoint {
         }
     }
 
+    /// The folder that was checked.
+    pub(super) fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
     /// Its path, without links.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Whether what is mounted at a path without links is a FUSE file system.
+fn is_fuse(path: &Path) -> bool {
+    Table::read().is_some_and(|table| table.at(path).is_some_and(|entry| entry.is_fuse))
 }
 
 fn check_empty(folder: &OwnedFd) -> Result<(), MountError> {
@@ -158,73 +167,9 @@ fn id(file: impl AsFd) -> rustix::io::Result<(u64, u64)> {
     fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino))
 }
 
-/// The uppermost mount at a path, as the kernel lists it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MountId {
-    number: u64,
-    is_fuse: bool,
-}
-
-impl MountId {
-    /// The mount at this path, which has no links in it. `None` if there is none, or the kernel does not tell.
-    pub fn at(path: &Path) -> Option<Self> {
-        let list = File::open("/proc/self/mountinfo").and_then(|mut file| {
-            let mut text = Vec::new();
-            io::Read::read_to_end(&mut file, &mut text).map(|_| text)
-        });
-        Self::find(&list.ok()?, path)
-    }
-
-    fn find(list: &[u8], path: &Path) -> Option<Self> {
-        let of_line = |line: &[u8]| {
-            let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
-            if Path::new(&unescaped(fields.get(4)?)) != path {
-                return None;
-            }
-            // After a hyphen: the type, the source, options.
-            let kind = fields.iter().position(|field| *field == b"-").and_then(|at| fields.get(at + 1))?;
-            let number = str::from_utf8(fields[0]).ok()?.parse().ok()?;
-            Some(Self { number, is_fuse: kind.starts_with(b"fuse") })
-        };
-        list.split(|b| *b == b'\n').filter_map(of_line).next_back()
-    }
-}
-
-/// A path of the list, in which some bytes are written as `\` and three octal digits.
-fn unescaped(field: &[u8]) -> OsString {
-    let (mut bytes, mut at) = (Vec::with_capacity(field.len()), 0);
-    while let Some(byte) = field.get(at) {
-        let octal = field.get(at + 1..at + 4).and_then(|digits| str::from_utf8(digits).ok());
-        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()).filter(|_| *byte == b'\\') {
-            Some(escaped) => {
-                bytes.push(escaped);
-                at += 4;
-            }
-            None => {
-                bytes.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    OsString::from_vec(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_uppermost_mount_counts() {
-        let list = b"22 1 0:20 / / rw - ext4 /dev/a rw\n\
-            40 22 0:30 / /mnt/a\\040b\\134 rw,nosuid shared:1 - fuse.phalanx x rw\n\
-            41 22 0:31 / /mnt/c rw - fuse.x x rw\n\
-            42 22 0:32 / /mnt/c rw - tmpfs x rw\n\
-            broken\n";
-        let found = |path: &str| MountId::find(list, Path::new(path));
-        assert_eq!(found("/mnt/a b\\"), Some(MountId { number: 40, is_fuse: true }));
-        assert_eq!(found("/mnt/c"), Some(MountId { number: 42, is_fuse: false }));
-        assert_eq!(found("/mnt"), None);
-    }
 
     #[test]
     fn folders_in_each_others_way_are_found() {

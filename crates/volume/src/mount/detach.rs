@@ -1,0 +1,178 @@
+//! Unmounting one mount, and no other.
+//!
+//! A path is no name of a mount: somebody may unmount it and mount another at the same place, mount something over it, or rename
+//! the mountpoint. Nor is a number, which the kernel gives to the next mount once it is free. But as long as the kernel has not
+//! ended a session, its file system exists, and nothing else has its device number.
+
+use super::table::{self, Entry, Table};
+use super::{MountError, place};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// Unmounts one mount, and no other that is in the same place later.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<Mount>);
+
+/// How an unmount ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// Nothing is mounted any more, and the session ends.
+    Unmounted,
+    /// The mount was in use. Its name is gone, and the session ends when the last file in it is closed.
+    Busy,
+}
+
+#[derive(Debug)]
+struct Mount {
+    /// It says when the session is over.
+    device: OwnedFd,
+    mountpoint: PathBuf,
+    /// `None` if the kernel did not show the mount.
+    id: Option<Id>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Id {
+    /// The number of the mount.
+    number: u64,
+    /// The device number of its file system.
+    device: (u64, u64),
+}
+
+impl Id {
+    fn of(entry: &Entry) -> Self {
+        Self { number: entry.number, device: entry.device }
+    }
+}
+
+/// A mount without a name, which lasts until this is dropped or its last file is closed.
+struct Nameless(Option<OwnedFd>);
+
+impl Stopper {
+    /// For what has just been mounted with this device.
+    pub(super) fn new(device: OwnedFd, mountpoint: &Path) -> Self {
+        let table = Table::read();
+        let entry = table.as_ref().and_then(|table| match table::served_by(&device) {
+            Some(device) => table.of_device(device),
+            None => table.at(mountpoint).filter(|entry| entry.is_fuse),
+        });
+        Self(Arc::new(Mount { id: entry.map(Id::of), device, mountpoint: mountpoint.into() }))
+    }
+
+    /// Where it was mounted.
+    #[must_use]
+    pub fn mountpoint(&self) -> &Path {
+        &self.0.mountpoint
+    }
+
+    /// Whether the kernel has ended the session. It does that when the file system is mounted nowhere and nobody uses it.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut device = [PollFd::new(&self.0.device, PollFlags::empty())];
+        let seen = rustix::io::retry_on_intr(|| poll(&mut device, Some(&NOW)));
+        seen.is_ok() && device[0].revents().contains(PollFlags::ERR)
+    }
+
+    /// Unmounts. What the kernel has to write is written first, so this may take a while.
+    ///
+    /// # Errors
+    /// [`MountError::Covered`] if something else is mounted on top, or on a folder in it. Otherwise if the system refuses, or does
+    /// not show which mount is the session's own.
+    pub fn stop(&self) -> Result<Stopped, MountError> {
+        drop(self.take_name()?);
+        Ok(if self.is_over() { Stopped::Unmounted } else { Stopped::Busy })
+    }
+
+    /// The same, but waits as long as something else is mounted on top. It calls `wait` before.
+    ///
+    /// # Errors
+    /// If the system refuses, or does not show which mount is the session's own.
+    pub fn stop_when_uncovered(&self, wait: impl FnOnce()) -> Result<Stopped, MountError> {
+        let table = File::open(table::PATH).map_err(|_| MountError::NotSeen)?;
+        let mut wait = Some(wait);
+        loop {
+            match self.stop() {
+                Err(MountError::Covered) => {}
+                done => return done,
+            }
+            if let Some(wait) = wait.take() {
+                wait();
+            }
+            // The kernel says so when mounts have changed since the table was opened, or since it was asked last.
+            let mut either = [PollFd::new(&table, PollFlags::PRI), PollFd::new(&self.0.device, PollFlags::empty())];
+            rustix::io::retry_on_intr(|| poll(&mut either, None))
+                .map_err(MountError::io("waiting for other mounts"))?;
+        }
+    }
+
+    /// Unmounts what nobody serves any more. The kernel must not write to it then: it would wait for ever.
+    pub(super) fn abandon(&self) {
+        let Ok(Nameless(folder)) = self.take_name() else { return };
+        if let Some(id) = self.0.id.filter(|_| !self.is_over()) {
+            let _ = fs::write(format!("/sys/fs/fuse/connections/{}/abort", id.device.1), "1");
+        }
+        if !self.is_over() {
+            // It stays open until the process ends, and so the device is closed.
+            let _ = folder.map(IntoRawFd::into_raw_fd);
+        }
+    }
+
+    fn take_name(&self) -> Result<Nameless, MountError> {
+        if self.is_over() {
+            return Ok(Nameless(None));
+        }
+        let id = self.0.id.ok_or(MountError::NotSeen)?;
+        let find = || {
+            let table = Table::read().ok_or(MountError::NotSeen)?;
+            let entry = table.numbered(id.number).filter(|entry| Id::of(entry) == id);
+            Ok(entry.map(|entry| (entry.path.clone(), table.is_covered(entry))))
+        };
+        // It may be elsewhere by now: the folder or one above it may have been renamed.
+        let Some((path, _)) = find()? else { return Ok(Nameless(None)) };
+        let wanted = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = match rustix::fs::open(&path, wanted, Mode::empty()) {
+            Ok(folder) => folder,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Err(MountError::Covered),
+            Err(e) => return Err(MountError::io("looking for the mount")(e)),
+        };
+        // If the folder lies on the mount now, it does so as long as it is open.
+        let number = table::mount_of(&folder);
+        match find()? {
+            Some(_) if self.is_over() => return Ok(Nameless(None)),
+            Some((_, is_covered)) if is_covered || number != Some(id.number) => return Err(MountError::Covered),
+            Some(_) => {}
+            None => return Ok(Nameless(None)),
+        }
+        match detach(folder.as_fd()) {
+            Err(Errno::PERM) => detach_as_user(&path)?,
+            done => done.map_err(MountError::io("unmounting"))?,
+        }
+        Ok(Nameless(Some(folder)))
+    }
+}
+
+/// Takes the mount of an opened folder out of the tree of files.
+fn detach(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    rustix::mount::unmount(format!("/proc/self/fd/{}", folder.as_raw_fd()), UnmountFlags::DETACH)
+}
+
+/// Users other than root have a program for it, which takes a path only.
+fn detach_as_user(path: &Path) -> Result<(), MountError> {
+    let program = place::fusermount().ok_or(MountError::NoFusermount)?;
+    let mut command = Command::new(program);
+    command.args(["-u", "-z", "--"]).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let status = command.status().map_err(|source| MountError::Io { doing: "running fusermount3", source })?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(MountError::Io { doing: "unmounting", source: io::Error::other("fusermount3 refused") })
+}

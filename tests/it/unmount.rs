@@ -1,0 +1,259 @@
+//! A mount that ends takes nothing away but itself, whatever is in its place by then.
+
+use crate::common::{Sandbox, skip, wait_for};
+use crate::mount::{is_fuse_here, is_mounted, required, stop};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Two volumes, `va` and `vb`, or two protected trees, each with a file `name` that holds the last letter.
+struct Mounts {
+    s: Sandbox,
+    is_daemon: bool,
+    children: RefCell<Vec<Child>>,
+}
+
+impl Mounts {
+    /// `None` if this system lets nobody mount, and a line says so.
+    fn new(volumes: bool, is_daemon: bool) -> Option<Self> {
+        if !is_fuse_here() {
+            return None;
+        }
+        let mounts = Self { s: Sandbox::with_key(), is_daemon, children: RefCell::default() };
+        let s = &mounts.s;
+        fs::create_dir(s.path("mnt")).unwrap();
+        for letter in ["a", "b"] {
+            if volumes {
+                s.run(&["init", &format!("v{letter}"), "-k", "k"]).ok();
+                let process = mounts.start(letter)?;
+                fs::write(s.path("mnt/name"), letter).unwrap();
+                mounts.unmount(&[]);
+                mounts.wait(process);
+            } else {
+                fs::create_dir(s.path("plain")).unwrap();
+                s.write("plain/name", letter);
+                s.run(&["protect", "-q", "-R", "plain", "-k", "k", "-o", &format!("v{letter}")]).ok();
+                fs::remove_dir_all(s.path("plain")).unwrap();
+            }
+        }
+        Some(mounts)
+    }
+
+    /// Mounts `va` or `vb`, and returns its process. `None` if this system lets nobody mount, and a line says so.
+    fn start(&self, letter: &str) -> Option<Pid> {
+        // By these arguments the process is found.
+        let (tree, mountpoint) = (self.s.path(&format!("v{letter}")), self.mountpoint());
+        let mut command = self.s.command(&["mount", "-k", "k"]);
+        command.arg(&tree).arg(&mountpoint).args(self.is_daemon.then_some("--daemon"));
+        let log = self.s.path(&format!("log-{letter}"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
+        let mut child = command.spawn().unwrap();
+        let mut ended = None;
+        while !is_mounted(&mountpoint) && ended.is_none_or(|code| code == Some(0)) {
+            ended = child.try_wait().unwrap().map(|status| status.code());
+        }
+        if ended.is_some_and(|code| code != Some(0)) {
+            let log = fs::read_to_string(log).unwrap();
+            assert!(log.contains("Operation not permitted"), "{log}");
+            skip("FUSE");
+            required();
+            return None;
+        }
+        if !self.is_daemon {
+            let process = Pid::from_child(&child);
+            self.children.borrow_mut().push(child);
+            return Some(process);
+        }
+        assert!(child.wait().unwrap().success());
+        Some(process_with(&[&tree, &mountpoint]).unwrap())
+    }
+
+    fn mountpoint(&self) -> PathBuf {
+        self.s.path("mnt")
+    }
+
+    fn letter(&self) -> String {
+        fs::read_to_string(self.s.path("mnt/name")).unwrap()
+    }
+
+    /// Unmounts. A program that another test starts at this moment may have our open files for a while.
+    fn unmount(&self, options: &[&str]) {
+        let mut command = Command::new("fusermount3");
+        let command = RefCell::new(command.args(["-u", "-q"]).args(options).arg(self.mountpoint()));
+        wait_for(|| command.borrow_mut().status().unwrap().success());
+    }
+
+    /// Waits until a process has ended.
+    fn wait(&self, process: Pid) {
+        let stat = format!("/proc/{}/stat", process.as_raw_nonzero());
+        wait_for(|| {
+            self.children.borrow_mut().iter_mut().for_each(|child| drop(child.try_wait()));
+            fs::read_to_string(&stat).map_or(true, |stat| stat.rsplit(')').next().unwrap().trim().starts_with('Z'))
+        });
+    }
+}
+
+impl Drop for Mounts {
+    fn drop(&mut self) {
+        while is_mounted(&self.mountpoint()) && unmount(self.mountpoint(), UnmountFlags::DETACH).is_ok() {}
+        for letter in ["a", "b"] {
+            if let Some(process) = process_with(&[&self.s.path(&format!("v{letter}")), &self.mountpoint()]) {
+                let _ = kill_process(process, Signal::KILL);
+            }
+        }
+        self.children.borrow_mut().iter_mut().for_each(|child| drop(child.wait()));
+    }
+}
+
+/// A process with these among its arguments.
+fn process_with(args: &[&Path]) -> Option<Pid> {
+    fs::read_dir("/proc").unwrap().find_map(|entry| {
+        let entry = entry.unwrap();
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let has = |arg: &&Path| line.split(|b| *b == 0).any(|part| part == arg.as_os_str().as_encoded_bytes());
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        args.iter().all(has).then(|| Pid::from_raw(number)).flatten()
+    })
+}
+
+/// All kinds of mounts.
+fn each(test: impl Fn(Mounts)) {
+    for (volumes, is_daemon) in [(true, false), (true, true), (false, false), (false, true)] {
+        if let Some(mounts) = Mounts::new(volumes, is_daemon) {
+            test(mounts);
+        }
+    }
+}
+
+#[test]
+fn a_mount_that_ends_late_leaves_its_successor() {
+    each(|mounts| {
+        for signal in [None, Some(Signal::TERM), Some(Signal::INT)] {
+            let first = mounts.start("a").unwrap();
+            stop(first);
+            mounts.unmount(&[]);
+            let second = mounts.start("b").unwrap();
+            if let Some(signal) = signal {
+                kill_process(first, signal).unwrap();
+            }
+            kill_process(first, Signal::CONT).unwrap();
+            mounts.wait(first);
+            assert!(is_mounted(&mounts.mountpoint()));
+            assert_eq!(mounts.letter(), "b");
+            mounts.unmount(&[]);
+            mounts.wait(second);
+        }
+    });
+}
+
+#[test]
+fn a_mount_without_a_name_leaves_its_successor() {
+    each(|mounts| {
+        let first = mounts.start("a").unwrap();
+        let file = File::open(mounts.s.path("mnt/name")).unwrap();
+        mounts.unmount(&["-z"]);
+        let second = mounts.start("b").unwrap();
+        kill_process(first, Signal::TERM).unwrap();
+        if mounts.is_daemon {
+            // It has a log of the system only. Another signal would end it at once.
+        } else {
+            wait_for(|| fs::read_to_string(mounts.s.path("log-a")).unwrap().contains("in use"));
+        }
+        assert_eq!(std::io::read_to_string(&file).unwrap(), "a");
+        drop(file);
+        mounts.wait(first);
+        assert_eq!(mounts.letter(), "b");
+        kill_process(second, Signal::TERM).unwrap();
+        mounts.wait(second);
+        assert!(!is_mounted(&mounts.mountpoint()));
+    });
+}
+
+#[test]
+fn what_is_mounted_on_top_of_a_mount_stays() {
+    if !geteuid().is_root() {
+        return skip("root");
+    }
+    each(|mounts| {
+        for inner in [false, true] {
+            let first = mounts.start("a").unwrap();
+            let folder = if inner { mounts.s.path("mnt/name") } else { mounts.mountpoint() };
+            let done = if inner {
+                mounts.s.write("over", "over");
+                rustix::mount::mount_bind(mounts.s.path("over"), &folder)
+            } else {
+                mount("x", &folder, "tmpfs", MountFlags::empty(), None)
+            };
+            match done {
+                Err(Errno::PERM) => return skip("root"),
+                done => done.unwrap(),
+            }
+            kill_process(first, Signal::TERM).unwrap();
+            if !mounts.is_daemon {
+                wait_for(|| fs::read_to_string(mounts.s.path("log-a")).unwrap().contains("mounted on top of it"));
+            }
+            assert!(is_mounted(&folder));
+            if inner {
+                assert_eq!(mounts.letter(), "over");
+            }
+            wait_for(|| unmount(&folder, UnmountFlags::empty()).is_ok());
+            mounts.wait(first);
+            assert!(!is_mounted(&mounts.mountpoint()));
+        }
+    });
+}
+
+#[test]
+fn a_mount_whose_mountpoint_was_renamed_is_unmounted() {
+    each(|mounts| {
+        let s = &mounts.s;
+        fs::create_dir(s.path("above")).unwrap();
+        fs::remove_dir(s.path("mnt")).unwrap();
+        fs::create_dir(s.path("above/mnt")).unwrap();
+        symlink("above/mnt", s.path("mnt")).unwrap();
+        let first = mounts.start("a").unwrap();
+        fs::rename(s.path("above"), s.path("below")).unwrap();
+        fs::remove_file(s.path("mnt")).unwrap();
+        fs::create_dir(s.path("mnt")).unwrap();
+        let second = mounts.start("b").unwrap();
+        assert!(is_mounted(&s.path("below/mnt")));
+        kill_process(first, Signal::TERM).unwrap();
+        mounts.wait(first);
+        assert!(!is_mounted(&s.path("below/mnt")));
+        assert_eq!(mounts.letter(), "b");
+        kill_process(second, Signal::TERM).unwrap();
+        mounts.wait(second);
+    });
+}
+
+#[test]
+fn a_mount_that_fails_to_start_is_unmounted() {
+    for volumes in [true, false] {
+        let Some(mounts) = Mounts::new(volumes, false) else { return };
+        // What --daemon starts. It cannot say that it is ready.
+        let mut command = mounts.s.command(&["mount", "--detached", "-q", "-k", "k"]);
+        command.arg(mounts.s.path("va")).arg(mounts.mountpoint());
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let status = command.stdin(Stdio::null()).stdout(full).stderr(Stdio::null()).status().unwrap();
+        assert!(!status.success());
+        assert!(!is_mounted(&mounts.mountpoint()));
+        assert_eq!(fs::read_dir(mounts.mountpoint()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn lists_of_mounts_name_the_type() {
+    let Some(mounts) = Mounts::new(true, false) else { return };
+    let process = mounts.start("a").unwrap();
+    let kind = fs::read_to_string("/proc/self/mounts").unwrap();
+    let tree = mounts.s.path("va");
+    let line = kind.lines().find(|line| line.starts_with(tree.to_str().unwrap())).unwrap();
+    assert!(line.contains(" fuse.phalanx "), "{line}");
+    mounts.unmount(&[]);
+    mounts.wait(process);
+}

@@ -169,13 +169,18 @@ impl Ending {
 /// Unmounts, on a thread of its own: the kernel may have to write first, and a second signal must not wait for that.
 fn stop(stopper: Stopper) {
     let unmount = move || {
-        let say =
-            |what: &str| complain(format!("{}: {what} (a second signal ends it at once)", shown(stopper.mountpoint())));
-        let covered = || say("something else is mounted on top of it: it ends when that is unmounted");
+        let path = shown(stopper.mountpoint());
+        let covered = || {
+            complain(format!(
+                "{path}: something is mounted on top of it: it ends when that is unmounted (a second signal ends it at once)"
+            ));
+        };
         match stopper.stop_when_uncovered(covered) {
-            Ok(Stopped::Busy) => say("in use: it ends when the last file in it is closed"),
+            Ok(Stopped::Busy) => complain(format!(
+                "{path}: in use: it ends when the last file in it is closed (a second signal ends it at once)"
+            )),
             Ok(_) => {}
-            Err(e) => say(&e.to_string()),
+            Err(e) => complain(format!("{path}: {e} (a second signal ends it at once)")),
         }
     };
     if thread::Builder::new().name("unmount".into()).spawn(unmount).is_err() {

@@ -246,6 +246,8 @@ fn mount() -> Vec<Message> {
         at(MountError::Replaced, "somebody changed the mountpoint while a password was asked for", ""),
         at(MountError::Mounted, "", ""),
         at(MountError::Dead, "a mount was killed", ""),
+        at(MountError::NotSeen, "`/proc` is not mounted, and a signal ends a mount", ""),
+        at(MountError::Covered, "", ""),
         at(
             MountError::Io { doing: "mounting", source: io::Error::from_raw_os_error(Errno::PERM.raw_os_error()) },
             "a container or a policy forbids it",

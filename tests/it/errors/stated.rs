@@ -206,11 +206,18 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "commands/mount.rs",
         0,
-        "{}: in use: it ends when the last file in it is closed (a second signal ends it at once)",
+        "{path}: in use: it ends when the last file in it is closed (a second signal ends it at once)",
         "a signal ends a mount that is in use",
         "",
     ),
-    ("commands/mount.rs", 0, "{}: {e} (a second signal ends it at once)", "unmounting failed", ""),
+    (
+        "commands/mount.rs",
+        0,
+        "{path}: something is mounted on top of it: it ends when that is unmounted (a second signal ends it at once)",
+        "a signal ends a mount on which something else is mounted",
+        "",
+    ),
+    ("commands/mount.rs", 0, "{path}: {e} (a second signal ends it at once)", "unmounting failed", ""),
     (
         "commands/mount.rs",
         0,

@@ -4,6 +4,7 @@
 //! The first paragraph of a doc comment is what `--help` shows: it fits one line. The man page shows all of it.
 
 mod examples;
+mod inspect;
 mod keys;
 mod mount;
 mod range;
@@ -12,6 +13,7 @@ mod usage;
 mod volume;
 
 pub use examples::{Example, of as examples};
+pub use inspect::Inspect;
 pub use keys::{Changes, KeyArgs, OpenKeys, ProtectKeys};
 pub use mount::{Background, Mount, MountPlan};
 pub use range::{ByteRange, chunk_size, size};
@@ -200,16 +202,6 @@ pub struct Verify {
     pub keys: OpenKeys,
     #[command(flatten)]
     pub engine: EngineArgs,
-}
-
-#[derive(Args)]
-pub struct Inspect {
-    /// Protected files; - is standard input
-    #[arg(required = true, value_name = "PATH.phx")]
-    pub paths: Vec<PathBuf>,
-    /// Print one line of JSON for each file
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Args)]

@@ -201,10 +201,11 @@ impl Action for Rekey {
     }
 
     fn prepare(&self) -> Outcome {
-        let Changes { add_password, add_password_file, add_keys, add_key_files, add_recipients, .. } = &self.changes;
+        let Changes { add_password, add_password_file, add_keys, add_key_files, .. } = &self.changes;
+        let Changes { add_recipients, add_recipients_files, .. } = &self.changes;
         let keys = secrets::load_keys(add_keys, add_key_files)?;
         let mut recipients: Vec<_> = keys.iter().map(|(_, key)| Recipient::key(key)).collect();
-        let others = age::recipients("--add-recipient", add_recipients, &[])?;
+        let others = age::recipients("--add-recipient", add_recipients, add_recipients_files)?;
         recipients.extend(others.into_iter().map(Recipient::from));
         let asked = *add_password || add_password_file.is_some();
         let password = asked.then(|| secrets::added_password(add_password_file.as_deref())).transpose()?;

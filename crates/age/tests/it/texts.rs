@@ -174,7 +174,7 @@ fn files_of_recipients_have_one_on_each_line() {
     let rsa = text("ssh-rsa.pub");
     let found = recipients(&format!("# a comment\n\n{alice}\r\n{rsa}"), &Plugins::default()).unwrap();
     assert_eq!(found.len(), 2);
-    assert_eq!(found[0].text(), alice);
+    assert_eq!(found[0].recipient.text(), alice);
     assert_eq!(recipients(&format!("{alice}\nx\n"), &Plugins::default()).unwrap_err(), (2, RecipientError::Unknown));
     assert_eq!(recipients("# none\n", &Plugins::default()).unwrap_err(), (0, RecipientError::Unknown));
 }

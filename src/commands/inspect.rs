@@ -2,6 +2,7 @@
 
 mod names;
 
+use super::volumes;
 use crate::args::Inspect;
 use crate::failure::{self, Code, Failure, Outcome, say, say_json, shown};
 use crate::paths::{End, unprotected_name};
@@ -32,6 +33,7 @@ pub fn run(args: Inspect, verbosity: Verbosity) -> Outcome {
         if is_volume(path) {
             return inspection.one(&path.join(CONFIG), false);
         }
+        volumes::check(path)?;
         if !path.is_dir() {
             return inspection.one(path, false);
         }

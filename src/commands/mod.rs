@@ -17,3 +17,4 @@ pub mod verify;
 mod verify_volume;
 pub mod version;
 mod volume_file;
+mod volumes;

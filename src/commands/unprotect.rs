@@ -1,5 +1,6 @@
 //! `phalanx unprotect`
 
+use super::volumes;
 use crate::args::UnprotectPlan;
 use crate::engines::Engines;
 use crate::failure::{self, Code, Failure, Outcome, shown};
@@ -11,13 +12,14 @@ use crate::transfer::{self, Action, Input, Moved, Target, Transfer};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::{OpenedBy, Opener, ProtectedFile, Result};
-use phalanx_volume::is_volume;
+use phalanx_volume::{is_folder_of_volume, is_volume};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     let action = Unprotect { opener: secrets::opener(&plan.keys, verbosity)? };
     if let Some(dir) = &plan.volume {
+        volumes::check(dir)?;
         return super::volume_file::run(&plan, dir, &action.opener, verbosity);
     }
     if plan.salvage {
@@ -29,8 +31,9 @@ pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     let keys = KeyFiles::new(&plan.keys.keys, &plan.keys.identities);
     let transfer = Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?;
     let mut paths = plan.paths;
-    let volumes: Vec<PathBuf> = paths.extract_if(.., |path| is_volume(path)).collect();
+    let volumes: Vec<PathBuf> = paths.extract_if(.., |path| is_volume(path) || is_folder_of_volume(path)).collect();
     let refused = failure::each(&volumes, |volume| {
+        volumes::check(volume)?;
         let line = format!("{}: it is a volume: mount it, or unprotect single files with --volume", shown(volume));
         Err(Failure::new(Code::InputOutput, line))
     });

@@ -106,6 +106,10 @@ fn prepared() -> Sandbox {
     symlink("run42.h5.phx", s.path("link.phx")).unwrap();
     mknodat(CWD, s.path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     ok("init vault --key work");
+    fs::create_dir_all(s.path("lost")).unwrap();
+    fs::copy(s.path("vault/phalanx.folder"), s.path("lost/phalanx.folder")).unwrap();
+    fs::create_dir_all(s.path("vault/within")).unwrap();
+    fs::copy(s.path("vault/phalanx.folder"), s.path("vault/within/phalanx.folder")).unwrap();
     // Other keyrings: one whose key others may read, and one that has the name of a key for another.
     ok("PHALANX_KEYRING=open key import work work.raw");
     ok("PHALANX_KEYRING=second key import lab work.raw");
@@ -198,6 +202,9 @@ const RUNS: &[Run] = &[
         "The identities that you named are of other people",
         "name another; `phalanx inspect` shows the kinds of the file's recipients",
     ),
+    ("init -p new-folder", "what follows `-p` may be a password", ""),
+    ("mount lost empty --key work", "`phalanx.volume` was deleted, or not copied", "nobody can make it again"),
+    ("verify vault/within --key work", "", ""),
     ("verify run42.h5.phx --identity huge.txt", "", "is it the right file?"),
     // 2
     ("protect", "", ""),

@@ -54,7 +54,8 @@ pub enum Command {
     ///
     /// Keys are found in the keyring by their ids. A password comes from PHALANX_PASSWORD or from a prompt. If --key,
     /// --key-file or --identity name keys, only these are tried, and the only password is that of --password-file. An
-    /// identity is never tried unless it is named.
+    /// identity is never tried unless it is named. With --recursive PATH may be a volume: everything in it goes to --output or
+    /// into --output-dir.
     Unprotect(Unprotect),
     /// Check every chunk of protected files and volumes; write nothing
     ///

@@ -202,6 +202,8 @@ const RUNS: &[Run] = &[
         "The identities that you named are of other people",
         "name another; `phalanx inspect` shows the kinds of the file's recipients",
     ),
+    ("unprotect --recursive vault", "a volume does not have the name of what is in it", ""),
+    ("unprotect --recursive vault --remove --output plain", "", "delete it yourself, after a look at what came back"),
     ("init -p new-folder", "what follows `-p` may be a password", ""),
     ("mount lost empty --key work", "`phalanx.volume` was deleted, or not copied", "nobody can make it again"),
     ("verify vault/within --key work", "", ""),

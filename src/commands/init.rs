@@ -12,12 +12,14 @@ pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
     phalanx_volume::check_new(&dir).map_err(|e| Failure::volume(&dir, e))?;
     let recipients =
         Recipients::new(ProtectKeys { keys, password, recipients: Vec::new(), recipients_files: Vec::new() }, false);
+    // Before anybody is asked for a password.
+    let copy = recovery_key.map(|output| KeyCopy::begin(Some(output), false, true)).transpose()?;
     recipients.find()?;
     let mut ways = recipients.found().to_vec();
-    if let Some(output) = recovery_key {
+    if let Some(copy) = copy {
         let key = SecretKey::random()?;
         // It is on the disk before the volume is: no volume has a recovery key that nobody was given.
-        KeyCopy::begin(Some(output), false, true)?.finish(&key_copies::line(&key))?;
+        copy.finish(&key_copies::line(&key))?;
         ways.push(Recipient::key(&key));
     }
     phalanx_volume::create(&dir, suite, chunk_size, &ways).map_err(|e| Failure::volume(&dir, e))?;

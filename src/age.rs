@@ -1,11 +1,11 @@
 //! Age recipients and identities: where the command line says that they are.
 
 use crate::failure::{Failure, Outcome, complain, shown};
-use crate::secrets::{at_terminal, damaged, may_ask, open, open_private, prompt_at_terminal};
-use phalanx_age::{Identities, Plugins, Recipient, User};
+use crate::secrets::{at_terminal, check_private, damaged, may_ask, open, prompt_at_terminal};
+use phalanx_age::{Identities, Listed, Plugins, Recipient, User};
 use phalanx_core::Error;
 use phalanx_core::file::read_full;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -23,14 +23,7 @@ static PLUGINS: LazyLock<Plugins> = LazyLock::new(|| Plugins::new(Arc::new(Termi
 pub fn recipients(option: &str, texts: &[String], files: &[PathBuf]) -> Outcome<Vec<Recipient>> {
     let mut found = texts.iter().map(|text| parse(option, text)).collect::<Outcome<Vec<_>>>()?;
     for path in files {
-        let bytes = read(path, open(path).map_err(|e| Failure::at(path, e))?)?;
-        let text =
-            str::from_utf8(&bytes).map_err(|_| damaged(path, "a file of recipients is text, and this is not"))?;
-        let of_file = phalanx_age::recipients(text, &PLUGINS).map_err(|(line, e)| match line {
-            0 => damaged(path, "no recipient is in it"),
-            _ => damaged(path, &format!("line {line}: {e}")),
-        })?;
-        found.extend(of_file);
+        found.extend(listed(path)?.into_iter().map(|listed| listed.recipient));
     }
     found.sort_by(|a, b| a.text().cmp(b.text()));
     found.dedup_by(|a, b| a.text() == b.text());
@@ -38,6 +31,22 @@ pub fn recipients(option: &str, texts: &[String], files: &[PathBuf]) -> Outcome<
         recipient.check().map_err(|reason| Error::Recipient { recipient: recipient.text().into(), reason })?;
     }
     Ok(found)
+}
+
+/// The recipients in a file, with their names there.
+pub fn listed(path: &Path) -> Outcome<Vec<Listed>> {
+    let bytes = read(path, &mut open(path).map_err(|e| Failure::at(path, e))?)?;
+    let text = str::from_utf8(&bytes).map_err(|_| damaged(path, "a file of recipients is text, and this is not"))?;
+    phalanx_age::recipients(text, &PLUGINS).map_err(|(line, e)| match line {
+        0 => damaged(path, "no recipient is in it"),
+        _ => damaged(path, &format!("line {line}: {e}")),
+    })
+}
+
+/// Whether a path leads to a file that holds public keys and nothing else. What cannot be read holds none.
+pub fn is_public(path: &Path) -> bool {
+    let is_short_file = path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() <= LONGEST as u64);
+    is_short_file && fs::read_to_string(path).is_ok_and(|text| phalanx_age::is_public(&text))
 }
 
 /// The canonical text of a recipient that an option names. It need not be one that files can be protected for here.
@@ -53,16 +62,31 @@ fn parse(option: &str, text: &str) -> Outcome<Recipient> {
 pub fn identities(paths: &[PathBuf]) -> Outcome<Identities> {
     let mut found = Identities::new(PLUGINS.clone());
     for path in paths {
-        let bytes = read(path, open_private(path).map_err(|e| Failure::at(path, e))?)?;
+        let at_path = |e| Failure::at(path, e);
+        let mut file = open(path).map_err(at_path)?;
+        let bytes = read(path, &mut file)?;
+        if str::from_utf8(&bytes).is_ok_and(phalanx_age::is_public) {
+            return Err(damaged(path, &public_advice(path)));
+        }
+        check_private(&file, path).map_err(at_path)?;
         found.add(&shown(path), &bytes).map_err(|e| damaged(path, &e.to_string()))?;
     }
     Ok(found)
 }
 
+/// What to do about a public key in the place of a private one.
+fn public_advice(path: &Path) -> String {
+    let private = path.with_extension("");
+    match path.extension().is_some_and(|end| end == "pub") && private.is_file() {
+        true => format!("it is a public key: --identity needs the private one (probably {})", shown(&private)),
+        false => "it is a public key: --identity needs the file of its private key".into(),
+    }
+}
+
 /// A whole file that is not too long.
-fn read(path: &Path, mut file: File) -> Outcome<Zeroizing<Vec<u8>>> {
+fn read(path: &Path, file: &mut File) -> Outcome<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(vec![0; LONGEST + 1]);
-    let len = read_full(&mut file, &mut bytes).map_err(|e| Failure::at(path, e))?;
+    let len = read_full(file, &mut bytes).map_err(|e| Failure::at(path, e))?;
     if len > LONGEST {
         return Err(damaged(path, "it is too long for a file of recipients or identities"));
     }

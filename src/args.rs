@@ -4,6 +4,7 @@
 //! The first paragraph of a doc comment is what `--help` shows: it fits one line. The man page shows all of it.
 
 mod examples;
+mod inspect;
 mod keys;
 mod mount;
 mod range;
@@ -12,6 +13,7 @@ mod usage;
 mod volume;
 
 pub use examples::{Example, of as examples};
+pub use inspect::Inspect;
 pub use keys::{Changes, KeyArgs, OpenKeys, ProtectKeys};
 pub use mount::{Background, Mount, MountPlan};
 pub use range::{ByteRange, chunk_size, size};
@@ -52,7 +54,8 @@ pub enum Command {
     ///
     /// Keys are found in the keyring by their ids. A password comes from PHALANX_PASSWORD or from a prompt. If --key,
     /// --key-file or --identity name keys, only these are tried, and the only password is that of --password-file. An
-    /// identity is never tried unless it is named.
+    /// identity is never tried unless it is named. With --recursive PATH may be a volume: everything in it goes to --output or
+    /// into --output-dir.
     Unprotect(Unprotect),
     /// Check every chunk of protected files and volumes; write nothing
     ///
@@ -200,16 +203,6 @@ pub struct Verify {
     pub keys: OpenKeys,
     #[command(flatten)]
     pub engine: EngineArgs,
-}
-
-#[derive(Args)]
-pub struct Inspect {
-    /// Protected files; - is standard input
-    #[arg(required = true, value_name = "PATH.phx")]
-    pub paths: Vec<PathBuf>,
-    /// Print one line of JSON for each file
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Args)]

@@ -11,12 +11,17 @@ use std::path::Path;
 
 const PASSWORD: &str = "--password takes no value: a password does not belong in arguments, where others can see it \
                         (leave it out and it is asked for, or use --password-file or PHALANX_PASSWORD)";
+const FOLDER: &str = "--password takes no value, and no folder has the name that follows it: name a new folder before the options \
+                      (phalanx init DIR --password)";
 const KEY: &str = "a key's text does not belong in arguments, where others can see it: give the file that holds it, or - \
                    to type it";
 
 /// Refuses what looks like a password behind `--password`, or like a key's text.
 pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
     let (mut after_password, mut paths_only) = (false, false);
+    let mut args = args.peekable();
+    // Its only path does not exist yet, so that it may well be what follows.
+    let is_init = args.peek().is_some_and(|first| first == "init");
     for arg in args {
         let bytes = arg.as_bytes();
         let is_option = !paths_only && bytes.len() > 1 && bytes.starts_with(b"-") && !is_identity(bytes);
@@ -32,7 +37,12 @@ pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
         }
         // An existing path is a path, whatever option it follows.
         if (after_password || is_key_text(bytes)) && is_missing(Path::new(&arg)) {
-            return Err(Failure::usage(if after_password { PASSWORD } else { KEY }));
+            let line = match (after_password, is_init) {
+                (true, true) if !is_key_text(bytes) => FOLDER,
+                (true, _) => PASSWORD,
+                (false, _) => KEY,
+            };
+            return Err(Failure::usage(line));
         }
         after_password = false;
     }

@@ -192,7 +192,9 @@ pub fn sentence(error: &Error) -> String {
         Error::LastWay => format!("{error} (name another of its keys too, or add one)"),
         Error::NoSuchSlot(_) | Error::Renumbered => format!("{error} (phalanx inspect shows its slots)"),
         Error::NotAtHand(slot) => {
-            format!("{error} (name its key, its password or --add-recipient, or --remove-slot {slot})")
+            format!(
+                "{error} (name its key, its password, its identity or --add-recipient, or drop it with --remove-slot {slot})"
+            )
         }
         Error::Interrupted(_) => format!("{error} (phalanx rekey finishes it, with a key that opens the file)"),
         Error::NoKey { identity: true, .. } => format!("{error} (--identity names a file of identities)"),

@@ -59,7 +59,7 @@ fn run() -> Outcome {
         Command::Rekey(rekey) => rekey::run(rekey.validate()?, args.verbosity),
         Command::Init(init) => init::run(init.validate()?, args.verbosity),
         Command::Mount(mount) => mount::run(mount.validate()?, args.verbosity),
-        Command::Inspect(inspect) => inspect::run(&inspect),
+        Command::Inspect(inspect) => inspect::run(inspect.validate()?, args.verbosity),
         Command::Key(key) => key::run(key, args.verbosity),
         Command::Engines(engines) => commands::engines::run(&engines, args.verbosity),
         Command::Completions { shell } => completions::print(shell),

@@ -4,13 +4,14 @@ use crate::age;
 use crate::args::{KeyArgs, OpenKeys, ProtectKeys};
 use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::paths::is_dash;
+use crate::progress::count;
 use crate::stdio;
 use crate::verbosity::Verbosity;
 use etcetera::BaseStrategy;
 use phalanx_age::Identities;
 use phalanx_core::file::{self, read_full};
 use phalanx_core::{
-    Error, KdfLimit, KeyId, KeySource, Keyring, OpenedBy, Opener, Password, Recipient, Result, SecretKey,
+    AgeRecipient, Error, KdfLimit, KeyId, KeySource, Keyring, OpenedBy, Opener, Password, Recipient, Result, SecretKey,
 };
 use std::collections::BTreeSet;
 use std::env;
@@ -75,11 +76,17 @@ pub fn open(path: &Path) -> Result<File> {
 /// count.
 pub fn open_private(path: &Path) -> Result<File> {
     let file = open(path)?;
+    check_private(&file, path)?;
+    Ok(file)
+}
+
+/// Refuses a file that others may read, or that is not the user's.
+pub fn check_private(file: &File, path: &Path) -> Result<()> {
     let meta = file.metadata().map_err(Error::Read)?;
     if meta.is_file() && !is_dash(path) {
         file::check_private("it", &meta, path)?;
     }
-    Ok(file)
+    Ok(())
 }
 
 /// The recipients of new files.
@@ -251,7 +258,17 @@ impl KeySource for AtHand {
     }
 
     fn identity(&self, files: &[&[u8]], opens: &mut dyn FnMut(usize, &SecretKey) -> bool) -> Result<Option<String>> {
-        self.identities.identity(files, opens)
+        match self.identities.identity(files, opens) {
+            Ok(None) if !self.identities.is_empty() => {
+                let refused = vec![unfit(&self.identities.labels())];
+                Err(Error::KeysRefused { keys: Vec::new(), identity: true, password: false, tried: false, refused })
+            }
+            found => found,
+        }
+    }
+
+    fn age_recipient(&self, is_it: &dyn Fn(&str) -> bool) -> Option<Arc<dyn AgeRecipient>> {
+        self.identities.age_recipient(is_it)
     }
 }
 
@@ -304,6 +321,18 @@ impl AtHand {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.iter().for_each(|key| complain(format!("warning: {key}")));
         prompt("Password: ").ok()
+    }
+}
+
+/// Says that no identity of these files opens a file.
+fn unfit(labels: &[&str]) -> String {
+    /// More are counted.
+    const NAMED: usize = 3;
+    match labels.split_at_checked(NAMED) {
+        Some((first, more)) if !more.is_empty() => {
+            format!("no identity in {} and {} opens it", first.join(", "), count(more.len() as u64, "other file"))
+        }
+        _ => format!("no identity in {} opens it", labels.join(", ")),
     }
 }
 

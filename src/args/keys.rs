@@ -91,6 +91,9 @@ pub struct Changes {
     /// one.
     #[arg(long = "add-recipient", value_name = "KEY")]
     pub add_recipients: Vec<String>,
+    /// Add all public keys in a file (repeatable)
+    #[arg(long = "add-recipients-file", value_name = "F")]
+    pub add_recipients_files: Vec<PathBuf>,
     /// Remove a public key (repeatable)
     #[arg(long = "remove-recipient", value_name = "KEY")]
     pub remove_recipients: Vec<String>,

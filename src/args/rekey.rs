@@ -20,8 +20,8 @@ pub struct Rekey {
     changes: Changes,
     /// Write a whole new file, under a new file key
     ///
-    /// Every key and password that stays must be at hand, and every public key must be added again, since each is a way to
-    /// the new file key. The old file is replaced by one rename. Copies of the old file still open as before.
+    /// Every key and password that stays must be at hand, since each is a way to the new file key. So must the identity of
+    /// every public key that stays, unless the public key is added again. The old file is replaced by one rename. Copies of the old file still open as before.
     #[arg(long)]
     fresh: bool,
     /// Print one line of JSON for each file
@@ -52,7 +52,7 @@ impl Rekey {
             let line = format!("{}: it is a link: name the file that it leads to", shown(link));
             return Err(Failure::usage(line));
         }
-        let added = changes.add_key_files.iter().chain(&changes.add_password_file);
+        let added = changes.add_key_files.iter().chain(&changes.add_password_file).chain(&changes.add_recipients_files);
         paths::one_stdin(keys.keys.files().chain(&keys.identities).chain(added))?;
         Ok(RekeyPlan { paths, recursive, keys, changes, fresh, json })
     }

@@ -17,6 +17,12 @@ pub struct Init {
     /// Ask for a password in addition to the keys
     #[arg(short, long, conflicts_with = "password_file")]
     password: bool,
+    /// Make a second key, and write its text to FILE (- is standard output)
+    ///
+    /// The recovery key opens the volume when its other keys and passwords are lost. The text is one line, written once, to
+    /// print or to keep elsewhere. phalanx key import makes a key of the keyring of it.
+    #[arg(long, value_name = "FILE")]
+    recovery_key: Option<PathBuf>,
     /// aes-256 (default), aes-192, aes-128, aes-256-turbo
     ///
     /// It is that of all files of the volume.
@@ -35,13 +41,14 @@ pub struct InitPlan {
     pub dir: PathBuf,
     pub keys: KeyArgs,
     pub password: bool,
+    pub recovery_key: Option<PathBuf>,
     pub suite: Suite,
     pub chunk_size: ChunkSize,
 }
 
 impl Init {
     pub fn validate(self) -> Outcome<InitPlan> {
-        let Self { dir, keys, password, cipher, chunk_size } = self;
+        let Self { dir, keys, password, recovery_key, cipher, chunk_size } = self;
         if matches!(cipher, Some(Cipher::Aes256Gcm)) {
             return Err(Failure::usage(
                 "a volume cannot have aes-256-gcm, which writes each chunk once: aes-256 and aes-256-turbo can",
@@ -52,6 +59,6 @@ impl Init {
         }
         paths::one_stdin(keys.files())?;
         let chunk_size = chunk_size.or(ChunkSize::new(4096)).expect("one of the format's sizes");
-        Ok(InitPlan { dir, keys, password, suite: cipher.unwrap_or(Cipher::Aes256).into(), chunk_size })
+        Ok(InitPlan { dir, keys, password, recovery_key, suite: cipher.unwrap_or(Cipher::Aes256).into(), chunk_size })
     }
 }

@@ -1,17 +1,28 @@
 //! `phalanx init`: a new volume.
 
+use super::key_copies::{self, KeyCopy};
 use crate::args::{InitPlan, ProtectKeys};
 use crate::failure::{Failure, Outcome, complain, shown};
 use crate::secrets::Recipients;
 use crate::verbosity::Verbosity;
+use phalanx_core::{Recipient, SecretKey};
 
 pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
-    let InitPlan { dir, keys, password, suite, chunk_size } = plan;
+    let InitPlan { dir, keys, password, recovery_key, suite, chunk_size } = plan;
     phalanx_volume::check_new(&dir).map_err(|e| Failure::volume(&dir, e))?;
     let recipients =
         Recipients::new(ProtectKeys { keys, password, recipients: Vec::new(), recipients_files: Vec::new() }, false);
+    // Before anybody is asked for a password.
+    let copy = recovery_key.map(|output| KeyCopy::begin(Some(output), false, true)).transpose()?;
     recipients.find()?;
-    phalanx_volume::create(&dir, suite, chunk_size, recipients.found()).map_err(|e| Failure::volume(&dir, e))?;
+    let mut ways = recipients.found().to_vec();
+    if let Some(copy) = copy {
+        let key = SecretKey::random()?;
+        // It is on the disk before the volume is: no volume has a recovery key that nobody was given.
+        copy.finish(&key_copies::line(&key))?;
+        ways.push(Recipient::key(&key));
+    }
+    phalanx_volume::create(&dir, suite, chunk_size, &ways).map_err(|e| Failure::volume(&dir, e))?;
     if !verbosity.quiet {
         complain(format!("{0}: new volume made; mount it with: phalanx mount {0} MOUNTPOINT", shown(&dir)));
     }

@@ -1,39 +1,129 @@
 //! `phalanx inspect`: the contents of the header, which are not authenticated before the file is opened.
 
+mod names;
+
+use super::volumes;
 use crate::args::Inspect;
-use crate::failure::{self, Failure, Outcome, say, say_json, shown};
-use crate::paths::End;
+use crate::failure::{self, Code, Failure, Outcome, say, say_json, shown};
+use crate::paths::{End, unprotected_name};
 use crate::progress::{count, size};
-use crate::secrets;
+use crate::secrets::{self, AtHand};
 use crate::transfer::Input;
+use crate::verbosity::Verbosity;
+use names::{Known, Names};
 use phalanx_age::Outline;
 use phalanx_core::format::{Header, Layout, Slot};
 use phalanx_core::volume::CONFIG;
-use phalanx_core::{Keyring, Result};
+use phalanx_core::{Error, Keyring, Opener, Result, Ways};
+use phalanx_volume::is_volume;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 
-pub fn run(args: &Inspect) -> Outcome {
-    // The keyring is read only to show the names of keys, so a machine without one can inspect files too.
-    let keyring = secrets::keyring().ok();
+pub fn run(args: Inspect, verbosity: Verbosity) -> Outcome {
+    let inspection = Inspection {
+        names: Names::read(&args.recipients_files)?,
+        opener: args.opens().then(|| secrets::opener(&args.keys, verbosity)).transpose()?,
+        // The keyring is read only to show the names of keys, so a machine without one can inspect files too.
+        keyring: secrets::keyring().ok(),
+        json: args.json,
+    };
     failure::each(&args.paths, |path: &PathBuf| {
-        let path = &if phalanx_volume::is_volume(path) { path.join(CONFIG) } else { path.clone() };
+        if is_volume(path) {
+            return inspection.one(&path.join(CONFIG), false);
+        }
+        volumes::check(path)?;
+        if !path.is_dir() {
+            return inspection.one(path, false);
+        }
+        if !args.recursive {
+            return Err(Failure::folder(path));
+        }
+        let mut seen = false;
+        let done = each_within(path, &mut |file| {
+            seen = true;
+            inspection.one(file, true)
+        });
+        if done.is_ok() && !seen {
+            return Err(Failure::new(Code::InputOutput, format!("{}: no protected file is in it", shown(path))));
+        }
+        done
+    })
+}
+
+/// Does something for all protected files in a folder, volumes among them, in the order of their names. Links are not followed.
+fn each_within(dir: &Path, act: &mut dyn FnMut(&Path) -> Outcome) -> Outcome {
+    let mut worst = None;
+    let mut left = vec![(dir.to_owned(), true)];
+    while let Some((path, is_folder)) = left.pop() {
+        let done = match is_folder {
+            true => entries(&path).map(|found| left.extend(found)).map_err(|e| Failure::at(&path, Error::Read(e))),
+            false => act(&path),
+        };
+        if let Err(failure) = done {
+            failure.report();
+            worst = worst.max(Some(failure.code()));
+        }
+    }
+    worst.map_or(Ok(()), |code| Err(Failure::told(code)))
+}
+
+/// The folders and the protected files in a folder, from the last name to the first, and which of them are folders. The config
+/// stands for a volume.
+fn entries(dir: &Path) -> io::Result<Vec<(PathBuf, bool)>> {
+    let mut found = Vec::new();
+    let read = match fs::read_dir(dir) {
+        // Deeper than any path leads: nobody could open a file there.
+        Err(e) if e.kind() == io::ErrorKind::InvalidFilename => return Ok(found),
+        read => read?,
+    };
+    for entry in read {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if kind.is_dir() {
+            let is_volume = is_volume(&path);
+            found.push((if is_volume { path.join(CONFIG) } else { path }, !is_volume));
+        } else if kind.is_file() && unprotected_name(&entry.file_name()).is_some() {
+            found.push((path, false));
+        }
+    }
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(found)
+}
+
+/// What is shown, and how.
+struct Inspection {
+    names: Option<Names>,
+    opener: Option<Opener<AtHand>>,
+    keyring: Option<Keyring>,
+    json: bool,
+}
+
+impl Inspection {
+    fn one(&self, path: &Path, on_one_line: bool) -> Outcome {
+        let input = Input::open(&End::from(path.to_owned()))?;
         let at_path = |e| Failure::at(path, e);
-        let input = Input::open(&End::from(path.clone()))?;
         let header = read(&input).map_err(|e| at_path(input.interrupted(e)))?;
         let layout = input
             .len()
             .map(|len| Layout::for_file(header.bytes().len(), header.suite(), header.chunk_log2(), len))
             .transpose()
             .map_err(at_path)?;
-        let name = if args.json { path.to_string_lossy().into_owned() } else { shown(path) };
-        let mut report = Report::new(name, &header, layout.as_ref(), keyring.as_ref());
+        let ways = self.opener.as_ref().map(|opener| Ways::open(header.clone(), opener)).transpose();
+        let ways = ways.map_err(|e| at_path(input.interrupted(e)))?;
+        let name = if self.json { path.to_string_lossy().into_owned() } else { shown(path) };
+        let mut report = Report::new(name, &header, layout.as_ref(), self.keyring.as_ref());
         report.rekey_interrupted = input.rekey_interrupted();
-        if args.json {
-            return say_json(&report);
+        if let Some(names) = &self.names {
+            report.name_recipients(&header, names, ways.as_ref());
         }
-        report.lines().into_iter().try_for_each(say)
-    })
+        match (self.json, on_one_line) {
+            (true, _) => say_json(&report),
+            (false, true) => say(report.line()),
+            (false, false) => report.lines().into_iter().try_for_each(say),
+        }
+    }
 }
 
 /// Reads the header. That of a file is read until it is the same twice, since another process may be writing it.
@@ -75,11 +165,29 @@ struct Report {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum SlotReport {
-    Padding { bytes: usize },
-    Password { memory_kib: u32, passes: u32, lanes: u8 },
-    Key { id: String, name: Option<String> },
-    Age { stanzas: Vec<String>, bytes: usize },
-    Unknown { number: u8, bytes: usize },
+    Padding {
+        bytes: usize,
+    },
+    Password {
+        memory_kib: u32,
+        passes: u32,
+        lanes: u8,
+    },
+    Key {
+        id: String,
+        name: Option<String>,
+    },
+    Age {
+        stanzas: Vec<String>,
+        bytes: usize,
+        /// Whose it is, where that shows and names are known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        recipients: Option<Vec<Known>>,
+    },
+    Unknown {
+        number: u8,
+        bytes: usize,
+    },
 }
 
 impl Report {
@@ -97,6 +205,27 @@ impl Report {
             slots: header.slots().iter().map(|slot| SlotReport::new(slot, keyring)).collect(),
             rekey_interrupted: false,
         }
+    }
+
+    /// Says of age recipients who they are.
+    fn name_recipients(&mut self, header: &Header, names: &Names, ways: Option<&Ways>) {
+        for (i, (slot, report)) in header.slots().iter().zip(&mut self.slots).enumerate() {
+            if let (Slot::Age { file, .. }, SlotReport::Age { recipients, .. }) = (slot, report) {
+                *recipients = names.of(i + 1, file, ways);
+            }
+        }
+    }
+
+    /// All on one line, padding left out.
+    fn line(&self) -> String {
+        let plaintext = self.plaintext_bytes.map_or("? bytes".into(), |bytes| count(bytes, "byte"));
+        let mut parts = vec![format!("{}: {}, {plaintext}", self.path, self.cipher)];
+        parts
+            .extend(self.slots.iter().filter(|slot| !matches!(slot, SlotReport::Padding { .. })).map(SlotReport::text));
+        if self.rekey_interrupted {
+            parts.push("a rekey was interrupted".into());
+        }
+        parts.join("; ")
     }
 
     fn lines(&self) -> Vec<String> {
@@ -131,7 +260,7 @@ impl SlotReport {
                 let name = keyring.and_then(|ring| ring.find(id, drop).ok().flatten()).map(|(name, _)| name);
                 SlotReport::Key { id: id.to_string(), name }
             }
-            Slot::Age { file, .. } => SlotReport::Age { stanzas: stanzas(file), bytes: file.len() },
+            Slot::Age { file, .. } => SlotReport::Age { stanzas: stanzas(file), bytes: file.len(), recipients: None },
             Slot::Unknown { kind, body } => SlotReport::Unknown { number: *kind, bytes: body.len() },
         }
     }
@@ -146,11 +275,16 @@ impl SlotReport {
             }
             SlotReport::Key { id, name: Some(name) } => format!("key {id} ({name} in the keyring)"),
             SlotReport::Key { id, name: None } => format!("key {id} (not in the keyring)"),
-            SlotReport::Age { stanzas, bytes } if stanzas.is_empty() => {
+            SlotReport::Age { stanzas, bytes, .. } if stanzas.is_empty() => {
                 format!("age, but nothing that could open: {}", count(*bytes as u64, "byte"))
             }
-            SlotReport::Age { stanzas, bytes } => {
-                format!("age recipient, {}, {}", stanzas.join(" and "), count(*bytes as u64, "byte"))
+            SlotReport::Age { stanzas, bytes, recipients } => {
+                let whose = match recipients.as_deref() {
+                    None => String::new(),
+                    Some([]) => " in no file of recipients".into(),
+                    Some(known) => format!(" {}", known.iter().map(Known::name).collect::<Vec<_>>().join(" or ")),
+                };
+                format!("age recipient{whose}, {}, {}", stanzas.join(" and "), count(*bytes as u64, "byte"))
             }
             SlotReport::Unknown { number: 16, .. } => "marks the config of a volume".into(),
             SlotReport::Unknown { number: 17, bytes } => {

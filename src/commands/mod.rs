@@ -17,3 +17,5 @@ pub mod verify;
 mod verify_volume;
 pub mod version;
 mod volume_file;
+mod volume_tree;
+mod volumes;

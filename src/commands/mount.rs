@@ -1,6 +1,6 @@
 //! `phalanx mount`
 
-use super::verify_volume;
+use super::{verify_volume, volumes};
 use crate::args::{Background, EngineName, MountPlan};
 use crate::failure::{self, Code, Failure, Outcome, complain, shown};
 use crate::progress::arrow;
@@ -24,6 +24,7 @@ pub fn run(mut plan: MountPlan, verbosity: Verbosity) -> Outcome {
     if phalanx_volume::is_volume(&plan.tree) {
         return volume(&plan, verbosity);
     }
+    volumes::check(&plan.tree)?;
     plan.options.read_only = true;
     plan.options.check().map_err(|e| Failure::mount(&plan.mountpoint, e))?;
     let mountpoint = ready(&plan)?;

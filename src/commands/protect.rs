@@ -1,8 +1,9 @@
 //! `phalanx protect`
 
+use crate::age;
 use crate::args::ProtectPlan;
 use crate::engines::Engines;
-use crate::failure::Outcome;
+use crate::failure::{Outcome, complain, shown};
 use crate::key_files::KeyFiles;
 use crate::paths::{self, End, protected_name, unprotected_name};
 use crate::progress::Meter;
@@ -16,6 +17,14 @@ use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     paths::refuse_terminal(&plan.destination, &plan.paths)?;
+    if plan.destination.recursive && plan.keys.recipients_files.is_empty() && !verbosity.quiet {
+        for path in plan.paths.iter().filter(|path| age::is_public(path)) {
+            let path = shown(path);
+            complain(format!(
+                "hint: {path} holds public keys: --recipients-file {path} protects for them (-R takes folders)"
+            ));
+        }
+    }
     let mut keys = KeyFiles::new(&plan.keys.keys, &[]);
     if !plan.keys.recipients.is_empty() || !plan.keys.recipients_files.is_empty() {
         keys = keys.sparing_identities();

@@ -3,7 +3,7 @@
 mod report;
 mod taken;
 
-use super::verify_volume;
+use super::{verify_volume, volumes};
 use crate::age;
 use crate::args::{Changes, EngineArgs, EngineName, RekeyPlan};
 use crate::engines::{Crew, Engines};
@@ -21,7 +21,7 @@ use phalanx_core::{
     Error, KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, ProtectedFile, Recipient, Result, Sink, Source, Suite,
     Ways,
 };
-use phalanx_volume::is_volume;
+use phalanx_volume::{is_folder_of_volume, is_volume};
 use report::{Report, Reporter};
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
@@ -55,7 +55,7 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     let (mut files, mut left_out, mut failed) = (0, 0, 0);
     let mut has_volume = paths.iter().any(|path| is_volume(path));
     let done = failure::each(&paths, |path| {
-        if recursive && path.is_dir() && !is_volume(path) {
+        if recursive && path.is_dir() && !is_volume(path) && !is_folder_of_volume(path) {
             let found = tree::run(&transfer, path, None)?;
             let volumes = verify_volume::within(path)?;
             if found.seen() == 0 && volumes.is_empty() {
@@ -129,6 +129,7 @@ fn cpu() -> EngineArgs {
 }
 
 fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
+    volumes::check(path)?;
     if is_volume(path) {
         if transfer.action.fresh {
             let line =
@@ -201,10 +202,11 @@ impl Action for Rekey {
     }
 
     fn prepare(&self) -> Outcome {
-        let Changes { add_password, add_password_file, add_keys, add_key_files, add_recipients, .. } = &self.changes;
+        let Changes { add_password, add_password_file, add_keys, add_key_files, .. } = &self.changes;
+        let Changes { add_recipients, add_recipients_files, .. } = &self.changes;
         let keys = secrets::load_keys(add_keys, add_key_files)?;
         let mut recipients: Vec<_> = keys.iter().map(|(_, key)| Recipient::key(key)).collect();
-        let others = age::recipients("--add-recipient", add_recipients, &[])?;
+        let others = age::recipients("--add-recipient", add_recipients, add_recipients_files)?;
         recipients.extend(others.into_iter().map(Recipient::from));
         let asked = *add_password || add_password_file.is_some();
         let password = asked.then(|| secrets::added_password(add_password_file.as_deref())).transpose()?;

@@ -1,23 +1,25 @@
 //! `phalanx unprotect`
 
-use crate::args::UnprotectPlan;
+use super::{volume_tree, volumes};
+use crate::args::{EngineArgs, UnprotectPlan};
 use crate::engines::Engines;
 use crate::failure::{self, Code, Failure, Outcome, shown};
 use crate::key_files::KeyFiles;
-use crate::paths::unprotected_name;
+use crate::paths::{Outputs, unprotected_name};
 use crate::progress::Meter;
 use crate::secrets::{self, AtHand};
 use crate::transfer::{self, Action, Input, Moved, Target, Transfer};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::{OpenedBy, Opener, ProtectedFile, Result};
-use phalanx_volume::is_volume;
+use phalanx_volume::{is_folder_of_volume, is_volume};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     let action = Unprotect { opener: secrets::opener(&plan.keys, verbosity)? };
     if let Some(dir) = &plan.volume {
+        volumes::check(dir)?;
         return super::volume_file::run(&plan, dir, &action.opener, verbosity);
     }
     if plan.salvage {
@@ -29,12 +31,41 @@ pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     let keys = KeyFiles::new(&plan.keys.keys, &plan.keys.identities);
     let transfer = Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?;
     let mut paths = plan.paths;
-    let volumes: Vec<PathBuf> = paths.extract_if(.., |path| is_volume(path)).collect();
-    let refused = failure::each(&volumes, |volume| {
-        let line = format!("{}: it is a volume: mount it, or unprotect single files with --volume", shown(volume));
-        Err(Failure::new(Code::InputOutput, line))
-    });
-    failure::worse(refused, transfer::run(&transfer, &paths))
+    let volumes: Vec<PathBuf> = paths.extract_if(.., |path| is_volume(path) || is_folder_of_volume(path)).collect();
+    let restored = if volumes.is_empty() { Ok(()) } else { restore(&transfer, &plan.engine, &volumes) };
+    failure::worse(restored, transfer::run(&transfer, &paths))
+}
+
+/// Writes whole volumes into folders.
+fn restore(transfer: &Transfer<Unprotect>, engine: &EngineArgs, volumes: &[PathBuf]) -> Outcome {
+    let destination = &transfer.destination;
+    let refuse = |volume: &PathBuf| -> Outcome {
+        volumes::check(volume)?;
+        let at = |line: &str| format!("{}: {line}", shown(volume));
+        match () {
+            () if !destination.recursive => {
+                let line = "it is a volume: mount it, take all of it with --recursive, or single files with --volume";
+                Err(Failure::new(Code::InputOutput, at(line)))
+            }
+            () if destination.remove => Err(Failure::usage(at("it is a volume, which --remove does not delete"))),
+            () if matches!(destination.outputs, Outputs::Beside) => {
+                Err(Failure::usage(at("what is in a volume needs --output or --output-dir")))
+            }
+            () => Ok(()),
+        }
+    };
+    failure::each(volumes, refuse)?;
+    let (places, named) = destination.places(volumes, |name| Some(name.to_owned()))?;
+    let shared = volume_tree::Shared {
+        opener: &transfer.action.opener,
+        engine,
+        destination,
+        made: &transfer.made,
+        keys: &transfer.keys,
+        verbosity: transfer.verbosity,
+    };
+    let done = failure::each(&places, |place| volume_tree::run(&shared, place.input.path(), place.output.path()));
+    failure::worse(named, done)
 }
 
 struct Unprotect {

@@ -1,6 +1,6 @@
 //! `phalanx verify`
 
-use super::{unprotect, verify_volume};
+use super::{unprotect, verify_volume, volumes};
 use crate::args::Verify;
 use crate::engines::Engines;
 use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
@@ -34,6 +34,7 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
         if phalanx_volume::is_volume(path) {
             return verify_volume::run(path, &transfer.action.opener, &args.engine, verbosity);
         }
+        volumes::check(path)?;
         if args.recursive && path.is_dir() {
             let found = tree::run(&transfer, path, None)?;
             let volumes = verify_volume::within(path)?;

@@ -1,5 +1,6 @@
 //! `phalanx verify` for a volume.
 
+use super::volumes;
 use crate::args::EngineArgs;
 use crate::engines;
 use crate::failure::{Code, Failure, Outcome, complain, say, shown, worse};
@@ -12,7 +13,7 @@ use phalanx_core::volume::CONFIG;
 use phalanx_core::{Error, Opener, Progress};
 use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::verify::{Findings, verify};
-use phalanx_volume::{Store, StoreOptions, Volume, VolumeError, is_volume};
+use phalanx_volume::{Store, StoreOptions, Volume, VolumeError, is_folder_of_volume, is_volume};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: Verbosity) -> Outcome {
     let at_volume = |e| Failure::volume(dir, e);
+    volumes::check(dir)?;
     let volume = Volume::open(dir, opener, true).map_err(|e| not_opened(dir, e))?;
     let options = engines::for_volume(engine, volume.config.suite(), verbosity)?;
     // What is damaged is told with its path, by `Told`.
@@ -77,7 +79,9 @@ pub fn within(dir: &Path) -> Outcome<Vec<PathBuf>> {
             let entry = entry.map_err(failed)?;
             if entry.file_type().map_err(failed)?.is_dir() {
                 let path = entry.path();
-                if is_volume(&path) { &mut found } else { &mut folders }.push(path);
+                // One without its config is found too, and refused when it is opened.
+                let is_found = is_volume(&path) || is_folder_of_volume(&path);
+                if is_found { &mut found } else { &mut folders }.push(path);
             }
         }
     }

@@ -144,6 +144,56 @@ fn a_recipient_needs_no_password_and_takes_one_beside_it() {
     assert_eq!(s.run(&["inspect", "f.phx"]).text().matches("age recipient").count(), 1);
 }
 
+#[test]
+fn an_identity_that_does_not_fit_is_named() {
+    let s = for_alice();
+    let line = s.run(&["verify", "f.phx", "-i", "bob.txt", "-i", "ssh-ed25519"]).fails(3);
+    let needs = "f.phx: no key at hand opens it: it needs the identity of one of its age recipients";
+    assert_eq!(line, format!("phalanx: {needs}; no identity in bob.txt, ssh-ed25519 opens it"));
+}
+
+#[test]
+fn a_public_key_in_the_place_of_a_private_one_is_told() {
+    let s = for_alice();
+    s.write("id.pub", data("ssh-ed25519.pub"));
+    let line = s.run(&["verify", "f.phx", "-i", "id.pub"]).fails(4);
+    assert_eq!(line, "phalanx: id.pub: it is a public key: --identity needs the file of its private key");
+    s.secret("id", data("ssh-ed25519"));
+    let line = s.run(&["verify", "f.phx", "-i", "id.pub"]).fails(4);
+    assert_eq!(line, "phalanx: id.pub: it is a public key: --identity needs the private one (probably id)");
+    s.write("public", format!("# me\n{}\n", public("alice.txt")));
+    let line = s.run(&["verify", "f.phx", "-i", "public"]).fails(4);
+    assert!(line.contains("it is a public key"), "{line}");
+}
+
+/// In age, -R names a file of recipients.
+#[test]
+fn a_file_of_recipients_after_r_brings_a_hint() {
+    let s = sandbox();
+    s.write("team", format!("# the team\n{}\n{}", public("alice.txt"), data("ssh-rsa.pub")));
+    let hint = "phalanx: hint: team holds public keys: --recipients-file team protects for them (-R takes folders)\n";
+    assert!(said(s.run_with_password("p", &["protect", "-R", "team", "f"])).starts_with(hint));
+    assert_eq!(said(s.run_with_password("p", &["protect", "-qfR", "team", "f"])), "");
+    assert!(!said(s.run(&["protect", "-fR", "f", "--recipients-file", "team"])).contains("hint"));
+    assert!(!said(s.run_with_password("p", &["protect", "-fR", "f"])).contains("hint"));
+}
+
+#[test]
+fn an_ssh_key_with_an_unknown_cipher_names_it() {
+    if !find("ssh-keygen", "openssh") {
+        return;
+    }
+    let s = sandbox();
+    let args = ["-q", "-t", "ed25519", "-N", "a passphrase", "-Z", "chacha20-poly1305@openssh.com", "-f", "key"];
+    assert!(s.succeeds("ssh-keygen", &args));
+    let line = s.run(&["verify", "f", "-i", "key"]).fails(4);
+    assert_eq!(
+        line,
+        "phalanx: key: an SSH key whose passphrase is for the cipher chacha20-poly1305@openssh.com, which this program does not \
+         know (ssh-keygen -p -Z aes256-ctr changes it)"
+    );
+}
+
 /// A tree with files for alice, for bob and for the key work.
 fn mixed_tree() -> Sandbox {
     let s = sandbox();

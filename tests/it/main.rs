@@ -17,6 +17,7 @@ mod guide;
 mod help;
 mod hostile;
 mod hostile_folders;
+mod inspect;
 mod keys;
 mod mount;
 mod ranges;

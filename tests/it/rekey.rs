@@ -280,6 +280,29 @@ fn a_fresh_file_has_another_file_key() {
     assert!(s.read("f.phx") == damaged && s.leftovers().is_empty());
 }
 
+/// An identity knows its public key, so its slot can be made anew.
+#[test]
+fn a_fresh_file_keeps_the_recipients_whose_identities_are_at_hand() {
+    let s = protected();
+    for name in ["alice.txt", "bob.txt", "ssh-ed25519"] {
+        s.secret(name, age::data(name));
+    }
+    s.write("team", format!("# Alice\n{}\n{}", age::public("alice.txt"), age::data("ssh-ed25519.pub")));
+    s.run(&["rekey", "f.phx", "--add-recipients-file", "team", "--remove-key", "a"]).ok();
+    let old = s.read("f.phx");
+    // The other one's is missing, and is not dropped.
+    let line = s.run(&["rekey", "f.phx", "--fresh", "-i", "alice.txt"]).fails(2);
+    assert!(line.contains("cannot be kept") && line.contains("its identity"), "{line}");
+    assert!(s.read("f.phx") == old);
+    s.run(&["rekey", "f.phx", "--fresh", "-i", "alice.txt", "-i", "ssh-ed25519"]).ok();
+    assert!(s.read("f.phx") != old);
+    for identity in ["alice.txt", "ssh-ed25519"] {
+        assert!(s.run(&["unprotect", "f.phx", "-o", "-", "-i", identity]).ok() == s.read("f"), "{identity}");
+    }
+    s.run(&["verify", "f.phx", "-i", "bob.txt"]).fails(3);
+    s.run(&["rekey", "f.phx", "--add-recipients-file", "team", "--add-recipients-file", "none", "-k", "a"]).fails(4);
+}
+
 #[test]
 fn the_command_line_is_checked_first() {
     let s = protected();

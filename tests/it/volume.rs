@@ -5,6 +5,7 @@ mod full;
 mod kills;
 mod model;
 mod power;
+mod restore;
 mod ways;
 mod workload;
 

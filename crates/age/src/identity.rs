@@ -8,7 +8,7 @@ use crate::ssh::SshKey;
 use age::armor::ArmoredReader;
 use age::secrecy::SecretString;
 use age::{DecryptError, Decryptor, x25519};
-use phalanx_core::{Error, KeyId, KeySource, Password, SecretKey};
+use phalanx_core::{AgeRecipient, Error, KeyId, KeySource, Password, SecretKey};
 use std::fmt;
 use std::io::{BufReader, Read};
 use std::iter;
@@ -113,6 +113,14 @@ impl Identities {
         Ok(())
     }
 
+    /// The files that they come from, each once.
+    #[must_use]
+    pub fn labels(&self) -> Vec<&str> {
+        let mut labels: Vec<&str> = self.entries.iter().map(|entry| &*entry.label).collect();
+        labels.dedup();
+        labels
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -164,6 +172,31 @@ impl KeySource for Identities {
             return Ok(None);
         }
         Err(Error::KeysRefused { keys: Vec::new(), identity: true, password: false, tried: false, refused })
+    }
+
+    /// Whoever is behind a passphrase is asked for it only if no other identity is the one.
+    fn age_recipient(&self, is_it: &dyn Fn(&str) -> bool) -> Option<Arc<dyn AgeRecipient>> {
+        let mut found = self.entries.iter().filter_map(|entry| entry.identity.recipient());
+        let inner = || {
+            self.entries.iter().find_map(|Entry { label, identity }| {
+                let Identity::Locked(locked) = identity else { return None };
+                let inner = locked.open(label, &self.plugins, &self.held).ok()?;
+                inner.iter().filter_map(Identity::recipient).find(|recipient| is_it(recipient.text()))
+            })
+        };
+        let recipient = found.find(|recipient| is_it(recipient.text())).or_else(inner)?;
+        Some(Arc::new(recipient))
+    }
+}
+
+impl Identity {
+    /// Its public key, if it tells that.
+    fn recipient(&self) -> Option<Recipient> {
+        match self {
+            Identity::X25519(key) => Some(Recipient::from(key.to_public())),
+            Identity::Ssh(key) => Some(key.recipient().clone()),
+            Identity::Plugin(_) | Identity::Locked(_) => None,
+        }
     }
 }
 

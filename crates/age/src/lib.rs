@@ -25,5 +25,5 @@ pub use file::catches_panics;
 pub use identity::{Identities, IdentityError, MAX_IDENTITIES};
 pub use outline::{MAX_STANZAS, NotASlot, Outline, Stanza};
 pub use plugin::{PLUGIN_TIME, Plugins};
-pub use recipient::{Recipient, RecipientError, recipients};
+pub use recipient::{Listed, Recipient, RecipientError, is_public, recipients};
 pub use user::{Nobody, User};

@@ -5,8 +5,9 @@ use crate::plugin::{PluginRecipient, Plugins};
 use age::ssh::ParseRecipientKeyError;
 use age_core::primitives::{bech32_decode, bech32_encode};
 use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
 use phalanx_core::{AgeRecipient, Error, SecretKey};
+use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
@@ -124,6 +125,14 @@ impl Recipient {
         &self.text
     }
 
+    /// How the stanzas for an SSH key begin: with its type, and a tag of 32 bits. Those for other keys do not show whose they are.
+    #[must_use]
+    pub fn ssh_stanza(&self) -> Option<(&str, String)> {
+        let (kind, key) = self.text.split_once(' ')?;
+        let key = BASE64_STANDARD.decode(key).ok()?;
+        Some((kind, BASE64_STANDARD_NO_PAD.encode(&Sha256::digest(&key)[..4])))
+    }
+
     /// Whether files can be protected for it now.
     ///
     /// # Errors
@@ -166,15 +175,49 @@ fn is_whole_ssh(kind: &str, blob: &[u8]) -> bool {
     are_valid && rest.is_empty()
 }
 
-/// The recipients in a file of them: one on each line. Lines that are empty or begin with # do not count.
+/// A recipient in a file of them.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// The public key.
+    pub recipient: Recipient,
+    /// What follows an SSH key on its line, or else the comment on the line before.
+    pub name: Option<String>,
+}
+
+/// Whether a text has public keys and nothing else, as far as the beginnings of its lines tell.
+#[must_use]
+pub fn is_public(text: &str) -> bool {
+    let mut keys = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).peekable();
+    let begins = |line: &str| {
+        let word = line.split_ascii_whitespace().next().unwrap_or_default();
+        word.to_ascii_lowercase().starts_with("age1") || is_ssh(word)
+    };
+    keys.peek().is_some() && keys.all(begins)
+}
+
+/// The recipients in a file of them: one on each line. Lines that are empty or begin with # do not count, but a comment names
+/// the recipient on the next line.
 ///
 /// # Errors
 /// The number of the first line that is no recipient, from 1, and why; or [`RecipientError::Unknown`] at line 0, if there is
 /// none in the file.
-pub fn recipients(text: &str, plugins: &Plugins) -> Result<Vec<Recipient>, (usize, RecipientError)> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    let found: Vec<_> =
-        lines.map(|(i, line)| Recipient::parse(line, plugins).map_err(|e| (i + 1, e))).collect::<Result<_, _>>()?;
+pub fn recipients(text: &str, plugins: &Plugins) -> Result<Vec<Listed>, (usize, RecipientError)> {
+    let (mut found, mut comment) = (Vec::new(), None);
+    for (i, line) in text.lines().enumerate() {
+        if let Some(words) = line.strip_prefix('#') {
+            comment = Some(words.trim());
+        } else if line.trim().is_empty() {
+            comment = None;
+        } else {
+            let recipient = Recipient::parse(line, plugins).map_err(|e| (i + 1, e))?;
+            let behind = match recipient.kind {
+                Kind::Ssh(_) => line.trim().splitn(3, |c: char| c.is_ascii_whitespace()).nth(2).map(str::trim),
+                _ => None,
+            };
+            let name = behind.or(comment.take()).filter(|name| !name.is_empty());
+            found.push(Listed { recipient, name: name.map(str::to_owned) });
+        }
+    }
     if found.is_empty() { Err((0, RecipientError::Unknown)) } else { Ok(found) }
 }
 

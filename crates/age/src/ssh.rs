@@ -5,9 +5,6 @@ use crate::recipient::Recipient;
 use crate::user::User;
 use age::ssh::{Identity, UnsupportedKey};
 use age_core::secrecy::SecretString;
-use base64::Engine;
-use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
-use sha2::{Digest, Sha256};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const KIND: &str = "SSH keys of this kind cannot be identities (ssh-ed25519 and ssh-rsa can)";
@@ -47,14 +44,19 @@ impl SshKey {
             Identity::Unsupported(UnsupportedKey::Hardware(_)) => {
                 return Err("SSH keys in hardware cannot be identities".into());
             }
+            Identity::Unsupported(UnsupportedKey::EncryptedSsh(cipher)) => {
+                let cipher: String = cipher.chars().filter(|c| c.is_ascii_graphic()).take(64).collect();
+                return Err(format!(
+                    "an SSH key whose passphrase is for the cipher {cipher}, which this program does not know (ssh-keygen -p -Z aes256-ctr changes it)"
+                ));
+            }
             Identity::Unsupported(_) => return Err(KIND.into()),
         };
         let recipient = Recipient::from(public.map_err(|_| KIND)?);
-        let (kind, key) = recipient.text().split_once(' ').ok_or("not an SSH key that can be read")?;
-        let key = BASE64_STANDARD.decode(key).map_err(|_| "not an SSH key that can be read")?;
-        let tag = BASE64_STANDARD_NO_PAD.encode(&Sha256::digest(&key)[..4]);
+        let (kind, tag) = recipient.ssh_stanza().ok_or("not an SSH key that can be read")?;
+        let kind = kind.to_owned();
         let has_passphrase = matches!(state, State::Locked(_));
-        Ok(Self { kind: kind.into(), tag, recipient, has_passphrase, state: Mutex::new(state) })
+        Ok(Self { kind, tag, recipient, has_passphrase, state: Mutex::new(state) })
     }
 
     /// Whether a stanza is for this key, as far as its tag of 32 bits tells.

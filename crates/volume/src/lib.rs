@@ -30,4 +30,4 @@ pub use disk::{Disk, System};
 pub use error::{Result, VolumeError};
 pub use journal::JOURNAL;
 pub use store::{Store, StoreOptions};
-pub use volume::{Volume, check_new, create, is_volume};
+pub use volume::{Volume, check_new, create, is_folder_of_volume, is_volume};

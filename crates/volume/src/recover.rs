@@ -1,6 +1,7 @@
 //! Applying the journal that a killed run left: `docs/format.md`, section 10.7. Nothing is used that is not authentic.
 
 mod find;
+mod walk;
 
 use crate::error::{Result, VolumeError};
 use crate::journal::{self, Record, SEAL, Transaction};

@@ -23,7 +23,7 @@ pub use xattr::SetMode;
 use crate::error::{Result, VolumeError};
 use crate::folder::{FOLDER, Fresh, Records, SAFELY, replace};
 use crate::names::{FolderId, Names, RECORD_LEN};
-use descriptors::Descriptors;
+use descriptors::{Descriptors, Limits};
 use node::{Dropped, Folder, Nodes, Place};
 use phalanx_core::volume::Config;
 use rustix::fd::{AsFd, OwnedFd};
@@ -56,13 +56,15 @@ pub struct TreeOptions {
 /// [`Tree::lookup`], [`Tree::lookup_entry`], and those that make an entry.
 ///
 /// A node whose name has gone takes one descriptor until it is forgotten, and up to 512 folders are kept open: so whoever
-/// opens a tree raises the limit of open files to what is allowed.
+/// opens a tree raises the limit of open files to what is allowed. Before that limit is reached, no more files are opened, with
+/// `EMFILE`: those that are open can still be synced.
 pub struct Tree {
     root: Arc<OwnedFd>,
     device: u64,
     names: Names,
     nodes: Mutex<Nodes>,
     open: Mutex<Descriptors>,
+    limits: Limits,
     /// Held while a folder is moved, so that it is not moved into itself.
     moving: Mutex<()>,
     /// The memory that all lists take, in bytes.
@@ -120,12 +122,14 @@ impl Tree {
         let id = id.ok_or_else(|| VolumeError::Damaged(format!("{FOLDER} of the root is missing or was altered")))?;
         let nodes = Nodes::new(stat.st_ino);
         let _ = nodes.folder(ROOT)?.id.set(id);
+        let limits = Limits::new();
         Ok(Self {
             root: Arc::new(root),
             device: stat.st_dev,
             names,
             nodes: Mutex::new(nodes),
-            open: Mutex::default(),
+            open: Mutex::new(Descriptors::new(limits)),
+            limits,
             moving: Mutex::default(),
             listed: Arc::default(),
             fresh: Fresh::new()?,

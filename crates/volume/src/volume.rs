@@ -2,12 +2,14 @@
 
 use crate::error::{Result, VolumeError};
 use crate::folder::{self, FOLDER, NEW};
-use crate::names::Names;
+use crate::names::{Names, RECORD_LEN};
 use phalanx_core::file::{Existing, Output};
 use phalanx_core::volume::{CONFIG, Config};
 use phalanx_core::{ChunkSize, KeySource, Opener, Recipient, Source, Suite};
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, mkdirat, open, openat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, mkdirat, open, openat, statat, unlinkat,
+};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::Write;
@@ -22,6 +24,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[must_use]
 pub fn is_volume(dir: &Path) -> bool {
     statat(CWD, dir.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+/// Whether a path leads to a folder of a volume, the root among them: it holds the file with a folder's id. Nothing has been
+/// checked.
+#[must_use]
+pub fn is_folder_of_volume(dir: &Path) -> bool {
+    let is_record = |stat: Stat| {
+        let lengths = [RECORD_LEN as i64, 2 * RECORD_LEN as i64];
+        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && lengths.contains(&stat.st_size)
+    };
+    statat(CWD, dir.join(FOLDER), AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_record)
 }
 
 /// Checks that a folder can become a volume: it does not exist, or is empty but for what a killed [`create`] has left.

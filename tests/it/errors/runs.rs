@@ -1,6 +1,7 @@
 //! Messages of runs of the command.
 
 use super::Message;
+use crate::age;
 use crate::common::{Ended, Sandbox, painted};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
@@ -74,6 +75,10 @@ fn prepared() -> Sandbox {
     s.secret("huge.txt", vec![b'#'; 2 << 20]);
     s.write("none.txt", "# nobody\n");
     s.write("binary", [0xff, 0xfe]);
+    s.write("ann.pub", age::public("alice.txt"));
+    s.secret("ann.txt", age::data("alice.txt"));
+    s.secret("bob.txt", age::data("bob.txt"));
+    ok(&format!("protect notes.txt --output for-ann.phx --recipient {}", age::public("alice.txt")));
     ok("key import work work.raw");
     ok("key import lab lab.raw");
     s.write("run42.h5", painted(100_000));
@@ -101,6 +106,10 @@ fn prepared() -> Sandbox {
     symlink("run42.h5.phx", s.path("link.phx")).unwrap();
     mknodat(CWD, s.path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     ok("init vault --key work");
+    fs::create_dir_all(s.path("lost")).unwrap();
+    fs::copy(s.path("vault/phalanx.folder"), s.path("lost/phalanx.folder")).unwrap();
+    fs::create_dir_all(s.path("vault/within")).unwrap();
+    fs::copy(s.path("vault/phalanx.folder"), s.path("vault/within/phalanx.folder")).unwrap();
     // Other keyrings: one whose key others may read, and one that has the name of a key for another.
     ok("PHALANX_KEYRING=open key import work work.raw");
     ok("PHALANX_KEYRING=second key import lab work.raw");
@@ -181,6 +190,23 @@ const RUNS: &[Run] = &[
         "",
         "a file of identities has lines that begin with `AGE-SECRET-KEY-1`, or it is a private key of SSH",
     ),
+    (
+        "inspect run42.h5.phx --key work",
+        "`inspect` shows what shows without a key",
+        "leave the key out, or give a file of recipients to name them",
+    ),
+    ("inspect - --key work --recipients-file ann.pub", "", "give the file's name"),
+    ("verify for-ann.phx --identity ann.pub", "`--identity` names private keys", "name the file of the private key"),
+    (
+        "verify for-ann.phx --identity bob.txt",
+        "The identities that you named are of other people",
+        "name another; `phalanx inspect` shows the kinds of the file's recipients",
+    ),
+    ("unprotect --recursive vault", "a volume does not have the name of what is in it", ""),
+    ("unprotect --recursive vault --remove --output plain", "", "delete it yourself, after a look at what came back"),
+    ("init -p new-folder", "what follows `-p` may be a password", ""),
+    ("mount lost empty --key work", "`phalanx.volume` was deleted, or not copied", "nobody can make it again"),
+    ("verify vault/within --key work", "", ""),
     ("verify run42.h5.phx --identity huge.txt", "", "is it the right file?"),
     // 2
     ("protect", "", ""),
@@ -247,6 +273,7 @@ const RUNS: &[Run] = &[
 
 /// Runs that go on, or whose first line is about something else.
 const WARNINGS: &[Run] = &[
+    ("PHALANX_PASSWORD=x protect -R ann.pub", "`-R` of age is `--recipients-file`", ""),
     ("PHALANX_PASSWORD=x protect run42.h5 --key work --output unused.phx", "", "`--password` adds it"),
     ("key import open open.raw", "", "do that, and think of a new key"),
     ("protect work.raw --key-file work.raw --output x2", "a key is protected with itself", ""),

@@ -6,7 +6,7 @@ use crate::mount::{Mounted, listing};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread;
@@ -92,6 +92,81 @@ fn verify_finds_volumes_in_folders_and_inspect_shows_their_config() {
     bytes[20] ^= 1;
     fs::write(&folder, bytes).unwrap();
     s.run(&verify).fails(3);
+}
+
+#[test]
+fn a_volume_without_its_config_is_named_as_that() {
+    let s = Sandbox::new();
+    fs::create_dir_all(s.path("t/empty")).unwrap();
+    init(&s, "t/vol", "4K");
+    fs::create_dir(s.path("t/vol/sub")).unwrap();
+    fs::copy(s.path("t/vol/phalanx.folder"), s.path("t/vol/sub/phalanx.folder")).unwrap();
+    fs::create_dir(s.path("mnt")).unwrap();
+    let key = ["--key-file", "key"];
+    let commands: [&[&str]; 6] = [
+        &["mount", "FOLDER", "mnt"],
+        &["verify", "FOLDER"],
+        &["verify", "-R", "FOLDER"],
+        &["unprotect", "-R", "FOLDER", "-o", "out"],
+        &["rekey", "FOLDER"],
+        &["unprotect", "t/empty", "--volume", "FOLDER", "-o", "out"],
+    ];
+    let said = |args: &[&str], folder: &str| {
+        let args: Vec<_> = args.iter().map(|arg| if *arg == "FOLDER" { folder } else { arg }).collect();
+        s.run(&[&args[..], &key].concat()).fails_with_lines(4)
+    };
+    for args in commands {
+        let line = said(args, "t/vol/sub");
+        assert!(
+            line.contains("t/vol/sub: it is a folder in the volume ") && line.contains("name the volume"),
+            "{line}"
+        );
+    }
+    let config = fs::read(s.path("t/vol/phalanx.volume")).unwrap();
+    fs::remove_file(s.path("t/vol/phalanx.volume")).unwrap();
+    for args in commands {
+        let line = said(args, "t/vol");
+        assert!(line.contains("t/vol: it is a volume whose phalanx.volume is missing"), "{line}");
+    }
+    for command in ["verify", "rekey"] {
+        let line = said(&[command, "-R", "FOLDER"], "t");
+        assert!(line.contains("t/vol: it is a volume whose phalanx.volume is missing"), "{line}");
+    }
+    assert!(s.run(&["inspect", "t/vol"]).fails(4).contains("phalanx.volume is missing"));
+    fs::remove_dir_all(s.path("t/vol/sub")).unwrap();
+    s.write("t/vol/phalanx.volume", config);
+    s.run(&[&["verify", "t/vol"][..], &key].concat()).ok();
+}
+
+#[test]
+fn a_recovery_key_opens_a_volume() {
+    let s = Sandbox::new();
+    s.secret("key", [7; 32]);
+    s.secret("taken", "");
+    s.run(&["init", "vol", "--key-file", "key", "--recovery-key", "taken"]).fails(4);
+    assert!(!s.exists("vol"));
+    s.run(&["init", "vol", "--key-file", "key", "--recovery-key", "recovery.txt"]).ok();
+    assert_eq!(fs::metadata(s.path("recovery.txt")).unwrap().permissions().mode() & 0o777, 0o600);
+    let printed = s.run(&["init", "other", "--key-file", "key", "--recovery-key", "-"]).text();
+    assert!(printed.starts_with("phalanx-key-1-") && printed.lines().count() == 1, "{}", printed.len());
+    s.secret("printed.txt", printed);
+    for (volume, text) in [("vol", "recovery.txt"), ("other", "printed.txt")] {
+        assert_eq!(s.run(&["inspect", volume]).text().matches(" key ").count(), 2);
+        s.run(&["key", "import", volume, text]).ok();
+        s.run(&["verify", volume, "--key", volume]).ok();
+    }
+    s.run(&["verify", "other", "--key", "vol"]).fails(3);
+}
+
+#[test]
+fn a_new_folder_after_password_is_no_password() {
+    let s = Sandbox::new();
+    for option in ["-p", "--password"] {
+        let line = s.run_with_password("x", &["init", option, "vol"]).fails(2);
+        assert!(line.contains("name a new folder before the options (phalanx init DIR --password)"), "{line}");
+        assert!(!line.contains("vol") && !s.exists("vol"), "{line}");
+    }
+    s.run_with_password("x", &["init", "vol", "-p"]).ok();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use phalanx_age::{Outline, Plugins, Stanza};
-use phalanx_core::{NewFile, OpenedBy, Opener, ProtectedFile, Roster, Sink, Source, Suite};
+use phalanx_core::{KeySource, NewFile, OpenedBy, Opener, ProtectedFile, Roster, Sink, Source, Suite};
 
 /// Key, and type of its stanza.
 const PLAIN: &[(&str, &str)] = &[
@@ -165,4 +165,26 @@ fn a_whole_file_comes_back_and_says_who_opened_it() {
     let opener = Opener::new(file_key(), Default::default());
     let file = ProtectedFile::open(Source::stream(&stored[..]), &opener).unwrap();
     assert_eq!((file.opened_slot(), file.opened_by()), (0, &OpenedBy::Key(file_key().id())));
+}
+
+/// A new file for the same recipients needs their public keys.
+#[test]
+fn identities_tell_their_public_keys() {
+    let names = ["alice.txt", "ssh-ed25519-locked", "bob-locked.txt"];
+    let user = Answers::new(PASSPHRASE);
+    let found = identities(&names, Plugins::new(user.clone()));
+    let tells = |name: &str| {
+        let recipient = recipient_of(name);
+        found.age_recipient(&|text| text == recipient.text()).map(|found| found.text().to_owned())
+    };
+    for name in ["alice.txt", "ssh-ed25519-locked"] {
+        assert_eq!(tells(name).as_deref(), Some(recipient_of(name).text()));
+    }
+    // What shows without a passphrase is looked at first.
+    assert_eq!(user.asked(), 0);
+    assert_eq!(tells("bob.txt").as_deref(), Some(recipient_of("bob.txt").text()));
+    assert_eq!(tells("ssh-rsa"), None);
+    assert_eq!(user.asked(), 1);
+    let nobody = identities(&["bob-locked.txt"], Plugins::default());
+    assert!(nobody.age_recipient(&|_| true).is_none());
 }

@@ -3,7 +3,9 @@
 use crate::common::*;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use phalanx_age::{Identities, IdentityError, MAX_IDENTITIES, Outline, Plugins, Recipient, RecipientError, recipients};
+use phalanx_age::{
+    Identities, IdentityError, MAX_IDENTITIES, Outline, Plugins, Recipient, RecipientError, is_public, recipients,
+};
 use phalanx_core::AgeRecipient;
 
 fn parse(text: &str) -> Result<Recipient, RecipientError> {
@@ -174,9 +176,29 @@ fn files_of_recipients_have_one_on_each_line() {
     let rsa = text("ssh-rsa.pub");
     let found = recipients(&format!("# a comment\n\n{alice}\r\n{rsa}"), &Plugins::default()).unwrap();
     assert_eq!(found.len(), 2);
-    assert_eq!(found[0].text(), alice);
+    assert_eq!(found[0].recipient.text(), alice);
     assert_eq!(recipients(&format!("{alice}\nx\n"), &Plugins::default()).unwrap_err(), (2, RecipientError::Unknown));
     assert_eq!(recipients("# none\n", &Plugins::default()).unwrap_err(), (0, RecipientError::Unknown));
+}
+
+#[test]
+fn files_of_recipients_name_them() {
+    let (alice, bob) = (recipient_of("alice.txt"), recipient_of("bob.txt"));
+    let (ssh, rsa) = (recipient_of("ssh-ed25519"), recipient_of("ssh-rsa"));
+    let file = format!(
+        "# the team\n\n#Alice \n{}\n{}\n# not this\n{}  carol@host two \n#\n{}\n",
+        alice.text(),
+        bob.text(),
+        ssh.text(),
+        rsa.text()
+    );
+    let found = recipients(&file, &Plugins::default()).unwrap();
+    let names: Vec<_> = found.iter().map(|listed| listed.name.as_deref()).collect();
+    assert_eq!(names, [Some("Alice"), None, Some("carol@host two"), None]);
+    assert!(is_public(&file) && is_public(ssh.text()) && is_public(&text("ssh-ecdsa.pub")));
+    for other in ["", "# nothing\n", "hello\n", &text("alice.txt"), &text("ssh-ed25519"), &format!("{file}hello\n")] {
+        assert!(!is_public(other), "{other}");
+    }
 }
 
 #[test]

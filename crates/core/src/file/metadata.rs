@@ -1,7 +1,7 @@
 //! The metadata that a file takes over from another one.
 
 use crate::{Error, Result};
-use rustix::fs::{self, Gid, Mode, Stat, Timestamps, Uid, XattrFlags};
+use rustix::fs::{self, Gid, Mode, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::fs::File;
 
@@ -38,27 +38,60 @@ impl Carry {
         self.run(from, to, 0o777)
     }
 
+    /// Takes over the metadata of something that is no file of this system. It has no access control lists.
+    ///
+    /// # Errors
+    /// [`Error::Write`], as for [`Carry::file`].
+    pub fn attributes(self, from: &Attributes, to: &File, is_folder: bool) -> Result<()> {
+        self.set(from, to, if is_folder { 0o777 } else { 0o666 }, || remove_acls(to, &[]))
+    }
+
     /// `new` is the mode of a new file or folder before its umask.
     fn run(self, from: &File, to: &File, new: u32) -> Result<()> {
         let stat = fs::fstat(from).map_err(|e| Error::Read(e.into()))?;
+        let attributes = Attributes {
+            mode: stat.st_mode,
+            owner: stat.st_uid,
+            group: stat.st_gid,
+            accessed: (stat.st_atime, stat.st_atime_nsec as _),
+            modified: (stat.st_mtime, stat.st_mtime_nsec as _),
+        };
+        self.set(&attributes, to, new, || copy_xattrs(from, to))
+    }
+
+    /// `copy_xattrs` is called where all is taken over.
+    fn set(self, from: &Attributes, to: &File, new: u32, copy_xattrs: impl FnOnce()) -> Result<()> {
         let mode = match self {
             Carry::All => {
-                let allowed = copy_owner(&stat, to);
-                copy_xattrs(from, to);
-                stat.st_mode & allowed
+                let allowed = copy_owner(from, to);
+                copy_xattrs();
+                from.mode & allowed
             }
             Carry::New { umask } => {
                 remove_acls(to, &[]);
-                stat.st_mode & new & !umask
+                from.mode & new & !umask
             }
         };
         set_mode(to, mode)?;
-        let times = Timestamps {
-            last_access: fs::Timespec { tv_sec: stat.st_atime, tv_nsec: stat.st_atime_nsec as _ },
-            last_modification: fs::Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ },
-        };
+        let time = |(seconds, nanos): (i64, u32)| fs::Timespec { tv_sec: seconds, tv_nsec: nanos as _ };
+        let times = Timestamps { last_access: time(from.accessed), last_modification: time(from.modified) };
         tolerate(fs::futimens(to, &times))
     }
+}
+
+/// What is taken over of a file or folder, but for its extended attributes.
+#[derive(Clone, Copy, Debug)]
+pub struct Attributes {
+    /// The permissions. What else is in the mode does not count.
+    pub mode: u32,
+    /// The owner.
+    pub owner: u32,
+    /// The group.
+    pub group: u32,
+    /// The last access: seconds, and nanoseconds.
+    pub accessed: (i64, u32),
+    /// The last change of the content, in the same form.
+    pub modified: (i64, u32),
 }
 
 /// Sets permissions if the file system has any.
@@ -76,15 +109,15 @@ pub(crate) fn tolerate(done: rustix::io::Result<()>) -> Result<()> {
 }
 
 /// Sets the file's owner and group. Returns which permissions may then be taken over.
-fn copy_owner(from: &Stat, to: &File) -> u32 {
+fn copy_owner(from: &Attributes, to: &File) -> u32 {
     const ALL: u32 = 0o777;
     const NOT_OF_GROUP: u32 = 0o707;
     let Ok(own) = fs::fstat(to) else { return NOT_OF_GROUP };
-    let group = Gid::from_raw(from.st_gid);
-    let as_was = (own.st_uid, own.st_gid) == (from.st_uid, from.st_gid);
+    let group = Gid::from_raw(from.group);
+    let as_was = (own.st_uid, own.st_gid) == (from.owner, from.group);
     let given = as_was
-        || fs::fchown(to, Some(Uid::from_raw(from.st_uid)), Some(group)).is_ok()
-        || own.st_gid == from.st_gid
+        || fs::fchown(to, Some(Uid::from_raw(from.owner)), Some(group)).is_ok()
+        || own.st_gid == from.group
         || fs::fchown(to, None, Some(group)).is_ok();
     if given { ALL } else { NOT_OF_GROUP }
 }

@@ -125,6 +125,12 @@ pub trait KeySource {
         let _ = (files, opens);
         Ok(None)
     }
+    /// The public key of an age identity at hand for whose canonical text `is_it` returns true. `None` if there is none, or if
+    /// the identity does not tell it, as those of plugins do not.
+    fn age_recipient(&self, is_it: &dyn Fn(&str) -> bool) -> Option<Arc<dyn AgeRecipient>> {
+        let _ = is_it;
+        None
+    }
 }
 
 /// What opened a file, and whose slot it was.
@@ -286,12 +292,14 @@ impl<S: KeySource> Opener<S> {
     }
 
     /// The recipients of the slots for which `keeps` returns true, to protect a new file for them. Each slot must open with
-    /// what is at hand; [`Error::NotAtHand`] names the first that does not. An age slot does not show its recipient.
+    /// what is at hand; [`Error::NotAtHand`] names the first that does not. An age slot does not show its recipient, but its
+    /// tag says whether it is the one of an identity at hand. `keys` come from the file key.
     pub(crate) fn recipients(
         &self,
         header: &Header,
         keeps: impl Fn(usize) -> bool,
         file_key: &SecretKey,
+        keys: &FileKeys,
     ) -> Result<Vec<Recipient>> {
         let kept = || header.slots().iter().enumerate().filter(|(i, _)| keeps(*i));
         let purpose = header.purpose();
@@ -317,7 +325,10 @@ impl<S: KeySource> Opener<S> {
                     }
                     None => None,
                 },
-                Slot::Age { .. } | Slot::Padding(_) | Slot::Unknown { .. } => None,
+                Slot::Age { tag, .. } => {
+                    self.source.age_recipient(&|text| keys.recipient_tag(text) == *tag).map(Recipient::Age)
+                }
+                Slot::Padding(_) | Slot::Unknown { .. } => None,
             };
             recipients.push(recipient.ok_or(Error::NotAtHand(i + 1))?);
         }

@@ -96,6 +96,13 @@ impl Ways {
         matches!(recipient, Recipient::Age(recipient) if self.keys.recipient_tag(recipient.text()) == *tag)
     }
 
+    /// Whether the slot of this number is an age slot for the recipient with this canonical text.
+    #[must_use]
+    pub fn is_for(&self, number: usize, text: &str) -> bool {
+        let slot = number.checked_sub(1).and_then(|i| self.header.slots().get(i));
+        matches!(slot, Some(Slot::Age { tag, .. }) if self.keys.recipient_tag(text) == *tag)
+    }
+
     /// Adds a recipient. A named key that is a way in already, and stays one, is not added again. An age recipient that
     /// has a slot gets a new one in its place, because nobody but the recipient can tell whether the old one opens.
     pub fn add(&mut self, recipient: &Recipient) {
@@ -204,7 +211,7 @@ impl Ways {
     /// [`Error::NotAtHand`] if a slot that stays cannot be made anew. [`Error::LastWay`] if no recipient is left. Those of
     /// [`Recipient::password`], and what the source of keys reports.
     pub fn recipients(&self, opener: &Opener<impl KeySource>) -> Result<Vec<Recipient>> {
-        let mut recipients = opener.recipients(&self.header, |i| self.kept[i], &self.file_key)?;
+        let mut recipients = opener.recipients(&self.header, |i| self.kept[i], &self.file_key, &self.keys)?;
         recipients.extend(self.added.iter().cloned());
         if recipients.is_empty() { Err(Error::LastWay) } else { Ok(recipients) }
     }

@@ -4,21 +4,19 @@
 use crate::error::{Result, VolumeError};
 use crate::journal::{Record, Transaction};
 use crate::names::is_entry;
+use crate::recover::walk::walk;
 use crate::recover::{Target, header, open_header};
 use phalanx_core::volume::{Chunks, Config, HEADER_LEN};
-use rustix::fs::{Dir, FileType, Mode, OFlags, chmod, fchmod, fstat, open, openat};
+use rustix::fs::{FileType, Mode, OFlags, chmod, fchmod, fstat, open, openat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::File;
 use std::ops::{ControlFlow, Range};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 type Id = [u8; 16];
-
-/// How deep folders may lie in each other. Each that is being walked takes a descriptor.
-const DEPTH: usize = 400;
 
 /// What the journal says of a file.
 #[derive(Default)]
@@ -167,100 +165,4 @@ fn open_regular(dir: &OwnedFd, name: &CStr) -> Result<Option<(File, u64)>> {
         opened => opened,
     };
     Ok(Some((File::from(file.map_err(failed)?), stat.st_ino)))
-}
-
-/// Opens a folder, also where its permissions forbid that to its owner: then it has others for a while, and those that it had
-/// before are returned.
-fn open_folder(dir: &OwnedFd, name: &CStr, flags: OFlags) -> Result<(OwnedFd, Option<Mode>), Errno> {
-    match openat(dir, name, flags, Mode::empty()) {
-        // To read a folder is not enough: what is in it has to be opened.
-        Ok(fd) => match openat(&fd, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-            Err(Errno::ACCESS) => {}
-            _ => return Ok((fd, None)),
-        },
-        Err(Errno::ACCESS) => {}
-        Err(e) => return Err(e),
-    }
-    let path = openat(dir, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    let mode = Mode::from_raw_mode(fstat(&path)?.st_mode);
-    let again = format!("/proc/self/fd/{}", path.as_raw_fd());
-    chmod(&*again, mode | Mode::RWXU)?;
-    match open(&*again, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
-        Ok(fd) => Ok((fd, Some(mode))),
-        Err(e) => {
-            chmod(&*again, mode)?;
-            Err(e)
-        }
-    }
-}
-
-/// A folder that is being walked.
-struct Walked {
-    entries: Dir,
-    fd: OwnedFd,
-    /// The permissions that it gets back in the end.
-    mode: Option<Mode>,
-}
-
-impl Drop for Walked {
-    fn drop(&mut self) {
-        if let Some(mode) = self.mode {
-            // Otherwise its owner has more rights than before, and nobody else has.
-            let _ = fchmod(&self.fd, mode);
-        }
-    }
-}
-
-/// What is done with an entry: its folder, its name, and its inode as the folder has it.
-type Visit<'v> = dyn FnMut(&OwnedFd, &CStr, u64) -> Result<ControlFlow<()>> + 'v;
-
-/// Visits everything in a folder that is neither a folder nor a link, and all folders in it, through descriptors. Returns why a
-/// folder was left out, if one was.
-fn walk(root: &OwnedFd, visit: &mut Visit<'_>) -> Result<Option<Errno>> {
-    let failed = |e| VolumeError::io("cannot walk the volume", e);
-    let device = fstat(root).map_err(failed)?.st_dev;
-    let entries = |dir: &OwnedFd| Dir::read_from(dir).map_err(failed);
-    let copy = root.as_fd().try_clone_to_owned().map_err(|e| VolumeError::io("cannot walk the volume", e))?;
-    let mut stack = vec![Walked { entries: entries(&copy)?, fd: copy, mode: None }];
-    let mut skipped = None;
-    loop {
-        let has_room = stack.len() < DEPTH;
-        let Some(Walked { entries: dir, fd, .. }) = stack.last_mut() else { return Ok(skipped) };
-        let Some(entry) = dir.read() else {
-            stack.pop();
-            continue;
-        };
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        match entry.file_type() {
-            FileType::Directory | FileType::Unknown => {}
-            FileType::Symlink => continue,
-            _ => {
-                if visit(fd, name, entry.ino())?.is_break() {
-                    return Ok(None);
-                }
-                continue;
-            }
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match open_folder(fd, name, flags) {
-            // Another file system may be mounted there.
-            Ok((folder, _)) if fstat(&folder).map_err(failed)?.st_dev != device => {}
-            Ok(_) if !has_room => skipped = Some(Errno::NAMETOOLONG),
-            Ok((folder, mode)) => stack.push(Walked { entries: entries(&folder)?, fd: folder, mode }),
-            Err(Errno::NOTDIR) if entry.file_type() == FileType::Unknown => {
-                if visit(fd, name, entry.ino())?.is_break() {
-                    return Ok(None);
-                }
-            }
-            // Removed meanwhile.
-            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => {}
-            // Not a folder of this user. But the killed run may have been root's.
-            Err(errno @ (Errno::ACCESS | Errno::PERM)) => skipped = Some(errno),
-            Err(e) => return Err(failed(e)),
-        }
-    }
 }

@@ -190,6 +190,7 @@ impl Tree {
                 opened => opened?,
             };
             self.is_its(place, &fstat(&file)?)?;
+            self.limits.check_file(&file)?;
             Ok(File::from(file))
         })
     }

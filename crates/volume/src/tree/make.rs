@@ -49,6 +49,7 @@ impl Tree {
         let how = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | SAFELY;
         let (new, fd) = self.fresh.make(NEW, |new| openat(&dir.fd, new, how, Mode::from_raw_mode(mode & 0o777)))?;
         let whole = || {
+            self.limits.check_file(&fd)?;
             self.give(&dir, &fd, owner, mode, Kind::File)?;
             let made = make(File::from(fd))?;
             if mode & SET_IDS != 0 {

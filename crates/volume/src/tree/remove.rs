@@ -38,6 +38,7 @@ impl Tree {
     /// An entry's inode, which keeps its number as long as it is held, for an entry that goes and is no folder.
     pub(super) fn pin(&self, dir: &Dir, stored: &[u8]) -> Result<(OwnedFd, u64)> {
         let pin = openat(&dir.fd, stored, OFlags::PATH | SAFELY, Mode::empty())?;
+        self.limits.check_pin(&pin)?;
         let stat = fstat(&pin)?;
         if self.kind(&stat)? == Kind::Folder {
             return Err(Errno::ISDIR.into());
@@ -88,6 +89,7 @@ impl Tree {
     /// Takes a folder away under a name that means nothing. Returns this, and its inode.
     pub(super) fn take_away(&self, dir: &Dir, stored: &[u8]) -> Result<(String, OwnedFd)> {
         let pin = openat(&dir.fd, stored, OFlags::PATH | SAFELY, Mode::empty())?;
+        self.limits.check_pin(&pin)?;
         let (gone, ()) = self.fresh.make(GONE, |gone| rename_new(&dir.fd, stored, &dir.fd, gone.as_bytes()))?;
         Ok((gone, pin))
     }

@@ -188,6 +188,7 @@ impl Tree {
             .ok_or_else(|| self.damaged(from.place().0, from.entry(), "a link whose target was not made for it"))?;
         let sealed = self.names.seal_link(&to.dir.id, to.entry(), &target)?;
         let before = openat(&from.dir.fd, from.entry(), OFlags::PATH | SAFELY, Mode::empty())?;
+        self.limits.check_pin(&before)?;
         let (temporary, ()) = self.fresh.make(NEW, |name| symlinkat(&*sealed, &to.dir.fd, name))?;
         let put = || {
             self.keep_owner_and_times(&to.dir.fd, &temporary, &stat)?;

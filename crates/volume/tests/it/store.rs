@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod deep;
 mod disk;
 mod model;
 mod speed;

@@ -1,6 +1,7 @@
 //! The tree of nodes, without FUSE.
 
 mod basics;
+mod few;
 mod hostile;
 mod rename;
 mod threads;

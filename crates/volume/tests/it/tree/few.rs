@@ -1,0 +1,66 @@
+//! A process that may open few files: what is open can be synced.
+
+use super::{Volume, open, owner};
+use phalanx_volume::tree::ROOT;
+use phalanx_volume::{Store, StoreOptions};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+use std::process::Command;
+
+/// Set in a process of its own, for which the limit holds.
+const FEW: &str = "PHALANX_TEST_FEW_FILES";
+const TEST: &str = "tree::few::an_open_file_is_synced_when_no_more_can_be_opened";
+
+#[test]
+fn an_open_file_is_synced_when_no_more_can_be_opened() {
+    if std::env::var_os(FEW).is_some() {
+        assert!(getrlimit(Resource::Nofile).current.is_some_and(|most| most <= 256));
+        return open_all_and_sync();
+    }
+    for most in ["64", "256"] {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n \"$0\" && exec \"$1\" --exact \"$2\" --nocapture", most]);
+        let run = command.arg(std::env::current_exe().unwrap()).arg(TEST).env(FEW, "1").output().unwrap();
+        let (said, error) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+        assert!(run.status.success() && said.contains("1 passed"), "{most}: {said}{error}");
+    }
+}
+
+fn open_all_and_sync() {
+    let volume = Volume::new();
+    // Folders whose ids have not been synced: a sync of a file in them opens them, and what is in them.
+    let mut parent = ROOT;
+    for name in ["a", "b", "c"] {
+        parent = volume.mkdir(parent, name).unwrap().number;
+    }
+    let store = Store::open(&open(volume.path()), volume.config.clone(), StoreOptions::default()).unwrap();
+    let mut files = Vec::new();
+    let refused = loop {
+        let name = format!("{}", files.len());
+        match volume.tree.create(parent, name.as_bytes(), 0o600, owner(), |file| store.create(file)) {
+            Ok((attr, backing)) => files.push((attr.number, backing)),
+            Err(error) => break error.errno(),
+        }
+    };
+    assert_eq!(refused, Errno::MFILE);
+    assert!(files.len() > 10, "{}", files.len());
+    assert_eq!(volume.tree.open_file(files[0].0, true).unwrap_err().errno(), Errno::MFILE);
+    // Folders that were not looked up yet are refused nothing either.
+    for (number, backing) in &files {
+        backing.write_at(0, &[7; 9000]).unwrap();
+        backing.sync(&backing.witness(), false).unwrap();
+        volume.tree.sync_place(*number).unwrap();
+    }
+    // Names go, and what is open stays, until too many are held.
+    let gone = (0..files.len()).take_while(|i| volume.tree.unlink(parent, i.to_string().as_bytes()).is_ok()).count();
+    assert!(gone > 0);
+    let (number, backing) = files.last().unwrap();
+    backing.write_at(0, &[8; 9000]).unwrap();
+    backing.sync(&backing.witness(), false).unwrap();
+    volume.tree.sync_place(*number).unwrap();
+    volume.tree.sync_folder(parent).unwrap();
+    let last = files.len() - 1;
+    drop(files);
+    assert!(volume.tree.open_file(volume.find(&format!("a/b/c/{last}")).unwrap().number, true).is_ok());
+    store.close().unwrap();
+}

@@ -1,0 +1,51 @@
+//! The options of `inspect`.
+
+use super::OpenKeys;
+use crate::failure::{Failure, Outcome};
+use crate::paths;
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct Inspect {
+    /// Protected files or volumes; - is standard input
+    #[arg(required = true, value_name = "PATH.phx")]
+    pub paths: Vec<PathBuf>,
+    /// Show protected files in whole folders, on a line each
+    ///
+    /// Files without the ending .phx are not shown. Links are not followed.
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+    /// Name recipients as a file does (repeatable)
+    ///
+    /// The file is one as protect takes it. A recipient is named by what follows its SSH key on the line, or by the comment on the
+    /// line before. Without a key only the recipients with SSH keys show, by 32 bits of their keys. With --key, --key-file,
+    /// --identity or --password-file the file is opened, and all recipients are named for certain.
+    #[arg(long = "recipients-file", value_name = "FILE")]
+    pub recipients_files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub keys: OpenKeys,
+    /// Print one line of JSON for each file
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Inspect {
+    pub fn validate(self) -> Outcome<Self> {
+        if self.opens() && self.recipients_files.is_empty() {
+            return Err(Failure::usage("inspect needs no key, except to name the recipients in a --recipients-file"));
+        }
+        let files = self.paths.iter().chain(self.keys.keys.files()).chain(&self.keys.identities);
+        paths::one_stdin(files.chain(&self.recipients_files))?;
+        if self.opens() && self.paths.iter().any(|path| paths::is_dash(path)) {
+            return Err(Failure::usage("inspect opens files only, and not -"));
+        }
+        Ok(self)
+    }
+
+    /// Whether files are opened: keys are named.
+    pub fn opens(&self) -> bool {
+        let keys = &self.keys.keys;
+        !keys.keys.is_empty() || keys.files().next().is_some() || !self.keys.identities.is_empty()
+    }
+}

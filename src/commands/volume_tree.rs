@@ -1,0 +1,403 @@
+//! `phalanx unprotect --recursive` for a volume: everything in it, as plain files in a folder, without a mount.
+//!
+//! Only the folder where the work is is open, and the way up is by `..`: so folders may lie in each other at any depth.
+
+use super::volumes;
+use crate::args::EngineArgs;
+use crate::engines;
+use crate::failure::{Code, Failure, Outcome, complain, shown};
+use crate::folders::{self, FOLDER, id, is_within, open_parent, read_error, write_error};
+use crate::key_files::KeyFiles;
+use crate::paths::Destination;
+use crate::progress::{Meter, arrow, count, others};
+use crate::secrets::AtHand;
+use crate::verbosity::Verbosity;
+use phalanx_core::file::{Attributes, Made, Output, Sync, sync_folder};
+use phalanx_core::{Error, Opener, Progress};
+use phalanx_volume::tree::{Attr, Kind, ROOT, Tree, TreeOptions};
+use phalanx_volume::{Backing, Store, StoreOptions, Volume, VolumeError};
+use rustix::fs::{self, AtFlags, Mode, XattrFlags};
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// What is read at once, in bytes.
+const PIECE: usize = 1 << 20;
+/// How many outputs get their names together.
+const GROUP: usize = 64;
+
+/// What all volumes of a run share.
+pub struct Shared<'a> {
+    pub opener: &'a Opener<AtHand>,
+    pub engine: &'a EngineArgs,
+    pub destination: &'a Destination,
+    pub made: &'a Made,
+    pub keys: &'a KeyFiles,
+    pub verbosity: Verbosity,
+}
+
+/// Writes everything in the volume `dir` to the folder `output`.
+pub fn run(shared: &Shared<'_>, dir: &Path, output: &Path) -> Outcome {
+    let at_volume = |e| Failure::volume(dir, e);
+    volumes::check(dir)?;
+    let volume = Volume::open(dir, shared.opener, true).map_err(|e| super::verify_volume::not_opened(dir, e))?;
+    let options = engines::for_volume(shared.engine, volume.config.suite(), shared.verbosity)?;
+    // What is damaged is told with its path.
+    let options = StoreOptions { read_only: true, ..options };
+    let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
+    let on_damage = {
+        let dir = shown(dir);
+        move |line: &str| complain(format!("{dir}: {line}"))
+    };
+    let plain_len = {
+        let store = store.clone();
+        move |len| store.plain_len(len)
+    };
+    let options = TreeOptions { read_only: true, plain_len: Box::new(plain_len), on_damage: Arc::new(on_damage) };
+    let root = File::from(volume.root.try_clone().map_err(|e| Failure::at(dir, Error::Read(e)))?);
+    let input = root.try_clone().map_err(|e| Failure::at(dir, Error::Read(e)))?;
+    let tree = Tree::open(root.into(), &volume.config, options).map_err(at_volume)?;
+    let (parent, here) = make_root(shared, &input, output)?;
+    let mut restore = Restore {
+        shared,
+        tree,
+        store,
+        input,
+        dir,
+        output,
+        here: Arc::new(here),
+        path: Vec::new(),
+        waiting: Vec::new(),
+        meter: Meter::file(shown(dir), None, shared.verbosity),
+        counts: Counts::default(),
+        piece: Zeroizing::new(vec![0; PIECE]),
+    };
+    restore.meter.begin();
+    let ended = restore.all();
+    restore.meter.finish();
+    ended?;
+    if shared.destination.sync {
+        sync_folder(&parent).map_err(|e| Failure::at(output, Error::Unsynced(e.into())))?;
+    }
+    restore.counts.end(dir, output, shared.verbosity)
+}
+
+/// Makes the output folder. Also returns the one that it lies in.
+fn make_root(shared: &Shared<'_>, input: &File, path: &Path) -> Outcome<(File, File)> {
+    let at_output = |e| Failure::at(path, e);
+    let (parent, name) = open_parent(path).map_err(|e| at_output(write_error(e)))?;
+    let input_id = id(input).map_err(|e| at_output(read_error(e)))?;
+    let is_input =
+        fs::statat(&parent, &name, AtFlags::empty()).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == input_id);
+    if is_input || is_within(&parent, input_id).map_err(|e| at_output(write_error(e)))? {
+        return Err(Failure::usage(format!("{}: the output is within the input", shown(path))));
+    }
+    let made = make(shared, &parent, &name, input).map_err(at_output)?;
+    Ok((parent, made))
+}
+
+/// Makes a folder, or takes the one that is there unless this run has made it.
+fn make(shared: &Shared<'_>, parent: &File, name: &OsStr, original: &File) -> phalanx_core::Result<File> {
+    let destination = shared.destination;
+    let folder = folders::make(parent, name, destination.existing(shared.made), original, destination.carry)?;
+    let made = id(&folder).map_err(write_error)?;
+    shared.made.is_alias(parent, name)?;
+    if shared.made.insert(made) { Ok(folder) } else { Err(Error::OwnOutput) }
+}
+
+/// What was done.
+#[derive(Default)]
+struct Counts {
+    files: u64,
+    bytes: u64,
+    left_out: u64,
+    failed: u64,
+    worst: Option<Code>,
+    /// Whether a warning of attributes was given.
+    warned: bool,
+}
+
+impl Counts {
+    /// Says what was done.
+    fn end(self, dir: &Path, output: &Path, verbosity: Verbosity) -> Outcome {
+        if !verbosity.quiet {
+            let (files, bytes) = (count(self.files, "file"), count(self.bytes, "byte"));
+            let line = format!("{} {} {}: {files}, {bytes}", shown(dir), arrow(), shown(output));
+            complain(line + &others([(self.left_out, "left out"), (self.failed, "failed")]));
+        }
+        self.worst.map_or(Ok(()), |code| Err(Failure::told(code)))
+    }
+}
+
+/// A folder that is being worked on.
+struct Level {
+    number: u64,
+    name: OsString,
+    /// Device and inode of its output.
+    id: (u64, u64),
+    /// The folders in it that are still to be done.
+    left: Vec<(u64, OsString)>,
+}
+
+/// A file with all its bytes, which has no name yet.
+struct Written {
+    output: Output,
+    path: PathBuf,
+    bytes: u64,
+}
+
+struct Restore<'a> {
+    shared: &'a Shared<'a>,
+    tree: Tree,
+    store: Arc<Store>,
+    /// The root folder of the volume.
+    input: File,
+    dir: &'a Path,
+    output: &'a Path,
+    /// The output folder where the work is.
+    here: Arc<File>,
+    path: Vec<Level>,
+    waiting: Vec<Written>,
+    meter: Meter,
+    counts: Counts,
+    piece: Zeroizing<Vec<u8>>,
+}
+
+impl Restore<'_> {
+    /// All folders, each after those in it. An error here ends the work.
+    fn all(&mut self) -> Outcome {
+        let root = id(&*self.here).map_err(|e| Failure::at(self.output, write_error(e)))?;
+        self.enter(Level { number: ROOT, name: OsString::new(), id: root, left: Vec::new() });
+        while let Some(level) = self.path.last_mut() {
+            match level.left.pop() {
+                Some((number, name)) => self.go_down(number, name),
+                None => self.go_up()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn go_down(&mut self, number: u64, name: OsString) {
+        let made = make(self.shared, &self.here, &name, &self.input)
+            .and_then(|made| Ok((id(&made).map_err(write_error)?, made)));
+        match made {
+            Ok((id, made)) => {
+                self.here = Arc::new(made);
+                self.enter(Level { number, name, id, left: Vec::new() });
+            }
+            Err(e) => {
+                let failure = Failure::at(&self.plain(&name), e);
+                self.fail(&failure);
+                self.tree.forget(number, 1);
+            }
+        }
+    }
+
+    /// Writes what lies in a folder, and notes the folders.
+    fn enter(&mut self, level: Level) {
+        let number = level.number;
+        self.path.push(level);
+        let listing = match self.tree.list(number) {
+            Ok(listing) => listing,
+            Err(e) => return self.fail(&Failure::volume(&self.stored(OsStr::new("")), e)),
+        };
+        let mut left = Vec::new();
+        for index in 0..listing.len() {
+            let Some(entry) = self.tree.entry(&listing, index) else {
+                // A name that does not decrypt has been told.
+                self.fail(&Failure::told(Code::NotAuthentic));
+                continue;
+            };
+            let name = OsString::from_vec(entry.name);
+            let attr = match self.tree.lookup_entry(&listing, index) {
+                Ok(attr) => attr,
+                Err(e) => {
+                    self.fail(&Failure::volume(&self.stored(&name), e));
+                    continue;
+                }
+            };
+            if attr.kind == Kind::Folder {
+                left.push((attr.number, name));
+                continue;
+            }
+            let done = match attr.kind {
+                Kind::File => self.file(&attr, &name),
+                Kind::Link => self.link(attr.number, &name),
+                kind => {
+                    let what = match kind {
+                        Kind::Fifo => "a pipe",
+                        Kind::Socket => "a socket",
+                        _ => "a device",
+                    };
+                    complain(format!("{}: {what}: left out", shown(&self.stored(&name))));
+                    self.counts.left_out += 1;
+                    Ok(())
+                }
+            };
+            if let Err(failure) = done {
+                self.fail(&failure);
+            }
+            self.tree.forget(attr.number, 1);
+        }
+        if let Some(level) = self.path.last_mut() {
+            level.left = left;
+        }
+    }
+
+    /// Finishes a folder: names, attributes, and then the way up.
+    fn go_up(&mut self) -> Outcome {
+        self.commit();
+        if let Err(failure) = self.finish_folder() {
+            self.fail(&failure);
+        }
+        let Some(level) = self.path.pop() else { return Ok(()) };
+        if level.number != ROOT {
+            self.tree.forget(level.number, 1);
+        }
+        let Some(above) = self.path.last() else { return Ok(()) };
+        let wanted = above.id;
+        let opened = fs::openat(&*self.here, "..", FOLDER, Mode::empty()).map_err(write_error).and_then(|folder| {
+            if id(&folder).map_err(write_error)? != wanted {
+                return Err(Error::Write(std::io::Error::other("the folder was moved meanwhile")));
+            }
+            Ok(folder)
+        });
+        self.here = Arc::new(opened.map_err(|e| Failure::at(&self.plain(&level.name), e))?.into());
+        Ok(())
+    }
+
+    fn finish_folder(&mut self) -> Outcome {
+        let Some(level) = self.path.last() else { return Ok(()) };
+        let (number, none) = (level.number, OsStr::new(""));
+        let attr = self.tree.getattr(number).map_err(|e| Failure::volume(&self.stored(none), e))?;
+        let here = self.here.clone();
+        self.attributes(number, [0; 16], &here, none)?;
+        let at_output = |e| Failure::at(&self.plain(none), e);
+        self.shared.destination.carry.attributes(&of(&attr), &here, true).map_err(at_output)?;
+        if self.shared.destination.sync {
+            sync_folder(&here).map_err(|e| at_output(Error::Unsynced(e.into())))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file. It gets its name with others.
+    fn file(&mut self, attr: &Attr, name: &OsStr) -> Outcome {
+        let stored = self.stored(name);
+        let at_input = |e| Failure::volume(&stored, e);
+        let path = self.plain(name);
+        let at_output = |e| Failure::at(&path, e);
+        let file = self.tree.open_file(attr.number, false).map_err(at_input)?;
+        let backing = self.store.open_file(file).map_err(at_input)?;
+        let taken = fs::statat(&*self.here, name, AtFlags::SYMLINK_NOFOLLOW);
+        if taken.is_ok_and(|stat| self.shared.keys.holds((stat.st_dev, stat.st_ino))) {
+            let line = format!("{}: not replaced, because it holds a key or password", shown(&path));
+            return Err(Failure::new(Code::InputOutput, line));
+        }
+        let existing = self.shared.destination.existing(self.shared.made);
+        let output = Output::create_in(self.here.clone(), name, existing).map_err(at_output)?;
+        match write(&backing, output.file(), &mut self.piece, &self.meter) {
+            Ok(()) => {}
+            Err(Failed::Volume(error)) => return Err(at_input(error)),
+            Err(Failed::Output(error)) => return Err(at_output(error)),
+        }
+        self.attributes(attr.number, backing.id(), output.file(), name)?;
+        self.shared.destination.carry.attributes(&of(attr), output.file(), false).map_err(at_output)?;
+        self.waiting.push(Written { output, path, bytes: backing.len() });
+        if self.waiting.len() >= GROUP {
+            self.commit();
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, number: u64, name: &OsStr) -> Outcome {
+        let target = self.tree.readlink(number).map_err(|e| Failure::volume(&self.stored(name), e))?;
+        let at_output = |e| Failure::at(&self.plain(name), e);
+        let target = CString::new(target).map_err(|e| at_output(Error::Write(e.into())))?;
+        let Destination { force, .. } = self.shared.destination;
+        self.shared.made.symlink(&target, &self.here, name, *force).map(drop).map_err(at_output)
+    }
+
+    /// Gives a file or folder its extended attributes, which are a part of what the volume has authenticated.
+    fn attributes(&mut self, number: u64, file: [u8; 16], to: &File, name: &OsStr) -> Outcome {
+        let stored = self.stored(name);
+        let at_input = |e| Failure::volume(&stored, e);
+        for attribute in self.tree.list_xattrs(number, || Ok(file)).map_err(at_input)? {
+            let value = self.tree.get_xattr(number, &attribute, || Ok(file)).map_err(at_input)?;
+            let set = fs::fsetxattr(to, &*attribute, &value, XattrFlags::empty());
+            if let Err(e) = set
+                && !std::mem::replace(&mut self.counts.warned, true)
+            {
+                let path = shown(&self.plain(name));
+                complain(format!("warning: {path}: extended attributes are left out, because they cannot be set: {e}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the files that wait their names.
+    fn commit(&mut self) {
+        let destination = self.shared.destination;
+        let sync = if destination.sync { Sync::Yes } else { Sync::No };
+        let (outputs, origins): (Vec<_>, Vec<_>) =
+            self.waiting.drain(..).map(|Written { output, path, bytes }| (output, (path, bytes))).unzip();
+        let committed = Output::commit_all(outputs, destination.existing(self.shared.made), sync);
+        for ((path, bytes), done) in origins.into_iter().zip(committed) {
+            match done {
+                Ok(_) => (self.counts.files, self.counts.bytes) = (self.counts.files + 1, self.counts.bytes + bytes),
+                Err(e) => self.fail(&Failure::at(&path, e)),
+            }
+        }
+    }
+
+    fn fail(&mut self, failure: &Failure) {
+        failure.report();
+        self.counts.failed += 1;
+        self.counts.worst = self.counts.worst.max(Some(failure.code()));
+    }
+
+    /// The path of something in the folder where the work is, in the volume.
+    fn stored(&self, name: &OsStr) -> PathBuf {
+        self.join(self.dir, name)
+    }
+
+    /// The same in the output.
+    fn plain(&self, name: &OsStr) -> PathBuf {
+        self.join(self.output, name)
+    }
+
+    fn join(&self, root: &Path, name: &OsStr) -> PathBuf {
+        let mut path = root.to_owned();
+        path.extend(
+            self.path.iter().map(|level| &*level.name).chain([name]).filter(|name| !name.as_bytes().is_empty()),
+        );
+        path
+    }
+}
+
+fn of(attr: &Attr) -> Attributes {
+    Attributes { mode: attr.mode, owner: attr.uid, group: attr.gid, accessed: attr.atime, modified: attr.mtime }
+}
+
+enum Failed {
+    Volume(VolumeError),
+    Output(Error),
+}
+
+/// Writes the plaintext. Each piece is authentic before it is written. Holes stay holes.
+fn write(backing: &Backing, output: &File, piece: &mut [u8], meter: &Meter) -> Result<(), Failed> {
+    let failed = |e| Failed::Output(Error::Write(e));
+    let (len, mut at) = (backing.len(), 0);
+    while at < len {
+        let data = backing.seek_data(at).map_err(Failed::Volume)?;
+        meter.advance(data - at);
+        let read = backing.read_into(data, piece).map_err(Failed::Volume)?;
+        output.write_all_at(&piece[..read], data).map_err(failed)?;
+        meter.advance(read as u64);
+        at = data + read as u64;
+    }
+    output.set_len(len).map_err(failed)
+}

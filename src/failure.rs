@@ -113,6 +113,9 @@ impl Failure {
                     io::ErrorKind::DirectoryNotEmpty => {
                         "not empty: a volume is made of a new or an empty folder".into()
                     }
+                    io::ErrorKind::ReadOnlyFilesystem => {
+                        "its file system is read-only (--read-only mounts it for reading)".into()
+                    }
                     _ => error.to_string(),
                 };
                 Self::new(Code::InputOutput, line(&text))

@@ -87,6 +87,17 @@ impl Front {
         self.store.open_file(file)
     }
 
+    /// The same, for a change of its content.
+    fn backing_to_write(&self, number: u64) -> Result<Arc<Backing>> {
+        let backing = self.backing(number)?;
+        if backing.can_write() {
+            return Ok(backing);
+        }
+        // It was opened when nobody could write it. If somebody can by now, they have to wait until it is closed.
+        let refused = self.tree.open_file(number, true).err();
+        Err(refused.unwrap_or(VolumeError::Refused(rustix::io::Errno::ACCESS)))
+    }
+
     fn set_size(&self, number: u64, size: u64, handle: Option<FileHandle>) -> Result<()> {
         if self.read_only {
             return Err(VolumeError::Refused(rustix::io::Errno::ROFS));
@@ -94,7 +105,7 @@ impl Front {
         match handle.and_then(|handle| self.files.get(handle.0)) {
             Some(open) => open.backing.set_len(size),
             None => {
-                let backing = self.backing(number)?;
+                let backing = self.backing_to_write(number)?;
                 backing.set_len(size).and_then(|()| backing.settle())
             }
         }

@@ -54,6 +54,38 @@ fn a_full_disk_loses_nothing_that_was_synced() {
     }
 }
 
+/// ext4 makes itself read-only when it finds an error, and has a file by which a test can pretend one.
+#[test]
+fn a_file_system_that_becomes_read_only_is_said_to_be_read_only() {
+    let s = Sandbox::new();
+    if !is_fuse_here() {
+        return;
+    }
+    let Some(_disk) = disk(&s, "ext4", 80) else { return };
+    assert!(s.succeeds("mount", &["-o", "remount,errors=remount-ro", "disk"]));
+    init(&s, "disk/vol", "4K");
+    let Some(mut mounted) = mount(&s, "disk/vol") else { return };
+    fs::write(mounted.path("f"), "before").unwrap();
+    File::open(mounted.path("f")).unwrap().sync_all().unwrap();
+    let list = fs::read_to_string("/proc/self/mounts").unwrap();
+    let folder = s.path("disk").canonicalize().unwrap();
+    let line = list.lines().find(|line| line.split(' ').nth(1) == folder.to_str()).unwrap();
+    let device = line.split(' ').next().unwrap().trim_start_matches("/dev/");
+    if fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "1").is_err() {
+        return skip("errors of ext4 on demand");
+    }
+    let refused = |done: io::Result<()>| assert_eq!(done.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
+    let for_writing = || File::options().write(true).open(mounted.path("f"));
+    refused(for_writing().map(drop));
+    refused(File::options().write(true).truncate(true).open(mounted.path("f")).map(drop));
+    refused(fs::write(mounted.path("new"), "x"));
+    assert_eq!(fs::read(mounted.path("f")).unwrap(), b"before");
+    mounted.unmount();
+    mounted.ended();
+    let line = s.run(&["mount", "--key-file", "key", "disk/vol", "mnt"]).fails(4);
+    assert!(line.contains("(--read-only mounts it for reading)"), "{line}");
+}
+
 /// The journal names it still, and it must not hold its space for that.
 #[test]
 fn the_space_of_a_file_is_free_when_it_is_removed() {

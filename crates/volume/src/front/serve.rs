@@ -176,11 +176,8 @@ impl Filesystem for Front {
         let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
         let truncates = writes && flags.0 & OFlags::TRUNC.bits() as i32 != 0;
         let open = || {
-            let backing = self.backing(number.0)?;
-            if writes && !self.read_only && !backing.can_write() {
-                // Somebody has it open from when nobody was permitted to write it.
-                return Err(VolumeError::Refused(rustix::io::Errno::ACCESS));
-            }
+            let to_write = writes && !self.read_only;
+            let backing = if to_write { self.backing_to_write(number.0)? } else { self.backing(number.0)? };
             if truncates {
                 self.take_set_ids_of_users(request, number)?;
                 backing.set_len(0)?;

@@ -170,6 +170,7 @@ impl<A: Action> Workers<'_, A> {
         let begin = || -> Result<_> {
             let input = Input::open_in(handles.input.clone(), &name)?;
             let Some(dir) = &handles.output else { return Ok((input, Target::Nothing)) };
+            folder.check_kind(&handles, &name, true)?;
             let existing = self.transfer.destination.existing(&tree.made);
             let output = Output::create_in(dir.clone(), &output_name, existing).map_err(as_write)?;
             Ok((input, Target::File(output, tree.sync)))
@@ -198,6 +199,7 @@ impl<A: Action> Workers<'_, A> {
             tree.tally.succeed(bytes);
             self.meter.file_done();
             action.checked(&folder.path(&name), bytes)?;
+            folder.rival(&handles, &name, &output_name).unwrap_or_else(|failure| tree.tally.fail(&failure));
             return Ok(None);
         };
         output.carry(input.file(), tree.carry).map_err(at_output)?;

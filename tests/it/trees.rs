@@ -245,6 +245,78 @@ fn links_in_the_mirror_are_not_followed() {
     assert!(s.exists("t.phx/d/f.phx"));
 }
 
+/// An entry that becomes another kind of thing has another name in the mirror, where its old one stays. A mirror with both could not be
+/// unprotected.
+#[test]
+fn an_entry_that_changed_its_kind_is_an_error() {
+    let make = |s: &Sandbox, kind: &str| match kind {
+        "folder" => {
+            fs::create_dir(s.path("t/a")).unwrap();
+            s.write("t/a/f", "in it");
+        }
+        "file" => drop(s.write("t/a", "a file")),
+        _ => symlink("nowhere", s.path("t/a")).unwrap(),
+    };
+    let kinds = ["folder", "file", "link"];
+    for (before, after) in kinds.iter().flat_map(|a| kinds.map(|b| (*a, b))).filter(|(a, b)| a != b) {
+        let s = Sandbox::with_key();
+        fs::create_dir(s.path("t")).unwrap();
+        s.write("t/z", "another");
+        make(&s, before);
+        s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+        let mirrored = listing(&s.path("t.phx"));
+        if before == "folder" { fs::remove_dir_all(s.path("t/a")) } else { fs::remove_file(s.path("t/a")) }.unwrap();
+        make(&s, after);
+        s.write("t/z", "another one");
+        let told = s.run(&["protect", "-R", "t", "-k", "k", "--force"]).fails_with_lines(4);
+        let names = |kind| if kind == "file" { "a.phx" } else { "a" };
+        assert!(told.contains(&format!("t.phx/{}: cannot write: ", names(after))), "{before} {after}: {told}");
+        if before == "file" || after == "file" {
+            let named = format!("{} is in its way: both would be unprotected to the same name", names(before));
+            assert!(told.contains(&named), "{before} {after}: {told}");
+        }
+        assert!(told.contains("1 file, ") && told.contains("1 failed"), "the rest is done: {told}");
+        // The old entry stays, and the mirror is whole.
+        let now: Vec<_> = listing(&s.path("t.phx")).into_keys().collect();
+        assert_eq!(now, mirrored.into_keys().collect::<Vec<_>>());
+        s.run(&["verify", "-R", "t.phx"]).ok();
+        s.run(&["unprotect", "-R", "t.phx", "-o", "back"]).ok();
+        assert_eq!(s.read("back/z"), b"another one");
+        assert!(fs::symlink_metadata(s.path("back/a")).is_ok());
+        // The old one makes room.
+        let old = s.path("t.phx").join(names(before));
+        if before == "folder" { fs::remove_dir_all(old) } else { fs::remove_file(old) }.unwrap();
+        s.run(&["protect", "-R", "t", "-k", "k", "--force"]).ok();
+        s.run(&["unprotect", "-R", "t.phx", "-o", "new"]).ok();
+        assert_eq!(listing(&s.path("new")), listing(&s.path("t")));
+    }
+}
+
+#[test]
+fn a_mirror_with_two_kinds_of_one_name_is_not_whole() {
+    for is_link in [false, true] {
+        let s = Sandbox::with_key();
+        fs::create_dir(s.path("t")).unwrap();
+        s.write("t/a", "a file");
+        s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+        if is_link { symlink("nowhere", s.path("t.phx/a")) } else { fs::create_dir(s.path("t.phx/a")) }.unwrap();
+        let ended = s.run(&["verify", "-R", "t.phx"]);
+        let summary = String::from_utf8_lossy(&ended.0.stdout).into_owned();
+        assert!(summary.contains("1 file, 6 bytes: whole and authentic; 1 failed"), "{summary}");
+        let told = ended.fails_with_lines(4);
+        let line = "t.phx/a.phx: t.phx/a is in its way: both would be unprotected to the same name";
+        assert!(told.contains(line), "{told}");
+        s.run(&["unprotect", "-R", "t.phx", "-o", "back"]).fails_with_lines(4);
+    }
+    // A folder that is a volume is left out.
+    let s = Sandbox::with_key();
+    fs::create_dir(s.path("t.phx")).unwrap();
+    s.write("f", "a file");
+    s.run(&["protect", "f", "-k", "k", "-o", "t.phx/v.phx"]).ok();
+    s.run(&["init", "t.phx/v", "-k", "k"]).ok();
+    s.run(&["verify", "-R", "t.phx"]).ok();
+}
+
 #[test]
 fn salvage_lists_what_is_lost_and_still_fails() {
     let s = Sandbox::with_key();

@@ -125,6 +125,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "write to a folder of your own",
     ),
     (
+        "folders.rs",
+        4,
+        "is in its way: both would be unprotected to the same name (delete the older one, or write a new mirror)",
+        "a mirror has `a.phx`, and a folder or link `a`: the entry `a` was of another kind earlier",
+        "",
+    ),
+    (
         "../crates/core/src/file/rekey.rs",
         4,
         "another run is changing its keys, or its volume is mounted",

@@ -133,7 +133,7 @@ impl Target {
                 let why = "its file system has no locks, which --resume needs (run without it)";
                 Failure::new(Code::InputOutput, format!("{}: {why}", shown(path)))
             }
-            e => Failure::at(path, e),
+            e => Failure::at_output(path, e),
         })?;
         // Somebody may have given the input the name of an unfinished file.
         if output.file().metadata().is_ok_and(|meta| is_input((meta.dev(), meta.ino()))) {

@@ -217,7 +217,7 @@ impl Worker<'_> {
             Ok(listed) => listed,
             Err(e) => return report.failures.push(at(nameless, &e)),
         };
-        let (mut found, made) = (Found::default(), Made::default());
+        let (mut found, made) = (Found::default(), self.made());
         for entry in entries {
             let entry = match entry {
                 Ok(entry) => entry,

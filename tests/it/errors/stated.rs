@@ -125,6 +125,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "write to a folder of your own",
     ),
     (
+        "key_files.rs",
+        2,
+        "{}: it holds identities, which no output replaces (move it away)",
+        "`protect --force` for public keys, with an output in the place of a private key",
+        "",
+    ),
+    (
         "folders.rs",
         4,
         "is in its way: both would be unprotected to the same name (delete the older one, or write a new mirror)",

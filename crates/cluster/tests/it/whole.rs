@@ -196,3 +196,23 @@ fn an_entry_that_changed_its_kind_is_an_error() {
     let ended = job.run(2, &["verify", "-R", "t.phx", "--key-file", "k"]).fails(4);
     assert!(ended.error.contains("t.phx/link.phx: t.phx/link is in its way: both"), "{}", ended.error);
 }
+
+#[test]
+fn no_output_replaces_the_key_in_use() {
+    let Some(job) = Job::new() else { return };
+    job.write("f", b"content");
+    fs::create_dir(job.path("t")).unwrap();
+    job.write("t/key", b"a file that has the name of the key in the mirror");
+    job.run(2, &["protect", "f", "--key-file", "k", "-o", "k.phx"]).ok();
+    fs::create_dir(job.path("m")).unwrap();
+    fs::hard_link(job.path("k"), job.path("m/key.phx")).unwrap();
+    let key = job.read("k");
+    let refused = "it holds a key or password, which no output replaces";
+    for args in [&["protect", "f", "-o", "k"][..], &["unprotect", "k.phx"], &["protect", "-R", "t", "-o", "m"]] {
+        let ended = job.run(2, &[args, &["--key-file", "k", "--force"]].concat());
+        let ended = ended.fails(if args.contains(&"-R") { 4 } else { 2 });
+        assert!(ended.error.contains(refused), "{}", ended.error);
+        assert!(job.read("k") == key && job.read("m/key.phx") == key);
+    }
+    assert_eq!(job.leftovers(), [""; 0]);
+}

@@ -50,6 +50,8 @@ class CommandTest {
         "protect f --key-file open.key -o q",
         "protect f --key-file short.key -o q",
         "protect f --key-file nope.key -o q",
+        "protect f --key-file other.key -o other.key --force",
+        "protect f --key-file other.key -o ring/work.key --force",
         "protect f --key nokey -o q",
         "protect f --key ../x -o q",
         "protect f --key pipe -o q",

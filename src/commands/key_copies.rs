@@ -114,15 +114,14 @@ pub fn protect(list: &[u8], password: &Password, verbosity: Verbosity) -> Outcom
 /// One key, from raw bytes or text.
 pub fn read(path: &Path) -> Outcome<SecretKey> {
     let bytes = read_file(path, key_text::LONGEST, "one key (--all takes a file of many keys)")?;
-    if let Some(key) = SecretKey::from_slice(&bytes) {
-        warn_of_readers(path);
-        return Ok(key);
-    }
-    if !key_text::is_meant(&bytes) {
-        return Err(damaged(path, "neither 32 raw bytes nor one key's text (--all takes a file of many keys)"));
-    }
+    let key = match key_text::is_meant(&bytes) {
+        // 32 bytes may be what is left of a text.
+        true => key_text::read(&bytes).map_err(|e| Failure::at(path, e.into())),
+        false => SecretKey::from_slice(&bytes)
+            .ok_or_else(|| damaged(path, "neither 32 raw bytes nor one key's text (--all takes a file of many keys)")),
+    };
     warn_of_readers(path);
-    key_text::read(&bytes).map_err(|e| Failure::at(path, e.into()))
+    key
 }
 
 /// Many keys with their names, from lines of text that may be protected.

@@ -264,7 +264,13 @@ impl Action for Rekey {
     fn checked(&self, path: &Path, _: u64) -> Outcome {
         match DONE.take() {
             None => Ok(()),
-            Some(Done::Seen(report)) => self.reporter.tell(path, &report),
+            Some(Done::Seen(report)) => {
+                let told = self.reporter.tell(path, &report);
+                if told.is_err() && report.is_changed() {
+                    complain(format!("{}: its keys are changed, although this could not be printed", shown(path)));
+                }
+                told
+            }
             Some(Done::ElsewhereNamed) => self.reporter.tell_other_name(path),
         }
     }

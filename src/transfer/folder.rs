@@ -220,6 +220,14 @@ impl Folder {
         if self.tree.opens { self.leave_out(name, "the name does not end in .phx") } else { self.stays() }
     }
 
+    /// Refuses a file whose output would have the name of a temporary file: a later run would remove it.
+    pub fn refuse(&self, name: &OsStr) {
+        self.stays();
+        let why = "the name of its output is one of a temporary file: left out";
+        let line = format!("{}: {why}", shown(&self.path(name)));
+        self.tree.tally.fail(&Failure::new(Code::InputOutput, line));
+    }
+
     /// Leaves out something that is not a file to work on.
     pub fn leave_out(&self, name: &OsStr, why: &str) {
         self.stays();

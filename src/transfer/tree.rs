@@ -8,7 +8,7 @@ use super::ends::{Input, Target, not_deleted};
 use super::folder::{Folder, Handles, Tree};
 use super::scan;
 use super::tally::{Strays, Tally};
-use super::walk::{Held, Next, Task, Walk, is_too_many};
+use super::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
 use crate::engines::Engines;
 use crate::failure::{Failure, Outcome, complain, shown};
 use crate::progress::{Meter, arrow, count, others};
@@ -17,7 +17,7 @@ use phalanx_core::{Error, Result};
 use rustix::process::{self, Resource};
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -61,10 +61,15 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
         tree,
         large: Mutex::new(()),
         meter,
+        working: AtomicUsize::new(0),
+        waiting: AtomicUsize::new(0),
     };
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let counts = || scan::run(&scanned, &|name| transfer.action.output_name(name).is_some(), &workers.meter, &over);
+        let counts = || {
+            let _working = More::of(&workers.working);
+            scan::run(&scanned, &|name| transfer.action.output_name(name).is_some(), &workers.meter, &over);
+        };
         let _uncounted =
             transfer.verbosity.shows_progress().then(|| thread::Builder::new().spawn_scoped(scope, counts));
         let others: Vec<_> = (1..transfer.engines.threads)
@@ -98,11 +103,15 @@ struct Workers<'a, A> {
     /// Held while a large file is worked on.
     large: Mutex<()>,
     meter: Meter,
+    /// The threads that may have files open, and those of them that wait for others to close some.
+    working: AtomicUsize,
+    waiting: AtomicUsize,
 }
 
 impl<A: Action> Workers<'_, A> {
     /// The work of each thread: one file after another, until none is left.
     fn work(&self) {
+        let _working = More::of(&self.working);
         let mut group = Vec::new();
         let mut bytes = 0;
         loop {
@@ -140,12 +149,22 @@ impl<A: Action> Workers<'_, A> {
     }
 
     /// Does something. If too many files are open, it closes those that wait in this thread, and then waits for other
-    /// threads.
+    /// threads, unless all of them wait: then nobody would close any.
     fn patiently<T>(&self, group: &mut Vec<Written>, act: impl Fn() -> Result<T>) -> Result<T> {
         const TIMES: u32 = 500;
+        let mut waiting = None;
         for _ in 0..TIMES {
             match act() {
-                Err(e) if is_too_many(&e) => self.let_go(group),
+                Err(e) if is_too_many(&e) => {
+                    if group.is_empty() && waiting.is_none() {
+                        waiting = Some(More::of(&self.waiting));
+                    }
+                    let all = self.waiting.load(Ordering::SeqCst) >= self.working.load(Ordering::SeqCst);
+                    if waiting.is_some() && all && is_of_process(&e) {
+                        return act();
+                    }
+                    self.let_go(group);
+                }
                 done => return done,
             }
         }
@@ -260,6 +279,22 @@ impl<A: Action> Workers<'_, A> {
             let (key, tree) = (shown(key), shown(&tree.input));
             complain(format!("warning: {tree} holds its own key or password ({key}): keep a copy of it elsewhere"));
         }
+    }
+}
+
+/// One more, as long as it lives.
+struct More<'a>(&'a AtomicUsize);
+
+impl<'a> More<'a> {
+    fn of(number: &'a AtomicUsize) -> Self {
+        number.fetch_add(1, Ordering::SeqCst);
+        Self(number)
+    }
+}
+
+impl Drop for More<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -409,3 +409,57 @@ fn a_nightly_run_writes_to_the_same_place_each_night() {
     s.run(&["protect", "nd/f", "f", "-o", "-", "-k", "k"]).fails(2);
     assert!(!s.exists("backup") && s.exists("nd/f"));
 }
+
+#[test]
+fn outputs_do_not_get_the_names_of_temporary_files() {
+    let s = Sandbox::with_key();
+    s.write("f", "x");
+    fs::create_dir(s.path("t.phx")).unwrap();
+    s.run(&["protect", "f", "-k", "k", "-o", "t.phx/f.phx"]).ok();
+    let hex = "0123456789abcdef0123456789abcdef";
+    let names = ["tmp", "removed", "link", "rekey", "resume"].map(|end| format!(".phalanx-{hex}.{end}"));
+    for name in &names {
+        fs::copy(s.path("t.phx/f.phx"), s.path("t.phx").join(format!("{name}.phx"))).unwrap();
+    }
+    let told = s.run(&["unprotect", "-R", "t.phx", "-o", "back"]).fails_with_lines(4);
+    for name in &names {
+        let line = format!("t.phx/{name}.phx: the name of its output is one of a temporary file");
+        assert!(told.contains(&line), "{told}");
+    }
+    let there: Vec<_> = listing(&s.path("back")).into_keys().collect();
+    assert_eq!(there, ["", "f"]);
+    // They are whole, and nothing keeps anybody from naming another output.
+    s.run(&["verify", "-R", "t.phx"]).ok();
+    s.run(&["unprotect", &format!("t.phx/{}.phx", names[0]), "-o", "saved"]).ok();
+}
+
+/// Nobody waits for files that nobody will close.
+#[test]
+fn too_few_open_files_are_an_error_at_once() {
+    let s = Sandbox::with_key();
+    fs::create_dir_all(s.path("t/a/b")).unwrap();
+    (0..6).for_each(|i| drop(s.write(&format!("t/a/b/{i}"), "x")));
+    if s.traced(&[], &["--version"]).is_none() {
+        return;
+    }
+    // As soon as a thread sleeps, it waits for another one.
+    let program = env!("CARGO_BIN_EXE_phalanx");
+    for limit in 8..14 {
+        let line = format!("ulimit -n {limit}; exec {program} protect -R t -k k --engine serial -o out{limit}");
+        let mut command = Command::new("strace");
+        command.args(["-f", "-o"]).arg(s.path("calls")).args(["-e", "trace=clock_nanosleep,nanosleep"]);
+        let ended = command
+            .args(["sh", "-c", &line])
+            .current_dir(s.path(""))
+            .env("PHALANX_KEYRING", s.path("keyring"))
+            .output()
+            .unwrap();
+        let code = ended.status.code();
+        assert!(
+            code.is_some_and(|code| code != 0) || s.path(&format!("out{limit}/a/b/5.phx")).exists(),
+            "{limit}: {code:?}"
+        );
+        let calls = String::from_utf8(s.read("calls")).unwrap();
+        assert!(calls.lines().filter(|call| call.contains("nanosleep(")).count() < 10, "{limit}: {calls}");
+    }
+}

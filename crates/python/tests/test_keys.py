@@ -316,7 +316,7 @@ def test_no_output_replaces_a_key(tmp_path):
     calls = [
         lambda: phalanx.protect(plain, key=key, output=given, overwrite=True),
         lambda: phalanx.unprotect(protected, key=key, output=given, overwrite=True),
-        lambda: phalanx.open(given, "w", key=key).close(),
+        lambda: phalanx.open(given, "wb", key=key).close(),
     ]
     for call in calls:
         with pytest.raises(OSError, match="it holds a key or password, which no output replaces"):

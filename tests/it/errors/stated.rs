@@ -132,6 +132,20 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     (
+        "transfer/folder.rs",
+        4,
+        "the name of its output is one of a temporary file: left out",
+        "`unprotect --recursive`, and a file named like `.phalanx-….tmp.phx`, which somebody has put there",
+        "unprotect it alone, with another `--output`",
+    ),
+    (
+        "commands/rekey.rs",
+        4,
+        "{}: its keys are changed, although this could not be printed",
+        "`rekey`, and standard output is full or closed",
+        "`phalanx inspect` shows its slots",
+    ),
+    (
         "folders.rs",
         4,
         "is in its way: both would be unprotected to the same name (delete the older one, or write a new mirror)",

@@ -309,6 +309,13 @@ pub fn say_json(value: &impl Serialize) -> Outcome {
     say(json.chars().map(escape).collect::<String>())
 }
 
+/// The bytes of a path in hexadecimal, if JSON cannot have it as it is: it is not UTF-8.
+pub fn path_hex(path: &Path) -> Option<String> {
+    use std::os::unix::ffi::OsStrExt;
+    let hex = || path.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    if path.to_str().is_none() { Some(hex()) } else { None }
+}
+
 /// A path in a form that is safe to show: without control characters, which could deceive a terminal, and at most as long
 /// as the system's longest path.
 pub fn shown(path: &Path) -> String {

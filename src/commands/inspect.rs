@@ -1,7 +1,7 @@
 //! `phalanx inspect`: the contents of the header, which are not authenticated before the file is opened.
 
 use crate::args::Inspect;
-use crate::failure::{self, Failure, Outcome, say, say_json, shown};
+use crate::failure::{self, Failure, Outcome, path_hex, say, say_json, shown};
 use crate::paths::End;
 use crate::progress::{count, size};
 use crate::secrets;
@@ -28,6 +28,7 @@ pub fn run(args: &Inspect) -> Outcome {
             .map_err(at_path)?;
         let name = if args.json { path.to_string_lossy().into_owned() } else { shown(path) };
         let mut report = Report::new(name, &header, layout.as_ref(), keyring.as_ref());
+        report.path_hex = path_hex(path);
         report.rekey_interrupted = input.rekey_interrupted();
         if args.json {
             return say_json(&report);
@@ -57,6 +58,8 @@ fn read(input: &Input) -> Result<Header> {
 #[derive(Serialize)]
 struct Report {
     path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
     version: u8,
     suite: u8,
     cipher: &'static str,
@@ -86,6 +89,7 @@ impl Report {
     fn new(path: String, header: &Header, layout: Option<&Layout>, keyring: Option<&Keyring>) -> Self {
         Self {
             path,
+            path_hex: None,
             version: 1,
             suite: header.suite().id(),
             cipher: header.suite().name(),

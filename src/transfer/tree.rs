@@ -4,7 +4,7 @@
 //! threads.
 
 use super::action::{Action, Transfer};
-use super::ends::{Input, Target, not_deleted};
+use super::ends::{Input, Target, not_deleted, warn_of_special_bits};
 use super::folder::{Folder, Handles, Tree};
 use super::scan;
 use super::tally::{Strays, Tally};
@@ -221,6 +221,7 @@ impl<A: Action> Workers<'_, A> {
             folder.rival(&handles, &name, &output_name).unwrap_or_else(|failure| tree.tally.fail(&failure));
             return Ok(None);
         };
+        warn_of_special_bits(&folder.path(&name), input.file(), tree.carry);
         output.carry(input.file(), tree.carry).map_err(at_output)?;
         let removal = if folder.deletes(&input, &name) { input.removal() } else { None };
         let origin = Origin { bytes, folder, handles, name, output_name, removal, _held: held };

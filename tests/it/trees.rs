@@ -463,3 +463,29 @@ fn too_few_open_files_are_an_error_at_once() {
         assert!(calls.lines().filter(|call| call.contains("nanosleep(")).count() < 10, "{limit}: {calls}");
     }
 }
+
+#[test]
+fn bits_that_are_not_kept_are_named_once() {
+    let s = Sandbox::with_key();
+    fs::create_dir_all(s.path("t/d")).unwrap();
+    for name in ["t/f", "t/g", "single"] {
+        s.write(name, "x");
+        fs::set_permissions(s.path(name), Permissions::from_mode(0o4755)).unwrap();
+    }
+    fs::set_permissions(s.path("t/d"), Permissions::from_mode(0o1755)).unwrap();
+    let line = "setuid, setgid and sticky bits are not kept (this is said once)";
+    let times = |args: &[&str]| {
+        let ended = s.run(args);
+        let times = ended.error().matches(line).count();
+        ended.ok();
+        times
+    };
+    assert_eq!(times(&["protect", "-R", "t", "-k", "k"]), 1);
+    assert_eq!(times(&["protect", "single", "-k", "k"]), 1);
+    fs::set_permissions(s.path("t.phx/d"), Permissions::from_mode(0o1755)).unwrap();
+    assert_eq!(times(&["unprotect", "-R", "t.phx", "-o", "plain"]), 0, "nothing is restored");
+    assert_eq!(times(&["unprotect", "-R", "t.phx", "-o", "back", "--preserve"]), 1);
+    assert_eq!(fs::metadata(s.path("back/d")).unwrap().mode() & 0o7777, 0o755);
+    fs::set_permissions(s.path("single.phx"), Permissions::from_mode(0o2755)).unwrap();
+    assert_eq!(times(&["unprotect", "single.phx", "-o", "x", "--preserve"]), 1);
+}

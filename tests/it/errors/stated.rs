@@ -146,6 +146,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "`phalanx inspect` shows its slots",
     ),
     (
+        "transfer/ends.rs",
+        0,
+        "warning: {path}: setuid, setgid and sticky bits are not kept (this is said once)",
+        "`protect`, or `unprotect --preserve`: whoever can write to a protected file decides about its permissions",
+        "set them again after restoring",
+    ),
+    (
         "folders.rs",
         4,
         "is in its way: both would be unprotected to the same name (delete the older one, or write a new mirror)",

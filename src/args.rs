@@ -180,7 +180,8 @@ pub struct Unprotect {
     /// Restore owner, group, permissions, ACLs and attributes
     ///
     /// Without it plaintext gets the permissions of a new file, and none that the protected file lacks. Nobody has
-    /// authenticated what this option restores: whoever can write to the protected file decides on it.
+    /// authenticated what this option restores: whoever can write to the protected file decides on it. The setuid, setgid and
+    /// sticky bits are never kept.
     #[arg(long)]
     preserve: bool,
     #[command(flatten)]

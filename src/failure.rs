@@ -89,6 +89,12 @@ impl Failure {
         Self::new(Code::of(&error), format!("{}: {}", shown(path), sentence(&error)))
     }
 
+    /// A failure at an output that the command line names.
+    pub fn at_output(path: &Path, error: Error) -> Self {
+        let code = if is_of_key(&error) { Code::Usage } else { Code::of(&error) };
+        Self { code, ..Self::at(path, error) }
+    }
+
     /// A folder without `--recursive`.
     pub fn folder(path: &Path) -> Self {
         let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(path));
@@ -169,6 +175,11 @@ impl From<Error> for Failure {
     }
 }
 
+/// Whether an output would have replaced a key.
+pub fn is_of_key(error: &Error) -> bool {
+    matches!(error, Error::Write(e) if Obstacle::of(e) == Some(Obstacle::HoldsKey))
+}
+
 /// The library's sentence, and a hint for the user of the command.
 pub fn sentence(error: &Error) -> String {
     match error {
@@ -179,6 +190,7 @@ pub fn sentence(error: &Error) -> String {
         Error::Write(e) => match Obstacle::of(e) {
             Some(Obstacle::NotRegular) => format!("{error} (use - for standard output)"),
             Some(Obstacle::FolderExists) => format!("{e} (--force overwrites files in it and deletes nothing)"),
+            Some(Obstacle::HoldsKey) => format!("{e} (name another output, or move it away)"),
             Some(Obstacle::FileInTheWay | Obstacle::FolderInTheWay) => {
                 format!("{error} (delete it, or write a new mirror)")
             }
@@ -300,6 +312,13 @@ pub fn say_json(value: &impl Serialize) -> Outcome {
     let json = serde_json::to_string(value).expect("a report has no odd keys");
     let escape = |c: char| if is_hostile(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
     say(json.chars().map(escape).collect::<String>())
+}
+
+/// The bytes of a path in hexadecimal, if JSON cannot have it as it is: it is not UTF-8.
+pub fn path_hex(path: &Path) -> Option<String> {
+    use std::os::unix::ffi::OsStrExt;
+    let hex = || path.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    if path.to_str().is_none() { Some(hex()) } else { None }
 }
 
 /// A path in a form that is safe to show: without control characters, which could deceive a terminal, and at most as long

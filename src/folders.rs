@@ -1,6 +1,9 @@
 //! Opening and making single folders, without following links.
 
+use crate::failure::shown;
+use crate::paths::protected_name;
 use phalanx_core::file::{Carry, Existing, Obstacle};
+use phalanx_core::volume::CONFIG;
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -55,6 +58,39 @@ fn in_place_of(parent: &File, name: &OsStr) -> Error {
         Err(e) => write_error(e),
     }
 }
+
+/// What lies in a mirror and has the name of an entry of the tree, but is of another kind than the entry: a folder or link `a`
+/// beside a file `a.phx`. Both would be unprotected to the name `a`.
+pub fn rival(mirror: &File, name: &OsStr, is_file: bool) -> Result<Option<OsString>> {
+    let rival = if is_file { name.to_owned() } else { protected_name(name) };
+    let kind = match fs::statat(mirror, &rival, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+        // The file would not have had so long a name either.
+        Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(None),
+        Err(e) => return Err(write_error(e)),
+    };
+    // Volumes are not unprotected with a tree.
+    let is_volume = || fs::statat(mirror, Path::new(&rival).join(CONFIG), AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let is_rival = match kind {
+        FileType::Directory => is_file && !is_volume(),
+        FileType::Symlink => is_file,
+        FileType::RegularFile => !is_file,
+        _ => false,
+    };
+    Ok(is_rival.then_some(rival))
+}
+
+/// Refuses an entry of a tree that had another kind when its mirror was written: the old one stays in the mirror, and both
+/// could not be unprotected.
+pub fn check_kind(mirror: &File, name: &OsStr, is_file: bool) -> Result<()> {
+    let Some(rival) = rival(mirror, name, is_file)? else { return Ok(()) };
+    let why = format!("{} {SAME_NAME}", shown(Path::new(&rival)));
+    Err(Error::Write(std::io::Error::other(why)))
+}
+
+/// Why an entry of a mirror is in the way of another one.
+pub const SAME_NAME: &str =
+    "is in its way: both would be unprotected to the same name (delete the older one, or write a new mirror)";
 
 /// Whether a folder that was just made is the one that was opened. If others may rename it, it must be this user's and closed
 /// to them. (On a file system without permissions all folders look the same.)

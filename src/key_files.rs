@@ -1,12 +1,15 @@
-//! The files that hold the user's keys, passwords and identities. Protecting with a key never deletes that key.
+//! The files that hold the user's keys, passwords and identities. Nothing that a command does with a key
+//! deletes or replaces that key.
 
 use crate::args::KeyArgs;
+use crate::failure::{Failure, Outcome, shown};
 use crate::secrets;
-use phalanx_core::file::Stamp;
+use phalanx_core::file::{Made, Spared, Stamp};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// Device and inode.
@@ -23,6 +26,8 @@ pub struct KeyFiles {
     in_use: HashSet<Id>,
     /// The links on the way to the keyring and to all these files.
     links: HashSet<Id>,
+    /// All of these, which no output replaces.
+    spared: Arc<Spared>,
     /// Whether files of identities are not deleted.
     spares_identities: bool,
 }
@@ -44,18 +49,44 @@ impl KeyFiles {
         let mut links = HashSet::new();
         let paths = kept.iter().chain(&in_use).map(PathBuf::as_path);
         dir.into_iter().chain(paths).for_each(|path| collect_links(path, &mut links));
-        Self {
-            keyring: dir.and_then(id),
-            kept: kept.iter().filter_map(|path| id(path)).collect(),
-            in_use: in_use.iter().filter_map(|path| id(path)).collect(),
-            links,
-            spares_identities: false,
-        }
+        let keyring = dir.and_then(id);
+        let ids = |paths: &[PathBuf]| paths.iter().filter_map(|path| id(path)).collect::<HashSet<_>>();
+        let (kept, in_use) = (ids(&kept), ids(&in_use));
+        let spared = Spared {
+            ids: kept.iter().chain(&in_use).chain(&links).copied().collect(),
+            folders: keyring.into_iter().collect(),
+        };
+        Self { keyring, kept, in_use, links, spared: Arc::new(spared), spares_identities: false }
+    }
+
+    /// Those of the keyring alone.
+    pub fn of_keyring() -> Self {
+        Self::new(&KeyArgs { keys: Vec::new(), key_files: Vec::new(), password_file: None }, &[])
     }
 
     /// The same for a command that protects for public keys. Any file of identities may be what opens its outputs.
     pub fn sparing_identities(self) -> Self {
         Self { spares_identities: true, ..self }
+    }
+
+    /// The outputs of a run that replaces none of these files.
+    pub fn made(&self) -> Made {
+        Made::sparing(self.spared.clone())
+    }
+
+    /// Refuses an output in the place of a file that holds identities, if such files are spared.
+    pub fn check_output(&self, path: &Path) -> Outcome {
+        if !self.spares_identities || !path.is_file() {
+            return Ok(());
+        }
+        let is_of_identities = |file: &File| file.metadata().map_or(true, |meta| holds_identities(file, meta.len()));
+        match File::open(path) {
+            Ok(file) if is_of_identities(&file) => {
+                let line = format!("{}: it holds identities, which no output replaces (move it away)", shown(path));
+                Err(Failure::usage(line))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether a link is on the way to the keyring, or to a key or password that this command uses.

@@ -3,6 +3,7 @@
 use super::key_copies::{self, KeyCopy};
 use crate::args::{InitPlan, ProtectKeys};
 use crate::failure::{Failure, Outcome, complain, shown};
+use crate::key_files::KeyFiles;
 use crate::secrets::Recipients;
 use crate::verbosity::Verbosity;
 use phalanx_core::{Recipient, SecretKey};
@@ -10,10 +11,11 @@ use phalanx_core::{Recipient, SecretKey};
 pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
     let InitPlan { dir, keys, password, recovery_key, suite, chunk_size } = plan;
     phalanx_volume::check_new(&dir).map_err(|e| Failure::volume(&dir, e))?;
+    let key_files = KeyFiles::new(&keys, &[]);
     let recipients =
         Recipients::new(ProtectKeys { keys, password, recipients: Vec::new(), recipients_files: Vec::new() }, false);
     // Before anybody is asked for a password.
-    let copy = recovery_key.map(|output| KeyCopy::begin(Some(output), false, true)).transpose()?;
+    let copy = recovery_key.map(|output| KeyCopy::begin(Some(output), false, true, &key_files)).transpose()?;
     recipients.find()?;
     let mut ways = recipients.found().to_vec();
     if let Some(copy) = copy {

@@ -4,7 +4,7 @@ mod names;
 
 use super::volumes;
 use crate::args::Inspect;
-use crate::failure::{self, Code, Failure, Outcome, say, say_json, shown};
+use crate::failure::{self, Code, Failure, Outcome, path_hex, say, say_json, shown};
 use crate::paths::{End, unprotected_name};
 use crate::progress::{count, size};
 use crate::secrets::{self, AtHand};
@@ -114,6 +114,7 @@ impl Inspection {
         let ways = ways.map_err(|e| at_path(input.interrupted(e)))?;
         let name = if self.json { path.to_string_lossy().into_owned() } else { shown(path) };
         let mut report = Report::new(name, &header, layout.as_ref(), self.keyring.as_ref());
+        report.path_hex = path_hex(path);
         report.rekey_interrupted = input.rekey_interrupted();
         if let Some(names) = &self.names {
             report.name_recipients(&header, names, ways.as_ref());
@@ -147,6 +148,8 @@ fn read(input: &Input) -> Result<Header> {
 #[derive(Serialize)]
 struct Report {
     path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
     version: u8,
     suite: u8,
     cipher: &'static str,
@@ -194,6 +197,7 @@ impl Report {
     fn new(path: String, header: &Header, layout: Option<&Layout>, keyring: Option<&Keyring>) -> Self {
         Self {
             path,
+            path_hex: None,
             version: 1,
             suite: header.suite().id(),
             cipher: header.suite().name(),

@@ -1,8 +1,9 @@
 //! `phalanx key`
 
 use super::key_copies::{self, KeyCopy};
-use crate::args::Key;
+use crate::args::{Key, KeyArgs};
 use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
+use crate::key_files::KeyFiles;
 use crate::verbosity::Verbosity;
 use crate::{paths, secrets};
 use phalanx_core::{Error, Keyring, SecretKey};
@@ -36,13 +37,14 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
         Key::Export { name: Some(name), text, output, force, password, password_file, .. } => {
             without_all(password || password_file.is_some())?;
             let key = keyring.load(&name)?;
-            let copy = KeyCopy::begin(output, force, text)?;
+            let copy = KeyCopy::begin(output, force, text, &KeyFiles::of_keyring())?;
             if text { copy.finish(&key_copies::line(&key)) } else { copy.finish(key.expose()) }
         }
         Key::Export { name: None, output, force, password, password_file, .. } => {
             let is_text = !password && password_file.is_none();
             let list = key_copies::list(&keyring)?;
-            let copy = KeyCopy::begin(output, force, is_text)?;
+            let used = KeyArgs { keys: Vec::new(), key_files: Vec::new(), password_file: password_file.clone() };
+            let copy = KeyCopy::begin(output, force, is_text, &KeyFiles::new(&used, &[]))?;
             let why = "since --password is not given";
             match secrets::password_for_new(password_file.as_deref(), password, why)? {
                 Some(password) => copy.finish(&key_copies::protect(&list, &password, verbosity)?),

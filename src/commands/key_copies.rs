@@ -3,6 +3,7 @@
 use crate::args::{EngineArgs, EngineName, KeyArgs, OpenKeys};
 use crate::engines::Engines;
 use crate::failure::{self, Code, Failure, Outcome, complain, shown};
+use crate::key_files::KeyFiles;
 use crate::paths::is_dash;
 use crate::secrets::{self, damaged};
 use crate::stdio;
@@ -27,23 +28,24 @@ type Secret = Zeroizing<Vec<u8>>;
 
 /// A copy in the making.
 pub enum KeyCopy {
-    /// The output, and whether it may replace an existing file.
-    File(Output, PathBuf, bool),
+    /// The output, and the outputs of this run if it may replace an existing file.
+    File(Output, PathBuf, Option<Box<Made>>),
     Stdout(File),
 }
 
 impl KeyCopy {
     /// Begins a file that only its user can read, or goes to standard output. Only text may go to a terminal.
-    pub fn begin(output: Option<PathBuf>, force: bool, is_text: bool) -> Outcome<Self> {
+    /// It does not replace a file of `keys`.
+    pub fn begin(output: Option<PathBuf>, force: bool, is_text: bool, keys: &KeyFiles) -> Outcome<Self> {
         let Some(path) = output.filter(|path| !is_dash(path)) else {
             if !is_text && io::stdout().is_terminal() {
                 return Err(Failure::usage("these bytes are not for a terminal: name an --output, or give --text"));
             }
             return Ok(KeyCopy::Stdout(stdio::output().map_err(Failure::at_stdout)?));
         };
-        let made = Made::default();
-        let output = Output::create(&path, existing(force, &made)).map_err(|e| Failure::at(&path, e))?;
-        Ok(KeyCopy::File(output, path, force))
+        let made = force.then(|| Box::new(keys.made()));
+        let output = Output::create(&path, existing(made.as_deref())).map_err(|e| Failure::at_output(&path, e))?;
+        Ok(KeyCopy::File(output, path, made))
     }
 
     /// Writes it.
@@ -53,17 +55,17 @@ impl KeyCopy {
                 stdout.write_all(bytes).map_err(Failure::at_stdout)?;
                 file::check_close(&stdout).map_err(|e| Failure::at(Path::new("standard output"), e))
             }
-            KeyCopy::File(output, path, force) => {
+            KeyCopy::File(output, path, made) => {
                 let at_path = |e| Failure::at(&path, e);
                 output.file().write_all(bytes).map_err(|e| at_path(Error::Write(e)))?;
-                output.commit(existing(force, &Made::default()), true).map(drop).map_err(at_path)
+                output.commit(existing(made.as_deref()), true).map(drop).map_err(at_path)
             }
         }
     }
 }
 
-fn existing(force: bool, made: &Made) -> Existing<'_> {
-    if force { Existing::Replace(made) } else { Existing::Keep }
+fn existing(made: Option<&Made>) -> Existing<'_> {
+    made.map_or(Existing::Keep, Existing::Replace)
 }
 
 /// A key's text and a newline.
@@ -112,15 +114,14 @@ pub fn protect(list: &[u8], password: &Password, verbosity: Verbosity) -> Outcom
 /// One key, from raw bytes or text.
 pub fn read(path: &Path) -> Outcome<SecretKey> {
     let bytes = read_file(path, key_text::LONGEST, "one key (--all takes a file of many keys)")?;
-    if let Some(key) = SecretKey::from_slice(&bytes) {
-        warn_of_readers(path);
-        return Ok(key);
-    }
-    if !key_text::is_meant(&bytes) {
-        return Err(damaged(path, "neither 32 raw bytes nor one key's text (--all takes a file of many keys)"));
-    }
+    let key = match key_text::is_meant(&bytes) {
+        // 32 bytes may be what is left of a text.
+        true => key_text::read(&bytes).map_err(|e| Failure::at(path, e.into())),
+        false => SecretKey::from_slice(&bytes)
+            .ok_or_else(|| damaged(path, "neither 32 raw bytes nor one key's text (--all takes a file of many keys)")),
+    };
     warn_of_readers(path);
-    key_text::read(&bytes).map_err(|e| Failure::at(path, e.into()))
+    key
 }
 
 /// Many keys with their names, from lines of text that may be protected.

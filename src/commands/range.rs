@@ -3,13 +3,13 @@
 use crate::args::{ByteRange, EngineName, UnprotectPlan};
 use crate::engines;
 use crate::failure::{Failure, Outcome, complain, shown};
+use crate::key_files::KeyFiles;
 use crate::paths::{Place, unprotected_name};
 use crate::progress::{Meter, arrow, count};
 use crate::secrets::AtHand;
 use crate::transfer::{Input, Target, blame};
 use crate::verbosity::{Verbosity, is_terminal};
 use phalanx_core::engine::{CpuEngine, Engine};
-use phalanx_core::file::Made;
 use phalanx_core::{Error, Opener, Progress, Reader, ReaderOptions, Result, Roster, Sink};
 use std::fs::File;
 use std::io::{BufRead, Seek, SeekFrom, Write};
@@ -22,22 +22,29 @@ const PIECE: usize = 1 << 20;
 /// Chunks below this length are small, in bytes.
 const SMALL: usize = 64 << 10;
 
-pub fn run(plan: &UnprotectPlan, range: ByteRange, opener: &Opener<AtHand>, verbosity: Verbosity) -> Outcome {
+pub fn run(
+    plan: &UnprotectPlan,
+    range: ByteRange,
+    opener: &Opener<AtHand>,
+    keys: &KeyFiles,
+    verbosity: Verbosity,
+) -> Outcome {
     let (places, named) = plan.destination.places(&plan.paths, unprotected_name)?;
     named?;
-    places.iter().try_for_each(|place| one(plan, range, opener, place, verbosity))
+    places.iter().try_for_each(|place| one(plan, range, opener, keys, place, verbosity))
 }
 
 fn one(
     plan: &UnprotectPlan,
     range: ByteRange,
     opener: &Opener<AtHand>,
+    keys: &KeyFiles,
     place: &Place,
     verbosity: Verbosity,
 ) -> Outcome {
     let input = Input::open(&place.input)?;
     let at_place = |e| blame(place, e);
-    let made = Made::default();
+    let made = keys.made();
     let target = Target::create(place, &input, &plan.destination, &made)?;
 
     let levels = engines::levels()?;

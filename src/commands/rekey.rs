@@ -5,7 +5,7 @@ mod taken;
 
 use super::{verify_volume, volumes};
 use crate::age;
-use crate::args::{Changes, EngineArgs, EngineName, RekeyPlan};
+use crate::args::{Changes, EngineArgs, EngineName, KeyArgs, RekeyPlan};
 use crate::engines::{Crew, Engines};
 use crate::failure::{self, Code, Failure, Outcome, complain, shown};
 use crate::key_files::KeyFiles;
@@ -37,7 +37,13 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
     let removed_recipients = changes.remove_recipients.iter();
     let removed_recipients =
         removed_recipients.map(|text| age::recipient_text("--remove-recipient", text)).collect::<Outcome<_>>()?;
+    let added = KeyArgs {
+        keys: changes.add_keys.clone(),
+        key_files: changes.add_key_files.clone(),
+        password_file: changes.add_password_file.clone(),
+    };
     let action = Rekey {
+        keys: [KeyFiles::new(&keys.keys, &keys.identities), KeyFiles::new(&added, &[])],
         opener: secrets::opener(&keys, verbosity)?,
         reporter: Reporter::new(json, verbosity),
         changes,
@@ -148,7 +154,7 @@ fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
     meter.finish();
     let moved = done.map_err(|e| {
         transfer.action.failed(path);
-        Failure::at(path, e)
+        Failure::at_output(path, e)
     })?;
     if let Some(by) = &moved.by {
         transfer.action.opened(|| path.to_owned(), by);
@@ -158,6 +164,8 @@ fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
 
 struct Rekey {
     opener: Opener<AtHand>,
+    /// The files of the keys that open, and of those that are added.
+    keys: [KeyFiles; 2],
     reporter: Reporter,
     changes: Changes,
     /// The ids of the keys that are removed.
@@ -235,6 +243,9 @@ impl Action for Rekey {
             DONE.set(Some(Done::Seen(Box::new(report))));
             return Ok(moved);
         }
+        if self.keys.iter().any(|keys| keys.is_in_use(file.stamp().id())) {
+            return Err(Error::Write(Obstacle::HoldsKey.into()));
+        }
         // What an interrupted change has left under one name is not found under another.
         let Some(turn) = self.taken.turn(file, is_interrupted) else {
             DONE.set(Some(Done::ElsewhereNamed));
@@ -255,7 +266,13 @@ impl Action for Rekey {
     fn checked(&self, path: &Path, _: u64) -> Outcome {
         match DONE.take() {
             None => Ok(()),
-            Some(Done::Seen(report)) => self.reporter.tell(path, &report),
+            Some(Done::Seen(report)) => {
+                let told = self.reporter.tell(path, &report);
+                if told.is_err() && report.is_changed() {
+                    complain(format!("{}: its keys are changed, although this could not be printed", shown(path)));
+                }
+                told
+            }
             Some(Done::ElsewhereNamed) => self.reporter.tell_other_name(path),
         }
     }

@@ -3,6 +3,7 @@
 use crate::args::UnprotectPlan;
 use crate::engines;
 use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
+use crate::key_files::KeyFiles;
 use crate::paths::{Place, unprotected_name};
 use crate::progress::{Meter, arrow, count};
 use crate::secrets::AtHand;
@@ -12,12 +13,12 @@ use phalanx_core::engine::{CpuEngine, Engine};
 use phalanx_core::file::Made;
 use phalanx_core::{Opener, ProtectedFile, Salvage, Sink};
 
-pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, verbosity: Verbosity) -> Outcome {
+pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, keys: &KeyFiles, verbosity: Verbosity) -> Outcome {
     let (places, named) = plan.destination.places(&plan.paths, unprotected_name)?;
     if places.iter().any(|place| place.input.is_standard() || place.output.is_standard()) {
         return Err(Failure::usage("--salvage needs files at both ends, not -"));
     }
-    let made = Made::default();
+    let made = keys.made();
     let done = failure::each(&places, |place| {
         let found = one(plan, opener, place, &made, verbosity)?;
         for lost in &found.lost {

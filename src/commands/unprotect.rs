@@ -18,17 +18,17 @@ use std::path::PathBuf;
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     let action = Unprotect { opener: secrets::opener(&plan.keys, verbosity)? };
+    let keys = KeyFiles::new(&plan.keys.keys, &plan.keys.identities);
     if let Some(dir) = &plan.volume {
         volumes::check(dir)?;
-        return super::volume_file::run(&plan, dir, &action.opener, verbosity);
+        return super::volume_file::run(&plan, dir, &action.opener, &keys, verbosity);
     }
     if plan.salvage {
-        return super::salvage::run(&plan, &action.opener, verbosity);
+        return super::salvage::run(&plan, &action.opener, &keys, verbosity);
     }
     if let Some(range) = plan.range {
-        return super::range::run(&plan, range, &action.opener, verbosity);
+        return super::range::run(&plan, range, &action.opener, &keys, verbosity);
     }
-    let keys = KeyFiles::new(&plan.keys.keys, &plan.keys.identities);
     let transfer = Transfer::new(action, plan.destination, keys, &plan.engine, verbosity)?;
     let mut paths = plan.paths;
     let volumes: Vec<PathBuf> = paths.extract_if(.., |path| is_volume(path) || is_folder_of_volume(path)).collect();
@@ -61,7 +61,6 @@ fn restore(transfer: &Transfer<Unprotect>, engine: &EngineArgs, volumes: &[PathB
         engine,
         destination,
         made: &transfer.made,
-        keys: &transfer.keys,
         verbosity: transfer.verbosity,
     };
     let done = failure::each(&places, |place| volume_tree::run(&shared, place.input.path(), place.output.path()));

@@ -3,12 +3,12 @@
 use crate::args::UnprotectPlan;
 use crate::engines;
 use crate::failure::{Failure, Outcome, complain, shown};
+use crate::key_files::KeyFiles;
 use crate::paths::Place;
 use crate::progress::{Meter, arrow, count};
 use crate::secrets::AtHand;
 use crate::transfer::{Input, Target, blame};
 use crate::verbosity::{Verbosity, is_terminal};
-use phalanx_core::file::Made;
 use phalanx_core::{Error, Opener, Progress, Result, Sink};
 use phalanx_volume::{Backing, Store, StoreOptions, Volume, VolumeError};
 use std::io::Write;
@@ -19,7 +19,13 @@ use zeroize::Zeroizing;
 /// What is read at once, in bytes.
 const PIECE: usize = 1 << 20;
 
-pub fn run(plan: &UnprotectPlan, dir: &Path, opener: &Opener<AtHand>, verbosity: Verbosity) -> Outcome {
+pub fn run(
+    plan: &UnprotectPlan,
+    dir: &Path,
+    opener: &Opener<AtHand>,
+    keys: &KeyFiles,
+    verbosity: Verbosity,
+) -> Outcome {
     let at_volume = |e| Failure::volume(dir, e);
     let volume = Volume::open(dir, opener, true).map_err(at_volume)?;
     let options = engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
@@ -27,15 +33,15 @@ pub fn run(plan: &UnprotectPlan, dir: &Path, opener: &Opener<AtHand>, verbosity:
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
     let (places, named) = plan.destination.places(&plan.paths, |name| Some(name.to_owned()))?;
     named?;
-    places.iter().try_for_each(|place| one(plan, &store, place, verbosity))
+    places.iter().try_for_each(|place| one(plan, &store, keys, place, verbosity))
 }
 
-fn one(plan: &UnprotectPlan, store: &Arc<Store>, place: &Place, verbosity: Verbosity) -> Outcome {
+fn one(plan: &UnprotectPlan, store: &Arc<Store>, keys: &KeyFiles, place: &Place, verbosity: Verbosity) -> Outcome {
     let at_input = |e| Failure::volume(place.input.path(), e);
     let input = Input::open(&place.input)?;
     let file = input.file().try_clone().map_err(|e| Failure::at(place.input.path(), Error::Read(e)))?;
     let backing = store.open_file(file).map_err(at_input)?;
-    let made = Made::default();
+    let made = keys.made();
     let target = Target::create(place, &input, &plan.destination, &made)?;
     let meter = Meter::file(shown(place.input.path()), Some(backing.len()), verbosity);
     meter.begin();

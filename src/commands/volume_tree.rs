@@ -7,7 +7,6 @@ use crate::args::EngineArgs;
 use crate::engines;
 use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::folders::{self, FOLDER, id, is_within, open_parent, read_error, write_error};
-use crate::key_files::KeyFiles;
 use crate::paths::Destination;
 use crate::progress::{Meter, arrow, count, others};
 use crate::secrets::AtHand;
@@ -36,7 +35,6 @@ pub struct Shared<'a> {
     pub engine: &'a EngineArgs,
     pub destination: &'a Destination,
     pub made: &'a Made,
-    pub keys: &'a KeyFiles,
     pub verbosity: Verbosity,
 }
 
@@ -292,11 +290,6 @@ impl Restore<'_> {
         let at_output = |e| Failure::at(&path, e);
         let file = self.tree.open_file(attr.number, false).map_err(at_input)?;
         let backing = self.store.open_file(file).map_err(at_input)?;
-        let taken = fs::statat(&*self.here, name, AtFlags::SYMLINK_NOFOLLOW);
-        if taken.is_ok_and(|stat| self.shared.keys.holds((stat.st_dev, stat.st_ino))) {
-            let line = format!("{}: not replaced, because it holds a key or password", shown(&path));
-            return Err(Failure::new(Code::InputOutput, line));
-        }
         let existing = self.shared.destination.existing(self.shared.made);
         let output = Output::create_in(self.here.clone(), name, existing).map_err(at_output)?;
         match write(&backing, output.file(), &mut self.piece, &self.meter) {

@@ -101,7 +101,7 @@ impl<A: Action> Transfer<A> {
         verbosity: Verbosity,
     ) -> Outcome<Self> {
         let engines = Engines::new(engine, verbosity)?;
-        let (made, keys) = (Arc::default(), Arc::new(keys));
+        let (made, keys) = (Arc::new(keys.made()), Arc::new(keys));
         Ok(Self { action, engines, destination, verbosity, made, keys, prepared: OnceLock::new() })
     }
 

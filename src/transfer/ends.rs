@@ -1,15 +1,16 @@
 //! Both ends of a transfer, opened safely: the input and the output.
 
-use crate::failure::{Code, Failure, Outcome, shown};
+use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::paths::{Destination, End, Place, umask};
 use crate::stdio;
-use phalanx_core::file::{InputFile, Made, Output, Removal, Stamp};
+use phalanx_core::file::{Carry, InputFile, Made, Output, Removal, Stamp};
 use phalanx_core::{Error, Sink, Source, file};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// From this length on, in bytes, an interrupted run is worth going on with.
 const RESUMABLE: u64 = 16 << 20;
@@ -133,7 +134,7 @@ impl Target {
                 let why = "its file system has no locks, which --resume needs (run without it)";
                 Failure::new(Code::InputOutput, format!("{}: {why}", shown(path)))
             }
-            e => Failure::at(path, e),
+            e => Failure::at_output(path, e),
         })?;
         // Somebody may have given the input the name of an unfinished file.
         if output.file().metadata().is_ok_and(|meta| is_input((meta.dev(), meta.ino()))) {
@@ -180,7 +181,10 @@ impl Target {
             output.sync_kept().map_err(at_output)?;
         }
         match input {
-            Input::File(input) => output.carry(input.file(), destination.carry),
+            Input::File(input) => {
+                warn_of_special_bits(place.input.path(), input.file(), destination.carry);
+                output.carry(input.file(), destination.carry)
+            }
             Input::Stream(_) => output.set_mode(0o666 & !umask()),
         }
         .map_err(at_output)?;
@@ -190,6 +194,18 @@ impl Target {
             return Err(at_output(Error::Displaced));
         }
         removal.run().map_err(|e| not_deleted(place.input.path(), e))
+    }
+}
+
+/// Says once that some permissions are not carried over: nobody vouches for those of a protected file, and these would let others
+/// act as its owner.
+pub fn warn_of_special_bits(path: &Path, file: &File, carry: Carry) {
+    const SPECIAL: u32 = 0o7000;
+    static SAID: AtomicBool = AtomicBool::new(false);
+    let is_special = || file.metadata().is_ok_and(|meta| meta.mode() & SPECIAL != 0);
+    if carry == Carry::All && is_special() && !SAID.swap(true, Ordering::Relaxed) {
+        let path = shown(path);
+        complain(format!("warning: {path}: setuid, setgid and sticky bits are not kept (this is said once)"));
     }
 }
 

@@ -29,6 +29,9 @@ fn file<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
     let input = Input::open(&place.input)?;
     let at_input = |e| Failure::at(place.input.path(), e);
     transfer.action.accept(&place.input, &input).map_err(at_input)?;
+    if let End::Path(output) = &place.output {
+        transfer.keys.check_output(output)?;
+    }
     let target = Target::create(place, &input, &transfer.destination, &transfer.made)?;
     transfer.prepare()?;
     let meter = Meter::file(shown(place.input.path()), input.len(), transfer.verbosity);

@@ -8,8 +8,8 @@ mod finish;
 
 use super::ends::Input;
 use super::tally::Tally;
-use crate::failure::{Failure, Outcome, complain, shown};
-use crate::folders::{self, FOLDER, id, is_within, open_parent, read_error, true_parent, write_error};
+use crate::failure::{Code, Failure, Outcome, complain, shown};
+use crate::folders::{self, FOLDER, SAME_NAME, id, is_within, open_parent, read_error, true_parent, write_error};
 use crate::key_files::{HOLDS_KEY, KeyFiles};
 use phalanx_core::file::{Carry, Existing, Made, Removal};
 use phalanx_core::{Error, Result};
@@ -167,6 +167,7 @@ impl Folder {
     /// A folder in this one, which has been opened as `input`. Makes its mirror.
     pub fn child(self: &Arc<Self>, handles: &Handles, name: &OsStr, input: File) -> Result<Arc<Self>> {
         let input_id = id(&input).map_err(read_error)?;
+        self.check_kind(handles, name, false)?;
         let output = handles.output.as_ref().map(|output| make(&self.tree, output, name, &input)).transpose()?;
         let output_id = output.as_ref().map(id).transpose().map_err(write_error)?;
         Ok(Arc::new(Self {
@@ -219,6 +220,14 @@ impl Folder {
         if self.tree.opens { self.leave_out(name, "the name does not end in .phx") } else { self.stays() }
     }
 
+    /// Refuses a file whose output would have the name of a temporary file: a later run would remove it.
+    pub fn refuse(&self, name: &OsStr) {
+        self.stays();
+        let why = "the name of its output is one of a temporary file: left out";
+        let line = format!("{}: {why}", shown(&self.path(name)));
+        self.tree.tally.fail(&Failure::new(Code::InputOutput, line));
+    }
+
     /// Leaves out something that is not a file to work on.
     pub fn leave_out(&self, name: &OsStr, why: &str) {
         self.stays();
@@ -241,6 +250,22 @@ impl Folder {
             complain(format!("warning: {}: not deleted, because {why}", shown(&self.path(name))));
         }
         spared.is_none()
+    }
+
+    /// Refuses an entry whose kind is not that of its older entry in the mirror.
+    pub fn check_kind(&self, handles: &Handles, name: &OsStr, is_file: bool) -> Result<()> {
+        match &handles.output {
+            Some(mirror) if self.tree.force && !self.tree.opens => folders::check_kind(mirror, name, is_file),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why a protected file could not be unprotected with its tree, although it is authentic.
+    pub fn rival(&self, handles: &Handles, name: &OsStr, output_name: &OsStr) -> Outcome {
+        let rival = folders::rival(&handles.input, output_name, true).unwrap_or_default();
+        let Some(rival) = rival else { return Ok(()) };
+        let line = format!("{}: {} {SAME_NAME}", shown(&self.path(name)), shown(&self.path(&rival)));
+        Err(Failure::new(Code::InputOutput, line))
     }
 
     /// Both ends, if they are open.
@@ -284,6 +309,7 @@ impl Folder {
         let stat = fs::statat(&handles.input, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error)?;
         let target = fs::readlinkat(&handles.input, name, Vec::new()).map_err(read_error)?;
         let Some(output) = &handles.output else { return Ok(()) };
+        self.check_kind(handles, name, false)?;
         let made = self.tree.made.symlink(&target, output, name, self.tree.force)?;
         if self.tree.remove && self.tree.keys.leads_to_key((stat.st_dev, stat.st_ino)) {
             self.stays();

@@ -4,11 +4,11 @@
 //! threads.
 
 use super::action::{Action, Transfer};
-use super::ends::{Input, Target, not_deleted};
+use super::ends::{Input, Target, not_deleted, warn_of_special_bits};
 use super::folder::{Folder, Handles, Tree};
 use super::scan;
 use super::tally::{Strays, Tally};
-use super::walk::{Held, Next, Task, Walk, is_too_many};
+use super::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
 use crate::engines::Engines;
 use crate::failure::{Failure, Outcome, complain, shown};
 use crate::progress::{Meter, arrow, count, others};
@@ -17,7 +17,7 @@ use phalanx_core::{Error, Result};
 use rustix::process::{self, Resource};
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -61,10 +61,15 @@ pub fn run<A: Action>(transfer: &Transfer<A>, input: &Path, output: Option<&Path
         tree,
         large: Mutex::new(()),
         meter,
+        working: AtomicUsize::new(0),
+        waiting: AtomicUsize::new(0),
     };
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let counts = || scan::run(&scanned, &|name| transfer.action.output_name(name).is_some(), &workers.meter, &over);
+        let counts = || {
+            let _working = More::of(&workers.working);
+            scan::run(&scanned, &|name| transfer.action.output_name(name).is_some(), &workers.meter, &over);
+        };
         let _uncounted =
             transfer.verbosity.shows_progress().then(|| thread::Builder::new().spawn_scoped(scope, counts));
         let others: Vec<_> = (1..transfer.engines.threads)
@@ -98,11 +103,15 @@ struct Workers<'a, A> {
     /// Held while a large file is worked on.
     large: Mutex<()>,
     meter: Meter,
+    /// The threads that may have files open, and those of them that wait for others to close some.
+    working: AtomicUsize,
+    waiting: AtomicUsize,
 }
 
 impl<A: Action> Workers<'_, A> {
     /// The work of each thread: one file after another, until none is left.
     fn work(&self) {
+        let _working = More::of(&self.working);
         let mut group = Vec::new();
         let mut bytes = 0;
         loop {
@@ -140,12 +149,22 @@ impl<A: Action> Workers<'_, A> {
     }
 
     /// Does something. If too many files are open, it closes those that wait in this thread, and then waits for other
-    /// threads.
+    /// threads, unless all of them wait: then nobody would close any.
     fn patiently<T>(&self, group: &mut Vec<Written>, act: impl Fn() -> Result<T>) -> Result<T> {
         const TIMES: u32 = 500;
+        let mut waiting = None;
         for _ in 0..TIMES {
             match act() {
-                Err(e) if is_too_many(&e) => self.let_go(group),
+                Err(e) if is_too_many(&e) => {
+                    if group.is_empty() && waiting.is_none() {
+                        waiting = Some(More::of(&self.waiting));
+                    }
+                    let all = self.waiting.load(Ordering::SeqCst) >= self.working.load(Ordering::SeqCst);
+                    if waiting.is_some() && all && is_of_process(&e) {
+                        return act();
+                    }
+                    self.let_go(group);
+                }
                 done => return done,
             }
         }
@@ -170,6 +189,7 @@ impl<A: Action> Workers<'_, A> {
         let begin = || -> Result<_> {
             let input = Input::open_in(handles.input.clone(), &name)?;
             let Some(dir) = &handles.output else { return Ok((input, Target::Nothing)) };
+            folder.check_kind(&handles, &name, true)?;
             let existing = self.transfer.destination.existing(&tree.made);
             let output = Output::create_in(dir.clone(), &output_name, existing).map_err(as_write)?;
             Ok((input, Target::File(output, tree.sync)))
@@ -198,8 +218,10 @@ impl<A: Action> Workers<'_, A> {
             tree.tally.succeed(bytes);
             self.meter.file_done();
             action.checked(&folder.path(&name), bytes)?;
+            folder.rival(&handles, &name, &output_name).unwrap_or_else(|failure| tree.tally.fail(&failure));
             return Ok(None);
         };
+        warn_of_special_bits(&folder.path(&name), input.file(), tree.carry);
         output.carry(input.file(), tree.carry).map_err(at_output)?;
         let removal = if folder.deletes(&input, &name) { input.removal() } else { None };
         let origin = Origin { bytes, folder, handles, name, output_name, removal, _held: held };
@@ -258,6 +280,22 @@ impl<A: Action> Workers<'_, A> {
             let (key, tree) = (shown(key), shown(&tree.input));
             complain(format!("warning: {tree} holds its own key or password ({key}): keep a copy of it elsewhere"));
         }
+    }
+}
+
+/// One more, as long as it lives.
+struct More<'a>(&'a AtomicUsize);
+
+impl<'a> More<'a> {
+    fn of(number: &'a AtomicUsize) -> Self {
+        number.fetch_add(1, Ordering::SeqCst);
+        Self(number)
+    }
+}
+
+impl Drop for More<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

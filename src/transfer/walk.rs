@@ -98,6 +98,10 @@ impl Walk {
             let (folder, level) = (folder.clone(), self.levels.len() - 1);
             let met = match kind {
                 FileType::RegularFile if !file::is_temporary(&name) => match output_name(&name) {
+                    Some(output_name) if handles.output.is_some() && file::is_temporary(&output_name) => {
+                        folder.refuse(&name);
+                        Ok(())
+                    }
                     Some(output_name) => {
                         self.pass(level);
                         self.held.fetch_add(1, Ordering::Relaxed);
@@ -194,6 +198,11 @@ pub fn is_too_many(error: &Error) -> bool {
         Error::Read(e) | Error::Write(e) => matches!(e.raw_os_error(), Some(ENFILE | EMFILE)),
         _ => false,
     }
+}
+
+/// Whether there are too many open files in this process.
+pub fn is_of_process(error: &Error) -> bool {
+    matches!(error, Error::Read(e) | Error::Write(e) if e.raw_os_error() == Some(EMFILE))
 }
 
 fn fail(folder: &Arc<Folder>, name: &OsStr, error: Error) {

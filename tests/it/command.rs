@@ -132,6 +132,24 @@ fn paths_in_json_are_the_real_ones() {
             assert!(!line.trim_end().contains(|c: char| c.is_control() || c == '\u{202e}'), "{line:?}");
             let report: serde_json::Value = serde_json::from_str(&line).unwrap();
             assert_eq!(report["path"], name);
+            assert!(report.get("path_hex").is_none());
+        }
+    }
+}
+
+#[test]
+fn paths_in_json_that_are_not_utf8_are_told_apart() {
+    use std::os::unix::ffi::OsStrExt;
+    let s = Sandbox::with_key();
+    s.write("f", "x");
+    s.run(&["protect", "f", "-k", "k"]).ok();
+    for (bytes, hex) in [(&b"a\xff"[..], "61ff"), (b"a\xfe", "61fe")] {
+        let name = std::ffi::OsStr::from_bytes(bytes);
+        std::fs::copy(s.path("f.phx"), s.path("").join(name)).unwrap();
+        for command in ["inspect", "rekey"] {
+            let ended = Ended(s.command(&[command, "--json"]).arg(name).output().unwrap());
+            let report: serde_json::Value = serde_json::from_str(&ended.text()).unwrap();
+            assert_eq!((&report["path"], &report["path_hex"]), (&"a\u{fffd}".into(), &hex.into()), "{command}");
         }
     }
 }

@@ -500,3 +500,24 @@ fn exit_codes_of_keys_are_those_of_the_table() {
     assert!(s.run(&[&["protect", "f", "-o", "g"], &args[..]].concat()).fails(2).contains("1 to 64 keys, not 65"));
     assert!(!s.exists("g"));
 }
+
+/// A file of 32 bytes that are the beginning of a key's text is no key: that would be another one.
+#[test]
+fn a_key_text_that_was_cut_is_no_raw_key() {
+    let s = Sandbox::with_key();
+    s.write("f", "x");
+    s.run(&["protect", "f", "-k", "k"]).ok();
+    let text = s.run(&["key", "export", "k", "--text", "--output", "-"]).ok();
+    for len in [20, 31, 32] {
+        s.secret("cut", &text[..len]);
+        for args in ["protect f --key-file cut -o g", "key import new cut", "rekey f.phx --add-key-file cut"] {
+            let line = s.run(&args.split(' ').collect::<Vec<_>>()).fails(4);
+            assert!(line.contains("cut: ") && line.contains("instead of 60"), "{len} {args}: {line}");
+        }
+        assert!(!s.exists("keyring/new.key"));
+        // In the keyring.
+        s.secret("keyring/cut.key", &text[..len]);
+        assert!(s.run(&["protect", "f", "-k", "cut", "-o", "g"]).fails(4).contains("the key cut is damaged"));
+        fs::remove_file(s.path("keyring/cut.key")).unwrap();
+    }
+}

@@ -126,3 +126,41 @@ fn only_what_is_lost_is_warned_of() {
     assert!(!ended.error().contains("--fresh"));
     ended.ok();
 }
+
+#[test]
+fn a_change_that_cannot_be_printed_is_told() {
+    let s = protected();
+    for json in [&[][..], &["--json"]] {
+        let mut command = s.command(&[&["rekey", "f.phx", "-k", "a", "--fresh"], json].concat());
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let errors = Ended(command.stdout(full).output().unwrap()).fails_with_lines(4);
+        assert!(errors.contains("f.phx: its keys are changed, although this could not be printed"), "{errors}");
+    }
+    // Where nothing has changed, nothing is said of it.
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let errors = Ended(s.command(&["rekey", "f.phx"]).stdout(full).output().unwrap()).fails_with_lines(4);
+    assert!(!errors.contains("are changed"), "{errors}");
+}
+
+/// The side file is removed, or its name is said.
+#[test]
+fn a_side_file_does_not_stay_unsaid() {
+    let s = protected();
+    let before = s.read("f.phx");
+    let args = ["rekey", "f.phx", "-k", "a", "--add-key", "b"];
+    // More than there are.
+    for at in 1..50 {
+        s.write("f.phx", &before);
+        let fault = format!("fstat,newfstatat:error=EIO:when={at}");
+        let Some(ended) = with_faults(&s, None, &[&fault], &args) else { return };
+        let errors = ended.error();
+        let left = s.leftovers();
+        assert!(
+            left.is_empty() || errors.contains(&side()) || errors.contains("phalanx rekey finishes"),
+            "{at}: {errors}"
+        );
+        for name in left {
+            fs::remove_file(s.path(&name)).unwrap();
+        }
+    }
+}

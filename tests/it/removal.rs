@@ -296,6 +296,110 @@ fn the_key_does_not_protect_itself_to_death() {
 }
 
 #[test]
+fn no_output_replaces_a_key_or_password_in_use() {
+    let s = Sandbox::with_key();
+    let data = |name| fs::read(format!("{}/crates/age/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    s.write("f", "content");
+    s.secret("kf", painted(32));
+    s.secret("pw", "p");
+    s.secret("id", data("alice.txt"));
+    fs::create_dir(s.path("vol")).unwrap();
+    fs::hard_link(s.path("kf"), s.path("kf2")).unwrap();
+    fs::rename(s.path("pw"), s.path("vol/pw")).unwrap();
+    symlink("vol/pw", s.path("pw")).unwrap();
+    let alice = public("alice.txt");
+    s.run(&["protect", "f", "-k", "k"]).ok();
+    s.run(&["protect", "f", "--key-file", "kf", "-o", "kf.phx"]).ok();
+    s.run(&["protect", "f", "--password-file", "pw", "-o", "pw.phx"]).ok();
+    s.run(&["protect", "f", "-r", &alice, "-o", "id.phx"]).ok();
+    let kept = ["f", "kf", "vol/pw", "id", "keyring/k.key", "f.phx"];
+    let before = kept.map(|name| s.read(name));
+    for args in [
+        "protect f --key-file kf -o kf --remove",
+        "protect f --key-file kf -o kf2",
+        "protect f --key-file kf2 -o vol/../kf",
+        "protect f --key-file kf -o keyring/k.key",
+        "protect f -k k -o keyring/k.key --remove",
+        "protect f --password-file vol/pw -o vol/pw",
+        "protect f --password-file pw -o pw",
+        "protect f --password-file pw -o vol/pw",
+        &format!("protect f -r {alice} -o id"),
+        "unprotect f.phx -o keyring/k.key --remove",
+        "unprotect kf.phx --key-file kf",
+        "unprotect pw.phx --password-file vol/pw --output-dir vol",
+        "unprotect id.phx -i id --remove",
+        "unprotect id.phx -i id --salvage",
+        "unprotect id.phx -i id --range 0-3 -o id",
+        "key export k --output keyring/k.key",
+        "key export k --text --output keyring/k.key",
+        "key export --all --output keyring/k.key",
+        "key export --all --password-file pw --output vol/pw",
+    ] {
+        let args: Vec<_> = args.split(' ').chain(["--force"]).collect();
+        let line = s.run(&args).fails(2);
+        let names_it = line.contains("it holds a key or password, which no output replaces")
+            || line.contains("it holds identities, which no output replaces");
+        assert!(names_it, "{args:?}: {line}");
+        assert!(s.path("pw").is_symlink());
+        assert_eq!(kept.map(|name| s.read(name)), before, "{args:?}");
+    }
+    assert_eq!(s.leftovers(), [""; 0]);
+    // Other files are replaced, and new ones appear even in the keyring.
+    s.run(&["protect", "f", "--key-file", "kf", "-o", "kf.phx", "--force"]).ok();
+    s.run(&["key", "export", "k", "--output", "keyring/copy.key"]).ok();
+    // A key that is not in use, and that nobody kept.
+    s.run(&["protect", "f", "-k", "k", "-o", "kf", "--force"]).ok();
+}
+
+#[test]
+fn a_folder_that_is_restored_replaces_no_key() {
+    let s = Sandbox::new();
+    fs::create_dir(s.path("home")).unwrap();
+    s.write("home/f", "x");
+    let run = |args: &[&str]| {
+        let mut command = s.command(args);
+        Ended(command.env("PHALANX_KEYRING", s.path("home/keyring")).output().unwrap())
+    };
+    run(&["key", "new", "k"]).ok();
+    run(&["key", "new", "old"]).ok();
+    fs::copy(s.path("home/keyring/k.key"), s.path("k")).unwrap();
+    run(&["protect", "-R", "home", "-k", "k"]).ok();
+    // The new machine's home.
+    fs::remove_dir_all(s.path("home")).unwrap();
+    fs::create_dir(s.path("home")).unwrap();
+    run(&["key", "new", "k"]).ok();
+    symlink("nowhere", s.path("home/keyring/link.key")).unwrap();
+    let new = s.read("home/keyring/k.key");
+    let told = run(&["unprotect", "-R", "home.phx", "--key-file", "k", "-o", "home", "--force"]).fails_with_lines(4);
+    assert!(told.contains("home/keyring/k.key: it holds a key or password, which no output replaces"), "{told}");
+    assert!(told.contains("2 files, ") && told.contains("1 failed"), "{told}");
+    assert_eq!(s.read("home/keyring/k.key"), new);
+    assert!(s.exists("home/keyring/old.key") && s.exists("home/f"));
+    // A link does not take the place of a key either.
+    s.run(&["key", "new", "any"]).ok();
+    fs::create_dir_all(s.path("t/keyring")).unwrap();
+    symlink("nowhere", s.path("t/keyring/k.key")).unwrap();
+    run(&["protect", "-R", "t", "-k", "k", "-o", "home", "--force"]).fails_with_lines(4);
+    assert_eq!(s.read("home/keyring/k.key"), new);
+}
+
+#[test]
+fn rekey_does_not_change_the_file_that_is_its_password() {
+    let s = Sandbox::with_key();
+    s.write("f", "x");
+    s.run(&["protect", "f", "-k", "k"]).ok();
+    fs::set_permissions(s.path("f.phx"), Permissions::from_mode(0o600)).unwrap();
+    s.run(&["key", "new", "other"]).ok();
+    let before = s.read("f.phx");
+    for more in [&["--add-password-file", "f.phx"][..], &["--add-key", "other", "--password-file", "f.phx", "--fresh"]]
+    {
+        let line = s.run(&[&["rekey", "f.phx", "-k", "k"], more].concat()).fails(2);
+        assert!(line.contains("f.phx: it holds a key or password"), "{line}");
+        assert!(s.read("f.phx") == before);
+    }
+}
+
+#[test]
 fn what_opens_files_for_recipients_stays() {
     let s = Sandbox::new();
     let data = |name| fs::read(format!("{}/crates/age/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();

@@ -246,6 +246,78 @@ fn links_in_the_mirror_are_not_followed() {
     assert!(s.exists("t.phx/d/f.phx"));
 }
 
+/// An entry that becomes another kind of thing has another name in the mirror, where its old one stays. A mirror with both could not be
+/// unprotected.
+#[test]
+fn an_entry_that_changed_its_kind_is_an_error() {
+    let make = |s: &Sandbox, kind: &str| match kind {
+        "folder" => {
+            fs::create_dir(s.path("t/a")).unwrap();
+            s.write("t/a/f", "in it");
+        }
+        "file" => drop(s.write("t/a", "a file")),
+        _ => symlink("nowhere", s.path("t/a")).unwrap(),
+    };
+    let kinds = ["folder", "file", "link"];
+    for (before, after) in kinds.iter().flat_map(|a| kinds.map(|b| (*a, b))).filter(|(a, b)| a != b) {
+        let s = Sandbox::with_key();
+        fs::create_dir(s.path("t")).unwrap();
+        s.write("t/z", "another");
+        make(&s, before);
+        s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+        let mirrored = listing(&s.path("t.phx"));
+        if before == "folder" { fs::remove_dir_all(s.path("t/a")) } else { fs::remove_file(s.path("t/a")) }.unwrap();
+        make(&s, after);
+        s.write("t/z", "another one");
+        let told = s.run(&["protect", "-R", "t", "-k", "k", "--force"]).fails_with_lines(4);
+        let names = |kind| if kind == "file" { "a.phx" } else { "a" };
+        assert!(told.contains(&format!("t.phx/{}: cannot write: ", names(after))), "{before} {after}: {told}");
+        if before == "file" || after == "file" {
+            let named = format!("{} is in its way: both would be unprotected to the same name", names(before));
+            assert!(told.contains(&named), "{before} {after}: {told}");
+        }
+        assert!(told.contains("1 file, ") && told.contains("1 failed"), "the rest is done: {told}");
+        // The old entry stays, and the mirror is whole.
+        let now: Vec<_> = listing(&s.path("t.phx")).into_keys().collect();
+        assert_eq!(now, mirrored.into_keys().collect::<Vec<_>>());
+        s.run(&["verify", "-R", "t.phx"]).ok();
+        s.run(&["unprotect", "-R", "t.phx", "-o", "back"]).ok();
+        assert_eq!(s.read("back/z"), b"another one");
+        assert!(fs::symlink_metadata(s.path("back/a")).is_ok());
+        // The old one makes room.
+        let old = s.path("t.phx").join(names(before));
+        if before == "folder" { fs::remove_dir_all(old) } else { fs::remove_file(old) }.unwrap();
+        s.run(&["protect", "-R", "t", "-k", "k", "--force"]).ok();
+        s.run(&["unprotect", "-R", "t.phx", "-o", "new"]).ok();
+        assert_eq!(listing(&s.path("new")), listing(&s.path("t")));
+    }
+}
+
+#[test]
+fn a_mirror_with_two_kinds_of_one_name_is_not_whole() {
+    for is_link in [false, true] {
+        let s = Sandbox::with_key();
+        fs::create_dir(s.path("t")).unwrap();
+        s.write("t/a", "a file");
+        s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+        if is_link { symlink("nowhere", s.path("t.phx/a")) } else { fs::create_dir(s.path("t.phx/a")) }.unwrap();
+        let ended = s.run(&["verify", "-R", "t.phx"]);
+        let summary = String::from_utf8_lossy(&ended.0.stdout).into_owned();
+        assert!(summary.contains("1 file, 6 bytes: whole and authentic; 1 failed"), "{summary}");
+        let told = ended.fails_with_lines(4);
+        let line = "t.phx/a.phx: t.phx/a is in its way: both would be unprotected to the same name";
+        assert!(told.contains(line), "{told}");
+        s.run(&["unprotect", "-R", "t.phx", "-o", "back"]).fails_with_lines(4);
+    }
+    // A folder that is a volume is left out.
+    let s = Sandbox::with_key();
+    fs::create_dir(s.path("t.phx")).unwrap();
+    s.write("f", "a file");
+    s.run(&["protect", "f", "-k", "k", "-o", "t.phx/v.phx"]).ok();
+    s.run(&["init", "t.phx/v", "-k", "k"]).ok();
+    s.run(&["verify", "-R", "t.phx"]).ok();
+}
+
 #[test]
 fn salvage_lists_what_is_lost_and_still_fails() {
     let s = Sandbox::with_key();
@@ -337,4 +409,84 @@ fn a_nightly_run_writes_to_the_same_place_each_night() {
     s.run(&["protect", "nd/f", "-o", "backup/", "-k", "k", "--remove"]).fails(2);
     s.run(&["protect", "nd/f", "f", "-o", "-", "-k", "k"]).fails(2);
     assert!(!s.exists("backup") && s.exists("nd/f"));
+}
+
+#[test]
+fn outputs_do_not_get_the_names_of_temporary_files() {
+    let s = Sandbox::with_key();
+    s.write("f", "x");
+    fs::create_dir(s.path("t.phx")).unwrap();
+    s.run(&["protect", "f", "-k", "k", "-o", "t.phx/f.phx"]).ok();
+    let hex = "0123456789abcdef0123456789abcdef";
+    let names = ["tmp", "removed", "link", "rekey", "resume"].map(|end| format!(".phalanx-{hex}.{end}"));
+    for name in &names {
+        fs::copy(s.path("t.phx/f.phx"), s.path("t.phx").join(format!("{name}.phx"))).unwrap();
+    }
+    let told = s.run(&["unprotect", "-R", "t.phx", "-o", "back"]).fails_with_lines(4);
+    for name in &names {
+        let line = format!("t.phx/{name}.phx: the name of its output is one of a temporary file");
+        assert!(told.contains(&line), "{told}");
+    }
+    let there: Vec<_> = listing(&s.path("back")).into_keys().collect();
+    assert_eq!(there, ["", "f"]);
+    // They are whole, and nothing keeps anybody from naming another output.
+    s.run(&["verify", "-R", "t.phx"]).ok();
+    s.run(&["unprotect", &format!("t.phx/{}.phx", names[0]), "-o", "saved"]).ok();
+}
+
+/// Nobody waits for files that nobody will close.
+#[test]
+fn too_few_open_files_are_an_error_at_once() {
+    let s = Sandbox::with_key();
+    fs::create_dir_all(s.path("t/a/b")).unwrap();
+    (0..6).for_each(|i| drop(s.write(&format!("t/a/b/{i}"), "x")));
+    if s.traced(&[], &["--version"]).is_none() {
+        return;
+    }
+    // As soon as a thread sleeps, it waits for another one.
+    let program = env!("CARGO_BIN_EXE_phalanx");
+    for limit in 8..14 {
+        let line = format!("ulimit -n {limit}; exec {program} protect -R t -k k --engine serial -o out{limit}");
+        let mut command = Command::new("strace");
+        command.args(["-f", "-o"]).arg(s.path("calls")).args(["-e", "trace=clock_nanosleep,nanosleep"]);
+        let ended = command
+            .args(["sh", "-c", &line])
+            .current_dir(s.path(""))
+            .env("PHALANX_KEYRING", s.path("keyring"))
+            .output()
+            .unwrap();
+        let code = ended.status.code();
+        assert!(
+            code.is_some_and(|code| code != 0) || s.path(&format!("out{limit}/a/b/5.phx")).exists(),
+            "{limit}: {code:?}"
+        );
+        let calls = String::from_utf8(s.read("calls")).unwrap();
+        assert!(calls.lines().filter(|call| call.contains("nanosleep(")).count() < 10, "{limit}: {calls}");
+    }
+}
+
+#[test]
+fn bits_that_are_not_kept_are_named_once() {
+    let s = Sandbox::with_key();
+    fs::create_dir_all(s.path("t/d")).unwrap();
+    for name in ["t/f", "t/g", "single"] {
+        s.write(name, "x");
+        fs::set_permissions(s.path(name), Permissions::from_mode(0o4755)).unwrap();
+    }
+    fs::set_permissions(s.path("t/d"), Permissions::from_mode(0o1755)).unwrap();
+    let line = "setuid, setgid and sticky bits are not kept (this is said once)";
+    let times = |args: &[&str]| {
+        let ended = s.run(args);
+        let times = ended.error().matches(line).count();
+        ended.ok();
+        times
+    };
+    assert_eq!(times(&["protect", "-R", "t", "-k", "k"]), 1);
+    assert_eq!(times(&["protect", "single", "-k", "k"]), 1);
+    fs::set_permissions(s.path("t.phx/d"), Permissions::from_mode(0o1755)).unwrap();
+    assert_eq!(times(&["unprotect", "-R", "t.phx", "-o", "plain"]), 0, "nothing is restored");
+    assert_eq!(times(&["unprotect", "-R", "t.phx", "-o", "back", "--preserve"]), 1);
+    assert_eq!(fs::metadata(s.path("back/d")).unwrap().mode() & 0o7777, 0o755);
+    fs::set_permissions(s.path("single.phx"), Permissions::from_mode(0o2755)).unwrap();
+    assert_eq!(times(&["unprotect", "single.phx", "-o", "x", "--preserve"]), 1);
 }

@@ -58,6 +58,7 @@ impl Mounts {
             ended = child.try_wait().unwrap().map(|status| status.code());
         }
         if ended.is_some_and(|code| code != Some(0)) {
+            child.wait().unwrap();
             let log = fs::read_to_string(log).unwrap();
             assert!(log.contains("Operation not permitted"), "{log}");
             skip("FUSE");

@@ -4,7 +4,7 @@ use crate::args::What;
 use crate::message::{Entry, Report, Request, Told};
 use crate::tree::{Dirs, as_write};
 use crate::worker::{Worker, lock, name};
-use phalanx::failure::{Code, shown};
+use phalanx::failure::{Code, is_of_key, shown};
 use phalanx::progress::{arrow, size};
 use phalanx_core::file::{Existing, InputFile, Made, Output, SharedFile, Stamp, Sync, is_unfinished};
 use phalanx_core::{Error, Roster, Sink, Source};
@@ -57,7 +57,10 @@ impl Ends<'_> {
     pub fn blame(&self, error: &Error) -> Told {
         match (error, &self.output) {
             (Error::Write(_) | Error::Exists | Error::OwnOutput | Error::NoLocks, Some(output)) => {
-                Told::at(output, error)
+                let told = Told::at(output, error);
+                // Without a tree, the command line names it.
+                let is_usage = self.dirs.is_none() && is_of_key(error);
+                if is_usage { Told { code: Code::Usage.number(), ..told } } else { told }
             }
             _ => Told::at(&self.input, error),
         }
@@ -92,7 +95,7 @@ impl Worker<'_> {
         let (large, small): (Vec<_>, Vec<_>) = files.iter().partition(|entry| entry.len >= LARGE);
         let all = Mutex::new(std::mem::take(report));
         // Of each batch, so that it stays short.
-        let made = Made::default();
+        let made = self.made();
         let next = AtomicUsize::new(0);
         let each = || {
             let roster = self.engines.single();

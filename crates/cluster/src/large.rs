@@ -7,7 +7,7 @@ use crate::worker::{Worker, lock};
 use phalanx::failure::{Code, shown};
 use phalanx::folders::FOLDER;
 use phalanx::progress::{arrow, size};
-use phalanx_core::file::{Begun, InputFile, Made, Output, SharedFile, check_close};
+use phalanx_core::file::{Begun, InputFile, Output, SharedFile, check_close};
 use phalanx_core::{Error, Result, Sink, Source, Suite};
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
@@ -72,7 +72,7 @@ impl Worker<'_> {
             return Ok(());
         }
         check_input(&ends, &input, None)?;
-        let made = Made::default();
+        let made = self.made();
         let existing = self.existing(&made);
         let mut folder = None;
         let resumes = self.plan.destination.resume;
@@ -264,7 +264,7 @@ impl Worker<'_> {
             return Ok(());
         };
         let at = |e: Error| blame(&paths, &as_write(e));
-        let made = Made::default();
+        let made = self.made();
         if !self.is_protecting() {
             // The mark behind its end goes.
             output.file().set_len(plaintext_len).map_err(|e| at(Error::Write(e)))?;

@@ -7,7 +7,7 @@ use crate::large::open_begun;
 use crate::message::{Entry, Reply, Report, Request, Spot, Task, Told, Welcome};
 use crate::worker::{Worker, lock, name};
 use phalanx::failure::{Code, Failure, Outcome, shown};
-use phalanx::folders::{self, FOLDER, is_within, kind_name, open_parent, read_error};
+use phalanx::folders::{self, FOLDER, SAME_NAME, is_within, kind_name, open_parent, read_error};
 use phalanx::paths::unprotected_name;
 use phalanx_core::file::{Carry, Existing, Made, is_temporary, sync_folder};
 use phalanx_core::volume::CONFIG;
@@ -217,7 +217,7 @@ impl Worker<'_> {
             Ok(listed) => listed,
             Err(e) => return report.failures.push(at(nameless, &e)),
         };
-        let (mut found, made) = (Found::default(), Made::default());
+        let (mut found, made) = (Found::default(), self.made());
         for entry in entries {
             let entry = match entry {
                 Ok(entry) => entry,
@@ -263,6 +263,12 @@ impl Worker<'_> {
                     report.left_out.push(format!("{path}: the name does not end in .phx: left out"));
                     return Ok(());
                 };
+                if let Err(told) = self.check_kind(tree, folder, dirs, of, &output) {
+                    report.failures.push(told);
+                    if !self.is_verifying() {
+                        return Ok(());
+                    }
+                }
                 let stat = stat()?;
                 let (len, mtime) = (stat.st_size as u64, (stat.st_mtime, stat.st_mtime_nsec as i64));
                 let output = dirs.output.as_ref().map(|_| output.into_vec());
@@ -302,12 +308,31 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// Refuses a file that had another kind when its mirror was written, and reports one that could not be unprotected.
+    fn check_kind(&self, tree: u32, folder: &[u8], dirs: &Dirs, of: &OsStr, output: &OsStr) -> Result<(), Told> {
+        if self.is_verifying() {
+            let Ok(Some(rival)) = folders::rival(&dirs.input, output, true) else { return Ok(()) };
+            let path = |of: &OsStr| shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
+            let line = format!("{}: {} {SAME_NAME}", path(of), path(&rival));
+            return Err(Told::new(Code::InputOutput, line));
+        }
+        let checked = self.takes_mirror(dirs).map_or(Ok(()), |mirror| folders::check_kind(mirror, of, true));
+        checked.map_err(|e| Told::at(&self.roots.mirrored(Some(tree), folder, output.as_bytes()), &e))
+    }
+
+    /// The mirror of a folder that is protected, if it may hold something already.
+    fn takes_mirror<'d>(&self, dirs: &'d Dirs) -> Option<&'d File> {
+        let takes = self.plan.destination.force || self.plan.destination.resume;
+        dirs.output.as_deref().filter(|_| takes && self.is_protecting())
+    }
+
     fn make_mirror(&self, dirs: &Dirs, output: &File, of: &OsStr, made: &Made) -> Result<()> {
         let folder = File::from(fs::openat(&dirs.input, of, FOLDER, Mode::empty()).map_err(read_error)?);
         if self.roots.is_root(&folder, true)? {
             let why = "it is an output of this run: the output is within the input";
             return Err(Error::Read(std::io::Error::other(why)));
         }
+        self.takes_mirror(dirs).map_or(Ok(()), |mirror| folders::check_kind(mirror, of, false))?;
         // An interrupted run has made some of them.
         let existing = if self.plan.destination.resume { Existing::Replace(made) } else { self.existing(made) };
         let mirror = folders::make(output, of, existing, &folder, self.carry)?;
@@ -334,6 +359,7 @@ impl Worker<'_> {
         if rival.is_some_and(|rival| is_file(&rival)) {
             return Err(Error::OwnOutput);
         }
+        self.takes_mirror(dirs).map_or(Ok(()), |mirror| folders::check_kind(mirror, of, false))?;
         let target = |dir: &File| fs::readlinkat(dir, of, Vec::new()).map_err(read_error);
         let wanted = target(&dirs.input)?;
         match made.symlink(&wanted, output, of, self.plan.destination.force) {

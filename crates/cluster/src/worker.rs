@@ -7,6 +7,7 @@ use crate::message::{Body, Done, Letter, Reply, Report, Request, Secret, Task, T
 use crate::tree::Roots;
 use phalanx::engines::Crew;
 use phalanx::failure::Outcome;
+use phalanx::key_files::KeyFiles;
 use phalanx_core::engine::Engine;
 use phalanx_core::file::{Carry, Existing, Made, SharedFile};
 use phalanx_core::{Progress, Roster};
@@ -148,6 +149,8 @@ pub struct Worker<'a> {
     pub carry: Carry,
     /// On rank 0.
     pub keys: Option<&'a Keys>,
+    /// The files that hold keys, as this machine sees them.
+    key_files: KeyFiles,
     /// The large files that parts are done of here.
     pub joined: Mutex<HashMap<u64, Arc<Joined>>>,
     /// The large files that were begun here.
@@ -167,7 +170,21 @@ impl<'a> Worker<'a> {
             Carry::New { .. } => Carry::New { umask: welcome.umask },
         };
         let roots = Roots::new(welcome)?;
-        Ok(Self { plan, engines, desk, roots, carry, keys, joined: Mutex::default(), owned: Mutex::default() })
+        let key_files = match &plan.what {
+            What::Protect { keys, .. } => KeyFiles::new(&keys.keys, &[]),
+            What::Unprotect { keys } | What::Verify { keys } => KeyFiles::new(&keys.keys, &keys.identities),
+        };
+        Ok(Self {
+            plan,
+            engines,
+            desk,
+            roots,
+            carry,
+            keys,
+            key_files,
+            joined: Mutex::default(),
+            owned: Mutex::default(),
+        })
     }
 
     /// Does one task after another, until there are no more. A panic is told to the thread that sends messages.
@@ -223,6 +240,11 @@ impl<'a> Worker<'a> {
         };
         done.report.failures.extend(failed.err());
         done
+    }
+
+    /// The outputs of a part of the run, which replace no keys.
+    pub fn made(&self) -> Made {
+        self.key_files.made()
     }
 
     /// How existing outputs are treated.

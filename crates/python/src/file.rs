@@ -2,11 +2,11 @@
 
 use crate::engines::{chunk_size, engines, interruptible, suite};
 use crate::error;
-use crate::key::KeyOrName;
+use crate::key::{KeyOrName, key_files};
 use crate::ways::{self, Keys, Secret};
 use phalanx::paths::{protected_name, unprotected_name};
 use phalanx_core::engine::Op;
-use phalanx_core::file::{Carry, Existing, InputFile, Made, Output};
+use phalanx_core::file::{Carry, Existing, InputFile, Output};
 use phalanx_core::{Error, NewFile, Progress, ProtectedFile, Result, Sink, Source};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -151,7 +151,7 @@ impl Ends {
         py: Python<'_>,
         transfer: impl FnOnce(&InputFile, Sink<'_>, &dyn Progress) -> Result<Carry> + Send,
     ) -> PyResult<()> {
-        let made = Made::default();
+        let made = key_files().made();
         let existing = || if self.overwrite { Existing::Replace(&made) } else { Existing::Keep };
         let mut at_output = false;
         let done = interruptible(py, |progress| {

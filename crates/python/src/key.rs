@@ -2,14 +2,17 @@
 
 use crate::bytes::{Bytes, new_bytes};
 use crate::error;
+use phalanx::args::KeyArgs;
+use phalanx::key_files::KeyFiles;
 use phalanx::secrets;
 use phalanx_core::{Error, SecretKey};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A secret key of 32 bytes. Its bytes are wiped when it is collected.
 ///
@@ -61,6 +64,7 @@ impl Key {
     fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let read = || SecretKey::read(&mut secrets::open_private(&path)?);
         let secret = py.detach(read).map_err(|e| error::at(py, Some(&path), e))?;
+        note_file(&path);
         let wrong = || PyValueError::new_err(format!("{}: a key file has exactly 32 raw bytes", path.display()));
         Ok(Self { secret: secret.ok_or_else(wrong)?, name: None })
     }
@@ -142,6 +146,21 @@ impl Key {
         };
         Ok((PyType::new::<Key>(py).getattr("named")?, (name.clone(),)))
     }
+}
+
+/// The files of keys and identities that this process has read.
+static FILES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Notes a file of a key or of identities, which no output is to replace.
+pub fn note_file(path: &Path) {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    FILES.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
+}
+
+/// These files, and those of the keyring.
+pub fn key_files() -> KeyFiles {
+    let key_files = FILES.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+    KeyFiles::new(&KeyArgs { key_files, keys: Vec::new(), password_file: None }, &[])
 }
 
 /// A key, or the name of one in the keyring. It is counted, because what moves within a vector leaves copies behind.

@@ -2,7 +2,7 @@
 
 use crate::bytes::Bytes;
 use crate::error;
-use crate::key::KeyOrName;
+use crate::key::{self, KeyOrName};
 use phalanx::{age, secrets};
 use phalanx_age::Identities;
 use phalanx_core::{KdfLimit, KeyId, KeySource, Keyring, Opener, Password, Recipient, Result, SecretKey};
@@ -67,6 +67,7 @@ pub fn recipients(py: Python<'_>, keys: Keys, texts: &[String]) -> PyResult<Vec<
 /// Opens files with the keys that a call names. If it names nothing at all, with those of the keyring.
 pub fn opener(py: Python<'_>, keys: Keys, identities: &[PathBuf]) -> PyResult<Opener<AtHand>> {
     let (keys, password) = keys.all();
+    identities.iter().for_each(|path| key::note_file(path));
     let identities = py.detach(|| age::identities(identities)).map_err(|e| error::of_failure(py, &e))?;
     let is_none_given = keys.is_empty() && password.is_none() && identities.is_empty();
     let keyring = if is_none_given { secrets::keyring().ok() } else { None };

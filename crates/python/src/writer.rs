@@ -4,11 +4,11 @@ use crate::bytes::Bytes;
 use crate::engines::{chunk_size, cpu, suite};
 use crate::error::{self, check_process, closed};
 use crate::file::umask;
-use crate::key::KeyOrName;
+use crate::key::{KeyOrName, key_files};
 use crate::source::Destination;
 use crate::turn::Turn;
 use crate::ways::{self, Keys, Secret};
-use phalanx_core::file::{Existing, Made, Output};
+use phalanx_core::file::{Existing, Output};
 use phalanx_core::{Error, NewFile};
 use pyo3::prelude::*;
 use std::io::Write;
@@ -60,7 +60,7 @@ impl Writer {
         let recipients = ways::recipients(py, Keys { key, keys, password }, &recipients)?;
         let roster = Arc::new(cpu(py, threads)?);
         let begin = || {
-            let made = Made::default();
+            let made = key_files().made();
             let existing = if overwrite { Existing::Replace(&made) } else { Existing::Keep };
             let output = path.as_deref().map(|path| Output::create(path, existing)).transpose()?.map(Arc::new);
             let destination = match (&output, object) {
@@ -107,7 +107,7 @@ impl Writer {
             // The writer had the other one.
             let Some(output) = output.and_then(Arc::into_inner) else { return Ok(()) };
             output.set_mode(0o666 & !umask())?;
-            let made = Made::default();
+            let made = key_files().made();
             output.commit(if overwrite { Existing::Replace(&made) } else { Existing::Keep }, sync).map(drop)
         };
         self.turn.detached(py, finish)?.map_err(|e| error::at(py, self.path.as_deref(), e))

@@ -304,3 +304,21 @@ def test_a_key_is_wiped_when_it_is_collected():
     before, after = map(int, done.stdout.split())
     assert before >= 1, "the search does not find a key that is there"
     assert after == 0
+
+
+def test_no_output_replaces_a_key(tmp_path):
+    plain, given = tmp_path / "plain", tmp_path / "given"
+    plain.write_bytes(b"content")
+    given.write_bytes(bytes(range(32)))
+    given.chmod(0o600)
+    key = phalanx.Key.from_file(given)
+    protected = phalanx.protect(plain, key=key)
+    calls = [
+        lambda: phalanx.protect(plain, key=key, output=given, overwrite=True),
+        lambda: phalanx.unprotect(protected, key=key, output=given, overwrite=True),
+        lambda: phalanx.open(given, "wb", key=key).close(),
+    ]
+    for call in calls:
+        with pytest.raises(OSError, match="it holds a key or password, which no output replaces"):
+            call()
+        assert given.read_bytes() == bytes(range(32))

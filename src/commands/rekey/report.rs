@@ -1,7 +1,7 @@
 //! What `rekey` tells: the ways into a file, before a change and after it.
 
 use crate::commands::inspect::SlotReport;
-use crate::failure::{Outcome, complain, say, say_json, shown};
+use crate::failure::{Outcome, complain, path_hex, say, say_json, shown};
 use crate::secrets;
 use crate::verbosity::Verbosity;
 use phalanx_core::Keyring;
@@ -38,6 +38,8 @@ impl Report {
 #[derive(Serialize)]
 struct Line {
     path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
     changed: bool,
     fresh: bool,
     /// What became of a change that was interrupted, if there was one.
@@ -91,9 +93,11 @@ impl Reporter {
     pub fn tell_other_name(&self, path: &Path) -> Outcome {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if self.json {
-            return say_json(
-                &serde_json::json!({ "path": path.to_string_lossy(), "changed": false, "other_name": true }),
-            );
+            let mut line = serde_json::json!({ "path": path.to_string_lossy(), "changed": false, "other_name": true });
+            if let Some(hex) = path_hex(path) {
+                line["path_hex"] = hex.into();
+            }
+            return say_json(&line);
         }
         if self.quiet {
             return Ok(());
@@ -116,6 +120,7 @@ impl Reporter {
     fn line(&self, path: &Path, report: &Report) -> Line {
         Line {
             path: path.to_string_lossy().into_owned(),
+            path_hex: path_hex(path),
             changed: report.is_changed(),
             fresh: report.fresh,
             interrupted: match report.unfinished {

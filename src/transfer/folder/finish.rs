@@ -3,7 +3,7 @@
 use super::{Folder, Handles, Link, Parent, lock};
 use crate::failure::{Code, Failure, shown};
 use crate::folders::write_error;
-use crate::transfer::ends::not_deleted;
+use crate::transfer::ends::{not_deleted, warn_of_special_bits};
 use phalanx_core::file::sync_folder;
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags};
@@ -41,6 +41,7 @@ impl Folder {
         let Some(output) = &handles.output else { return };
         let tree = self.tree.clone();
         let nameless = OsStr::new("");
+        warn_of_special_bits(&self.path(nameless), &handles.input, tree.carry);
         let done = tree.carry.folder(&handles.input, output).and_then(|()| match tree.sync {
             true => sync_folder(output).map_err(write_error),
             false => Ok(()),

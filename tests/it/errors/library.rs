@@ -126,6 +126,12 @@ fn core() -> Vec<Message> {
         at(Error::Write(Obstacle::FolderInTheWay.into()), "a mirror has a folder where the input now has a file", ""),
         at(Error::Write(Obstacle::FileInTheWay.into()), "the other way round", ""),
         at(
+            Error::Write(Obstacle::HoldsKey.into()),
+            "`--force`, and the output would replace a key, key file, password file or identity that is in use, or something in \
+             the keyring; for an output that the command line names the exit code is 2",
+            "",
+        ),
+        at(
             Error::Write(io::Error::new(io::ErrorKind::ResourceBusy, "another run is writing it")),
             "two runs have the same output",
             "wait for the other one",

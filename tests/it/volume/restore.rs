@@ -148,6 +148,6 @@ fn what_is_damaged_fails_alone_and_what_is_there_stays() {
     assert_eq!(s.read("out/good"), b"good");
     // The key in use is not replaced by what has its name.
     let said = run(&["-R", "-f", "-o", "."]).fails_with_lines(3);
-    assert!(said.contains("./key: not replaced, because it holds a key or password"), "{said}");
+    assert!(said.contains("./key: it holds a key or password, which no output replaces"), "{said}");
     assert_eq!(s.read("key"), [7; 32]);
 }

@@ -166,3 +166,53 @@ fn memory_is_bounded() {
         assert!(peaks.iter().all(|peak| (1..128).contains(peak)), "{}", done.error);
     }
 }
+
+/// An entry that becomes another kind of thing has another name in the mirror, where its old one stays.
+#[test]
+fn an_entry_that_changed_its_kind_is_an_error() {
+    let Some(job) = Job::new() else { return };
+    job.write("t/folder/f", b"in it");
+    job.write("t/file", b"a file");
+    symlink("nowhere", job.path("t/link")).unwrap();
+    job.write("t/same", b"as before");
+    job.run(2, &["protect", "-R", "t", "--key-file", "k"]).ok();
+    fs::remove_dir_all(job.path("t/folder")).unwrap();
+    fs::remove_file(job.path("t/file")).unwrap();
+    fs::remove_file(job.path("t/link")).unwrap();
+    job.write("t/folder", b"a file");
+    job.write("t/file/f", b"in it");
+    job.write("t/link", b"a file");
+    for more in ["--force", "--resume"] {
+        let ended = job.run(2, &["protect", "-R", "t", "--key-file", "k", more]).fails(4);
+        for (new, old) in [("folder.phx", "folder"), ("file", "file.phx"), ("link.phx", "link")] {
+            let line = format!("t.phx/{new}: cannot write: {old} is in its way: both would be unprotected to the same");
+            assert!(ended.error.contains(&line), "{}", ended.error);
+        }
+        assert!(!job.path("t.phx/folder.phx").exists() && !job.path("t.phx/link.phx").exists());
+        job.run(2, &["verify", "-R", "t.phx", "--key-file", "k"]).ok();
+    }
+    // A mirror that has both is not whole.
+    fs::copy(job.path("t.phx/file.phx"), job.path("t.phx/link.phx")).unwrap();
+    let ended = job.run(2, &["verify", "-R", "t.phx", "--key-file", "k"]).fails(4);
+    assert!(ended.error.contains("t.phx/link.phx: t.phx/link is in its way: both"), "{}", ended.error);
+}
+
+#[test]
+fn no_output_replaces_the_key_in_use() {
+    let Some(job) = Job::new() else { return };
+    job.write("f", b"content");
+    fs::create_dir(job.path("t")).unwrap();
+    job.write("t/key", b"a file that has the name of the key in the mirror");
+    job.run(2, &["protect", "f", "--key-file", "k", "-o", "k.phx"]).ok();
+    fs::create_dir(job.path("m")).unwrap();
+    fs::hard_link(job.path("k"), job.path("m/key.phx")).unwrap();
+    let key = job.read("k");
+    let refused = "it holds a key or password, which no output replaces";
+    for args in [&["protect", "f", "-o", "k"][..], &["unprotect", "k.phx"], &["protect", "-R", "t", "-o", "m"]] {
+        let ended = job.run(2, &[args, &["--key-file", "k", "--force"]].concat());
+        let ended = ended.fails(if args.contains(&"-R") { 4 } else { 2 });
+        assert!(ended.error.contains(refused), "{}", ended.error);
+        assert!(job.read("k") == key && job.read("m/key.phx") == key);
+    }
+    assert_eq!(job.leftovers(), [""; 0]);
+}

@@ -10,12 +10,39 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The files, links and folders that a run has made. None of them may replace another. On a file system that does not
 /// distinguish `A` from `a`, two inputs can lead to one output.
 #[derive(Debug, Default)]
-pub struct Made(Mutex<Inner>);
+pub struct Made {
+    spared: Arc<Spared>,
+    inner: Mutex<Inner>,
+}
+
+/// Files and links that no output may replace, by device and inode, since they hold keys or lead to them.
+#[derive(Debug, Default)]
+pub struct Spared {
+    /// The files and links.
+    pub ids: HashSet<(u64, u64)>,
+    /// Folders: all that is directly in them is spared too.
+    pub folders: HashSet<(u64, u64)>,
+}
+
+impl Spared {
+    /// Refuses to replace what is spared.
+    fn check(&self, dir: &File, name: &OsStr) -> Result<()> {
+        let stat = match fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => stat,
+            Ok(_) | Err(Errno::NOENT) => return Ok(()),
+            Err(e) => return Err(write_error(e)),
+        };
+        if self.ids.contains(&(stat.st_dev, stat.st_ino)) || self.folders.contains(&id(dir)?) {
+            return Err(Error::Write(Obstacle::HoldsKey.into()));
+        }
+        Ok(())
+    }
+}
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -26,6 +53,20 @@ struct Inner {
 }
 
 impl Made {
+    /// The outputs of a run that replaces none of these.
+    #[must_use]
+    pub fn sparing(spared: Arc<Spared>) -> Self {
+        Self { spared, inner: Mutex::default() }
+    }
+
+    /// Refuses to replace what is spared.
+    ///
+    /// # Errors
+    /// [`Error::Write`] with [`Obstacle::HoldsKey`] if that is what the name leads to, or if it cannot be looked up.
+    pub fn check(&self, dir: &File, name: &OsStr) -> Result<()> {
+        self.spared.check(dir, name)
+    }
+
     /// Adds a folder or link by its device and inode. Returns whether it is new.
     pub fn insert(&self, id: (u64, u64)) -> bool {
         self.lock().ids.insert(id)
@@ -41,6 +82,7 @@ impl Made {
     /// # Errors
     /// [`Error::OwnOutput`] if the run has made the existing file of that name, or an error if renaming failed.
     pub fn replace(&self, id: (u64, u64), dir: &File, from: &OsStr, to: &OsStr) -> Result<()> {
+        self.check(dir, to)?;
         let mut made = self.lock();
         match fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if made.ids.contains(&(stat.st_dev, stat.st_ino)) => return Err(Error::OwnOutput),
@@ -99,7 +141,7 @@ impl Made {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

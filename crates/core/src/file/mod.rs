@@ -29,7 +29,7 @@ pub(crate) mod writer;
 pub use crate::io::read_full;
 pub use crate::keys::private::check_file as check_private;
 pub use input::{InputFile, Removal, Stamp};
-pub use made::Made;
+pub use made::{Made, Spared};
 pub use metadata::{Attributes, Carry};
 pub use obstacle::Obstacle;
 pub use output::{Committed, Existing, Output, Sync, check_close, sync_folder};

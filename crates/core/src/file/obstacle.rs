@@ -21,6 +21,9 @@ pub enum Obstacle {
     /// A file is to get its name, and a folder is there.
     #[error("a folder is in its way")]
     FolderInTheWay,
+    /// A file is to be replaced, and it holds a key that is in use or kept.
+    #[error("it holds a key or password, which no output replaces")]
+    HoldsKey,
 }
 
 impl Obstacle {
@@ -36,7 +39,7 @@ impl From<Obstacle> for io::Error {
         let kind = match obstacle {
             Obstacle::Folder | Obstacle::FolderInTheWay => io::ErrorKind::IsADirectory,
             Obstacle::NotRegular => io::ErrorKind::InvalidInput,
-            Obstacle::FolderExists => io::ErrorKind::AlreadyExists,
+            Obstacle::FolderExists | Obstacle::HoldsKey => io::ErrorKind::AlreadyExists,
             Obstacle::FileInTheWay => io::ErrorKind::NotADirectory,
         };
         Self::new(kind, obstacle)

@@ -361,8 +361,11 @@ fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
     match if itself == Some(FileType::Symlink) { kind(AtFlags::empty()).unwrap_or(None) } else { itself } {
         Some(FileType::Directory) => refuse(Obstacle::Folder),
         Some(kind) if kind != FileType::RegularFile => refuse(Obstacle::NotRegular),
-        _ if itself.is_some() && matches!(existing, Existing::Keep) => Err(Error::Exists),
-        _ => Ok(()),
+        _ => match existing {
+            Existing::Keep if itself.is_some() => Err(Error::Exists),
+            Existing::Keep => Ok(()),
+            Existing::Replace(made) => made.check(dir, name),
+        },
     }
 }
 

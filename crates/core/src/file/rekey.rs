@@ -151,8 +151,10 @@ impl InPlace {
         }
         // In this order: a process that ends at once removes what is not forgotten, without waiting for any step.
         side.forget();
-        if !side.is_named()? {
-            return Err(Error::Changed);
+        match side.is_named() {
+            Ok(true) => {}
+            Ok(false) => return Err(Error::Changed),
+            Err(error) => return Err(self.remove_side().err().unwrap_or(error)),
         }
         if let Err(error) = self.overwrite(after.bytes(), &times) {
             return match self.overwrite(before.bytes(), &times).and_then(|()| self.remove_side()) {

@@ -2,6 +2,7 @@
 
 use crate::format::header::Purpose;
 use crate::keys::id::KeyId;
+use crate::keys::text;
 use crate::secret::{wipe, wiped};
 use crate::{Error, Result, Suite};
 use aes_kw::{KeyInit, KwAes256};
@@ -38,10 +39,13 @@ impl SecretKey {
     /// Reads a key of exactly 32 raw bytes; `None` where the input has another length.
     ///
     /// # Errors
-    /// If reading failed.
+    /// If reading failed, and [`Error::KeyText`] if these bytes are the beginning of a key's text, of which the rest is missing.
     pub fn read(input: &mut impl std::io::Read) -> Result<Option<Self>> {
         let mut bytes = Zeroizing::new([0; 33]);
         let len = crate::io::read_full(input, &mut *bytes)?;
+        if len <= 32 && text::is_meant(&bytes[..len]) {
+            return text::read(&bytes[..len]).map(Some).map_err(Error::KeyText);
+        }
         Ok(Self::from_slice(&bytes[..len]))
     }
 

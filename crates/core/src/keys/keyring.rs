@@ -185,7 +185,11 @@ impl Keyring {
         if !meta.is_file() {
             return Err(no_file().into());
         }
-        let key = SecretKey::read(&mut file).map_err(|e| if let Error::Read(e) = e { failed(e) } else { e })?;
+        let key = SecretKey::read(&mut file).map_err(|e| match e {
+            Error::Read(e) => failed(e),
+            Error::KeyText(_) => Error::KeyDamaged(name.into()),
+            e => e,
+        })?;
         let key = key.ok_or_else(|| Error::KeyDamaged(name.into()))?;
         Ok((key, private::check_file(&what, &meta, &path)))
     }

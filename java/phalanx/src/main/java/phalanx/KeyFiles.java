@@ -24,7 +24,29 @@ public final class KeyFiles {
             if (secret.bytes().length != PhalanxKey.BYTES) {
                 throw new KeyException("a key file has exactly 32 raw bytes");
             }
+            refuseText(secret.bytes());
             return PhalanxKey.of(secret.bytes());
+        }
+    }
+
+    /** Refuses the beginning of a key's text, of which the rest is missing. */
+    private static void refuseText(byte[] bytes) throws KeyException {
+        byte[] prefix = {'P', 'H', 'A', 'L', 'A', 'N', 'X', 'K', 'E', 'Y', '1'};
+        int chars = 0;
+        for (byte each : bytes) {
+            boolean isSpace = each == ' ' || each >= '\t' && each <= '\r' && each != 0x0b;
+            if (isSpace || each == '-') {
+                continue;
+            }
+            byte capital = each >= 'a' && each <= 'z' ? (byte) (each - 32) : each;
+            if (chars < prefix.length && capital != prefix[chars]) {
+                return;
+            }
+            chars++;
+        }
+        if (chars >= prefix.length) {
+            throw new KeyException("the key's text has " + (chars - prefix.length)
+                    + " characters after phalanx-key-1 instead of 60");
         }
     }
 

@@ -105,6 +105,9 @@ final class Transfers {
             boolean[] isPrepared = {true};
             failures.attempt(() -> {
                 check(place, protects, options.has("--force"));
+                if (options.has("--force")) {
+                    Spared.check(options, place);
+                }
                 if (mover[0] == null) {
                     isPrepared[0] = false;
                     mover[0] = preparation.prepare();

@@ -50,6 +50,9 @@ class CommandTest {
         "protect f --key-file open.key -o q",
         "protect f --key-file short.key -o q",
         "protect f --key-file nope.key -o q",
+        "protect f --key-file cut.key -o q",
+        "protect f --key-file other.key -o other.key --force",
+        "protect f --key-file other.key -o ring/work.key --force",
         "protect f --key nokey -o q",
         "protect f --key ../x -o q",
         "protect f --key pipe -o q",
@@ -99,6 +102,7 @@ class CommandTest {
         secret("empty", 0);
         secret("short.key", 31);
         secret("other.key", 32);
+        Files.write(secret("cut.key", 32), "phalanx-key-1-AAAQE-AYEAU-DAOCA-".getBytes());
         secret("password", 10);
         Files.setPosixFilePermissions(secret("open.key", 32), PosixFilePermissions.fromString("rw-r--r--"));
         Needs.run(folder, List.of("mkfifo", "fifo", "ring/pipe.key")).ok();

@@ -1,0 +1,65 @@
+package phalanx.command;
+
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import phalanx.Keyring;
+
+/** The files that hold the user's keys and passwords, which no output replaces. */
+final class Spared {
+    private Spared() {}
+
+    /** Refuses an output in the place of such a file, whatever path leads there. */
+    static void check(Options options, Places.Place place) throws Failure {
+        if (place.writesStandard()) {
+            return;
+        }
+        Path output = Places.path(place.output());
+        if (!Files.exists(output, LinkOption.NOFOLLOW_LINKS) || Files.isDirectory(output, LinkOption.NOFOLLOW_LINKS)) {
+            return;
+        }
+        List<Path> keys = new ArrayList<>();
+        for (String option : List.of("--key-file", "--password-file")) {
+            for (String file : options.all(option)) {
+                keys.add(Places.path(file));
+            }
+        }
+        Path parent = output.toAbsolutePath().getParent();
+        boolean isSpared = false;
+        try {
+            Path keyring = Keyring.usual().folder();
+            isSpared = isSame(keyring, parent);
+            try (DirectoryStream<Path> entries = Files.newDirectoryStream(keyring)) {
+                entries.forEach(keys::add);
+            }
+        } catch (IOException | IllegalStateException e) {
+            // There is no keyring.
+        }
+        for (Path key : keys) {
+            // A link that an output replaces leaves the file that it leads to, unless the key is named by that link.
+            boolean isLink = Files.isSymbolicLink(output);
+            isSpared |= isLink ? isSameEntry(key, output) : isSame(key, output);
+        }
+        if (isSpared) {
+            throw Failure.usage(Text.shown(place.output())
+                    + ": it holds a key or password, which no output replaces (name another output, or move it away)");
+        }
+    }
+
+    private static boolean isSameEntry(Path a, Path b) {
+        return isSame(a.toAbsolutePath().getParent(), b.toAbsolutePath().getParent())
+                && a.getFileName().equals(b.getFileName());
+    }
+
+    private static boolean isSame(Path a, Path b) {
+        try {
+            return Files.isSameFile(a, b);
+        } catch (IOException e) {
+            return false;
+        }
+    }
+}

@@ -2,10 +2,10 @@
 
 use super::verify_volume;
 use crate::args::{Background, EngineName, MountPlan};
-use crate::failure::{self, Code, Failure, Outcome, complain, shown};
+use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::progress::arrow;
 use crate::verbosity::{Verbosity, is_terminal};
-use crate::{daemon, engines, secrets};
+use crate::{daemon, engines, secrets, signals};
 use phalanx_core::engine::CpuEngine;
 use phalanx_core::{Error, Roster};
 use phalanx_volume::front::{Ended, Front};
@@ -121,7 +121,7 @@ fn serve<F: Filesystem>(
         _ => plan.engine.threads,
     };
     let ending = Arc::new(Ending::default());
-    failure::on_signal({
+    signals::on_next({
         let ending = ending.clone();
         move || ending.asked()
     });

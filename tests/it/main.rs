@@ -26,5 +26,6 @@ mod rekey_cut_short;
 mod rekey_told;
 mod removal;
 mod resume;
+mod starting;
 mod trees;
 mod volume;

@@ -10,7 +10,9 @@ use std::sync::OnceLock;
 pub(crate) struct Known(OnceLock<bool>);
 
 impl Known {
-    pub const UNASKED: Self = Self(OnceLock::new());
+    pub const fn unasked() -> Self {
+        Self(OnceLock::new())
+    }
 
     pub fn ask(&self, answer: impl FnOnce() -> bool) -> bool {
         *self.0.get_or_init(answer)

@@ -77,7 +77,7 @@ impl Level {
     /// If this machine does not have the level.
     #[must_use]
     pub fn is_right(self) -> bool {
-        static ASKED: [Known; 5] = [Known::UNASKED; 5];
+        static ASKED: [Known; 5] = [const { Known::unasked() }; 5];
         ASKED[self as usize].ask(|| answers(|key, counter, data| ctr_xor(self, key, counter, data)) == ANSWERS)
     }
 
@@ -89,7 +89,7 @@ impl Level {
     /// Whether this machine has the level.
     #[must_use]
     pub fn is_available(self) -> bool {
-        static ASKED: [Known; 5] = [Known::UNASKED; 5];
+        static ASKED: [Known; 5] = [const { Known::unasked() }; 5];
         ASKED[self as usize].ask(|| self.is_there())
     }
 
@@ -245,7 +245,7 @@ fn ctr_xor_low(level: Level, key: &Key, counter: u128, data: &mut [u8]) {
 fn expands_rightly() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
-        static ASKED: Known = Known::UNASKED;
+        static ASKED: Known = Known::unasked();
         const KEY: [u8; 32] = paint();
         ASKED.ask(|| {
             [(16, 10), (24, 12), (32, 14)].into_iter().all(|(len, rounds)| {

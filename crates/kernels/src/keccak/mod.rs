@@ -57,7 +57,7 @@ impl Level {
     /// If this machine does not have the level.
     #[must_use]
     pub fn is_right(self) -> bool {
-        static ASKED: [Known; 4] = [Known::UNASKED; 4];
+        static ASKED: [Known; 4] = [const { Known::unasked() }; 4];
         ASKED[self as usize].ask(|| answers(self) == ANSWERS)
     }
 
@@ -69,7 +69,7 @@ impl Level {
     /// Whether this machine has the level.
     #[must_use]
     pub fn is_available(self) -> bool {
-        static ASKED: [Known; 4] = [Known::UNASKED; 4];
+        static ASKED: [Known; 4] = [const { Known::unasked() }; 4];
         ASKED[self as usize].ask(|| self.is_there())
     }
 

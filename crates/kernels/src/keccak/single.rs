@@ -17,7 +17,7 @@ pub(super) fn absorb<const ROUNDS: usize>(state: &mut State, block: &[u8; RATE])
 /// Whether this machine has the fast permutation, and it computes what the portable one does. Asked once.
 #[cfg(target_arch = "x86_64")]
 fn is_fast() -> bool {
-    static ASKED: Known = Known::UNASKED;
+    static ASKED: Known = Known::unasked();
     const BLOCK: [u8; RATE] = paint();
     let agree = |fast: &dyn Fn(&mut State), slow: fn(&mut State, &[u8; RATE])| {
         let [mut a, mut b] = [[0x0123_4567_89ab_cdef; 25]; 2];

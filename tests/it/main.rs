@@ -18,6 +18,7 @@ mod help;
 mod hostile;
 mod hostile_folders;
 mod keys;
+mod memory;
 mod mount;
 mod ranges;
 mod readme;

@@ -169,7 +169,7 @@ mod tests {
         let engine = Arc::new(Wrong(CpuEngine::serial(levels), AtomicBool::new(false)));
         let twice = Twice::new(engine.clone(), levels.second());
         for suite in Suite::ALL.iter().copied() {
-            for keys in [key.file_keys(suite).content, key.message_keys(suite)] {
+            for keys in [key.file_keys(suite).content().clone(), key.message_keys(suite)] {
                 let set = |wrong| engine.1.store(wrong, Ordering::Relaxed);
                 let mut sealed = job(suite, Op::Seal, keys.clone());
                 let plain = sealed.buf.to_vec();

@@ -41,7 +41,7 @@ fn one(
 
     let engine = engines::cpu(&plan.engine)?;
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
-    let mut options = ReaderOptions::new().roster(Arc::new(Roster::new(&[engine.clone()])));
+    let mut options = ReaderOptions::new().roster(Arc::new(Roster::new(std::slice::from_ref(&engine))));
     if engine.info().workers == 1 {
         // The thread that reads does the work.
         options = options.read_ahead(0);

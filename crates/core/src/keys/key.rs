@@ -85,6 +85,7 @@ impl SecretKey {
     }
 
     /// The keys of a file whose file key this is.
+    #[must_use]
     pub fn file_keys(&self, suite: Suite) -> FileKeys {
         static LABEL: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 file keys"));
         wiped(|| {

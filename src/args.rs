@@ -252,6 +252,13 @@ pub struct EngineArgs {
     /// Number of CPU threads (default: one per core)
     #[arg(short, long, value_name = "N", value_parser = threads)]
     pub threads: Option<NonZeroUsize>,
+    /// Do all work twice, and compare
+    ///
+    /// A processor that computes wrongly can protect a file that is whole and authentic, and opens as other bytes. With this option
+    /// each piece of work is done again by other kernels of the CPU before anything of it is written. If the results differ, the
+    /// command fails and leaves no output. It takes about three times as long. With it, auto is the CPU.
+    #[arg(long)]
+    pub paranoid: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,16 +1,11 @@
 //! How the command fails: with one line on stderr, and an exit code for the kind of failure.
 
-use crate::hardening::status_mask;
 use crate::{last_resort, secrets, stdio};
-use phalanx_core::file::{self, Obstacle};
+use phalanx_core::file::Obstacle;
 use phalanx_core::{Class, Error};
 use phalanx_volume::VolumeError;
 use phalanx_volume::mount::MountError;
 use serde::Serialize;
-use signal_hook::consts::{
-    SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
-};
-use signal_hook::iterator::Signals;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -18,8 +13,8 @@ use std::os::unix::net::UnixDatagram;
 use std::panic::UnwindSafe;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The result of a command.
 pub type Outcome<T = ()> = Result<T, Failure>;
@@ -365,64 +360,4 @@ pub fn guard(run: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
         last_resort::panic_is_told();
     }));
     std::panic::catch_unwind(run).unwrap_or(ExitCode::from(Code::Other.number()))
-}
-
-/// The signals that end a process without a fault of its own: those of users, terminals, schedulers and timers, and those
-/// without a fixed meaning.
-fn ending_signals() -> impl Iterator<Item = i32> {
-    const IO: i32 = 29;
-    const POWER: i32 = 30;
-    const STACK_FAULT: i32 = 16;
-    let named = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
-    // Their numbers are the same on Linux for most processors. On the others they are left to the system.
-    let numbered = if cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
-        [IO, POWER, STACK_FAULT].as_slice()
-    } else {
-        &[]
-    };
-    let real_time = match () {
-        // The first ones are the C library's own.
-        () if cfg!(target_env = "musl") => 35..65,
-        () if cfg!(target_os = "linux") => 34..65,
-        () => 0..0,
-    };
-    named.into_iter().chain(numbered.iter().copied()).chain(real_time)
-}
-
-/// On Ctrl-C and similar signals: removes temporary files, then ends as the signal asks.
-pub fn clean_up_on_signals() -> Outcome {
-    let failed = |e: io::Error| Failure::new(Code::Other, format!("cannot catch signals: {e}"));
-    // Writing beyond a limit on file sizes then is an error, like a full disk. Otherwise it would end the process without
-    // clean-up.
-    signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(failed)?;
-    last_resort::clean_up_on_abort().map_err(failed)?;
-    let mut signals = Signals::new(ending_signals().filter(|signal| !is_ignored(*signal))).map_err(failed)?;
-    let wait = move || {
-        for signal in signals.forever() {
-            let end = IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(end) = end {
-                end();
-                continue;
-            }
-            let _none_begins = file::remove_unfinished();
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
-            // Signals that it does not know end the process too, with the code that a shell would show.
-            signal_hook::low_level::exit(128 + signal);
-        }
-    };
-    std::thread::Builder::new().name("signals".into()).spawn(wait).map_err(failed)?;
-    Ok(())
-}
-
-static IN_ORDER: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
-
-/// The next signal that would end the process does this instead, at once and on the thread that waits for signals. The one
-/// after it ends the process.
-pub fn on_signal(end: impl FnOnce() + Send + 'static) {
-    *IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(end));
-}
-
-/// Whether the parent wants this process to outlive the signal, as `nohup` does.
-fn is_ignored(signal: i32) -> bool {
-    status_mask("SigIgn") >> (signal - 1) & 1 == 1
 }

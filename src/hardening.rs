@@ -2,32 +2,34 @@
 
 use rustix::mm::{self, MlockAllFlags};
 use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
+use rustix::thread::{self, CapabilitySet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// If less memory than this may be locked, locking all of it would make later allocations fail.
 const ENOUGH: u64 = 1 << 30;
 
-/// The capability to lock any amount of memory.
-const CAP_IPC_LOCK: u32 = 14;
-
-/// Whether [`harden`] has locked all memory.
+/// Whether [`lock_memory`] has locked all memory.
 static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// A core dump of one byte is none. With 0, a system that pipes core dumps to a program would still do that: core(5).
 const NO_CORE: Rlimit = Rlimit { current: Some(1), maximum: Some(1) };
 
-/// Called before anything secret is read. Failures are ignored, because this is a second line of defence.
+/// Called first of all. Failures are ignored, because this is a second line of defence.
 pub fn harden() {
     let _ = process::setrlimit(Resource::Core, NO_CORE);
-    tighten();
+    refuse_tracers();
     // Recursive runs keep a file and its folders open for each thread, and groups of outputs until they are synced.
     let files = process::getrlimit(Resource::Nofile);
     let _ = process::setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum });
 }
 
-/// Keeps other processes from tracing this one, and locks its memory.
-fn tighten() {
+/// Keeps other processes from tracing this one.
+fn refuse_tracers() {
     let _ = process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+/// Called before anything secret is read. Failures are ignored here too.
+pub fn lock_memory() {
     if may_lock_any() || process::getrlimit(Resource::Memlock).current.is_some_and(|limit| limit >= ENOUGH) {
         // Memory is locked when it is first used, so nothing is read in only to be locked.
         let locked = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
@@ -61,18 +63,13 @@ pub fn or_without<T>(mut attempt: impl FnMut() -> T, has_failed: impl Fn(&T) -> 
     if !has_failed(&second) {
         return (second, true);
     }
-    tighten();
+    refuse_tracers();
+    lock_memory();
     make_room_for_drivers();
     (first, false)
 }
 
 fn may_lock_any() -> bool {
-    process::getrlimit(Resource::Memlock).current.is_none() || status_mask("CapEff") >> CAP_IPC_LOCK & 1 == 1
-}
-
-/// A bit mask that the system shows for this process, or 0 if it shows none.
-pub fn status_mask(name: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
+    process::getrlimit(Resource::Memlock).current.is_none()
+        || thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK))
 }

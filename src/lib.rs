@@ -19,6 +19,7 @@ pub mod last_resort;
 pub mod paths;
 pub mod progress;
 pub mod secrets;
+pub mod signals;
 mod stdio;
 mod transfer;
 pub mod verbosity;
@@ -37,21 +38,35 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// Before anything else: keeps secrets out of core dumps and swap, and finds broken standard output.
+/// Before anything else: keeps other processes and core dumps from the memory, and finds broken standard output.
 ///
 /// # Errors
 /// If standard output cannot be written to.
 pub fn begin() -> Outcome {
     hardening::harden();
+    signals::survive_limits()?;
     paths::umask();
     stdio::check_error().map_err(Error::Write)?;
     Ok(())
 }
 
+/// Before anything secret is read, and before there are other threads: keeps secrets out of swap, and takes the signals that
+/// end the process.
+///
+/// # Errors
+/// If signals cannot be caught.
+pub fn begin_work() -> Outcome {
+    hardening::lock_memory();
+    signals::clean_up()
+}
+
 fn run() -> Outcome {
     begin()?;
     let args = args::parse()?;
-    failure::clean_up_on_signals()?;
+    // Scripts that ask for the version or a page of help do not wait for what only the other commands need.
+    if !matches!(args.command, Command::Completions { .. } | Command::Help { .. } | Command::Version) {
+        begin_work()?;
+    }
     match args.command {
         Command::Protect(protect) => protect::run(protect.validate()?, args.verbosity),
         Command::Unprotect(unprotect) => unprotect::run(unprotect.validate()?, args.verbosity),

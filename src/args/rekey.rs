@@ -24,6 +24,9 @@ pub struct Rekey {
     /// every public key that stays, unless the public key is added again. The old file is replaced by one rename. Copies of the old file still open as before.
     #[arg(long)]
     fresh: bool,
+    /// With --fresh: do all work twice
+    #[arg(long, requires = "fresh")]
+    paranoid: bool,
     /// Print one line of JSON for each file
     #[arg(long)]
     json: bool,
@@ -36,12 +39,13 @@ pub struct RekeyPlan {
     pub keys: OpenKeys,
     pub changes: Changes,
     pub fresh: bool,
+    pub paranoid: bool,
     pub json: bool,
 }
 
 impl Rekey {
     pub fn validate(self) -> Outcome<RekeyPlan> {
-        let Self { paths, recursive, keys, changes, fresh, json } = self;
+        let Self { paths, recursive, keys, changes, fresh, paranoid, json } = self;
         if paths.iter().any(|path| paths::is_dash(path)) {
             return Err(Failure::usage("rekey changes files in place, so it cannot take - (standard input)"));
         }
@@ -54,6 +58,6 @@ impl Rekey {
         }
         let added = changes.add_key_files.iter().chain(&changes.add_password_file).chain(&changes.add_recipients_files);
         paths::one_stdin(keys.keys.files().chain(&keys.identities).chain(added))?;
-        Ok(RekeyPlan { paths, recursive, keys, changes, fresh, json })
+        Ok(RekeyPlan { paths, recursive, keys, changes, fresh, paranoid, json })
     }
 }

@@ -25,23 +25,23 @@ pub fn with_short_help(command: Command) -> Command {
 
 /// Parses the command line. Help is printed here and ends the program. An error becomes one line.
 pub fn parse() -> Outcome<Cli> {
-    let (command, given) = (command(), given()?);
-    parse_from(&command, &given).or_else(|error| match error.kind() {
+    let given = given()?;
+    parse_from(command(), &given).or_else(|error| match error.kind() {
         ErrorKind::DisplayVersion => Ok(version(&given)),
-        _ => end(&command, error, &given),
+        _ => end(&command(), error, &given),
     })
 }
 
 /// The same for the command line of another program. Its version is printed here too.
 pub fn parse_as<C: FromArgMatches>(command: &Command) -> Outcome<C> {
     let given = given()?;
-    parse_from(command, &given).or_else(|error| end(command, error, &given))
+    parse_from(command.clone(), &given).or_else(|error| end(command, error, &given))
 }
 
 /// The same for one of many processes with the same command line. Another one prints help.
 pub fn parse_silently_as<C: FromArgMatches>(command: &Command) -> Outcome<C> {
     let given = given()?;
-    parse_from(command, &given).map_err(|error| match error.exit_code() {
+    parse_from(command.clone(), &given).map_err(|error| match error.exit_code() {
         0 => std::process::exit(0),
         _ => Failure::usage(line(command, &error, &given)),
     })
@@ -66,12 +66,11 @@ fn version(given: &[OsString]) -> Cli {
 pub fn help(of: &[String]) -> Outcome {
     let args: Vec<OsString> = ["phalanx"].into_iter().chain(of.iter().map(String::as_str)).map(Into::into).collect();
     let asked: Vec<OsString> = args.iter().cloned().chain(["--help".into()]).collect();
-    let command = command();
-    parse_from::<Cli>(&command, &asked).or_else(|error| end(&command, error, &args)).map(drop)
+    parse_from::<Cli>(command(), &asked).or_else(|error| end(&command(), error, &args)).map(drop)
 }
 
-fn parse_from<C: FromArgMatches>(command: &Command, args: &[OsString]) -> clap::error::Result<C> {
-    command.clone().try_get_matches_from(args).and_then(|matches| C::from_arg_matches(&matches))
+fn parse_from<C: FromArgMatches>(command: Command, args: &[OsString]) -> clap::error::Result<C> {
+    command.try_get_matches_from(args).and_then(|matches| C::from_arg_matches(&matches))
 }
 
 fn end<T>(command: &Command, error: clap::Error, args: &[OsString]) -> Outcome<T> {
@@ -222,7 +221,7 @@ mod tests {
 
     fn wrong(line_given: &str) -> String {
         let args: Vec<OsString> = line_given.split(' ').map(Into::into).collect();
-        match parse_from::<Cli>(&command(), &args) {
+        match parse_from::<Cli>(command(), &args) {
             Ok(_) => panic!("{line_given} is right"),
             Err(error) => line(&command(), &error, &args),
         }

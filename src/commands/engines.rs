@@ -15,7 +15,7 @@ use serde::Serialize;
 const EXAMPLES: [(&str, u64); 3] = [("4 kB", 4_000), ("1 MB", 1_000_000), ("1 GB", 1_000_000_000)];
 
 pub fn run(args: &Engines, verbosity: Verbosity) -> Outcome {
-    let threads = engines::threads(&EngineArgs { engine: EngineName::Auto, threads: None });
+    let threads = engines::threads(&EngineArgs { engine: EngineName::Auto, threads: None, paranoid: false });
     let mut ready = Ready::new(engines::levels()?, threads);
     let now = Circumstances::new(ready.levels, threads);
     let mut survey = engines::survey(true, verbosity);

@@ -188,5 +188,5 @@ fn warn_of_readers(path: &Path) {
 }
 
 fn one_thread(verbosity: Verbosity) -> Outcome<Engines> {
-    Engines::new(&EngineArgs { engine: EngineName::Serial, threads: None }, verbosity)
+    Engines::new(&EngineArgs { engine: EngineName::Serial, threads: None, paranoid: false }, verbosity)
 }

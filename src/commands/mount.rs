@@ -2,11 +2,10 @@
 
 use super::{verify_volume, volumes};
 use crate::args::{Background, EngineName, MountPlan};
-use crate::failure::{self, Code, Failure, Outcome, complain, shown};
+use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::progress::arrow;
 use crate::verbosity::{Verbosity, is_terminal};
-use crate::{daemon, engines, secrets};
-use phalanx_core::engine::CpuEngine;
+use crate::{daemon, engines, secrets, signals};
 use phalanx_core::{Error, Roster};
 use phalanx_volume::front::{Ended, Front};
 use phalanx_volume::mount::{self, Filesystem, Kernel, Mountpoint, Session, Stopped, Stopper};
@@ -86,11 +85,9 @@ fn ready(plan: &MountPlan) -> Outcome<Mountpoint> {
 /// A view of a tree that `protect` made. The user has been asked for a password, if one is needed.
 fn view(plan: &MountPlan, kernel: &Kernel, verbosity: Verbosity) -> Outcome<View<secrets::AtHand>> {
     let opener = secrets::opener(&plan.keys, verbosity)?;
-    let levels = engines::levels()?;
-    let threads = engines::threads(&plan.engine);
-    let is_serial = plan.engine.engine == EngineName::Serial || threads == 1;
-    let engine = if is_serial { CpuEngine::serial(levels) } else { CpuEngine::parallel(threads, levels) };
-    let mut options = ViewOptions::new(Arc::new(Roster::new(&[Arc::new(engine)])));
+    let engine = engines::cpu(&plan.engine)?;
+    let is_serial = engine.info().workers == 1;
+    let mut options = ViewOptions::new(Arc::new(Roster::new(&[engine])));
     // The thread that reads does the work.
     options.read_ahead = is_serial.then_some(0);
     options.log = Box::new(|line| complain(line));
@@ -122,7 +119,7 @@ fn serve<F: Filesystem>(
         _ => plan.engine.threads,
     };
     let ending = Arc::new(Ending::default());
-    failure::on_signal({
+    signals::on_next({
         let ending = ending.clone();
         move || ending.asked()
     });

@@ -1,6 +1,6 @@
 //! `phalanx unprotect --range`: a part of a file, of which no more is read than it needs.
 
-use crate::args::{ByteRange, EngineName, UnprotectPlan};
+use crate::args::{ByteRange, UnprotectPlan};
 use crate::engines;
 use crate::failure::{Failure, Outcome, complain, shown};
 use crate::key_files::KeyFiles;
@@ -9,7 +9,6 @@ use crate::progress::{Meter, arrow, count};
 use crate::secrets::AtHand;
 use crate::transfer::{Input, Target, blame};
 use crate::verbosity::{Verbosity, is_terminal};
-use phalanx_core::engine::{CpuEngine, Engine};
 use phalanx_core::{Error, Opener, Progress, Reader, ReaderOptions, Result, Roster, Sink};
 use std::fs::File;
 use std::io::{BufRead, Seek, SeekFrom, Write};
@@ -47,15 +46,10 @@ fn one(
     let made = keys.made();
     let target = Target::create(place, &input, &plan.destination, &made)?;
 
-    let levels = engines::levels()?;
-    let threads = if plan.engine.engine == EngineName::Serial { 1 } else { engines::threads(&plan.engine) };
-    let engine = match plan.engine.engine {
-        EngineName::Serial => CpuEngine::serial(levels),
-        _ => CpuEngine::parallel(threads, levels),
-    };
+    let engine = engines::cpu(&plan.engine)?;
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
-    let mut options = ReaderOptions::new().roster(Arc::new(Roster::new(&[Arc::new(engine)])));
-    if threads == 1 {
+    let mut options = ReaderOptions::new().roster(Arc::new(Roster::new(std::slice::from_ref(&engine))));
+    if engine.info().workers == 1 {
         // The thread that reads does the work.
         options = options.read_ahead(0);
     }

@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use taken::Taken;
 
 pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
-    let RekeyPlan { paths, recursive, keys, changes, fresh, json } = plan;
+    let RekeyPlan { paths, recursive, keys, changes, fresh, paranoid, json } = plan;
     let removed = changes.remove_keys.iter().map(|name| removed_id(name)).collect::<Outcome<_>>()?;
     let removed_recipients = changes.remove_recipients.iter();
     let removed_recipients =
@@ -57,7 +57,7 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
         finished: AtomicBool::new(false),
     };
     let keys = KeyFiles::new(&keys.keys, &keys.identities);
-    let transfer = Transfer::new(action, nowhere(recursive), keys, &cpu(), verbosity)?;
+    let transfer = Transfer::new(action, nowhere(recursive), keys, &cpu(paranoid), verbosity)?;
     let (mut files, mut left_out, mut failed) = (0, 0, 0);
     let mut has_volume = paths.iter().any(|path| is_volume(path));
     let done = failure::each(&paths, |path| {
@@ -130,8 +130,8 @@ fn nowhere(recursive: bool) -> Destination {
 }
 
 /// A header is not worth a GPU.
-fn cpu() -> EngineArgs {
-    EngineArgs { engine: EngineName::Cpu, threads: None }
+fn cpu(paranoid: bool) -> EngineArgs {
+    EngineArgs { engine: EngineName::Cpu, threads: None, paranoid }
 }
 
 fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {

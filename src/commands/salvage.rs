@@ -1,6 +1,6 @@
 //! `phalanx unprotect --salvage`: saves the intact parts of damaged files, and lists the lost ranges.
 
-use crate::args::UnprotectPlan;
+use crate::args::{EngineArgs, EngineName, UnprotectPlan};
 use crate::engines;
 use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
 use crate::key_files::KeyFiles;
@@ -9,7 +9,6 @@ use crate::progress::{Meter, arrow, count};
 use crate::secrets::AtHand;
 use crate::transfer::{Input, Target, blame};
 use crate::verbosity::Verbosity;
-use phalanx_core::engine::{CpuEngine, Engine};
 use phalanx_core::file::Made;
 use phalanx_core::{Opener, ProtectedFile, Salvage, Sink};
 
@@ -47,9 +46,9 @@ fn one(
     let by = protected.opened_by().clone();
     let meter = Meter::file(shown(place.input.path()), input.len(), verbosity);
     let (Sink::File(sink) | Sink::Synced(sink)) = target.sink() else { unreachable!("the output is a file") };
-    let engine = CpuEngine::serial(engines::levels()?);
+    let engine = engines::cpu(&EngineArgs { engine: EngineName::Serial, ..plan.engine })?;
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
-    let found = protected.salvage(&engine, sink, &meter);
+    let found = protected.salvage(&*engine, sink, &meter);
     meter.finish();
     let found = found.map_err(at_place)?;
     at_hand.tell_sender(|| place.input.path().to_owned(), &by);

@@ -13,7 +13,7 @@ pub fn run(verbosity: Verbosity) -> Outcome {
 
 fn details(verbosity: Verbosity) -> Outcome<Vec<String>> {
     let levels = engines::levels()?;
-    let threads = engines::threads(&EngineArgs { engine: EngineName::Auto, threads: None });
+    let threads = engines::threads(&EngineArgs { engine: EngineName::Auto, threads: None, paranoid: false });
     let survey = engines::survey(true, verbosity);
     let of_device = if survey.found.is_some() { ", gpu, hybrid" } else { "" };
     let mut lines = vec![

@@ -9,7 +9,7 @@ use crate::verbosity::Verbosity;
 use phalanx_core::Suite;
 use phalanx_core::engine::{Engine, Levels, Op};
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::thread;
 use std::time::Duration;
 
@@ -30,9 +30,11 @@ enum Pick {
 impl Engines {
     /// The engines of a command line.
     pub fn new(args: &EngineArgs, verbosity: Verbosity) -> Outcome<Self> {
-        let mut ready = Ready::new(levels()?, threads(args));
+        let mut ready = ready(args)?;
         let mut open = || survey(false, verbosity).device().map(|device| ready.open(device, Duration::ZERO));
         let kind = match args.engine {
+            // What was measured is the speed of doing work once.
+            EngineName::Auto if args.paranoid => Some(Kind::Cpu),
             EngineName::Auto => None,
             EngineName::Serial => Some(Kind::Serial),
             EngineName::Cpu => Some(Kind::Cpu),
@@ -89,8 +91,29 @@ impl Engines {
 /// The kernels to use: the fastest of this machine, unless the variable PHALANX_KERNELS names others, for tests and bug
 /// reports.
 pub fn levels() -> Outcome<Levels> {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        for kernel in Levels::wrong() {
+            complain(format!(
+                "warning: this machine computes {kernel} wrongly: slower kernels do the work (do not trust it)"
+            ));
+        }
+    });
     let names = std::env::var("PHALANX_KERNELS").unwrap_or_default();
     names.parse().map_err(|e| Failure::usage(format!("PHALANX_KERNELS: {e}")))
+}
+
+/// The engines of the CPU, with the threads and kernels of a command line.
+pub(super) fn ready(args: &EngineArgs) -> Outcome<Ready> {
+    let ready = Ready::new(levels()?, threads(args));
+    Ok(if args.paranoid { ready.twice() } else { ready })
+}
+
+/// One engine of the CPU: a single thread, or all.
+pub fn cpu(args: &EngineArgs) -> Outcome<Arc<dyn Engine>> {
+    let ready = ready(args)?;
+    let kind = if args.engine == EngineName::Serial { Kind::Serial } else { Kind::Cpu };
+    Ok(ready.members(kind).expect("the CPU is ready").remove(0))
 }
 
 /// The CPU threads to use: one per core, unless the user says otherwise.

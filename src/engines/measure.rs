@@ -107,7 +107,7 @@ struct Sample {
 
 impl Sample {
     fn new(levels: Levels, len: usize) -> Result<Self> {
-        let keys: Arc<[ContentKeys]> = [SecretKey::random()?.file_keys(Suite::default()).content].into();
+        let keys: Arc<[ContentKeys]> = SecretKey::random()?.file_keys(Suite::default()).of_jobs();
         let bind = Bind::Chunk { index: 0, last: false };
         let mut job = Job::of_chunks(Op::Seal, Suite::default(), CHUNK.ilog2() as u8, keys.clone(), Buffer::paged(len));
         job.units.push(Unit { key: 0, nonce: [1; 16], bind, data: 0..len, tag: [0; 32] });

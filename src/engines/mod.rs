@@ -10,6 +10,6 @@ mod ready;
 mod volume;
 
 pub use calibration::Kind;
-pub use choice::{Engines, levels, threads};
+pub use choice::{Engines, cpu, levels, threads};
 pub use ready::{Crew, Ready, detail, survey, workers};
 pub use volume::for_volume;

@@ -5,7 +5,7 @@ use crate::failure::complain;
 use crate::hardening;
 use crate::verbosity::Verbosity;
 use phalanx_core::Roster;
-use phalanx_core::engine::{CpuEngine, Engine, Fault, Levels};
+use phalanx_core::engine::{CpuEngine, Engine, Fault, Levels, Twice};
 use phalanx_gpu::{Device, GpuEngine, Survey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,6 +68,7 @@ pub struct Ready {
     device: Option<Device>,
     /// How long it took to open the device.
     pub opening: Duration,
+    is_twice: bool,
 }
 
 impl Ready {
@@ -75,13 +76,20 @@ impl Ready {
     pub fn new(levels: Levels, threads: usize) -> Self {
         let serial = Arc::new(CpuEngine::serial(levels));
         let cpu = Arc::new(CpuEngine::parallel(threads, levels));
-        Self { levels, threads, serial, cpu, gpu: None, device: None, opening: Duration::ZERO }
+        Self { levels, threads, serial, cpu, gpu: None, device: None, opening: Duration::ZERO, is_twice: false }
+    }
+
+    /// The same engines, which do all work twice: see [`Twice`].
+    pub fn twice(self) -> Self {
+        let again = |engine| Arc::new(Twice::new(engine, self.levels.second()));
+        Self { serial: again(self.serial), cpu: again(self.cpu), is_twice: true, ..self }
     }
 
     /// Adds the engine of a device.
     pub fn open(&mut self, device: Device, opening: Duration) {
         self.opening = opening;
-        self.gpu = Some(Arc::new(GpuEngine::new(device.clone(), self.levels.keccak)));
+        let gpu: Arc<dyn Engine> = Arc::new(GpuEngine::new(device.clone(), self.levels.keccak));
+        self.gpu = Some(if self.is_twice { Arc::new(Twice::new(gpu, self.levels.second())) } else { gpu });
         self.device = Some(device);
     }
 

@@ -2,7 +2,7 @@
 
 use super::cache::{self, Circumstances};
 use super::calibration::{Calibration, Kind};
-use super::choice::{levels, threads};
+use super::choice::ready;
 use super::ready::{Ready, survey};
 use crate::args::{EngineArgs, EngineName};
 use crate::failure::{Code, Failure, Outcome, complain};
@@ -20,7 +20,7 @@ const LONGEST: u64 = 16 << 20;
 
 /// How the files of a volume are stored, with the engines of a command line.
 pub fn for_volume(args: &EngineArgs, suite: Suite, verbosity: Verbosity) -> Outcome<StoreOptions> {
-    let mut ready = Ready::new(levels()?, threads(args));
+    let mut ready = ready(args)?;
     let small = Arc::new(ready.crew(Kind::Serial).expect("the CPU is ready").roster);
     let open = |ready: &mut Ready| survey(false, verbosity).device().map(|device| ready.open(device, Duration::ZERO));
     let threshold = match args.engine {
@@ -38,6 +38,7 @@ pub fn for_volume(args: &EngineArgs, suite: Suite, verbosity: Verbosity) -> Outc
                 None
             }
         },
+        EngineName::Auto if args.paranoid => None,
         EngineName::Auto => measured(&ready).filter(|_| open(&mut ready).is_ok()),
     };
     let Some(threshold) = threshold else {

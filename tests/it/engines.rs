@@ -323,3 +323,78 @@ fn large_work_measures_once() {
         assert_eq!(fs::read(kept(&s)).unwrap(), first, "once");
     }
 }
+
+/// The kernels in use: AES's and SHA-3's.
+fn kernels(s: &Sandbox, wrong: &str) -> (String, String, String) {
+    let ended = Ended(s.command(&["version", "-v"]).env("PHALANX_WRONG_KERNELS", wrong).output().unwrap());
+    let error = ended.error();
+    let text = ended.text();
+    let line = text.lines().find_map(|line| line.strip_prefix("kernels AES ")).unwrap();
+    let (aes, keccak) = line.split_once(", SHA-3 ").unwrap();
+    (aes.into(), keccak.into(), error)
+}
+
+/// Only builds with debug assertions let a test call kernels wrong.
+#[test]
+fn kernels_that_compute_wrongly_are_named_and_not_used() {
+    if !cfg!(debug_assertions) {
+        return println!("skipped: no debug assertions");
+    }
+    let s = Sandbox::with_key();
+    s.write("f", painted(100_000));
+    let (mut aes, mut keccak, error) = kernels(&s, "");
+    assert_eq!(error, "");
+    let mut wrong = String::new();
+    while aes != "portable" || keccak != "portable" {
+        let mut lines = Vec::new();
+        for (name, kernel) in [("AES", &aes), ("SHA-3", &keccak)] {
+            if kernel != "portable" {
+                wrong += &format!("{kernel},");
+                lines.push(format!("this machine computes {name} {kernel} wrongly"));
+            }
+        }
+        let (next_aes, next_keccak, error) = kernels(&s, &wrong);
+        assert!(lines.iter().all(|line| error.matches(line).count() == 1), "{error}");
+        assert!((next_aes != aes || aes == "portable") && (next_keccak != keccak || keccak == "portable"));
+        (aes, keccak) = (next_aes, next_keccak);
+        let mut command = s.command(&["protect", "f", "-k", "k", "--force"]);
+        let ended = Ended(command.env("PHALANX_WRONG_KERNELS", &wrong).output().unwrap());
+        assert!(ended.error().starts_with("phalanx: warning: this machine computes "), "{}", ended.error());
+        ended.ok();
+        s.run(&["unprotect", "f.phx", "-o", "g", "--force"]).ok();
+        assert!(s.read("g") == s.read("f"));
+    }
+    // What is named is used or refused, and so is the last one.
+    fs::remove_file(s.path("f.phx")).unwrap();
+    for (wrong, named) in [("portable", "portable,"), (&format!("{wrong}portable"), "")] {
+        let mut command = s.command(&["protect", "f", "-k", "k"]);
+        command.env("PHALANX_WRONG_KERNELS", wrong).env("PHALANX_KERNELS", named);
+        let error = Ended(command.output().unwrap()).fails_with_lines(1);
+        assert!(error.contains("failed: this machine computes AES portable wrongly"), "{error}");
+        assert!(!s.exists("f.phx") && s.leftovers().is_empty());
+    }
+}
+
+#[test]
+fn paranoid_work_is_done_twice_and_gives_the_same() {
+    let s = Sandbox::with_key();
+    s.run(&["key", "new", "other"]).ok();
+    s.write("f", painted(5 << 20 | 7));
+    for cipher in ["aes-256", "aes-256-turbo", "aes-256-gcm"] {
+        for engine in ["auto", "serial"] {
+            let args = ["protect", "f", "-fvk", "k", "--paranoid", "--cipher", cipher, "--engine", engine];
+            let ended = s.run(&args);
+            assert!(ended.error().contains(", again by AES "), "{}", ended.error());
+            ended.ok();
+            s.run(&["verify", "f.phx"]).ok();
+            s.run(&["verify", "f.phx", "--paranoid"]).ok();
+            for more in [&["--paranoid"][..], &["--paranoid", "--range", "0-5M+7"], &["--paranoid", "--salvage"]] {
+                s.run(&[&["unprotect", "f.phx", "-fo", "g"], more].concat()).ok();
+                assert!(s.read("g") == s.read("f"), "{more:?}");
+            }
+        }
+    }
+    s.run(&["rekey", "f.phx", "--fresh", "--paranoid", "--add-key", "other"]).ok();
+    s.run(&["verify", "f.phx", "-k", "other"]).ok();
+    s.run(&["rekey", "f.phx", "--paranoid"]).fails(2);
+}

@@ -65,10 +65,12 @@ fn run() -> Outcome {
     // A launcher kills all processes when one of them fails before they have joined, and rank 0 may not have said why by then.
     // So those that were launched always join.
     let plan = if rank.is_some() { plan } else { Ok(plan?) };
+    // MPI may start threads of its own.
+    let prepared = phalanx::begin_work();
     let world = World::join()?;
     // Others wait for this process from now on: it ends by saying so, or takes them along.
     let done = catch_unwind(AssertUnwindSafe(|| {
-        failure::clean_up_on_signals().unwrap_or_else(|failure| give_up(&world, &failure));
+        prepared.unwrap_or_else(|failure| give_up(&world, &failure));
         if world.rank == 0 { lead(&world, plan) } else { follow(&world, plan) }
     }));
     done.unwrap_or_else(|_| give_up(&world, &Failure::told(Code::Other)))

@@ -92,7 +92,7 @@ fn random_reads(c: &mut Criterion) {
 
     // The bare work: a record is read, and one core opens it as a job.
     let engine = CpuEngine::serial(Levels::detect());
-    let keys = opener().open(&header).unwrap().keys.content;
+    let keys = opener().open(&header).unwrap().keys.content().clone();
     let mut job = Job::of_chunks(Op::Open, suite, header.chunk_log2(), [keys].into(), engine.buffer(record).unwrap());
     let data = suite.overhead()..record;
     job.units = vec![Unit { key: 0, nonce: [0; 16], bind: Bind::Chunk { index: 0, last: false }, data, tag: [0; 32] }];

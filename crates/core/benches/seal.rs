@@ -35,7 +35,7 @@ const SUITES: [(&str, Suite); 3] =
 
 /// A sealed job of `size` bytes in chunks, so that it can be opened too. Short data are one chunk of their own size.
 fn job(engine: &CpuEngine, suite: Suite, size: usize) -> Job {
-    let keys = SecretKey::from_slice(&[7; 32]).unwrap().file_keys(suite).content;
+    let keys = SecretKey::from_slice(&[7; 32]).unwrap().file_keys(suite).content().clone();
     let chunk_log2 = size.clamp(4 << 10, CHUNK).ilog2() as u8;
     let mut job = Job::of_chunks(Op::Seal, suite, chunk_log2, [keys].into(), engine.buffer(size).unwrap());
     for (i, start) in (0..size).step_by(CHUNK).enumerate() {

@@ -30,6 +30,7 @@ mod roster;
 mod schedule;
 mod seam;
 mod secret;
+mod twice;
 
 /// For authors of engines, and of work for them.
 pub mod engine {
@@ -40,6 +41,7 @@ pub mod engine {
     pub use crate::op::Op;
     pub use crate::schedule::{Extent, Share, Work, run};
     pub use crate::seam::*;
+    pub use crate::twice::Twice;
 }
 
 /// For the mounted volume: its config, its keys, and the files in it.

@@ -7,7 +7,14 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]
 
+/// Whether the processor has all these features. The compiler may use what a feature implies, so that is asked for too.
+#[cfg(target_arch = "x86_64")]
+macro_rules! has {
+    ($($feature:tt),+) => { $(is_x86_feature_detected!($feature))&&+ };
+}
+
 pub mod aes;
+mod answers;
 pub mod keccak;
 
 use core::fmt;

@@ -64,7 +64,8 @@ pub fn engines(py: Python<'_>, engine: &str, most: Option<usize>) -> PyResult<Ar
     if let Some(engines) = made().get(&key) {
         return Ok(engines.clone());
     }
-    let make = || Engines::new(&EngineArgs { engine, threads }, Verbosity { quiet: true, verbose: false });
+    let make =
+        || Engines::new(&EngineArgs { engine, threads, paranoid: false }, Verbosity { quiet: true, verbose: false });
     // Only a driver takes its time. The others read the environment, which other threads may change where they can run.
     let engines = if matches!(engine, EngineName::Gpu | EngineName::Hybrid) { py.detach(make) } else { make() };
     warn(py);

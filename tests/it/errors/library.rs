@@ -182,6 +182,16 @@ fn core() -> Vec<Message> {
         ),
         alone(fault("gpu", "the device does not answer"), "`--engine gpu`", "`--engine auto` goes on with the CPU"),
         alone(fault("gpu", "it has no AES-256-GCM"), "`--engine gpu` with a cipher that only the CPU has", ""),
+        alone(
+            fault("cpu", "this machine computes AES portable wrongly"),
+            "no kernel is left that computes rightly, or `PHALANX_KERNELS` names one that does not",
+            "use another machine",
+        ),
+        alone(
+            fault("cpu", "two computations of the same gave different bytes: this machine computes wrongly"),
+            "`--paranoid`",
+            "use another machine, and verify on it what this one has written",
+        ),
         alone(Error::Message { index: 3, reason: "it has no room for nonce and tag" }, LIBRARY, ""),
         alone(Error::Cancelled, LIBRARY, ""),
     ];

@@ -29,7 +29,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     ("daemon.rs", 1, "cannot go on in the background: {e}", "`--daemon`", "mount without it, to see more"),
     ("daemon.rs", 1, "the mount in the background ended at once {HINT}", "`--daemon`", ""),
     ("daemon.rs", 1, "the mount in the background was ended by signal {signal} {HINT}", "`--daemon`", ""),
-    ("failure.rs", 1, "cannot catch signals: {e}", "the system refuses it", "look at the limits of the process"),
+    ("signals.rs", 1, "cannot catch signals: {error}", "the system refuses it", "look at the limits of the process"),
     ("failure.rs", 1, "internal error{place}: please report it", "a bug", "report it, with the command line"),
     (
         "commands/key_copies.rs",
@@ -225,6 +225,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     ),
     ("engines/choice.rs", 0, "warning: {why}: hybrid runs on the CPU alone", "no device can be used", ""),
     (
+        "engines/choice.rs",
+        0,
+        "warning: this machine computes {kernel} wrongly: slower kernels do the work (do not trust it)",
+        "the processor gives wrong answers to known questions: it is overclocked, failing or badly emulated",
+        "test the machine, and verify on another one what it has written",
+    ),
+    (
         "engines/ready.rs",
         0,
         "warning: {fault}; the CPU goes on",
@@ -341,7 +348,7 @@ fn filled(literal: &str) -> String {
             _ if i % 2 == 0 => line += piece,
             "" if i == 1 && literal.starts_with("{}: ") => line += "PATH",
             "" => line += "…",
-            "e" | "why" | "0" => line += "REASON",
+            "e" | "error" | "why" | "0" => line += "REASON",
             "place" => line += " (FILE:LINE)",
             "HINT" => line += "(without --daemon it says more)",
             "KEYRING_VARIABLE" => line += "PHALANX_KEYRING",

@@ -28,7 +28,7 @@ fn golden_files_open_by_each_of_their_ways() {
             let place = way["slot"].as_u64().unwrap() as usize;
             let text = way["recipient"].as_str().unwrap();
             let (kind, body) = &header.slots[place];
-            let tag = reference::kmac256(mac.content.mac(), text.as_bytes(), 128, "phalanx v1 recipient");
+            let tag = reference::kmac256(mac.content().mac(), text.as_bytes(), 128, "phalanx v1 recipient");
             assert!(*kind == 3 && body[..16] == tag, "{text}");
             assert_eq!(Recipient::parse(text, &Plugins::default()).unwrap().text(), text);
 

@@ -130,7 +130,7 @@ fn whoever_opens_a_file_can_tell_whose_slots_they_are() {
         let tag = opened.keys.recipient_tag(recipient_of(name).text());
         assert_eq!(tags.iter().position(|other| *other == tag), Some(i), "{name}");
         let reference = phalanx_reference::kmac256(
-            keys().content.mac(),
+            keys().content().mac(),
             recipient_of(name).text().as_bytes(),
             128,
             "phalanx v1 recipient",

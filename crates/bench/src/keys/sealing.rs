@@ -22,7 +22,7 @@ impl Sealing {
         let chunks = bytes.div_ceil(CHUNK);
         let each = chunks.div_ceil(engine.info().workers).max(1);
         let keys = key(0);
-        let keys = SecretKey::from_slice(&keys).expect("32 bytes").file_keys(suite).content;
+        let keys = SecretKey::from_slice(&keys).expect("32 bytes").file_keys(suite).content().clone();
         let keys: Arc<[_]> = [keys].into();
         let mut jobs = Vec::new();
         for first in (0..chunks).step_by(each) {
@@ -40,7 +40,7 @@ impl Sealing {
 
     /// Expands the key, and seals all chunks under it.
     pub fn run(&mut self, key: &SecretKey) -> Result<()> {
-        let keys: Arc<[_]> = [key.file_keys(self.suite).content].into();
+        let keys: Arc<[_]> = key.file_keys(self.suite).of_jobs();
         let engine = &self.engine;
         let run = |job: &mut Job| {
             job.keys = keys.clone();

@@ -116,7 +116,7 @@ impl Split {
     /// Seals all chunks, and returns their tags.
     fn seal(&self, plain: &[u8], sealed: &mut [u8]) -> Result<Vec<Tag>> {
         let chunks: Vec<_> = sealed.chunks_mut(CHUNK).map(|bytes| Mutex::new((bytes, [0; 32]))).collect();
-        let keys = SecretKey::from_slice(&[7; 32]).expect("32 bytes").file_keys(SUITE).content;
+        let keys = SecretKey::from_slice(&[7; 32]).expect("32 bytes").file_keys(SUITE).content().clone();
         let keys: Arc<[ContentKeys]> = [keys].into();
         let work = |range: Range<usize>| {
             let count = range.len();

@@ -162,7 +162,7 @@ fn seal(setup: &Setup, suite: Suite, data: &[u8]) -> Result<(CpuEngine, Job)> {
     let mut buffer = engine.buffer(data.len()).map_err(phalanx_core::Error::from)?;
     buffer.copy_from_slice(data);
     let log = data.len().next_power_of_two().ilog2() as u8;
-    let keys: Arc<[_]> = [key.file_keys(suite).content].into();
+    let keys: Arc<[_]> = key.file_keys(suite).of_jobs();
     let mut job = Job::of_chunks(Op::Seal, suite, log, keys, buffer);
     job.units = vec![Unit {
         key: 0,

@@ -15,8 +15,23 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 use std::{iter, panic, thread};
 
-/// The work that pays for starting a thread, in the unit of [`Message::cost`].
-const WORTH_A_THREAD: usize = 128 << 10;
+/// The work that pays for starting a thread, in the unit of [`Message::cost`]: what one thread does in 200 microseconds. Starting
+/// and ending it takes 50 to 65 (`benches/few.rs`), and longer where others use the core too.
+fn worth_a_thread(suite: Suite) -> usize {
+    match suite {
+        Suite::Aes256Gcm => 2 << 20,
+        Suite::Aes256CtrTurboShake => 512 << 10,
+        _ => 384 << 10,
+    }
+}
+
+/// How many threads share messages of these costs with gain. While one is at work on the longest, the others have only the rest.
+fn useful_threads(suite: Suite, costs: impl Iterator<Item = usize>) -> usize {
+    let (all, longest) = costs.fold((0, 0), |(all, longest), cost| (all + cost, cost.max(longest)));
+    let worth = worth_a_thread(suite);
+    (all / worth).min(1 + (all - longest) / worth).max(1)
+}
+
 /// The least that a worker takes at once, which is enough for the kernels to work side by side.
 const LEAST: usize = 64 << 10;
 
@@ -43,11 +58,11 @@ pub(crate) fn share(
         }
     }
 
-    let useful = (cost(messages) / WORTH_A_THREAD).clamp(1, workers.len());
+    let useful = useful_threads(suite, messages.iter().map(Message::cost)).min(workers.len());
     let parts = divide(messages, &unfit);
     let cost = parts.iter().map(|part| self::cost(part.messages)).sum();
     let state = State { parts, cost, done: Vec::new(), failed: unfit, error: None };
-    let run = Run { roster, op, suite, prepare, workers: workers.len(), state: Mutex::new(state) };
+    let run = Run { roster, op, suite, prepare, workers: useful, state: Mutex::new(state) };
     // The calling thread is a worker too, so a small batch starts no thread.
     let able: Vec<_> = thread::scope(|scope| {
         let run = &run;
@@ -200,5 +215,26 @@ fn undo(op: Op, suite: Suite, messages: &mut [Message<'_>], done: Vec<Range<usiz
     for i in done.into_iter().flatten().filter(|i| failed.binary_search(i).is_err()) {
         let failed = wiped(|| messages::run(Levels::detect(), back, suite, &mut messages[i..=i]));
         assert!(failed.is_empty(), "an engine's message is not authentic");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_messages_start_no_thread() {
+        let threads = |suite, kib: &[usize]| useful_threads(suite, kib.iter().map(|kib| kib << 10));
+        for suite in Suite::ALL.iter().copied() {
+            assert_eq!(threads(suite, &[]), 1);
+            assert_eq!(threads(suite, &[64; 5]), 1, "{suite:?}");
+            assert_eq!(threads(suite, &[1, 2, 8, 32, 256]), 1, "{suite:?}");
+            assert_eq!(threads(suite, &[1 << 20, 1, 1, 1]), 1, "{suite:?}: the others have nothing to do");
+            assert!(threads(suite, &[1024; 64]) >= 16, "{suite:?}");
+        }
+        assert_eq!(threads(Suite::Aes256CtrSha3, &[256; 5]), 3);
+        assert_eq!(threads(Suite::Aes256CtrTurboShake, &[256; 5]), 2);
+        assert_eq!(threads(Suite::Aes256Gcm, &[256; 5]), 1);
+        assert_eq!(threads(Suite::Aes256Gcm, &[1024; 5]), 2);
     }
 }

@@ -13,11 +13,63 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// The fastest of this machine.
+    /// The fastest of this machine that compute known answers rightly.
     #[must_use]
     pub fn detect() -> Self {
-        Self { aes: aes::Level::detect(), keccak: keccak::Level::detect() }
+        Self {
+            aes: fastest(aes::Level::available(), is_right_aes).unwrap_or(aes::Level::Portable),
+            keccak: fastest(keccak::Level::available(), is_right_keccak).unwrap_or(keccak::Level::Portable),
+        }
     }
+
+    /// Others than these, to do the same work again: the fastest of this machine below them. Below the portable ones there
+    /// are none.
+    #[must_use]
+    pub fn second(self) -> Self {
+        let slower_aes = aes::Level::available().take_while(|level| *level < self.aes);
+        let slower_keccak = keccak::Level::available().take_while(|level| *level < self.keccak);
+        Self {
+            aes: fastest(slower_aes, is_right_aes).unwrap_or(aes::Level::Portable),
+            keccak: fastest(slower_keccak, is_right_keccak).unwrap_or(keccak::Level::Portable),
+        }
+    }
+
+    /// The kernels that this machine has and that are not used, because they compute known answers wrongly, in words.
+    #[must_use]
+    pub fn wrong() -> Vec<String> {
+        let used = Self::detect();
+        let aes = aes::Level::available().filter(|level| *level > used.aes).map(|level| format!("AES {level}"));
+        let keccak = keccak::Level::available().filter(|level| *level > used.keccak);
+        aes.chain(keccak.map(|level| format!("SHA-3 {level}"))).collect()
+    }
+
+    /// Which of these computes known answers wrongly, in words. They were asked once in this process.
+    pub(crate) fn first_wrong(self) -> Option<String> {
+        match (is_right_aes(self.aes), is_right_keccak(self.keccak)) {
+            (false, _) => Some(format!("AES {}", self.aes)),
+            (_, false) => Some(format!("SHA-3 {}", self.keccak)),
+            _ => None,
+        }
+    }
+}
+
+/// The last level, in ascending order, that is right.
+fn fastest<L: Copy>(levels: impl Iterator<Item = L>, is_right: impl Fn(L) -> bool) -> Option<L> {
+    levels.collect::<Vec<_>>().into_iter().rfind(|level| is_right(*level))
+}
+
+fn is_right_aes(level: aes::Level) -> bool {
+    level.is_right() && !seems_wrong(level.name())
+}
+
+fn is_right_keccak(level: keccak::Level) -> bool {
+    level.is_right() && !seems_wrong(level.name())
+}
+
+/// For tests, in builds with debug assertions only: the variable names levels that are taken for wrong.
+fn seems_wrong(level: &str) -> bool {
+    cfg!(debug_assertions)
+        && std::env::var("PHALANX_WRONG_KERNELS").is_ok_and(|names| names.split(',').any(|name| name == level))
 }
 
 /// The error for the name of a kernel that this machine does not have.

@@ -97,7 +97,7 @@ fn transfer<'a>(
         op,
         header,
         suite: header.suite(),
-        keys: Arc::new([keys.content.clone()]),
+        keys: keys.of_jobs(),
         input,
         output,
         done: AtomicU64::new(0),

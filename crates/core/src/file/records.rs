@@ -23,7 +23,7 @@ pub(crate) struct Records {
 impl Records {
     pub fn new(header: &Header, keys: &FileKeys) -> Self {
         let chunk_log2 = header.chunk_log2();
-        let keys = Arc::new([keys.content.clone()]);
+        let keys = keys.of_jobs();
         Self { suite: header.suite(), chunk_len: 1 << chunk_log2, chunk_log2, keys }
     }
 

@@ -161,7 +161,7 @@ impl Salvage {
 }
 
 fn job(header: &Header, keys: &FileKeys, buf: Buffer) -> Job {
-    Job::of_chunks(Op::Open, header.suite(), header.chunk_log2(), [keys.content.clone()].into(), buf)
+    Job::of_chunks(Op::Open, header.suite(), header.chunk_log2(), keys.of_jobs(), buf)
 }
 
 /// Reads the chunk that begins at `offset` of the file into the job, and opens it.

@@ -43,7 +43,7 @@ pub(crate) fn missing(
     let survey = Survey {
         header,
         suite: header.suite(),
-        keys: Arc::new([keys.content.clone()]),
+        keys: keys.of_jobs(),
         layout,
         partial,
         todo: Todo::new(candidates(header, layout, partial, &within)?.into_iter().map(|run| cut(&run, &within))),

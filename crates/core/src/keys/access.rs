@@ -4,6 +4,7 @@ use crate::format::header::{Header, Purpose};
 use crate::format::slot::{MAX_AGE_FILE, Slot};
 use crate::keys::id::KeyId;
 use crate::keys::key::{FileKeys, Kdf, Password, SecretKey, WRAPPED, WrappingKey};
+use crate::secret::wiped;
 use crate::{Error, Result, Suite};
 use std::collections::HashMap;
 use std::fmt;
@@ -80,10 +81,13 @@ impl Recipient {
 
 /// Draws a new file key and writes the header that gives it to the recipients.
 pub fn new_header(suite: Suite, chunk_log2: u8, recipients: &[Recipient]) -> Result<(Header, FileKeys)> {
-    let file_key = SecretKey::random()?;
-    let keys = file_key.file_keys(suite);
-    let slots = slots_for(Purpose::File, recipients, &file_key, &keys)?;
-    Ok((Header::padded(suite, chunk_log2, slots, &keys)?, keys))
+    // What is left on the stack is wiped at each step, because slots are moved to memory that nobody wipes.
+    wiped(|| {
+        let file_key = wiped(SecretKey::random)?;
+        let keys = file_key.file_keys(suite);
+        let slots = slots_for(Purpose::File, recipients, &file_key, &keys)?;
+        Ok((Header::padded(suite, chunk_log2, slots, &keys)?, keys))
+    })
 }
 
 /// The slots that give the recipients the file key, from which `keys` come.

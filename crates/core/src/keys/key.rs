@@ -89,12 +89,15 @@ impl SecretKey {
     }
 
     /// The keys of a file whose file key this is.
+    #[must_use]
     pub fn file_keys(&self, suite: Suite) -> FileKeys {
         static LABEL: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 file keys"));
-        // A clone: what is moved out of a Vec stays in its memory too, where nobody wipes it.
-        let mut content = ContentKeys::derive(keccak::Level::Portable, suite, &LABEL, iter::once(self))[0].clone();
-        content.expand();
-        FileKeys { header: HEADER.key(&content.mac), content }
+        wiped(|| {
+            let mut content: Arc<[_]> =
+                ContentKeys::derive(keccak::Level::Portable, suite, &LABEL, iter::once(self)).as_slice().into();
+            Arc::get_mut(&mut content).expect("nobody else has it")[0].expand();
+            FileKeys::new(content)
+        })
     }
 
     /// The keys of the messages whose user's key this is.
@@ -119,13 +122,13 @@ impl WrappingKey {
     /// Wraps a file key.
     #[must_use]
     pub fn wrap(&self, purpose: Purpose, file_key: &SecretKey) -> [u8; WRAPPED] {
-        self.kek(purpose).wrap(file_key)
+        wiped(|| self.kek(purpose).wrap(file_key))
     }
 
     /// Unwraps a file key; `None` where its integrity check fails.
     #[must_use]
     pub fn unwrap(&self, purpose: Purpose, wrapped: &[u8; WRAPPED]) -> Option<SecretKey> {
-        self.kek(purpose).unwrap(wrapped)
+        wiped(|| self.kek(purpose).unwrap(wrapped))
     }
 
     /// The key-encrypting key of one purpose: for many files, it is derived once.
@@ -164,10 +167,15 @@ impl Kek {
 static HEADER: LazyLock<Label> = LazyLock::new(|| Label::new(b"phalanx v1 header"));
 
 /// What a file key gives: the keys of its chunks, and the key of its header's tag.
+///
+/// They stay in one place: what is moved leaves copies on the stack, and a moved enum carries what lies there into freed memory.
 #[derive(Clone, Debug)]
-pub struct FileKeys {
-    /// The keys of the chunks.
-    pub content: ContentKeys,
+pub struct FileKeys(Arc<Secrets>);
+
+#[derive(Debug)]
+struct Secrets {
+    /// The keys of the chunks: one entry.
+    content: Arc<[ContentKeys]>,
     header: Kmac256,
 }
 
@@ -175,47 +183,66 @@ pub struct FileKeys {
 pub(crate) const SHARED: usize = 64;
 
 impl FileKeys {
+    fn new(content: Arc<[ContentKeys]>) -> Self {
+        Self(Arc::new(Secrets { header: HEADER.key(&content[0].mac), content }))
+    }
+
+    /// The keys of the chunks.
+    #[must_use]
+    pub fn content(&self) -> &ContentKeys {
+        &self.0.content[0]
+    }
+
+    /// The keys of jobs of the file's chunks: those of the chunks alone.
+    #[must_use]
+    pub fn of_jobs(&self) -> Arc<[ContentKeys]> {
+        self.0.content.clone()
+    }
+
     /// For another process: K_encrypt, padded with zeros to 32 bytes, and then K_mac.
     pub(crate) fn to_bytes(&self) -> Zeroizing<[u8; SHARED]> {
         let mut bytes = Zeroizing::new([0; SHARED]);
-        bytes[..32].copy_from_slice(&self.content.encrypt);
-        bytes[32..].copy_from_slice(&self.content.mac);
+        bytes[..32].copy_from_slice(&self.content().encrypt);
+        bytes[32..].copy_from_slice(&self.content().mac);
         bytes
     }
 
     pub(crate) fn from_bytes(suite: Suite, bytes: &[u8; SHARED]) -> Self {
-        let mut content = ContentKeys { suite, encrypt: [0; 32], mac: [0; 32], expanded: None };
-        content.encrypt.copy_from_slice(&bytes[..32]);
-        content.mac.copy_from_slice(&bytes[32..]);
-        content.expand();
-        Self { header: HEADER.key(&content.mac), content }
+        wiped(|| {
+            let mut content = Arc::new([ContentKeys { suite, encrypt: [0; 32], mac: [0; 32], expanded: None }]);
+            let [keys] = Arc::get_mut(&mut content).expect("nobody else has it");
+            keys.encrypt.copy_from_slice(&bytes[..32]);
+            keys.mac.copy_from_slice(&bytes[32..]);
+            keys.expand();
+            Self::new(content)
+        })
     }
 
     /// The tag of a header, given all its bytes before the tag.
     #[must_use]
     pub fn header_tag(&self, header: &[u8]) -> [u8; 32] {
-        self.header.tag(header)
+        self.0.header.tag(header)
     }
 
     /// The tag of the record of an unfinished file, given its bytes before the tag, what names the output, if it is a plaintext,
     /// and the file's header: KMAC256(K_mac, ·, 256, "phalanx v1 resume").
     #[must_use]
     pub fn record_tag(&self, record: &[u8], output: &[u8], header: &[u8]) -> [u8; 32] {
-        Kmac256::new(&self.content.mac, b"phalanx v1 resume").tag(&[record, output, header].concat())
+        Kmac256::new(&self.content().mac, b"phalanx v1 resume").tag(&[record, output, header].concat())
     }
 
     /// What names a file of a volume in the volume's journal and binds its extended attributes: KMAC256(K_mac, "", 128,
     /// "phalanx v1 volume file").
     #[must_use]
     pub fn volume_file_id(&self) -> [u8; 16] {
-        Kmac256::new(&self.content.mac, b"phalanx v1 volume file").tag_128(b"")
+        Kmac256::new(&self.content().mac, b"phalanx v1 volume file").tag_128(b"")
     }
 
     /// What names a recipient in its age slot, given the recipient's canonical text: whoever can open the file can tell which
     /// slot is whose.
     #[must_use]
     pub fn recipient_tag(&self, recipient: &str) -> [u8; 16] {
-        Kmac256::new(&self.content.mac, b"phalanx v1 recipient").tag_128(recipient.as_bytes())
+        Kmac256::new(&self.content().mac, b"phalanx v1 recipient").tag_128(recipient.as_bytes())
     }
 }
 

@@ -122,7 +122,7 @@ fn chunks_are_those_of_the_reference() {
             let bind = |i: usize| (i as u64 * 1_000_000_007, i == 2);
             let lengths = if size < 100_000 { [size; 3].to_vec() } else { vec![size] };
             let job = |engine| {
-                let content = SecretKey::from_slice(&FILE_KEY).unwrap().file_keys(suite).content;
+                let content = SecretKey::from_slice(&FILE_KEY).unwrap().file_keys(suite).content().clone();
                 job(engine, suite, Some(chunk_log2), vec![content], &lengths, |i, _| chunk(bind(i).0, bind(i).1))
             };
             let Some(first) = engines.first() else { return };
@@ -185,7 +185,7 @@ fn check(engine: &dyn Engine, mut job: Job, expected: &[Vec<u8>]) {
 #[test]
 fn a_job_without_units_is_nothing() {
     for engine in engines() {
-        let keys = vec![SecretKey::from_slice(&FILE_KEY).unwrap().file_keys(Suite::default()).content];
+        let keys = vec![SecretKey::from_slice(&FILE_KEY).unwrap().file_keys(Suite::default()).content().clone()];
         let mut job = job(&*engine, Suite::default(), Some(20), keys, &[], |_, _| unreachable!());
         assert!(engine.run(&mut job).unwrap().all_passed());
     }
@@ -194,7 +194,7 @@ fn a_job_without_units_is_nothing() {
 #[test]
 fn bytes_outside_of_units_stay() {
     for engine in engines() {
-        let keys = vec![SecretKey::from_slice(&FILE_KEY).unwrap().file_keys(Suite::default()).content];
+        let keys = vec![SecretKey::from_slice(&FILE_KEY).unwrap().file_keys(Suite::default()).content().clone()];
         let lengths = [1, 4096, 33, 70_000];
         let mut job = job(&*engine, Suite::default(), Some(20), keys, &lengths, |i, _| chunk(i as u64, false));
         let before = job.buf.to_vec();

@@ -1,7 +1,7 @@
 //! What the core's tests share.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use phalanx_core::engine::{CpuEngine, Engine, Levels};
+use phalanx_core::engine::{CpuEngine, Engine, Levels, Twice};
 use phalanx_core::{KeyId, KeySource, Password, SecretKey};
 use phalanx_kernels::{aes, keccak};
 use std::sync::Arc;
@@ -39,7 +39,9 @@ pub fn engines() -> Vec<Arc<dyn Engine>> {
     let of_aes = aes::Level::available().map(|aes| Levels { aes, ..fastest });
     let of_keccak = keccak::Level::available().map(|keccak| Levels { keccak, ..fastest });
     let serial = of_aes.chain(of_keccak).map(|levels| Arc::new(CpuEngine::serial(levels)) as Arc<dyn Engine>);
-    serial.chain([Arc::new(CpuEngine::parallel(4, fastest)) as Arc<dyn Engine>]).collect()
+    let parallel: Arc<dyn Engine> = Arc::new(CpuEngine::parallel(4, fastest));
+    let twice = Arc::new(Twice::new(parallel.clone(), fastest.second()));
+    serial.chain([parallel, twice]).collect()
 }
 
 /// Given keys and a password.

@@ -83,8 +83,7 @@ fn check_sealing(name: &str, scenario: &Value, stored: &[u8]) {
     let nonces: Vec<&str> = scenario["nonces"].as_array().unwrap().iter().map(|n| n.as_str().unwrap()).collect();
     for engine in engines() {
         let buffer = engine.buffer(plaintext.len()).unwrap();
-        let mut job =
-            Job::of_chunks(Op::Seal, suite, number("chunk_log2") as u8, [keys.content.clone()].into(), buffer);
+        let mut job = Job::of_chunks(Op::Seal, suite, number("chunk_log2") as u8, keys.of_jobs(), buffer);
         job.buf.copy_from_slice(&plaintext);
         for (i, nonce) in nonces.iter().enumerate() {
             let start = i * chunk_len;

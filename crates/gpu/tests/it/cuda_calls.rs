@@ -178,7 +178,7 @@ fn job(engine: &GpuEngine, plain: &[u8]) -> Job {
 }
 
 fn job_in(buffer: Buffer, plain: &[u8]) -> Job {
-    let keys = SecretKey::from_slice(&[1; 32]).unwrap().file_keys(Suite::default()).content;
+    let keys = SecretKey::from_slice(&[1; 32]).unwrap().file_keys(Suite::default()).content().clone();
     let mut job = Job::of_chunks(Op::Seal, Suite::default(), 20, [keys].into(), buffer);
     job.buf.copy_from_slice(plain);
     let bind = Bind::Chunk { index: 0, last: true };

@@ -28,7 +28,7 @@ fn cpu() -> Arc<dyn Engine> {
 
 /// A job with chunks of these lengths, as for sealing a file with a header of `before` bytes.
 fn chunks(suite: Suite, lengths: &[usize], before: usize, buffer: impl FnOnce(usize) -> Buffer) -> Job {
-    let keys = SecretKey::from_slice(&[7; 32]).unwrap().file_keys(suite).content;
+    let keys = SecretKey::from_slice(&[7; 32]).unwrap().file_keys(suite).content().clone();
     let mut units = Vec::new();
     let mut at = before;
     for (i, len) in lengths.iter().enumerate() {

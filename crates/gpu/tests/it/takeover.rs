@@ -58,7 +58,7 @@ fn is_over(script: &Script, step: usize, least: usize) -> bool {
 /// A job with two chunks. They are long enough for pinned memory, unless `short` is set.
 fn job(op: Op, engine: &dyn Engine, short: bool) -> Job {
     let suite = Suite::default();
-    let keys = SecretKey::from_slice(&KEY).unwrap().file_keys(suite).content;
+    let keys = SecretKey::from_slice(&KEY).unwrap().file_keys(suite).content().clone();
     let ranges = if short { [48..5000, 5048..6000] } else { [200..(1 << 20) + 99, (1 << 20) + 152..(1 << 20) + 9000] };
     let unit = |(i, data): (usize, std::ops::Range<usize>)| {
         let bind = Bind::Chunk { index: i as u64, last: i == 1 };

@@ -38,6 +38,7 @@ mod vaes512;
 pub use ecb::{DecryptKey, ecb_decrypt, ecb_encrypt};
 
 use crate::UnknownLevel;
+use crate::answers::{Known, fold, paint};
 use core::{fmt, str::FromStr};
 
 /// The length of an AES block in bytes.
@@ -63,10 +64,21 @@ impl Level {
     /// Every level, slowest first, whether this machine has it or not.
     pub const ALL: &[Level] = &[Level::Portable, Level::AesNi, Level::Vaes256, Level::Vaes512, Level::Armv8];
 
-    /// The fastest level of this machine.
+    /// The fastest level of this machine that computes rightly.
     #[must_use]
     pub fn detect() -> Self {
-        Self::ALL.iter().copied().rfind(|l| l.is_available()).unwrap_or(Level::Portable)
+        Self::ALL.iter().copied().rfind(|l| l.is_available() && l.is_right()).unwrap_or(Level::Portable)
+    }
+
+    /// Whether the level, which this machine has, computes known answers. It is asked once in a process, which takes
+    /// microseconds.
+    ///
+    /// # Panics
+    /// If this machine does not have the level.
+    #[must_use]
+    pub fn is_right(self) -> bool {
+        static ASKED: [Known; 5] = [const { Known::unasked() }; 5];
+        ASKED[self as usize].ask(|| answers(|key, counter, data| ctr_xor(self, key, counter, data)) == ANSWERS)
     }
 
     /// The levels that this machine has, slowest first.
@@ -77,18 +89,19 @@ impl Level {
     /// Whether this machine has the level.
     #[must_use]
     pub fn is_available(self) -> bool {
+        static ASKED: [Known; 5] = [const { Known::unasked() }; 5];
+        ASKED[self as usize].ask(|| self.is_there())
+    }
+
+    fn is_there(self) -> bool {
         match self {
             Level::Portable => true,
             #[cfg(target_arch = "x86_64")]
-            Level::AesNi => is_x86_feature_detected!("aes") && is_x86_feature_detected!("ssse3"),
+            Level::AesNi => has!("aes", "sse2", "sse3", "ssse3"),
             #[cfg(target_arch = "x86_64")]
-            Level::Vaes256 => is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx2"),
+            Level::Vaes256 => Level::AesNi.is_available() && has!("vaes", "avx2", "avx", "sse4.1", "sse4.2"),
             #[cfg(target_arch = "x86_64")]
-            Level::Vaes512 => {
-                is_x86_feature_detected!("vaes")
-                    && is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-            }
+            Level::Vaes512 => Level::Vaes256.is_available() && has!("avx512f", "avx512bw", "fma", "f16c"),
             #[cfg(target_arch = "aarch64")]
             Level::Armv8 => cfg!(target_endian = "little") && std::arch::is_aarch64_feature_detected!("aes"),
             #[allow(unreachable_patterns, reason = "the levels of other architectures")]
@@ -144,13 +157,22 @@ impl Key {
             16 | 24 | 32 => key.len() / 4 + 6,
             n => panic!("an AES key has 16, 24 or 32 bytes, not {n}"),
         };
-        let round_keys = match Level::AesNi.is_available() {
+        let round_keys = match Level::AesNi.is_available() && expands_rightly() {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: is_available() found the instructions.
             true => unsafe { aesni::expand(key, rounds) },
             _ => portable::expand(key, rounds, portable::sub_word),
         };
         Self { round_keys, rounds }
+    }
+
+    /// Whether the schedule is that of the key, computed again without AES instructions.
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        // A key, so that it is wiped. Both are secret, but whether they are the same is not.
+        let again =
+            Self { round_keys: portable::expand(self.raw(), self.rounds, portable::sub_word), rounds: self.rounds };
+        again.round_keys == self.round_keys
     }
 
     /// The key itself: the schedule begins with it.
@@ -219,6 +241,41 @@ fn ctr_xor_low(level: Level, key: &Key, counter: u128, data: &mut [u8]) {
     }
 }
 
+/// Whether AES-NI expands a key of each length as the portable code does. Asked once, and only where there is AES-NI.
+fn expands_rightly() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        static ASKED: Known = Known::unasked();
+        const KEY: [u8; 32] = paint();
+        ASKED.ask(|| {
+            [(16, 10), (24, 12), (32, 14)].into_iter().all(|(len, rounds)| {
+                // SAFETY: the caller has found the instructions.
+                let by_instruction = unsafe { aesni::expand(&KEY[..len], rounds) };
+                by_instruction == portable::expand(&KEY[..len], rounds, portable::sub_word)
+            })
+        })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    true
+}
+
+/// What every level answers.
+const ANSWERS: u64 = 0xbec5_c6a7_f945_48b6;
+
+/// Encrypts painted bytes with keys of each length, from counters whose carry goes through 32, 64 and 128 bits within them. They
+/// take every batch of each kernel, and end within a block.
+fn answers(ctr_xor: impl Fn(&Key, &[u8; BLOCK], &mut [u8])) -> u64 {
+    const PLAIN: [u8; 1109] = paint();
+    const COUNTERS: [u128; 3] = [0xffff_ffe0, (7 << 64) - 21, 0u128.wrapping_sub(37)];
+    let mut sum = 0;
+    for (len, counter) in [16, 24, 32].into_iter().zip(COUNTERS) {
+        let mut data = PLAIN;
+        ctr_xor(&Key::new(&PLAIN[9..][..len]), &counter.to_be_bytes(), &mut data);
+        sum = fold(sum, &data);
+    }
+    sum
+}
+
 /// The same key, by a reference that the compiler must treat as a new one, so that round keys are read again where they are
 /// used. Otherwise a kernel with too few registers for them would keep copies on the stack, which nobody wipes.
 #[cfg(target_arch = "x86_64")]
@@ -231,10 +288,55 @@ fn reread(key: &Key) -> &Key {
     unsafe { &*at }
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn every_level_answers_as_the_portable_one_does() {
+        let portable = answers(portable::ctr_xor);
+        assert_eq!(portable, ANSWERS, "{portable:#018x}");
+        assert!(Level::available().all(Level::is_right));
+    }
+
+    /// A wrong bit in any block, and a carry that is lost, are found.
+    #[test]
+    fn a_level_that_computes_wrongly_is_found() {
+        let wrong = |spoil: &dyn Fn(&[u8; BLOCK], &mut [u8])| {
+            answers(|key, counter, data| {
+                portable::ctr_xor(key, counter, data);
+                spoil(counter, data);
+            })
+        };
+        assert_eq!(wrong(&|_, _| {}), ANSWERS);
+        for at in 0..1109 {
+            assert_ne!(wrong(&|_, data| data[at] ^= 0x10), ANSWERS, "{at}");
+        }
+        assert_ne!(wrong(&|_, data| data[512..1024].rotate_left(16)), ANSWERS);
+        for bits in [32, 64] {
+            let stuck = answers(|key, counter, data| {
+                let first = u128::from_be_bytes(*counter);
+                for (i, block) in data.chunks_mut(BLOCK).enumerate() {
+                    let mask = (1u128 << bits) - 1;
+                    let at = first & !mask | first.wrapping_add(i as u128) & mask;
+                    portable::ctr_xor(key, &at.to_be_bytes(), block);
+                }
+            });
+            assert_ne!(stuck, ANSWERS, "{bits}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_key_schedule_is_found() {
+        for len in [16, 24, 32] {
+            let mut key = Key::new(&[7; 32][..len]);
+            assert!(key.is_right());
+            key.round_keys[5][3] ^= 1;
+            assert!(!key.is_right());
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn both_key_schedules_agree() {
         if Level::AesNi.is_available() {

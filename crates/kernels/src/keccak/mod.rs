@@ -16,6 +16,7 @@ mod round;
 mod single;
 
 use crate::UnknownLevel;
+use crate::answers::{Known, fold, paint};
 use core::{fmt, str::FromStr};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -43,10 +44,21 @@ impl Level {
     /// Every level, slowest first, whether this machine has it or not.
     pub const ALL: &[Level] = &[Level::Portable, Level::Avx2, Level::Avx512, Level::Armv8];
 
-    /// The fastest level of this machine.
+    /// The fastest level of this machine that computes rightly.
     #[must_use]
     pub fn detect() -> Self {
-        Self::ALL.iter().copied().rfind(|l| l.is_available()).unwrap_or(Level::Portable)
+        Self::ALL.iter().copied().rfind(|l| l.is_available() && l.is_right()).unwrap_or(Level::Portable)
+    }
+
+    /// Whether the level, which this machine has, computes known answers. It is asked once in a process, which takes
+    /// microseconds.
+    ///
+    /// # Panics
+    /// If this machine does not have the level.
+    #[must_use]
+    pub fn is_right(self) -> bool {
+        static ASKED: [Known; 4] = [const { Known::unasked() }; 4];
+        ASKED[self as usize].ask(|| answers(self) == ANSWERS)
     }
 
     /// The levels that this machine has, slowest first.
@@ -57,12 +69,17 @@ impl Level {
     /// Whether this machine has the level.
     #[must_use]
     pub fn is_available(self) -> bool {
+        static ASKED: [Known; 4] = [const { Known::unasked() }; 4];
+        ASKED[self as usize].ask(|| self.is_there())
+    }
+
+    fn is_there(self) -> bool {
         match self {
             Level::Portable => true,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => is_x86_feature_detected!("avx2"),
+            Level::Avx2 => has!("avx2", "avx", "sse4.2", "sse4.1", "ssse3", "sse3"),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => is_x86_feature_detected!("avx512f"),
+            Level::Avx512 => Level::Avx2.is_available() && has!("avx512f", "fma", "f16c"),
             #[cfg(target_arch = "aarch64")]
             Level::Armv8 => cfg!(target_endian = "little") && std::arch::is_aarch64_feature_detected!("sha3"),
             #[allow(unreachable_patterns, reason = "the levels of other architectures")]
@@ -106,6 +123,20 @@ impl FromStr for Level {
     fn from_str(name: &str) -> Result<Self, UnknownLevel> {
         Self::ALL.iter().copied().find(|l| l.name() == name).ok_or(UnknownLevel)
     }
+}
+
+/// What every level answers.
+const ANSWERS: u64 = 0x5fb7_4ec5_104b_9632;
+
+/// SHA3-256 and TurboSHAKE256 of inputs that fill all lanes of any level twice, and take two blocks and their padding.
+fn answers(level: Level) -> u64 {
+    const BYTES: [u8; 300 + 2 * MAX_LANES] = paint();
+    let inputs: [&[u8]; 2 * MAX_LANES] = core::array::from_fn(|i| &BYTES[i..][..300]);
+    let mut digests = [[0; DIGEST]; 2 * MAX_LANES];
+    sha3_256_many(level, &inputs, &mut digests);
+    let sum = fold(0, digests.as_flattened());
+    turboshake256_many::<0x50>(level, &inputs, &mut digests);
+    fold(sum, digests.as_flattened())
 }
 
 /// The largest [`Level::lanes`] of any level.
@@ -435,5 +466,17 @@ impl Block {
 
     fn absorb_into(&self, state: &mut State) {
         single::absorb::<KECCAK_F>(state, &self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_answers_as_the_portable_one_does() {
+        let portable = answers(Level::Portable);
+        assert_eq!(portable, ANSWERS, "{portable:#018x}");
+        assert!(Level::available().all(Level::is_right));
     }
 }

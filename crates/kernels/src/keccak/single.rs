@@ -1,16 +1,38 @@
 //! One sponge alone, by the fastest permutation of this machine for a single state.
 
-use super::{Input, OUTPUT, RATE, State, portable};
+use super::{Input, KECCAK_F, OUTPUT, RATE, State, TURBO, portable};
+use crate::answers::{Known, paint};
 use zeroize::Zeroize;
 
 /// XORs one block into the state and permutes it.
 pub(super) fn absorb<const ROUNDS: usize>(state: &mut State, block: &[u8; RATE]) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
-        // SAFETY: the instructions were found just now.
+    if is_fast() {
+        // SAFETY: is_fast() found the instructions.
         return unsafe { super::avx512vl::absorb::<ROUNDS>(state, block) };
     }
     portable::absorb::<ROUNDS>(state, block);
+}
+
+/// Whether this machine has the fast permutation, and it computes what the portable one does. Asked once.
+#[cfg(target_arch = "x86_64")]
+fn is_fast() -> bool {
+    static ASKED: Known = Known::unasked();
+    const BLOCK: [u8; RATE] = paint();
+    let agree = |fast: &dyn Fn(&mut State), slow: fn(&mut State, &[u8; RATE])| {
+        let [mut a, mut b] = [[0x0123_4567_89ab_cdef; 25]; 2];
+        fast(&mut a);
+        slow(&mut b, &BLOCK);
+        a == b
+    };
+    ASKED.ask(|| {
+        super::Level::Avx512.is_available()
+            && has!("avx512vl")
+            // SAFETY: the instructions were found just now.
+            && agree(&|state| unsafe { super::avx512vl::absorb::<KECCAK_F>(state, &BLOCK) }, portable::absorb::<KECCAK_F>)
+            // SAFETY: the same.
+            && agree(&|state| unsafe { super::avx512vl::absorb::<TURBO>(state, &BLOCK) }, portable::absorb::<TURBO>)
+    })
 }
 
 /// The first 64 bytes of the sponge's output.

@@ -1,0 +1,203 @@
+//! An engine that does each job twice, by different kernels, and compares: for machines that nobody trusts.
+
+use crate::Suite;
+use crate::cpu::{Levels, chunk};
+use crate::error::Fault;
+use crate::op::Op;
+use crate::seam::{Buffer, Engine, EngineInfo, Job, Unit, Verdicts};
+use crate::secret::DEPTH;
+use phalanx_kernels::aes::{self, BLOCK, ctr_xor};
+use std::sync::Arc;
+
+/// Another engine, whose jobs are all done again by other kernels of the CPU. If the results differ, the job fails, and its
+/// bytes are as they were.
+///
+/// AES-256-GCM has no other kernels here. There the library that has sealed a chunk opens it again, and our AES-CTR must give the
+/// same text.
+pub struct Twice {
+    info: EngineInfo,
+    engine: Arc<dyn Engine>,
+    levels: Levels,
+}
+
+impl Twice {
+    /// Does the jobs of the engine again, by these kernels: [`Levels::second`].
+    #[must_use]
+    pub fn new(engine: Arc<dyn Engine>, levels: Levels) -> Self {
+        let mut info = engine.info().clone();
+        info.detail = format!("{}, again by AES {}, SHA-3 {}", info.detail, levels.aes, levels.keccak);
+        Self { info, engine, levels }
+    }
+
+    fn fault(&self, reason: impl Into<String>) -> Fault {
+        Fault { engine: self.info.name.clone(), reason: reason.into() }
+    }
+
+    /// A copy of a job in ordinary memory.
+    fn copy(&self, job: &Job) -> Result<Job, Fault> {
+        let mut copy = job.like(Buffer::try_paged(job.buf.len()).map_err(|e| self.fault(e.to_string()))?);
+        copy.buf.copy_from_slice(&job.buf);
+        copy.units.clone_from(&job.units);
+        Ok(copy)
+    }
+
+    /// Whether the job is done as other kernels do it.
+    fn agrees(&self, before: &Job, done: &Job, verdicts: &Verdicts) -> Result<bool, Fault> {
+        let mut schedules = done.keys.iter().filter_map(|keys| keys.chunk_keys());
+        if !schedules.all(|keys| keys.schedule.is_right()) {
+            return Ok(false);
+        }
+        if done.suite == Suite::Aes256Gcm {
+            return self.agrees_in_gcm(before, done, verdicts);
+        }
+        let mut again = self.copy(before)?;
+        if chunk::run(self.levels, &mut again) != verdicts.failed() {
+            return Ok(false);
+        }
+        let same = |(i, (one, other)): (usize, (&Unit, &Unit))| {
+            let has_failed = verdicts.failed().binary_search(&i).is_ok();
+            has_failed || one.tag == other.tag && done.buf[one.data.clone()] == again.buf[other.data.clone()]
+        };
+        Ok(done.units.iter().zip(&again.units).enumerate().all(same))
+    }
+
+    fn agrees_in_gcm(&self, before: &Job, done: &Job, verdicts: &Verdicts) -> Result<bool, Fault> {
+        if done.op == Op::Seal {
+            let mut opened = self.copy(done)?;
+            opened.op = Op::Open;
+            if !chunk::run(self.levels, &mut opened).is_empty() {
+                return Ok(false);
+            }
+        }
+        let mut text = self.copy(before)?;
+        for (i, unit) in done.units.iter().enumerate() {
+            let mut counter = [0; BLOCK];
+            counter[..12].copy_from_slice(&unit.nonce[..12]);
+            // The first block is the tag's.
+            counter[15] = 2;
+            let key = aes::Key::new(done.keys[unit.key as usize].encrypt());
+            let data = &mut text.buf[unit.data.clone()];
+            ctr_xor(self.levels.aes, &key, &counter, data);
+            let has_failed = verdicts.failed().binary_search(&i).is_ok();
+            if !key.is_right() || !has_failed && *data != done.buf[unit.data.clone()] {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Engine for Twice {
+    fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    fn stack(&self) -> usize {
+        DEPTH.max(self.engine.stack()) + 1024
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
+        self.engine.buffer(len)
+    }
+
+    fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
+        let before = self.copy(job)?;
+        let verdicts = self.engine.run(job)?;
+        if self.agrees(&before, job, &verdicts)? {
+            return Ok(verdicts);
+        }
+        job.buf.copy_from_slice(&before.buf);
+        job.units.clone_from(&before.units);
+        Err(self.fault("two computations of the same gave different bytes: this machine computes wrongly"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::CpuEngine;
+    use crate::keys::key::{ContentKeys, SecretKey};
+    use crate::seam::Bind;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const LEN: usize = 3 * 4096 + 77;
+
+    /// A processor whose keystream has a wrong bit: it seals a whole, authentic file of another plaintext. It opens what it
+    /// sealed.
+    struct Wrong(CpuEngine, AtomicBool);
+
+    impl Engine for Wrong {
+        fn info(&self) -> &EngineInfo {
+            self.0.info()
+        }
+
+        fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
+            self.0.buffer(len)
+        }
+
+        fn run(&self, job: &mut Job) -> Result<Verdicts, Fault> {
+            let spoil = |job: &mut Job| {
+                if self.1.load(Ordering::Relaxed) {
+                    job.buf[5000] ^= 4;
+                }
+            };
+            if job.op == Op::Seal {
+                spoil(job);
+            }
+            let verdicts = self.0.run(job)?;
+            if job.op == Op::Open {
+                spoil(job);
+            }
+            Ok(verdicts)
+        }
+    }
+
+    fn job(suite: Suite, op: Op, keys: ContentKeys) -> Job {
+        let mut job = Job::of_chunks(op, suite, 20, Arc::new([keys]), Buffer::paged(2 * LEN));
+        job.buf.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i % 251) as u8);
+        for i in 0..2 {
+            let (bind, data) = (Bind::Chunk { index: i as u64, last: i == 1 }, i * LEN..(i + 1) * LEN);
+            job.units.push(Unit { key: 0, nonce: [9; 16], bind, data, tag: [0; 32] });
+        }
+        job
+    }
+
+    #[test]
+    fn a_wrong_keystream_is_found_and_nothing_else() {
+        let key = SecretKey::random().unwrap();
+        let levels = Levels::detect();
+        let engine = Arc::new(Wrong(CpuEngine::serial(levels), AtomicBool::new(false)));
+        let twice = Twice::new(engine.clone(), levels.second());
+        for suite in Suite::ALL.iter().copied() {
+            for keys in [key.file_keys(suite).content().clone(), key.message_keys(suite)] {
+                let set = |wrong| engine.1.store(wrong, Ordering::Relaxed);
+                let mut sealed = job(suite, Op::Seal, keys.clone());
+                let plain = sealed.buf.to_vec();
+                set(true);
+                assert!(Wrong(CpuEngine::serial(levels), AtomicBool::new(true)).run(&mut sealed).is_ok(), "{suite:?}");
+                let mut opened = sealed;
+                opened.op = Op::Open;
+                assert!(CpuEngine::serial(levels).run(&mut opened).unwrap().all_passed(), "{suite:?}: it is authentic");
+                assert_ne!(*opened.buf, plain[..], "{suite:?}: and another file");
+
+                let mut sealed = job(suite, Op::Seal, keys.clone());
+                let fault = twice.run(&mut sealed).unwrap_err();
+                assert!(fault.reason.contains("computes wrongly"), "{fault}");
+                assert_eq!(*sealed.buf, plain[..], "{suite:?}: it is as it was");
+                assert!(sealed.units.iter().all(|unit| unit.tag == [0; 32]));
+
+                set(false);
+                assert!(twice.run(&mut sealed).unwrap().all_passed(), "{suite:?}");
+                sealed.op = Op::Open;
+                sealed.units[1].tag[3] ^= 1;
+                let before = sealed.buf.to_vec();
+                set(true);
+                assert!(twice.run(&mut sealed).is_err(), "{suite:?}");
+                assert_eq!(*sealed.buf, before[..], "{suite:?}");
+                set(false);
+                assert_eq!(twice.run(&mut sealed).unwrap().failed(), [1], "{suite:?}");
+                assert_eq!(sealed.buf[..LEN], plain[..LEN], "{suite:?}");
+            }
+        }
+    }
+}

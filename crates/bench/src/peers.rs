@@ -1,5 +1,6 @@
 //! Whole commands compared with other programs, on the same files in the same run. Each round runs every program once.
 
+pub mod copy;
 pub(crate) mod programs;
 
 pub use programs::versions;
@@ -18,6 +19,8 @@ use std::process::Command;
 
 const EXPERIMENT: &str = "peers";
 const PEERS: [&str; 8] = ["age", "rage", "openssl enc", "gpg", "gocryptfs", "7z", "rclone", "restic"];
+/// The program that shows the limit of the machine.
+pub const COPY: &str = "copy by threads";
 const SUITE_1: &str = "phalanx, suite 1";
 const SUITE_4: &str = "phalanx, suite 4";
 const SUITE_5: &str = "phalanx, suite 5";
@@ -245,7 +248,7 @@ fn whole_file(setup: &Setup, scratch: &Scratch, set: &Set, rows: &mut Rows<'_>) 
     // 7z would add an extension to a name that has none.
     let (sealed, back) = (scratch.path("sealed.7z"), scratch.path(programs::BACK));
     let phalanx = Phalanx::new(&setup.program, scratch)?;
-    let mut programs = vec![programs::cp()];
+    let mut programs = vec![programs::cp(), programs::copy_by_threads()?];
     programs.extend(ours(&phalanx, set, &["--no-sync"], rows)?);
     programs.extend(peers(&PEERS, scratch, set, rows)?);
     let clean = |program: &Program| {

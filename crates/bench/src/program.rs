@@ -20,6 +20,7 @@ pub fn run() -> Outcome {
         Command::Report { folder, merge, documents, index } => {
             experiments::report(&folder, &merge, &documents, index, args.verbosity)
         }
+        Command::Copy(copy) => experiments::copy(&copy),
         Command::SefpsFile(command) => sefps_file::run(command),
     }
 }

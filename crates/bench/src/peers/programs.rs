@@ -109,6 +109,17 @@ pub fn cp() -> Program {
     })
 }
 
+/// Copying by a thread for each core: this program itself, which then does nothing else.
+pub fn copy_by_threads() -> Result<Program> {
+    let this = std::env::current_exe().map_err(Error::at(Path::new("phalanx-bench")))?;
+    Ok(Program::new(super::COPY, move |work| {
+        let (from, to) = work.paths();
+        let mut command = Command::new(&this);
+        command.arg("copy").args([from, to]);
+        command
+    }))
+}
+
 /// How Phalanx is called.
 #[derive(Clone)]
 pub struct Phalanx {

@@ -1,11 +1,12 @@
 //! The experiments: from the command line to a run and its report.
 
-use super::args::{Experiments, Verbosity};
+use super::args::{Copy, Experiments, Verbosity};
 use super::failure::{Code, Failure, Outcome, complain, say};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phalanx_bench::row::Row;
 use phalanx_bench::{Error, Experiment, Setup, Watch, hpc, merged};
 use phalanx_core::engine::Levels;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, thread};
@@ -35,6 +36,12 @@ pub fn report(
         return phalanx_bench::report::index(folder)?.lines().try_for_each(say);
     }
     told(folder, verbosity)
+}
+
+/// Copies a file by several threads: a program to compare with.
+pub fn copy(args: &Copy) -> Outcome {
+    let threads = args.threads.map_or_else(all_cores, NonZeroUsize::get);
+    Ok(phalanx_bench::peers::copy::copy(&args.from, &args.to, threads, (args.piece as usize) << 10)?)
 }
 
 fn setup(args: &Experiments) -> Outcome<Setup> {

@@ -3,6 +3,7 @@
 use super::answer::{Said, said};
 use super::draw::{Bar, Bars, Thing};
 use super::machine::Machine;
+use crate::peers::COPY;
 use crate::row::Row;
 use crate::sefps::{BASELINE, averages, ours};
 use crate::users::{AVERAGES, PRINTED};
@@ -182,6 +183,13 @@ pub fn commands(machine: &Machine) -> Option<Commands> {
         }
         if let Some(copy) = speed("protect", "cp") {
             all.push(said("cp, which neither encrypts nor checks, copies {} GB/s.", &[copy]));
+        }
+        match speed("protect", COPY) {
+            Some(copy) => {
+                let pattern = "A thread for each core that only copies: {} GB/s, the limit of the machine; phalanx reaches {} of it.";
+                all.push(said(pattern, &[copy, ours / copy]));
+            }
+            None => all.push(said("This run has no copy by a thread for each core.", &[])),
         }
     }
     Some(Commands { bars: bars.into_iter().filter(|bars| !bars.bars.is_empty()).collect(), said: all, headline })

@@ -40,6 +40,29 @@ fn a_missing_phalanx_is_told_with_the_way_to_build_it() {
     assert!(s.names().is_empty());
 }
 
+#[test]
+fn a_copy_by_threads_is_a_program_to_compare_with() {
+    let s = Sandbox::new();
+    let bytes = crate::common::painted(3 << 20 | 17);
+    s.write("from", &bytes);
+    s.run(&["copy", "from", "to"]).ok();
+    assert!(s.read("to") == bytes);
+    s.run(&["copy", "--threads", "3", "--piece", "64", "from", "again"]).ok();
+    assert!(s.read("again") == bytes);
+    assert!(s.run(&["copy", "missing", "to"]).fails(4).contains("missing: "));
+    if !has_phalanx() {
+        return;
+    }
+    s.run(&["peers", "--quick", "--out", "run"]).ok();
+    let rows = rows(&s, "run");
+    let ratios = |row: &&Row| row.measure == "whole command: times as fast as copy by threads" && row.speedup.is_some();
+    for operation in ["protect", "unprotect"] {
+        let of = |row: &&Row| row.scheme == "copy by threads" && row.operation == operation && row.median_s.is_some();
+        assert_eq!(rows.iter().filter(of).count(), 1, "{operation}");
+        assert_eq!(rows.iter().filter(ratios).filter(|row| row.operation == operation).count(), 3, "{operation}");
+    }
+}
+
 /// The command as on a machine that has no device.
 fn without_device(mut command: Command) -> Command {
     command.env("CUDA_VISIBLE_DEVICES", "").env("OCL_ICD_VENDORS", "/none").env_remove("PHALANX_OPENCL_CPU");

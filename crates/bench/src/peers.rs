@@ -19,6 +19,8 @@ use std::process::Command;
 
 const EXPERIMENT: &str = "peers";
 const PEERS: [&str; 8] = ["age", "rage", "openssl enc", "gpg", "gocryptfs", "7z", "rclone", "restic"];
+/// The note of rows of whole commands since this is so.
+pub const FETCHED: &str = "memory for the output was fetched from the host before each run";
 /// The program that shows the limit of the machine.
 pub const COPY: &str = "copy by threads";
 const SUITE_1: &str = "phalanx, suite 1";
@@ -124,6 +126,16 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     ])
 }
 
+/// The programs to compare with that are not installed.
+pub fn missing() -> Vec<String> {
+    let found = |name: &str| match name {
+        "openssl enc" => programs::find("openssl"),
+        "7z" => programs::find("7zz").or_else(|| programs::find("7z")),
+        name => programs::find(name),
+    };
+    PEERS.into_iter().filter(|name| found(name).is_none()).map(String::from).collect()
+}
+
 /// The input of a set of programs.
 struct Set {
     case: String,
@@ -158,6 +170,7 @@ impl Set {
     fn measure(&self, contestants: &mut [Contestant<'_>], asked: &[Asked], rows: &mut Rows<'_>) -> Result<()> {
         for round in 0..=self.rounds {
             for contestant in contestants.iter_mut() {
+                scratch::fetch_memory(self.bytes);
                 let (seconds, done) = time(&contestant.run);
                 done?;
                 if round > 0 {
@@ -168,6 +181,7 @@ impl Set {
         }
         for contestant in contestants.iter() {
             let row = self.row(contestant.operation, contestant.scheme).timed(contestant.seconds.clone());
+            let row = Row { note: Some(FETCHED.into()), ..row };
             let limit = self.at_most.zip(row.median_s).filter(|_| is_ours(&contestant));
             let bar = limit.map(|(limit, median)| Bar {
                 asked: format!("at most {} ms, {}", limit * 1e3, self.bars_are_for),

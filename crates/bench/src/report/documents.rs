@@ -91,7 +91,7 @@ fn bars(rows: &[Row]) -> Table {
         };
         let measure = row.measure.split(": times as fast").next().unwrap_or(&row.measure);
         let what = format!("{}: {}, {measure}; {}", row.case, row.operation, row.scheme);
-        let line = vec![what, bar.asked.clone(), judged(Some(bar), measured)];
+        let line = vec![what, bar.asked.clone(), judged(Some(bar), measured) + row.mark()];
         // Rows of several processes and threads have the same words. Of memory the largest counts, and of the rest the last,
         // with the most of them.
         match lines.iter_mut().find(|(_, old)| old[..2] == line[..2]) {
@@ -113,7 +113,7 @@ fn commands(rows: &[Row]) -> Table {
     rows.sort_by_key(|row| row.operation != "protect");
     let cells = rows.into_iter().map(|row| {
         let best = row.seconds.iter().copied().reduce(f64::min).map(|best| digits(best * 1e3));
-        let text = format!("{} ({})", milliseconds(row).unwrap_or_default(), best.unwrap_or_default());
+        let text = format!("{} ({}){}", milliseconds(row).unwrap_or_default(), best.unwrap_or_default(), row.mark());
         Cell { line: &row.scheme, column: format!("{}, ms (best)", row.operation), text }
     });
     Table::pivot("program", cells)
@@ -137,7 +137,7 @@ fn mounts(rows: &[Row]) -> Table {
         cells.push(Cell { line, column: "at least".into(), text: required(line) });
         let scheme = row.scheme.strip_prefix("phalanx, ").unwrap_or(&row.scheme);
         let figure = row.speedup.map_or_else(|| "not run".into(), digits);
-        let text = if row.scheme == CEILING { figure } else { judged(row.bar.as_ref(), figure) };
+        let text = if row.scheme == CEILING { figure } else { judged(row.bar.as_ref(), figure) } + row.mark();
         cells.push(Cell { line, column: format!("{}: {scheme}", row.case), text });
     }
     Table::pivot("times as fast as gocryptfs", cells)

@@ -22,7 +22,7 @@ fn bars(rows: &[Row]) -> Section {
             (_, Some(kib)) => format!("{} MiB", digits(kib as f64 / 1024.0)),
             _ => format!("{} ms", milliseconds(row)?),
         };
-        Some(vec![input(row), row.scheme.clone(), bar.asked.clone(), measured, bar.verdict().into()])
+        Some(vec![input(row), row.scheme.clone(), bar.asked.clone(), measured, bar.verdict().to_owned() + row.mark()])
     };
     let table = Table::of(["what", "program", "asked", "measured", ""], rows.iter().filter_map(line));
     Section { title: "the requirements".into(), text: String::new(), table, figure: None }
@@ -31,7 +31,7 @@ fn bars(rows: &[Row]) -> Section {
 fn commands(rows: &[&Row]) -> Section {
     let line = |row: &&Row| {
         let times = match (milliseconds(row), &row.note) {
-            (Some(times), _) => times,
+            (Some(times), _) => times + row.mark(),
             (None, note) => note.clone().unwrap_or_default(),
         };
         let range = |pick: fn(f64, f64) -> f64| row.seconds.iter().copied().reduce(pick).map(|s| digits(s * 1e3));

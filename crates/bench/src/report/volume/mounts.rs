@@ -32,7 +32,14 @@ fn bars(rows: &[&Row]) -> Section {
     let line = |row: &&Row| {
         let bar = row.bar.as_ref()?;
         let measured = figure(row)?;
-        Some(vec![what(row), row.scheme.clone(), bar.asked.clone(), measured, ceiling(row), bar.verdict().into()])
+        Some(vec![
+            what(row),
+            row.scheme.clone(),
+            bar.asked.clone(),
+            measured,
+            ceiling(row),
+            bar.verdict().to_owned() + row.mark(),
+        ])
     };
     let table = Table::of(["what", "program", "asked", "measured", CEILING, ""], rows.iter().filter_map(line));
     let text = format!(

@@ -11,6 +11,7 @@ pub mod error;
 pub mod head;
 pub mod hpc;
 pub mod keys;
+pub mod load;
 pub mod measure;
 pub mod merged;
 pub mod paper;

@@ -142,7 +142,7 @@ fn check_row(row: &Row) -> Result<(), &'static str> {
     check_texts(texts.chain(bar.iter().map(|bar| &bar.asked)).chain(printed_texts))?;
     let computed = [row.median_s, row.gb_per_s, row.speedup, row.efficiency, row.amdahl];
     // These may be negative.
-    let others = [row.value, row.ideal].into_iter().flatten().map(f64::abs);
+    let others = [row.value, row.ideal, row.others, row.steal].into_iter().flatten().map(f64::abs);
     let numbers = row.seconds.iter().chain(computed.iter().flatten()).chain(printed.iter().map(|p| &p.value));
     if !numbers.copied().chain(others).all(|n| n == 0.0 || (LEAST..=1.0 / LEAST).contains(&n)) {
         return Err("a figure that nothing can measure");

@@ -1,5 +1,6 @@
 //! Whole commands compared with other programs, on the same files in the same run. Each round runs every program once.
 
+pub mod copy;
 pub(crate) mod programs;
 
 pub use programs::versions;
@@ -18,6 +19,10 @@ use std::process::Command;
 
 const EXPERIMENT: &str = "peers";
 const PEERS: [&str; 8] = ["age", "rage", "openssl enc", "gpg", "gocryptfs", "7z", "rclone", "restic"];
+/// The note of rows of whole commands since this is so.
+pub const FETCHED: &str = "memory for the output was fetched from the host before each run";
+/// The program that shows the limit of the machine.
+pub const COPY: &str = "copy by threads";
 const SUITE_1: &str = "phalanx, suite 1";
 const SUITE_4: &str = "phalanx, suite 4";
 const SUITE_5: &str = "phalanx, suite 5";
@@ -121,6 +126,16 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     ])
 }
 
+/// The programs to compare with that are not installed.
+pub fn missing() -> Vec<String> {
+    let found = |name: &str| match name {
+        "openssl enc" => programs::find("openssl"),
+        "7z" => programs::find("7zz").or_else(|| programs::find("7z")),
+        name => programs::find(name),
+    };
+    PEERS.into_iter().filter(|name| found(name).is_none()).map(String::from).collect()
+}
+
 /// The input of a set of programs.
 struct Set {
     case: String,
@@ -155,6 +170,7 @@ impl Set {
     fn measure(&self, contestants: &mut [Contestant<'_>], asked: &[Asked], rows: &mut Rows<'_>) -> Result<()> {
         for round in 0..=self.rounds {
             for contestant in contestants.iter_mut() {
+                scratch::fetch_memory(self.bytes);
                 let (seconds, done) = time(&contestant.run);
                 done?;
                 if round > 0 {
@@ -165,6 +181,7 @@ impl Set {
         }
         for contestant in contestants.iter() {
             let row = self.row(contestant.operation, contestant.scheme).timed(contestant.seconds.clone());
+            let row = Row { note: Some(FETCHED.into()), ..row };
             let limit = self.at_most.zip(row.median_s).filter(|_| is_ours(&contestant));
             let bar = limit.map(|(limit, median)| Bar {
                 asked: format!("at most {} ms, {}", limit * 1e3, self.bars_are_for),
@@ -245,7 +262,7 @@ fn whole_file(setup: &Setup, scratch: &Scratch, set: &Set, rows: &mut Rows<'_>) 
     // 7z would add an extension to a name that has none.
     let (sealed, back) = (scratch.path("sealed.7z"), scratch.path(programs::BACK));
     let phalanx = Phalanx::new(&setup.program, scratch)?;
-    let mut programs = vec![programs::cp()];
+    let mut programs = vec![programs::cp(), programs::copy_by_threads()?];
     programs.extend(ours(&phalanx, set, &["--no-sync"], rows)?);
     programs.extend(peers(&PEERS, scratch, set, rows)?);
     let clean = |program: &Program| {

@@ -20,6 +20,7 @@ pub fn run() -> Outcome {
         Command::Report { folder, merge, documents, index } => {
             experiments::report(&folder, &merge, &documents, index, args.verbosity)
         }
+        Command::Copy(copy) => experiments::copy(&copy),
         Command::SefpsFile(command) => sefps_file::run(command),
     }
 }
@@ -33,7 +34,7 @@ fn clean_up_on_signals() -> Outcome {
             // Before its files are removed: it would go on without them.
             phalanx_bench::hpc::cluster::end_all();
             // Before the folders are removed: never through a mount.
-            phalanx_bench::volume::unmount_all();
+            let _none_is_mounted = phalanx_bench::volume::unmount_all();
             let _none_begins = (phalanx_core::file::remove_unfinished(), phalanx_bench::scratch::remove_unfinished());
             phalanx_bench::run::report_unfinished();
             let _ = signal_hook::low_level::emulate_default_handler(signal);

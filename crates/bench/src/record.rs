@@ -5,6 +5,8 @@
 //! with the same rows; and, from the end of a run on, the report.
 
 use crate::head::Head;
+use crate::load::{Load, Sample};
+use crate::report::why_not;
 use crate::row::Row;
 use crate::setup::Setup;
 use crate::{Error, Result};
@@ -17,6 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// Receives the progress of a run. Weights are in some unit of expected time.
 pub trait Watch {
+    /// What is missing on this machine, and will not be measured.
+    fn missing(&self, _: &[String]) {}
     /// A run begins. Its whole weight, and that of the steps done before.
     fn begin(&self, whole: u64, done: u64);
     /// A step begins.
@@ -63,7 +67,8 @@ pub fn run_steps(record: &mut Record, steps: Vec<Step<'_>>, watch: &dyn Watch) -
             continue;
         }
         watch.step(&step.name);
-        (step.run)(&mut Rows { record: &mut *record, watch })?;
+        let sample = Sample::now();
+        (step.run)(&mut Rows { record: &mut *record, watch, sample, load: None })?;
         record.append(&Line::Done(step.name.clone()))?;
         record.done.insert(step.name);
         watch.done(step.weight);
@@ -75,11 +80,22 @@ pub fn run_steps(record: &mut Record, steps: Vec<Step<'_>>, watch: &dyn Watch) -
 pub struct Rows<'a> {
     record: &'a mut Record,
     watch: &'a dyn Watch,
+    /// When the work for the next rows began.
+    sample: Option<Sample>,
+    /// The load during the work for the rows that are written now: several are measured in turn, and written together.
+    load: Option<Load>,
 }
 
 impl Rows<'_> {
     /// Writes a row, unless a run that was interrupted within this step has written it already.
     pub fn write(&mut self, row: Row) -> Result<()> {
+        let now = Sample::now();
+        if let Some(load) = self.sample.zip(now).and_then(|(before, now)| before.load_until(&now)) {
+            (self.load, self.sample) = (Some(load), now);
+        }
+        let is_run = why_not(&row).is_none();
+        let load = self.load.filter(|_| is_run);
+        let row = Row { others: load.map(|load| load.others), steal: load.map(|load| load.steal), ..row };
         self.record.write(row.clone())?;
         self.watch.row(&row);
         Ok(())

@@ -27,7 +27,8 @@ pub use documents::renewed;
 use figure::Figure;
 use std::fs;
 use std::path::{Path, PathBuf};
-use table::{Cell, Table, beside, digits, gb_per_s, milliseconds, not_run, percent, program, why_not};
+pub(crate) use table::why_not;
+use table::{Cell, Table, beside, digits, gb_per_s, milliseconds, not_run, percent, program};
 
 /// The report's name in the run's folder.
 pub const FILE: &str = "report.html";

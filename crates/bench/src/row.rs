@@ -1,5 +1,6 @@
 //! The one row type: a measured figure, and the printed ones.
 
+use crate::load;
 use crate::paper::Printed;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,12 @@ pub struct Row {
     pub printed: Vec<Printed>,
     /// Why there are no times, or other things to know.
     pub note: Option<String>,
+    /// The part of the machine that other work took meanwhile: 1 is all cores. Older runs did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<f64>,
+    /// The part of the machine that its host took meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steal: Option<f64>,
 }
 
 /// A requirement for a figure.
@@ -106,6 +113,16 @@ impl Row {
         self
     }
 
+    /// Whether so much of the machine was away that the figure says little.
+    pub fn is_noisy(&self) -> bool {
+        self.others.unwrap_or(0.0) + self.steal.unwrap_or(0.0) > load::MOST
+    }
+
+    /// A mark for figures that were measured on a busy machine.
+    pub fn mark(&self) -> &'static str {
+        if self.is_noisy() { " (busy)" } else { "" }
+    }
+
     /// The identity of the row within a run.
     pub fn key(&self) -> (&str, &str, &str, &str, &str, &str, usize, usize) {
         let Row { experiment, case, operation, measure, scheme, engine, processes, threads, .. } = self;
@@ -113,7 +130,7 @@ impl Row {
     }
 
     /// The names of the CSV's columns.
-    pub const COLUMNS: [&str; 25] = [
+    pub const COLUMNS: [&str; 27] = [
         "experiment",
         "case",
         "operation",
@@ -139,10 +156,12 @@ impl Row {
         "printed",
         "printed_corrections",
         "note",
+        "others",
+        "steal",
     ];
 
     /// The row in CSV form. Several values in one field are separated by semicolons.
-    pub fn fields(&self) -> [String; 25] {
+    pub fn fields(&self) -> [String; 27] {
         let number = |n: Option<f64>| n.map(|n| n.to_string()).unwrap_or_default();
         let printed = |p: &Printed| format!("{}, {}: {} {} ({})", p.by, p.measure, p.value, p.unit, p.r#where);
         let corrected = |p: &Printed| {
@@ -178,6 +197,8 @@ impl Row {
             join(self.printed.iter().map(printed)),
             join(corrections.into_iter()),
             self.note.clone().unwrap_or_default(),
+            number(self.others),
+            number(self.steal),
         ]
     }
 }

@@ -4,7 +4,7 @@ use crate::head::Head;
 use crate::record::{Record, Step, Watch, run_steps};
 use crate::scratch::Scratch;
 use crate::setup::Setup;
-use crate::{Error, Result, hpc, keys, peers, report, sefps, users, volume};
+use crate::{Error, Result, hpc, keys, load, peers, report, sefps, users, volume};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -63,6 +63,30 @@ pub fn report_unfinished() {
     }
 }
 
+/// What the experiments would need that is not here.
+fn missing(experiments: &[Experiment], setup: &Setup) -> Vec<String> {
+    let has = |experiment| experiments.contains(&experiment);
+    let mut all = Vec::new();
+    if has(Experiment::Peers) {
+        all.extend(peers::missing());
+    }
+    if has(Experiment::Volume) && setup.volume.has(volume::Part::Mounts) {
+        all.extend(volume::mounts::missing(setup));
+    }
+    if has(Experiment::Hpc) && setup.hpc.has(hpc::Part::Cluster) {
+        all.extend(hpc::cluster::missing(&setup.hpc));
+    }
+    if has(Experiment::Hpc) && setup.hpc.has(hpc::Part::Java) {
+        all.extend(hpc::java::missing(&setup.hpc));
+    }
+    if let Err(why) = &setup.device {
+        all.push(format!("a device ({why})"));
+    }
+    let mut known = std::collections::HashSet::new();
+    all.retain(|name: &String| known.insert(name.clone()));
+    all
+}
+
 /// Runs the experiments, and writes the report, even if an experiment fails.
 pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Result<()> {
     fs::create_dir_all(&setup.out).map_err(Error::at(&setup.out))?;
@@ -76,6 +100,7 @@ pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Resu
     if experiments.contains(&Experiment::Hpc) && setup.hpc.has(hpc::Part::Java) {
         peers.extend(hpc::java::versions(&setup.hpc));
     }
+    load::adopt();
     let mut record = Record::open(setup, Head::now(setup, peers))?;
     let scratch = Scratch::new(&setup.out)?;
     let mut steps = Vec::new();
@@ -83,6 +108,7 @@ pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Resu
         steps.extend(experiment.steps(setup, &scratch)?);
     }
     *unfinished() = Some(setup.out.clone());
+    watch.missing(&missing(experiments, setup));
     let done = run_steps(&mut record, steps, watch);
     drop(scratch);
     *unfinished() = None;

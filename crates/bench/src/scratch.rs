@@ -6,6 +6,7 @@ use phalanx_kernels::aes;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
+use std::hint::black_box;
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -171,6 +172,19 @@ impl Random {
     }
 }
 
+/// Fetches free memory from the host of a virtual machine, which takes back what is free for a while: otherwise whoever
+/// allocates first pays. Never so much that the page cache would lose files.
+pub fn fetch_memory(bytes: u64) {
+    const SPARE: u64 = 256 << 20;
+    let bytes = bytes.min(memory("MemFree").unwrap_or(0).saturating_sub(SPARE));
+    let mut pages: Vec<u8> = Vec::new();
+    if pages.try_reserve_exact(bytes as usize).is_ok() {
+        // Pages of zeros would not be touched.
+        pages.resize(bytes as usize, 1);
+        black_box(&pages);
+    }
+}
+
 /// Fails if less than `bytes` are free on the disk that holds `folder`.
 pub fn require_disk(folder: &Path, bytes: u64) -> Result<()> {
     let stat = rustix::fs::statvfs(folder).map_err(|e| Error::Path(folder.to_owned(), e.into()))?;
@@ -206,6 +220,22 @@ mod tests {
         if memory("MemAvailable").is_some() {
             assert!(require_memory(u64::MAX).unwrap_err().to_string().contains("memory"));
         }
+    }
+
+    #[test]
+    fn memory_is_fetched() {
+        let peak = || {
+            let status = fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+        };
+        let bytes = 64 << 20;
+        if memory("MemFree").unwrap_or(0) < 8 * bytes {
+            println!("skipped: too little free memory");
+            return;
+        }
+        fetch_memory(bytes);
+        assert!(peak() >= bytes);
     }
 
     #[test]

@@ -65,6 +65,12 @@ pub fn versions(options: &super::Options) -> Vec<String> {
     text.lines().next().map(|line| format!("{}: {}", mpirun.display(), line.trim())).into_iter().collect()
 }
 
+/// What these measurements need that is not here.
+pub fn missing(options: &super::Options) -> Option<String> {
+    let why = Programs::find(options).map_or_else(Some, |programs| programs.copy.err())?;
+    Some(why.trim_start_matches("no ").into())
+}
+
 /// The sizes and counts of a run.
 struct Sizes {
     /// The bytes that are copied and protected.

@@ -149,5 +149,11 @@ fn not_run(rows: &mut Rows<'_>, all: impl IntoIterator<Item = Row>, why: &str) -
     all.into_iter().try_for_each(|row| rows.write(row.not_run(why)))
 }
 
+/// What these measurements need that is not here.
+pub fn missing(options: &super::Options) -> Option<String> {
+    let why = Java::find(options).map_or_else(Some, |java| java.mpj.err())?;
+    Some(why.trim_start_matches("no ").into())
+}
+
 #[cfg(test)]
 mod tests;

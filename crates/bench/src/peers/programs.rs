@@ -1,6 +1,7 @@
 //! The programs that are measured, each as a whole command: how it is called, and whether it is installed.
 
 use crate::scratch::Scratch;
+use crate::volume::mounts::Mounted;
 use crate::{Error, Result};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -107,6 +108,17 @@ pub fn cp() -> Program {
         command.args([from, to]);
         command
     })
+}
+
+/// Copying by a thread for each core: this program itself, which then does nothing else.
+pub fn copy_by_threads() -> Result<Program> {
+    let this = std::env::current_exe().map_err(Error::at(Path::new("phalanx-bench")))?;
+    Ok(Program::new(super::COPY, move |work| {
+        let (from, to) = work.paths();
+        let mut command = Command::new(&this);
+        command.arg("copy").args([from, to]);
+        command
+    }))
 }
 
 /// How Phalanx is called.
@@ -347,11 +359,10 @@ fn gocryptfs(scratch: &Scratch) -> Result<Program, Option<String>> {
     let call = |args: &[&Path]| {
         let mut command = Command::new(&program);
         command.args(["-quiet", "-passfile"]).arg(&password).args(args);
-        finish(command).map_err(tell)
+        command
     };
-    call(&[Path::new("-init"), &below])?;
-    call(&[&below, &mounted])?;
-    let ending = Ending::command("fusermount", &["-u", "-z", &mounted.to_string_lossy()]);
+    finish(call(&[Path::new("-init"), &below])).map_err(tell)?;
+    let mount = Mounted::new(&mounted, &|| call(&[&below, &mounted])).map_err(tell)?;
     let inside = mounted.join("file");
     let keeps = Some(inside.clone());
     let call = move |work: Work<'_>| {
@@ -363,23 +374,30 @@ fn gocryptfs(scratch: &Scratch) -> Result<Program, Option<String>> {
         };
         command
     };
-    Ok(Program { keeps, _ending: Some(ending), ..Program::new("gocryptfs", call) })
+    Ok(Program { keeps, _ending: Some(Ending::Mount(mount)), ..Program::new("gocryptfs", call) })
 }
 
-/// A command that is run on drop.
-struct Ending(Command);
+/// What ends on drop.
+enum Ending {
+    /// Is run then.
+    Command(Command),
+    /// Is unmounted then.
+    Mount(#[allow(dead_code, reason = "it is only dropped")] Mounted),
+}
 
 impl Ending {
     fn command(program: &str, args: &[&str]) -> Self {
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self(command)
+        Self::Command(command)
     }
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let _ = self.0.status();
+        if let Self::Command(command) = self {
+            let _ = command.status();
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_bench::Experiment;
 use phalanx_bench::hpc;
+use phalanx_bench::peers::copy::PIECE;
 use phalanx_bench::volume::{self, Part};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -75,6 +76,9 @@ enum Sub {
         #[arg(long)]
         index: bool,
     },
+    /// Copy a file by several threads, and do nothing else: the limit of the machine
+    #[command(hide = true)]
+    Copy(Copy),
     /// Write and read SEFPS's layout, for study only
     ///
     /// The layout does not protect: equal blocks show in it, and it can be forged.
@@ -231,6 +235,20 @@ pub struct SefpsEnds {
     pub output: PathBuf,
 }
 
+#[derive(Args)]
+pub struct Copy {
+    /// Number of threads (default: one per core)
+    #[arg(short, long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// The KiB that a thread copies at once
+    #[arg(long, value_name = "KIB", default_value_t = (PIECE >> 10) as u32, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub piece: u32,
+    /// The file to read
+    pub from: PathBuf,
+    /// The file to write
+    pub to: PathBuf,
+}
+
 /// A parsed command line.
 pub struct Parsed {
     pub command: Command,
@@ -240,6 +258,7 @@ pub struct Parsed {
 pub enum Command {
     Run(Box<Experiments>),
     Report { folder: PathBuf, merge: Vec<PathBuf>, documents: Vec<PathBuf>, index: bool },
+    Copy(Copy),
     SefpsFile(SefpsFile),
 }
 
@@ -306,6 +325,7 @@ pub fn parse() -> Outcome<Parsed> {
         Sub::Peers(PeersRun { run, phalanx }) => Command::run(&[Experiment::Peers], run, phalanx),
         Sub::All(PeersRun { run, phalanx }) => Command::run(Experiment::ALL, run, phalanx),
         Sub::Report { folder, merge, documents, index } => Command::Report { folder, merge, documents, index },
+        Sub::Copy(copy) => Command::Copy(copy),
         Sub::SefpsFile(command) => Command::SefpsFile(command),
     };
     Ok(Parsed { command, verbosity: cli.verbosity })

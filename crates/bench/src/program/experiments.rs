@@ -1,11 +1,14 @@
 //! The experiments: from the command line to a run and its report.
 
-use super::args::{Experiments, Verbosity};
+use super::args::{Copy, Experiments, Verbosity};
 use super::failure::{Code, Failure, Outcome, complain, say};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phalanx_bench::row::Row;
-use phalanx_bench::{Error, Experiment, Setup, Watch, hpc, merged};
+use phalanx_bench::{Error, Experiment, Setup, Watch, hpc, load, merged};
 use phalanx_core::engine::Levels;
+use std::cell::Cell;
+use std::io::{self, IsTerminal};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, thread};
@@ -15,7 +18,7 @@ pub fn run(args: Experiments, verbosity: Verbosity) -> Outcome {
     let setup = setup(&args)?;
     let meter = Meter::new(verbosity);
     let done = phalanx_bench::run(&args.experiments, &setup, &meter);
-    meter.bar.finish_and_clear();
+    meter.finish();
     done?;
     told(&setup.out, verbosity)
 }
@@ -35,6 +38,12 @@ pub fn report(
         return phalanx_bench::report::index(folder)?.lines().try_for_each(say);
     }
     told(folder, verbosity)
+}
+
+/// Copies a file by several threads: a program to compare with.
+pub fn copy(args: &Copy) -> Outcome {
+    let threads = args.threads.map_or_else(all_cores, NonZeroUsize::get);
+    Ok(phalanx_bench::peers::copy::copy(&args.from, &args.to, threads, (args.piece as usize) << 10)?)
 }
 
 fn setup(args: &Experiments) -> Outcome<Setup> {
@@ -114,10 +123,14 @@ fn told(folder: &Path, verbosity: Verbosity) -> Outcome {
     say(format!("the report is in {}", folder.join(phalanx_bench::report::FILE).display()))
 }
 
-/// A bar with the time left; each row as a line with `--verbose`.
+/// A bar with the time left, or a line for each step where stderr is no terminal; each row as a line with `--verbose`.
 struct Meter {
     bar: ProgressBar,
-    verbose: bool,
+    verbosity: Verbosity,
+    /// Whether steps are lines.
+    has_lines: bool,
+    rows: Cell<usize>,
+    noisy: Cell<usize>,
 }
 
 impl Meter {
@@ -128,11 +141,38 @@ impl Meter {
         let style =
             ProgressStyle::with_template("{msg} {wide_bar} {percent}%, {eta} left").expect("a constant template");
         bar.set_style(style.progress_chars("=> "));
-        Self { bar, verbose: verbosity.verbose }
+        let has_lines = !verbosity.quiet && !io::stderr().is_terminal();
+        Self { bar, verbosity, has_lines, rows: Cell::new(0), noisy: Cell::new(0) }
+    }
+
+    /// A line that is no error.
+    fn warn(&self, line: String) {
+        if !self.verbosity.quiet {
+            self.bar.suspend(|| complain(format!("warning: {line}")));
+        }
+    }
+
+    /// Says at the end how much was measured on a busy machine.
+    fn finish(&self) {
+        self.bar.finish_and_clear();
+        let (noisy, rows) = (self.noisy.get(), self.rows.get());
+        if noisy > 0 {
+            let away = (load::MOST * 100.0) as u64;
+            self.warn(format!(
+                "{noisy} of {rows} rows were measured while other work or the host took more than {away} % of the machine; \
+                 the report marks them"
+            ));
+        }
     }
 }
 
 impl Watch for Meter {
+    fn missing(&self, what: &[String]) {
+        if !what.is_empty() {
+            self.warn(format!("not here, so not measured: {}", what.join(", ")));
+        }
+    }
+
     fn begin(&self, whole: u64, done: u64) {
         self.bar.set_length(whole);
         self.bar.set_position(done);
@@ -143,10 +183,16 @@ impl Watch for Meter {
 
     fn step(&self, name: &str) {
         self.bar.set_message(name.to_owned());
+        if self.has_lines {
+            let part = 100 * self.bar.position() / self.bar.length().unwrap_or(1).max(1);
+            complain(format!("{part} % after {} s: {name}", self.bar.elapsed().as_secs()));
+        }
     }
 
     fn row(&self, row: &Row) {
-        if self.verbose {
+        self.rows.set(self.rows.get() + 1);
+        self.noisy.set(self.noisy.get() + usize::from(row.is_noisy()));
+        if self.verbosity.verbose {
             let Row { case, operation, measure, scheme, engine, processes, threads, .. } = row;
             let threads = format!("{threads} thread{}", if *threads == 1 { "" } else { "s" });
             let threads = match processes {
@@ -160,7 +206,10 @@ impl Watch for Meter {
                 (None, None) => peak.or_else(|| row.note.clone()).unwrap_or_default(),
             };
             self.bar.suspend(|| {
-                complain(format!("{case}, {operation}, {measure}: {scheme}, {engine}, {threads}: {figure}"))
+                complain(format!(
+                    "{case}, {operation}, {measure}: {scheme}, {engine}, {threads}: {figure}{}",
+                    row.mark()
+                ))
             });
         }
     }

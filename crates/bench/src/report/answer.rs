@@ -60,11 +60,48 @@ pub struct Claim {
     pub text: String,
     /// Whether it holds.
     pub holds: Option<bool>,
+    /// Why it does not hold, if so.
+    pub reason: Reason,
 }
 
-/// A conclusion.
+/// Why a conclusion does not hold. The worst reason comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// What was measured contradicts it, and nothing else explains that.
+    Refuted,
+    /// Today's hardware is faster in one of the things that it compares, such as AES by instructions.
+    FasterHardware,
+    /// Phalanx's format works in another way than the paper's.
+    OtherFormat,
+    /// It fails for files so small that starting threads takes longer than the work.
+    SmallFiles,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Refuted, Self::FasterHardware, Self::OtherFormat, Self::SmallFiles];
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Reason::Refuted => "refuted",
+            Reason::FasterHardware => "no longer holds: faster hardware",
+            Reason::OtherFormat => "does not hold for Phalanx's format",
+            Reason::SmallFiles => "does not hold for small files",
+        }
+    }
+}
+
+/// A conclusion. If it does not hold, it is refuted.
 pub fn claim(text: impl Into<String>, holds: Option<bool>) -> Claim {
-    Claim { text: text.into(), holds }
+    Claim { text: text.into(), holds, reason: Reason::Refuted }
+}
+
+impl Claim {
+    /// The same with another reason why it does not hold, if so.
+    pub fn unless(self, reason: Reason) -> Self {
+        Self { reason, ..self }
+    }
 }
 
 /// A comparison of two figures that may be missing.
@@ -188,8 +225,8 @@ pub enum Verdict {
     Holds,
     /// What was run agrees with the paper; some was not run.
     HoldsInPart,
-    /// A conclusion does not hold any more.
-    Changed,
+    /// A conclusion does not hold, for the worst of the reasons.
+    Changed(Reason),
     /// Nothing of it was run.
     NotRun,
 }
@@ -198,11 +235,12 @@ impl Verdict {
     /// Of several conclusions.
     pub fn of(claims: &[Claim]) -> Self {
         let any = |which: Option<bool>| claims.iter().any(|claim| claim.holds == which);
-        match (any(Some(false)), any(Some(true)), any(None)) {
-            (true, ..) => Verdict::Changed,
-            (false, true, false) => Verdict::Holds,
-            (false, true, true) => Verdict::HoldsInPart,
-            (false, false, _) => Verdict::NotRun,
+        let worst = claims.iter().filter(|claim| claim.holds == Some(false)).map(|claim| claim.reason).min();
+        match (worst, any(Some(true)), any(None)) {
+            (Some(reason), ..) => Verdict::Changed(reason),
+            (None, true, false) => Verdict::Holds,
+            (None, true, true) => Verdict::HoldsInPart,
+            (None, false, _) => Verdict::NotRun,
         }
     }
 
@@ -211,7 +249,7 @@ impl Verdict {
         match self {
             Verdict::Holds => "reproduced",
             Verdict::HoldsInPart => "reproduced as far as it was run",
-            Verdict::Changed => "a conclusion no longer holds",
+            Verdict::Changed(reason) => reason.words(),
             Verdict::NotRun => "not run",
         }
     }
@@ -221,7 +259,7 @@ impl Verdict {
         match self {
             Verdict::Holds => ("✓", "yes"),
             Verdict::HoldsInPart => ("◐", "half"),
-            Verdict::Changed => ("≠", "no"),
+            Verdict::Changed(_) => ("≠", "no"),
             Verdict::NotRun => ("○", "none"),
         }
     }
@@ -263,7 +301,14 @@ mod tests {
         assert_eq!(of(&[None, None]), Verdict::NotRun);
         assert_eq!(of(&[Some(true), None]), Verdict::HoldsInPart);
         assert_eq!(of(&[Some(true)]), Verdict::Holds);
-        assert_eq!(of(&[Some(true), Some(false), None]), Verdict::Changed);
+        assert_eq!(of(&[Some(true), Some(false), None]), Verdict::Changed(Reason::Refuted));
+        let small = claim("c", Some(false)).unless(Reason::SmallFiles);
+        let faster = claim("c", Some(false)).unless(Reason::FasterHardware);
+        assert_eq!(Verdict::of(std::slice::from_ref(&small)), Verdict::Changed(Reason::SmallFiles));
+        assert_eq!(Verdict::of(&[small, faster.clone()]), Verdict::Changed(Reason::FasterHardware));
+        assert_eq!(Verdict::of(&[faster.unless(Reason::Refuted)]).words(), "refuted");
+        let holds = claim("c", Some(true)).unless(Reason::SmallFiles);
+        assert_eq!(Verdict::of(&[holds]), Verdict::Holds);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 use super::table::Table;
 use super::{Cell, digits, milliseconds};
 use crate::head::Head;
+use crate::peers::COPY;
 use crate::row::{Bar, Row};
 use crate::volume::mounts::{CEILING, RATIO};
 use crate::{Error, Result, merged, record};
@@ -90,7 +91,7 @@ fn bars(rows: &[Row]) -> Table {
         };
         let measure = row.measure.split(": times as fast").next().unwrap_or(&row.measure);
         let what = format!("{}: {}, {measure}; {}", row.case, row.operation, row.scheme);
-        let line = vec![what, bar.asked.clone(), judged(Some(bar), measured)];
+        let line = vec![what, bar.asked.clone(), judged(Some(bar), measured) + row.mark()];
         // Rows of several processes and threads have the same words. Of memory the largest counts, and of the rest the last,
         // with the most of them.
         match lines.iter_mut().find(|(_, old)| old[..2] == line[..2]) {
@@ -111,8 +112,9 @@ fn commands(rows: &[Row]) -> Table {
     rows.sort_by(|a, b| a.median_s.partial_cmp(&b.median_s).expect("times are numbers"));
     rows.sort_by_key(|row| row.operation != "protect");
     let cells = rows.into_iter().map(|row| {
-        let text = milliseconds(row).unwrap_or_default();
-        Cell { line: &row.scheme, column: format!("{}, ms", row.operation), text }
+        let best = row.seconds.iter().copied().reduce(f64::min).map(|best| digits(best * 1e3));
+        let text = format!("{} ({}){}", milliseconds(row).unwrap_or_default(), best.unwrap_or_default(), row.mark());
+        Cell { line: &row.scheme, column: format!("{}, ms (best)", row.operation), text }
     });
     Table::pivot("program", cells)
 }
@@ -135,7 +137,7 @@ fn mounts(rows: &[Row]) -> Table {
         cells.push(Cell { line, column: "at least".into(), text: required(line) });
         let scheme = row.scheme.strip_prefix("phalanx, ").unwrap_or(&row.scheme);
         let figure = row.speedup.map_or_else(|| "not run".into(), digits);
-        let text = if row.scheme == CEILING { figure } else { judged(row.bar.as_ref(), figure) };
+        let text = if row.scheme == CEILING { figure } else { judged(row.bar.as_ref(), figure) } + row.mark();
         cells.push(Cell { line, column: format!("{}: {scheme}", row.case), text });
     }
     Table::pivot("times as fast as gocryptfs", cells)
@@ -151,13 +153,20 @@ fn headlines(rows: &[Row]) -> Table {
     let seconds = |scheme: &str| files.iter().find(|row| row.scheme == scheme)?.median_s;
     for row in files.iter().filter(|row| row.scheme.starts_with("phalanx")) {
         let (Some(median), Some(speed)) = (row.median_s, row.gb_per_s) else { continue };
-        let over = ["cp", "age"].into_iter().filter_map(|peer| Some((digits(seconds(peer)? / median), peer)));
+        let over = ["cp", COPY, "age"].into_iter().filter_map(|peer| Some((digits(seconds(peer)? / median), peer)));
         let over: Vec<String> = over.map(|(ratio, peer)| format!("{ratio} × {peer}")).collect();
         let what = format!("protect a file of {}, {}", row.case, row.scheme);
         lines.push(vec![what, format!("{} GB/s, {}", digits(speed), over.join(", "))]);
     }
+    let ceiling = |of: &Row| {
+        let is_it = |row: &&Row| {
+            row.scheme == CEILING && (&row.case, &row.operation, &row.measure) == (&of.case, &of.operation, &of.measure)
+        };
+        let ratio = rows.iter().find(is_it).and_then(|row| row.speedup);
+        ratio.map_or_else(String::new, |ratio| format!("; {CEILING}, without encryption, {}", digits(ratio)))
+    };
     // Ratios with the same words, from the least to the greatest.
-    let mut ratios: Vec<(String, String, Vec<f64>)> = Vec::new();
+    let mut ratios: Vec<(String, String, String, Vec<f64>)> = Vec::new();
     for row in rows.iter().filter(|row| row.scheme.starts_with("phalanx") || row.scheme == "batch") {
         let (Some(ratio), Some((of, peer))) = (row.speedup, row.measure.split_once("times as fast as ")) else {
             continue;
@@ -170,16 +179,16 @@ fn headlines(rows: &[Row]) -> Table {
             "hpc" if row.bar.is_some() => format!("phalanx-mpi {}, {}", row.operation, row.case),
             _ => continue,
         };
-        match ratios.iter_mut().find(|(known, of, _)| (known, of.as_str()) == (&what, peer)) {
+        match ratios.iter_mut().find(|(known, of, ..)| (known, of.as_str()) == (&what, peer)) {
             Some((.., all)) => all.push(ratio),
-            None => ratios.push((what, peer.to_owned(), vec![ratio])),
+            None => ratios.push((what, peer.to_owned(), ceiling(row), vec![ratio])),
         }
     }
-    for (what, peer, mut all) in ratios {
+    for (what, peer, ceiling, mut all) in ratios {
         all.sort_by(f64::total_cmp);
         let (least, greatest) = (digits(all[0]), digits(all[all.len() - 1]));
         let span = if least == greatest { least } else { format!("{least} to {greatest}") };
-        lines.push(vec![what, format!("{span} × {peer}")]);
+        lines.push(vec![what, format!("{span} × {peer}{ceiling}")]);
     }
     Table::of(["what", "how fast"], lines)
 }
@@ -204,10 +213,18 @@ mod tests {
             speedup: Some(ratio),
             ..Row::default()
         };
-        let rows = [file("cp", 1.0), file("phalanx, suite 1", 2.0), ratio(5, 3.0), ratio(1, 1.5)];
+        let bindfs = Row { scheme: CEILING.into(), ..ratio(1, 4.0) };
+        let files = [file("cp", 1.0), file(COPY, 0.5), file("phalanx, suite 1", 2.0)];
+        let rows: Vec<Row> = files.into_iter().chain([bindfs, ratio(5, 3.0), ratio(1, 1.5)]).collect();
         let lines = headlines(&rows).rows;
-        assert_eq!(lines[0], ["protect a file of 1024 MiB, phalanx, suite 1", "0.537 GB/s, 0.500 × cp"]);
-        assert_eq!(lines[1], ["mounted volume on tmpfs, sequential read", "1.50 to 3.00 × gocryptfs"]);
+        assert_eq!(
+            lines[0],
+            ["protect a file of 1024 MiB, phalanx, suite 1", "0.537 GB/s, 0.500 × cp, 0.250 × copy by threads"]
+        );
+        assert_eq!(
+            lines[1],
+            ["mounted volume on tmpfs, sequential read", "1.50 to 3.00 × gocryptfs; bindfs, without encryption, 4.00"]
+        );
         assert_eq!(lines.len(), 2);
     }
 

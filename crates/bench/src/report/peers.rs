@@ -22,7 +22,7 @@ fn bars(rows: &[Row]) -> Section {
             (_, Some(kib)) => format!("{} MiB", digits(kib as f64 / 1024.0)),
             _ => format!("{} ms", milliseconds(row)?),
         };
-        Some(vec![input(row), row.scheme.clone(), bar.asked.clone(), measured, bar.verdict().into()])
+        Some(vec![input(row), row.scheme.clone(), bar.asked.clone(), measured, bar.verdict().to_owned() + row.mark()])
     };
     let table = Table::of(["what", "program", "asked", "measured", ""], rows.iter().filter_map(line));
     Section { title: "the requirements".into(), text: String::new(), table, figure: None }
@@ -31,7 +31,7 @@ fn bars(rows: &[Row]) -> Section {
 fn commands(rows: &[&Row]) -> Section {
     let line = |row: &&Row| {
         let times = match (milliseconds(row), &row.note) {
-            (Some(times), _) => times,
+            (Some(times), _) => times + row.mark(),
             (None, note) => note.clone().unwrap_or_default(),
         };
         let range = |pick: fn(f64, f64) -> f64| row.seconds.iter().copied().reduce(pick).map(|s| digits(s * 1e3));
@@ -41,8 +41,9 @@ fn commands(rows: &[&Row]) -> Section {
         let cells = [Some(input(row)), Some(row.scheme.clone()), Some(times), between, speed, peak];
         cells.map(Option::unwrap_or_default).to_vec()
     };
-    let columns = ["what", "program", "median, ms", "all times, ms", "GB/s", "peak memory"];
-    let text = "Every round runs each program once. The first round is not counted. `cp` neither encrypts nor checks; \
+    let columns = ["what", "program", "median, ms", "best and worst, ms", "GB/s", "peak memory"];
+    let text = "Every round runs each program once. The first round is not counted. `cp` neither encrypts nor checks, \
+                nor does `copy by threads`: a thread for each core that copies 1 MiB at a time, as a whole process too; \
                 `openssl enc` does not authenticate. `restic` looks for equal chunks, and syncs what it writes; its compression is \
                 off.";
     let table = Table::of(columns, rows.iter().map(line));

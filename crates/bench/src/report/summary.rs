@@ -3,10 +3,11 @@
 use super::answer::{Said, said};
 use super::draw::{Bar, Bars, Thing};
 use super::machine::Machine;
+use crate::peers::COPY;
 use crate::row::Row;
 use crate::sefps::{BASELINE, averages, ours};
 use crate::users::{AVERAGES, PRINTED};
-use crate::volume::study::{KEYS, ONE_CORE, OURS, TABLES, over_measure};
+use crate::volume::study::{KEYS, ONE_CORE, OURS, TABLES, measure, over_measure};
 use crate::{hpc, keys};
 
 /// A paper's headline.
@@ -28,14 +29,14 @@ type Asked = (&'static str, &'static str, fn(&Machine) -> Vec<Said>);
 pub fn headlines(machines: &[Machine]) -> Vec<Headline> {
     let all: [Asked; 5] = [
         (
-            "44 × and 3.9 ×",
-            "AES, and protecting a file as a whole, by two CPUs and a GPU together over one thread",
+            "2.05 and 0.127 GB/s",
+            "AES, and protecting a file as a whole, by two CPUs and a GPU together: 44 × and 3.9 × one thread",
             files,
         ),
-        ("54.9 ×", "many users' data encrypted by a GPU over one thread: 2.54 GB/s", users),
-        ("227 ×", "Java on 31 nodes over one thread: 1080 MB in 82 ms", threads),
-        ("6 ×", "a GPU over the CPU, from about 1 MB on", volume),
-        ("8.55 ×", "CPU and GPU together over one thread: 1 GB in 366 ms", key_and_aes),
+        ("2.54 GB/s", "many users' data encrypted by a GPU: 54.9 × one thread", users),
+        ("13.2 GB/s", "Java on 31 nodes: 1080 MB in 82 ms, 227 × one thread", threads),
+        ("6 ×", "a GPU over the CPU, from about 1 MB on; the paper prints no speed", volume),
+        ("2.93 GB/s", "CPU and GPU together: 1 GB in 366 ms, 8.55 × one thread", key_and_aes),
     ];
     let headline = |(i, (figure, then, now)): (usize, Asked)| {
         let each = machines.iter().map(|machine| (machine.name.clone(), now(machine)));
@@ -60,10 +61,9 @@ fn files(machine: &Machine) -> Vec<Said> {
     let (Some(aes), Some(total)) = (speed("AES", &is_base), speed("total", &is_base)) else { return Vec::new() };
     let mut all = Vec::new();
     if let Some((best, format)) = speed("AES", &is_ours).zip(speed("total", &is_format)) {
-        all.push(said("{} × and {} ×", &[best / aes, format / total]));
-        let pattern = "over the paper's serial program on the same machine. In GB/s: AES {} (printed 2.05), a whole file {} (printed \
-                       0.127).";
-        all.push(said(pattern, &[best, format]));
+        all.push(said("{} and {} GB/s", &[best, format]));
+        let pattern = "{} × and {} × the paper's serial program on the same machine.";
+        all.push(said(pattern, &[best / aes, format / total]));
     }
     all
 }
@@ -79,8 +79,8 @@ fn users(machine: &Machine) -> Vec<Said> {
         return Vec::new();
     };
     vec![
-        said("{} ×", &[best / one]),
-        said("by the best scheme: {} GB/s. One thread alone does {} GB/s (printed 0.0462).", &[best, one]),
+        said("{} GB/s", &[best]),
+        said("by the best scheme: {} × one thread alone, which does {} GB/s (printed 0.0462).", &[best / one, one]),
     ]
 }
 
@@ -89,18 +89,14 @@ fn threads(machine: &Machine) -> Vec<Said> {
     let speedup = machine.of("hpc").filter(|row| row.operation == "encrypt" || row.operation == "protect");
     let is_known = |row: &&Row| row.measure == "encryption only" || row.measure == hpc::cluster::OWN;
     let speedup = speedup.filter(largest).filter(is_known).filter_map(|row| row.speedup).reduce(f64::max);
-    let time = machine.of("hpc").filter(largest).filter(|row| row.measure == "encryption only");
-    let time = time.filter_map(|row| row.median_s).reduce(f64::min);
-    let mut all = Vec::new();
+    let times = machine.of("hpc").filter(largest).filter(|row| row.measure == "encryption only");
+    let fastest =
+        times.filter(|row| row.median_s.is_some()).min_by(|a, b| a.median_s.partial_cmp(&b.median_s).expect("times"));
+    let fastest = fastest.and_then(|row| row.gb_per_s.zip(row.median_s));
+    let (Some(speedup), Some((speed, time))) = (speedup, fastest) else { return Vec::new() };
     let cores = machine.heads[0].cores as f64;
-    if let Some(speedup) = speedup {
-        all.push(said("{} ×", &[speedup]));
-        all.push(said("on {} cores of one machine; no cluster was at hand.", &[cores]));
-    }
-    if let Some(time) = time.filter(|_| !all.is_empty()) {
-        all.push(said("1080 MB are encrypted in {} ms.", &[time * 1e3]));
-    }
-    all
+    let pattern = "1080 MB are encrypted in {} ms; {} × one thread on {} cores of one machine. No cluster was at hand.";
+    vec![said("{} GB/s", &[speed]), said(pattern, &[time * 1e3, speedup, cores])]
 }
 
 fn volume(machine: &Machine) -> Vec<Said> {
@@ -108,12 +104,17 @@ fn volume(machine: &Machine) -> Vec<Said> {
         let is_it = |row: &&Row| row.measure == over_measure(KEYS[0], ONE_CORE) && row.scheme == scheme;
         machine.of("volume").filter(is_it).filter(|row| row.speedup.is_some()).max_by_key(|row| row.bytes)?.speedup
     };
-    match ratio(TABLES).zip(ratio(OURS)) {
-        Some((tables, ours)) if machine.has_gpu() => {
-            vec![said("{} ×", &[tables]), said("with tables on both; {} × once the CPU has AES instructions.", &[ours])]
+    let speed = |engine: &str| {
+        let is_it = |row: &&Row| row.engine == engine && row.scheme == OURS && row.measure == measure(KEYS[0]);
+        machine.of("volume").filter(is_it).filter(|row| row.gb_per_s.is_some()).max_by_key(|row| row.bytes)?.gb_per_s
+    };
+    let Some(one) = speed("serial") else { return Vec::new() };
+    match ratio(TABLES).zip(ratio(OURS)).zip(speed("gpu")).filter(|_| machine.has_gpu()) {
+        Some(((tables, ours), gpu)) => {
+            let pattern = "by the GPU: {} × one core with tables on both, {} × once the CPU has AES instructions.";
+            vec![said("{} GB/s", &[gpu]), said(pattern, &[tables, ours])]
         }
-        Some(_) => vec![said("not run", &[]), said("on a GPU: the OpenCL device was the CPU itself.", &[])],
-        None => Vec::new(),
+        None => vec![said("{} GB/s", &[one]), said("by AES instructions on one core. No GPU was at hand.", &[])],
     }
 }
 
@@ -129,8 +130,8 @@ fn key_and_aes(machine: &Machine) -> Vec<Said> {
     let ours = best(&|row| row.scheme == keys::OURS);
     let (Some(base), Some(ours)) = (base, ours) else { return Vec::new() };
     let case = rows.iter().find(|row| row.bytes == bytes).map(|row| row.case.clone()).unwrap_or_default();
-    let pattern = format!("by today's kernels over one thread with tables: {case} in {{}} ms.");
-    vec![said("{} ×", &[base / ours]), said(pattern, &[ours * 1e3])]
+    let pattern = format!("by today's kernels: {case} in {{}} ms, {{}} × one thread with tables.");
+    vec![said("{} GB/s", &[bytes as f64 / ours / 1e9]), said(pattern, &[ours * 1e3, base / ours])]
 }
 
 /// Whole commands on one machine.
@@ -167,8 +168,11 @@ pub fn commands(machine: &Machine) -> Option<Commands> {
     let (mut all, mut headline) = (Vec::new(), None);
     if let Some(ours) = speed("protect", "phalanx, suite 1") {
         if let Some(age) = speed("protect", "age") {
-            let text = said(format!("A file of {case} is encrypted with {{}} GB/s, by age with {{}}."), &[ours, age]);
-            headline = Some((said("{} × age", &[ours / age]), text));
+            let text = said(
+                format!("A file of {case} is encrypted {{}} × as fast as by age ({{}} GB/s)."),
+                &[ours / age, age],
+            );
+            headline = Some((said("{} GB/s", &[ours]), text));
         }
         let peers: Vec<(&str, f64)> = ["age", "openssl enc", "gpg", "gocryptfs", "7z", "rclone", "restic"]
             .into_iter()
@@ -182,6 +186,13 @@ pub fn commands(machine: &Machine) -> Option<Commands> {
         }
         if let Some(copy) = speed("protect", "cp") {
             all.push(said("cp, which neither encrypts nor checks, copies {} GB/s.", &[copy]));
+        }
+        match speed("protect", COPY) {
+            Some(copy) => {
+                let pattern = "A thread for each core that only copies: {} GB/s, the limit of the machine; phalanx reaches {} of it.";
+                all.push(said(pattern, &[copy, ours / copy]));
+            }
+            None => all.push(said("This run has no copy by a thread for each core.", &[])),
         }
     }
     Some(Commands { bars: bars.into_iter().filter(|bars| !bars.bars.is_empty()).collect(), said: all, headline })

@@ -1,6 +1,6 @@
 //! The page and what it says, on the committed rows and on changed ones.
 
-use super::answer::{Claim, Part, Said, Verdict};
+use super::answer::{Claim, Part, Reason, Said, Verdict};
 use super::catalogue::items;
 use super::machine::{Machine, joined};
 use super::page::Page;
@@ -134,6 +134,35 @@ fn other_rows_give_other_sentences() {
     assert!(before.iter().filter(|text| !after.contains(text)).count() >= 5, "{before:?} {after:?}");
 }
 
+/// A conclusion that does not hold is named by the reason, in the head, in the index and beside itself.
+#[test]
+fn what_does_not_hold_is_named_by_its_reason() {
+    let machines = machines();
+    let page = Page::of(&machines, &sections);
+    assert!(!page.contains("a conclusion no longer holds") && !page.contains("does not hold here"));
+    let verdict = |id: &str| best(&machines, id).1.verdict();
+    assert_eq!(verdict("p1-fig-3"), Verdict::Changed(Reason::SmallFiles));
+    assert_eq!(verdict("p1-fig-5"), Verdict::Changed(Reason::FasterHardware));
+    assert_eq!(verdict("p1-fig-11"), Verdict::Changed(Reason::OtherFormat));
+    let tally = page.split("<ul class=\"tally\">").nth(1).unwrap().split("</ul>").next().unwrap();
+    for reason in [Reason::SmallFiles, Reason::FasterHardware] {
+        assert!(tally.contains(reason.words()), "{tally}");
+    }
+}
+
+/// Each box of the head leads with a speed of this machine.
+#[test]
+fn the_boxes_of_the_head_lead_with_speeds() {
+    let machines = machines();
+    let headlines = summary::headlines(&machines);
+    assert!(headlines.iter().all(|headline| !headline.now.is_empty()));
+    for (_, said) in headlines.iter().flat_map(|headline| &headline.now) {
+        assert!(said[0].text.ends_with(" GB/s"), "{said:?}");
+    }
+    let commands = machines.iter().rev().find_map(summary::commands).unwrap();
+    assert!(commands.headline.unwrap().0.text.ends_with(" GB/s"));
+}
+
 fn holds(claims: &[Claim], part: &str) -> Option<bool> {
     claims.iter().find(|claim| claim.text.contains(part)).unwrap_or_else(|| panic!("{part}: {claims:?}")).holds
 }
@@ -152,7 +181,7 @@ fn conclusions_turn_when_the_rows_do() {
         assert_eq!(holds(&part.claims, text), Some(true), "{id}");
         let slow = answer(&changed(machine, slow_threads), id);
         assert_eq!(holds(&slow.claims, text), Some(false), "{id}");
-        assert_eq!(slow.verdict(), Verdict::Changed, "{id}");
+        assert_eq!(slow.verdict(), Verdict::Changed(Reason::Refuted), "{id}");
     }
     // AES instructions made the hash the slower part. Without them it is not.
     let (machine, part) = best(&machines, "p1-fig-5");
@@ -190,7 +219,7 @@ fn only_a_gpu_answers_for_gpus() {
     let mut gpu = changed(opencl, |_| 1.0);
     gpu.heads.iter_mut().flat_map(|head| &mut head.device).for_each(|device| device.kind = "GPU".into());
     let part = answer(&gpu, "p4-rq1-a");
-    assert_eq!(part.verdict(), Verdict::Changed, "a slow device loses against one core");
+    assert!(matches!(part.verdict(), Verdict::Changed(_)), "a slow device loses against one core");
     let fast = changed(&gpu, |row| if row.measure.contains("times as fast") { 0.001 } else { 1.0 });
     assert_eq!(answer(&fast, "p4-rq1-a").verdict(), Verdict::Holds);
 }

@@ -11,11 +11,11 @@ mod sources;
 mod work;
 
 pub use mounted::unmount_all;
-pub(crate) use mounted::unmount_below;
+pub(crate) use mounted::{Mounted, unmount_below};
 
 use super::EXPERIMENT;
 use crate::head::file_system;
-use crate::peers::programs::versions_of;
+use crate::peers::programs::{find, versions_of};
 use crate::record::{Rows, Step};
 use crate::row::{Bar, Row, median};
 use crate::scratch::{Scratch, require_disk};
@@ -50,6 +50,15 @@ pub fn versions() -> Vec<String> {
         ("tar", "--version"),
         ("git", "--version"),
     ])
+}
+
+/// What these measurements need that is not here.
+pub fn missing(setup: &Setup) -> Vec<String> {
+    let programs = ["gocryptfs", "bindfs", "fio", "tar", "git"];
+    let missing = programs.into_iter().filter(|name| find(name).is_none()).map(String::from);
+    let phalanx = (!setup.program.is_file()).then(|| "phalanx".to_owned());
+    let fuse = mounted::missing().map(|why| why.trim_start_matches("no ").to_owned());
+    missing.chain(phalanx).chain(fuse).collect()
 }
 
 /// The sizes and counts of a run.

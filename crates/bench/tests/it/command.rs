@@ -40,6 +40,85 @@ fn a_missing_phalanx_is_told_with_the_way_to_build_it() {
     assert!(s.names().is_empty());
 }
 
+#[test]
+fn a_copy_by_threads_is_a_program_to_compare_with() {
+    let s = Sandbox::new();
+    let bytes = crate::common::painted(3 << 20 | 17);
+    s.write("from", &bytes);
+    s.run(&["copy", "from", "to"]).ok();
+    assert!(s.read("to") == bytes);
+    s.run(&["copy", "--threads", "3", "--piece", "64", "from", "again"]).ok();
+    assert!(s.read("again") == bytes);
+    assert!(s.run(&["copy", "missing", "to"]).fails(4).contains("missing: "));
+    if !has_phalanx() {
+        return;
+    }
+    s.run(&["peers", "--quick", "--out", "run"]).ok();
+    let rows = rows(&s, "run");
+    let ratios = |row: &&Row| row.measure == "whole command: times as fast as copy by threads" && row.speedup.is_some();
+    for operation in ["protect", "unprotect"] {
+        let measured = rows.iter().filter(|row| row.measure == "whole command" && row.median_s.is_some());
+        for row in measured {
+            assert!(
+                row.note.as_deref().is_some_and(|note| note.contains("memory for the output was fetched")),
+                "{row:?}"
+            );
+        }
+        let of = |row: &&Row| row.scheme == "copy by threads" && row.operation == operation && row.median_s.is_some();
+        assert_eq!(rows.iter().filter(of).count(), 1, "{operation}");
+        assert_eq!(rows.iter().filter(ratios).filter(|row| row.operation == operation).count(), 3, "{operation}");
+    }
+}
+
+/// Lines that arrive while the run goes on, where stderr is no terminal, and first what is missing.
+#[test]
+fn a_redirected_run_says_what_is_missing_and_where_it_is() {
+    let s = Sandbox::new();
+    let args = ["hpc", "--part", "threads", "--part", "cluster", "--quick", "--out", "run"];
+    let ended = Ended(without_device(s.command(&args)).env("PATH", "/none").output().unwrap());
+    let error = ended.error();
+    ended.ok();
+    let lines: Vec<&str> = error.lines().collect();
+    assert!(lines[0].starts_with("phalanx-bench: warning: not here, so not measured: "), "{error}");
+    assert!(
+        lines[0].contains("a device (") && (lines[0].contains("mpirun") || lines[0].contains("phalanx-mpi")),
+        "{error}"
+    );
+    let steps: Vec<&&str> = lines.iter().filter(|line| line.contains(" % after ")).collect();
+    assert!(steps.len() > 2 && steps[0].starts_with("phalanx-bench: 0 % after "), "{error}");
+    let quiet = without_device(s.command(&["-q", "hpc", "--part", "gpu", "--quick", "--out", "quiet"]));
+    assert_eq!(Ended({ quiet }.output().unwrap()).error(), "");
+}
+
+/// A signal in the middle of the comparison with gocryptfs leaves no mount and no files.
+#[test]
+fn mounts_of_peers_end_with_a_signal() {
+    let s = Sandbox::new();
+    let paths = env::var_os("PATH").unwrap_or_default();
+    let has_gocryptfs = env::split_paths(&paths).any(|folder| folder.join("gocryptfs").is_file());
+    if !has_gocryptfs || !PathBuf::from("/dev/fuse").exists() {
+        return skip("gocryptfs");
+    }
+    if !has_phalanx() {
+        return;
+    }
+    let at = s.path("").canonicalize().unwrap().join("run/scratch/mounted");
+    let is_mounted = || {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        mounts.lines().any(|line| line.split(' ').nth(1) == at.to_str())
+    };
+    let mut child = start(&s, &["peers", "--quick", "--out", "run"], is_mounted);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let status = child.wait().unwrap();
+    let left = is_mounted();
+    if left {
+        Command::new("fusermount").args(["-u", "-z"]).arg(&at).status().unwrap();
+    }
+    assert_eq!(status.signal(), Some(15), "{status}");
+    assert!(!left, "the mount was left behind");
+    assert!(!s.exists("run/scratch"));
+}
+
 /// The command as on a machine that has no device.
 fn without_device(mut command: Command) -> Command {
     command.env("CUDA_VISIBLE_DEVICES", "").env("OCL_ICD_VENDORS", "/none").env_remove("PHALANX_OPENCL_CPU");

@@ -1,7 +1,7 @@
 //! The runner: rows as they come, interrupted runs, and the two files that must agree.
 
 use phalanx_bench::head::Head;
-use phalanx_bench::record::{CSV, JSON, Record, Step, read, run_steps};
+use phalanx_bench::record::{CSV, JSON, Line, Record, Step, read, run_steps};
 use phalanx_bench::row::{Bar, Over, Row};
 use phalanx_bench::{Error, Result, Setup, Watch, paper, report};
 use phalanx_core::engine::Levels;
@@ -69,6 +69,11 @@ fn steps<'a>(ran: &'a RefCell<Vec<usize>>, fails: Option<usize>) -> Vec<Step<'a>
     (0..STEPS).map(step).collect()
 }
 
+/// The rows of a run without the load, which is never the same.
+fn kept(out: &Path) -> Vec<Row> {
+    read(out).unwrap().1.into_iter().map(|row| Row { others: None, steal: None, ..row }).collect()
+}
+
 fn all_rows() -> Vec<Row> {
     (0..STEPS).flat_map(|step| (0..ROWS).map(move |i| row(step, i))).collect()
 }
@@ -123,7 +128,7 @@ fn a_whole_run_is_written_row_by_row() {
     let looking = Looking(out.path(), Cell::new(0));
     run_steps(&mut record(out.path(), false).unwrap(), steps(&ran, None), &looking).unwrap();
     assert_eq!(looking.1.get(), STEPS * ROWS);
-    assert!(read(out.path()).unwrap().1 == all_rows());
+    assert!(kept(out.path()) == all_rows());
     assert_csv_agrees(out.path());
 }
 
@@ -132,19 +137,19 @@ fn a_run_that_was_cut_short_goes_on_without_losing_or_repeating_a_row() {
     let out = tempfile::tempdir().unwrap();
     let ran = RefCell::default();
     run_steps(&mut record(out.path(), false).unwrap(), steps(&ran, Some(2)), &()).unwrap_err();
-    assert!(read(out.path()).unwrap().1 == all_rows()[..7]);
+    assert!(kept(out.path()) == all_rows()[..7]);
     assert!(matches!(record(out.path(), false), Err(Error::Exists(_))));
     run_steps(&mut record(out.path(), true).unwrap(), steps(&ran, None), &()).unwrap();
     // Finished steps are not measured again, but the one in the middle is.
     assert_eq!(*ran.borrow(), [0, 1, 2, 2, 3]);
     let (heads, rows) = read(out.path()).unwrap();
-    assert!(rows == all_rows());
+    assert!(kept(out.path()) == all_rows() && rows.len() == all_rows().len());
     assert_eq!(heads.len(), 2);
     assert_csv_agrees(out.path());
     // A complete run has nothing left to do.
     run_steps(&mut record(out.path(), true).unwrap(), steps(&ran, None), &()).unwrap();
     assert_eq!(ran.borrow().len(), 5);
-    assert!(read(out.path()).unwrap().1 == all_rows());
+    assert!(kept(out.path()) == all_rows());
 }
 
 #[test]
@@ -156,10 +161,10 @@ fn a_run_cut_at_any_byte_can_be_gone_on_with() {
         let out = tempfile::tempdir().unwrap();
         fs::write(out.path().join(JSON), &whole[..cut]).unwrap();
         fs::write(out.path().join(CSV), "half a li").unwrap();
-        let kept = read(out.path()).map_or(Vec::new(), |(_, rows)| rows);
+        let before = read(out.path()).map_or(Vec::new(), |_| kept(out.path()));
         run_steps(&mut record(out.path(), true).unwrap(), steps(&RefCell::default(), None), &()).unwrap();
-        assert!(read(out.path()).unwrap().1 == all_rows(), "cut at {cut}");
-        assert!(kept == all_rows()[..kept.len()]);
+        assert!(kept(out.path()) == all_rows(), "cut at {cut}");
+        assert!(before == all_rows()[..before.len()]);
         assert_csv_agrees(out.path());
     }
 }
@@ -202,4 +207,45 @@ fn the_report_is_made_from_the_rows_alone() {
     // Written again, it is the same.
     report::write(out.path()).unwrap();
     assert_eq!(fs::read_to_string(out.path().join(report::FILE)).unwrap(), text);
+}
+
+/// A row says how much of the machine was away while it was measured, and the report marks it.
+#[test]
+fn rows_say_how_busy_the_machine_was() {
+    let out = tempfile::tempdir().unwrap();
+    // Another process, which is no child of this one: its parent ends at once.
+    let name = out.path().join("pid").to_string_lossy().into_owned();
+    let script = format!("(while :; do :; done) & echo $! >'{name}'");
+    assert!(std::process::Command::new("sh").args(["-c", &script]).status().unwrap().success());
+    let pid: i32 = fs::read_to_string(&name).unwrap().trim().parse().unwrap();
+    let step = Step::new("step".into(), 1, |rows| {
+        let used = || {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            stat.rsplit_once(')').unwrap().1.split_whitespace().nth(11).unwrap().parse::<u64>().unwrap()
+        };
+        // Until it has used half a second of a core, and this process next to nothing.
+        while used() < 50 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        rows.write(row(0, 0))?;
+        // Written together, measured together.
+        rows.write(row(0, 1))
+    });
+    let done = run_steps(&mut record(out.path(), false).unwrap(), vec![step], &());
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
+    done.unwrap();
+    let (heads, rows) = read(out.path()).unwrap();
+    for row in &rows {
+        assert!(row.others.is_some_and(|part| part > 0.0) && row.steal.is_some(), "{:?} {:?}", row.others, row.steal);
+    }
+    assert_csv_agrees(out.path());
+    // The report of such a row, whatever the machine's cores were.
+    let noisy =
+        rows.iter().map(|row| Row { others: Some(0.5), steal: Some(0.1), experiment: "peers".into(), ..row.clone() });
+    let lines = noisy.map(|row| Line::Row(Box::new(row)).json());
+    fs::write(out.path().join(JSON), Line::Head(Box::new(heads[0].clone())).json() + &lines.collect::<String>())
+        .unwrap();
+    let page = report::page(out.path()).unwrap();
+    assert!(page.contains("was busy</b> while 2 of its 2 rows were measured: other work took up to 50.0 %"), "{page}");
+    assert!(page.contains("<td>reached (busy)</td>"), "{page}");
 }

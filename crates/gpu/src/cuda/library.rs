@@ -134,7 +134,8 @@ impl Code {
             | 200      // invalid image
             | 209      // no binary for the device
             | 216      // the device is taken
-            | 218..=223 // PTX that does not compile, no compiler, …
+            | 218      // PTX that does not compile
+            | 221..=223 // no compiler of PTX, PTX too new for it, compiling switched off
             | 300..=304 // files and libraries of the driver
             | 400 | 401 // invalid handle, illegal state
             | 500      // not found
@@ -173,3 +174,29 @@ pub(super) mod of_function {
 pub(super) const NON_BLOCKING: u32 = 1;
 /// Pinned memory that every context and the device's kernels reach.
 pub(super) const PORTABLE_AND_MAPPED: u32 = 1 | 2;
+
+#[cfg(test)]
+mod tests {
+    use super::Code;
+
+    /// `CUresult` of CUDA 12.9's cuda.h. Device memory, or what crossed NVLink, can be wrong after 214 and 220.
+    #[test]
+    fn errors_of_the_hardware_are_not_harmless() {
+        let expected = [
+            (214, false), // CUDA_ERROR_ECC_UNCORRECTABLE
+            (218, true),  // CUDA_ERROR_INVALID_PTX
+            (219, false), // CUDA_ERROR_INVALID_GRAPHICS_CONTEXT: no call here can give it
+            (220, false), // CUDA_ERROR_NVLINK_UNCORRECTABLE
+            (221, true),  // CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+            (222, true),  // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+            (223, true),  // CUDA_ERROR_JIT_COMPILATION_DISABLED
+            (226, false), // CUDA_ERROR_CONTAINED
+            (700, false), // CUDA_ERROR_ILLEGAL_ADDRESS
+            (719, false), // CUDA_ERROR_LAUNCH_FAILED
+            (999, false), // CUDA_ERROR_UNKNOWN
+        ];
+        for (code, is_harmless) in expected {
+            assert_eq!(Code(code).is_harmless(), is_harmless, "{code}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! P1's figures: speeds and speedups of files protected in SEFPS's layout, beside those of a platform of the paper's.
 
-use super::{Claim, Grid, Pair, Panels, Part, Said, claim, more, said};
+use super::{Claim, Grid, Pair, Panels, Part, Reason, Said, claim, more, said};
 use crate::paper::{Value, p1};
 use crate::report::draw::{Chart, Line, Thing};
 use crate::report::machine::Machine;
@@ -335,7 +335,8 @@ impl Data<'_> {
                     claim(
                         format!("for {} several CPU threads beat one", self.cases[0].0),
                         more(at("cpu"), at("serial")),
-                    ),
+                    )
+                    .unless(Reason::SmallFiles),
                 ]
             }
             (true, "AES") => vec![
@@ -353,7 +354,8 @@ impl Data<'_> {
                     claim(
                         "the hash, one thread's work, bounds the gain of the whole",
                         more(bound.map(|b| b * 1.25), self.mean(FORMAT, "cpu").or(speedup)),
-                    ),
+                    )
+                    .unless(Reason::OtherFormat),
                     claim(
                         "the hybrid gains more than the GPU, and the GPU more than the CPU",
                         ordered(cpu, gpu("gpu"), gpu("hybrid")),
@@ -386,4 +388,5 @@ fn hash_beside_aes(files: Files, machine: &Machine) -> Claim {
     let scheme = ours(128);
     let holds = more(mean("hash", &scheme), mean("AES", &scheme));
     claim("one thread hashes faster than it encrypts (with today's AES instructions)", holds)
+        .unless(Reason::FasterHardware)
 }

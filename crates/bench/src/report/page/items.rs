@@ -153,7 +153,7 @@ impl Page<'_> {
         for claim in &part.claims {
             let (sign, class, word) = match claim.holds {
                 Some(true) => ("✓", "yes", "holds"),
-                Some(false) => ("≠", "no", "does not hold here"),
+                Some(false) => ("≠", "no", claim.reason.words()),
                 None => ("○", "none", "not run"),
             };
             let _ = writeln!(

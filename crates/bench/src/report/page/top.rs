@@ -2,10 +2,11 @@
 
 use super::Page;
 use super::items::Answered;
-use crate::report::answer::Verdict;
+use crate::report::answer::{Reason, Verdict};
 use crate::report::html::escaped;
 use crate::report::machine::Machine;
-use crate::report::summary;
+use crate::report::{percent, summary};
+use crate::row::Row;
 use std::fmt::Write;
 
 /// Samples of the lines.
@@ -36,6 +37,7 @@ impl Page<'_> {
              <p class=\"soft\">Their 52 tables and figures of results beside today's: <a href=\"#machines\">{}</a>.{quick}</p>",
             names.join("; ")
         );
+        self.busy();
         self.headlines();
         self.commands();
         self.tally(answers);
@@ -72,6 +74,27 @@ impl Page<'_> {
             "Each measured figure is a median. It was measured this many times: {}. The files of rows have all of them.",
             all.join(", ")
         )
+    }
+
+    /// A warning for each machine that was busy with other work.
+    fn busy(&mut self) {
+        for machine in self.machines {
+            let noisy: Vec<&Row> = machine.rows.iter().filter(|row| row.is_noisy()).collect();
+            let most = |of: fn(&Row) -> Option<f64>| noisy.iter().filter_map(|row| of(row)).fold(0.0, f64::max);
+            if noisy.is_empty() {
+                continue;
+            }
+            let _ = writeln!(
+                self.html,
+                "<p class=\"busy\"><b>{} was busy</b> while {} of its {} rows were measured: other work took up to {} of it, its \
+                 host up to {}. These figures, and the verdicts made from them, say little.</p>",
+                escaped(&machine.name),
+                noisy.len(),
+                machine.rows.len(),
+                percent(most(|row| row.others)),
+                percent(most(|row| row.steal)),
+            );
+        }
     }
 
     fn headlines(&mut self) {
@@ -133,8 +156,12 @@ impl Page<'_> {
 
     fn tally(&mut self, answers: &[Answered]) {
         let _ = write!(self.html, "<section><h3>The {} tables and figures</h3><ul class=\"tally\">", answers.len());
-        for verdict in [Verdict::Holds, Verdict::HoldsInPart, Verdict::Changed, Verdict::NotRun] {
+        let changed = Reason::ALL.into_iter().rev().map(Verdict::Changed);
+        for verdict in [Verdict::Holds, Verdict::HoldsInPart].into_iter().chain(changed).chain([Verdict::NotRun]) {
             let count = answers.iter().filter(|answered| answered.verdict == verdict).count();
+            if count == 0 && matches!(verdict, Verdict::Changed(_)) {
+                continue;
+            }
             let (sign, class) = verdict.sign();
             let _ = write!(
                 self.html,

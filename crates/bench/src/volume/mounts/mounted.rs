@@ -1,5 +1,6 @@
 //! Mounts of this process: none stays behind, whatever happens to the run.
 
+use crate::load::reap;
 use crate::peers::programs::find;
 use crate::{Error, Result};
 use std::fs;
@@ -42,20 +43,24 @@ impl Mounted {
     /// in use by the process that is about to end, so a failure is tried again for a while.
     pub fn new(at: &Path, command: &dyn Fn() -> Command) -> Result<Self> {
         let started = Instant::now();
-        lock().push(at.to_owned());
-        let mut mounted = Self { at: at.to_owned(), processes: Vec::new() };
-        loop {
+        let mut mounted = loop {
+            // A signal waits until the mount is there, and then ends it.
+            let mut all = lock();
             match run(command(), at) {
-                Ok(()) => break,
+                Ok(()) => {
+                    all.push(at.to_owned());
+                    while !is_mounted(at) && started.elapsed() < PATIENCE {
+                        sleep(PAUSE);
+                    }
+                    break Self { at: at.to_owned(), processes: Vec::new() };
+                }
                 Err(error) if started.elapsed() > PATIENCE / 6 => return Err(error),
-                Err(_) => sleep(PAUSE * 10),
+                Err(_) => drop(all),
             }
-        }
-        while !is_mounted(at) {
-            if started.elapsed() > PATIENCE {
-                return Err(Error::Program(format!("{}: nothing was mounted", at.display())));
-            }
-            sleep(PAUSE);
+            sleep(PAUSE * 10);
+        };
+        if !is_mounted(at) {
+            return Err(Error::Program(format!("{}: nothing was mounted", at.display())));
         }
         mounted.processes = serving(at);
         Ok(mounted)
@@ -88,16 +93,19 @@ impl Mounted {
             }
             sleep(PAUSE);
         }
+        // Their time then counts as that of this run.
+        self.processes.iter().copied().for_each(reap);
         Ok(())
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
+        let mut all = lock();
         if is_mounted(&self.at) {
             let _ = unmount(&self.at, &["-u", "-z"]);
         }
-        lock().retain(|at| *at != self.at);
+        all.retain(|at| *at != self.at);
     }
 }
 
@@ -105,11 +113,15 @@ fn lock() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     MOUNTED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Unmounts everything that this process has mounted. For a process that is about to end by a signal.
-pub fn unmount_all() {
-    for at in lock().iter() {
+/// Unmounts everything that this process has mounted. Until the returned guard is dropped, nothing new is mounted. For a
+/// process that is about to end by a signal.
+#[must_use]
+pub fn unmount_all() -> impl Sized {
+    let all = lock();
+    for at in all.iter() {
         let _ = unmount(at, &["-u", "-z"]);
     }
+    all
 }
 
 /// Unmounts what a killed run has left below a folder.

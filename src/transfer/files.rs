@@ -29,10 +29,10 @@ fn file<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
     let input = Input::open(&place.input)?;
     let at_input = |e| Failure::at(place.input.path(), e);
     transfer.action.accept(&place.input, &input).map_err(at_input)?;
-    let target = Target::create(place, &input, &transfer.destination, &transfer.made)?;
+    let mut target = Target::create(place, &input, &transfer.destination, &transfer.made)?;
     transfer.prepare()?;
     let meter = Meter::file(shown(place.input.path()), input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &input, &target, &meter);
+    let done = transfer.action.transfer(&transfer.engines, &input, &mut target, &meter);
     meter.finish();
     let moved = done.map_err(|e| blame(place, e))?;
     if let Some(by) = &moved.by {

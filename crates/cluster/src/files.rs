@@ -56,9 +56,10 @@ impl Ends<'_> {
     /// Assigns an error to the path where it happened.
     pub fn blame(&self, error: &Error) -> Told {
         match (error, &self.output) {
-            (Error::Write(_) | Error::Exists | Error::OwnOutput | Error::NoLocks, Some(output)) => {
-                Told::at(output, error)
-            }
+            (
+                Error::Write(_) | Error::Exists | Error::OwnOutput | Error::NoLocks | Error::Unsynced(_),
+                Some(output),
+            ) => Told::at(output, error),
             _ => Told::at(&self.input, error),
         }
     }

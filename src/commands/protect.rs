@@ -58,7 +58,13 @@ impl Action for Protect {
         Ok(())
     }
 
-    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, target: &Target, meter: &Meter) -> Result<Moved<'l>> {
+    fn transfer<'l>(
+        &self,
+        engines: &'l Engines,
+        input: &Input,
+        target: &mut Target,
+        meter: &Meter,
+    ) -> Result<Moved<'l>> {
         let new = NewFile::with_chunk_size(self.suite, self.chunk_size, self.recipients.found())?;
         let crew = engines.crew(Op::Seal, self.suite, input.known_len());
         meter.begin();

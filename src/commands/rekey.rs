@@ -150,7 +150,7 @@ fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
     let input = Input::open(&End::Path(path.to_owned()))?;
     transfer.prepare()?;
     let meter = Meter::file(shown(path), input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &input, &Target::Nothing, &meter);
+    let done = transfer.action.transfer(&transfer.engines, &input, &mut Target::Nothing, &meter);
     meter.finish();
     let moved = done.map_err(|e| {
         transfer.action.failed(path);
@@ -229,7 +229,7 @@ impl Action for Rekey {
         Ok(())
     }
 
-    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, _: &Target, meter: &Meter) -> Result<Moved<'l>> {
+    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, _: &mut Target, meter: &Meter) -> Result<Moved<'l>> {
         let Input::File(file) = input else {
             return Err(Error::Read(Obstacle::NotRegular.into()));
         };

@@ -76,7 +76,13 @@ impl Action for Unprotect {
         unprotected_name(name)
     }
 
-    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, target: &Target, meter: &Meter) -> Result<Moved<'l>> {
+    fn transfer<'l>(
+        &self,
+        engines: &'l Engines,
+        input: &Input,
+        target: &mut Target,
+        meter: &Meter,
+    ) -> Result<Moved<'l>> {
         open(&self.opener, engines, input, target, meter)
     }
 
@@ -94,7 +100,7 @@ pub fn open<'l>(
     opener: &Opener<AtHand>,
     engines: &'l Engines,
     input: &Input,
-    target: &Target,
+    target: &mut Target,
     meter: &Meter,
 ) -> Result<Moved<'l>> {
     let protected = ProtectedFile::open(input.source()?, opener).map_err(|e| input.interrupted(e))?;

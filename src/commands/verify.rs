@@ -72,7 +72,7 @@ fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
     let place = Place { input: End::from(path.to_owned()), output: End::Standard };
     let input = Input::open(&place.input)?;
     let meter = Meter::file(shown(path), input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &input, &Target::Nothing, &meter);
+    let done = transfer.action.transfer(&transfer.engines, &input, &mut Target::Nothing, &meter);
     meter.finish();
     let moved = done.map_err(|e| blame(&place, e))?;
     if let Some(by) = &moved.by {
@@ -95,7 +95,13 @@ impl Action for Check {
         unprotected_name(name)
     }
 
-    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, target: &Target, meter: &Meter) -> Result<Moved<'l>> {
+    fn transfer<'l>(
+        &self,
+        engines: &'l Engines,
+        input: &Input,
+        target: &mut Target,
+        meter: &Meter,
+    ) -> Result<Moved<'l>> {
         unprotect::open(&self.opener, engines, input, target, meter)
     }
 

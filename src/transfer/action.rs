@@ -34,7 +34,7 @@ pub trait Action: Sync {
         &self,
         engines: &'l Engines,
         input: &Input,
-        target: &Target,
+        target: &mut Target,
         meter: &Meter,
     ) -> phalanx_core::Result<Moved<'l>>;
 

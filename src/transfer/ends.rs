@@ -144,7 +144,7 @@ impl Target {
     }
 
     /// The output that stays if the run is interrupted, and whether it will be synced.
-    pub fn resumable(&self) -> Option<(&Output, bool)> {
+    pub fn resumable(&mut self) -> Option<(&mut Output, bool)> {
         match self {
             Target::File(output, sync) if output.is_kept() => Some((output, *sync)),
             _ => None,

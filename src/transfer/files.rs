@@ -32,10 +32,10 @@ fn file<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
     if let End::Path(output) = &place.output {
         transfer.keys.check_output(output)?;
     }
-    let target = Target::create(place, &input, &transfer.destination, &transfer.made)?;
+    let mut target = Target::create(place, &input, &transfer.destination, &transfer.made)?;
     transfer.prepare()?;
     let meter = Meter::file(shown(place.input.path()), input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &input, &target, &meter);
+    let done = transfer.action.transfer(&transfer.engines, &input, &mut target, &meter);
     meter.finish();
     let moved = done.map_err(|e| blame(place, e))?;
     if let Some(by) = &moved.by {

@@ -194,7 +194,7 @@ impl<A: Action> Workers<'_, A> {
             let output = Output::create_in(dir.clone(), &output_name, existing).map_err(as_write)?;
             Ok((input, Target::File(output, tree.sync)))
         };
-        let (input, target) = self.patiently(group, begin).map_err(|e| match e {
+        let (input, mut target) = self.patiently(group, begin).map_err(|e| match e {
             Error::Write(_) | Error::Exists => at_output(e),
             e => at_input(e),
         })?;
@@ -202,9 +202,9 @@ impl<A: Action> Workers<'_, A> {
             // This takes a while. Nobody should wait for what this thread holds.
             self.commit(group);
             let _alone = lock(&self.large);
-            action.transfer(&self.transfer.engines, &input, &target, &self.meter)
+            action.transfer(&self.transfer.engines, &input, &mut target, &self.meter)
         } else {
-            action.transfer(&self.small, &input, &target, &self.meter)
+            action.transfer(&self.small, &input, &mut target, &self.meter)
         };
         if done.is_err() {
             action.failed(&folder.path(&name));

@@ -17,6 +17,7 @@ mod guide;
 mod help;
 mod hostile;
 mod hostile_folders;
+mod hostile_leftovers;
 mod inspect;
 mod keys;
 mod memory;

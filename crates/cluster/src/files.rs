@@ -56,7 +56,10 @@ impl Ends<'_> {
     /// Assigns an error to the path where it happened.
     pub fn blame(&self, error: &Error) -> Told {
         match (error, &self.output) {
-            (Error::Write(_) | Error::Exists | Error::OwnOutput | Error::NoLocks, Some(output)) => {
+            (
+                Error::Write(_) | Error::Exists | Error::OwnOutput | Error::NoLocks | Error::Unsynced(_),
+                Some(output),
+            ) => {
                 let told = Told::at(output, error);
                 // Without a tree, the command line names it.
                 let is_usage = self.dirs.is_none() && is_of_key(error);

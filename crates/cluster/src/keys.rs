@@ -44,7 +44,7 @@ impl Keys {
     }
 
     /// The same, or what an interrupted run has left of it in the output.
-    pub fn make_or_go_on(&self, stamp: Stamp, output: &Output, sync: bool) -> Result<(SharedFile, Begun)> {
+    pub fn make_or_go_on(&self, stamp: Stamp, output: &mut Output, sync: bool) -> Result<(SharedFile, Begun)> {
         let Keys::Protect { recipients, .. } = self else { unreachable!("see above") };
         self.new_file()?.begin(stamp, output, recipients.found(), recipients.opener(), sync)
     }

@@ -91,21 +91,21 @@ impl Worker<'_> {
             };
             let (dir, of) = ends.target().map_err(at)?.expect("it is protected into a file");
             folder = Some(dir.clone());
-            let target = begin(self, dir, of, existing).map_err(at)?;
+            let mut target = begin(self, dir, of, existing).map_err(at)?;
             check_input(&ends, &input, Some(&target))?;
             (shared, goes_on) = match (new, self.keys) {
                 (Some(new), _) => {
                     target.file().write_all_at(new.header().bytes(), 0).map_err(|e| at(Error::Write(e)))?;
                     (new, Begun::New)
                 }
-                (None, Some(keys)) => keys.make_or_go_on(input.stamp(), &target, sync).map_err(at)?,
+                (None, Some(keys)) => keys.make_or_go_on(input.stamp(), &mut target, sync).map_err(at)?,
                 (None, None) => unreachable!("rank 0 begins what may go on"),
             };
             output = Some(target);
         } else {
             shared = self.open_input(&ends, &input)?;
             let layout = shared.header().layout_for_file(len).map_err(at)?;
-            output = match ends.target().map_err(at)? {
+            let mut target = match ends.target().map_err(at)? {
                 Some((dir, of)) => {
                     folder = Some(dir.clone());
                     let target = begin(self, dir, of, existing).map_err(at)?;
@@ -114,10 +114,11 @@ impl Worker<'_> {
                 }
                 None => None,
             };
-            goes_on = match &output {
-                Some(output) if resumes => shared.begin(input.stamp(), output, sync).map_err(at)?,
+            goes_on = match &mut target {
+                Some(target) if resumes => shared.begin(input.stamp(), target, sync).map_err(at)?,
                 _ => Begun::New,
             };
+            output = target;
             if let Some(output) = &output {
                 getrandom::fill(&mut mark).map_err(|e| at(Error::Random(e)))?;
                 output.file().write_all_at(&mark, layout.plaintext_len()).map_err(|e| at(Error::Write(e)))?;
@@ -306,8 +307,7 @@ impl Worker<'_> {
         let at = |e: Error| owned.blame(&e);
         for run in edges.chunk_by(|a, b| a + 1 == *b).map(|run| run[0]..run[run.len() - 1] + 1) {
             // Opened anew, since this process may still see what the file was when it was begun.
-            let name = output.temporary_name().as_bytes();
-            let now = || open_begun(dir, name).map_err(|e| at(Error::Write(e)));
+            let now = || open_again(dir, output).map_err(|e| at(Error::Write(e)));
             let missing = self.edge(owned, &now()?, run.clone())?;
             if missing.is_empty() {
                 continue;
@@ -374,6 +374,16 @@ pub fn open_begun(dir: &File, temporary: &[u8]) -> io::Result<File> {
             Err(e) => return Err(e.into()),
         }
     }
+}
+
+/// Opens a file that was begun here once more. Its name may have become another file's.
+fn open_again(dir: &File, output: &Output) -> io::Result<File> {
+    let file = open_begun(dir, output.temporary_name().as_bytes())?;
+    let id = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino()));
+    if id(&file)? != id(output.file())? {
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "somebody has put another file in its place"));
+    }
+    Ok(file)
 }
 
 fn has_mark(file: &File, join: &Join) -> io::Result<bool> {

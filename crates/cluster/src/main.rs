@@ -94,7 +94,7 @@ fn plan(rank: usize) -> Outcome<Plan> {
 const EXAMPLES: &str = "Examples:
   mpirun -n 8 phalanx-mpi protect -k work survey.h5
                                 protects a file with 8 processes
-  srun phalanx-mpi protect -R -k work --resume results
+  srun phalanx-mpi protect -R -k work --resume --force results
                                 protects a folder, and goes on where it ended";
 
 /// Which process this is, for rank 0.

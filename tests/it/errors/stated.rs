@@ -187,13 +187,6 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "two runs have the same output",
         "run it again when the other one has ended",
     ),
-    (
-        "../crates/core/src/file/output.rs",
-        4,
-        "somebody has changed its record",
-        "`--resume`, and somebody changes the temporary file meanwhile",
-        "write to a folder of your own",
-    ),
     ("../crates/core/src/file/output.rs", 4, "not a file's name", "an output such as `..`", "name a file"),
     (
         "engines/auto.rs",

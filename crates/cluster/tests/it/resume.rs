@@ -1,9 +1,11 @@
 //! A run goes on where an interrupted one ended.
 
 use crate::common::{Job, has_ended, is_exhaustive, painted, ranks_below, signal, wait};
+use phalanx_core::file::{Existing, Output};
 use rustix::process::Signal;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, Permissions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -118,4 +120,39 @@ fn a_changed_source_starts_anew() {
     assert!(ended.error.contains("it has changed since the interrupted run: starting anew"), "{}", ended.error);
     assert!(job.opened("f.phx") == job.read("f"));
     assert_eq!(job.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_plaintext_is_never_written_into_a_file_that_is_open_elsewhere() {
+    let Some(job) = Job::new() else { return };
+    job.write("f", &painted(20 << 20));
+    job.run(2, &["protect", "f", "--key-file", "k", "--no-sync"]).ok();
+    // Somebody has opened another file of the user, and gives it the name of what an interrupted run has left.
+    job.write("letter", b"old words");
+    fs::set_permissions(job.path("letter"), Permissions::from_mode(0o600)).unwrap();
+    let opened = File::open(job.path("letter")).unwrap();
+    let output = Output::create(&job.path("back"), Existing::Keep).unwrap();
+    let temporary = job.path(output.temporary_name().to_str().unwrap());
+    drop(output);
+    fs::rename(job.path("letter"), temporary).unwrap();
+    let ended = job.run(2, &["unprotect", "f.phx", "-o", "back", "--key-file", "k", "--resume", "--no-sync"]).ok();
+    assert!(ended.error.contains("no record proves"), "{}", ended.error);
+    let mut there = Vec::new();
+    (&opened).read_to_end(&mut there).unwrap();
+    assert!(there == b"old words", "{} bytes of another file", there.len());
+    assert!(job.read("back") == job.read("f"));
+    assert_eq!(job.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn an_output_whose_input_has_changed_is_replaced_with_force() {
+    let Some(job) = Job::new() else { return };
+    job.write("t/f", b"old");
+    let args = ["protect", "-R", "t", "--key-file", "k", "--resume"];
+    job.run(2, &args).ok();
+    job.write("t/f", b"newer");
+    let ended = job.run(2, &args).fails(4);
+    assert!(ended.error.contains("f.phx: exists already"), "{}", ended.error);
+    job.run(2, &[&args[..], &["--force"]].concat()).ok();
+    assert!(job.opened("t.phx/f.phx") == b"newer");
 }

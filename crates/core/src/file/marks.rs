@@ -44,18 +44,22 @@ pub(crate) struct Recorder<'a> {
 
 /// What a record knows a plaintext by, so that no other file is taken for it: inode and time of birth. A protected output has
 /// its header.
-pub(crate) struct Identity(Vec<u8>);
+pub(crate) struct Identity {
+    bytes: Vec<u8>,
+    /// Whether no later file can have the same: without a time of birth, one can get the inode.
+    pub is_unique: bool,
+}
 
 impl Identity {
     pub fn new(kind: Kind, output: &File) -> Result<Self> {
         if kind == Kind::Protected {
-            return Ok(Self(Vec::new()));
+            return Ok(Self { bytes: Vec::new(), is_unique: true });
         }
         let meta = output.metadata().map_err(Error::Write)?;
         // Not every file system tells it.
         let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         let fields = [meta.ino(), born.as_secs(), born.subsec_nanos().into()];
-        Ok(Self(fields.into_iter().flat_map(u64::to_le_bytes).collect()))
+        Ok(Self { bytes: fields.into_iter().flat_map(u64::to_le_bytes).collect(), is_unique: !born.is_zero() })
     }
 }
 
@@ -71,7 +75,7 @@ pub(crate) enum Found {
 
 impl Recorder<'_> {
     fn tag(&self, body: &[u8]) -> [u8; TAG] {
-        self.keys.record_tag(body, &self.output.0, self.header.bytes())
+        self.keys.record_tag(body, &self.output.bytes, self.header.bytes())
     }
 
     fn entry(&self, synced: u64) -> [u8; ENTRY] {

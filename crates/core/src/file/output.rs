@@ -26,10 +26,12 @@ pub struct Output {
 }
 
 /// That an output stays if its run is interrupted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Kept {
     /// Whether an earlier run had begun it.
     is_begun: bool,
+    /// Its record. It stays open, because somebody may give its name to another file.
+    record: Option<File>,
 }
 
 /// How to treat an existing file of the same name.
@@ -81,7 +83,8 @@ impl Output {
     pub fn resume_in(dir: Arc<File>, name: &OsStr, existing: Existing) -> Result<Self> {
         check_target(&dir, name, existing)?;
         let (temporary, is_begun) = Temporary::resume(dir, name)?;
-        Ok(Self { temporary, name: name.to_owned(), kept: Some(Kept { is_begun }) })
+        let record = if is_begun { open_record(&temporary.dir, name) } else { None };
+        Ok(Self { temporary, name: name.to_owned(), kept: Some(Kept { is_begun, record }) })
     }
 
     /// Whether it stays if its run is interrupted.
@@ -92,7 +95,14 @@ impl Output {
 
     /// Whether an earlier run had begun it.
     pub(crate) fn is_begun(&self) -> bool {
-        self.kept.is_some_and(|kept| kept.is_begun)
+        self.kept.as_ref().is_some_and(|kept| kept.is_begun)
+    }
+
+    /// Begins another file in place of one that an earlier run had begun and that is of no use. Somebody else may hold that one
+    /// open.
+    pub(crate) fn start_over(&mut self) -> Result<()> {
+        self.kept = Some(Kept { is_begun: false, record: None });
+        self.temporary.start_over(&self.name)
     }
 
     /// From now on it stays for a later run.
@@ -115,23 +125,25 @@ impl Output {
 
     /// Removes an output that stays, and its record: a later run must not go on with it.
     pub fn discard(&self) {
+        let _ = self.end_record();
         let dir = &self.temporary.dir;
         let _ = fs::unlinkat(dir, &*self.temporary.name, AtFlags::empty());
         let _ = fs::unlinkat(dir, record_name(&self.name), AtFlags::empty());
     }
 
-    /// The record of an output that stays, if there is one and it is the user's own.
+    /// The record of an output that an earlier run had begun, if there is one and only the user can open it.
     pub(crate) fn record(&self) -> Option<[u8; RECORD]> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(fs::openat(&self.temporary.dir, record_name(&self.name), flags, Mode::empty()).ok()?);
-        let stat = fs::fstat(&file).ok().filter(is_own)?;
         let mut bytes = [0; RECORD];
-        (stat.st_size == RECORD as i64).then(|| file.read_exact_at(&mut bytes, 0).ok())??;
+        self.opened_record()?.read_exact_at(&mut bytes, 0).ok()?;
         Some(bytes)
     }
 
-    /// Writes the record in place of an older one. It is on the disk then, and so is the name of the output.
-    pub(crate) fn write_record(&self, bytes: &[u8]) -> Result<()> {
+    fn opened_record(&self) -> Option<&File> {
+        self.kept.as_ref()?.record.as_ref()
+    }
+
+    /// Writes the record of a new file. It is on the disk then, and so is the name of the output.
+    pub(crate) fn write_record(&mut self, bytes: &[u8]) -> Result<()> {
         let (dir, name) = (&self.temporary.dir, record_name(&self.name));
         match fs::unlinkat(dir, &*name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
@@ -139,18 +151,20 @@ impl Output {
         }
         let file = create(dir, &name).map_err(write_error)?;
         file.write_all_at(bytes, 0).and_then(|()| file.sync_all()).map_err(Error::Write)?;
-        sync_folder(dir).map_err(write_error)
+        sync_folder(dir).map_err(write_error)?;
+        self.kept = Some(Kept { is_begun: self.is_begun(), record: Some(file) });
+        Ok(())
     }
 
     /// Writes a part of the record anew. It is on the disk then.
     pub(crate) fn update_record(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = fs::openat(&self.temporary.dir, record_name(&self.name), flags, Mode::empty());
-        let file = File::from(opened.map_err(write_error)?);
-        if !is_own(&fs::fstat(&file).map_err(write_error)?) {
-            return Err(Error::Write(io::Error::other("somebody has changed its record")));
-        }
+        let Some(file) = self.opened_record() else { return Ok(()) };
         file.write_all_at(bytes, offset).and_then(|()| file.sync_data()).map_err(Error::Write)
+    }
+
+    /// Empties the record, whatever name it has by now: from now on no run goes on with this file.
+    fn end_record(&self) -> Result<()> {
+        self.opened_record().map_or(Ok(()), |file| file.set_len(0)).map_err(Error::Write)
     }
 
     /// Begins a file that will be named `name` in an opened folder.
@@ -179,6 +193,8 @@ impl Output {
     /// # Errors
     /// As for [`Carry::file`].
     pub fn carry(&self, from: &File, carry: Carry) -> Result<()> {
+        // Others may be able to open it from now on.
+        self.end_record()?;
         carry.file(from, self.file())
     }
 
@@ -187,6 +203,7 @@ impl Output {
     /// # Errors
     /// If the file system has permissions and refuses these.
     pub fn set_mode(&self, mode: u32) -> Result<()> {
+        self.end_record()?;
         remove_acls(self.file(), &[]);
         set_mode(self.file(), mode)
     }
@@ -375,6 +392,14 @@ fn folder_and_name(path: &Path) -> Result<(Arc<File>, &OsStr)> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     Ok((Arc::new(File::from(dir.map_err(write_error)?)), name))
+}
+
+/// Opens the record of an output, if only the user can open it.
+fn open_record(dir: &File, name: &OsStr) -> Option<File> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(fs::openat(dir, record_name(name), flags, Mode::empty()).ok()?);
+    let stat = fs::fstat(&file).ok()?;
+    (is_own(&stat) && stat.st_mode & 0o7777 == 0o600 && stat.st_size == RECORD as i64).then_some(file)
 }
 
 /// The device and inode of an open file or folder.

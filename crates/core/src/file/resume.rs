@@ -37,6 +37,8 @@ pub enum Past {
     Changed,
     /// It was for other keys or passwords, had another cipher or size of chunks, or is damaged: all is done anew.
     Different,
+    /// No record proves that the file is what an interrupted run has left of this plaintext: all is done anew in a new file.
+    Unproven,
 }
 
 /// How a run begins that may go on with an output.
@@ -65,7 +67,7 @@ impl NewFile {
         self,
         roster: &Roster,
         source: Source<'_>,
-        output: &Output,
+        output: &mut Output,
         recipients: &[Recipient],
         opener: &Opener<impl KeySource>,
         sync: bool,
@@ -73,8 +75,8 @@ impl NewFile {
         progress: &dyn Progress,
     ) -> Result<u64> {
         let Source::File(_, stamp) = source else { return Err(not_a_file()) };
-        let file = output.file();
         let (shared, begun) = self.begin(stamp, output, recipients, opener, sync)?;
+        let (output, file) = (&*output, output.file());
         let layout = shared.header().layout_for_plaintext(stamp.len())?;
         let (mut missing, mut from) = (iter::once(0..layout.chunks()).collect::<Vec<_>>(), 0);
         match begun {
@@ -106,29 +108,33 @@ impl NewFile {
     pub fn begin(
         self,
         stamp: Stamp,
-        output: &Output,
+        output: &mut Output,
         recipients: &[Recipient],
         opener: &Opener<impl KeySource>,
         sync: bool,
     ) -> Result<(SharedFile, Begun)> {
-        let file = output.file();
         check(output, sync)?;
         let past = if output.is_begun() { self.past(output, &stamp, recipients, opener)? } else { Err(None) };
         match past {
             Ok((header, keys, synced)) => {
                 let layout = header.layout_for_plaintext(stamp.len())?;
                 // What lies behind its end is nobody's.
+                let file = output.file();
                 if file.metadata().map_err(Error::Write)?.len() > layout.file_len() {
                     file.set_len(layout.file_len()).map_err(Error::Write)?;
                 }
                 Ok((SharedFile::new(header, keys), Begun::Left { synced: synced.min(layout.chunks()) }))
             }
             Err(past) => {
+                if output.is_begun() {
+                    output.start_over()?;
+                }
                 let (header, keys) = self.fitted(stamp.len())?;
-                file.set_len(0).and_then(|()| file.write_all_at(header.bytes(), 0)).map_err(Error::Write)?;
-                file.sync_all().map_err(Error::Write)?;
+                let file = output.file();
+                file.write_all_at(header.bytes(), 0).and_then(|()| file.sync_all()).map_err(Error::Write)?;
                 let shared = SharedFile::new(header, keys);
-                output.write_record(&shared.recorder(Kind::Protected, stamp, file)?.first())?;
+                let record = shared.recorder(Kind::Protected, stamp, file)?.first();
+                output.write_record(&record)?;
                 output.keep();
                 Ok((shared, past.map_or(Begun::New, Begun::Anew)))
             }
@@ -179,29 +185,35 @@ impl ProtectedFile<'_> {
     pub fn unprotect_resumably(
         self,
         roster: &Roster,
-        output: &Output,
+        output: &mut Output,
         sync: bool,
         tell: impl FnOnce(Past),
         progress: &dyn Progress,
     ) -> Result<u64> {
         let Source::File(protected, stamp) = *self.source() else { return Err(not_a_file()) };
         let source = Source::File(protected, stamp);
-        let (shared, file) = (self.shared(), output.file());
+        let shared = self.shared();
         // If its length cannot be right, opening it says why.
         let layout = shared.header().layout_for_file(stamp.len()).ok();
         let Some(layout) = layout else {
-            return shared.open(roster, source, sink(file, sync), None, progress);
+            return shared.open(roster, source, sink(output.file(), sync), None, progress);
         };
         let (mut missing, mut from) = (iter::once(0..layout.chunks()).collect::<Vec<_>>(), 0);
-        if let Begun::Left { synced } = shared.begin(stamp, output, sync)? {
-            from = synced;
-            let partial = Partial::Plaintext { output: file, protected };
-            missing = shared.missing(roster, &layout, partial, synced..layout.chunks(), progress)?;
-            let all = layout.plaintext_len();
-            match all - bytes(&layout, &missing) {
-                0 => file.set_len(0).map_err(Error::Write)?,
-                done => tell(Past::Continued { done, all }),
+        let begun = shared.begin(stamp, output, sync)?;
+        let (output, file) = (&*output, output.file());
+        match begun {
+            Begun::Left { synced } => {
+                from = synced;
+                let partial = Partial::Plaintext { output: file, protected };
+                missing = shared.missing(roster, &layout, partial, synced..layout.chunks(), progress)?;
+                let all = layout.plaintext_len();
+                match all - bytes(&layout, &missing) {
+                    0 => file.set_len(0).map_err(Error::Write)?,
+                    done => tell(Past::Continued { done, all }),
+                }
             }
+            Begun::Anew(past) => tell(past),
+            Begun::New => {}
         }
         let marks = Marks::new(shared.recorder(Kind::Plaintext, stamp, file)?, output, from, &missing, layout.chunks());
         let open =
@@ -226,28 +238,36 @@ impl ProtectedFile<'_> {
 }
 
 impl SharedFile {
-    /// Begins to unprotect this file, which has a stamp, into an [`Output::resume`].
+    /// Begins to unprotect this file, which has a stamp, into an [`Output::resume`]. What is there is gone on with only if its
+    /// record proves that a run has made it: nobody else can have opened it then. Otherwise another file is begun.
     ///
     /// # Errors
-    /// If what an interrupted run has left cannot be synced, or the record cannot be written.
-    pub fn begin(&self, stamp: Stamp, output: &Output, sync: bool) -> Result<Begun> {
+    /// If what an interrupted run has left cannot be synced or removed, or the record cannot be written.
+    pub fn begin(&self, stamp: Stamp, output: &mut Output, sync: bool) -> Result<Begun> {
         check(output, sync)?;
         let recorder = self.recorder(Kind::Plaintext, stamp, output.file())?;
-        // A run that was killed between making an output and removing an older record leaves an empty one.
-        let is_empty = output.file().metadata().map_err(Error::Write)?.len() == 0;
-        let synced = match output.record().map(|record| recorder.read(&record)) {
-            Some(Found::Synced(synced)) if output.is_begun() && !is_empty => synced,
+        let found = output.record().filter(|_| recorder.output.is_unique).map(|record| recorder.read(&record));
+        match found {
+            Some(Found::Synced(synced)) => return Ok(Begun::Left { synced }),
             // Chunk by chunk, what is there may still be right.
-            _ => {
-                output.write_record(&recorder.first())?;
-                0
+            Some(Found::Changed) => {
+                output.update_record(&recorder.first(), 0)?;
+                return Ok(Begun::Left { synced: 0 });
             }
-        };
-        if output.is_begun() {
-            return Ok(Begun::Left { synced });
+            Some(Found::Different) | None => {}
         }
+        let mut begun = Begun::New;
+        if output.is_begun() {
+            // A run that was killed at its very beginning leaves an empty file.
+            if output.file().metadata().map_err(Error::Write)?.len() > 0 {
+                begun = Begun::Anew(Past::Unproven);
+            }
+            output.start_over()?;
+        }
+        let record = self.recorder(Kind::Plaintext, stamp, output.file())?.first();
+        output.write_record(&record)?;
         output.keep();
-        Ok(Begun::New)
+        Ok(begun)
     }
 
     /// Notes in the record of an output, which has been begun for an input with this stamp, that its first chunks are on the

@@ -150,13 +150,23 @@ impl Temporary {
     /// Creates the temporary file of a target, for its owner alone. Every run uses the same name, which is short enough for
     /// targets of any length. A leftover of a killed run is removed first.
     pub fn create(dir: Arc<File>, target: &OsStr) -> Result<Self> {
-        let hash = hash(target);
-        let name = format!("{PREFIX}{hash}{SUFFIX}");
+        if let Some(made) = Self::create_locked(&dir, target)? {
+            return Ok(made);
+        }
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(Error::Random)?;
+        let name = format!("{PREFIX}{}-{:016x}{SUFFIX}", hash(target), u64::from_le_bytes(random));
+        Self::make(&dir, &name).map_err(write_error)
+    }
+
+    /// The same, if the file system has locks.
+    fn create_locked(dir: &Arc<File>, target: &OsStr) -> Result<Option<Self>> {
+        let name = format!("{PREFIX}{}{SUFFIX}", hash(target));
         // Another run can come between any two steps, but hardly every time.
         for _ in 0..16 {
-            let made = match Self::make(&dir, &name) {
+            let made = match Self::make(dir, &name) {
                 Err(Errno::EXIST) => {
-                    remove_leftover(&dir, &name)?;
+                    remove_leftover(dir, &name)?;
                     continue;
                 }
                 made => made.map_err(write_error)?,
@@ -164,7 +174,7 @@ impl Temporary {
             match fs::flock(&made.file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) if made.is_named()? => {
                     made.remove_record(target)?;
-                    return Ok(made);
+                    return Ok(Some(made));
                 }
                 // Another run took it for a leftover before it was locked here.
                 Ok(()) => drop(made.forget()),
@@ -173,31 +183,43 @@ impl Temporary {
                     made.forget();
                     return Err(busy());
                 }
-                Err(_) => {
-                    drop(made);
-                    let mut random = [0; 8];
-                    getrandom::fill(&mut random).map_err(Error::Random)?;
-                    let name = format!("{PREFIX}{hash}-{:016x}{SUFFIX}", u64::from_le_bytes(random));
-                    return Self::make(&dir, &name).map_err(write_error);
-                }
+                Err(_) => return Ok(None),
             }
         }
         Err(busy())
     }
 
+    /// Creates another file in place of this one, which [`Temporary::resume`] has found and which is of no use.
+    pub fn start_over(&mut self, target: &OsStr) -> Result<()> {
+        if self.is_named()? {
+            fs::unlinkat(&self.dir, &*self.name, AtFlags::empty()).map_err(|e| in_the_way(&self.name, e))?;
+        }
+        // The list of unfinished files tells files of one name apart by their folders' descriptors.
+        let dir = Arc::new(self.dir.try_clone().map_err(Error::Write)?);
+        *self = Self::create_locked(&dir, target)?.ok_or(Error::NoLocks)?;
+        Ok(())
+    }
+
     /// Opens what an interrupted run has left of a target, or creates it, and says whether it was there. What was there is not
-    /// removed when it is dropped.
+    /// removed when it is dropped. Only a record that names it proves that nobody else holds it open: its mode alone does not,
+    /// because anybody who may rename files in the folder can put another file of the user there.
     pub fn resume(dir: Arc<File>, target: &OsStr) -> Result<(Self, bool)> {
         let name = format!("{PREFIX}{}{SUFFIX}", hash(target));
         for _ in 0..16 {
-            let (made, is_begun) = match open_leftover(&dir, &name) {
-                Ok(file) => (Self { dir: dir.clone(), name: name.clone(), file }, true),
-                Err(Errno::NOENT) => match Self::make(&dir, &name) {
-                    Err(Errno::EXIST) => continue,
-                    made => (made.map_err(write_error)?, false),
-                },
-                Err(e) => return Err(in_the_way(&name, e)),
-            };
+            let (made, is_begun) =
+                match fs::openat(&dir, &*name, OFlags::RDWR | LEFTOVER, Mode::empty()).map(File::from) {
+                    Ok(file) => (Self { dir: dir.clone(), name: name.clone(), file }, true),
+                    Err(Errno::NOENT) => match Self::make(&dir, &name) {
+                        Err(Errno::EXIST) => continue,
+                        made => (made.map_err(write_error)?, false),
+                    },
+                    // It has got its permissions already.
+                    Err(Errno::ACCESS) => {
+                        remove_leftover(&dir, &name)?;
+                        continue;
+                    }
+                    Err(e) => return Err(in_the_way(&name, e)),
+                };
             match fs::flock(&made.file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) if !made.is_named()? => {
                     made.forget();
@@ -230,7 +252,7 @@ impl Temporary {
         }
     }
 
-    /// Whether only the user has been able to open it, and it has taken over nothing from an input.
+    /// Whether only the user can open it, and it has taken over nothing from an input.
     fn is_as_it_was_made(&self) -> Result<bool> {
         let stat = fs::fstat(&self.file).map_err(write_error)?;
         let mut names = [0; 4096];
@@ -324,22 +346,25 @@ fn remove_leftover(dir: &File, name: &str) -> Result<()> {
 /// Set-user-ID, set-group-ID and sticky.
 const SPECIAL: u32 = 0o7000;
 
+/// How existing temporary files are opened.
+const LEFTOVER: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
 /// Opens an existing temporary file to lock it. It is opened for writing, because NFS gives no lock otherwise.
 fn open_leftover(dir: &File, name: &str) -> rustix::io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    match fs::openat(dir, name, OFlags::RDWR | flags, Mode::empty()) {
+    match fs::openat(dir, name, OFlags::RDWR | LEFTOVER, Mode::empty()) {
         // It may have got its final permissions already.
         Err(Errno::ACCESS) => {
             // The path of a descriptor leads to the open file itself, so a link that takes the name meanwhile is not
             // followed.
-            let file = fs::openat(dir, name, OFlags::PATH | flags, Mode::empty())?;
+            let file = fs::openat(dir, name, OFlags::PATH | LEFTOVER, Mode::empty())?;
             // Somebody may have given another file this name. Outputs get neither further names nor set-user-ID and the like.
             let stat = fs::fstat(&file)?;
             if !is_own(&stat) || stat.st_mode & SPECIAL != 0 {
                 return Err(Errno::ACCESS);
             }
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            fs::chmod(&*path, Mode::RUSR | Mode::WUSR)?;
+            // The rights of others stay, so that the mode still shows that they have been able to open it.
+            fs::chmod(&*path, Mode::from_raw_mode(stat.st_mode) | Mode::RUSR | Mode::WUSR)?;
             fs::open(&*path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).map(File::from)
         }
         opened => opened.map(File::from),

@@ -89,7 +89,7 @@ impl HostToHost {
     /// A lane's job of whole chunks.
     fn job(&self) -> Result<Job, Fault> {
         let suite = Suite::default();
-        let keys = SecretKey::from_slice(&[7; 32]).expect("32 bytes").file_keys(suite).content;
+        let keys = SecretKey::from_slice(&[7; 32]).expect("32 bytes").file_keys(suite).content().clone();
         let len = self.engine.info().preferred_job;
         let mut job = Job::of_chunks(Op::Seal, suite, CHUNK.ilog2() as u8, [keys].into(), self.engine.buffer(len)?);
         let unit = |i: usize| {

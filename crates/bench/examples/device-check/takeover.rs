@@ -14,7 +14,7 @@ fn wrong(device: &Device, what: impl std::fmt::Display) -> phalanx_gpu::Error {
 
 /// A job with chunks of these lengths.
 fn job(suite: Suite, lens: &[usize], buffer: Buffer) -> Job {
-    let keys = SecretKey::from_slice(&[7; 32]).expect("32 bytes").file_keys(suite).content;
+    let keys = SecretKey::from_slice(&[7; 32]).expect("32 bytes").file_keys(suite).content().clone();
     let mut job = Job::of_chunks(Op::Seal, suite, 20, [keys].into(), buffer);
     let mut at = 0;
     for (i, len) in lens.iter().enumerate() {

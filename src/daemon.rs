@@ -7,7 +7,7 @@
 //! code. So no secret goes from one process to another, and none is in arguments or the environment.
 
 use crate::failure::{self, Code, Failure, Outcome, complain};
-use crate::stdio;
+use crate::{signals, stdio};
 use phalanx_core::Error;
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::collections::HashSet;
@@ -36,6 +36,7 @@ pub fn start() -> Outcome {
     let settings = env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"PHALANX_"));
     let named = args.iter().cloned().chain(settings.map(|(_, value)| value));
     keep_from_child(&named.flat_map(|text| descriptors_in(&text)).collect()).map_err(failed)?;
+    signals::block_no_more();
     // This is the program that runs, even if another one has its name by now.
     let mut child = Command::new("/proc/self/exe")
         .arg0(&args[0])

@@ -7,13 +7,13 @@
 use crate::failure::{Code, Failure, Outcome};
 use crate::last_resort;
 use nix::errno::Errno;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use phalanx_core::file;
 use signal_hook::low_level;
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 /// The signals that do not end a process, or only one with a fault of its own. All others are taken: those of users, terminals,
@@ -58,7 +58,8 @@ pub fn clean_up() -> Outcome {
     let mut ending = SigSet::all();
     OTHERS.into_iter().for_each(|signal| ending.remove(signal));
     let signals = SignalFd::with_flags(&ending, SfdFlags::SFD_CLOEXEC).map_err(|e| failed(e.into()))?;
-    ending.thread_block().map_err(|e| failed(e.into()))?;
+    let before = ending.thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(|e| failed(e.into()))?;
+    let _ = BEFORE.set(before);
     let take_all = move || {
         loop {
             match signals.read_signal() {
@@ -70,6 +71,16 @@ pub fn clean_up() -> Outcome {
     };
     thread::Builder::new().name("signals".into()).spawn(take_all).map_err(failed)?;
     Ok(())
+}
+
+static BEFORE: OnceLock<SigSet> = OnceLock::new();
+
+/// From now on this thread blocks what it blocked at first, and so do the children that it starts: what a child finds blocked
+/// does not end it.
+pub fn block_no_more() {
+    if let Some(before) = BEFORE.get() {
+        let _ = before.thread_set_mask();
+    }
 }
 
 fn failed(error: io::Error) -> Failure {

@@ -5,10 +5,11 @@ use crate::error;
 use phalanx::args::KeyArgs;
 use phalanx::key_files::KeyFiles;
 use phalanx::secrets;
-use phalanx_core::{Error, SecretKey};
+use phalanx_core::{Error, SecretKey, key_text};
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyType};
+use pyo3::types::{PyBytes, PyString, PyType};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -16,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A secret key of 32 bytes. Its bytes are wiped when it is collected.
 ///
-/// A key has no constructor: :meth:`generate` makes a new one, :meth:`named` loads one from the keyring, and
-/// :meth:`from_file` and :meth:`from_bytes` take over existing ones. Two keys are equal if their bytes are.
+/// A key has no constructor: :meth:`generate` makes a new one, :meth:`named` finds one by its name, and :meth:`from_file`,
+/// :meth:`from_bytes` and :meth:`from_text` take over existing ones. Two keys are equal if their bytes are.
 ///
 /// >>> key = phalanx.Key.generate()
 /// >>> phalanx.Key.from_bytes(key.to_bytes()) == key
@@ -29,9 +30,15 @@ pub struct Key {
 }
 
 impl Key {
+    /// The key of a name. No name in the keyring has a colon: `phalanx/_keys.py` knows the names that have one.
     pub fn load(py: Python<'_>, name: &str) -> PyResult<Self> {
-        let secret =
-            secrets::keyring().map_err(|e| error::of_failure(py, &e))?.load(name).map_err(|e| error::plain(py, e))?;
+        check_key_name(name)?;
+        let secret = if name.contains(':') {
+            let found = py.import(intern!(py, "phalanx._keys"))?.call_method1(intern!(py, "find"), (name,))?;
+            found.cast::<Self>()?.get().secret.clone()
+        } else {
+            secrets::keyring().map_err(|e| error::of_failure(py, &e))?.load(name).map_err(|e| error::plain(py, e))?
+        };
         Ok(Self { secret, name: Some(name.to_owned()) })
     }
 }
@@ -59,6 +66,25 @@ impl Key {
         Ok(Self { secret, name: None })
     }
 
+    /// The key of a text as ``phalanx key export --text`` writes it. Python keeps its own copy of it, which nobody wipes.
+    ///
+    /// >>> text = "phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5DY-PWQAM-QBYAQ"
+    /// >>> phalanx.Key.from_text(text) == phalanx.Key.from_bytes(bytes(range(32)))
+    /// True
+    #[staticmethod]
+    fn from_text(py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let read = |text: &[u8]| key_text::read(text).map_err(|e| error::plain(py, Error::KeyText(e)));
+        let secret = match text.cast::<PyString>() {
+            // Python's error about a lone surrogate would hold the text.
+            Ok(text) => read(text.to_str().map_or(&[0xff; 14][..], str::as_bytes))?,
+            Err(_) => match text.extract::<Bytes>() {
+                Ok(bytes) => read(&bytes)?,
+                Err(_) => return Err(PyTypeError::new_err("a key's text is text or bytes")),
+            },
+        };
+        Ok(Self { secret, name: None })
+    }
+
     /// The key in a file of exactly 32 raw bytes, which only its owner may read.
     #[staticmethod]
     fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
@@ -70,6 +96,9 @@ impl Key {
     }
 
     /// The key with this name in the keyring: the folder that ``PHALANX_KEYRING`` names, or the one of the command.
+    ///
+    /// ``env:NAME`` is the key whose text the environment variable ``NAME`` holds, and ``call:package.module:function`` the
+    /// one that this function returns. Such a name is looked up each time that it is used, where it is used.
     ///
     /// >>> key = phalanx.Key.generate().store("work")
     /// >>> phalanx.Key.named("work") == key
@@ -98,7 +127,7 @@ impl Key {
         self.secret.id().to_string()
     }
 
-    /// The key's name in the keyring, if it was loaded from there.
+    /// The key's name, if it was found by one.
     #[getter]
     fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -137,8 +166,7 @@ impl Key {
         this
     }
 
-    /// A key of the keyring is pickled as its name, and loaded from the keyring of whoever unpickles it. No other key is
-    /// pickled.
+    /// A key with a name is pickled as its name, and found by whoever unpickles it. No other key is pickled.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         let Some(name) = &self.name else {
             let why = "a key without a name is not pickled: store it in the keyring, and it is pickled as its name";
@@ -146,6 +174,17 @@ impl Key {
         };
         Ok((PyType::new::<Key>(py).getattr("named")?, (name.clone(),)))
     }
+}
+
+/// Refuses a key's text in the place of a name: names are shown, pickled and written down.
+#[pyfunction]
+pub fn check_key_name(name: &str) -> PyResult<()> {
+    if key_text::is_meant(name.as_bytes()) {
+        return Err(PyValueError::new_err(
+            "a key's text stands where a key's name is expected: Key.from_text takes it",
+        ));
+    }
+    Ok(())
 }
 
 /// The files of keys and identities that this process has read.
@@ -163,7 +202,7 @@ pub fn key_files() -> KeyFiles {
     KeyFiles::new(&KeyArgs { key_files, keys: Vec::new(), password_file: None }, &[])
 }
 
-/// A key, or the name of one in the keyring. It is counted, because what moves within a vector leaves copies behind.
+/// A key, or the name of one. It is counted, because what moves within a vector leaves copies behind.
 pub struct KeyOrName(pub Arc<SecretKey>);
 
 impl FromPyObject<'_, '_> for KeyOrName {
@@ -175,7 +214,7 @@ impl FromPyObject<'_, '_> for KeyOrName {
         }
         match object.extract::<String>() {
             Ok(name) => Ok(Self(Arc::new(Key::load(object.py(), &name)?.secret))),
-            Err(_) => Err(PyTypeError::new_err("a key is a phalanx.Key, or the name of one in the keyring")),
+            Err(_) => Err(PyTypeError::new_err("a key is a phalanx.Key, or the name of one")),
         }
     }
 }

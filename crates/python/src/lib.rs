@@ -29,7 +29,7 @@ mod _native {
     #[pymodule_export]
     use super::gather::Gatherer;
     #[pymodule_export]
-    use super::key::Key;
+    use super::key::{Key, check_key_name};
     #[pymodule_export]
     use super::messages::{seal, seal_many, unseal, unseal_many};
     #[pymodule_export]

@@ -1160,3 +1160,41 @@ def test_sizes_of_many_paths(tmp_path):
     for n in range(3):
         fs.pipe_file(str(tmp_path / str(n)), bytes(n))
     assert fs.sizes([str(tmp_path / str(n)) for n in range(3)]) == [0, 1, 2]
+
+
+def test_keys_of_the_environment_stay_names(monkeypatch, tmp_path):
+    text = "phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5DY-PWQAM-QBYAQ"
+    monkeypatch.setenv("WORK_KEY", text)
+    fs = fsspec.filesystem("phalanx", key="env:WORK_KEY")
+    fs.pipe_file(str(tmp_path / "file"), b"data")
+    pickled = pickle.dumps(fs)
+    for shown in (pickled, fs.to_json().encode(), *(shown.encode() for shown in everything_shown(fs))):
+        assert b"AYEAU" not in shown and bytes(range(32)) not in shown
+    code = "import pickle, sys; print(pickle.loads(bytes.fromhex(sys.argv[1])).cat_file(sys.argv[2]))"
+    assert child(code, pickled.hex(), tmp_path / "file").stdout == "b'data'\n"
+    monkeypatch.delenv("WORK_KEY")
+    failed = child(code, pickled.hex(), tmp_path / "file")
+    assert "KeyringError" in failed.stderr and "env:WORK_KEY: the environment variable is not set here" in failed.stderr
+    # The text itself is refused before fsspec writes it down.
+    for options in ({"key": text}, {"keys": [text]}):
+        with pytest.raises(ValueError, match="from_text") as raised:
+            fsspec.filesystem("phalanx", **options)
+        assert "AYEAU" not in str(raised.value)
+
+
+@pytest.mark.parametrize("protocol", ["file", "memory"])
+def test_pyarrow_sees_times_and_cannot_append(protocol, key, tmp_path):
+    files = needs("pyarrow.fs")
+    fs = fsspec.filesystem("phalanx", target_protocol=protocol, key=key)
+    path = f"{tmp_path}/file"
+    fs.pipe_file(path, b"data")
+    through = files.PyFileSystem(files.FSSpecHandler(fs))
+    (listed,) = through.get_file_info(files.FileSelector(str(tmp_path)))
+    for info in (through.get_file_info(path), listed):
+        assert info.size == 4 and info.mtime is not None
+        assert abs(info.mtime.timestamp() - fs.modified(path).timestamp()) < 1
+    for append in (lambda: through.open_append_stream(path), lambda: fs.open(path, "ab"), lambda: fs.open(path, "a")):
+        with pytest.raises(NotImplementedError, match="nothing is appended to a protected file") as raised:
+            append()
+        assert is_one_line(raised.value)
+    assert fs.cat_file(path) == b"data" and fs.ls(str(tmp_path), detail=False) == [fs._strip_protocol(path)]

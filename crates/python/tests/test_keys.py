@@ -322,3 +322,86 @@ def test_no_output_replaces_a_key(tmp_path):
         with pytest.raises(OSError, match="it holds a key or password, which no output replaces"):
             call()
         assert given.read_bytes() == bytes(range(32))
+
+
+# The key of SECRET, from docs/design.md.
+TEXT = "phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5DY-PWQAM-QBYAQ"
+
+
+@pytest.mark.parametrize("make", [str, str.encode, lambda text: bytearray(text.encode()), str.lower, lambda text: f" {text}\n"])
+def test_from_text(make):
+    key = phalanx.Key.from_text(make(TEXT))
+    assert key.to_bytes() == SECRET and key.name is None
+
+
+@pytest.mark.parametrize("text", ["", "work", TEXT[1:], TEXT[:-1], TEXT + "A", TEXT[:-1] + "R", TEXT.replace("E", "9"), "\udcff" + TEXT, TEXT + "ä"])
+def test_a_wrong_text_is_not_repeated(text):
+    for given in (text, text.encode(errors="surrogateescape")):
+        with pytest.raises(phalanx.KeyringError) as caught:
+            phalanx.Key.from_text(given)
+        assert is_one_line(caught.value) and "AYEAU" not in repr(caught.value)
+        assert caught.value.__cause__ is None and caught.value.__context__ is None
+    with pytest.raises(TypeError):
+        phalanx.Key.from_text(5)
+
+
+def test_a_text_in_the_place_of_a_name_is_not_repeated(tmp_path):
+    for text in (TEXT, TEXT.replace("-", ""), TEXT.lower(), f"env:{TEXT}", f"call:{TEXT}", f"env:{TEXT.replace('-', '')}"):
+        for call in (phalanx.Key.named, lambda text: phalanx.seal(text, b""), lambda text: phalanx.open(tmp_path / "x", "wb", key=text)):
+            with pytest.raises(ValueError) as caught:
+                call(text)
+            assert is_one_line(caught.value) and "AYEAU" not in str(caught.value).upper()
+
+
+def test_a_key_of_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("WORK_KEY", TEXT)
+    key = phalanx.Key.named("env:WORK_KEY")
+    assert key.to_bytes() == SECRET and key.name == "env:WORK_KEY"
+    pickled = pickle.dumps(key)
+    assert SECRET not in pickled and b"AYEAU" not in pickled and "AYEAU" not in repr(key)
+    assert pickle.loads(pickled) == key
+    sealed = phalanx.seal("env:WORK_KEY", b"record")
+    assert phalanx.unseal(key, sealed) == b"record"
+    with phalanx.open(tmp_path / "file.phx", "wb", keys=["env:WORK_KEY"]) as file:
+        file.write(b"data")
+    assert phalanx.open(tmp_path / "file.phx", key=key).read() == b"data"
+
+
+@pytest.mark.parametrize("name", ["env:", "env:1", "env:A=B", "env:" + "A" * 65, "other:x", ":", "call:", "call:os", "call:os:", "call::getcwd", "call:os:a b", "call:os.path"])
+def test_what_is_no_name_with_a_colon(name):
+    with pytest.raises(ValueError) as caught:
+        phalanx.Key.named(name)
+    assert is_one_line(caught.value)
+
+
+@pytest.mark.parametrize("value", [None, "", TEXT[:-1], TEXT[:-1] + "R", "AYEAU"])
+def test_the_environment_s_value_is_not_shown(monkeypatch, value):
+    monkeypatch.delenv("WORK_KEY", raising=False) if value is None else monkeypatch.setenv("WORK_KEY", value)
+    with pytest.raises(phalanx.KeyringError, match="env:WORK_KEY") as caught:
+        phalanx.Key.named("env:WORK_KEY")
+    assert is_one_line(caught.value) and "AYEAU" not in str(caught.value)
+    assert caught.value.__cause__ is None and "AYEAU" not in str(caught.value.__context__)
+    # Tools that show the variables of a traceback do not show it either.
+    trace = caught.value.__traceback__.tb_next
+    while trace:
+        assert "AYEAU" not in repr(trace.tb_frame.f_locals)
+        trace = trace.tb_next
+
+
+def test_a_key_that_a_function_returns(monkeypatch, tmp_path):
+    (tmp_path / "of_vault.py").write_text(
+        "import phalanx\n"
+        "def key(): return phalanx.Key.from_bytes(bytes(range(32)))\n"
+        "def fails(): raise OSError('two\\nlines')\n"
+        "def text(): return 'AYEAU'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    key = phalanx.Key.named("call:of_vault:key")
+    assert key.to_bytes() == SECRET and key.name == "call:of_vault:key"
+    pickled = pickle.dumps(key)
+    assert SECRET not in pickled and pickle.loads(pickled) == key
+    assert phalanx.unseal(key, phalanx.seal("call:of_vault:key", b"x")) == b"x"
+    for path, why in [("of_vault:fails", "it raised OSError"), ("of_vault:text", "returned str"), ("no_vault:key", "no module named no_vault"), ("of_vault:absent", "AttributeError")]:
+        with pytest.raises(phalanx.KeyringError, match=why) as caught:
+            phalanx.Key.named(f"call:{path}")
+        assert is_one_line(caught.value) and path in str(caught.value) and "AYEAU" not in str(caught.value)

@@ -23,7 +23,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.utils import stringify_path
 
-from ._native import Key
+from ._native import Key, check_key_name
 
 _SECRET = (
     "this file system holds a secret, which is not written down: store the key in the keyring (key.store), and give the file"
@@ -65,7 +65,9 @@ class Guard(type(AsyncFileSystem)):  # type: ignore[misc]
         for key in (kwargs.get("key"), *kwargs.get("keys", ())):
             # The bytes of a key would stand in tokens.
             if not isinstance(key, (Key, str, type(None))):
-                raise TypeError("a key is a phalanx.Key, or the name of one in the keyring")
+                raise TypeError("a key is a phalanx.Key, or the name of one")
+            if isinstance(key, str):
+                check_key_name(key)
         password = kwargs.get("password")
         if password is not None and not isinstance(password, Password):
             kwargs["password"] = Password(password)

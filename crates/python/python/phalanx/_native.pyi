@@ -10,6 +10,7 @@ __all__ = [
     "Key",
     "Reader",
     "Writer",
+    "check_key_name",
     "protect",
     "seal",
     "seal_column",
@@ -30,6 +31,8 @@ class Key:
     @staticmethod
     def from_bytes(data: Buffer) -> Key: ...
     @staticmethod
+    def from_text(text: str | Buffer) -> Key: ...
+    @staticmethod
     def from_file(path: _Path) -> Key: ...
     @staticmethod
     def named(name: str) -> Key: ...
@@ -46,6 +49,7 @@ class Key:
     def __deepcopy__(self, _memo: Any) -> Key: ...
     def __reduce__(self) -> tuple[Any, tuple[str]]: ...
 
+def check_key_name(name: str) -> None: ...
 def protect(
     path: _Path,
     *,

@@ -80,6 +80,8 @@ class PhalanxFile(AbstractBufferedFile):
                 fs, path, mode, block_size or chunk_size, autocommit, cache_type, cache_options, size, **kwargs
             )
             return
+        if mode == "ab":
+            raise NotImplementedError(f"{path}: nothing is appended to a protected file: write it whole (wb)")
         if mode not in ("wb", "xb"):
             raise NotImplementedError(f"a protected file is read or written whole: rb, wb or xb, not {mode}")
         if mode == "xb" and fs.exists(path):

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from fsspec.asyn import _run_coros_in_chunks
@@ -33,6 +33,8 @@ LISTED = 32
 # In these fields, the file systems of fsspec say which version of an object there is. One of the first group is enough.
 _VERSIONS = ("ETag", "etag", "generation", "md5Hash", "content_md5", "VersionId", "version_id")
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created", "ino")
+# And in these, when it was written. An object is always written whole, so that its creation will do.
+_MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 
 
 class Stored(Chained):
@@ -374,7 +376,16 @@ def _sized(info: dict[str, Any], size: int | None) -> dict[str, Any]:
     if info["type"] != "file":
         return info
     info = {field: value for field, value in info.items() if field != "Size"}
-    return {**info, "size": size, "stored_size": info["size"]}
+    times = (info[field] for field in _MODIFIED if info.get(field) is not None)
+    modified = next(times, None)
+    info = {**info, "size": size, "stored_size": info["size"]}
+    if isinstance(modified, datetime):
+        utc = modified if modified.tzinfo is not None else modified.replace(tzinfo=timezone.utc)
+        modified = utc.timestamp()
+    if isinstance(modified, (int, float)):
+        # The field that pyarrow looks for, as local files have it.
+        info["mtime"] = modified
+    return info
 
 
 def _remember(known: OrderedDict[str, Any], path: str, value: Any, limit: int) -> None:

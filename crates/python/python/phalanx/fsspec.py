@@ -40,7 +40,7 @@ class PhalanxFileSystem(Stored):
     It is chained to the other one: ``phalanx::s3://bucket/table.parquet``. Every object is one protected file, as
     :func:`phalanx.protect` makes it, and keeps its name: nothing is appended to it.
 
-    **Reading** needs ``key`` (a :class:`phalanx.Key`, or a name in the keyring), ``keys``, ``password`` or ``identities``, as
+    **Reading** needs ``key`` (a :class:`phalanx.Key`, or the name of one: see :meth:`phalanx.Key.named`), ``keys``, ``password`` or ``identities``, as
     :func:`phalanx.open` does. A range of the plaintext costs the chunks that it lies in: they are fetched at once, adjacent ones
     by one request, and checked before anything is given out. Opened objects, and ``cache_size`` bytes of opened chunks, are
     kept. They belong to a version of an object (its ETag, or its time and length), and a changed object is opened anew; whether
@@ -53,12 +53,14 @@ class PhalanxFileSystem(Stored):
     **Sizes** are those of the plaintext, and authentic: ``info``, and ``ls``, ``find``, ``walk`` and ``glob`` with
     ``detail=True``, read the beginning and the end of every file whose size is not known yet. In listings, a file that does not
     open has no size (``None``); ``info`` raises why. All that asks for names only reads nothing. ``stored_size`` is the length of
-    the object itself. Listings are cached as the other file system does it.
+    the object itself, and ``mtime`` when it was written, in seconds, if the other file system says so. Listings are cached as the other file system does it.
 
     ``mv``, ``cp`` and ``rm`` move, copy and remove the objects as they are. ``put`` makes the protected file in the folder for
     temporary files first, unless it goes to a local one.
 
-    A file system whose keys are names in the keyring can be pickled, and whoever unpickles it needs keys with these names. With
+    Nothing is appended to a file: mode ``ab`` raises :class:`NotImplementedError`.
+
+    A file system whose keys are names can be pickled, and whoever unpickles it needs keys with these names. With
     other keys, or a password, it refuses to be pickled or written as JSON. Libraries such as dask send the options themselves to
     their workers: give them names only. ``threads`` is how many threads protect a file, or open one.
 

@@ -294,8 +294,15 @@ fn is_there(mounted: &Mounted) -> bool {
 
 /// Writes the file filler until nothing more fits, and then makes it a little shorter.
 fn fill_up(mounted: &Mounted, left: u64) {
-    let mut file = File::create(mounted.path("filler")).unwrap();
     let is_full = |e: &io::Error| Errno::from_io_error(e) == Some(Errno::NOSPC);
+    // Where a file was removed just now, the kernel tells of its end some milliseconds later.
+    let mut created = None;
+    wait_for(|| match File::create(mounted.path("filler")) {
+        Ok(file) => created.insert(file).metadata().is_ok(),
+        Err(e) if is_full(&e) => false,
+        Err(e) => panic!("{e}"),
+    });
+    let mut file = created.unwrap();
     let mut stored = 0;
     for len in [1 << 20, 64 << 10, 4 << 10] {
         // What was refused is written again.

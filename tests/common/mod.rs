@@ -165,7 +165,7 @@ pub fn is_ignored(signal: i32) -> bool {
 }
 
 /// Waits until a condition is true.
-pub fn wait_for(condition: impl Fn() -> bool) {
+pub fn wait_for(mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
         assert!(started.elapsed() < Duration::from_secs(60), "it never came");

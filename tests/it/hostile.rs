@@ -2,6 +2,7 @@
 //! behind.
 
 use crate::common::{Ended, Sandbox, has, is_ignored, painted, skip, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -158,6 +159,25 @@ fn every_signal_that_ends_a_run_leaves_nothing() {
         let status = child.wait().unwrap();
         assert!(status.signal() == Some(signal) || status.code() == Some(128 + signal), "{signal}: {status}");
         assert!(s.names().is_empty(), "{signal}: {:?}", s.names());
+    }
+}
+
+/// Also those that arrive when the file has been made, and its name not been noted yet.
+#[test]
+fn a_signal_while_a_file_begins_leaves_nothing() {
+    let s = Sandbox::with_key();
+    let name = Sandbox::temporary("f.phx");
+    let options = ["-P", &name, "-e", "trace=openat", "-e", "inject=openat:delay_exit=1500000:when=1"];
+    for signal in [Signal::TERM, Signal::ABORT] {
+        let Some(mut command) = s.traced(&options, &["protect", "-", "-o", "f.phx", "-k", "k"]) else { return };
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        wait_for(|| !s.leftovers().is_empty());
+        let children = format!("/proc/{0}/task/{0}/children", child.id());
+        let traced = fs::read_to_string(children).unwrap().trim().parse().unwrap();
+        kill_process(Pid::from_raw(traced).unwrap(), signal).unwrap();
+        let _open = child.stdin.take();
+        assert_eq!(child.wait().unwrap().signal(), Some(signal.as_raw()));
+        assert!(s.names().is_empty(), "{signal:?}: {:?}", s.names());
     }
 }
 

@@ -145,6 +145,12 @@ pub struct Protect {
     chunk_size: Option<ChunkSize>,
     #[command(flatten)]
     destination: DestinationArgs,
+    /// Print a line of JSON for each file, and one for the run
+    ///
+    /// Each line has the path, the status (protected, left_out or failed), and where they apply the output, the number of plaintext bytes, the
+    /// message and the exit code. The last line has a summary. Messages go to standard error as well.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -186,6 +192,12 @@ pub struct Unprotect {
     preserve: bool,
     #[command(flatten)]
     destination: DestinationArgs,
+    /// Print a line of JSON for each file, and one for the run
+    ///
+    /// Each line has the path, the status (unprotected, left_out or failed), and where they apply the output, the number of plaintext bytes, the
+    /// message and the exit code. The last line has a summary. Messages go to standard error as well.
+    #[arg(long, conflicts_with_all = ["salvage", "range", "volume"])]
+    json: bool,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -197,9 +209,15 @@ pub struct Verify {
     pub paths: Vec<PathBuf>,
     /// Check all protected files and volumes in whole folders
     ///
-    /// Files without the ending .phx are named and left out. That is not a failure.
+    /// Files without the ending .phx are named and left out. That is not a failure. Whole files are counted, and named with --verbose.
     #[arg(short = 'R', long)]
     pub recursive: bool,
+    /// Print a line of JSON for each file, and one for the run
+    ///
+    /// Each line has the path, the status (whole, left_out or failed), and where they apply the output, the number of plaintext bytes, the
+    /// message and the exit code. The last line has a summary. Messages go to standard error as well.
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub keys: OpenKeys,
     #[command(flatten)]
@@ -394,11 +412,13 @@ pub struct ProtectPlan {
     pub suite: Suite,
     pub chunk_size: ChunkSize,
     pub engine: EngineArgs,
+    pub json: bool,
 }
 
 impl Protect {
     pub fn validate(self) -> Outcome<ProtectPlan> {
         let destination = self.destination.validate(&self.paths, Carry::All)?;
+        check_json(self.json, &self.paths, &destination)?;
         if destination.resume && self.keys.only_recipients() {
             let line = "--resume needs a key or a password: public keys cannot open what an interrupted run has left";
             return Err(Failure::usage(line));
@@ -409,7 +429,7 @@ impl Protect {
         paths::one_stdin(self.paths.iter().chain(self.keys.keys.files()).chain(&self.keys.recipients_files))?;
         let (keys, suite, engine) = (self.keys, self.cipher.unwrap_or(Cipher::Aes256).into(), self.engine);
         let chunk_size = self.chunk_size.unwrap_or_default();
-        Ok(ProtectPlan { paths: self.paths, destination, keys, suite, chunk_size, engine })
+        Ok(ProtectPlan { paths: self.paths, destination, keys, suite, chunk_size, engine, json: self.json })
     }
 }
 
@@ -422,6 +442,7 @@ pub struct UnprotectPlan {
     pub salvage: bool,
     pub range: Option<ByteRange>,
     pub volume: Option<PathBuf>,
+    pub json: bool,
 }
 
 impl Unprotect {
@@ -429,6 +450,7 @@ impl Unprotect {
         // Nobody has authenticated it, so it does not decide who may read the plaintext.
         let carry = if self.preserve { Carry::All } else { Carry::New { umask: paths::umask() } };
         let destination = self.destination.validate(&self.paths, carry)?;
+        check_json(self.json, &self.paths, &destination)?;
         self.keys.validate(&self.paths)?;
         if self.range.is_some() {
             check_range(&self.paths, &destination, &self.engine)?;
@@ -436,9 +458,17 @@ impl Unprotect {
         if self.volume.is_some() && matches!(destination.outputs, Outputs::Beside) {
             return Err(Failure::usage("--volume needs --output or --output-dir (--output - is standard output)"));
         }
-        let Self { paths, keys, engine, salvage, range, volume, .. } = self;
-        Ok(UnprotectPlan { paths, destination, keys, engine, salvage, range, volume })
+        let Self { paths, keys, engine, salvage, range, volume, json, .. } = self;
+        Ok(UnprotectPlan { paths, destination, keys, engine, salvage, range, volume, json })
     }
+}
+
+/// Standard output has lines of JSON or an output, and not both.
+fn check_json(json: bool, paths: &[PathBuf], destination: &Destination) -> Outcome {
+    if json && destination.writes_stdout(paths) {
+        return Err(Failure::usage("--json needs standard output for itself: name an output with --output"));
+    }
+    Ok(())
 }
 
 /// What cannot go with a range.

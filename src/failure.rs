@@ -1,6 +1,6 @@
 //! How the command fails: with one line on stderr, and an exit code for the kind of failure.
 
-use crate::{last_resort, secrets, stdio};
+use crate::{last_resort, report, secrets, stdio};
 use phalanx_core::file::Obstacle;
 use phalanx_core::{Class, Error};
 use phalanx_volume::VolumeError;
@@ -11,7 +11,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
 use std::panic::UnwindSafe;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,11 +68,18 @@ impl Code {
 pub struct Failure {
     code: Code,
     line: Option<String>,
+    /// Where it was, if it was at a path.
+    path: Option<PathBuf>,
 }
 
 impl Failure {
     pub fn new(code: Code, line: impl Into<String>) -> Self {
-        Self { code, line: Some(line.into()) }
+        Self { code, line: Some(line.into()), path: None }
+    }
+
+    /// The same failure, which was at this path. Its line names the path already.
+    pub fn on(self, path: &Path) -> Self {
+        Self { path: Some(path.to_owned()), ..self }
     }
 
     pub fn usage(line: impl Into<String>) -> Self {
@@ -81,7 +88,7 @@ impl Failure {
 
     /// A failure at a path.
     pub fn at(path: &Path, error: Error) -> Self {
-        Self::new(Code::of(&error), format!("{}: {}", shown(path), sentence(&error)))
+        Self::new(Code::of(&error), format!("{}: {}", shown(path), sentence(&error))).on(path)
     }
 
     /// A failure at an output that the command line names.
@@ -93,7 +100,7 @@ impl Failure {
     /// A folder without `--recursive`.
     pub fn folder(path: &Path) -> Self {
         let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(path));
-        Self::new(Code::InputOutput, line)
+        Self::new(Code::InputOutput, line).on(path)
     }
 
     /// A failure of standard output.
@@ -104,7 +111,7 @@ impl Failure {
     /// A failure of a volume.
     pub fn volume(dir: &Path, error: VolumeError) -> Self {
         let line = |text: &str| format!("{}: {text}", shown(dir));
-        match error {
+        let failure = match error {
             VolumeError::Core(error) => Self::at(dir, error),
             VolumeError::Damaged(text) => Self::new(Code::NotAuthentic, line(&text)),
             VolumeError::Refused(errno) => {
@@ -123,7 +130,8 @@ impl Failure {
             }
             VolumeError::Busy => Self::new(Code::InputOutput, line(&format!("{error} (fusermount3 -u unmounts it)"))),
             error => Self::new(Code::InputOutput, line(&error.to_string())),
-        }
+        };
+        failure.on(dir)
     }
 
     /// A failure of a mount.
@@ -141,7 +149,7 @@ impl Failure {
 
     /// A failure whose line has been written already.
     pub fn told(code: Code) -> Self {
-        Self { code, line: None }
+        Self { code, line: None, path: None }
     }
 
     /// The kind of the failure.
@@ -158,6 +166,7 @@ impl Failure {
     pub fn report(&self) -> ExitCode {
         if let Some(line) = &self.line {
             complain(line);
+            report::failed(self.path.as_deref(), line, self.code);
         }
         ExitCode::from(self.code.number())
     }

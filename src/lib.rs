@@ -18,6 +18,7 @@ pub mod key_files;
 pub mod last_resort;
 pub mod paths;
 pub mod progress;
+mod report;
 pub mod secrets;
 pub mod signals;
 mod stdio;

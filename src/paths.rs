@@ -94,11 +94,7 @@ impl Destination {
             }
             _ => {}
         }
-        let to_stdout = match &self.outputs {
-            Outputs::Beside => from_stdin,
-            Outputs::At(end) => end.is_standard(),
-            Outputs::In(_) => false,
-        };
+        let to_stdout = self.writes_stdout(paths);
         if self.resume && (to_stdout || from_stdin) {
             return Err(Failure::usage("--resume does not work with -"));
         }
@@ -109,6 +105,15 @@ impl Destination {
             return Err(Failure::usage(format!("{}: it is a link: --remove would leave its file", shown(link))));
         }
         Ok(())
+    }
+
+    /// Whether an output goes to standard output.
+    pub fn writes_stdout(&self, paths: &[PathBuf]) -> bool {
+        match &self.outputs {
+            Outputs::Beside => paths.iter().any(|path| is_dash(path)),
+            Outputs::At(end) => end.is_standard(),
+            Outputs::In(_) => false,
+        }
     }
 
     /// The places of all inputs, and the failures of those that have none. `beside` returns the output that belongs beside

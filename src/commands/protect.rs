@@ -7,6 +7,7 @@ use crate::failure::{Outcome, complain, shown};
 use crate::key_files::KeyFiles;
 use crate::paths::{self, End, protected_name, unprotected_name};
 use crate::progress::Meter;
+use crate::report::{self, Status};
 use crate::secrets::Recipients;
 use crate::transfer::{self, Action, Input, Moved, Target, Transfer};
 use crate::verbosity::Verbosity;
@@ -25,6 +26,13 @@ pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
             ));
         }
     }
+    if plan.json {
+        report::begin(Status::Protected);
+    }
+    report::end(protect(plan, verbosity))
+}
+
+fn protect(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     let mut keys = KeyFiles::new(&plan.keys.keys, &[]);
     if !plan.keys.recipients.is_empty() || !plan.keys.recipients_files.is_empty() {
         keys = keys.sparing_identities();

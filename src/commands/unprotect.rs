@@ -7,6 +7,7 @@ use crate::failure::{self, Code, Failure, Outcome, shown};
 use crate::key_files::KeyFiles;
 use crate::paths::{Outputs, unprotected_name};
 use crate::progress::Meter;
+use crate::report::{self, Status};
 use crate::secrets::{self, AtHand};
 use crate::transfer::{self, Action, Input, Moved, Target, Transfer};
 use crate::verbosity::Verbosity;
@@ -17,6 +18,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 pub fn run(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
+    if plan.json {
+        report::begin(Status::Unprotected);
+    }
+    report::end(unprotect(plan, verbosity))
+}
+
+fn unprotect(plan: UnprotectPlan, verbosity: Verbosity) -> Outcome {
     let action = Unprotect { opener: secrets::opener(&plan.keys, verbosity)? };
     let keys = KeyFiles::new(&plan.keys.keys, &plan.keys.identities);
     if let Some(dir) = &plan.volume {

@@ -7,6 +7,7 @@ use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
 use crate::key_files::KeyFiles;
 use crate::paths::{Destination, End, Outputs, Place, file_len, unprotected_name};
 use crate::progress::{Meter, count, others};
+use crate::report::{self, Status};
 use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Input, Moved, Target, Transfer, blame, tree};
 use crate::verbosity::Verbosity;
@@ -16,7 +17,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
-    let action = Check { opener: secrets::opener(&args.keys, verbosity)?, quiet: verbosity.quiet };
+    if args.json {
+        report::begin(Status::Whole);
+    }
+    report::end(verify(args, verbosity))
+}
+
+fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
+    let action = Check { opener: secrets::opener(&args.keys, verbosity)?, verbosity };
     let nowhere = Destination {
         outputs: Outputs::Beside,
         force: false,
@@ -57,7 +65,7 @@ pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
         }
         checked.map(drop)
     });
-    if verbosity.quiet || files + failed == 0 || !args.recursive && args.paths.len() < 2 {
+    if verbosity.quiet || report::is_on() || files + failed == 0 || !args.recursive && args.paths.len() < 2 {
         return done;
     }
     let line = format!("{}, {}: whole and authentic", count(files, "file"), count(bytes, "byte"));
@@ -78,7 +86,10 @@ fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
     if let Some(by) = &moved.by {
         transfer.action.opened(|| path.to_owned(), by);
     }
-    transfer.action.checked(path, moved.bytes)?;
+    report::done(path, None, moved.bytes);
+    if !transfer.verbosity.quiet && !report::is_on() {
+        say(format!("{}: {}: whole and authentic", shown(path), count(moved.bytes, "byte")))?;
+    }
     if transfer.verbosity.verbose {
         complain(format!("{}: {}, {}", shown(path), meter.summary(moved.bytes), moved.description()));
     }
@@ -87,7 +98,7 @@ fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
 
 struct Check {
     opener: Opener<AtHand>,
-    quiet: bool,
+    verbosity: Verbosity,
 }
 
 impl Action for Check {
@@ -114,6 +125,9 @@ impl Action for Check {
     }
 
     fn checked(&self, path: &Path, bytes: u64) -> Outcome {
-        if self.quiet { Ok(()) } else { say(format!("{}: {}: whole and authentic", shown(path), count(bytes, "byte"))) }
+        if self.verbosity.verbose && !report::is_on() {
+            say(format!("{}: {}: whole and authentic", shown(path), count(bytes, "byte")))?;
+        }
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use crate::engines;
 use crate::failure::{Code, Failure, Outcome, complain, say, shown, worse};
 use crate::paths::End;
 use crate::progress::{Meter, count};
+use crate::report;
 use crate::secrets::AtHand;
 use crate::transfer::Input;
 use crate::verbosity::Verbosity;
@@ -34,10 +35,12 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     };
     let names = Arc::new(AtomicU64::new(0));
     let on_damage = {
-        let (names, dir) = (names.clone(), shown(dir));
+        let (names, dir) = (names.clone(), dir.to_owned());
         move |line: &str| {
             names.fetch_add(1, Ordering::Relaxed);
-            complain(format!("{dir}: {line}"));
+            let line = format!("{}: {line}", shown(&dir));
+            complain(&line);
+            report::failed(Some(&dir), &line, Code::NotAuthentic);
         }
     };
     let options = TreeOptions { read_only: true, plain_len: Box::new(plain_len), on_damage: Arc::new(on_damage) };
@@ -50,7 +53,7 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     told.meter.finish();
     let (names, failed) = (names.load(Ordering::Relaxed), found.failed);
     let mut said = Ok(());
-    if !verbosity.quiet {
+    if !verbosity.quiet && !report::is_on() {
         let (files, folders) = (count(found.files, "file"), count(found.folders, "folder"));
         let failures = if failed > 0 { format!("; {failed} failed") } else { String::new() };
         let unknown = if names > 0 { format!("; {names} reported above") } else { String::new() };
@@ -107,16 +110,22 @@ struct Told<'a> {
 
 impl Findings for Told<'_> {
     fn whole(&self, path: &Path, bytes: u64) {
+        report::done(&self.dir.join(path), None, bytes);
         if self.verbosity.verbose {
             complain(format!("{}: {}: whole and authentic", shown(&self.dir.join(path)), count(bytes, "byte")));
         }
     }
 
     fn failed(&self, path: &Path, error: &VolumeError) {
-        if !matches!(error, VolumeError::Io { .. } | VolumeError::Refused(_)) {
+        let is_altered = !matches!(error, VolumeError::Io { .. } | VolumeError::Refused(_));
+        if is_altered {
             self.altered.store(true, Ordering::Relaxed);
         }
-        complain(format!("{}: {error}", shown(&self.dir.join(path))));
+        let path = self.dir.join(path);
+        let line = format!("{}: {error}", shown(&path));
+        complain(&line);
+        let code = if is_altered { Code::NotAuthentic } else { Code::InputOutput };
+        report::failed(Some(&path), &line, code);
     }
 
     fn advance(&self, bytes: u64) {

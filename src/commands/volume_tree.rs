@@ -9,6 +9,7 @@ use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::folders::{self, FOLDER, id, is_within, open_parent, read_error, write_error};
 use crate::paths::Destination;
 use crate::progress::{Meter, arrow, count, others};
+use crate::report;
 use crate::secrets::AtHand;
 use crate::verbosity::Verbosity;
 use phalanx_core::file::{Attributes, Made, Output, Sync, sync_folder};
@@ -144,6 +145,8 @@ struct Level {
 /// A file with all its bytes, which has no name yet.
 struct Written {
     output: Output,
+    /// Its path in the volume.
+    stored: PathBuf,
     path: PathBuf,
     bytes: u64,
 }
@@ -231,7 +234,9 @@ impl Restore<'_> {
                         Kind::Socket => "a socket",
                         _ => "a device",
                     };
-                    complain(format!("{}: {what}: left out", shown(&self.stored(&name))));
+                    let line = format!("{}: {what}: left out", shown(&self.stored(&name)));
+                    complain(&line);
+                    report::left_out(&self.stored(&name), &line);
                     self.counts.left_out += 1;
                     Ok(())
                 }
@@ -299,7 +304,7 @@ impl Restore<'_> {
         }
         self.attributes(attr.number, backing.id(), output.file(), name)?;
         self.shared.destination.carry.attributes(&of(attr), output.file(), false).map_err(at_output)?;
-        self.waiting.push(Written { output, path, bytes: backing.len() });
+        self.waiting.push(Written { output, stored, path, bytes: backing.len() });
         if self.waiting.len() >= GROUP {
             self.commit();
         }
@@ -335,12 +340,18 @@ impl Restore<'_> {
     fn commit(&mut self) {
         let destination = self.shared.destination;
         let sync = if destination.sync { Sync::Yes } else { Sync::No };
-        let (outputs, origins): (Vec<_>, Vec<_>) =
-            self.waiting.drain(..).map(|Written { output, path, bytes }| (output, (path, bytes))).unzip();
+        let (outputs, origins): (Vec<_>, Vec<_>) = self
+            .waiting
+            .drain(..)
+            .map(|Written { output, stored, path, bytes }| (output, (stored, path, bytes)))
+            .unzip();
         let committed = Output::commit_all(outputs, destination.existing(self.shared.made), sync);
-        for ((path, bytes), done) in origins.into_iter().zip(committed) {
+        for ((stored, path, bytes), done) in origins.into_iter().zip(committed) {
             match done {
-                Ok(_) => (self.counts.files, self.counts.bytes) = (self.counts.files + 1, self.counts.bytes + bytes),
+                Ok(_) => {
+                    (self.counts.files, self.counts.bytes) = (self.counts.files + 1, self.counts.bytes + bytes);
+                    report::done(&stored, Some(&path), bytes);
+                }
                 Err(e) => self.fail(&Failure::at(&path, e)),
             }
         }

@@ -6,6 +6,7 @@ use super::tree;
 use crate::failure::{self, Failure, Outcome, complain, shown};
 use crate::paths::{self, End, Place};
 use crate::progress::{Meter, arrow};
+use crate::report;
 use crate::verbosity::is_terminal;
 use std::path::PathBuf;
 
@@ -43,6 +44,7 @@ fn file<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
     }
     let removal = if deletes(transfer, place, &input) { input.removal() } else { None };
     target.commit(place, &input, &transfer.destination, &transfer.made, removal)?;
+    report::done(place.input.path(), Some(place.output.path()), moved.bytes);
     let (from, to) = (shown(place.input.path()), shown(place.output.path()));
     if transfer.verbosity.verbose {
         complain(format!("{from} {} {to}: {}, {}", arrow(), meter.summary(moved.bytes), moved.description()));

@@ -225,13 +225,13 @@ impl Folder {
         self.stays();
         let why = "the name of its output is one of a temporary file: left out";
         let line = format!("{}: {why}", shown(&self.path(name)));
-        self.tree.tally.fail(&Failure::new(Code::InputOutput, line));
+        self.tree.tally.fail(&Failure::new(Code::InputOutput, line).on(&self.path(name)));
     }
 
     /// Leaves out something that is not a file to work on.
     pub fn leave_out(&self, name: &OsStr, why: &str) {
         self.stays();
-        self.tree.tally.leave_out(format!("{}: {why}: left out", shown(&self.path(name))));
+        self.tree.tally.leave_out(&self.path(name), why);
     }
 
     /// Whether a file in it is to be deleted: every file is, except those that hold keys, passwords or identities.
@@ -265,7 +265,7 @@ impl Folder {
         let rival = folders::rival(&handles.input, output_name, true).unwrap_or_default();
         let Some(rival) = rival else { return Ok(()) };
         let line = format!("{}: {} {SAME_NAME}", shown(&self.path(name)), shown(&self.path(&rival)));
-        Err(Failure::new(Code::InputOutput, line))
+        Err(Failure::new(Code::InputOutput, line).on(&self.path(name)))
     }
 
     /// Both ends, if they are open.

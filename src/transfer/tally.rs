@@ -1,8 +1,8 @@
 //! Counting the results of many files, from several threads.
 
-use crate::failure::{Code, Failure, Outcome, complain};
-use std::fmt::Display;
-use std::path::PathBuf;
+use crate::failure::{Code, Failure, Outcome, complain, shown};
+use crate::report;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -41,8 +41,10 @@ impl Tally {
     }
 
     /// Reports something that is not a file to work on, and counts it. That is no failure.
-    pub fn leave_out(&self, line: impl Display) {
-        complain(line);
+    pub fn leave_out(&self, path: &Path, why: &str) {
+        let line = format!("{}: {why}: left out", shown(path));
+        complain(&line);
+        report::left_out(path, &line);
         self.left_out.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -12,11 +12,12 @@ use super::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
 use crate::engines::Engines;
 use crate::failure::{Failure, Outcome, complain, shown};
 use crate::progress::{Meter, arrow, count, others};
+use crate::report;
 use phalanx_core::file::{Committed, Output, Removal, Sync};
 use phalanx_core::{Error, Result};
 use rustix::process::{self, Resource};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread;
@@ -217,6 +218,7 @@ impl<A: Action> Workers<'_, A> {
         let Target::File(output, _) = target else {
             tree.tally.succeed(bytes);
             self.meter.file_done();
+            report::done(&folder.path(&name), None, bytes);
             action.checked(&folder.path(&name), bytes)?;
             folder.rival(&handles, &name, &output_name).unwrap_or_else(|failure| tree.tally.fail(&failure));
             return Ok(None);
@@ -241,10 +243,14 @@ impl<A: Action> Workers<'_, A> {
         let committed = Output::commit_all(outputs, destination.existing(&self.tree.made), sync);
         for (origin, result) in origins.into_iter().zip(committed) {
             let folder = origin.folder.clone();
+            let paths = report::is_on().then(|| origin.paths());
             match origin.finish(result) {
                 Ok(bytes) => {
                     self.tree.tally.succeed(bytes);
                     self.meter.file_done();
+                    if let Some((input, output)) = &paths {
+                        report::done(input, Some(output), bytes);
+                    }
                 }
                 Err(failure) => {
                     folder.stays();
@@ -256,6 +262,7 @@ impl<A: Action> Workers<'_, A> {
 
     fn report(&self) {
         let (tree, tally) = (&self.tree, &self.tree.tally);
+        report::without_input(tally.strays().number);
         if let Some(output) = &tree.output
             && !self.transfer.verbosity.quiet
         {
@@ -326,6 +333,11 @@ struct Origin {
 }
 
 impl Origin {
+    /// The paths of the input and of the output.
+    fn paths(&self) -> (PathBuf, PathBuf) {
+        (self.folder.path(&self.name), self.folder.mirrored(&self.output_name))
+    }
+
     /// Deletes the input if that was requested and its output is proven to be on the disk.
     fn finish(self, committed: Result<Committed>) -> Outcome<u64> {
         let at_output = |e| Failure::at(&self.folder.mirrored(&self.output_name), e);

@@ -19,6 +19,7 @@ mod hostile;
 mod hostile_folders;
 mod hostile_leftovers;
 mod inspect;
+mod json;
 mod keys;
 mod memory;
 mod mount;

@@ -66,10 +66,9 @@ impl Folder {
                 && let Err(e) = self.remove(handles)
             {
                 self.stays();
-                tree.tally.fail(&Failure::new(
-                    Code::InputOutput,
-                    format!("{}: not deleted: {e}", shown(&self.path(nameless))),
-                ));
+                let path = self.path(nameless);
+                let line = format!("{}: not deleted: {e}", shown(&path));
+                tree.tally.fail(&Failure::new(Code::InputOutput, line).on(&path));
             }
         }
         if let (Parent::Folder(parent), true) = (&self.parent, self.stays.load(Ordering::Relaxed)) {

@@ -248,6 +248,7 @@ const RUNS: &[Run] = &[
     ("protect run42.h5 --resume --key work --cipher aes-256-gcm --output x", "", "choose another cipher"),
     ("protect run42.h5 --recipient nonsense --output x", "", ""),
     ("unprotect --volume vault stored", "", ""),
+    ("unprotect run42.h5.phx --json --output -", "", ""),
     ("unprotect run42.h5.phx damaged.phx --range 0-1 --output-dir out", "", "run them one by one"),
     ("unprotect - --range 0-1 --output x", "", ""),
     ("unprotect run42.h5.phx --range 0-1", "", ""),

@@ -2,12 +2,14 @@
 
 use crate::failure::{Failure, Outcome, complain, shown};
 use crate::secrets::{at_terminal, check_private, damaged, may_ask, open, prompt_at_terminal};
+use crate::signals;
 use phalanx_age::{Identities, Listed, Plugins, Recipient, User};
 use phalanx_core::Error;
 use phalanx_core::file::read_full;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::{Arc, LazyLock};
 use zeroize::Zeroizing;
 
@@ -122,5 +124,9 @@ impl User for Terminal {
 
     fn tell(&self, message: &str) {
         complain(message);
+    }
+
+    fn start(&self, plugin: &mut Command) -> io::Result<Child> {
+        signals::start(plugin)
     }
 }

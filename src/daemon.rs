@@ -36,14 +36,11 @@ pub fn start() -> Outcome {
     let settings = env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"PHALANX_"));
     let named = args.iter().cloned().chain(settings.map(|(_, value)| value));
     keep_from_child(&named.flat_map(|text| descriptors_in(&text)).collect()).map_err(failed)?;
-    signals::block_no_more();
     // This is the program that runs, even if another one has its name by now.
-    let mut child = Command::new("/proc/self/exe")
-        .arg0(&args[0])
-        .args(&args[1..])
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(&args[0]).args(&args[1..]).stdout(Stdio::piped());
+    // It takes signals as this process does, but not those that it finds blocked.
+    let mut child = signals::start(&mut command).map_err(failed)?;
     let mut said = String::new();
     if let Some(output) = child.stdout.take() {
         BufReader::new(output).read_line(&mut said).map_err(failed)?;

@@ -103,6 +103,11 @@ impl Failure {
         Self::new(Code::InputOutput, line).on(path)
     }
 
+    /// A folder in which there is nothing to do.
+    pub fn nothing_protected(folder: &Path) -> Self {
+        Self::new(Code::InputOutput, format!("{}: no protected file is in it", shown(folder)))
+    }
+
     /// A failure of standard output.
     pub fn at_stdout(error: io::Error) -> Self {
         Self::new(Code::InputOutput, format!("standard output: {}", sentence(&Error::Write(error))))

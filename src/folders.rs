@@ -92,6 +92,9 @@ pub fn check_kind(mirror: &File, name: &OsStr, is_file: bool) -> Result<()> {
 pub const SAME_NAME: &str =
     "is in its way: both would be unprotected to the same name (delete the older one, or write a new mirror)";
 
+/// Why a file is not worked on whose output would have the name of a temporary file: a later run would remove it.
+pub const RESERVED_NAME: &str = "the name of its output is one of a temporary file: left out";
+
 /// Whether a folder that was just made is the one that was opened. If others may rename it, it must be this user's and closed
 /// to them. (On a file system without permissions all folders look the same.)
 fn is_ours(parent: &File, folder: &impl std::os::fd::AsFd) -> rustix::io::Result<bool> {

@@ -22,8 +22,10 @@ mod report;
 pub mod secrets;
 pub mod signals;
 mod stdio;
+pub mod strays;
 mod transfer;
 pub mod verbosity;
+pub mod warnings;
 
 use args::Command;
 use commands::{completions, init, inspect, key, man, mount, protect, rekey, unprotect, verify, version};

@@ -1,8 +1,9 @@
 //! Signals that end a process: temporary files are removed first.
 //!
 //! They are blocked, and a thread of its own takes them one by one. So whatever the other threads wait for, they are heeded at
-//! once, and no system call of another thread is interrupted. Children that are started get none of this: Rust's `Command`
-//! gives them an empty mask.
+//! once, and no system call of another thread is interrupted. A child keeps the mask of the thread that starts it, and would
+//! not end by these signals, nor would whatever it starts: so [`start`] gives it back the mask that this process was given.
+//! (`fusermount3` needs none of this: where it stays, it blocks all signals by itself.)
 
 use crate::failure::{Code, Failure, Outcome};
 use crate::last_resort;
@@ -10,10 +11,12 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use phalanx_core::file;
-use signal_hook::low_level;
+use signal_hook::{flag, low_level};
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 use std::thread;
 
 /// The signals that do not end a process, or only one with a fault of its own. All others are taken: those of users, terminals,
@@ -44,7 +47,9 @@ const OTHERS: [Signal; 17] = [
 pub fn survive_limits() -> Outcome {
     let mut beyond = SigSet::empty();
     beyond.add(Signal::SIGXFSZ);
-    beyond.thread_block().map_err(|e| failed(e.into()))
+    let before = beyond.thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(|e| failed(e.into()))?;
+    let _ = BEFORE.set(before);
+    Ok(())
 }
 
 /// On Ctrl-C and similar signals: removes temporary files, then ends as the signal asks. It must be called before there are
@@ -62,8 +67,7 @@ pub fn clean_up() -> Outcome {
         ending.remove(Signal::SIGABRT);
     }
     let signals = SignalFd::with_flags(&ending, SfdFlags::SFD_CLOEXEC).map_err(|e| failed(e.into()))?;
-    let before = ending.thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(|e| failed(e.into()))?;
-    let _ = BEFORE.set(before);
+    ending.thread_block().map_err(|e| failed(e.into()))?;
     let take_all = move || {
         loop {
             match signals.read_signal() {
@@ -77,13 +81,34 @@ pub fn clean_up() -> Outcome {
     Ok(())
 }
 
+/// The mask that this process was given.
 static BEFORE: OnceLock<SigSet> = OnceLock::new();
 
-/// From now on this thread blocks what it blocked at first, and so do the children that it starts: what a child finds blocked
-/// does not end it.
-pub fn block_no_more() {
-    if let Some(before) = BEFORE.get() {
-        let _ = before.thread_set_mask();
+/// Starts a program, which blocks only what this process was given as blocked.
+///
+/// Meanwhile signals may reach this thread. They are noted, and heeded as soon as the program has started.
+pub fn start(command: &mut Command) -> io::Result<Child> {
+    static NOTES: [AtomicBool; 65] = [const { AtomicBool::new(false) }; 65];
+    static NOTING: Once = Once::new();
+    let Some(before) = BEFORE.get() else { return command.spawn() };
+    NOTING.call_once(|| note_in(&NOTES));
+    let blocking = before.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let started = command.spawn();
+    blocking.thread_set_mask()?;
+    let arrived = (0..).zip(&NOTES).filter(|(_, note)| note.swap(false, Ordering::SeqCst));
+    arrived.for_each(|(signal, _)| take(signal));
+    started
+}
+
+/// From now on this is true of a signal that has reached a thread. What is started does not get the handlers. It ignores what
+/// this process ignores, so those signals stay ignored.
+fn note_in(notes: &'static [AtomicBool; 65]) {
+    let [ignored] = masks(["SigIgn"]);
+    let is_ending =
+        |signal: i32| OTHERS.iter().all(|other| *other as i32 != signal) && ignored >> (signal - 1) & 1 == 0;
+    for (signal, note) in (0..).zip(notes).skip(1).filter(|(signal, _)| is_ending(*signal)) {
+        // The system refuses those that it uses itself. They are not blocked either.
+        let _ = flag::register(signal, note);
     }
 }
 

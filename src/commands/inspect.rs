@@ -4,7 +4,7 @@ mod names;
 
 use super::volumes;
 use crate::args::Inspect;
-use crate::failure::{self, Code, Failure, Outcome, path_hex, say, say_json, shown};
+use crate::failure::{self, Failure, Outcome, path_hex, say, say_json, shown};
 use crate::paths::{End, unprotected_name};
 use crate::progress::{count, size};
 use crate::secrets::{self, AtHand};
@@ -46,7 +46,7 @@ pub fn run(args: Inspect, verbosity: Verbosity) -> Outcome {
             inspection.one(file, true)
         });
         if done.is_ok() && !seen {
-            return Err(Failure::new(Code::InputOutput, format!("{}: no protected file is in it", shown(path))));
+            return Err(Failure::nothing_protected(path));
         }
         done
     })

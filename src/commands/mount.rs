@@ -2,7 +2,7 @@
 
 use super::{verify_volume, volumes};
 use crate::args::{Background, EngineName, MountPlan};
-use crate::failure::{Code, Failure, Outcome, complain, shown};
+use crate::failure::{Failure, Outcome, complain, shown};
 use crate::progress::arrow;
 use crate::verbosity::{Verbosity, is_terminal};
 use crate::{daemon, engines, secrets, signals};
@@ -97,8 +97,7 @@ fn view(plan: &MountPlan, kernel: &Kernel, verbosity: Verbosity) -> Outcome<View
         Probe::Opens | Probe::Unknown => {}
         Probe::Locked(path, error) => return Err(Failure::at(&path, error)),
         Probe::Empty => {
-            let line = format!("{}: no protected file is in it", shown(&plan.tree));
-            return Err(Failure::new(Code::InputOutput, line));
+            return Err(Failure::nothing_protected(&plan.tree));
         }
     }
     secrets::ask_no_more();

@@ -7,7 +7,7 @@ use super::{verify_volume, volumes};
 use crate::age;
 use crate::args::{Changes, EngineArgs, EngineName, KeyArgs, RekeyPlan};
 use crate::engines::{Crew, Engines};
-use crate::failure::{self, Code, Failure, Outcome, complain, shown};
+use crate::failure::{self, Failure, Outcome, complain, shown};
 use crate::key_files::KeyFiles;
 use crate::paths::{Destination, End, Outputs, unprotected_name};
 use crate::progress::{Meter, count, others};
@@ -65,7 +65,7 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
             let found = tree::run(&transfer, path, None)?;
             let volumes = verify_volume::within(path)?;
             if found.seen() == 0 && volumes.is_empty() {
-                return Err(Failure::new(Code::InputOutput, format!("{}: no protected file is in it", shown(path))));
+                return Err(Failure::nothing_protected(path));
             }
             has_volume |= !volumes.is_empty();
             let of_volumes = failure::each(&volumes, |volume: &PathBuf| {

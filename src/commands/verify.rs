@@ -3,7 +3,7 @@
 use super::{unprotect, verify_volume, volumes};
 use crate::args::Verify;
 use crate::engines::Engines;
-use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
+use crate::failure::{self, Failure, Outcome, complain, say, shown};
 use crate::key_files::KeyFiles;
 use crate::paths::{Destination, End, Outputs, Place, file_len, unprotected_name};
 use crate::progress::{Meter, count, others};
@@ -47,7 +47,7 @@ fn verify(args: Verify, verbosity: Verbosity) -> Outcome {
             let found = tree::run(&transfer, path, None)?;
             let volumes = verify_volume::within(path)?;
             if found.seen() == 0 && volumes.is_empty() {
-                return Err(Failure::new(Code::InputOutput, format!("{}: no protected file is in it", shown(path))));
+                return Err(Failure::nothing_protected(path));
             }
             files += found.files();
             bytes += found.bytes();

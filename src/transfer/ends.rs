@@ -2,7 +2,7 @@
 
 use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::paths::{Destination, End, Place, umask};
-use crate::stdio;
+use crate::{stdio, warnings};
 use phalanx_core::file::{Carry, InputFile, Made, Output, Removal, Stamp};
 use phalanx_core::{Error, Sink, Source, file};
 use std::ffi::OsStr;
@@ -197,15 +197,13 @@ impl Target {
     }
 }
 
-/// Says once that some permissions are not carried over: nobody vouches for those of a protected file, and these would let others
-/// act as its owner.
+/// Says once that some permissions are not carried over.
 pub fn warn_of_special_bits(path: &Path, file: &File, carry: Carry) {
-    const SPECIAL: u32 = 0o7000;
     static SAID: AtomicBool = AtomicBool::new(false);
-    let is_special = || file.metadata().is_ok_and(|meta| meta.mode() & SPECIAL != 0);
-    if carry == Carry::All && is_special() && !SAID.swap(true, Ordering::Relaxed) {
-        let path = shown(path);
-        complain(format!("warning: {path}: setuid, setgid and sticky bits are not kept (this is said once)"));
+    if let Some(line) = warnings::special_bits(path, file, carry)
+        && !SAID.swap(true, Ordering::Relaxed)
+    {
+        complain(line);
     }
 }
 

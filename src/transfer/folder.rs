@@ -9,7 +9,9 @@ mod finish;
 use super::ends::Input;
 use super::tally::Tally;
 use crate::failure::{Code, Failure, Outcome, complain, shown};
-use crate::folders::{self, FOLDER, SAME_NAME, id, is_within, open_parent, read_error, true_parent, write_error};
+use crate::folders::{
+    self, FOLDER, RESERVED_NAME, SAME_NAME, id, is_within, open_parent, read_error, true_parent, write_error,
+};
 use crate::key_files::{HOLDS_KEY, KeyFiles};
 use phalanx_core::file::{Carry, Existing, Made, Removal};
 use phalanx_core::{Error, Result};
@@ -220,11 +222,10 @@ impl Folder {
         if self.tree.opens { self.leave_out(name, "the name does not end in .phx") } else { self.stays() }
     }
 
-    /// Refuses a file whose output would have the name of a temporary file: a later run would remove it.
+    /// Refuses a file whose output would have the name of a temporary file.
     pub fn refuse(&self, name: &OsStr) {
         self.stays();
-        let why = "the name of its output is one of a temporary file: left out";
-        let line = format!("{}: {why}", shown(&self.path(name)));
+        let line = format!("{}: {RESERVED_NAME}", shown(&self.path(name)));
         self.tree.tally.fail(&Failure::new(Code::InputOutput, line).on(&self.path(name)));
     }
 

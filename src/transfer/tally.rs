@@ -2,6 +2,7 @@
 
 use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::report;
+use crate::strays::Strays;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -15,14 +16,6 @@ pub struct Tally {
     left_out: AtomicU64,
     worst: Mutex<Option<Code>>,
     strays: Mutex<Strays>,
-}
-
-/// What lies in a mirror and has no input.
-#[derive(Clone, Default)]
-pub struct Strays {
-    pub number: u64,
-    /// The paths of the first few.
-    pub first: Vec<PathBuf>,
 }
 
 impl Tally {
@@ -49,13 +42,8 @@ impl Tally {
     }
 
     /// Counts something in the mirror that has no input, and stays as it is.
-    pub fn stray(&self, path: impl FnOnce() -> PathBuf) {
-        const NAMED: usize = 3;
-        let mut strays = lock(&self.strays);
-        strays.number += 1;
-        if strays.first.len() < NAMED {
-            strays.first.push(path());
-        }
+    pub fn stray(&self, path: PathBuf) {
+        lock(&self.strays).add(path);
     }
 
     /// What lies in the mirror and has no input.

@@ -7,12 +7,13 @@ use super::action::{Action, Transfer};
 use super::ends::{Input, Target, not_deleted, warn_of_special_bits};
 use super::folder::{Folder, Handles, Tree};
 use super::scan;
-use super::tally::{Strays, Tally};
+use super::tally::Tally;
 use super::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
 use crate::engines::Engines;
 use crate::failure::{Failure, Outcome, complain, shown};
 use crate::progress::{Meter, arrow, count, others};
 use crate::report;
+use crate::warnings;
 use phalanx_core::file::{Committed, Output, Removal, Sync};
 use phalanx_core::{Error, Result};
 use rustix::process::{self, Resource};
@@ -271,21 +272,10 @@ impl<A: Action> Workers<'_, A> {
             line += &format!(", {}", self.meter.summary(tally.bytes()));
             line += &others([(tally.left_out(), "left out"), (tally.failed(), "failed")]);
             complain(line);
-            let Strays { number, first } = tally.strays();
-            if number > 0 {
-                let first: Vec<String> = first.iter().map(|path| shown(path)).collect();
-                let more = match number - first.len() as u64 {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                let stay =
-                    if number == 1 { "has no input and stays as it is" } else { "have no input and stay as they are" };
-                complain(format!("{to}: {} {stay}: {}{more}", count(number, "entry"), first.join(", ")));
-            }
+            tally.strays().line(output).into_iter().for_each(complain);
         }
         if let (Some(key), true) = (tree.key_inside.get(), self.transfer.action.warns_of_keys()) {
-            let (key, tree) = (shown(key), shown(&tree.input));
-            complain(format!("warning: {tree} holds its own key or password ({key}): keep a copy of it elsewhere"));
+            complain(warnings::key_inside(&tree.input, key));
         }
     }
 }

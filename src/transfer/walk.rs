@@ -3,10 +3,12 @@
 use super::folder::{Folder, Handles};
 use crate::failure::Failure;
 use crate::folders::kind_name;
+use crate::strays;
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{Error, Result, file};
 use phalanx_volume::is_volume;
 use rustix::fs::{self, AtFlags, Dir, FileType};
+use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -214,27 +216,23 @@ fn fail(folder: &Arc<Folder>, name: &OsStr, error: Error) {
     folder.tree().tally.fail(&Failure::at(&path, error));
 }
 
-/// Counts what lies in a folder's mirror already and has no input in the folder. A mirror that cannot be listed has none.
+/// Counts what lies in a folder's mirror already and has no input in the folder.
 fn count_strays(folder: &Folder, inputs: &[(OsString, FileType)], output_name: &impl Fn(&OsStr) -> Option<OsString>) {
     let tree = folder.tree();
     let Some(output) = folder.handles().and_then(|handles| handles.output.clone()).filter(|_| tree.force) else {
         return;
     };
-    let there = entries(&output).unwrap_or_default();
-    if there.is_empty() {
-        return;
-    }
-    let outputs = inputs.iter().filter_map(|(name, kind)| match kind {
-        FileType::RegularFile => output_name(name),
-        FileType::Directory | FileType::Symlink => Some(name.clone()),
-        _ => None,
-    });
-    let outputs: HashSet<OsString> = outputs.collect();
-    for (name, _) in there {
-        if !outputs.contains(&name) && !file::is_temporary(&name) {
-            tree.tally.stray(|| folder.mirrored(&name));
-        }
-    }
+    let outputs = || {
+        let outputs = inputs.iter().filter_map(|(name, kind)| match kind {
+            FileType::RegularFile => output_name(name),
+            FileType::Directory | FileType::Symlink => Some(name.clone()),
+            _ => None,
+        });
+        outputs.collect::<HashSet<OsString>>()
+    };
+    // Most mirrors are empty.
+    let outputs = LazyCell::new(outputs);
+    strays::find(&output, |name| outputs.contains(name), |name| tree.tally.stray(folder.mirrored(name)));
 }
 
 /// The entries of a folder, in order of name.

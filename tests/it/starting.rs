@@ -104,17 +104,58 @@ fn what_the_parent_ignores_or_blocks_ends_nothing() {
     }
 }
 
-/// The program blocks signals. What it starts does not.
-#[test]
-fn programs_that_it_starts_block_no_signals() {
+/// A folder with a file f, and a plugin that does this, for a recipient of whom it is needed.
+fn with_plugin(does: &str) -> (Sandbox, String) {
     let s = Sandbox::new();
     s.write("f", "x");
-    let plugin = s
-        .write("age-plugin-test", format!("#!/bin/sh\ngrep SigBlk: /proc/self/status >{}\n", s.path("mask").display()));
+    fs::create_dir(s.path("plugins")).unwrap();
+    let plugin = s.write("plugins/age-plugin-test", format!("#!/bin/sh\n{does}\n"));
     fs::set_permissions(&plugin, fs::Permissions::from_mode(0o700)).unwrap();
-    let path = format!("{}:{}", s.path("").display(), std::env::var("PATH").unwrap_or_default());
-    let recipient = "age1test1qqqqqqqqgsf9kn";
-    let said = Ended(s.command(&["protect", "f", "-r", recipient]).env("PATH", path).output().unwrap()).error();
-    let mask = fs::read_to_string(s.path("mask")).unwrap_or_else(|e| panic!("{e}: {said}"));
-    assert_eq!(mask.trim(), "SigBlk:\t0000000000000000");
+    let path = format!("{}:{}", s.path("plugins").display(), std::env::var("PATH").unwrap_or_default());
+    (s, path)
+}
+
+const FOR_PLUGIN: [&str; 4] = ["protect", "f", "-r", "age1test1qqqqqqqqgsf9kn"];
+
+/// The program blocks signals. What it starts blocks and ignores what the program was given, and no more.
+#[test]
+fn programs_that_it_starts_have_the_signals_that_it_was_given() {
+    if !Command::new("env").arg("--block-signal=HUP").arg("true").output().unwrap().status.success() {
+        return skip("env --block-signal");
+    }
+    // The shell reads its own status. It would start another program with an empty mask.
+    let status = r#"while read -r line; do case $line in Sig*) echo "$line" ;; esac; done </proc/self/status"#;
+    let (s, path) = with_plugin(&format!("cd \"${{PATH%%/plugins:*}}\" && {status} >masks"));
+    let bit = |signal: Signal| 1u64 << (signal.as_raw() - 1);
+    // The system's library may have others ignored, which are its own.
+    let looked_at = bit(Signal::HUP) | bit(Signal::INT) | bit(Signal::USR1) | bit(Signal::TERM) | bit(Signal::XFSZ);
+    let blocked_and_ignored = |given: &[&str]| {
+        let mut command = Command::new("env");
+        command.arg("--default-signal").args(given).arg(env!("CARGO_BIN_EXE_phalanx")).args(FOR_PLUGIN);
+        command.current_dir(s.path("")).env("PHALANX_KEYRING", s.path("keyring")).env("PATH", &path);
+        let said = Ended(command.stdin(Stdio::null()).output().unwrap()).error();
+        let masks = fs::read_to_string(s.path("masks")).unwrap_or_else(|e| panic!("{e}: {said}"));
+        ["SigBlk:", "SigIgn:"].map(|name| {
+            let mask = masks.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            u64::from_str_radix(mask.trim(), 16).unwrap() & looked_at
+        })
+    };
+    assert_eq!(blocked_and_ignored(&[]), [0, 0]);
+    assert_eq!(blocked_and_ignored(&["--block-signal=TERM"]), [bit(Signal::TERM), 0]);
+    assert_eq!(blocked_and_ignored(&["--ignore-signal=HUP"]), [0, bit(Signal::HUP)]);
+}
+
+/// The thread that starts a program does not block signals meanwhile.
+#[test]
+fn a_signal_that_comes_while_a_program_is_started_ends_it_with_clean_up() {
+    if is_ignored(Signal::TERM.as_raw()) {
+        return;
+    }
+    // It ends when the program has.
+    let (s, path) = with_plugin("kill -TERM $PPID && cat >/dev/null");
+    for _ in 0..200 {
+        let status = s.command(&FOR_PLUGIN).env("PATH", &path).output().unwrap().status;
+        assert_eq!(status.signal(), Some(Signal::TERM.as_raw()), "{status}");
+        assert_eq!(s.leftovers(), [""; 0]);
+    }
 }

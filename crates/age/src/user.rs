@@ -1,5 +1,7 @@
 //! Whoever holds the identities and can be asked.
 
+use std::io;
+use std::process::{Child, Command};
 use zeroize::Zeroizing;
 
 /// Asks the user, and tells the user something. An answer of `None` means that nobody can be asked, or nobody answers.
@@ -22,6 +24,14 @@ pub trait User: Send + Sync {
     /// Shows what a plugin says: that a button waits to be pressed, say.
     fn tell(&self, message: &str) {
         let _ = message;
+    }
+    /// Starts a plugin. A program keeps the signal mask of the thread that starts it: whoever blocks signals lets the plugin have
+    /// another one.
+    ///
+    /// # Errors
+    /// Those of [`Command::spawn`].
+    fn start(&self, plugin: &mut Command) -> io::Result<Child> {
+        plugin.spawn()
     }
 }
 

@@ -172,6 +172,14 @@ impl Plan {
         }
         Some(paths::protected_name(of))
     }
+
+    /// The name of the file whose output has this one. `None` if no file's has.
+    pub fn input_name(&self, output: &OsStr) -> Option<OsString> {
+        match self.what {
+            What::Protect { .. } => paths::unprotected_name(output),
+            _ => Some(paths::protected_name(output)),
+        }
+    }
 }
 
 impl Cli {

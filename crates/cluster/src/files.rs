@@ -199,6 +199,7 @@ impl Worker<'_> {
         let bytes = done.map_err(|e| ends.blame(&e))?;
         match output {
             Some(output) => {
+                self.warn_of_special_bits(&ends.input, input.file(), &mut lock(report));
                 output.carry(input.file(), self.carry).map_err(|e| ends.blame(&as_write(e)))?;
                 group.push(Written { output, ends, bytes });
             }

@@ -280,6 +280,7 @@ impl Worker<'_> {
             // This may take long. Until it is done, nobody but the user can open the file, and a later run can go on with it.
             output.sync_kept().map_err(at)?;
         }
+        self.warn_of_special_bits(&paths.0, input.file(), report);
         output.carry(input.file(), self.carry).map_err(at)?;
         output.commit(self.existing(&made), self.plan.destination.sync).map_err(|e| blame(&paths, &e))?;
         report.files += 1;

@@ -5,7 +5,7 @@ use crate::division::{Parts, Tasks};
 use crate::keys::Keys;
 use crate::message::{Answer, Body, Done, Join, Letter, Reply, Report, Request, Task, Told};
 use crate::state::{Doing, Large, Peer, Rank};
-use crate::tally::Tally;
+use crate::tally::{Root, Tally};
 use crate::worker::{Desk, Out, name, reply};
 use crate::world::{Pause, World};
 use phalanx::failure::{Code, Outcome, complain};
@@ -76,11 +76,12 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// Adds what is named on the command line. `mirrors` are the trees that have one.
-    pub fn begin(&mut self, tasks: Vec<Task>, files: u64, bytes: u64, mirrors: Vec<u32>) {
+    /// Adds what is named on the command line. `roots` are those of the trees, by their numbers.
+    pub fn begin(&mut self, tasks: Vec<Task>, files: u64, bytes: u64, roots: BTreeMap<u32, Root>) {
         self.tally.expect(files, bytes);
         tasks.into_iter().for_each(|task| self.add(task));
-        self.mirrors = mirrors;
+        self.mirrors = roots.iter().filter(|(_, root)| root.output.is_some()).map(|(tree, _)| *tree).collect();
+        self.tally.note(roots);
     }
 
     fn add(&mut self, mut task: Task) {
@@ -126,7 +127,7 @@ impl<'a> Leader<'a> {
         }
         self.end();
         let hosts: Vec<&str> = self.ranks.iter().map(|rank| &*rank.peer.host).collect();
-        self.tally.finish(&hosts)
+        self.tally.finish(&hosts, !self.stops)
     }
 
     fn send(&mut self, to: usize, answer: Answer) {

@@ -28,7 +28,7 @@ use phalanx::paths::{End, Place};
 use phalanx_core::Error;
 use phalanx_core::file::{Existing, Made, Output, remove_unfinished};
 use state::{Peer, misfit};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -39,6 +39,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
+use tally::Root;
 use worker::{Desk, Engines, Out, Worker};
 use world::World;
 
@@ -212,7 +213,7 @@ fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
         Ok((prepared, worker))
     });
     let (prepared, worker) = prepared.inspect_err(end)?;
-    let Prepared { welcome, tasks, files, bytes, mirrors, marks, failed } = prepared;
+    let Prepared { welcome, tasks, files, bytes, roots, marks, failed } = prepared;
     (1..world.size).for_each(|rank| world.send(rank, &Answer::Welcome(welcome.clone())));
     let (give, own_tasks) = sync_channel(2);
     if plan.verbosity.verbose {
@@ -223,7 +224,7 @@ fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
         scope.spawn(move || worker.work(&own_tasks));
         let led = catch_unwind(AssertUnwindSafe(|| {
             let mut leader = Leader::new(world, plan, keys.as_ref(), peers, desk, give);
-            leader.begin(tasks, files, bytes, mirrors);
+            leader.begin(tasks, files, bytes, roots);
             leader.lead(&out)
         }));
         led.unwrap_or_else(|_| give_up(world, &Failure::told(Code::Other)))
@@ -248,8 +249,8 @@ struct Prepared {
     tasks: Vec<Task>,
     files: u64,
     bytes: u64,
-    /// The trees that have mirrors.
-    mirrors: Vec<u32>,
+    /// The roots of the trees, by their numbers.
+    roots: BTreeMap<u32, Root>,
     marks: Vec<Mark>,
     /// The worst failure of paths that cannot be worked on.
     failed: Outcome,
@@ -264,9 +265,9 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
     };
     let inputs: Vec<PathBuf> =
         places.iter().map(|place| place.input.path().to_owned()).filter(|path| path.is_dir()).collect();
-    let (mut trees, mut tasks, mut small, mut mirrors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut trees, mut tasks, mut small, mut roots) = (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
     let (mut files, mut bytes) = (0, 0);
-    let made = Made::default();
+    let (made, key_files) = (Made::default(), worker::key_files(plan));
     let places_failed = failure::each(&places, |place| {
         let input = place.input.path();
         let output = (!is_verifying).then(|| place.output.path());
@@ -279,16 +280,18 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
             let takes = plan.destination.force || plan.destination.resume;
             let existing = if takes { Existing::Replace(&made) } else { Existing::Keep };
             let tree = u32::try_from(trees.len()).map_err(|_| Failure::usage("too many folders"))?;
-            let mut mirror = None;
+            let (mut mirror, inode) = (None, tree::root(input)?.0.1);
             if let Some(output) = output.filter(|_| !plan.run.dryrun) {
                 let inode = tree::make_root(&inputs, input, output, existing, plan.destination.carry)?;
                 mirror = Some((of(output), inode));
-                mirrors.push(tree);
             }
-            trees.push(Tree { input: (of(input), tree::root(input)?.0.1), output: mirror });
+            let root = Root { input: input.to_owned(), output: mirror.as_ref().and(output).map(Path::to_owned) };
+            roots.insert(tree, root);
+            trees.push(Tree { input: (of(input), inode), output: mirror });
             tasks.push(Task::Folder { tree, folder: Vec::new() });
             return Ok(());
         }
+        output.filter(|_| !plan.run.dryrun).map_or(Ok(()), |output| key_files.check_output(output))?;
         let (name, output, len) = (of(input), output.map(of), meta.len());
         files += 1;
         bytes += len;
@@ -321,7 +324,7 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
         umask: phalanx::paths::umask(),
     };
     let failed = failure::worse(named, places_failed);
-    Ok(Prepared { welcome, tasks, files, bytes, mirrors, marks, failed })
+    Ok(Prepared { welcome, tasks, files, bytes, roots, marks, failed })
 }
 
 /// A file in a folder of outputs, by which all processes see that it is the same folder. It goes when it is dropped.

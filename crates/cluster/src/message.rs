@@ -158,11 +158,34 @@ pub struct Report {
     pub checked: Vec<(Vec<u8>, u64)>,
     /// What is said of each file.
     pub lines: Vec<String>,
+    pub warnings: Vec<(Warned, String)>,
+    pub strays: Vec<Astray>,
+    /// Trees that hold files to work on, as far as they have not been told.
+    pub filled: Vec<u32>,
+}
+
+/// What a warning is about. It is said once, whichever process finds it first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Warned {
+    /// Permissions that are not carried over.
+    SpecialBits,
+    /// A key in use lies in this tree.
+    KeyInside(u32),
+}
+
+/// What lies in a folder of a mirror and has no input.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Astray {
+    pub tree: u32,
+    pub number: u64,
+    /// The first few paths.
+    pub first: Vec<Vec<u8>>,
 }
 
 impl Report {
     pub fn is_long(&self) -> bool {
-        self.failures.len() + self.left_out.len() + self.checked.len() + self.lines.len() >= 256
+        let Self { failures, left_out, checked, lines, strays, .. } = self;
+        failures.len() + left_out.len() + checked.len() + lines.len() + strays.len() >= 256
     }
 }
 

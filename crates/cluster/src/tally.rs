@@ -1,13 +1,22 @@
 //! What was done, for the user: progress while it is done, and a summary at the end.
 
 use crate::args::{Plan, What};
-use crate::message::{Report, Spot};
+use crate::message::{Astray, Report, Spot, Warned};
 use phalanx::failure::{Code, Failure, Outcome, complain, say, shown};
 use phalanx::progress::{count, others, past_words, rate, size, summary_of, whole_seconds};
+use phalanx::strays::Strays;
 use phalanx_core::file::Past;
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// The paths of a tree and of its mirror.
+pub struct Root {
+    pub input: PathBuf,
+    pub output: Option<PathBuf>,
+}
 
 /// The results so far.
 pub struct Tally {
@@ -26,6 +35,14 @@ pub struct Tally {
     failed: u64,
     left_out: u64,
     is_verifying: bool,
+    /// Whether there may be more than one file.
+    is_many: bool,
+    warned: BTreeSet<Warned>,
+    roots: BTreeMap<u32, Root>,
+    /// What lies in the mirrors of trees and has no input.
+    strays: BTreeMap<u32, Strays>,
+    /// The trees that hold files to work on.
+    filled: BTreeSet<u32>,
     worst: Option<Code>,
     /// Why standard output could not be written to.
     unsaid: Option<Failure>,
@@ -56,6 +73,11 @@ impl Tally {
             failed: 0,
             left_out: 0,
             is_verifying: matches!(plan.what, What::Verify { .. }),
+            is_many: plan.destination.recursive || plan.paths.len() > 1,
+            warned: BTreeSet::new(),
+            roots: BTreeMap::new(),
+            strays: BTreeMap::new(),
+            filled: BTreeSet::new(),
             worst: None,
             unsaid: None,
         }
@@ -65,6 +87,11 @@ impl Tally {
     pub fn expect(&mut self, files: u64, bytes: u64) {
         self.expected.0 += files;
         self.expected.1 += bytes;
+    }
+
+    /// Notes the paths of the trees.
+    pub fn note(&mut self, roots: BTreeMap<u32, Root>) {
+        self.roots = roots;
     }
 
     pub fn advance(&mut self, bytes: u64) {
@@ -80,13 +107,21 @@ impl Tally {
 
     /// Takes a report, except its failures.
     pub fn record(&mut self, report: Report) {
-        let Report { files, bytes, kept, kept_bytes, left_out, checked, lines, .. } = report;
+        let Report { files, bytes, kept, kept_bytes, left_out, checked, lines, warnings, strays, filled, .. } = report;
         self.files += files;
         self.bytes += bytes;
         self.kept += kept;
         self.advanced += kept_bytes;
         self.left_out += left_out.len() as u64;
-        left_out.into_iter().chain(lines).filter(|_| !self.quiet).for_each(complain);
+        left_out.into_iter().for_each(complain);
+        lines.into_iter().filter(|_| !self.quiet).for_each(complain);
+        self.filled.extend(filled);
+        let new = warnings.into_iter().filter(|(of, _)| self.warned.insert(*of));
+        new.for_each(|(_, line)| complain(line));
+        for Astray { tree, number, first } in strays {
+            let first = first.into_iter().map(|path| OsString::from_vec(path).into()).collect();
+            self.strays.entry(tree).or_default().join(Strays { number, first });
+        }
         for (path, len) in checked.iter().filter(|_| !self.quiet) {
             let path = shown(Path::new(crate::worker::name(path)));
             self.unsaid =
@@ -122,17 +157,29 @@ impl Tally {
         complain(line);
     }
 
-    /// Says what was done, on these machines.
-    pub fn finish(self, hosts: &[&str]) -> Outcome {
+    /// Fails for trees without protected files.
+    fn fail_empty(&mut self) {
+        for (_, Root { input, .. }) in self.roots.iter().filter(|(tree, _)| !self.filled.contains(tree)) {
+            let failure = Failure::nothing_protected(input);
+            self.worst = self.worst.max(Some(failure.code()));
+            failure.report();
+        }
+    }
+
+    /// Says what was done, on these machines. `is_whole` says whether all was done that there is to do.
+    pub fn finish(mut self, hosts: &[&str], is_whole: bool) -> Outcome {
         let machines = hosts.iter().collect::<BTreeSet<_>>().len();
         if self.dryrun {
             let (files, bytes) = self.expected;
             say(format!("would be {}: {}, {}", self.verb, count(files, "file"), size(bytes)))?;
         } else if self.is_verifying {
-            let failures = if self.failed > 0 { format!("; {} failed", self.failed) } else { String::new() };
-            if !self.quiet && self.files + self.failed > 1 {
+            if is_whole {
+                self.fail_empty();
+            }
+            if !self.quiet && self.is_many && self.files + self.failed > 0 {
                 let (files, bytes) = (count(self.files, "file"), count(self.bytes, "byte"));
-                say(format!("{files}, {bytes}: whole and authentic{failures}"))?;
+                let others = others([(self.left_out, "left out"), (self.failed, "failed")]);
+                say(format!("{files}, {bytes}: whole and authentic{others}"))?;
             }
         } else if !self.quiet && self.expected.0 > 0 {
             let mut line = format!("{} {}", self.verb, count(self.files, "file"));
@@ -140,6 +187,11 @@ impl Tally {
             line += &format!(", {} on {}", count(hosts.len() as u64, "process"), count(machines as u64, "machine"));
             line += &others([(self.kept, "done before"), (self.left_out, "left out"), (self.failed, "failed")]);
             complain(line);
+        }
+        if !self.quiet {
+            let line = |(tree, strays): (_, &Strays)| strays.line(self.roots.get(tree)?.output.as_ref()?);
+            let lines = self.strays.iter().filter_map(line);
+            lines.for_each(complain);
         }
         if let Some(failure) = self.unsaid {
             return Err(failure);

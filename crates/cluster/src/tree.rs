@@ -4,11 +4,11 @@
 //! leads nobody elsewhere.
 
 use crate::large::open_begun;
-use crate::message::{Entry, Reply, Report, Request, Spot, Task, Told, Welcome};
+use crate::message::{Astray, Entry, Reply, Report, Request, Spot, Task, Told, Welcome};
 use crate::worker::{Worker, lock, name};
 use phalanx::failure::{Code, Failure, Outcome, shown};
-use phalanx::folders::{self, FOLDER, SAME_NAME, is_within, kind_name, open_parent, read_error};
-use phalanx::paths::unprotected_name;
+use phalanx::folders::{self, FOLDER, RESERVED_NAME, SAME_NAME, is_within, kind_name, open_parent, read_error};
+use phalanx::strays::{self, Strays};
 use phalanx_core::file::{Carry, Existing, Made, is_temporary, sync_folder};
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{Error, Result};
@@ -215,8 +215,12 @@ impl Worker<'_> {
         let listed = opened.and_then(|dirs| Ok((Dir::read_from(&dirs.input).map_err(read_error)?, dirs)));
         let (entries, dirs) = match listed {
             Ok(listed) => listed,
-            Err(e) => return report.failures.push(at(nameless, &e)),
+            Err(e) => {
+                self.note_filled(tree, report);
+                return report.failures.push(at(nameless, &e));
+            }
         };
+        self.find_strays(tree, folder, &dirs, report);
         let (mut found, made) = (Found::default(), self.made());
         for entry in entries {
             let entry = match entry {
@@ -263,13 +267,23 @@ impl Worker<'_> {
                     report.left_out.push(format!("{path}: the name does not end in .phx: left out"));
                     return Ok(());
                 };
+                if dirs.output.is_some() && is_temporary(&output) {
+                    let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
+                    report.failures.push(Told::new(Code::InputOutput, format!("{path}: {RESERVED_NAME}")));
+                    return Ok(());
+                }
                 if let Err(told) = self.check_kind(tree, folder, dirs, of, &output) {
                     report.failures.push(told);
                     if !self.is_verifying() {
                         return Ok(());
                     }
                 }
+                self.note_filled(tree, report);
                 let stat = stat()?;
+                if dirs.output.is_some() {
+                    let path = || self.roots.path(Some(tree), folder, of.as_bytes());
+                    self.warn_of_key(tree, path, (stat.st_dev, stat.st_ino), report);
+                }
                 let (len, mtime) = (stat.st_size as u64, (stat.st_mtime, stat.st_mtime_nsec as i64));
                 let output = dirs.output.as_ref().map(|_| output.into_vec());
                 found.files += 1;
@@ -284,6 +298,7 @@ impl Worker<'_> {
                 }
             }
             FileType::Directory if !self.is_protecting() && is_volume(&dirs.input, of) => {
+                self.note_filled(tree, report);
                 let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
                 if self.is_verifying() {
                     let line = format!("{path}: a volume, which is not checked here (phalanx verify checks it)");
@@ -320,10 +335,36 @@ impl Worker<'_> {
         checked.map_err(|e| Told::at(&self.roots.mirrored(Some(tree), folder, output.as_bytes()), &e))
     }
 
-    /// The mirror of a folder that is protected, if it may hold something already.
-    fn takes_mirror<'d>(&self, dirs: &'d Dirs) -> Option<&'d File> {
+    /// The mirror of a folder, if it may hold something already.
+    fn mirror_there<'d>(&self, dirs: &'d Dirs) -> Option<&'d File> {
         let takes = self.plan.destination.force || self.plan.destination.resume;
-        dirs.output.as_deref().filter(|_| takes && self.is_protecting())
+        dirs.output.as_deref().filter(|_| takes)
+    }
+
+    /// The same, if the folder is protected.
+    fn takes_mirror<'d>(&self, dirs: &'d Dirs) -> Option<&'d File> {
+        self.mirror_there(dirs).filter(|_| self.is_protecting())
+    }
+
+    /// Reports what lies in the mirror of a folder and has no input.
+    fn find_strays(&self, tree: u32, folder: &[u8], dirs: &Dirs, report: &mut Report) {
+        let Some(mirror) = self.mirror_there(dirs) else { return };
+        let kind = |of: &OsStr| {
+            let stat = fs::statat(&dirs.input, of, AtFlags::SYMLINK_NOFOLLOW);
+            stat.map(|stat| FileType::from_raw_mode(stat.st_mode)).ok()
+        };
+        // Names are not kept: a folder may have millions.
+        let has_input = |of: &OsStr| {
+            self.plan.input_name(of).is_some_and(|of| kind(&of) == Some(FileType::RegularFile))
+                || matches!(kind(of), Some(FileType::Directory | FileType::Symlink))
+        };
+        let mut strays = Strays::default();
+        strays::find(mirror, has_input, |of| strays.add(self.roots.mirrored(Some(tree), folder, of.as_bytes())));
+        if strays.number > 0 {
+            let first = strays.first.into_iter().map(|path| path.into_os_string().into_vec()).collect();
+            report.strays.push(Astray { tree, number: strays.number, first });
+        }
+        self.flush(report);
     }
 
     fn make_mirror(&self, dirs: &Dirs, output: &File, of: &OsStr, made: &Made) -> Result<()> {
@@ -348,10 +389,7 @@ impl Worker<'_> {
     fn link(&self, dirs: &Dirs, of: &OsStr, made: &Made) -> Result<()> {
         let Some(output) = &dirs.output else { return Ok(()) };
         // A file whose output has this name is another process's matter.
-        let rival = match self.is_protecting() {
-            true => unprotected_name(of),
-            false => Some([of, OsStr::new(".phx")].into_iter().collect()),
-        };
+        let rival = self.plan.input_name(of);
         let is_file = |of: &OsString| {
             let stat = fs::statat(&dirs.input, of, AtFlags::SYMLINK_NOFOLLOW);
             stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
@@ -467,6 +505,7 @@ impl Worker<'_> {
     /// Gives the mirror of a folder its permissions and times.
     pub fn finish(&self, tree: u32, folder: &[u8], report: &mut Report) {
         let Ok(Dirs { input, output: Some(output) }) = self.roots.open(tree, folder) else { return };
+        self.warn_of_special_bits(&self.roots.path(Some(tree), folder, b""), &input, report);
         let done = self.carry.folder(&input, &output).and_then(|()| match self.plan.destination.sync {
             true => sync_folder(&output).map_err(|e| Error::Write(e.into())),
             false => Ok(()),

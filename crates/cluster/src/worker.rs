@@ -3,19 +3,21 @@
 use crate::args::{Plan, What};
 use crate::keys::Keys;
 use crate::large::{Joined, Owned};
-use crate::message::{Body, Done, Letter, Reply, Report, Request, Secret, Task, Told, Welcome};
+use crate::message::{Body, Done, Letter, Reply, Report, Request, Secret, Task, Told, Warned, Welcome};
 use crate::tree::Roots;
 use phalanx::engines::Crew;
 use phalanx::failure::Outcome;
 use phalanx::key_files::KeyFiles;
+use phalanx::warnings;
 use phalanx_core::engine::Engine;
 use phalanx_core::file::{Carry, Existing, Made, SharedFile};
 use phalanx_core::{Progress, Roster};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -151,6 +153,10 @@ pub struct Worker<'a> {
     pub keys: Option<&'a Keys>,
     /// The files that hold keys, as this machine sees them.
     key_files: KeyFiles,
+    /// What this process has warned of.
+    warned: Mutex<BTreeSet<Warned>>,
+    /// The trees in which this process has found something to work on.
+    filled: Mutex<BTreeSet<u32>>,
     /// The large files that parts are done of here.
     pub joined: Mutex<HashMap<u64, Arc<Joined>>>,
     /// The large files that were begun here.
@@ -170,10 +176,7 @@ impl<'a> Worker<'a> {
             Carry::New { .. } => Carry::New { umask: welcome.umask },
         };
         let roots = Roots::new(welcome)?;
-        let key_files = match &plan.what {
-            What::Protect { keys, .. } => KeyFiles::new(&keys.keys, &[]),
-            What::Unprotect { keys } | What::Verify { keys } => KeyFiles::new(&keys.keys, &keys.identities),
-        };
+        let key_files = key_files(plan);
         Ok(Self {
             plan,
             engines,
@@ -182,6 +185,8 @@ impl<'a> Worker<'a> {
             carry,
             keys,
             key_files,
+            warned: Mutex::default(),
+            filled: Mutex::default(),
             joined: Mutex::default(),
             owned: Mutex::default(),
         })
@@ -259,6 +264,35 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Warns of something, unless this process has done so.
+    fn warn(&self, report: &mut Report, of: Warned, line: impl FnOnce() -> String) {
+        if lock(&self.warned).insert(of) {
+            report.warnings.push((of, line()));
+        }
+    }
+
+    /// Reports that a tree holds something to work on, unless this process has done so.
+    pub fn note_filled(&self, tree: u32, report: &mut Report) {
+        if lock(&self.filled).insert(tree) {
+            report.filled.push(tree);
+        }
+    }
+
+    /// Warns of permissions that a file or folder has and its output does not get.
+    pub fn warn_of_special_bits(&self, path: &Path, file: &File, report: &mut Report) {
+        if let Some(line) = warnings::special_bits(path, file, self.carry) {
+            self.warn(report, Warned::SpecialBits, || line);
+        }
+    }
+
+    /// Warns of a tree that holds a key by which it is protected: the file with this device and inode may be one.
+    pub fn warn_of_key(&self, tree: u32, path: impl FnOnce() -> PathBuf, id: (u64, u64), report: &mut Report) {
+        if self.is_protecting() && self.key_files.is_in_use(id) {
+            let root = self.roots.path(Some(tree), b"", b"");
+            self.warn(report, Warned::KeyInside(tree), || warnings::key_inside(&root, &path()));
+        }
+    }
+
     /// The keys of a protected file whose header this is.
     pub fn open(&self, header: &[u8], path: &Path) -> Result<SharedFile, Told> {
         let path_bytes = path.as_os_str().as_bytes().to_vec();
@@ -276,6 +310,18 @@ impl<'a> Worker<'a> {
 
     pub fn is_protecting(&self) -> bool {
         matches!(self.plan.what, What::Protect { .. })
+    }
+}
+
+/// The files that hold keys.
+pub fn key_files(plan: &Plan) -> KeyFiles {
+    match &plan.what {
+        What::Protect { keys, .. } => {
+            let files = KeyFiles::new(&keys.keys, &[]);
+            let is_for_others = !keys.recipients.is_empty() || !keys.recipients_files.is_empty();
+            if is_for_others { files.sparing_identities() } else { files }
+        }
+        What::Unprotect { keys } | What::Verify { keys } => KeyFiles::new(&keys.keys, &keys.identities),
     }
 }
 

@@ -139,7 +139,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     (
-        "transfer/folder.rs",
+        "folders.rs",
         4,
         "the name of its output is one of a temporary file: left out",
         "`unprotect --recursive`, and a file named like `.phalanx-….tmp.phx`, which somebody has put there",
@@ -153,7 +153,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "`phalanx inspect` shows its slots",
     ),
     (
-        "transfer/ends.rs",
+        "warnings.rs",
         0,
         "warning: {path}: setuid, setgid and sticky bits are not kept (this is said once)",
         "`protect`, or `unprotect --preserve`: whoever can write to a protected file decides about its permissions",
@@ -313,7 +313,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     (
-        "transfer/tree.rs",
+        "warnings.rs",
         0,
         "warning: {tree} holds its own key or password ({key}): keep a copy of it elsewhere",
         "a folder is protected with a key that lies in it",

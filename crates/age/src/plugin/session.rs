@@ -54,7 +54,7 @@ impl<'p> Session<'p> {
         });
         command.arg(format!("--age-plugin={machine}")).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(|e| match e.kind() {
+        let mut child = plugins.user().start(&mut command).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => broken.get_or_init(|| failed(e)).clone(),
             // A lack of memory or open files passes.
             _ => failed(e),

@@ -48,10 +48,7 @@ impl Job {
     /// `None` if there is no launcher. PHALANX_REQUIRE may name it: `mpi`.
     pub fn new() -> Option<Self> {
         let launcher = env::var("PHALANX_MPIRUN").unwrap_or_else(|_| "mpirun".into());
-        if Command::new(&launcher).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-            let required = env::var("PHALANX_REQUIRE").unwrap_or_default();
-            assert!(!required.split([',', ' ']).any(|name| name == "mpi"), "PHALANX_REQUIRE names mpi: no {launcher}");
-            println!("skipped: no {launcher}");
+        if !has(&launcher, "mpi", "--version") {
             return None;
         }
         let dir = TempDir::new().unwrap();
@@ -103,6 +100,17 @@ impl Job {
         end(self.command(ranks, args))
     }
 
+    /// The same with each process under strace with these options. `None` if there is no strace. PHALANX_REQUIRE may name it.
+    pub fn traced(&self, ranks: usize, options: &[&str], args: &[&str]) -> Option<Command> {
+        if !has("strace", "strace", "-V") {
+            return None;
+        }
+        let mut command = self.launcher();
+        command.args(["-n", &ranks.to_string(), "strace", "-f", "-qq", "-o", "/dev/null"]).args(options);
+        command.arg(PROGRAM).args(args);
+        Some(command)
+    }
+
     /// Begins a run that is to be disturbed.
     pub fn spawn(&self, ranks: usize, args: &[&str]) -> Child {
         self.command(ranks, args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
@@ -117,6 +125,17 @@ impl Job {
         protected.unprotect(&Roster::cpu(), Sink::Stream(Box::new(&mut bytes)), &()).unwrap();
         bytes
     }
+}
+
+/// Whether there is a program, which runs with this option. If not, a line says so. PHALANX_REQUIRE may name it.
+fn has(program: &str, name: &str, option: &str) -> bool {
+    if Command::new(program).arg(option).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok() {
+        return true;
+    }
+    let required = env::var("PHALANX_REQUIRE").unwrap_or_default();
+    assert!(!required.split([',', ' ']).any(|required| required == name), "PHALANX_REQUIRE names {name}: no {program}");
+    println!("skipped: no {program}");
+    false
 }
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_phalanx-mpi");

@@ -93,6 +93,32 @@ fn outputs_never_replace_inputs() {
     assert_eq!(job.read("out/sub/sub/f.phx"), b"f");
 }
 
+/// The output has its name, and its folder may not be on the disk.
+#[test]
+fn a_folder_that_cannot_be_synced_is_a_failure_of_the_output() {
+    let Some(job) = Job::new() else { return };
+    let line = |output: &str| format!("): {output}: it is written and has its name, but may not be on the disk yet: ");
+    job.write("small", b"done by one process");
+    job.write("large", &painted(17 << 20));
+    job.write("t/d/f", b"f");
+    for (input, folder, output) in
+        [("small", ".", "small.phx"), ("large", ".", "large.phx"), ("t", "t.phx/d", "t.phx/d/f.phx")]
+    {
+        let args = ["protect", "-R", input, "--key-file", "k", "-f"];
+        // The folder of the output is there then.
+        job.run(2, &[&args[..], &["--no-sync"]].concat()).ok();
+        let folder = job.path(folder).canonicalize().unwrap();
+        let calls = ["-P", folder.to_str().unwrap(), "-e", "trace=fsync,syncfs", "-e", "inject=fsync,syncfs:error=EIO"];
+        let Some(command) = job.traced(2, &calls, &args) else { return };
+        let ended = end(command).fails(4);
+        let told = ended.lines().into_iter().filter(|told| told.contains(&line(output))).count();
+        assert_eq!(told, 1, "{}", ended.error);
+        assert!(!ended.error.contains(&format!("): {input}: ")) && !ended.error.contains("t/d/f: "), "{}", ended.error);
+        assert!(job.path(output).exists());
+    }
+    assert_eq!(job.leftovers(), Vec::<String>::new());
+}
+
 #[test]
 fn processes_that_differ_are_refused() {
     let Some(job) = Job::new() else { return };

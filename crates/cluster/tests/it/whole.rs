@@ -1,8 +1,11 @@
 //! Files and folders, by one process and by several.
 
-use crate::common::{Job, painted};
+use crate::common::{Ended, Job, painted};
+use phalanx_core::file::{Existing, Output};
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 #[test]
@@ -195,6 +198,139 @@ fn an_entry_that_changed_its_kind_is_an_error() {
     fs::copy(job.path("t.phx/file.phx"), job.path("t.phx/link.phx")).unwrap();
     let ended = job.run(2, &["verify", "-R", "t.phx", "--key-file", "k"]).fails(4);
     assert!(ended.error.contains("t.phx/link.phx: t.phx/link is in its way: both"), "{}", ended.error);
+}
+
+/// The lines of a run that are told once, whatever the number of processes: those with these words.
+#[track_caller]
+fn told(ended: &Ended, words: &str) -> Vec<String> {
+    ended.lines().into_iter().filter(|line| line.contains(words)).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_has_no_input_stays_in_the_mirror_and_is_named() {
+    let Some(job) = Job::new() else { return };
+    ["a", "b", "d/c", "d/stays", "gone/e"].iter().for_each(|name| job.write(&format!("t/{name}"), b"x"));
+    symlink("a", job.path("t/link")).unwrap();
+    let protect = ["protect", "-R", "t", "--key-file", "k"];
+    let unprotect = ["unprotect", "-R", "t.phx", "--key-file", "k", "-o", "back"];
+    let force = |args: &[&'static str], more: &'static str| [args, &["--force", more]].concat();
+    for args in [&protect[..], &unprotect] {
+        job.run(2, args).ok();
+        assert_eq!(told(&job.run(2, &force(args, "-v")).ok(), "no input"), [""; 0]);
+    }
+    fs::remove_dir_all(job.path("t/gone")).unwrap();
+    for ranks in [1, 3] {
+        for more in ["--force", "--resume"] {
+            let lines = told(&job.run(ranks, &[&protect[..], &[more]].concat()).ok(), "no input");
+            assert_eq!(lines, ["t.phx: 1 entry has no input and stays as it is: t.phx/gone"]);
+        }
+    }
+    ["a", "b", "d/c"].iter().for_each(|name| fs::remove_file(job.path(&format!("t/{name}"))).unwrap());
+    for ranks in [1, 3] {
+        let lines = told(&job.run(ranks, &force(&protect, "-v")).ok(), "no input");
+        let named = "t.phx/a.phx, t.phx/b.phx, t.phx/gone and 1 more";
+        assert_eq!(lines, [format!("t.phx: 4 entries have no input and stay as they are: {named}")]);
+        assert_eq!(told(&job.run(ranks, &force(&protect, "-q")).ok(), ""), [""; 0]);
+    }
+    assert!(["a.phx", "b.phx", "d/c.phx", "gone/e.phx"].iter().all(|name| job.path("t.phx").join(name).exists()));
+    fs::remove_dir_all(job.path("t.phx/gone")).unwrap();
+    fs::remove_file(job.path("t.phx/d/c.phx")).unwrap();
+    let lines = told(&job.run(3, &force(&unprotect, "-v")).ok(), "no input");
+    assert_eq!(lines, ["back: 2 entries have no input and stay as they are: back/gone, back/d/c"]);
+}
+
+#[test]
+fn what_is_no_file_is_left_out_and_named() {
+    let Some(job) = Job::new() else { return };
+    job.write("t/f", b"f");
+    let _socket = UnixListener::bind(job.path("t/socket")).unwrap();
+    mknodat(CWD, job.path("t/pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    let mut kinds = vec![("socket", "a socket"), ("pipe", "a pipe")];
+    // The numbers of /dev/null. Only root makes devices.
+    if mknodat(CWD, job.path("t/device"), FileType::CharacterDevice, Mode::RUSR, makedev(1, 3)).is_ok() {
+        kinds.push(("device", "a device"));
+    }
+    for ranks in [1, 3] {
+        let ended = job.run(ranks, &["protect", "-R", "t", "--key-file", "k", "--force"]).ok();
+        for (name, kind) in &kinds {
+            assert_eq!(told(&ended, name), [format!("t/{name}: {kind}: left out")]);
+        }
+        let left_out = format!("; {} left out", kinds.len());
+        assert!(ended.error.contains(&left_out), "{}", ended.error);
+        job.write("t.phx/notes", b"not ours");
+        let ended = job.run(ranks, &["verify", "-R", "t.phx", "--key-file", "k"]).ok();
+        assert_eq!(told(&ended, ""), ["t.phx/notes: the name does not end in .phx: left out"]);
+        assert!(ended.out.ends_with("\n1 file, 1 byte: whole and authentic; 1 left out\n"), "{}", ended.out);
+    }
+    for ranks in [1, 3] {
+        // A wrong folder is not whole.
+        let ended = job.run(ranks, &["verify", "-R", "t", "t.phx", "--key-file", "k"]).fails(4);
+        assert_eq!(told(&ended, "no protected file"), ["t: no protected file is in it"]);
+        assert!(ended.out.contains("1 file, 1 byte: whole and authentic"), "{}", ended.out);
+    }
+}
+
+#[test]
+fn warnings_are_said_once_by_all_processes_together() {
+    let Some(job) = Job::new() else { return };
+    let special = |name: &str, mode| fs::set_permissions(job.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    for i in 0..20 {
+        job.write(&format!("t/{i}/f"), b"f");
+        special(&format!("t/{i}/f"), 0o4755);
+        special(&format!("t/{i}"), 0o1777);
+    }
+    fs::copy(job.path("k"), job.path("t/k")).unwrap();
+    job.write("large", &vec![0; 17 << 20]);
+    special("large", 0o2755);
+    let bits = "setuid, setgid and sticky bits are not kept (this is said once)";
+    for ranks in [1, 3] {
+        let ended = job.run(ranks, &["protect", "-R", "t", "--key-file", "t/k", "-f", "--no-sync"]).ok();
+        let lines = told(&ended, bits);
+        assert!(lines.len() == 1 && lines[0].starts_with("warning: t/"), "{}", ended.error);
+        let key = "warning: t holds its own key or password (t/k): keep a copy of it elsewhere";
+        assert_eq!(told(&ended, "its own key"), [key]);
+        let ended = job.run(ranks, &["protect", "large", "--key-file", "k", "-f", "--no-sync"]).ok();
+        assert_eq!(told(&ended, bits), [format!("warning: large: {bits}")]);
+        let unprotect = ["unprotect", "-R", "t.phx", "-o", "back", "--key-file", "k", "-f", "--no-sync"];
+        // Nothing has them by now.
+        let ended = job.run(ranks, &[&unprotect[..], &["--preserve"]].concat()).ok();
+        assert_eq!(told(&ended, "warning"), [""; 0]);
+    }
+    special("t.phx/7/f.phx", 0o4755);
+    let unprotect = ["unprotect", "-R", "t.phx", "-o", "back", "--key-file", "k", "-f", "--no-sync"];
+    assert_eq!(told(&job.run(2, &unprotect).ok(), "warning"), [""; 0]);
+    let ended = job.run(2, &[&unprotect[..], &["--preserve"]].concat()).ok();
+    assert_eq!(told(&ended, "warning"), [format!("warning: t.phx/7/f.phx: {bits}")]);
+    assert_eq!(job.path("back/7/f").metadata().unwrap().mode() & 0o7777, 0o755);
+}
+
+#[test]
+fn an_output_with_the_name_of_a_temporary_file_is_refused() {
+    let Some(job) = Job::new() else { return };
+    job.write("t/f", b"f");
+    job.run(2, &["protect", "-R", "t", "--key-file", "k"]).ok();
+    let output = Output::create(&job.path("x"), Existing::Keep).unwrap();
+    let reserved = output.temporary_name().to_str().unwrap().to_owned();
+    drop(output);
+    fs::copy(job.path("t.phx/f.phx"), job.path(&format!("t.phx/{reserved}.phx"))).unwrap();
+    let ended = job.run(2, &["unprotect", "-R", "t.phx", "--key-file", "k", "-o", "back"]).fails(4);
+    let line = format!("t.phx/{reserved}.phx: the name of its output is one of a temporary file: left out");
+    let lines = told(&ended, &reserved);
+    assert!(lines.len() == 1 && lines[0].ends_with(&line), "{}", ended.error);
+    assert!(job.read("back/f") == b"f" && !job.path("back").join(&reserved).exists());
+    job.run(2, &["verify", "-R", "t.phx", "--key-file", "k"]).ok();
+}
+
+#[test]
+fn no_output_replaces_identities_when_files_are_for_public_keys() {
+    let Some(job) = Job::new() else { return };
+    job.write("f", b"f");
+    let identity = "AGE-SECRET-KEY-1";
+    job.write("f.phx", identity.as_bytes());
+    let recipient = "age1t7rxyev2z3rw82stdlrrepyc39nvn86l5078zqkf5uasdy86jp6svpy7pa";
+    let ended = job.run(2, &["protect", "f", "-r", recipient, "--force"]).fails(2);
+    assert!(ended.error.contains("f.phx: it holds identities, which no output replaces"), "{}", ended.error);
+    assert_eq!(job.read("f.phx"), identity.as_bytes());
 }
 
 #[test]

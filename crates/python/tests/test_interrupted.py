@@ -94,8 +94,10 @@ def test_ctrl_c_while_opening(tmp_path, what):
 
 
 SLOW = """
-import io, sys, time
+import io, signal, sys, time
 import phalanx
+# Where the tests run in the background of a shell, it is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 key = phalanx.Key.generate()
 out = io.BytesIO()
 with phalanx.open(out, "wb", key=key, chunk_size=4096) as file:

@@ -44,7 +44,8 @@ pub struct Mount {
     detached: bool,
     /// Unmount once nobody has used it for this long, such as 30s, 10m or 2h
     ///
-    /// An open file or folder in it, and a program that works there, keep it mounted. Asking for free space (df) is no use.
+    /// An open file or folder in it, and a program that works there, keep it mounted. Asking for free space
+    /// (df) does not count as use.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     idle: Option<Duration>,
     #[command(flatten)]

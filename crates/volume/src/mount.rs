@@ -1,7 +1,8 @@
 //! The FUSE session of any [`fuser::Filesystem`]: it is mounted, serves until somebody unmounts it, and ends in order.
 //!
 //! First [`check_system`] and [`Mountpoint::new`] say what is missing, before anybody is asked for a password. Then
-//! [`Session::mount`] mounts, and [`Session::run`] serves. [`Stopper::stop`] unmounts, from any thread.
+//! [`Session::mount`] mounts, and [`Session::run`] serves. [`Stopper::stop`] unmounts, from any thread, and
+//! [`Session::stop_when_idle`] once nobody uses it.
 
 mod attach;
 mod detach;

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Two volumes, `va` and `vb`, or two protected trees, each with a file `name` that holds the last letter.
-struct Mounts {
-    s: Sandbox,
-    is_daemon: bool,
+pub struct Mounts {
+    pub s: Sandbox,
+    pub is_daemon: bool,
     children: RefCell<Vec<Child>>,
 }
 
@@ -45,7 +45,7 @@ impl Mounts {
     }
 
     /// Mounts `va` or `vb`, and returns its process. `None` if this system lets nobody mount, and a line says so.
-    fn start(&self, letter: &str) -> Option<Pid> {
+    pub fn start(&self, letter: &str) -> Option<Pid> {
         // By these arguments the process is found.
         let (tree, mountpoint) = (self.s.path(&format!("v{letter}")), self.mountpoint());
         let mut command = self.s.command(&["mount", "-k", "k"]);
@@ -74,23 +74,23 @@ impl Mounts {
         Some(process_with(&[&tree, &mountpoint]).unwrap())
     }
 
-    fn mountpoint(&self) -> PathBuf {
+    pub fn mountpoint(&self) -> PathBuf {
         self.s.path("mnt")
     }
 
-    fn letter(&self) -> String {
+    pub fn letter(&self) -> String {
         fs::read_to_string(self.s.path("mnt/name")).unwrap()
     }
 
     /// Unmounts. A program that another test starts at this moment may have our open files for a while.
-    fn unmount(&self, options: &[&str]) {
+    pub fn unmount(&self, options: &[&str]) {
         let mut command = Command::new("fusermount3");
         let command = RefCell::new(command.args(["-u", "-q"]).args(options).arg(self.mountpoint()));
         wait_for(|| command.borrow_mut().status().unwrap().success());
     }
 
     /// Waits until a process has ended.
-    fn wait(&self, process: Pid) {
+    pub fn wait(&self, process: Pid) {
         let stat = format!("/proc/{}/stat", process.as_raw_nonzero());
         wait_for(|| {
             self.children.borrow_mut().iter_mut().for_each(|child| drop(child.try_wait()));
@@ -112,7 +112,7 @@ impl Drop for Mounts {
 }
 
 /// A process with these among its arguments.
-fn process_with(args: &[&Path]) -> Option<Pid> {
+pub fn process_with(args: &[&Path]) -> Option<Pid> {
     fs::read_dir("/proc").unwrap().find_map(|entry| {
         let entry = entry.unwrap();
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -123,7 +123,7 @@ fn process_with(args: &[&Path]) -> Option<Pid> {
 }
 
 /// All kinds of mounts.
-fn each(test: impl Fn(Mounts)) {
+pub fn each(test: impl Fn(Mounts)) {
     for (volumes, is_daemon) in [(true, false), (true, true), (false, false), (false, true)] {
         if let Some(mounts) = Mounts::new(volumes, is_daemon) {
             test(mounts);

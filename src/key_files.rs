@@ -3,10 +3,12 @@
 
 use crate::args::KeyArgs;
 use crate::failure::{Failure, Outcome, shown};
-use crate::secrets;
+use crate::paths::is_dash;
+use crate::{folders, secrets};
 use phalanx_core::file::{Made, Spared, Stamp};
 use std::collections::HashSet;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -159,6 +161,10 @@ fn collect_links(path: &Path, links: &mut HashSet<Id>) {
     }
 }
 
+/// The file that a path of the command line leads to. Standard input may be a file too: `--key-file - <key.bin`.
 fn id(path: &Path) -> Option<Id> {
+    if is_dash(path) {
+        return folders::id(&io::stdin()).ok();
+    }
     fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }

@@ -352,6 +352,37 @@ fn no_output_replaces_a_key_or_password_in_use() {
 }
 
 #[test]
+fn a_key_that_comes_by_standard_input_is_in_use_too() {
+    let s = Sandbox::with_key();
+    let alice = fs::read(format!("{}/crates/age/tests/data/alice.txt", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    s.write("f", "content");
+    s.secret("kf", painted(32));
+    s.secret("pw", "p");
+    s.secret("id", alice);
+    s.run(&["protect", "f", "-r", &public("alice.txt"), "-o", "id.phx"]).ok();
+    let kept = ["f", "kf", "pw", "id"];
+    let before = kept.map(|name| s.read(name));
+    let run = |from: &str, args: &str| {
+        let mut command = s.command(&args.split(' ').collect::<Vec<_>>());
+        Ended(command.stdin(fs::File::open(s.path(from)).unwrap()).output().unwrap())
+    };
+    for (from, args) in [
+        ("kf", "protect f --key-file - -o kf --force"),
+        ("pw", "protect f --password-file - -o pw --force"),
+        ("pw", "key export --all --password-file - --output pw --force"),
+        ("id", "unprotect id.phx -i - --force"),
+    ] {
+        let line = run(from, args).fails(2);
+        assert!(line.contains("it holds a key or password, which no output replaces"), "{args}: {line}");
+        assert_eq!(kept.map(|name| s.read(name)), before, "{args}");
+    }
+    let ended = run("kf", "protect kf --key-file - --remove");
+    assert!(ended.error().contains("warning: kf: not deleted"), "{}", ended.error());
+    ended.ok();
+    assert_eq!(kept.map(|name| s.read(name)), before);
+}
+
+#[test]
 fn a_folder_that_is_restored_replaces_no_key() {
     let s = Sandbox::new();
     fs::create_dir(s.path("home")).unwrap();

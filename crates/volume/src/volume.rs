@@ -97,8 +97,9 @@ pub struct Volume {
     pub root: OwnedFd,
     /// What the config says.
     pub config: Config,
-    /// Whoever else wants to use the volume waits for this descriptor to be closed.
-    _lock: File,
+    /// Whoever else wants to use the volume waits for these descriptors to be closed: the folder, and then the config. Programs
+    /// that synchronize or restore files replace the config by another file, which nobody has locked.
+    _locks: (OwnedFd, File),
 }
 
 impl Volume {
@@ -121,8 +122,13 @@ impl Volume {
             Err(_) if read_only => {}
             Err(errno) => return Err(VolumeError::Io { what: "cannot lock the config", error: errno.into() }),
         }
+        let folder = openat(&root, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        // Some file systems, such as NFS, lock no folders.
+        if patiently(|| flock(&folder, lock)) == Err(Errno::WOULDBLOCK) {
+            return Err(VolumeError::Busy);
+        }
         let opened = Config::open(Source::file(&config)?, opener)?;
-        Ok(Self { root, config: opened, _lock: config })
+        Ok(Self { root, config: opened, _locks: (folder, config) })
     }
 }
 

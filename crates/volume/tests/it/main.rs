@@ -1,5 +1,6 @@
 //! The tests of the crate, in one program.
 
+mod locks;
 mod mounted;
 mod names;
 mod store;

@@ -25,7 +25,8 @@ final class Spared {
         List<Path> keys = new ArrayList<>();
         for (String option : List.of("--key-file", "--password-file")) {
             for (String file : options.all(option)) {
-                keys.add(Places.path(file));
+                // Standard input may be such a file too.
+                keys.add(Places.path(file.equals(Places.STANDARD) ? "/dev/stdin" : file));
             }
         }
         Path parent = output.toAbsolutePath().getParent();

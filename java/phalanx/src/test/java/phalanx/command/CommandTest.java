@@ -1,5 +1,6 @@
 package phalanx.command;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -155,6 +156,18 @@ class CommandTest {
         }
         assertEquals(theirs.toString(), String.join("", each));
         assertFalse(Files.exists(folder.resolve("q")));
+    }
+
+    /** A key that comes from a file by standard input is in use too. */
+    @Test
+    void aKeyOfStandardInputIsNotReplaced() throws IOException, InterruptedException {
+        byte[] key = Files.readAllBytes(folder.resolve("other.key"));
+        String line = "exec \"$0\" -cp \"$1\" \"$2\" protect f --key-file - -o other.key --force <other.key";
+        Needs.Ran ran = Needs.run(folder, List.of(
+                "sh", "-c", line, Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                System.getProperty("java.class.path"), Main.class.getName()));
+        assertEquals(2, ran.code(), ran.err());
+        assertArrayEquals(key, Files.readAllBytes(folder.resolve("other.key")));
     }
 
     @Test

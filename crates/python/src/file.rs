@@ -4,6 +4,7 @@ use crate::engines::{chunk_size, engines, interruptible, suite};
 use crate::error;
 use crate::key::{KeyOrName, key_files};
 use crate::ways::{self, Keys, Secret};
+use phalanx::folders;
 use phalanx::paths::{protected_name, unprotected_name};
 use phalanx_core::engine::Op;
 use phalanx_core::file::{Carry, Existing, InputFile, Output};
@@ -130,6 +131,15 @@ pub fn verify(
         let crew = engines.crew(Op::Open, file.suite(), known_len(&input));
         file.unprotect(&crew.roster, Sink::Nothing, progress)
     })?;
+    checked.map_err(|e| error::at(py, Some(&path), e))
+}
+
+/// Refuses the path of a file that Python is to write where there is one of the keys in use.
+#[pyfunction]
+pub fn check_output(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    let made = key_files().made();
+    let checked =
+        folders::open_parent(&path).map_err(folders::write_error).and_then(|(folder, name)| made.check(&folder, &name));
     checked.map_err(|e| error::at(py, Some(&path), e))
 }
 

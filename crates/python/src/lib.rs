@@ -25,7 +25,7 @@ mod _native {
     #[pymodule_export]
     use super::column::{seal_column, unseal_column};
     #[pymodule_export]
-    use super::file::{protect, unprotect, verify};
+    use super::file::{check_output, protect, unprotect, verify};
     #[pymodule_export]
     use super::gather::Gatherer;
     #[pymodule_export]

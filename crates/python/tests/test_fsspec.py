@@ -896,6 +896,54 @@ def test_get_and_put(store, key, tmp_path, memory):
     assert (tmp_path / "tree" / "file").read_bytes() == data
 
 
+def test_get_replaces_no_key(fs, tmp_path):
+    given = tmp_path / "given"
+    given.write_bytes(bytes(range(32)))
+    given.chmod(0o600)
+    phalanx.Key.from_file(given)
+    fs.pipe_file("/file", b"content")
+    for get in (fs.get_file, fs.get):
+        with pytest.raises(OSError, match="it holds a key or password, which no output replaces"):
+            get("/file", str(given))
+    assert given.read_bytes() == bytes(range(32)) and os.listdir(tmp_path) == ["given"]
+
+
+PLANTED = """
+import os, sys, tempfile
+import phalanx
+from fsspec.implementations.memory import MemoryFileSystem
+from phalanx.fsspec import PhalanxFileSystem
+
+fs = PhalanxFileSystem(fs=MemoryFileSystem(), key=phalanx.Key.generate())
+fs.pipe_file("/file", b"content")
+shared, held = tempfile.mkdtemp(), []
+
+def plant(event, args):
+    # Right before the file is opened, somebody who may write to the folder puts one there that they hold open.
+    if event != "open" or held or not str(args[0]).startswith(shared) or not args[2] & os.O_CREAT:
+        return
+    held.append(None)
+    above = os.path.dirname(args[0])
+    if above != shared:
+        os.rename(above, above + "-aside")
+        os.mkdir(above)
+    held[0] = open(args[0], "w+b")
+
+sys.addaudithook(plant)
+try:
+    fs.get_file("/file", shared + "/out")
+except FileExistsError:
+    pass
+print(len(held), held[0].read())
+"""
+
+
+def test_get_writes_into_no_file_that_somebody_else_holds_open():
+    done = child(PLANTED)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "1 b''\n"
+
+
 def test_get_leaves_nothing_of_what_is_not_authentic(fs, below, tmp_path):
     fs.pipe_file("/file", painted(100 * CHUNK))
     altered(below, "/file", 5_000_000)

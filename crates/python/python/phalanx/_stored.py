@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import tempfile
+import secrets
 import threading
 import time
 from collections import OrderedDict
@@ -17,6 +18,7 @@ from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import isfilelike
 
+from . import _native
 from ._chained import Chained
 from ._errors import AuthenticationError, Error
 from ._objects import FOOTER, PIECE, TAIL, Cache, Object, at, unsealed
@@ -328,12 +330,17 @@ class Stored(Chained):
         elif not os.path.isdir(lpath):
             lpath = os.path.abspath(lpath)
             os.makedirs(os.path.dirname(lpath), exist_ok=True)
-            # It has its name when all of it is there.
-            with tempfile.TemporaryDirectory(prefix=".phalanx-", dir=os.path.dirname(lpath)) as folder:
-                new = os.path.join(folder, "new")
-                with open(new, "wb") as file:
+            _native.check_output(lpath)
+            # It has its name when all of it is there. Nobody else can have opened a new file, nor put another in its place.
+            new = os.path.join(os.path.dirname(lpath), f".phalanx-{secrets.token_hex(16)}-{secrets.token_hex(8)}.tmp")
+            try:
+                with open(new, "xb") as file:
                     await self._copy_out(rpath, opened, file, callback)
                 os.replace(new, lpath)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(new)
+                raise
 
     async def _copy_out(self, path: str, opened: Object, file: Any, callback: Any) -> None:
         callback.set_size(opened.size)

@@ -6,7 +6,6 @@ use crate::paths;
 use clap::{Args, ValueHint};
 use phalanx_volume::mount::{MountError, MountOptions};
 use std::path::PathBuf;
-use std::time::Duration;
 
 #[derive(Args)]
 pub struct Mount {
@@ -42,12 +41,6 @@ pub struct Mount {
     /// For the program itself: it was started by --daemon.
     #[arg(long, hide = true)]
     detached: bool,
-    /// Unmount once nobody has used it for this long, such as 30s, 10m or 2h
-    ///
-    /// An open file or folder in it, and a program that works there, keep it mounted. Asking for free space
-    /// (df) does not count as use.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    idle: Option<Duration>,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -60,8 +53,6 @@ pub struct MountPlan {
     pub options: MountOptions,
     pub engine: EngineArgs,
     pub background: Background,
-    /// How long nobody uses it before it is unmounted.
-    pub idle: Option<Duration>,
 }
 
 /// Whether the program goes on in the background.
@@ -76,8 +67,7 @@ pub enum Background {
 
 impl Mount {
     pub fn validate(self) -> Outcome<MountPlan> {
-        let Self { tree, mountpoint, keys, read_only, allow_other, options: words, daemon, detached, idle, engine } =
-            self;
+        let Self { tree, mountpoint, keys, read_only, allow_other, options: words, daemon, detached, engine } = self;
         if paths::is_dash(&tree) {
             return Err(Failure::usage("mount needs a file or folder, not - (which is read in order)"));
         }
@@ -95,32 +85,6 @@ impl Mount {
             (true, _) => Background::Start,
             _ => Background::No,
         };
-        Ok(MountPlan { tree, mountpoint, keys, options, engine, background, idle })
-    }
-}
-
-/// Digits, and s, m or h for seconds, minutes or hours.
-fn duration(text: &str) -> Result<Duration, &'static str> {
-    let parse = || {
-        let (digits, seconds) = [("s", 1), ("m", 60), ("h", 3600)]
-            .into_iter()
-            .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))?;
-        let is_number = digits.bytes().all(|b| b.is_ascii_digit());
-        digits.parse::<u64>().ok().filter(|_| is_number)?.checked_mul(seconds)
-    };
-    parse().filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or("a time such as 30s, 10m or 2h")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_a_unit() {
-        let read = |text| duration(text).map(|time| time.as_secs()).ok();
-        assert_eq!(["1s", "10m", "2h"].map(read), [Some(1), Some(600), Some(7200)]);
-        for wrong in ["", "s", "5", "0s", "-1s", "+1s", "1.5h", "1 s", "1d", "1h30m", "18446744073709551615h", "１s"] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
+        Ok(MountPlan { tree, mountpoint, keys, options, engine, background })
     }
 }

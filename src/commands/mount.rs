@@ -122,7 +122,7 @@ fn serve<F: Filesystem>(
         let ending = ending.clone();
         move || ending.asked()
     });
-    let mut session = Session::mount(filesystem, mountpoint, &plan.options, threads).map_err(at_mountpoint)?;
+    let session = Session::mount(filesystem, mountpoint, &plan.options, threads).map_err(at_mountpoint)?;
     session.connect(kernel);
     ending.mounted(session.stopper());
     if plan.background == Background::Started {
@@ -130,11 +130,6 @@ fn serve<F: Filesystem>(
     } else if !verbosity.quiet && is_terminal() {
         let (from, to) = (shown(&plan.tree), shown(&plan.mountpoint));
         complain(format!("{from} {} {to}: mounted (Ctrl-C or fusermount3 -u unmounts it)", arrow()));
-    }
-    if let Some(after) = plan.idle {
-        let path = shown(&plan.mountpoint);
-        let failed = move |e| complain(format!("{path}: it cannot be unmounted though nobody uses it: {e}"));
-        session.stop_when_idle(kernel, after, failed).map_err(at_mountpoint)?;
     }
     session.run().map_err(at_mountpoint)
 }

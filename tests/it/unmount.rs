@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Two volumes, `va` and `vb`, or two protected trees, each with a file `name` that holds the last letter.
-pub struct Mounts {
-    pub s: Sandbox,
-    pub is_daemon: bool,
+struct Mounts {
+    s: Sandbox,
+    is_daemon: bool,
     children: RefCell<Vec<Child>>,
 }
 
@@ -45,7 +45,7 @@ impl Mounts {
     }
 
     /// Mounts `va` or `vb`, and returns its process. `None` if this system lets nobody mount, and a line says so.
-    pub fn start(&self, letter: &str) -> Option<Pid> {
+    fn start(&self, letter: &str) -> Option<Pid> {
         // By these arguments the process is found.
         let (tree, mountpoint) = (self.s.path(&format!("v{letter}")), self.mountpoint());
         let mut command = self.s.command(&["mount", "-k", "k"]);
@@ -74,23 +74,23 @@ impl Mounts {
         Some(process_with(&[&tree, &mountpoint]).unwrap())
     }
 
-    pub fn mountpoint(&self) -> PathBuf {
+    fn mountpoint(&self) -> PathBuf {
         self.s.path("mnt")
     }
 
-    pub fn letter(&self) -> String {
+    fn letter(&self) -> String {
         fs::read_to_string(self.s.path("mnt/name")).unwrap()
     }
 
     /// Unmounts. A program that another test starts at this moment may have our open files for a while.
-    pub fn unmount(&self, options: &[&str]) {
+    fn unmount(&self, options: &[&str]) {
         let mut command = Command::new("fusermount3");
         let command = RefCell::new(command.args(["-u", "-q"]).args(options).arg(self.mountpoint()));
         wait_for(|| command.borrow_mut().status().unwrap().success());
     }
 
     /// Waits until a process has ended.
-    pub fn wait(&self, process: Pid) {
+    fn wait(&self, process: Pid) {
         let stat = format!("/proc/{}/stat", process.as_raw_nonzero());
         wait_for(|| {
             self.children.borrow_mut().iter_mut().for_each(|child| drop(child.try_wait()));
@@ -112,7 +112,7 @@ impl Drop for Mounts {
 }
 
 /// A process with these among its arguments.
-pub fn process_with(args: &[&Path]) -> Option<Pid> {
+fn process_with(args: &[&Path]) -> Option<Pid> {
     fs::read_dir("/proc").unwrap().find_map(|entry| {
         let entry = entry.unwrap();
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -123,7 +123,7 @@ pub fn process_with(args: &[&Path]) -> Option<Pid> {
 }
 
 /// All kinds of mounts.
-pub fn each(test: impl Fn(Mounts)) {
+fn each(test: impl Fn(Mounts)) {
     for (volumes, is_daemon) in [(true, false), (true, true), (false, false), (false, true)] {
         if let Some(mounts) = Mounts::new(volumes, is_daemon) {
             test(mounts);

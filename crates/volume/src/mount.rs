@@ -1,12 +1,10 @@
 //! The FUSE session of any [`fuser::Filesystem`]: it is mounted, serves until somebody unmounts it, and ends in order.
 //!
 //! First [`check_system`] and [`Mountpoint::new`] say what is missing, before anybody is asked for a password. Then
-//! [`Session::mount`] mounts, and [`Session::run`] serves. [`Stopper::stop`] unmounts, from any thread, and
-//! [`Session::stop_when_idle`] once nobody uses it.
+//! [`Session::mount`] mounts, and [`Session::run`] serves. [`Stopper::stop`] unmounts, from any thread.
 
 mod attach;
 mod detach;
-mod idle;
 mod linger;
 mod options;
 mod place;
@@ -25,10 +23,8 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Duration;
 
 /// The longest request, in bytes.
 const REQUEST: u32 = 1 << 20;
@@ -128,14 +124,7 @@ pub fn tune(config: &mut KernelConfig, writable: bool) {
 
 /// The way from a file system to the kernel, once [`Session::connect`] has been called.
 #[derive(Clone, Debug, Default)]
-pub struct Kernel(Arc<Shared>);
-
-#[derive(Debug, Default)]
-struct Shared {
-    connection: OnceLock<Connection>,
-    /// Nobody asks for them unless the mount unmounts itself.
-    uses: OnceLock<idle::Uses>,
-}
+pub struct Kernel(Arc<OnceLock<Connection>>);
 
 #[derive(Debug)]
 struct Connection {
@@ -147,7 +136,7 @@ struct Connection {
 impl Kernel {
     /// The attributes of a node are not those that it was told last.
     pub(crate) fn forget_attributes(&self, number: u64) {
-        if let Some(connection) = self.0.connection.get() {
+        if let Some(connection) = self.0.get() {
             // It may have forgotten the node, which is as well.
             let _ = connection.notifier.inval_inode(INodeNo(number), -1, 0);
         }
@@ -157,13 +146,6 @@ impl Kernel {
     pub(crate) fn turn(&self) -> Turn<'_> {
         Turn(self)
     }
-
-    /// A request is served, which counts as use. [`Kernel::turn`] notes that too, and so need not those about open files.
-    pub(crate) fn used(&self) {
-        if let Some(uses) = self.0.uses.get() {
-            uses.note();
-        }
-    }
 }
 
 /// See [`Kernel::turn`].
@@ -172,8 +154,7 @@ pub(crate) struct Turn<'a>(&'a Kernel);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.used();
-        if let Some(device) = self.0.0.connection.get().and_then(|connection| connection.device.as_ref()) {
+        if let Some(device) = self.0.0.get().and_then(|connection| connection.device.as_ref()) {
             linger::linger(device);
         }
     }
@@ -204,7 +185,7 @@ impl<F: Filesystem> Session<F> {
         mountpoint.check_again()?;
         let Attached { device, watch } = attach::attach(mountpoint, options)?;
         let stopper = Stopper::new(device.try_clone().map_err(failed)?, mountpoint.path());
-        let mounted = Mounted { stopper, idle: None, _watch: watch };
+        let mounted = Mounted { stopper, _watch: watch };
         let session = fuser::Session::from_fd(filesystem, device, options.acl(), config).map_err(failed)?;
         Ok(Self { session, mounted })
     }
@@ -212,22 +193,7 @@ impl<F: Filesystem> Session<F> {
     /// From now on `kernel` reaches the kernel.
     pub fn connect(&self, kernel: &Kernel) {
         let device = self.session.as_fd().try_clone_to_owned().ok();
-        let _ = kernel.0.connection.set(Connection { notifier: self.session.notifier(), device });
-    }
-
-    /// From now on it is unmounted once nobody has used it for so long. `kernel` is that of its file system. `failed` is called the
-    /// first time that it should be unmounted and cannot be, other than because it is in use.
-    ///
-    /// # Errors
-    /// If the system has no random bytes, or no thread.
-    pub fn stop_when_idle(
-        &mut self,
-        kernel: &Kernel,
-        after: Duration,
-        failed: impl FnOnce(MountError) + Send + 'static,
-    ) -> Result<(), MountError> {
-        self.mounted.idle = Some(idle::start(self.stopper(), kernel, after, failed)?);
-        Ok(())
+        let _ = kernel.0.set(Connection { notifier: self.session.notifier(), device });
     }
 
     /// What unmounts it.
@@ -253,14 +219,11 @@ impl<F: Filesystem> Session<F> {
 /// What has been mounted. Dropped, it is unmounted, if the kernel has not done so already.
 struct Mounted {
     stopper: Stopper,
-    /// The thread that unmounts what nobody uses ends with this.
-    idle: Option<Sender<()>>,
     _watch: Option<UnixStream>,
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        drop(self.idle.take());
         self.stopper.abandon();
     }
 }

@@ -263,13 +263,6 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "commands/mount.rs",
         0,
-        "{path}: it cannot be unmounted though nobody uses it: {e}",
-        "unmounting a mount with `--idle` failed",
-        "unmount it with `fusermount3 -u MOUNTPOINT`",
-    ),
-    (
-        "commands/mount.rs",
-        0,
         "there is no thread to unmount with (a second signal ends it at once)",
         "a limit on processes",
         "`fusermount3 -u MOUNTPOINT`",

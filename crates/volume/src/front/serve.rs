@@ -33,7 +33,6 @@ impl Filesystem for Front {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let Some(reply) = self.kernel.opens_door(parent, name, reply) else { return };
         let _turn = self.kernel.turn();
         self.entry(self.tree.lookup(parent.0, name.as_bytes()), reply);
     }
@@ -90,7 +89,6 @@ impl Filesystem for Front {
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
-        self.kernel.used();
         match self.tree.readlink(number.0) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(&error)),
@@ -107,7 +105,6 @@ impl Filesystem for Front {
         device: u32,
         reply: ReplyEntry,
     ) {
-        self.kernel.used();
         let name = name.as_bytes();
         let made = match kind(rustix::fs::FileType::from_raw_mode(mode)) {
             Some(Kind::File) => {
@@ -137,7 +134,6 @@ impl Filesystem for Front {
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        self.kernel.used();
         let target = target.as_os_str().as_bytes();
         self.entry(self.tree.symlink(parent.0, name.as_bytes(), target, owner(request)), reply);
     }
@@ -170,7 +166,6 @@ impl Filesystem for Front {
     }
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.kernel.used();
         let linked = self.tree.link(number.0, parent.0, name.as_bytes());
         self.changed(number.0);
         self.entry(linked, reply);
@@ -406,7 +401,6 @@ impl Filesystem for Front {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        self.kernel.used();
         let mode = match flags {
             0 => SetMode::Any,
             1 => SetMode::Create,
@@ -427,7 +421,6 @@ impl Filesystem for Front {
     }
 
     fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
-        self.kernel.used();
         match self.tree.list_xattrs(number.0, || self.id(number.0)) {
             Ok(names) => {
                 let list: Vec<u8> = names.iter().flat_map(|name| name.iter().copied().chain([0])).collect();
@@ -438,7 +431,6 @@ impl Filesystem for Front {
     }
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.kernel.used();
         let removed = self.tree.remove_xattr(number.0, name.as_bytes(), || self.id(number.0));
         self.changed(number.0);
         done(removed, reply);

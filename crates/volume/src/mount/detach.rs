@@ -10,7 +10,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
@@ -115,42 +114,6 @@ impl Stopper {
         }
     }
 
-    /// Unmounts if nobody uses it, and otherwise leaves it as it is: a file is open in it, somebody works in a folder in it, or something
-    /// is mounted on it. Returns whether its name is gone. `door` is the name of a folder in it that no other mount has.
-    pub(super) fn stop_unused(&self, door: &OsStr) -> Result<bool, MountError> {
-        if self.is_over() {
-            return Ok(true);
-        }
-        // An open folder, which names the mount for the other ways, would be a use of it. A path through the door is as good.
-        let Some((path, _)) = self.find()? else { return Ok(true) };
-        let door = path.join(door);
-        let unmounted = match rustix::mount::unmount(door.join(".."), UnmountFlags::NOFOLLOW) {
-            // The program for users takes no such path. So this is looked at just before.
-            Err(Errno::PERM) => match rustix::fs::stat(&door) {
-                Ok(_) => return Ok(by_program("-u", &path)? || self.is_over()),
-                Err(e) => Err(e),
-            },
-            done => done,
-        };
-        match unmounted {
-            Ok(()) => Ok(true),
-            // It is in use, or this path does not lead to it now.
-            Err(Errno::BUSY | Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP | Errno::NOTCONN) => {
-                Ok(self.is_over())
-            }
-            Err(e) => Err(MountError::io("unmounting")(e)),
-        }
-    }
-
-    /// Where it is mounted, which may be elsewhere by now: the folder or one above it may have been renamed. And whether something
-    /// else is mounted on it.
-    fn find(&self) -> Result<Option<(PathBuf, bool)>, MountError> {
-        let id = self.0.id.ok_or(MountError::NotSeen)?;
-        let table = Table::read().ok_or(MountError::NotSeen)?;
-        let entry = table.numbered(id.number).filter(|entry| Id::of(entry) == id);
-        Ok(entry.map(|entry| (entry.path.clone(), table.is_covered(entry))))
-    }
-
     /// Unmounts what nobody serves any more. The kernel must not write to it then: it would wait for ever.
     pub(super) fn abandon(&self) {
         let Ok(Nameless(folder)) = self.take_name() else { return };
@@ -168,7 +131,13 @@ impl Stopper {
             return Ok(Nameless(None));
         }
         let id = self.0.id.ok_or(MountError::NotSeen)?;
-        let Some((path, _)) = self.find()? else { return Ok(Nameless(None)) };
+        let find = || {
+            let table = Table::read().ok_or(MountError::NotSeen)?;
+            let entry = table.numbered(id.number).filter(|entry| Id::of(entry) == id);
+            Ok(entry.map(|entry| (entry.path.clone(), table.is_covered(entry))))
+        };
+        // It may be elsewhere by now: the folder or one above it may have been renamed.
+        let Some((path, _)) = find()? else { return Ok(Nameless(None)) };
         let wanted = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = match rustix::fs::open(&path, wanted, Mode::empty()) {
             Ok(folder) => folder,
@@ -177,7 +146,7 @@ impl Stopper {
         };
         // If the folder lies on the mount now, it does so as long as it is open.
         let number = table::mount_of(&folder);
-        match self.find()? {
+        match find()? {
             Some(_) if self.is_over() => return Ok(Nameless(None)),
             Some((_, is_covered)) if is_covered || number != Some(id.number) => return Err(MountError::Covered),
             Some(_) => {}
@@ -198,17 +167,12 @@ fn detach(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
 
 /// Users other than root have a program for it, which takes a path only.
 fn detach_as_user(path: &Path) -> Result<(), MountError> {
-    if by_program("-uz", path)? {
+    let program = place::fusermount().ok_or(MountError::NoFusermount)?;
+    let mut command = Command::new(program);
+    command.args(["-u", "-z", "--"]).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let status = command.status().map_err(|source| MountError::Io { doing: "running fusermount3", source })?;
+    if status.success() {
         return Ok(());
     }
     Err(MountError::Io { doing: "unmounting", source: io::Error::other("fusermount3 refused") })
-}
-
-/// Whether it has unmounted.
-fn by_program(options: &str, path: &Path) -> Result<bool, MountError> {
-    let program = place::fusermount().ok_or(MountError::NoFusermount)?;
-    let mut command = Command::new(program);
-    command.args([options, "--"]).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let status = command.status().map_err(|source| MountError::Io { doing: "running fusermount3", source })?;
-    Ok(status.success())
 }

@@ -6,6 +6,7 @@ use crate::paths;
 use clap::{Args, ValueHint};
 use phalanx_volume::mount::{MountError, MountOptions};
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Args)]
 pub struct Mount {
@@ -38,6 +39,12 @@ pub struct Mount {
     /// What goes wrong later is written to the system's log.
     #[arg(long)]
     daemon: bool,
+    /// Unmount once nobody has used the mount for this long (30s, 10m, 2h)
+    ///
+    /// Nobody has a file or folder open in it then, or works in a folder in it, and nothing has been asked of it for this long. What the
+    /// kernel remembers for a second, the free space and the attributes of the mountpoint itself are not use: df keeps no mount.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    idle: Option<Duration>,
     /// For the program itself: it was started by --daemon.
     #[arg(long, hide = true)]
     detached: bool,
@@ -53,6 +60,8 @@ pub struct MountPlan {
     pub options: MountOptions,
     pub engine: EngineArgs,
     pub background: Background,
+    /// How long nobody has to have used it before it ends.
+    pub idle: Option<Duration>,
 }
 
 /// Whether the program goes on in the background.
@@ -67,7 +76,8 @@ pub enum Background {
 
 impl Mount {
     pub fn validate(self) -> Outcome<MountPlan> {
-        let Self { tree, mountpoint, keys, read_only, allow_other, options: words, daemon, detached, engine } = self;
+        let Self { tree, mountpoint, keys, read_only, allow_other, options: words, daemon, idle, detached, engine } =
+            self;
         if paths::is_dash(&tree) {
             return Err(Failure::usage("mount needs a file or folder, not - (which is read in order)"));
         }
@@ -85,6 +95,36 @@ impl Mount {
             (true, _) => Background::Start,
             _ => Background::No,
         };
-        Ok(MountPlan { tree, mountpoint, keys, options, engine, background })
+        Ok(MountPlan { tree, mountpoint, keys, options, engine, background, idle })
+    }
+}
+
+/// Digits, and a letter for seconds, minutes or hours.
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    const WRONG: &str = "a time such as 30s, 10m or 2h";
+    let split = text.find(|c: char| !c.is_ascii_digit()).ok_or(WRONG)?;
+    let (digits, unit) = text.split_at(split);
+    let unit = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err(WRONG),
+    };
+    let number: u32 = digits.parse().ok().filter(|number| *number > 0).ok_or(WRONG)?;
+    Ok(Duration::from_secs(u64::from(number) * unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit() {
+        for (text, seconds) in [("1s", 1), ("30s", 30), ("10m", 600), ("2h", 7200), ("4294967295h", 15461882262000)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "10", "0s", "0", "s", "-1s", "1d", "1 s", "1.5h", "10min", "4294967296s", "1ms", "1h30m"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
     }
 }

@@ -8,13 +8,15 @@ use crate::verbosity::{Verbosity, is_terminal};
 use crate::{daemon, engines, secrets, signals};
 use phalanx_core::{Error, Roster};
 use phalanx_volume::front::{Ended, Front};
-use phalanx_volume::mount::{self, Filesystem, Kernel, Mountpoint, Session, Stopped, Stopper};
+use phalanx_volume::mount::{self, Filesystem, Idler, Kernel, Mountpoint, Session, Stopped, Stopper};
 use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::view::{Probe, View, ViewOptions};
 use phalanx_volume::{Store, StoreOptions, Volume};
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 pub fn run(mut plan: MountPlan, verbosity: Verbosity) -> Outcome {
     if plan.background == Background::Start {
@@ -131,7 +133,18 @@ fn serve<F: Filesystem>(
         let (from, to) = (shown(&plan.tree), shown(&plan.mountpoint));
         complain(format!("{from} {} {to}: mounted (Ctrl-C or fusermount3 -u unmounts it)", arrow()));
     }
+    if let Some(limit) = plan.idle {
+        stop_when_idle(session.idler(), limit, &plan.mountpoint)?;
+    }
     session.run().map_err(at_mountpoint)
+}
+
+/// Unmounts once nobody has used it for this long, on a thread of its own.
+fn stop_when_idle(idler: Idler, limit: Duration, mountpoint: &Path) -> Outcome {
+    let path = shown(mountpoint);
+    let wait = move || idler.stop_after(limit, |e| complain(format!("{path}: --idle cannot unmount it: {e}")));
+    let begun = thread::Builder::new().name("idle".into()).spawn(wait);
+    begun.map(drop).map_err(|e| Failure::new(Code::Other, format!("there is no thread for --idle: {e}")))
 }
 
 /// The end of a mount that a signal asks for. It may come while something is being mounted.

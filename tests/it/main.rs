@@ -18,6 +18,7 @@ mod help;
 mod hostile;
 mod hostile_folders;
 mod hostile_leftovers;
+mod idle;
 mod inspect;
 mod json;
 mod keys;

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Two volumes, `va` and `vb`, or two protected trees, each with a file `name` that holds the last letter.
-struct Mounts {
-    s: Sandbox,
-    is_daemon: bool,
+pub struct Mounts {
+    pub s: Sandbox,
+    pub is_daemon: bool,
     children: RefCell<Vec<Child>>,
 }
 
@@ -45,16 +45,21 @@ impl Mounts {
     }
 
     /// Mounts `va` or `vb`, and returns its process. `None` if this system lets nobody mount, and a line says so.
-    fn start(&self, letter: &str) -> Option<Pid> {
+    pub fn start(&self, letter: &str) -> Option<Pid> {
+        self.start_with(letter, &[])
+    }
+
+    /// The same, with more options. It may have ended in order by then.
+    pub fn start_with(&self, letter: &str, options: &[&str]) -> Option<Pid> {
         // By these arguments the process is found.
         let (tree, mountpoint) = (self.s.path(&format!("v{letter}")), self.mountpoint());
         let mut command = self.s.command(&["mount", "-k", "k"]);
-        command.arg(&tree).arg(&mountpoint).args(self.is_daemon.then_some("--daemon"));
+        command.args(options).arg(&tree).arg(&mountpoint).args(self.is_daemon.then_some("--daemon"));
         let log = self.s.path(&format!("log-{letter}"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
         let mut child = command.spawn().unwrap();
         let mut ended = None;
-        while !is_mounted(&mountpoint) && ended.is_none_or(|code| code == Some(0)) {
+        while !is_mounted(&mountpoint) && ended.is_none() {
             ended = child.try_wait().unwrap().map(|status| status.code());
         }
         if ended.is_some_and(|code| code != Some(0)) {
@@ -71,26 +76,34 @@ impl Mounts {
             return Some(process);
         }
         assert!(child.wait().unwrap().success());
-        Some(process_with(&[&tree, &mountpoint]).unwrap())
+        // A process that has ended has this number no more, and is not waited for.
+        Some(process_with(&[&tree, &mountpoint]).unwrap_or(Pid::from_child(&child)))
     }
 
-    fn mountpoint(&self) -> PathBuf {
+    pub fn mountpoint(&self) -> PathBuf {
         self.s.path("mnt")
     }
 
-    fn letter(&self) -> String {
+    pub fn letter(&self) -> String {
         fs::read_to_string(self.s.path("mnt/name")).unwrap()
     }
 
     /// Unmounts. A program that another test starts at this moment may have our open files for a while.
-    fn unmount(&self, options: &[&str]) {
+    pub fn unmount(&self, options: &[&str]) {
         let mut command = Command::new("fusermount3");
         let command = RefCell::new(command.args(["-u", "-q"]).args(options).arg(self.mountpoint()));
         wait_for(|| command.borrow_mut().status().unwrap().success());
     }
 
+    /// The exit code of a process that has ended and is not a daemon.
+    pub fn code(&self, process: Pid) -> Option<i32> {
+        let mut children = self.children.borrow_mut();
+        let child = children.iter_mut().find(|child| Pid::from_child(child) == process)?;
+        child.wait().unwrap().code()
+    }
+
     /// Waits until a process has ended.
-    fn wait(&self, process: Pid) {
+    pub fn wait(&self, process: Pid) {
         let stat = format!("/proc/{}/stat", process.as_raw_nonzero());
         wait_for(|| {
             self.children.borrow_mut().iter_mut().for_each(|child| drop(child.try_wait()));
@@ -123,7 +136,7 @@ fn process_with(args: &[&Path]) -> Option<Pid> {
 }
 
 /// All kinds of mounts.
-fn each(test: impl Fn(Mounts)) {
+pub fn each(test: impl Fn(Mounts)) {
     for (volumes, is_daemon) in [(true, false), (true, true), (false, false), (false, true)] {
         if let Some(mounts) = Mounts::new(volumes, is_daemon) {
             test(mounts);

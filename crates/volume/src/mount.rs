@@ -1,16 +1,18 @@
 //! The FUSE session of any [`fuser::Filesystem`]: it is mounted, serves until somebody unmounts it, and ends in order.
 //!
 //! First [`check_system`] and [`Mountpoint::new`] say what is missing, before anybody is asked for a password. Then
-//! [`Session::mount`] mounts, and [`Session::run`] serves. [`Stopper::stop`] unmounts, from any thread.
+//! [`Session::mount`] mounts, and [`Session::run`] serves. [`Stopper::stop`] unmounts, from any thread, and [`Idler::stop_after`] when nobody uses the mount.
 
 mod attach;
 mod detach;
+mod idle;
 mod linger;
 mod options;
 mod place;
 mod table;
 
 pub use detach::{Stopped, Stopper};
+pub use idle::Idler;
 pub use options::MountOptions;
 pub use place::{Mountpoint, check_system};
 
@@ -18,6 +20,7 @@ pub use fuser::Filesystem;
 
 use attach::Attached;
 use fuser::{Config, INodeNo, InitFlags, KernelConfig, Notifier};
+use idle::{Clock, Noted};
 use rustix::io::Errno;
 use std::io;
 use std::num::NonZeroUsize;
@@ -162,7 +165,7 @@ impl Drop for Turn<'_> {
 
 /// A mounted file system, which nobody serves yet. Dropped, it is unmounted.
 pub struct Session<F: Filesystem> {
-    session: fuser::Session<F>,
+    session: fuser::Session<Noted<F>>,
     mounted: Mounted,
 }
 
@@ -185,7 +188,9 @@ impl<F: Filesystem> Session<F> {
         mountpoint.check_again()?;
         let Attached { device, watch } = attach::attach(mountpoint, options)?;
         let stopper = Stopper::new(device.try_clone().map_err(failed)?, mountpoint.path());
-        let mounted = Mounted { stopper, _watch: watch };
+        let clock = Arc::new(Clock::new());
+        let filesystem = Noted { filesystem, clock: clock.clone() };
+        let mounted = Mounted { stopper, clock, _watch: watch };
         let session = fuser::Session::from_fd(filesystem, device, options.acl(), config).map_err(failed)?;
         Ok(Self { session, mounted })
     }
@@ -200,6 +205,12 @@ impl<F: Filesystem> Session<F> {
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.mounted.stopper.clone()
+    }
+
+    /// What unmounts it when nobody uses it.
+    #[must_use]
+    pub fn idler(&self) -> Idler {
+        Idler { stopper: self.stopper(), clock: self.mounted.clock.clone() }
     }
 
     /// Serves until it is unmounted. Then [`Filesystem::destroy`] has been called.
@@ -219,11 +230,13 @@ impl<F: Filesystem> Session<F> {
 /// What has been mounted. Dropped, it is unmounted, if the kernel has not done so already.
 struct Mounted {
     stopper: Stopper,
+    clock: Arc<Clock>,
     _watch: Option<UnixStream>,
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
         self.stopper.abandon();
+        self.clock.end();
     }
 }

@@ -27,6 +27,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     ("daemon.rs", 1, "cannot go on in the background: {e}", "`--daemon`", "mount without it, to see more"),
+    ("commands/mount.rs", 1, "there is no thread for --idle: {e}", "a limit on processes", "mount without it"),
     ("daemon.rs", 1, "the mount in the background ended at once {HINT}", "`--daemon`", ""),
     ("daemon.rs", 1, "the mount in the background was ended by signal {signal} {HINT}", "`--daemon`", ""),
     ("signals.rs", 1, "cannot catch signals: {error}", "the system refuses it", "look at the limits of the process"),
@@ -260,6 +261,13 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
         "",
     ),
     ("commands/mount.rs", 0, "{path}: {e} (a second signal ends it at once)", "unmounting failed", ""),
+    (
+        "commands/mount.rs",
+        0,
+        "{path}: --idle cannot unmount it: {e}",
+        "the mount goes on",
+        "`fusermount3 -u MOUNTPOINT`",
+    ),
     (
         "commands/mount.rs",
         0,

@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 /// Unmounts one mount, and no other that is in the same place later.
@@ -51,6 +51,12 @@ impl Id {
     fn of(entry: &Entry) -> Self {
         Self { number: entry.number, device: entry.device }
     }
+}
+
+/// Where the mount is, and its topmost folder.
+struct Found {
+    path: PathBuf,
+    folder: OwnedFd,
 }
 
 /// A mount without a name, which lasts until this is dropped or its last file is closed.
@@ -114,6 +120,42 @@ impl Stopper {
         }
     }
 
+    /// Unmounts, but only if nobody has a file, folder or working directory open in it, and nothing is mounted on it. Returns
+    /// whether the mount is gone.
+    ///
+    /// A folder that is open in it would keep it, so none can say here which mount is meant. But the kernel unmounts an expired mount
+    /// (`MNT_EXPIRE`) only if it was marked before and nobody has looked at it since. The list of mounts tells which one was
+    /// marked, and what somebody mounts there later has no mark.
+    ///
+    /// # Errors
+    /// If the system refuses, or does not show which mount is the session's own.
+    pub fn stop_if_unused(&self) -> Result<bool, MountError> {
+        let before = Table::read();
+        let path = match self.find() {
+            Ok(Some(Found { path, folder })) => {
+                drop(folder);
+                path
+            }
+            Ok(None) => return Ok(true),
+            Err(MountError::Covered) => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        match expire(&path) {
+            Err(Errno::AGAIN) => {}
+            Err(Errno::PERM) => return unmount_as_user(&path),
+            done => return is_gone(done),
+        }
+        // If the mounts are the same ones, the path led to this one.
+        let after = Table::read();
+        if self.is_over() {
+            return Ok(true);
+        }
+        if before != after {
+            return Ok(false);
+        }
+        is_gone(expire(&path))
+    }
+
     /// Unmounts what nobody serves any more. The kernel must not write to it then: it would wait for ever.
     pub(super) fn abandon(&self) {
         let Ok(Nameless(folder)) = self.take_name() else { return };
@@ -127,8 +169,18 @@ impl Stopper {
     }
 
     fn take_name(&self) -> Result<Nameless, MountError> {
+        let Some(Found { path, folder }) = self.find()? else { return Ok(Nameless(None)) };
+        match detach(folder.as_fd()) {
+            Err(Errno::PERM) => detach_as_user(&path)?,
+            done => done.map_err(MountError::io("unmounting"))?,
+        }
+        Ok(Nameless(Some(folder)))
+    }
+
+    /// `None` if the mount is gone.
+    fn find(&self) -> Result<Option<Found>, MountError> {
         if self.is_over() {
-            return Ok(Nameless(None));
+            return Ok(None);
         }
         let id = self.0.id.ok_or(MountError::NotSeen)?;
         let find = || {
@@ -137,7 +189,7 @@ impl Stopper {
             Ok(entry.map(|entry| (entry.path.clone(), table.is_covered(entry))))
         };
         // It may be elsewhere by now: the folder or one above it may have been renamed.
-        let Some((path, _)) = find()? else { return Ok(Nameless(None)) };
+        let Some((path, _)) = find()? else { return Ok(None) };
         let wanted = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = match rustix::fs::open(&path, wanted, Mode::empty()) {
             Ok(folder) => folder,
@@ -147,16 +199,11 @@ impl Stopper {
         // If the folder lies on the mount now, it does so as long as it is open.
         let number = table::mount_of(&folder);
         match find()? {
-            Some(_) if self.is_over() => return Ok(Nameless(None)),
-            Some((_, is_covered)) if is_covered || number != Some(id.number) => return Err(MountError::Covered),
-            Some(_) => {}
-            None => return Ok(Nameless(None)),
+            Some(_) if self.is_over() => Ok(None),
+            Some((_, is_covered)) if is_covered || number != Some(id.number) => Err(MountError::Covered),
+            Some(_) => Ok(Some(Found { path, folder })),
+            None => Ok(None),
         }
-        match detach(folder.as_fd()) {
-            Err(Errno::PERM) => detach_as_user(&path)?,
-            done => done.map_err(MountError::io("unmounting"))?,
-        }
-        Ok(Nameless(Some(folder)))
     }
 }
 
@@ -165,14 +212,47 @@ fn detach(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
     rustix::mount::unmount(format!("/proc/self/fd/{}", folder.as_raw_fd()), UnmountFlags::DETACH)
 }
 
+/// Unmounts what is at a path if it is marked and unused; otherwise marks it (`AGAIN`).
+fn expire(path: &Path) -> rustix::io::Result<()> {
+    rustix::mount::unmount(path, UnmountFlags::EXPIRE | UnmountFlags::NOFOLLOW)
+}
+
+/// Whether a mount is gone after this.
+fn is_gone(unmounted: rustix::io::Result<()>) -> Result<bool, MountError> {
+    match unmounted {
+        Ok(()) => Ok(true),
+        // It is in use, somebody has looked at it, or it is not there any more, which is seen the next time.
+        Err(Errno::BUSY | Errno::AGAIN | Errno::INVAL | Errno::NOENT) => Ok(false),
+        Err(e) => Err(MountError::io("unmounting")(e)),
+    }
+}
+
 /// Users other than root have a program for it, which takes a path only.
 fn detach_as_user(path: &Path) -> Result<(), MountError> {
+    let output = fusermount(&["-u", "-z", "--"], path)?;
+    if output.status.success() { Ok(()) } else { Err(refused()) }
+}
+
+/// The same, but a mount that is in use stays. Returns whether it is gone.
+fn unmount_as_user(path: &Path) -> Result<bool, MountError> {
+    let output = fusermount(&["-u", "--"], path)?;
+    match output.status.success() {
+        true => Ok(true),
+        false if String::from_utf8_lossy(&output.stderr).contains(BUSY) => Ok(false),
+        false => Err(refused()),
+    }
+}
+
+/// What the C library says of `EBUSY`. fusermount3 has no other language.
+const BUSY: &str = "Device or resource busy";
+
+fn fusermount(options: &[&str], path: &Path) -> Result<Output, MountError> {
     let program = place::fusermount().ok_or(MountError::NoFusermount)?;
     let mut command = Command::new(program);
-    command.args(["-u", "-z", "--"]).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let status = command.status().map_err(|source| MountError::Io { doing: "running fusermount3", source })?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(MountError::Io { doing: "unmounting", source: io::Error::other("fusermount3 refused") })
+    command.args(options).arg(path).stdin(Stdio::null());
+    command.output().map_err(|source| MountError::Io { doing: "running fusermount3", source })
+}
+
+fn refused() -> MountError {
+    MountError::Io { doing: "unmounting", source: io::Error::other("fusermount3 refused") }
 }

@@ -22,6 +22,7 @@ pub(super) struct Entry {
 }
 
 /// The mounts of this process's namespace, the upper ones after those below them.
+#[derive(PartialEq, Eq)]
 pub(super) struct Table(Vec<Entry>);
 
 impl Table {

@@ -1,0 +1,192 @@
+//! `phalanx mount --idle`: a mount that nobody uses ends by itself, and only then.
+
+use crate::common::{Sandbox, skip, wait_for};
+use crate::mount::{is_mounted, stop};
+use crate::unmount::{Mounts, each};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A mount of `va` that ends when it is idle, and its time. Until it does so, `name` is open. Where the machine is too slow for a short
+/// time, the next one is longer.
+fn held(mounts: &Mounts) -> (Pid, Duration, File) {
+    for seconds in [1, 2, 4, 8, 16, 32] {
+        let process = mounts.start_with("a", &["--idle", &format!("{seconds}s")]).unwrap();
+        if let Ok(file) = File::open(mounts.s.path("mnt/name")) {
+            return (process, Duration::from_secs(seconds), file);
+        }
+        mounts.wait(process);
+    }
+    panic!("it ends at once");
+}
+
+/// Its clock runs out at least twice.
+fn beyond(limit: Duration) {
+    sleep(limit * 5 / 2);
+}
+
+/// It has unmounted itself, and ended well.
+fn ends(mounts: &Mounts, process: Pid) {
+    mounts.wait(process);
+    assert!(!is_mounted(&mounts.mountpoint()));
+    assert_eq!(fs::read_dir(mounts.mountpoint()).unwrap().count(), 0);
+    if !mounts.is_daemon {
+        assert_eq!(mounts.code(process), Some(0));
+        assert_eq!(fs::read_to_string(mounts.s.path("log-a")).unwrap(), "");
+    }
+}
+
+#[test]
+fn a_mount_that_nobody_uses_ends() {
+    each(|mounts| {
+        let process = mounts.start_with("a", &["--idle", "1s"]).unwrap();
+        ends(&mounts, process);
+    });
+}
+
+#[test]
+fn an_open_file_keeps_a_mount_and_nothing_written_is_lost() {
+    each(|mounts| {
+        let (process, limit, file) = held(&mounts);
+        let written = File::options().append(true).open(mounts.s.path("mnt/name")).ok();
+        written.iter().for_each(|mut file| file.write_all(b" and more").unwrap());
+        beyond(limit);
+        assert!(is_mounted(&mounts.mountpoint()));
+        drop(file);
+        let is_volume = written.is_some();
+        if let Some(mut file) = written {
+            beyond(limit);
+            assert!(is_mounted(&mounts.mountpoint()));
+            file.write_all(b" at last").unwrap();
+        }
+        ends(&mounts, process);
+        let process = mounts.start("a").unwrap();
+        assert_eq!(mounts.letter(), if is_volume { "a and more at last" } else { "a" });
+        mounts.unmount(&[]);
+        mounts.wait(process);
+    });
+}
+
+#[test]
+fn a_working_directory_keeps_a_mount() {
+    each(|mounts| {
+        let (process, limit, file) = held(&mounts);
+        let mut command = Command::new("cat");
+        command.current_dir(mounts.mountpoint()).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut inside = command.spawn().unwrap();
+        drop(file);
+        beyond(limit);
+        assert!(is_mounted(&mounts.mountpoint()));
+        assert_eq!(mounts.letter(), "a");
+        drop(inside.stdin.take());
+        inside.wait().unwrap();
+        ends(&mounts, process);
+    });
+}
+
+#[test]
+fn requests_keep_a_mount() {
+    each(|mounts| {
+        let (process, limit, file) = held(&mounts);
+        let (begun, mut last, mut longest) = (Instant::now(), Instant::now(), Duration::ZERO);
+        // The last close is a request too.
+        drop(file);
+        while begun.elapsed() < limit * 3 {
+            let now = Instant::now();
+            let _ = fs::metadata(mounts.s.path(&format!("mnt/{}", begun.elapsed().as_nanos())));
+            longest = longest.max(last.elapsed());
+            last = now;
+            sleep(Duration::from_millis(10));
+        }
+        // Otherwise the machine was too slow to say anything.
+        if longest.max(last.elapsed()) < limit {
+            assert!(is_mounted(&mounts.mountpoint()));
+        }
+        ends(&mounts, process);
+    });
+}
+
+#[test]
+fn to_look_at_the_free_space_is_no_use() {
+    each(|mounts| {
+        let process = mounts.start_with("a", &["--idle", "1s"]).unwrap();
+        wait_for(|| {
+            let _ = rustix::fs::statfs(mounts.mountpoint());
+            let _ = fs::metadata(mounts.mountpoint());
+            sleep(Duration::from_millis(100));
+            !is_mounted(&mounts.mountpoint())
+        });
+        ends(&mounts, process);
+    });
+}
+
+#[test]
+fn a_mount_that_is_idle_leaves_its_successor() {
+    each(|mounts| {
+        // Its time runs out while it stands still, and while it is no more.
+        let (first, limit) = loop {
+            let (first, limit, file) = held(&mounts);
+            drop(file);
+            stop(first);
+            if is_mounted(&mounts.mountpoint()) {
+                break (first, limit);
+            }
+            kill_process(first, Signal::CONT).unwrap();
+            mounts.wait(first);
+        };
+        mounts.unmount(&[]);
+        let second = mounts.start("b").unwrap();
+        beyond(limit);
+        kill_process(first, Signal::CONT).unwrap();
+        mounts.wait(first);
+        assert_eq!(mounts.letter(), "b");
+        mounts.unmount(&[]);
+        mounts.wait(second);
+
+        // Its time runs out while it goes on without a name.
+        let (first, limit, file) = held(&mounts);
+        mounts.unmount(&["-z"]);
+        let second = mounts.start("b").unwrap();
+        beyond(limit);
+        assert_eq!(mounts.letter(), "b");
+        assert_eq!(std::io::read_to_string(&file).unwrap(), "a");
+        drop(file);
+        mounts.wait(first);
+        assert_eq!(mounts.letter(), "b");
+        mounts.unmount(&[]);
+        mounts.wait(second);
+    });
+}
+
+#[test]
+fn what_is_mounted_on_top_keeps_a_mount() {
+    if !geteuid().is_root() {
+        return skip("root");
+    }
+    each(|mounts| {
+        let (first, limit, file) = held(&mounts);
+        match mount("x", mounts.mountpoint(), "tmpfs", MountFlags::empty(), None) {
+            Err(Errno::PERM) => return skip("root"),
+            done => done.unwrap(),
+        }
+        drop(file);
+        beyond(limit);
+        fs::write(mounts.s.path("mnt/over"), "over").unwrap();
+        wait_for(|| unmount(mounts.mountpoint(), UnmountFlags::empty()).is_ok());
+        ends(&mounts, first);
+    });
+}
+
+#[test]
+fn a_time_has_a_unit() {
+    let s = Sandbox::new();
+    for wrong in ["10", "0s", "1d", "1h30m", ""] {
+        let line = s.run(&["mount", "--idle", wrong, "a", "b"]).fails(2);
+        assert!(line.contains("--idle"), "{wrong}: {line}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::{verify_volume, volumes};
 use crate::args::{Background, EngineName, MountPlan};
-use crate::failure::{Failure, Outcome, complain, shown};
+use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::progress::arrow;
 use crate::verbosity::{Verbosity, is_terminal};
 use crate::{daemon, engines, secrets, signals};

@@ -3,6 +3,7 @@
 
 use crate::args::KeyArgs;
 use crate::failure::{Failure, Outcome, shown};
+use crate::paths::is_dash;
 use crate::secrets;
 use phalanx_core::file::{Made, Spared, Stamp};
 use std::collections::HashSet;
@@ -159,6 +160,10 @@ fn collect_links(path: &Path, links: &mut HashSet<Id>) {
     }
 }
 
+/// Standard input may be a file too.
 fn id(path: &Path) -> Option<Id> {
+    if is_dash(path) {
+        return rustix::fs::fstat(rustix::stdio::stdin()).ok().map(|stat| (stat.st_dev, stat.st_ino));
+    }
     fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }

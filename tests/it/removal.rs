@@ -352,6 +352,44 @@ fn no_output_replaces_a_key_or_password_in_use() {
 }
 
 #[test]
+fn no_output_replaces_a_key_that_is_a_standard_stream() {
+    let s = Sandbox::with_key();
+    s.write("f", "content");
+    s.secret("kf", painted(32));
+    s.secret("pw", "p");
+    s.run(&["protect", "f", "--key-file", "kf", "-o", "kf.phx"]).ok();
+    let before = ["f", "kf", "pw", "kf.phx"].map(|name| s.read(name));
+    let refused = "it holds a key or password, which no output replaces";
+    for (input, args) in [
+        ("kf", "protect f --key-file - -o kf --force"),
+        ("kf", "unprotect kf.phx --key-file - -o kf --force"),
+        ("pw", "protect f --password-file - -o pw --force"),
+        ("pw", "key export --all --password-file - --output pw --force"),
+    ] {
+        let args: Vec<_> = args.split(' ').collect();
+        let ended = s.command(&args).stdin(File::open(s.path(input)).unwrap()).output().unwrap();
+        let line = Ended(ended).fails(2);
+        assert!(line.contains(refused), "{args:?}: {line}");
+    }
+    // Standard output is not emptied before it is written to.
+    for args in ["protect f --key-file kf -o -", "unprotect kf.phx --key-file kf -o -"] {
+        let args: Vec<_> = args.split(' ').collect();
+        let output = File::options().write(true).open(s.path("kf")).unwrap();
+        let line = Ended(s.command(&args).stdout(output).output().unwrap()).fails(2);
+        assert!(line.contains(refused), "{args:?}: {line}");
+    }
+    let args = ["protect", "kf", "--key-file", "-", "-o", "kf2.phx", "--remove"];
+    let ended = Ended(s.command(&args).stdin(File::open(s.path("kf")).unwrap()).output().unwrap());
+    assert!(
+        ended.error().contains("warning: kf: not deleted, because it holds a key or password"),
+        "{}",
+        ended.error()
+    );
+    assert_eq!(["f", "kf", "pw", "kf.phx"].map(|name| s.read(name)), before);
+    assert_eq!(s.leftovers(), [""; 0]);
+}
+
+#[test]
 fn a_folder_that_is_restored_replaces_no_key() {
     let s = Sandbox::new();
     fs::create_dir(s.path("home")).unwrap();

@@ -41,7 +41,10 @@ impl KeyCopy {
             if !is_text && io::stdout().is_terminal() {
                 return Err(Failure::usage("these bytes are not for a terminal: name an --output, or give --text"));
             }
-            return Ok(KeyCopy::Stdout(stdio::output().map_err(Failure::at_stdout)?));
+            let stdout = stdio::output().map_err(Failure::at_stdout)?;
+            let id = stdout.metadata().map(|meta| (meta.dev(), meta.ino())).map_err(Failure::at_stdout)?;
+            keys.made().check_open(id).map_err(|e| Failure::at_output(Path::new("standard output"), e))?;
+            return Ok(KeyCopy::Stdout(stdout));
         };
         let made = force.then(|| Box::new(keys.made()));
         let output = Output::create(&path, existing(made.as_deref())).map_err(|e| Failure::at_output(&path, e))?;

@@ -358,7 +358,8 @@ fn no_output_replaces_a_key_that_is_a_standard_stream() {
     s.secret("kf", painted(32));
     s.secret("pw", "p");
     s.run(&["protect", "f", "--key-file", "kf", "-o", "kf.phx"]).ok();
-    let before = ["f", "kf", "pw", "kf.phx"].map(|name| s.read(name));
+    s.run(&["key", "new", "other"]).ok();
+    let before = ["f", "kf", "pw", "kf.phx", "keyring/k.key"].map(|name| s.read(name));
     let refused = "it holds a key or password, which no output replaces";
     for (input, args) in [
         ("kf", "protect f --key-file - -o kf --force"),
@@ -372,9 +373,13 @@ fn no_output_replaces_a_key_that_is_a_standard_stream() {
         assert!(line.contains(refused), "{args:?}: {line}");
     }
     // Standard output is not emptied before it is written to.
-    for args in ["protect f --key-file kf -o -", "unprotect kf.phx --key-file kf -o -"] {
+    for (output, args) in [
+        ("kf", "protect f --key-file kf -o -"),
+        ("kf", "unprotect kf.phx --key-file kf -o -"),
+        ("keyring/k.key", "key export other"),
+    ] {
         let args: Vec<_> = args.split(' ').collect();
-        let output = File::options().write(true).open(s.path("kf")).unwrap();
+        let output = File::options().write(true).open(s.path(output)).unwrap();
         let line = Ended(s.command(&args).stdout(output).output().unwrap()).fails(2);
         assert!(line.contains(refused), "{args:?}: {line}");
     }
@@ -385,7 +390,7 @@ fn no_output_replaces_a_key_that_is_a_standard_stream() {
         "{}",
         ended.error()
     );
-    assert_eq!(["f", "kf", "pw", "kf.phx"].map(|name| s.read(name)), before);
+    assert_eq!(["f", "kf", "pw", "kf.phx", "keyring/k.key"].map(|name| s.read(name)), before);
     assert_eq!(s.leftovers(), [""; 0]);
 }
 

@@ -14,7 +14,7 @@ use phalanx_core::format::Header;
 use phalanx_core::{
     Error, Keyring, NewFile, Password, ProtectedFile, Recipient, SecretKey, Sink, Source, Suite, key_text,
 };
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,12 @@ impl KeyCopy {
             if !is_text && io::stdout().is_terminal() {
                 return Err(Failure::usage("these bytes are not for a terminal: name an --output, or give --text"));
             }
-            return Ok(KeyCopy::Stdout(stdio::output().map_err(Failure::at_stdout)?));
+            let stdout = stdio::output().map_err(Failure::at_stdout)?;
+            // A terminal may be standard input too.
+            let id = stdout.metadata().ok().filter(Metadata::is_file).map(|meta| (meta.dev(), meta.ino()));
+            let checked = id.map_or(Ok(()), |id| keys.made().check_open(id));
+            checked.map_err(|e| Failure::at_output(Path::new("standard output"), e))?;
+            return Ok(KeyCopy::Stdout(stdout));
         };
         let made = force.then(|| Box::new(keys.made()));
         let output = Output::create(&path, existing(made.as_deref())).map_err(|e| Failure::at_output(&path, e))?;

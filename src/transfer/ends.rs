@@ -115,7 +115,11 @@ impl Target {
             End::Standard => {
                 let stdout = stdio::output().map_err(|e| Failure::at(place.output.path(), Error::Write(e)))?;
                 let id = stdout.metadata().ok().filter(|meta| meta.is_file()).map(|meta| (meta.dev(), meta.ino()));
-                return if id.is_some_and(is_input) { Err(same(&place.input)) } else { Ok(Target::Stream(stdout)) };
+                if id.is_some_and(is_input) {
+                    return Err(same(&place.input));
+                }
+                id.map_or(Ok(()), |id| made.check_open(id)).map_err(|e| Failure::at_output(place.output.path(), e))?;
+                return Ok(Target::Stream(stdout));
             }
             End::Path(path) => path,
         };

@@ -352,34 +352,49 @@ fn no_output_replaces_a_key_or_password_in_use() {
 }
 
 #[test]
-fn a_key_that_comes_by_standard_input_is_in_use_too() {
+fn no_output_replaces_a_key_that_is_a_standard_stream() {
     let s = Sandbox::with_key();
-    let alice = fs::read(format!("{}/crates/age/tests/data/alice.txt", env!("CARGO_MANIFEST_DIR"))).unwrap();
     s.write("f", "content");
     s.secret("kf", painted(32));
     s.secret("pw", "p");
-    s.secret("id", alice);
+    s.secret("id", fs::read(format!("{}/crates/age/tests/data/alice.txt", env!("CARGO_MANIFEST_DIR"))).unwrap());
     s.run(&["protect", "f", "-r", &public("alice.txt"), "-o", "id.phx"]).ok();
-    let kept = ["f", "kf", "pw", "id"];
-    let before = kept.map(|name| s.read(name));
-    let run = |from: &str, args: &str| {
-        let mut command = s.command(&args.split(' ').collect::<Vec<_>>());
-        Ended(command.stdin(fs::File::open(s.path(from)).unwrap()).output().unwrap())
-    };
-    for (from, args) in [
+    s.run(&["protect", "f", "--key-file", "kf", "-o", "kf.phx"]).ok();
+    s.run(&["key", "new", "other"]).ok();
+    let before = ["f", "kf", "pw", "id", "kf.phx", "keyring/k.key"].map(|name| s.read(name));
+    let refused = "it holds a key or password, which no output replaces";
+    for (input, args) in [
         ("kf", "protect f --key-file - -o kf --force"),
+        ("kf", "unprotect kf.phx --key-file - -o kf --force"),
         ("pw", "protect f --password-file - -o pw --force"),
         ("pw", "key export --all --password-file - --output pw --force"),
         ("id", "unprotect id.phx -i - --force"),
     ] {
-        let line = run(from, args).fails(2);
-        assert!(line.contains("it holds a key or password, which no output replaces"), "{args}: {line}");
-        assert_eq!(kept.map(|name| s.read(name)), before, "{args}");
+        let args: Vec<_> = args.split(' ').collect();
+        let ended = s.command(&args).stdin(File::open(s.path(input)).unwrap()).output().unwrap();
+        let line = Ended(ended).fails(2);
+        assert!(line.contains(refused), "{args:?}: {line}");
     }
-    let ended = run("kf", "protect kf --key-file - --remove");
-    assert!(ended.error().contains("warning: kf: not deleted"), "{}", ended.error());
-    ended.ok();
-    assert_eq!(kept.map(|name| s.read(name)), before);
+    // Standard output is not emptied before it is written to.
+    for (output, args) in [
+        ("kf", "protect f --key-file kf -o -"),
+        ("kf", "unprotect kf.phx --key-file kf -o -"),
+        ("keyring/k.key", "key export other"),
+    ] {
+        let args: Vec<_> = args.split(' ').collect();
+        let output = File::options().write(true).open(s.path(output)).unwrap();
+        let line = Ended(s.command(&args).stdout(output).output().unwrap()).fails(2);
+        assert!(line.contains(refused), "{args:?}: {line}");
+    }
+    let args = ["protect", "kf", "--key-file", "-", "-o", "kf2.phx", "--remove"];
+    let ended = Ended(s.command(&args).stdin(File::open(s.path("kf")).unwrap()).output().unwrap());
+    assert!(
+        ended.error().contains("warning: kf: not deleted, because it holds a key or password"),
+        "{}",
+        ended.error()
+    );
+    assert_eq!(["f", "kf", "pw", "id", "kf.phx", "keyring/k.key"].map(|name| s.read(name)), before);
+    assert_eq!(s.leftovers(), [""; 0]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::bytes::{Bytes, new_bytes};
 use crate::error;
 use phalanx::args::KeyArgs;
 use phalanx::key_files::KeyFiles;
+use phalanx::paths::is_dash;
 use phalanx::secrets;
 use phalanx_core::{Error, SecretKey, key_text};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -192,7 +193,9 @@ static FILES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Notes a file of a key or of identities, which no output is to replace.
 pub fn note_file(path: &Path) {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let absolute = || std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    // This is standard input.
+    let path = if is_dash(path) { path.to_owned() } else { absolute() };
     FILES.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
 }
 

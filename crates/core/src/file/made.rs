@@ -67,6 +67,14 @@ impl Made {
         self.spared.check(dir, name)
     }
 
+    /// Refuses to write to an open file that is spared: standard output may be one.
+    ///
+    /// # Errors
+    /// [`Error::Write`] with [`Obstacle::HoldsKey`] if it is.
+    pub fn check_open(&self, file: (u64, u64)) -> Result<()> {
+        if self.spared.ids.contains(&file) { Err(Error::Write(Obstacle::HoldsKey.into())) } else { Ok(()) }
+    }
+
     /// Adds a folder or link by its device and inode. Returns whether it is new.
     pub fn insert(&self, id: (u64, u64)) -> bool {
         self.lock().ids.insert(id)

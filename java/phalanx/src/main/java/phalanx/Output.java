@@ -54,7 +54,8 @@ final class Output implements Closeable {
 
     /** Begins a file that will have this name. Only its owner can read it until it has. */
     static Output create(Path target, boolean replaces) throws IOException {
-        if (target.getFileName() == null || Files.isDirectory(target, LinkOption.NOFOLLOW_LINKS)) {
+        // A link to a folder stays too: it may be on the way to a keyring.
+        if (target.getFileName() == null || Files.isDirectory(target)) {
             throw new OutputException(new FileSystemException(target.toString(), null, "it is a folder"));
         }
         if (!replaces && Files.exists(target, LinkOption.NOFOLLOW_LINKS)) {

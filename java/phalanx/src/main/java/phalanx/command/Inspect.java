@@ -28,6 +28,9 @@ final class Inspect {
         Failures failures = new Failures();
         for (String name : options.paths()) {
             failures.attempt(() -> {
+                if (!name.equals(Places.STANDARD) && Files.isDirectory(Places.path(name))) {
+                    throw Failure.folder(name);
+                }
                 try {
                     one(name, options.has("--json"));
                 } catch (IOException e) {
@@ -46,7 +49,7 @@ final class Inspect {
         }
         Path path = Places.path(name);
         if (Files.exists(path) && !Files.isRegularFile(path)) {
-            throw new IOException(Files.isDirectory(path) ? "it is a folder" : "not a regular file");
+            throw new IOException("not a regular file");
         }
         Header header;
         try (var in = Files.newInputStream(path)) {

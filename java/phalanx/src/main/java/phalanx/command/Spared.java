@@ -11,6 +11,9 @@ import phalanx.Keyring;
 
 /** The files that hold the user's keys and passwords, which no output replaces. */
 final class Spared {
+    /** No kernel follows more. */
+    private static final int MOST_LINKS = 40;
+
     private Spared() {}
 
     /** Refuses an output in the place of such a file, whatever path leads there. */
@@ -19,14 +22,14 @@ final class Spared {
             return;
         }
         Path output = Places.path(place.output());
-        if (!Files.exists(output, LinkOption.NOFOLLOW_LINKS) || Files.isDirectory(output, LinkOption.NOFOLLOW_LINKS)) {
+        if (!Files.exists(output, LinkOption.NOFOLLOW_LINKS) || Files.isDirectory(output)) {
             return;
         }
         List<Path> keys = new ArrayList<>();
         for (String option : List.of("--key-file", "--password-file")) {
             for (String file : options.all(option)) {
                 // Standard input may be such a file too.
-                keys.add(Places.path(file.equals(Places.STANDARD) ? "/dev/stdin" : file));
+                keys.add(file.equals(Places.STANDARD) ? Path.of("/dev/stdin") : Places.path(file));
             }
         }
         Path parent = output.toAbsolutePath().getParent();
@@ -41,9 +44,8 @@ final class Spared {
             // There is no keyring.
         }
         for (Path key : keys) {
-            // A link that an output replaces leaves the file that it leads to, unless the key is named by that link.
-            boolean isLink = Files.isSymbolicLink(output);
-            isSpared |= isLink ? isSameEntry(key, output) : isSame(key, output);
+            // A link that an output replaces leaves the file that it leads to, unless the key is found by that link.
+            isSpared |= Files.isSymbolicLink(output) ? leadsBy(key, output) : isSame(key, output);
         }
         if (isSpared) {
             throw Failure.usage(Text.shown(place.output())
@@ -51,9 +53,26 @@ final class Spared {
         }
     }
 
+    /** Whether a link is among those that the last name of a path leads through. */
+    private static boolean leadsBy(Path path, Path link) {
+        Path at = path.toAbsolutePath();
+        for (int followed = 0; followed < MOST_LINKS && Files.isSymbolicLink(at); followed++) {
+            if (isSameEntry(at, link)) {
+                return true;
+            }
+            try {
+                at = at.resolveSibling(Files.readSymbolicLink(at));
+            } catch (IOException e) {
+                return false;
+            }
+        }
+        return false;
+    }
+
     private static boolean isSameEntry(Path a, Path b) {
-        return isSame(a.toAbsolutePath().getParent(), b.toAbsolutePath().getParent())
-                && a.getFileName().equals(b.getFileName());
+        return a.getFileName() != null
+                && a.getFileName().equals(b.getFileName())
+                && isSame(a.toAbsolutePath().getParent(), b.toAbsolutePath().getParent());
     }
 
     private static boolean isSame(Path a, Path b) {

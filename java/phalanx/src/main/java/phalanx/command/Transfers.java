@@ -146,7 +146,7 @@ final class Transfers {
                 throw Failure.usage(Text.shown(end) + ": input and output are the same file");
             }
         }
-        boolean isFolder = Files.isDirectory(output, LinkOption.NOFOLLOW_LINKS);
+        boolean isFolder = Files.isDirectory(output);
         if (!place.writesStandard() && !force && !isFolder && Files.exists(output, LinkOption.NOFOLLOW_LINKS)) {
             throw Failure.at(place.output(), new FileAlreadyExistsException(place.output()));
         }

@@ -54,6 +54,9 @@ class CommandTest {
         "protect f --key-file cut.key -o q",
         "protect f --key-file other.key -o other.key --force",
         "protect f --key-file other.key -o ring/work.key --force",
+        "protect f --key-file top.key -o mid.key --force",
+        "protect f --key work -o linked --force",
+        "protect f --key work -o linked",
         "protect f --key nokey -o q",
         "protect f --key ../x -o q",
         "protect f --key pipe -o q",
@@ -105,6 +108,9 @@ class CommandTest {
         secret("other.key", 32);
         Files.write(secret("cut.key", 32), "phalanx-key-1-AAAQE-AYEAU-DAOCA-".getBytes());
         secret("password", 10);
+        Files.createSymbolicLink(folder.resolve("mid.key"), Path.of("other.key"));
+        Files.createSymbolicLink(folder.resolve("top.key"), Path.of("mid.key"));
+        Files.createSymbolicLink(folder.resolve("linked"), Path.of("ring"));
         Files.setPosixFilePermissions(secret("open.key", 32), PosixFilePermissions.fromString("rw-r--r--"));
         Needs.run(folder, List.of("mkfifo", "fifo", "ring/pipe.key")).ok();
         phalanx("protect", "f", "--key", "work", "--output", "good.phx").ok();
@@ -158,16 +164,17 @@ class CommandTest {
         assertFalse(Files.exists(folder.resolve("q")));
     }
 
-    /** A key that comes from a file by standard input is in use too. */
     @Test
-    void aKeyOfStandardInputIsNotReplaced() throws IOException, InterruptedException {
-        byte[] key = Files.readAllBytes(folder.resolve("other.key"));
-        String line = "exec \"$0\" -cp \"$1\" \"$2\" protect f --key-file - -o other.key --force <other.key";
-        Needs.Ran ran = Needs.run(folder, List.of(
-                "sh", "-c", line, Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                System.getProperty("java.class.path"), Main.class.getName()));
+    void replacesNoKeyThatIsStandardInput() throws IOException, InterruptedException {
+        byte[] before = Files.readAllBytes(folder.resolve("other.key"));
+        Path java = Path.of(System.getProperty("java.home"), "bin", "java");
+        String line = "\"$0\" -cp \"$1\" \"$2\" protect f --key-file - --output other.key --force < other.key";
+        List<String> command =
+                List.of("sh", "-c", line, java.toString(), System.getProperty("java.class.path"), Main.class.getName());
+        Needs.Ran ran = Needs.run(folder, command);
         assertEquals(2, ran.code(), ran.err());
-        assertArrayEquals(key, Files.readAllBytes(folder.resolve("other.key")));
+        assertTrue(ran.err().contains("other.key: it holds a key or password"), ran.err());
+        assertArrayEquals(before, Files.readAllBytes(folder.resolve("other.key")));
     }
 
     @Test

@@ -1,4 +1,4 @@
-//! A volume whose folder somebody else alters: each change is found, or is one of those that `docs/security.md` lists.
+//! A volume whose folder somebody else alters: each change is found, or is one of those that `docs/volumes.md` lists.
 
 mod flips;
 mod states;
@@ -19,7 +19,7 @@ const CHUNK: usize = 4096;
 const RECORD: usize = CHUNK + 48;
 const HEADER: usize = 4096;
 
-/// What is not found, in the words of `docs/security.md`.
+/// What is not found, in the words of `docs/volumes.md`.
 const NOT_FOUND: [&str; 8] = [
     "Old states.",
     "Exchanged files.",
@@ -191,7 +191,7 @@ fn check_found(lab: &Lab, before: &Seen, places: &[&str], what: &str) {
 
 #[test]
 fn the_document_lists_what_is_not_found() {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/volumes.md");
     let document = fs::read_to_string(document).unwrap();
     let list = document.split("**What is not found:**").nth(1).unwrap().split("**What shows**").next().unwrap();
     let items: Vec<_> = list.split("\n- **").skip(1).map(|item| item.split("**").next().unwrap()).collect();

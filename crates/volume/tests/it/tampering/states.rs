@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Checks that a change was not found: all is seen as `want` says, and nothing is told. `words` are those by which
-/// `docs/security.md` lists it.
+/// `docs/volumes.md` lists it.
 fn check_not_found(lab: &Lab, want: &Seen, words: &str) {
     assert!(super::NOT_FOUND.contains(&words), "{words}");
     let (after, told) = lab.look();

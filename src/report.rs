@@ -49,7 +49,7 @@ struct Line<'a> {
     status: Status,
     /// How many bytes of plaintext it has.
     #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<u64>,
+    plaintext_bytes: Option<u64>,
     /// The line on stderr, without the name of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
@@ -61,7 +61,7 @@ struct Line<'a> {
 #[derive(Serialize)]
 struct Summary {
     files: u64,
-    bytes: u64,
+    plaintext_bytes: u64,
     left_out: u64,
     failed: u64,
     /// What lies in a mirror, has no input, and stays as it is.
@@ -97,7 +97,7 @@ pub fn done(path: &Path, output: Option<&Path>, bytes: u64) {
     add(&run.bytes, bytes);
     let output_hex = output.and_then(path_hex);
     let output = output.map(|path| path.to_string_lossy().into_owned());
-    run.write(&Line { output, output_hex, bytes: Some(bytes), ..Line::new(Some(path), run.status) });
+    run.write(&Line { output, output_hex, plaintext_bytes: Some(bytes), ..Line::new(Some(path), run.status) });
 }
 
 /// Something was left out. `line` says why.
@@ -131,7 +131,7 @@ pub fn end(outcome: Outcome) -> Outcome {
     let number = |number: &AtomicU64| number.load(Ordering::Relaxed);
     let written = say_json(&serde_json::json!({ "summary": Summary {
         files: number(&run.files),
-        bytes: number(&run.bytes),
+        plaintext_bytes: number(&run.bytes),
         left_out: number(&run.left_out),
         failed: number(&run.failed),
         without_input: number(&run.without_input),
@@ -159,7 +159,7 @@ impl Line<'_> {
             output: None,
             output_hex: None,
             status,
-            bytes: None,
+            plaintext_bytes: None,
             message: None,
             exit_code: None,
         }

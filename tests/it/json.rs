@@ -21,7 +21,7 @@ fn lines(ended: &Ended) -> (Vec<Value>, Value) {
 }
 
 fn summary(files: u64, bytes: u64, left_out: u64, failed: u64, without_input: u64, exit_code: i32) -> Value {
-    json!({"files": files, "bytes": bytes, "left_out": left_out, "failed": failed, "without_input": without_input,
+    json!({"files": files, "plaintext_bytes": bytes, "left_out": left_out, "failed": failed, "without_input": without_input,
         "exit_code": exit_code})
 }
 
@@ -32,8 +32,8 @@ fn files_are_reported_one_by_one() {
     s.write("b", "");
     let (done, told) = lines(&s.run(&["protect", "a", "b", "-k", "k", "--json"]));
     let expected = [
-        json!({"path": "a", "output": "a.phx", "status": "protected", "bytes": 5}),
-        json!({"path": "b", "output": "b.phx", "status": "protected", "bytes": 0}),
+        json!({"path": "a", "output": "a.phx", "status": "protected", "plaintext_bytes": 5}),
+        json!({"path": "b", "output": "b.phx", "status": "protected", "plaintext_bytes": 0}),
     ];
     assert_eq!((done, told), (expected.to_vec(), summary(2, 5, 0, 0, 0, 0)));
 
@@ -45,10 +45,10 @@ fn files_are_reported_one_by_one() {
     assert_eq!(told, summary(0, 0, 0, 3, 0, 4));
 
     let (done, told) = lines(&s.run(&["verify", "a.phx", "b.phx", "--json"]));
-    assert_eq!(done[0], json!({"path": "a.phx", "status": "whole", "bytes": 5}));
+    assert_eq!(done[0], json!({"path": "a.phx", "status": "whole", "plaintext_bytes": 5}));
     assert_eq!((done.len(), told), (2, summary(2, 5, 0, 0, 0, 0)));
     let (done, told) = lines(&s.run(&["unprotect", "a.phx", "-o", "again", "--json"]));
-    assert_eq!(done, [json!({"path": "a.phx", "output": "again", "status": "unprotected", "bytes": 5})]);
+    assert_eq!(done, [json!({"path": "a.phx", "output": "again", "status": "unprotected", "plaintext_bytes": 5})]);
     assert_eq!(told, summary(1, 5, 0, 0, 0, 0));
 }
 
@@ -62,8 +62,9 @@ fn folders_say_what_became_of_everything_in_them() {
     fs::write(s.path("t").join(odd), "123").unwrap();
     let (done, told) = lines(&s.run(&["protect", "-R", "t", "-k", "k", "--json"]));
     let odd_line = json!({"path": "t/odd \u{fffd}", "path_hex": "742f6f646420ff", "output": "t.phx/odd \u{fffd}.phx",
-        "output_hex": "742e7068782f6f646420ff2e706878", "status": "protected", "bytes": 3});
-    let sub = json!({"path": "t/sub/b", "output": "t.phx/sub/b.phx", "status": "protected", "bytes": 100_000});
+        "output_hex": "742e7068782f6f646420ff2e706878", "status": "protected", "plaintext_bytes": 3});
+    let sub =
+        json!({"path": "t/sub/b", "output": "t.phx/sub/b.phx", "status": "protected", "plaintext_bytes": 100_000});
     assert_eq!((&done[1], &done[2], told), (&odd_line, &sub, summary(3, 100_004, 0, 0, 0, 0)));
 
     // One is damaged, one is left out, and one has no input.
@@ -92,10 +93,10 @@ fn volumes_say_what_is_in_them() {
     for args in [&["verify", "vol", "--json"][..], &["verify", "-R", ".", "--json"]] {
         let (done, told) = lines(&s.run(args));
         assert_eq!(done.iter().filter(|line| line["status"] == "whole").count(), 1, "{done:?}");
-        assert_eq!((&done.last().unwrap()["bytes"], &told["files"]), (&json!(5), &json!(1)));
+        assert_eq!((&done.last().unwrap()["plaintext_bytes"], &told["files"]), (&json!(5), &json!(1)));
     }
     let (done, told) = lines(&s.run(&["unprotect", "-R", "vol", "-o", "out", "--json"]));
-    assert_eq!(done, [json!({"path": "vol/f", "output": "out/f", "status": "unprotected", "bytes": 5})]);
+    assert_eq!(done, [json!({"path": "vol/f", "output": "out/f", "status": "unprotected", "plaintext_bytes": 5})]);
     assert_eq!(told, summary(1, 5, 0, 0, 0, 0));
 }
 

@@ -11,6 +11,7 @@ __all__ = [
     "Reader",
     "Writer",
     "check_key_name",
+    "check_output",
     "protect",
     "seal",
     "seal_column",

@@ -145,12 +145,8 @@ pub struct Protect {
     chunk_size: Option<ChunkSize>,
     #[command(flatten)]
     destination: DestinationArgs,
-    /// Print a line of JSON for each file, and one for the run
-    ///
-    /// Each line has the path, the status (protected, left_out or failed), and where they apply the output, the number of plaintext bytes, the
-    /// message and the exit code. The last line has a summary. Messages go to standard error as well.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -165,7 +161,7 @@ pub struct Unprotect {
     /// Save the intact chunks of a damaged file
     ///
     /// Lost ranges are filled with zeros and printed, one on a line. The exit status is still 3.
-    #[arg(long, conflicts_with_all = ["recursive", "resume"])]
+    #[arg(long, conflicts_with_all = ["recursive", "resume", "json"])]
     salvage: bool,
     /// Write a part only: A-B (B exclusive), A- or -N
     ///
@@ -174,14 +170,14 @@ pub struct Unprotect {
     /// the end or behind it is an error. --output or --output-dir must be given. The end of the file is checked too, but no
     /// more chunks than the range needs.
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
-    #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "resume"])]
+    #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "resume", "json"])]
     range: Option<ByteRange>,
     /// The inputs are stored files of the volume DIR
     ///
     /// PATH is a file in DIR, or a copy of one, such as one from a backup. Its key is that of the volume. --output or
     /// --output-dir must be given: the stored name is not the plain one.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "range", "resume"])]
+    #[arg(conflicts_with_all = ["salvage", "recursive", "remove", "range", "resume", "json"])]
     volume: Option<PathBuf>,
     /// Restore owner, group, permissions, ACLs and attributes
     ///
@@ -192,12 +188,8 @@ pub struct Unprotect {
     preserve: bool,
     #[command(flatten)]
     destination: DestinationArgs,
-    /// Print a line of JSON for each file, and one for the run
-    ///
-    /// Each line has the path, the status (unprotected, left_out or failed), and where they apply the output, the number of plaintext bytes, the
-    /// message and the exit code. The last line has a summary. Messages go to standard error as well.
-    #[arg(long, conflicts_with_all = ["salvage", "range", "volume"])]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -209,15 +201,12 @@ pub struct Verify {
     pub paths: Vec<PathBuf>,
     /// Check all protected files and volumes in whole folders
     ///
-    /// Files without the ending .phx are named and left out. That is not a failure. Whole files are counted, and named with --verbose.
+    /// Files without the ending .phx are named and left out. That is not a failure. Whole files are counted, and named only with
+    /// --verbose.
     #[arg(short = 'R', long)]
     pub recursive: bool,
-    /// Print a line of JSON for each file, and one for the run
-    ///
-    /// Each line has the path, the status (whole, left_out or failed), and where they apply the output, the number of plaintext bytes, the
-    /// message and the exit code. The last line has a summary. Messages go to standard error as well.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub json: JsonArgs,
     #[command(flatten)]
     pub keys: OpenKeys,
     #[command(flatten)]
@@ -258,6 +247,18 @@ struct DestinationArgs {
     /// Do not wait until the outputs are on the disk
     #[arg(long)]
     no_sync: bool,
+}
+
+#[derive(Args)]
+#[group(skip)]
+pub struct JsonArgs {
+    /// Print a line of JSON for each file, and one for the run
+    ///
+    /// The line of a file has its path and its status: protected, unprotected, whole, left_out or failed. It also has the output and the
+    /// number of plaintext bytes of a file that is done, and the message and the exit code of a failure. The last line has a
+    /// summary. Messages go to standard error as well.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]
@@ -418,7 +419,7 @@ pub struct ProtectPlan {
 impl Protect {
     pub fn validate(self) -> Outcome<ProtectPlan> {
         let destination = self.destination.validate(&self.paths, Carry::All)?;
-        check_json(self.json, &self.paths, &destination)?;
+        check_json(self.json.json, &self.paths, &destination)?;
         if destination.resume && self.keys.only_recipients() {
             let line = "--resume needs a key or a password: public keys cannot open what an interrupted run has left";
             return Err(Failure::usage(line));
@@ -429,7 +430,7 @@ impl Protect {
         paths::one_stdin(self.paths.iter().chain(self.keys.keys.files()).chain(&self.keys.recipients_files))?;
         let (keys, suite, engine) = (self.keys, self.cipher.unwrap_or(Cipher::Aes256).into(), self.engine);
         let chunk_size = self.chunk_size.unwrap_or_default();
-        Ok(ProtectPlan { paths: self.paths, destination, keys, suite, chunk_size, engine, json: self.json })
+        Ok(ProtectPlan { paths: self.paths, destination, keys, suite, chunk_size, engine, json: self.json.json })
     }
 }
 
@@ -450,7 +451,7 @@ impl Unprotect {
         // Nobody has authenticated it, so it does not decide who may read the plaintext.
         let carry = if self.preserve { Carry::All } else { Carry::New { umask: paths::umask() } };
         let destination = self.destination.validate(&self.paths, carry)?;
-        check_json(self.json, &self.paths, &destination)?;
+        check_json(self.json.json, &self.paths, &destination)?;
         self.keys.validate(&self.paths)?;
         if self.range.is_some() {
             check_range(&self.paths, &destination, &self.engine)?;
@@ -459,7 +460,7 @@ impl Unprotect {
             return Err(Failure::usage("--volume needs --output or --output-dir (--output - is standard output)"));
         }
         let Self { paths, keys, engine, salvage, range, volume, json, .. } = self;
-        Ok(UnprotectPlan { paths, destination, keys, engine, salvage, range, volume, json })
+        Ok(UnprotectPlan { paths, destination, keys, engine, salvage, range, volume, json: json.json })
     }
 }
 

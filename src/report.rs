@@ -2,7 +2,7 @@
 //!
 //! Failures are written from wherever they are reported, so that none is missing. So the report belongs to the whole process.
 
-use crate::failure::{Code, Failure, Outcome, path_hex, say_json};
+use crate::failure::{Code, Failure, Outcome, complain, path_hex, say_json, shown};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +15,18 @@ static RUN: OnceLock<Run> = OnceLock::new();
 struct Run {
     started: Instant,
     status: Status,
+    counts: Counts,
+    /// Why a line could not be written.
+    unwritten: Mutex<Option<Code>>,
+}
+
+#[derive(Default)]
+struct Counts {
     files: AtomicU64,
-    bytes: AtomicU64,
+    plaintext_bytes: AtomicU64,
     left_out: AtomicU64,
     failed: AtomicU64,
     without_input: AtomicU64,
-    /// Why a line could not be written.
-    unwritten: Mutex<Option<Code>>,
 }
 
 /// What became of a file.
@@ -72,17 +77,7 @@ struct Summary {
 
 /// From now on, lines are written. `status` is that of each file that is done.
 pub fn begin(status: Status) {
-    let none = AtomicU64::default;
-    RUN.get_or_init(|| Run {
-        started: Instant::now(),
-        status,
-        files: none(),
-        bytes: none(),
-        left_out: none(),
-        failed: none(),
-        without_input: none(),
-        unwritten: Mutex::default(),
-    });
+    RUN.get_or_init(|| Run { started: Instant::now(), status, counts: Counts::default(), unwritten: Mutex::default() });
 }
 
 /// Whether lines are written.
@@ -93,31 +88,33 @@ pub fn is_on() -> bool {
 /// A file is done. `output` is where it was written to, if it was.
 pub fn done(path: &Path, output: Option<&Path>, bytes: u64) {
     let Some(run) = RUN.get() else { return };
-    add(&run.files, 1);
-    add(&run.bytes, bytes);
+    add(&run.counts.files, 1);
+    add(&run.counts.plaintext_bytes, bytes);
     let output_hex = output.and_then(path_hex);
     let output = output.map(|path| path.to_string_lossy().into_owned());
     run.write(&Line { output, output_hex, plaintext_bytes: Some(bytes), ..Line::new(Some(path), run.status) });
 }
 
-/// Something was left out. `line` says why.
-pub fn left_out(path: &Path, line: &str) {
+/// Something is left out. Writes the line that says why, with and without `--json`.
+pub fn left_out(path: &Path, why: &str) {
+    let line = format!("{}: {why}: left out", shown(path));
+    complain(&line);
     let Some(run) = RUN.get() else { return };
-    add(&run.left_out, 1);
-    run.write(&Line { message: Some(line), ..Line::new(Some(path), Status::LeftOut) });
+    add(&run.counts.left_out, 1);
+    run.write(&Line { message: Some(&line), ..Line::new(Some(path), Status::LeftOut) });
 }
 
-/// Something failed. `path` is where, if it was at a path.
+/// Something failed. `path` is where, if it was at a path. [`Failure::report`] calls it.
 pub fn failed(path: Option<&Path>, line: &str, code: Code) {
     let Some(run) = RUN.get() else { return };
-    add(&run.failed, 1);
+    add(&run.counts.failed, 1);
     run.write(&Line { message: Some(line), exit_code: Some(code.number()), ..Line::new(path, Status::Failed) });
 }
 
 /// So many entries of a mirror have no input.
 pub fn without_input(number: u64) {
     if let Some(run) = RUN.get() {
-        add(&run.without_input, number);
+        add(&run.counts.without_input, number);
     }
 }
 
@@ -129,12 +126,13 @@ pub fn end(outcome: Outcome) -> Outcome {
         Failure::told(failure.code())
     });
     let number = |number: &AtomicU64| number.load(Ordering::Relaxed);
+    let Counts { files, plaintext_bytes, left_out, failed, without_input } = &run.counts;
     let written = say_json(&serde_json::json!({ "summary": Summary {
-        files: number(&run.files),
-        plaintext_bytes: number(&run.bytes),
-        left_out: number(&run.left_out),
-        failed: number(&run.failed),
-        without_input: number(&run.without_input),
+        files: number(files),
+        plaintext_bytes: number(plaintext_bytes),
+        left_out: number(left_out),
+        failed: number(failed),
+        without_input: number(without_input),
         seconds: run.started.elapsed().as_secs_f64(),
         exit_code: outcome.as_ref().map_or_else(|failure| failure.code().number(), |()| 0),
     }}));

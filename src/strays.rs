@@ -1,4 +1,4 @@
-//! What lies in a mirror and has no input: it stays as it is, and the user is told.
+//! Entries of a mirror that have no input. They stay as they are, and are reported.
 
 use crate::failure::shown;
 use crate::progress::count;
@@ -47,8 +47,7 @@ impl Strays {
     }
 }
 
-/// Tells of what lies in a folder's mirror and is not what an entry of the folder gives. A mirror that cannot be listed has
-/// nothing.
+/// Calls `found` with the name of each entry of a mirror for which `has_input` is false. A mirror that cannot be listed has no entries.
 pub fn find(mirror: &File, has_input: impl Fn(&OsStr) -> bool, mut found: impl FnMut(&OsStr)) {
     for entry in Dir::read_from(mirror).into_iter().flatten().flatten() {
         let name = OsStr::from_bytes(entry.file_name().to_bytes());

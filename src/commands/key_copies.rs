@@ -14,7 +14,7 @@ use phalanx_core::format::Header;
 use phalanx_core::{
     Error, Keyring, NewFile, Password, ProtectedFile, Recipient, SecretKey, Sink, Source, Suite, key_text,
 };
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -42,9 +42,7 @@ impl KeyCopy {
                 return Err(Failure::usage("these bytes are not for a terminal: name an --output, or give --text"));
             }
             let stdout = stdio::output().map_err(Failure::at_stdout)?;
-            // A terminal may be standard input too.
-            let id = stdout.metadata().ok().filter(Metadata::is_file).map(|meta| (meta.dev(), meta.ino()));
-            let checked = id.map_or(Ok(()), |id| keys.made().check_open(id));
+            let checked = keys.made().check_open(&stdout);
             checked.map_err(|e| Failure::at_output(Path::new("standard output"), e))?;
             return Ok(KeyCopy::Stdout(stdout));
         };

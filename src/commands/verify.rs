@@ -17,7 +17,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 pub fn run(args: Verify, verbosity: Verbosity) -> Outcome {
-    if args.json {
+    if args.json.json {
         report::begin(Status::Whole);
     }
     report::end(verify(args, verbosity))

@@ -38,9 +38,7 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
         let (names, dir) = (names.clone(), dir.to_owned());
         move |line: &str| {
             names.fetch_add(1, Ordering::Relaxed);
-            let line = format!("{}: {line}", shown(&dir));
-            complain(&line);
-            report::failed(Some(&dir), &line, Code::NotAuthentic);
+            Failure::new(Code::NotAuthentic, format!("{}: {line}", shown(&dir))).on(&dir).report();
         }
     };
     let options = TreeOptions { read_only: true, plain_len: Box::new(plain_len), on_damage: Arc::new(on_damage) };
@@ -122,10 +120,8 @@ impl Findings for Told<'_> {
             self.altered.store(true, Ordering::Relaxed);
         }
         let path = self.dir.join(path);
-        let line = format!("{}: {error}", shown(&path));
-        complain(&line);
         let code = if is_altered { Code::NotAuthentic } else { Code::InputOutput };
-        report::failed(Some(&path), &line, code);
+        Failure::new(code, format!("{}: {error}", shown(&path))).on(&path).report();
     }
 
     fn advance(&self, bytes: u64) {

@@ -234,9 +234,7 @@ impl Restore<'_> {
                         Kind::Socket => "a socket",
                         _ => "a device",
                     };
-                    let line = format!("{}: {what}: left out", shown(&self.stored(&name)));
-                    complain(&line);
-                    report::left_out(&self.stored(&name), &line);
+                    report::left_out(&self.stored(&name), what);
                     self.counts.left_out += 1;
                     Ok(())
                 }

@@ -118,7 +118,7 @@ impl Target {
                 if id.is_some_and(is_input) {
                     return Err(same(&place.input));
                 }
-                id.map_or(Ok(()), |id| made.check_open(id)).map_err(|e| Failure::at_output(place.output.path(), e))?;
+                made.check_open(&stdout).map_err(|e| Failure::at_output(place.output.path(), e))?;
                 return Ok(Target::Stream(stdout));
             }
             End::Path(path) => path,

@@ -1,6 +1,6 @@
 //! Counting the results of many files, from several threads.
 
-use crate::failure::{Code, Failure, Outcome, complain, shown};
+use crate::failure::{Code, Failure, Outcome};
 use crate::report;
 use crate::strays::Strays;
 use std::path::{Path, PathBuf};
@@ -35,9 +35,7 @@ impl Tally {
 
     /// Reports something that is not a file to work on, and counts it. That is no failure.
     pub fn leave_out(&self, path: &Path, why: &str) {
-        let line = format!("{}: {why}: left out", shown(path));
-        complain(&line);
-        report::left_out(path, &line);
+        report::left_out(path, why);
         self.left_out.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -200,7 +200,7 @@ fn an_entry_that_changed_its_kind_is_an_error() {
     assert!(ended.error.contains("t.phx/link.phx: t.phx/link is in its way: both"), "{}", ended.error);
 }
 
-/// The lines of a run that are told once, whatever the number of processes: those with these words.
+/// The lines of a run with these words, which appear once, whatever the number of processes.
 #[track_caller]
 fn told(ended: &Ended, words: &str) -> Vec<String> {
     ended.lines().into_iter().filter(|line| line.contains(words)).map(str::to_owned).collect()

@@ -8,8 +8,9 @@ use rustix::fs::{self, AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, OsStr};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The files, links and folders that a run has made. None of them may replace another. On a file system that does not
@@ -67,12 +68,13 @@ impl Made {
         self.spared.check(dir, name)
     }
 
-    /// Refuses to write to an open file that is spared: standard output may be one.
+    /// Refuses to write to an open file that is spared: standard output may be one. A terminal is no file, and may be standard input too.
     ///
     /// # Errors
-    /// [`Error::Write`] with [`Obstacle::HoldsKey`] if it is.
-    pub fn check_open(&self, file: (u64, u64)) -> Result<()> {
-        if self.spared.ids.contains(&file) { Err(Error::Write(Obstacle::HoldsKey.into())) } else { Ok(()) }
+    /// [`Error::Write`] with [`Obstacle::HoldsKey`] if it is spared.
+    pub fn check_open(&self, file: &File) -> Result<()> {
+        let is_spared = |meta: Metadata| meta.is_file() && self.spared.ids.contains(&(meta.dev(), meta.ino()));
+        if file.metadata().is_ok_and(is_spared) { Err(Error::Write(Obstacle::HoldsKey.into())) } else { Ok(()) }
     }
 
     /// Adds a folder or link by its device and inode. Returns whether it is new.

@@ -27,8 +27,8 @@ pub struct Idler {
 }
 
 impl Idler {
-    /// Waits until nobody has used the mount for this long, and unmounts it. If the system refuses for another reason than that it
-    /// is in use, `failed` is told, the first time. Returns when the mount is gone, whoever has unmounted it.
+    /// Waits until nobody has used the mount for this long, and unmounts it. Calls `failed` when the system first refuses for
+    /// another reason than use. Returns when the mount is gone, whoever has unmounted it.
     pub fn stop_after(&self, limit: Duration, failed: impl FnOnce(MountError)) {
         let (mut begun, mut failed) = (self.clock.start, Some(failed));
         loop {

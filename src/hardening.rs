@@ -1,14 +1,18 @@
 //! Keeps the secrets of this process out of core dumps and other processes, and out of swap if the system allows it.
 
-use rustix::mm::{self, MlockAllFlags};
+use rustix::mm::{self, MlockAllFlags, MlockFlags};
 use rustix::process::{self, DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{self, CapabilitySet};
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// If less memory than this may be locked, locking all of it would make later allocations fail.
 const ENOUGH: u64 = 1 << 30;
 
-/// Whether [`lock_memory`] has locked all memory.
+/// Whether [`lock_memory`] has locked memory.
 static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// A core dump of one byte is none. With 0, a system that pipes core dumps to a program would still do that: core(5).
@@ -32,9 +36,37 @@ fn refuse_tracers() {
 pub fn lock_memory() {
     if may_lock_any() || process::getrlimit(Resource::Memlock).current.is_some_and(|limit| limit >= ENOUGH) {
         // Memory is locked when it is first used, so nothing is read in only to be locked.
-        let locked = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
-        HAS_LOCKED.store(locked.is_ok(), Ordering::Relaxed);
+        let later = mm::mlockall(MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
+        HAS_LOCKED.store(later.is_ok(), Ordering::Relaxed);
+        if later.is_ok() && lock_writable().is_none() {
+            let _ = mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
+        }
     }
+}
+
+/// Locks what is mapped now and can hold a secret: heap, stack and variables. Code and constants are in files anyway, and
+/// locking their pages takes half a millisecond, as long as all the rest that protects a small file.
+fn lock_writable() -> Option<()> {
+    let mut maps = String::with_capacity(16 << 10);
+    File::open("/proc/self/maps").ok()?.read_to_string(&mut maps).ok()?;
+    for range in maps.lines().filter_map(writable) {
+        let start = ptr::with_exposed_provenance_mut(range.start);
+        // SAFETY: locking changes neither the content of memory nor what may be done with it. If the range is not mapped any
+        // more, the call fails.
+        #[expect(unsafe_code)]
+        let locked = unsafe { mm::mlock_with(start, range.len(), MlockFlags::ONFAULT) };
+        locked.ok()?;
+    }
+    Some(())
+}
+
+/// The addresses of a line of `/proc/self/maps`, if this process alone can write there: proc_pid_maps(5).
+fn writable(line: &str) -> Option<Range<usize>> {
+    let mut fields = line.split(' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let permissions = fields.next()?;
+    let address = |hex| usize::from_str_radix(hex, 16).ok();
+    (permissions.starts_with("rw") && permissions.ends_with('p')).then_some(address(start)?..address(end)?)
 }
 
 /// Called before a GPU's driver is loaded. The driver reserves more addresses than there is memory, which counts against a

@@ -26,9 +26,10 @@ pub fn with_short_help(command: Command) -> Command {
 /// Parses the command line. Help is printed here and ends the program. An error becomes one line.
 pub fn parse() -> Outcome<Cli> {
     let given = given()?;
-    parse_from(command(), &given).or_else(|error| match error.kind() {
+    // The examples are wanted only where help or an error is printed.
+    parse_from(with_short_help(Cli::command()), &given).or_else(|error| match error.kind() {
         ErrorKind::DisplayVersion => Ok(version(&given)),
-        _ => end(&command(), error, &given),
+        _ => parse_from(command(), &given).or_else(|error| end(&command(), error, &given)),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -49,10 +50,37 @@ fn memory_is_locked_before_a_key_is_read() {
     let key = position("\"raw\", O_RDONLY").expect("it opens the key");
     let hidden = position("SUID_DUMP_DISABLE").or_else(|| position("PR_SET_DUMPABLE")).expect("it hides from tracers");
     assert!(hidden < key);
-    match position("mlockall") {
+    match calls.iter().rposition(|line| line.contains("mlock")) {
         Some(locked) => assert!(locked < key),
         None => println!("skipped: nobody may lock all memory here"),
     }
+}
+
+#[test]
+fn all_memory_that_can_hold_a_secret_is_locked() {
+    let may_lock = |sets: CapabilitySets| sets.effective.contains(CapabilitySet::IPC_LOCK | CapabilitySet::SYS_PTRACE);
+    if !capabilities(None).is_ok_and(may_lock) {
+        return skip("right to lock all memory and to see what is locked");
+    }
+    let s = Sandbox::with_key();
+    let mut child = s.command(&["protect", "-", "-o", "f.phx", "-k", "k"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&painted(100_000)).unwrap();
+    wait_for(|| s.leftovers().len() == 1);
+    let smaps = fs::read_to_string(format!("/proc/{}/smaps", child.id())).unwrap();
+    // Each mapping begins with a line of addresses and permissions, and ends with its flags.
+    let mappings: Vec<&str> = smaps.split_inclusive("VmFlags:").collect();
+    let flags = mappings.iter().skip(1).map(|text| text.lines().next().unwrap());
+    let writable = |(mapping, _): &(&&str, &str)| mapping.contains(" rw-p ");
+    let writable: Vec<_> = mappings.iter().zip(flags).filter(writable).collect();
+    for (mapping, flags) in &writable {
+        assert!(flags.split(' ').any(|flag| flag == "lo"), "{mapping}{flags}");
+    }
+    for name in ["[heap]", "[stack]"] {
+        assert!(writable.iter().any(|(mapping, _)| mapping.contains(name)), "{smaps}");
+    }
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

@@ -25,8 +25,8 @@ use crate::failure::{Failure, Outcome};
 use crate::paths::{self, Destination, End, Outputs};
 use crate::verbosity::Verbosity;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use phalanx_core::file::Carry;
 use phalanx_core::{ChunkSize, Suite};
+use phalanx_host::file::Carry;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! How the command fails: with one line on stderr, and an exit code for the kind of failure.
 
 use crate::{last_resort, report, secrets, stdio};
-use phalanx_core::file::Obstacle;
 use phalanx_core::{Class, Error};
+use phalanx_host::file::Obstacle;
 use phalanx_volume::VolumeError;
 use phalanx_volume::mount::MountError;
 use serde::Serialize;

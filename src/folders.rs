@@ -2,9 +2,9 @@
 
 use crate::failure::shown;
 use crate::paths::protected_name;
-use phalanx_core::file::{Carry, Existing, Obstacle};
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{Error, Result};
+use phalanx_host::file::{Carry, Existing, Obstacle};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};

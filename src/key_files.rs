@@ -5,7 +5,7 @@ use crate::args::KeyArgs;
 use crate::failure::{Failure, Outcome, shown};
 use crate::paths::is_dash;
 use crate::{folders, secrets};
-use phalanx_core::file::{Made, Spared, Stamp};
+use phalanx_host::file::{Made, Spared, Stamp};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;

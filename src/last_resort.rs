@@ -1,7 +1,7 @@
 //! What is done if the process ends without unwinding: temporary files are removed, and one line says why.
 
 use crate::failure;
-use phalanx_core::file;
+use phalanx_host::file;
 use rustix::stdio;
 use signal_hook::consts::SIGABRT;
 use signal_hook::low_level;

@@ -2,8 +2,8 @@
 
 use crate::failure::{self, Code, Failure, Outcome, shown};
 use phalanx_core::Error;
-use phalanx_core::file::{Carry, Existing, InputFile, Made};
 use phalanx_core::format::Header;
+use phalanx_host::file::{Carry, Existing, InputFile, Made};
 use rustix::fs::Mode;
 use rustix::process;
 use std::collections::HashMap;

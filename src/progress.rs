@@ -4,7 +4,7 @@ use crate::failure::complain;
 use crate::verbosity::Verbosity;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use phalanx_core::Progress;
-use phalanx_core::file::Past;
+use phalanx_host::file::Past;
 use std::env;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

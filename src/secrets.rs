@@ -9,10 +9,12 @@ use crate::stdio;
 use crate::verbosity::Verbosity;
 use etcetera::BaseStrategy;
 use phalanx_age::Identities;
-use phalanx_core::file::{self, read_full};
+use phalanx_core::file::read_full;
 use phalanx_core::{
-    AgeRecipient, Error, KdfLimit, KeyId, KeySource, Keyring, OpenedBy, Opener, Password, Recipient, Result, SecretKey,
+    AgeRecipient, Error, KdfLimit, KeyId, KeySource, OpenedBy, Opener, Password, Recipient, Result, SecretKey,
 };
+use phalanx_host::Keyring;
+use phalanx_host::file;
 use std::collections::BTreeSet;
 use std::env;
 use std::fmt::Display;

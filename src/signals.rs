@@ -10,7 +10,7 @@ use crate::last_resort;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use phalanx_core::file;
+use phalanx_host::file;
 use signal_hook::{flag, low_level};
 use std::fs::File;
 use std::io::{self, Read};

@@ -2,7 +2,7 @@
 
 use crate::failure::shown;
 use crate::progress::count;
-use phalanx_core::file::is_temporary;
+use phalanx_host::file::is_temporary;
 use rustix::fs::Dir;
 use std::ffi::OsStr;
 use std::fs::File;

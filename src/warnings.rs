@@ -1,7 +1,7 @@
 //! What a run over files and folders warns of.
 
 use crate::failure::shown;
-use phalanx_core::file::Carry;
+use phalanx_host::file::Carry;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

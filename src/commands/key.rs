@@ -6,7 +6,8 @@ use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
 use crate::key_files::KeyFiles;
 use crate::verbosity::Verbosity;
 use crate::{paths, secrets};
-use phalanx_core::{Error, Keyring, SecretKey};
+use phalanx_core::{Error, SecretKey};
+use phalanx_host::Keyring;
 use std::io::{self, IsTerminal, Write};
 
 pub fn run(command: Key, verbosity: Verbosity) -> Outcome {

@@ -9,11 +9,11 @@ use crate::secrets::{self, damaged};
 use crate::stdio;
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
-use phalanx_core::file::{self, Existing, Made, Output, read_full};
+use phalanx_core::file::read_full;
 use phalanx_core::format::Header;
-use phalanx_core::{
-    Error, Keyring, NewFile, Password, ProtectedFile, Recipient, SecretKey, Sink, Source, Suite, key_text,
-};
+use phalanx_core::{Error, NewFile, Password, ProtectedFile, Recipient, SecretKey, Sink, Source, Suite, key_text};
+use phalanx_host::Keyring;
+use phalanx_host::file::{self, Existing, Made, Output};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;

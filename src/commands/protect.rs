@@ -14,6 +14,7 @@ use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::format::Header;
 use phalanx_core::{ChunkSize, Error, NewFile, Result, Suite};
+use phalanx_host::file::Resumable;
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
@@ -80,8 +81,8 @@ impl Action for Protect {
         let bytes = match target.resumable() {
             Some((output, sync)) => {
                 let (recipients, opener) = (self.recipients.found(), self.recipients.opener());
-                let tell = |past| meter.past(past);
-                new.seal_resumably(&crew.roster, source, output, recipients, opener, sync, tell, meter)?
+                let resumable = Resumable { roster: &crew.roster, output, sync, progress: meter };
+                resumable.protect(new, input.file(), recipients, opener, |past| meter.past(past))?
             }
             None => new.seal(&crew.roster, source, target.sink(), meter)?,
         };

@@ -9,7 +9,7 @@ use crate::progress::{Meter, arrow, count};
 use crate::secrets::AtHand;
 use crate::transfer::{Input, Target, blame};
 use crate::verbosity::{Verbosity, is_terminal};
-use phalanx_core::{Error, Opener, Progress, Reader, ReaderOptions, Result, Roster, Sink};
+use phalanx_core::{Error, Opener, Progress, Reader, ReaderOptions, Result, Roster};
 use std::fs::File;
 use std::io::{BufRead, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -83,11 +83,7 @@ fn one(
 
 /// Writes the range in order. Each piece is authentic before it is written.
 fn write(mut reader: Reader<File>, range: Range<u64>, target: &Target, meter: &Meter) -> Result<()> {
-    let mut output: Box<dyn Write + Send + '_> = match target.sink() {
-        Sink::File(file) | Sink::Synced(file) => Box::new(file),
-        Sink::Stream(stream) => stream,
-        Sink::Nothing => unreachable!("a range has an output"),
-    };
+    let mut output = target.file().expect("a range has an output");
     // Small chunks are put together, so that few calls write them. Large ones are written from where they lie.
     let is_small = reader.chunk_len() < SMALL;
     let mut buf = Zeroizing::new(vec![0; if is_small { PIECE } else { 0 }]);

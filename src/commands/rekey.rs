@@ -15,12 +15,11 @@ use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Input, Moved, Target, Transfer, tree};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
-use phalanx_core::file::{Carry, Existing, InPlace, InputFile, Made, Obstacle, Unfinished};
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{
-    Error, KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, ProtectedFile, Recipient, Result, Sink, Source, Suite,
-    Ways,
+    Error, KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, ProtectedFile, Recipient, Result, Sink, Suite, Ways,
 };
+use phalanx_host::file::{self, Carry, Existing, InPlace, InputFile, Made, Obstacle, Unfinished};
 use phalanx_volume::{is_folder_of_volume, is_volume};
 use report::{Report, Reporter};
 use std::cell::RefCell;
@@ -342,7 +341,7 @@ impl Rekey {
             Ok(header) => report.after = Some(header),
             Err(error) => {
                 if matches!(error, Error::Uncleared(_)) {
-                    report.after = Some(Source::file(target.file())?.header()?);
+                    report.after = Some(file::regular(target.file())?.header()?);
                 }
                 return Err(error);
             }
@@ -375,14 +374,14 @@ impl Rekey {
     /// Protects the file anew.
     fn anew(&self, target: &InPlace, ways: &Ways, crew: &Crew, meter: &Meter, report: &mut Report) -> Result<()> {
         let recipients = ways.recipients(&self.opener)?;
-        let protected = ProtectedFile::open(Source::file(target.file())?, &self.opener)?;
+        let protected = ProtectedFile::open(file::regular(target.file())?, &self.opener)?;
         let new = NewFile::with_chunk_size(protected.suite(), protected.chunk_size(), &recipients)?;
         let made = Made::default();
         let output = target.successor(Existing::Replace(&made))?;
         meter.begin();
-        protected.protect_anew(&crew.roster, new, Sink::Synced(output.file()), meter)?;
+        protected.protect_anew(&crew.roster, new, Sink::ranged(file::Disk::synced(output.file())), meter)?;
         output.carry(target.file(), Carry::All)?;
-        let header = Source::file(output.file())?.header()?;
+        let header = file::regular(output.file())?.header()?;
         // It may take minutes, and the look at the old file comes right before the rename.
         output.file().sync_all().map_err(Error::Write)?;
         target.check_unchanged()?;

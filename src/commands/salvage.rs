@@ -9,8 +9,8 @@ use crate::progress::{Meter, arrow, count};
 use crate::secrets::AtHand;
 use crate::transfer::{Input, Target, blame};
 use crate::verbosity::Verbosity;
-use phalanx_core::file::Made;
-use phalanx_core::{Opener, ProtectedFile, Salvage, Sink};
+use phalanx_core::{Opener, ProtectedFile, Salvage};
+use phalanx_host::file::{self, Made};
 
 pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, keys: &KeyFiles, verbosity: Verbosity) -> Outcome {
     let (places, named) = plan.destination.places(&plan.paths, unprotected_name)?;
@@ -45,10 +45,10 @@ fn one(
     let opened = at_hand.describe(protected.opened_slot(), protected.opened_by());
     let by = protected.opened_by().clone();
     let meter = Meter::file(shown(place.input.path()), input.len(), verbosity);
-    let (Sink::File(sink) | Sink::Synced(sink)) = target.sink() else { unreachable!("the output is a file") };
+    let sink = file::Disk::new(target.file().expect("salvage has an output"));
     let engine = engines::cpu(&EngineArgs { engine: EngineName::Serial, ..plan.engine })?;
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
-    let found = protected.salvage(&*engine, sink, &meter);
+    let found = protected.salvage(&*engine, &sink, &meter);
     meter.finish();
     let found = found.map_err(at_place)?;
     at_hand.tell_sender(|| place.input.path().to_owned(), &by);

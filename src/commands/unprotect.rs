@@ -13,6 +13,7 @@ use crate::transfer::{self, Action, Input, Moved, Target, Transfer};
 use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::{OpenedBy, Opener, ProtectedFile, Result};
+use phalanx_host::file::Resumable;
 use phalanx_volume::{is_folder_of_volume, is_volume};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -118,7 +119,8 @@ pub fn open<'l>(
     meter.begin();
     let bytes = match target.resumable() {
         Some((output, sync)) => {
-            protected.unprotect_resumably(&crew.roster, output, sync, |past| meter.past(past), meter)?
+            let resumable = Resumable { roster: &crew.roster, output, sync, progress: meter };
+            resumable.unprotect(protected, input.file(), |past| meter.past(past))?
         }
         None => protected.unprotect(&crew.roster, target.sink(), meter)?,
     };

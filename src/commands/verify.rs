@@ -11,8 +11,8 @@ use crate::report::{self, Status};
 use crate::secrets::{self, AtHand};
 use crate::transfer::{Action, Input, Moved, Target, Transfer, blame, tree};
 use crate::verbosity::Verbosity;
-use phalanx_core::file::Carry;
 use phalanx_core::{OpenedBy, Opener, Result};
+use phalanx_host::file::Carry;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 

@@ -9,7 +9,7 @@ use crate::progress::{Meter, arrow, count};
 use crate::secrets::AtHand;
 use crate::transfer::{Input, Target, blame};
 use crate::verbosity::{Verbosity, is_terminal};
-use phalanx_core::{Error, Opener, Progress, Result, Sink};
+use phalanx_core::{Error, Opener, Progress, Result};
 use phalanx_volume::{Backing, Store, StoreOptions, Volume, VolumeError};
 use std::io::Write;
 use std::path::Path;
@@ -67,11 +67,7 @@ enum Failed {
 
 /// Writes the plaintext in order. Each piece is authentic before it is written.
 fn write(backing: &Backing, target: &Target, meter: &Meter) -> Result<(), Failed> {
-    let mut output: Box<dyn Write + Send + '_> = match target.sink() {
-        Sink::File(file) | Sink::Synced(file) => Box::new(file),
-        Sink::Stream(stream) => stream,
-        Sink::Nothing => unreachable!("a stored file has an output"),
-    };
+    let mut output = target.file().expect("a stored file has an output");
     let failed = |e| Failed::Output(Error::Write(e));
     let (mut at, mut piece) = (0, Zeroizing::new(vec![0; PIECE]));
     while at < backing.len() {

@@ -9,7 +9,7 @@ use crate::paths::{Destination, End};
 use crate::progress::Meter;
 use crate::verbosity::Verbosity;
 use phalanx_core::OpenedBy;
-use phalanx_core::file::Made;
+use phalanx_host::file::Made;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

@@ -3,8 +3,8 @@
 use crate::failure::{Code, Failure, Outcome, complain, shown};
 use crate::paths::{Destination, End, Place, umask};
 use crate::{stdio, warnings};
-use phalanx_core::file::{Carry, InputFile, Made, Output, Removal, Stamp};
-use phalanx_core::{Error, Sink, Source, file};
+use phalanx_core::{Error, Sink, Source};
+use phalanx_host::file::{self, Carry, InputFile, Made, Output, Removal, Stamp};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -50,7 +50,7 @@ impl Input {
         match self {
             // It may be a file that was partly read. Reading continues from there.
             Input::Stream(file) => Ok(Source::stream(file)),
-            Input::File(input) => Source::new(input.file()),
+            Input::File(input) => file::source(input.file()),
         }
     }
 
@@ -158,10 +158,18 @@ impl Target {
     /// What the pipeline writes to.
     pub fn sink(&self) -> Sink<'_> {
         match self {
-            Target::File(output, true) => Sink::Synced(output.file()),
-            Target::File(output, false) => Sink::File(output.file()),
+            Target::File(output, sync) => file::sink(output.file(), *sync),
             Target::Stream(file) => Sink::Stream(Box::new(file)),
             Target::Nothing => Sink::Nothing,
+        }
+    }
+
+    /// The opened file, to write to it in order.
+    pub fn file(&self) -> Option<&File> {
+        match self {
+            Target::File(output, _) => Some(output.file()),
+            Target::Stream(file) => Some(file),
+            Target::Nothing => None,
         }
     }
 

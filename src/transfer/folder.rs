@@ -13,8 +13,8 @@ use crate::folders::{
     self, FOLDER, RESERVED_NAME, SAME_NAME, id, is_within, open_parent, read_error, true_parent, write_error,
 };
 use crate::key_files::{HOLDS_KEY, KeyFiles};
-use phalanx_core::file::{Carry, Existing, Made, Removal};
 use phalanx_core::{Error, Result};
+use phalanx_host::file::{Carry, Existing, Made, Removal};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};

@@ -15,7 +15,8 @@ use crate::sefps::layout;
 use crate::setup::{Setup, processors};
 use crate::{Error, Result};
 use phalanx_core::engine::{CpuEngine, Engine};
-use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Sink, Source, Suite};
+use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Sink, Suite};
+use phalanx_host::file;
 use phalanx_kernels::aes;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -265,8 +266,8 @@ fn protect(setup: &Setup, suite: Suite, threads: usize, from: &Path, to: &Path) 
     let output = File::create(to).map_err(Error::at(to))?;
     let key = SecretKey::from_slice(&[7; 32]).expect("32 bytes");
     let new = NewFile::new(suite, &[Recipient::key(&key)])?;
-    let source = Source::new(&input)?;
-    new.seal(&Roster::new(&[engine]), source, Sink::File(&output), &())?;
+    let source = file::source(&input)?;
+    new.seal(&Roster::new(&[engine]), source, Sink::ranged(file::Disk::new(&output)), &())?;
     Ok(())
 }
 

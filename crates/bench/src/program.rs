@@ -7,6 +7,7 @@ mod sefps_file;
 
 use args::Command;
 use failure::{Code, Failure, Outcome};
+use phalanx_host::file;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::thread;
@@ -35,7 +36,7 @@ fn clean_up_on_signals() -> Outcome {
             phalanx_bench::hpc::cluster::end_all();
             // Before the folders are removed: never through a mount.
             let _none_is_mounted = phalanx_bench::volume::unmount_all();
-            let _none_begins = (phalanx_core::file::remove_unfinished(), phalanx_bench::scratch::remove_unfinished());
+            let _none_begins = (file::remove_unfinished(), phalanx_bench::scratch::remove_unfinished());
             phalanx_bench::run::report_unfinished();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }

@@ -5,8 +5,8 @@ use phalanx::args::{Cipher, EngineName, OpenKeys, ProtectKeys, chunk_size, size,
 use phalanx::failure::{Failure, Outcome};
 use phalanx::paths::{self, Destination, End, Outputs};
 use phalanx::verbosity::Verbosity;
-use phalanx_core::file::Carry;
 use phalanx_core::{ChunkSize, Suite};
+use phalanx_host::file::Carry;
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

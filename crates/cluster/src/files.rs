@@ -6,8 +6,9 @@ use crate::tree::{Dirs, as_write};
 use crate::worker::{Worker, lock, name};
 use phalanx::failure::{Code, is_of_key, shown};
 use phalanx::progress::{arrow, size};
-use phalanx_core::file::{Existing, InputFile, Made, Output, SharedFile, Stamp, Sync, is_unfinished};
-use phalanx_core::{Error, Roster, Sink, Source};
+use phalanx_core::file::SharedFile;
+use phalanx_core::{Error, Roster, Sink};
+use phalanx_host::file::{self, Existing, InputFile, Made, Output, Stamp, Sync, is_unfinished};
 use rustix::fs::{self, AtFlags, FileType};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -163,7 +164,7 @@ impl Worker<'_> {
             let why = "it has changed meanwhile, or this process sees another file here (is the folder shared?)";
             return Err(Told::new(Code::InputOutput, format!("{}: {why}", shown(&ends.input))));
         }
-        let source = || Source::new(input.file()).map_err(|e| ends.blame(&e));
+        let source = || file::source(input.file()).map_err(|e| ends.blame(&e));
         if self.is_done(&ends, &input)? {
             let mut report = lock(report);
             report.kept += 1;
@@ -188,8 +189,7 @@ impl Worker<'_> {
             None => None,
         };
         let sink = match &output {
-            Some(output) if self.plan.destination.sync => Sink::Synced(output.file()),
-            Some(output) => Sink::File(output.file()),
+            Some(output) => file::sink(output.file(), self.plan.destination.sync),
             None => Sink::Nothing,
         };
         let done = match self.is_protecting() {
@@ -242,7 +242,7 @@ impl Worker<'_> {
 
     /// Opens a protected file: rank 0 has the keys.
     pub fn open_input(&self, ends: &Ends<'_>, input: &InputFile) -> Result<SharedFile, Told> {
-        let header = || Ok(Source::file(input.file())?.header()?.bytes().to_vec());
+        let header = || Ok(file::regular(input.file())?.header()?.bytes().to_vec());
         let read = || header().map_err(|e: Error| ends.blame(&e));
         let first = read()?;
         match self.open(&first, &ends.input) {
@@ -262,7 +262,7 @@ impl Worker<'_> {
     /// A pattern like `*` easily matches outputs of an earlier run.
     pub fn check_name(&self, ends: &Ends<'_>, input: &InputFile) -> Result<(), Told> {
         let is_named = ends.dirs.is_none() && ends.input.extension().is_some_and(|ending| ending == "phx");
-        let is_protected = || Source::file(input.file()).and_then(|mut source| source.header());
+        let is_protected = || file::regular(input.file()).and_then(|mut source| source.header());
         if is_named && !matches!(is_protected(), Err(Error::NotPhalanx)) {
             return Err(ends.blame(&Error::Protected));
         }
@@ -286,7 +286,7 @@ impl Worker<'_> {
         let there = stat.st_size as u64;
         if let What::Protect { suite, chunk_size, .. } = &self.plan.what {
             let Ok(output) = InputFile::open_in(dir, of) else { return Ok(false) };
-            let Ok(header) = Source::file(output.file()).and_then(|mut source| source.header()) else {
+            let Ok(header) = file::regular(output.file()).and_then(|mut source| source.header()) else {
                 return Ok(false);
             };
             let has_shape = header.suite() == *suite && 1 << header.chunk_log2() == chunk_size.bytes();

@@ -3,8 +3,9 @@
 use crate::args::{Plan, What};
 use phalanx::failure::Outcome;
 use phalanx::secrets::{self, AtHand, Recipients};
-use phalanx_core::file::{Begun, Output, SharedFile, Stamp};
+use phalanx_core::file::SharedFile;
 use phalanx_core::{ChunkSize, Error, NewFile, Opener, ProtectedFile, Result, Source, Suite};
+use phalanx_host::file::{self, Begun, Output, Stamp};
 use std::path::PathBuf;
 
 /// The keys of a run.
@@ -46,7 +47,7 @@ impl Keys {
     /// The same, or what an interrupted run has left of it in the output.
     pub fn make_or_go_on(&self, stamp: Stamp, output: &mut Output, sync: bool) -> Result<(SharedFile, Begun)> {
         let Keys::Protect { recipients, .. } = self else { unreachable!("see above") };
-        self.new_file()?.begin(stamp, output, recipients.found(), recipients.opener(), sync)
+        file::begin_protected(self.new_file()?, stamp, output, recipients.found(), recipients.opener(), sync)
     }
 
     /// Opens the file with this header, which lies at a path.

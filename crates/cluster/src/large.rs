@@ -7,8 +7,9 @@ use crate::worker::{Worker, lock};
 use phalanx::failure::{Code, shown};
 use phalanx::folders::FOLDER;
 use phalanx::progress::{arrow, size};
-use phalanx_core::file::{Begun, InputFile, Output, SharedFile, check_close};
-use phalanx_core::{Error, Result, Sink, Source, Suite};
+use phalanx_core::file::SharedFile;
+use phalanx_core::{Error, Result, Sink, Suite};
+use phalanx_host::file::{self, Begun, InputFile, Output, check_close};
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -115,7 +116,7 @@ impl Worker<'_> {
                 None => None,
             };
             goes_on = match &mut target {
-                Some(target) if resumes => shared.begin(input.stamp(), target, sync).map_err(at)?,
+                Some(target) if resumes => file::begin_plaintext(&shared, input.stamp(), target, sync).map_err(at)?,
                 _ => Begun::New,
             };
             output = target;
@@ -170,14 +171,16 @@ impl Worker<'_> {
         if (meta.len(), meta.mtime(), meta.mtime_nsec()) != (join.len, join.mtime.0, join.mtime.1) {
             return Err(differs(&ends.input));
         }
-        if !self.is_protecting() && !shared.begins(input.file()).map_err(|e| ends.blame(&Error::Read(e)))? {
+        if !self.is_protecting()
+            && !file::begins_with(&shared, input.file()).map_err(|e| ends.blame(&Error::Read(e)))?
+        {
             return Err(differs(&ends.input));
         }
         let mut output = None;
         if let (Some((dir, _)), Some(path)) = (ends.target().map_err(|e| ends.blame(&e))?, &ends.output) {
             let opened = open_begun(&dir, &join.temporary).map_err(|e| ends.blame(&Error::Write(e)))?;
             let is_same = match self.is_protecting() {
-                true => shared.begins(&opened),
+                true => file::begins_with(&shared, &opened),
                 false => has_mark(&opened, join),
             };
             if !is_same.map_err(|e| ends.blame(&Error::Write(e)))? {
@@ -203,9 +206,9 @@ impl Worker<'_> {
         let Joined { shared, output, .. } = &*joined;
         let missing = match output {
             Some(output) if goes_on && self.is_protecting() => {
-                shared.not_sealed(roster, output, joined.plaintext_len, run.clone(), &*self.desk)
+                file::not_sealed(shared, roster, output, joined.plaintext_len, run.clone(), &*self.desk)
             }
-            Some(output) if goes_on => shared.not_opened(roster, input, output, run.clone(), &*self.desk),
+            Some(output) if goes_on => file::not_opened(shared, roster, input, output, run.clone(), &*self.desk),
             _ => Ok(vec![run.clone()]),
         };
         let missing = missing.map_err(at)?;
@@ -213,11 +216,10 @@ impl Worker<'_> {
             done.was_done = bytes(shared, joined.plaintext_len, &[run]) - bytes(shared, joined.plaintext_len, &missing);
         }
         let sink = match output {
-            Some(output) if self.plan.destination.sync => Sink::Synced(output),
-            Some(output) => Sink::File(output),
+            Some(output) => file::sink(output, self.plan.destination.sync),
             None => Sink::Nothing,
         };
-        let source = Source::file(input).map_err(at)?;
+        let source = file::regular(input).map_err(at)?;
         let moved = match self.is_protecting() {
             true => shared.seal(roster, source, sink, Some(missing), &*self.desk),
             false => shared.open(roster, source, sink, Some(missing), &*self.desk),
@@ -240,7 +242,7 @@ impl Worker<'_> {
         // It may have got its name meanwhile.
         let Some(owned) = owned.get(&file) else { return Ok(()) };
         let Some(output) = &owned.output else { return Ok(()) };
-        let noted = owned.shared.note_synced(output, owned.input.stamp(), self.is_protecting(), synced, turn);
+        let noted = file::note_synced(&owned.shared, output, owned.input.stamp(), self.is_protecting(), synced, turn);
         noted.map_err(|e| owned.blame(&e))
     }
 
@@ -320,10 +322,10 @@ impl Worker<'_> {
                 return Err(Told::new(Code::InputOutput, line));
             }
             let (file, roster) = (now()?, &self.engines.crew.roster);
-            let source = Source::file(owned.input.file()).map_err(at)?;
+            let source = file::regular(owned.input.file()).map_err(at)?;
             let done = match self.is_protecting() {
-                true => owned.shared.seal(roster, source, Sink::File(&file), Some(missing), &()),
-                false => owned.shared.open(roster, source, Sink::File(&file), Some(missing), &()),
+                true => owned.shared.seal(roster, source, Sink::ranged(file::Disk::new(&file)), Some(missing), &()),
+                false => owned.shared.open(roster, source, Sink::ranged(file::Disk::new(&file)), Some(missing), &()),
             };
             done.map_err(at)?;
             file.sync_data().map_err(|e| at(Error::Write(e)))?;
@@ -338,15 +340,15 @@ impl Worker<'_> {
     fn edge(&self, owned: &Owned, output: &File, run: Range<u64>) -> Result<Vec<Range<u64>>, Told> {
         let roster = &self.engines.crew.roster;
         let missing = match self.is_protecting() {
-            true => owned.shared.not_sealed(roster, output, owned.plaintext_len, run, &()),
-            false => owned.shared.not_opened(roster, owned.input.file(), output, run, &()),
+            true => file::not_sealed(&owned.shared, roster, output, owned.plaintext_len, run, &()),
+            false => file::not_opened(&owned.shared, roster, owned.input.file(), output, run, &()),
         };
         missing.map_err(|e| owned.blame(&e))
     }
 }
 
 fn is_unchanged(input: &InputFile) -> Result<bool> {
-    let now = phalanx_core::file::Stamp::of(input.file()).map_err(Error::Read)?;
+    let now = file::Stamp::of(input.file()).map_err(Error::Read)?;
     Ok(input.stamp().has_same_content(&now))
 }
 

@@ -9,6 +9,7 @@ use crate::tally::{Root, Tally};
 use crate::worker::{Desk, Out, name, reply};
 use crate::world::{Pause, World};
 use phalanx::failure::{Code, Outcome, complain};
+use phalanx_host::file;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -426,7 +427,7 @@ impl<'a> Leader<'a> {
     /// Ends the job, because a process is lost.
     fn lose(&self, rank: usize, why: &str) -> ! {
         complain(format!("{} (rank {rank}): {why}", self.ranks[rank].peer.host));
-        let _none_begins = phalanx_core::file::remove_unfinished();
+        let _none_begins = file::remove_unfinished();
         self.world.abort(Code::InputOutput)
     }
 

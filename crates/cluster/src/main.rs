@@ -26,7 +26,7 @@ use phalanx::engines::{Kind, Ready, levels, survey};
 use phalanx::failure::{self, Code, Failure, Outcome, complain, shown};
 use phalanx::paths::{End, Place};
 use phalanx_core::Error;
-use phalanx_core::file::{Existing, Made, Output, remove_unfinished};
+use phalanx_host::file::{Existing, Made, Output, remove_unfinished};
 use state::{Peer, misfit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;

@@ -5,7 +5,7 @@ use crate::message::{Astray, Report, Spot, Warned};
 use phalanx::failure::{Code, Failure, Outcome, complain, say, shown};
 use phalanx::progress::{count, others, past_words, rate, size, summary_of, whole_seconds};
 use phalanx::strays::Strays;
-use phalanx_core::file::Past;
+use phalanx_host::file::Past;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

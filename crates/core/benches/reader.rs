@@ -11,6 +11,7 @@ use phalanx_core::{
     ChunkSize, KdfLimit, NewFile, Opener, ProtectedFile, ReadAt, Reader, ReaderOptions, Recipient, Roster, SecretKey,
     Sink, Source, Suite,
 };
+use phalanx_host::file;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Read, Seek, Write};
@@ -50,7 +51,7 @@ fn whole(c: &mut Criterion) {
         let roster = Arc::new(Roster::cpu());
         group.bench_function(format!("unprotect/{label}"), |b| {
             b.iter(|| {
-                let protected = ProtectedFile::open(Source::file(&file).unwrap(), &opener()).unwrap();
+                let protected = ProtectedFile::open(file::regular(&file).unwrap(), &opener()).unwrap();
                 protected.unprotect(&roster, Sink::Stream(Box::new(io::sink())), &()).unwrap()
             });
         });

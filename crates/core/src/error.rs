@@ -1,7 +1,6 @@
 //! Errors. The text of each is one line.
 
 use crate::keys::id::KeyId;
-use crate::keys::private::Refused;
 use std::io;
 
 /// The result of this crate's functions.
@@ -319,4 +318,20 @@ fn brief(text: &str) -> String {
 /// The name, unless it is so long that it may be something else, such as a key's text.
 fn told(name: &str) -> String {
     if name.len() > 64 { String::new() } else { format!(" ({})", name.escape_debug()) }
+}
+
+/// What is not used, and why. The text says what mends it, where a command does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is refused because {why}")]
+pub struct Refused {
+    what: String,
+    why: String,
+}
+
+impl Refused {
+    /// A refusal of `what`: “the key work”, “it”.
+    #[must_use]
+    pub fn new(what: &str, why: impl Into<String>) -> Self {
+        Self { what: what.into(), why: why.into() }
+    }
 }

@@ -3,18 +3,19 @@
 //! Most programs need only the names at the root of this crate:
 //!
 //! - [`NewFile`] protects a [`Source`] for [`Recipient`]s, and writes it to a [`Sink`]. [`ProtectedFile`] opens one with an
-//!   [`Opener`] and the keys of a [`KeySource`]: [`SecretKey`]s, which a [`Keyring`] keeps, and [`Password`]s.
-//! - [`Ways`] are the ways into a file. They are changed in place by [`file::InPlace`], or in a new file.
+//!   [`Opener`] and the keys of a [`KeySource`]: [`SecretKey`]s and [`Password`]s.
+//! - [`Ways`] are the ways into a file. They are changed in place, or in a new file.
 //! - [`Reader`] reads a protected file by range, and [`Writer`] protects what is written piece by piece.
 //! - [`batch`] seals and opens many users' messages in one call. Its [`Coalescer`](batch::coalescer::Coalescer) does so for
 //!   messages that arrive one by one.
 //! - A [`Roster`] is the set of engines that do the work. [`Roster::cpu`] is all cores.
 //!
 //! [`volume`] is what a mounted volume is made of. [`engine`] is for authors of engines, [`format`](mod@format) for tools that look into files, and [`file`](mod@file) for
-//! programs that write and delete files without leaving half-written ones or losing data.
+//! what several processes protect together. Files on a machine are the crate `phalanx-host`: it writes and deletes them without leaving
+//! half-written ones or losing data.
 //!
 //! The path of a byte: a `pipeline` or a batch makes jobs of it. The `schedule` passes these to an [`engine::Engine`] of
-//! the roster. The CPU's engine seals them in chunks with the kernels. Nothing here knows of GPUs, MPI or FUSE.
+//! the roster. The CPU's engine seals them in chunks with the kernels. Nothing here knows of files on a host, GPUs, MPI or FUSE.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
@@ -50,22 +51,18 @@ pub mod volume;
 /// For tools that look into files: headers, slots, and the places of chunks.
 pub mod format;
 
-pub use error::{Class, Error, Result};
+pub use error::{Class, Error, Refused, Result};
 pub use file::protected::{ChunkSize, NewFile, ProtectedFile};
-pub use file::read_at::ReadAt;
+pub use file::read_at::{ReadAt, Snapshot};
 pub use file::reader::{Reader, ReaderOptions};
 pub use file::salvage::Salvage;
 pub use file::source::{Progress, Sink, Source};
+pub use file::write_at::{Draft, Filling, WriteAt};
 pub use file::writer::Writer;
 pub use format::suite::Suite;
 pub use keys::access::{AgeRecipient, KdfLimit, KeySource, OpenedBy, Opener, Recipient};
 pub use keys::id::KeyId;
 pub use keys::key::{Password, SecretKey};
-pub use keys::keyring::Keyring;
 pub use keys::text as key_text;
 pub use keys::ways::Ways;
 pub use roster::Roster;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../GUIDE.md")]
-struct Guide;

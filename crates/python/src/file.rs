@@ -7,8 +7,8 @@ use crate::ways::{self, Keys, Secret};
 use phalanx::folders;
 use phalanx::paths::{protected_name, unprotected_name};
 use phalanx_core::engine::Op;
-use phalanx_core::file::{Carry, Existing, InputFile, Output};
-use phalanx_core::{Error, NewFile, Progress, ProtectedFile, Result, Sink, Source};
+use phalanx_core::{Error, NewFile, Progress, ProtectedFile, Result, Sink};
+use phalanx_host::file::{self, Carry, Existing, InputFile, Output};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::os::unix::fs::MetadataExt;
@@ -51,12 +51,12 @@ pub fn protect(
     let ends = Ends { input: path, output, overwrite, sync };
     ends.run(py, |input, sink, progress| {
         let has_the_name = ends.input.file_name().is_some_and(|name| unprotected_name(name).is_some());
-        if has_the_name && !matches!(Source::new(input.file())?.header(), Err(Error::NotPhalanx)) {
+        if has_the_name && !matches!(file::source(input.file())?.header(), Err(Error::NotPhalanx)) {
             return Err(Error::Protected);
         }
         let new = NewFile::with_chunk_size(suite, chunk_size, &recipients)?;
         let crew = engines.crew(Op::Seal, suite, known_len(input));
-        new.seal(&crew.roster, Source::new(input.file())?, sink, progress)?;
+        new.seal(&crew.roster, file::source(input.file())?, sink, progress)?;
         Ok(Carry::All)
     })?;
     Ok(ends.output)
@@ -96,7 +96,7 @@ pub fn unprotect(
     let output = output.or_else(beside).ok_or_else(nameless)?;
     let ends = Ends { input: path, output, overwrite, sync };
     ends.run(py, |input, sink, progress| {
-        let file = ProtectedFile::open(Source::new(input.file())?, &opener)?;
+        let file = ProtectedFile::open(file::source(input.file())?, &opener)?;
         let crew = engines.crew(Op::Open, file.suite(), known_len(input));
         file.unprotect(&crew.roster, sink, progress)?;
         Ok(Carry::New { umask: umask() })
@@ -127,7 +127,7 @@ pub fn verify(
     let opener = ways::opener(py, Keys { key, keys, password }, &identities)?;
     let checked = interruptible(py, |progress| {
         let input = InputFile::open(&path)?;
-        let file = ProtectedFile::open(Source::new(input.file())?, &opener)?;
+        let file = ProtectedFile::open(file::source(input.file())?, &opener)?;
         let crew = engines.crew(Op::Open, file.suite(), known_len(&input));
         file.unprotect(&crew.roster, Sink::Nothing, progress)
     })?;
@@ -173,7 +173,7 @@ impl Ends {
                 at_output = true;
                 return Err(Error::Exists);
             }
-            let sink = if self.sync { Sink::Synced(output.file()) } else { Sink::File(output.file()) };
+            let sink = file::sink(output.file(), self.sync);
             let carry = transfer(&input, sink, progress)?;
             at_output = true;
             output.carry(input.file(), carry)?;

@@ -4,7 +4,7 @@ use crate::bytes::{Bytes, new_bytes};
 use crate::error::raised;
 use crate::turn::Turn;
 use phalanx_core::ReadAt;
-use phalanx_core::file::Output;
+use phalanx_host::file::Output;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;

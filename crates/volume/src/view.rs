@@ -22,8 +22,8 @@ use fuser::{
     FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenAccMode,
     OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, Request,
 };
-use phalanx_core::file::is_temporary;
 use phalanx_core::{Error, KeySource, OpenedBy, Opener, Roster};
+use phalanx_host::file::is_temporary;
 use rustix::fs::{self as sys, AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};

@@ -3,9 +3,9 @@
 use crate::error::{Result, VolumeError};
 use crate::folder::{self, FOLDER, NEW};
 use crate::names::{Names, RECORD_LEN};
-use phalanx_core::file::{Existing, Output};
 use phalanx_core::volume::{CONFIG, Config};
-use phalanx_core::{ChunkSize, KeySource, Opener, Recipient, Source, Suite};
+use phalanx_core::{ChunkSize, KeySource, Opener, Recipient, Suite};
+use phalanx_host::file::{self, Existing, Output};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, mkdirat, open, openat, statat, unlinkat,
@@ -127,7 +127,7 @@ impl Volume {
         if patiently(|| flock(&folder, lock)) == Err(Errno::WOULDBLOCK) {
             return Err(VolumeError::Busy);
         }
-        let opened = Config::open(Source::file(&config)?, opener)?;
+        let opened = Config::open(file::regular(&config)?, opener)?;
         Ok(Self { root, config: opened, _locks: (folder, config) })
     }
 }

@@ -1,6 +1,6 @@
 //! Files with several names: one run changes such a file in place once, and never under two names at the same time.
 
-use phalanx_core::file::InputFile;
+use phalanx_host::file::InputFile;
 use std::collections::HashSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -3,8 +3,8 @@
 use super::{Message, root};
 use phalanx::failure::Failure;
 use phalanx_core::engine::Fault;
-use phalanx_core::file::{Obstacle, check_private};
 use phalanx_core::{Error, KeyId, key_text};
+use phalanx_host::file::{Obstacle, check_private};
 use phalanx_volume::VolumeError;
 use phalanx_volume::mount::MountError;
 use rustix::io::Errno;

@@ -22,7 +22,8 @@ use crate::setup::Setup;
 use crate::volume::mounts::{Backing, backings, unmount_below};
 use crate::{Error, Result};
 use job::{Job, Programs};
-use phalanx_core::{KdfLimit, KeyId, KeySource, Opener, Password, ProtectedFile, Roster, SecretKey, Sink, Source};
+use phalanx_core::{KdfLimit, KeyId, KeySource, Opener, Password, ProtectedFile, Roster, SecretKey, Sink};
+use phalanx_host::file;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -230,7 +231,11 @@ pub fn check(plain: &Path, sealed: &Path, scratch: &Scratch) -> Result<()> {
     let input = File::open(sealed).map_err(Error::at(sealed))?;
     let output = File::create(&back).map_err(Error::at(&back))?;
     let opener = Opener::new(OneKey(SecretKey::from_slice(&secret()).expect("32 bytes")), KdfLimit::default());
-    ProtectedFile::open(Source::new(&input)?, &opener)?.unprotect(&Roster::cpu(), Sink::File(&output), &())?;
+    ProtectedFile::open(file::source(&input)?, &opener)?.unprotect(
+        &Roster::cpu(),
+        Sink::ranged(file::Disk::new(&output)),
+        &(),
+    )?;
     same(plain, &back)?;
     scratch::remove(&back)
 }

@@ -6,7 +6,7 @@ use super::experiments::{all_cores, levels};
 use super::failure::{Code, Failure, Outcome, complain};
 use phalanx_bench::scratch::require_memory;
 use phalanx_bench::sefps::layout::{self, Kernels, SHORTEST};
-use phalanx_core::file::{Existing, Made, Output};
+use phalanx_host::file::{Existing, Made, Output};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::num::NonZeroUsize;

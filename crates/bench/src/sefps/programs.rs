@@ -11,9 +11,10 @@ use crate::ttable::TTable;
 use crate::{Error, Result};
 use phalanx_core::engine::{CpuEngine, Engine, Fault};
 use phalanx_core::{
-    KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Roster, SecretKey, Sink, Source, Suite,
+    KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Roster, SecretKey, Sink, Suite,
 };
 use phalanx_gpu::{AesLaunch, Variant as Cipher};
+use phalanx_host::file;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
@@ -196,13 +197,13 @@ fn format_run(
 ) -> Result<()> {
     let input = File::open(from).map_err(Error::at(from))?;
     let output = File::create(to).map_err(Error::at(to))?;
-    let source = Source::new(&input)?;
+    let source = file::source(&input)?;
     if is_protected {
         let new = NewFile::new(suite, &[Recipient::key(key)])?;
-        new.seal(roster, source, Sink::File(&output), &())?;
+        new.seal(roster, source, Sink::ranged(file::Disk::new(&output)), &())?;
     } else {
         let opener = Opener::new(OneKey(key), Default::default());
-        ProtectedFile::open(source, &opener)?.unprotect(roster, Sink::File(&output), &())?;
+        ProtectedFile::open(source, &opener)?.unprotect(roster, Sink::ranged(file::Disk::new(&output)), &())?;
     }
     Ok(())
 }

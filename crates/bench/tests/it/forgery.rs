@@ -7,6 +7,7 @@ use phalanx_core::{
     Error, KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Roster, SecretKey, Sink, Source,
     Suite,
 };
+use phalanx_host::file;
 use phalanx_kernels::aes::{Key, Level, ctr_xor};
 use std::io::{Seek, Write};
 use std::sync::Arc;
@@ -107,7 +108,7 @@ fn unprotect(key: &SecretKey, stored: &[u8]) -> phalanx_core::Result<Vec<u8>> {
     input.write_all(stored).unwrap();
     input.rewind().unwrap();
     let opener = Opener::new(Holder(key.clone()), Default::default());
-    let protected = ProtectedFile::open(Source::new(&input).unwrap(), &opener)?;
+    let protected = ProtectedFile::open(file::source(&input).unwrap(), &opener)?;
     let mut plain = Vec::new();
     let sink = Sink::Stream(Box::new(&mut plain));
     protected.unprotect(&roster(), sink, &())?;

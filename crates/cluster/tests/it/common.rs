@@ -1,6 +1,7 @@
 //! A folder with a key, and programs that run in it.
 
-use phalanx_core::{KdfLimit, Opener, ProtectedFile, Roster, SecretKey, Sink, Source};
+use phalanx_core::{KdfLimit, Opener, ProtectedFile, Roster, SecretKey, Sink};
+use phalanx_host::file;
 use rustix::process::{Pid, Signal, kill_process};
 use std::env;
 use std::fs::{self, File};
@@ -121,7 +122,7 @@ impl Job {
         let file = File::open(self.path(name)).unwrap();
         let keys = Opener::new(SecretKey::from_slice(&[7; 32]).unwrap(), KdfLimit::default());
         let mut bytes = Vec::new();
-        let protected = ProtectedFile::open(Source::file(&file).unwrap(), &keys).unwrap();
+        let protected = ProtectedFile::open(file::regular(&file).unwrap(), &keys).unwrap();
         protected.unprotect(&Roster::cpu(), Sink::Stream(Box::new(&mut bytes)), &()).unwrap();
         bytes
     }

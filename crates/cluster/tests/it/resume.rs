@@ -1,7 +1,7 @@
 //! A run goes on where an interrupted one ended.
 
 use crate::common::{Job, has_ended, is_exhaustive, painted, ranks_below, signal, wait};
-use phalanx_core::file::{Existing, Output};
+use phalanx_host::file::{Existing, Output};
 use rustix::process::Signal;
 use std::fs::{self, File, Permissions};
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! Files and folders, by one process and by several.
 
 use crate::common::{Ended, Job, painted};
-use phalanx_core::file::{Existing, Output};
+use phalanx_host::file::{Existing, Output};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -3,12 +3,12 @@
 //! The worker that takes a range of a file reads it, runs it and writes it itself. If one end is a pipe, its bytes are read
 //! or written in order, under a lock. The work between still runs in parallel.
 
-use crate::file::disk::Disk;
-use crate::file::input::Stamp;
+use crate::file::read_at::{Snapshot, read_parts};
 use crate::file::salvage;
-use crate::file::source::{Progress, Sink, Source};
+use crate::file::source::{Kind, Progress, Sink, Source};
 use crate::file::stream::Stream;
 use crate::file::todo::Todo;
+use crate::file::write_at::{Filling, WriteAt};
 use crate::format::header::Header;
 use crate::format::layout::Layout;
 use crate::io::read_full;
@@ -18,8 +18,6 @@ use crate::roster::Roster;
 use crate::schedule::{Extent, Share, Work};
 use crate::seam::{Bind, Buffer, Job, Unit, Verdicts};
 use crate::{Error, Result, Suite, schedule};
-use rustix::io::preadv;
-use std::fs::File;
 use std::io::{self, IoSliceMut, Write};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,16 +34,16 @@ pub(crate) fn seal(
     runs: Option<Vec<Range<u64>>>,
     progress: &dyn Progress,
 ) -> Result<u64> {
-    let file = match source {
-        Source::File(file, stamp) => Some((file, stamp)),
-        Source::Stream(_, file) => file,
+    let snapshot = match &source.0 {
+        Kind::Ranged(input) => Some(input.clone()),
+        Kind::Stream(_, file) => file.clone(),
     };
     let is_whole = runs.is_none();
     let input = Input::new(source, |len| header.layout_for_plaintext(len), runs)?;
     let len = transfer(roster, Op::Seal, header, keys, input, sink, is_whole, progress)?;
     // An input that changed meanwhile may have been read half old and half new, or without its end.
-    let is_unchanged = |(file, before): (&File, Stamp)| Ok(before.has_same_content(&Stamp::of(file)?));
-    if file.map_or(Ok(true), is_unchanged).map_err(Error::Read)? { Ok(len) } else { Err(Error::Changed) }
+    let is_unchanged = snapshot.map_or(Ok(true), |snapshot| snapshot.is_unchanged()).map_err(Error::Read)?;
+    if is_unchanged { Ok(len) } else { Err(Error::Changed) }
 }
 
 /// Unprotects `source`, from which `header` was read and opened: writes the plaintext to `sink`, each chunk after its
@@ -60,12 +58,12 @@ pub(crate) fn open(
     runs: Option<Vec<Range<u64>>>,
     progress: &dyn Progress,
 ) -> Result<u64> {
-    let file = if let Source::File(file, _) = source { Some(file) } else { None };
+    let ranged = source.by_range();
     let is_whole = runs.is_none();
     let opened = Input::new(source, |len| header.layout_for_file(len), runs)
         .and_then(|input| transfer(roster, Op::Open, header, keys, input, sink, is_whole, progress));
-    opened.map_err(|error| match file {
-        Some(file) => salvage::explain(error, header, keys, file),
+    opened.map_err(|error| match ranged {
+        Some(input) => salvage::explain(error, header, keys, &*input),
         None => error,
     })
 }
@@ -81,13 +79,15 @@ fn transfer<'a>(
     is_whole: bool,
     progress: &'a dyn Progress,
 ) -> Result<u64> {
-    let disk = |file, synced| {
-        let len = input.layout().map(|layout| if op == Op::Seal { layout.file_len() } else { layout.plaintext_len() });
-        Disk::new(file, len, op == Op::Seal, synced)
-    };
     let output = match sink {
-        Sink::File(file) => Output::Disk(disk(file, false)?),
-        Sink::Synced(file) => Output::Disk(disk(file, true)?),
+        Sink::Ranged(output) => {
+            let (len, filling) = match op {
+                Op::Seal => (input.layout().map(Layout::file_len), Filling::Full),
+                Op::Open => (input.layout().map(Layout::plaintext_len), Filling::Sparse),
+            };
+            output.expect(len, filling).map_err(Error::Write)?;
+            Output::Ranged(output)
+        }
         Sink::Stream(writer) => {
             Output::Stream(Mutex::new(StreamOut { writer, next: 0, aborted: false }), Condvar::new())
         }
@@ -106,8 +106,9 @@ fn transfer<'a>(
     schedule::run(roster, &work)?;
     let len = work.done.into_inner();
     match work.output {
-        Output::Disk(disk) if op == Op::Open && is_whole => disk.finish(len)?,
-        Output::Disk(_) | Output::Nothing => {}
+        // Zeros at its end may have been left out.
+        Output::Ranged(output) if op == Op::Open && is_whole => output.set_len(len).map_err(Error::Write)?,
+        Output::Ranged(_) | Output::Nothing => {}
         Output::Stream(out, _) => lock(&out).writer.flush().map_err(Error::Write)?,
     }
     Ok(len)
@@ -126,8 +127,8 @@ struct Transfer<'a> {
 }
 
 enum Input<'a> {
-    /// A file, and the chunks that no worker has taken.
-    File { file: &'a File, layout: Layout, todo: Todo },
+    /// An input that is read by range, and the chunks that no worker has taken.
+    Ranged { input: Arc<dyn Snapshot + 'a>, layout: Layout, todo: Todo },
     /// `short_len` is the length, if the stream is short.
     Stream { stream: Mutex<StreamIn<'a>>, short_len: Option<u64> },
 }
@@ -139,13 +140,13 @@ impl<'a> Input<'a> {
         layout: impl FnOnce(u64) -> Result<Layout>,
         runs: Option<Vec<Range<u64>>>,
     ) -> Result<Self> {
-        match source {
-            Source::File(file, stamp) => {
-                let layout = layout(stamp.len())?;
+        match source.0 {
+            Kind::Ranged(input) => {
+                let layout = layout(input.size().map_err(Error::Read)?)?;
                 let all = 0..layout.chunks();
-                Ok(Input::File { file, layout, todo: Todo::new(runs.unwrap_or_else(|| vec![all])) })
+                Ok(Input::Ranged { input, layout, todo: Todo::new(runs.unwrap_or_else(|| vec![all])) })
             }
-            Source::Stream(mut reader, _) => {
+            Kind::Stream(mut reader, _) => {
                 let short_len = reader.short_len()?;
                 Ok(Input::Stream { short_len, stream: Mutex::new(StreamIn { reader, next: 0, ended: false }) })
             }
@@ -153,7 +154,7 @@ impl<'a> Input<'a> {
     }
 
     fn layout(&self) -> Option<&Layout> {
-        if let Input::File { layout, .. } = self { Some(layout) } else { None }
+        if let Input::Ranged { layout, .. } = self { Some(layout) } else { None }
     }
 }
 
@@ -165,7 +166,7 @@ struct StreamIn<'a> {
 }
 
 enum Output<'a> {
-    Disk(Disk<'a>),
+    Ranged(Box<dyn WriteAt + 'a>),
     Stream(Mutex<StreamOut<'a>>, Condvar),
     Nothing,
 }
@@ -186,7 +187,7 @@ impl Work for Transfer<'_> {
 
     fn extent(&self) -> Extent {
         let len = match &self.input {
-            Input::File { layout, todo, .. } => {
+            Input::Ranged { layout, todo, .. } => {
                 Some(layout.plaintext_len().min(todo.count() * self.chunk_len() as u64))
             }
             Input::Stream { short_len, .. } => *short_len,
@@ -206,7 +207,7 @@ impl Work for Transfer<'_> {
     fn fill(&self, job: &mut Job, share: Share) -> Result<bool> {
         job.units.clear();
         match &self.input {
-            Input::File { file, layout, todo } => self.fill_from_file(job, file, layout, todo, share)?,
+            Input::Ranged { input, layout, todo } => self.fill_by_range(job, &**input, layout, todo, share)?,
             Input::Stream { stream, .. } => self.fill_from_stream(job, &mut lock(stream))?,
         }
         if self.op == Op::Seal {
@@ -229,8 +230,10 @@ impl Work for Transfer<'_> {
             Op::Open => self.plaintext(job, first),
         };
         match &self.output {
-            Output::Disk(disk) if self.op == Op::Seal => disk.write(bytes, offset).map_err(Error::Write)?,
-            Output::Disk(disk) => disk.write_sparse(bytes, offset).map_err(Error::Write)?,
+            Output::Ranged(output) if self.op == Op::Seal => {
+                output.write_all_at(bytes, offset).map_err(Error::Write)?
+            }
+            Output::Ranged(output) => output.write_sparse_at(bytes, offset).map_err(Error::Write)?,
             Output::Stream(out, turn) => write_in_turn(out, turn, bytes, chunks.clone())?,
             Output::Nothing => {}
         }
@@ -299,7 +302,14 @@ impl Transfer<'_> {
         (&job.buf[..job.units.last().map_or(0, |unit| unit.data.end)], first * self.chunk_len() as u64)
     }
 
-    fn fill_from_file(&self, job: &mut Job, file: &File, layout: &Layout, todo: &Todo, share: Share) -> Result<()> {
+    fn fill_by_range(
+        &self,
+        job: &mut Job,
+        input: &dyn Snapshot,
+        layout: &Layout,
+        todo: &Todo,
+        share: Share,
+    ) -> Result<()> {
         let capacity = self.capacity(job) as u64;
         let Some(run) = todo.take(|left| share.of(left).min(capacity)) else { return Ok(()) };
         let first = run.start;
@@ -308,8 +318,7 @@ impl Transfer<'_> {
             job.units.push(unit);
         }
         let offset = if self.op == Op::Seal { layout.plaintext_offset(first) } else { layout.file_offset(first) };
-        let read = self.read_units(job, file, offset);
-        read.map_err(|e| if e.kind() == io::ErrorKind::UnexpectedEof { Error::Changed } else { Error::Read(e) })
+        self.read_units(job, input, offset)
     }
 
     fn fill_from_stream(&self, job: &mut Job, stream: &mut StreamIn) -> Result<()> {
@@ -342,7 +351,7 @@ impl Transfer<'_> {
     }
 
     /// Reads the job's chunks from `offset` on: plaintext to be sealed, or records to be opened.
-    fn read_units(&self, job: &mut Job, file: &File, mut offset: u64) -> io::Result<()> {
+    fn read_units(&self, job: &mut Job, input: &dyn Snapshot, mut offset: u64) -> Result<()> {
         let mut rest = &mut job.buf[..];
         let mut at = 0;
         for batch in job.units.chunks_mut(BATCH) {
@@ -356,7 +365,7 @@ impl Transfer<'_> {
                 parts[2] = IoSliceMut::new(&mut head[unit.data.start - at..]);
                 (rest, at) = (tail, unit.data.end);
             }
-            offset = read_parts(file, &mut parts, offset)?;
+            offset = read_parts(input, &mut parts, offset)?;
         }
         Ok(())
     }
@@ -364,23 +373,6 @@ impl Transfer<'_> {
 
 /// The most chunks that one vectored call reads.
 const BATCH: usize = 32;
-
-/// Fills all parts from `offset` on; returns the offset behind them.
-fn read_parts(file: &File, mut parts: &mut [IoSliceMut], mut offset: u64) -> io::Result<u64> {
-    // Empty parts alone would look like the end of the file.
-    while parts.iter().any(|part| !part.is_empty()) {
-        match preadv(file, parts, offset) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(n) => {
-                offset += n as u64;
-                IoSliceMut::advance_slices(&mut parts, n);
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(offset)
-}
 
 /// Writes the bytes of these chunks when all before them have been written.
 fn write_in_turn(out: &Mutex<StreamOut>, turn: &Condvar, bytes: &[u8], chunks: Range<u64>) -> Result<()> {

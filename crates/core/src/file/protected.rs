@@ -1,9 +1,9 @@
 //! Protecting a file for its recipients, and opening one. Each is one value that is used once.
 
-use crate::file::obstacle::Obstacle;
 use crate::file::salvage::{self, Salvage};
-use crate::file::shared::SharedFile;
+use crate::file::shared::{self, SharedFile};
 use crate::file::source::{Progress, Sink, Source};
+use crate::file::write_at::WriteAt;
 use crate::file::writer::Writer;
 use crate::file::{anew, pipeline};
 use crate::format::header::Header;
@@ -13,8 +13,7 @@ use crate::roster::Roster;
 use crate::seam::Engine;
 use crate::{Error, Result, Suite};
 use std::fmt;
-use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 /// A file that is about to be protected: its new file key, and the header that gives it to the recipients. Sealing takes
@@ -62,19 +61,16 @@ impl NewFile {
         Ok(SharedFile::new(header, self.keys))
     }
 
-    /// The header for a plaintext of this length, and the file's keys.
-    pub(crate) fn fitted(self, len: u64) -> Result<(Header, FileKeys)> {
-        Ok((self.header.fitted(Some(len), &self.keys)?, self.keys))
+    /// The suite.
+    #[must_use]
+    pub fn suite(&self) -> Suite {
+        self.header.suite()
     }
 
-    /// Whether its suite allows no chunk to be written twice.
-    pub(crate) fn is_written_once(&self) -> bool {
-        self.header.suite() == Suite::Aes256Gcm
-    }
-
-    /// Whether a header has the same suite and the same size of chunks.
-    pub(crate) fn has_shape_of(&self, header: &Header) -> bool {
-        (header.suite(), header.chunk_log2()) == (self.header.suite(), self.header.chunk_log2())
+    /// How many bytes of plaintext its chunks hold.
+    #[must_use]
+    pub fn chunk_size(&self) -> ChunkSize {
+        ChunkSize(self.header.chunk_log2())
     }
 
     /// The same for bytes that come piece by piece: what is written to the [`Writer`] is sealed and goes to `output`. The
@@ -181,13 +177,12 @@ impl<'a> ProtectedFile<'a> {
         pipeline::open(roster, &self.header, &self.opened.keys, self.source, sink, None, progress)
     }
 
-    pub(crate) fn keys(&self) -> &FileKeys {
-        &self.opened.keys
-    }
-
-    /// Where it is read from.
-    pub(crate) fn source(&self) -> &Source<'a> {
-        &self.source
+    /// Whether it is for these recipients and for nobody else. `opener` has their keys and passwords.
+    ///
+    /// # Errors
+    /// If one of its slots cannot be tried.
+    pub fn is_for(&self, recipients: &[Recipient], opener: &Opener<impl KeySource>) -> Result<bool> {
+        shared::gives_to(&self.header, &self.opened.keys, recipients, opener)
     }
 
     /// For several processes that unprotect it together.
@@ -208,12 +203,12 @@ impl<'a> ProtectedFile<'a> {
     /// Writes all authentic chunks at their places in the empty file `sink`; zeros stand for the others.
     ///
     /// # Errors
-    /// If no chunk is authentic, if the source is not a regular file, or if reading, the engine or writing failed.
-    pub fn salvage(self, engine: &dyn Engine, sink: &File, progress: &dyn Progress) -> Result<Salvage> {
-        let Source::File(file, _) = self.source else {
-            return Err(Error::Read(Obstacle::NotRegular.into()));
+    /// If no chunk is authentic, if the source is a stream, or if reading, the engine or writing failed.
+    pub fn salvage(self, engine: &dyn Engine, sink: &dyn WriteAt, progress: &dyn Progress) -> Result<Salvage> {
+        let Some(source) = self.source.by_range() else {
+            return Err(Error::Read(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
         };
-        salvage::salvage(engine, &self.header, &self.opened.keys, file, sink, progress)
+        salvage::salvage(engine, &self.header, &self.opened.keys, &*source, sink, progress)
     }
 }
 

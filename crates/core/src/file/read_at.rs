@@ -2,8 +2,11 @@
 
 use crate::{Error, Result};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IoSliceMut, Read};
+#[cfg(unix)]
 use std::os::unix::fs::FileExt;
+#[cfg(windows)]
+use std::os::windows::fs::FileExt;
 use std::sync::Arc;
 
 /// A source of bytes at offsets, for a [`Reader`](crate::Reader).
@@ -23,12 +26,38 @@ pub trait ReadAt {
     /// # Errors
     /// What the source gives.
     fn size(&self) -> io::Result<u64>;
+
+    /// Reads bytes from `offset` on into the parts, one after the other, and returns how many. The contract is that of
+    /// [`ReadAt::read_at`]. A source that fills several parts in one call overrides it.
+    ///
+    /// # Errors
+    /// What the source gives. After [`io::ErrorKind::Interrupted`] the read is repeated.
+    fn read_vectored_at(&self, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        match parts.iter_mut().find(|part| !part.is_empty()) {
+            Some(part) => self.read_at(part, offset),
+            None => Ok(0),
+        }
+    }
 }
 
-/// A regular file. Its cursor is neither used nor moved.
+/// A source that can tell whether it is still what it was when its protection began. Its [`ReadAt::size`] is the length that it had
+/// then.
+pub trait Snapshot: ReadAt + Send + Sync {
+    /// Whether it is unchanged. Asked when all of it has been read.
+    ///
+    /// # Errors
+    /// If it cannot be looked at.
+    fn is_unchanged(&self) -> io::Result<bool>;
+}
+
+/// A regular file. Its cursor is not used. On Windows it is moved.
 impl ReadAt for File {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        FileExt::read_at(self, buf, offset)
+        #[cfg(unix)]
+        let read = FileExt::read_at(self, buf, offset);
+        #[cfg(windows)]
+        let read = self.seek_read(buf, offset);
+        read
     }
 
     fn size(&self) -> io::Result<u64> {
@@ -64,6 +93,10 @@ impl<T: ReadAt + ?Sized> ReadAt for &T {
         (**self).read_at(buf, offset)
     }
 
+    fn read_vectored_at(&self, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        (**self).read_vectored_at(parts, offset)
+    }
+
     fn size(&self) -> io::Result<u64> {
         (**self).size()
     }
@@ -72,6 +105,10 @@ impl<T: ReadAt + ?Sized> ReadAt for &T {
 impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         (**self).read_at(buf, offset)
+    }
+
+    fn read_vectored_at(&self, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        (**self).read_vectored_at(parts, offset)
     }
 
     fn size(&self) -> io::Result<u64> {
@@ -84,13 +121,17 @@ impl<T: ReadAt + ?Sized> ReadAt for Box<T> {
         (**self).read_at(buf, offset)
     }
 
+    fn read_vectored_at(&self, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        (**self).read_vectored_at(parts, offset)
+    }
+
     fn size(&self) -> io::Result<u64> {
         (**self).size()
     }
 }
 
 /// Fills `buf` from `offset` on. A source that ends before that has changed since its length was asked for.
-pub(crate) fn read_full_at(source: &impl ReadAt, buf: &mut [u8], offset: u64) -> Result<()> {
+pub(crate) fn read_full_at(source: &(impl ReadAt + ?Sized), buf: &mut [u8], offset: u64) -> Result<()> {
     let mut done = 0;
     while done < buf.len() {
         match source.read_at(&mut buf[done..], offset + done as u64) {
@@ -102,6 +143,25 @@ pub(crate) fn read_full_at(source: &impl ReadAt, buf: &mut [u8], offset: u64) ->
         }
     }
     Ok(())
+}
+
+/// Fills all parts from `offset` on; returns the offset after them. A source that ends before that has changed.
+pub(crate) fn read_parts(source: &dyn Snapshot, mut parts: &mut [IoSliceMut], mut offset: u64) -> Result<u64> {
+    let mut left: usize = parts.iter().map(|part| part.len()).sum();
+    while left > 0 {
+        match source.read_vectored_at(parts, offset) {
+            Ok(0) => return Err(Error::Changed),
+            Ok(more) if more > left => return Err(Error::Read(too_much())),
+            Ok(more) => {
+                offset += more as u64;
+                left -= more;
+                IoSliceMut::advance_slices(&mut parts, more);
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::Read(e)),
+        }
+    }
+    Ok(offset)
 }
 
 fn too_much() -> io::Error {

@@ -1,18 +1,16 @@
 //! Saving the intact chunks of a damaged file.
 
 use crate::cpu::{CpuEngine, Levels};
-use crate::file::disk::write_sparse;
+use crate::file::read_at::{ReadAt, read_full_at};
 use crate::file::source::Progress;
+use crate::file::write_at::WriteAt;
 use crate::format::header::Header;
 use crate::keys::key::FileKeys;
 use crate::op::Op;
 use crate::seam::{Bind, Buffer, Engine, Job, Unit};
 use crate::secret::wiped;
 use crate::{Error, Result};
-use std::fs::File;
-use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 /// What [`ProtectedFile::salvage`](crate::ProtectedFile::salvage) found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,14 +39,14 @@ pub(crate) fn salvage(
     engine: &dyn Engine,
     header: &Header,
     keys: &FileKeys,
-    source: &File,
-    sink: &File,
+    source: &dyn ReadAt,
+    sink: &dyn WriteAt,
     progress: &dyn Progress,
 ) -> Result<Salvage> {
     let chunk_len = 1u64 << header.chunk_log2();
     let overhead = header.suite().overhead() as u64;
     let header_len = header.bytes().len() as u64;
-    let body = source.metadata().map_err(Error::Read)?.len().saturating_sub(header_len);
+    let body = source.size().map_err(Error::Read)?.saturating_sub(header_len);
     let records = body.div_ceil(chunk_len + overhead);
     let buffer = engine.buffer(chunk_len as usize)?;
     let mut job = job(header, keys, buffer);
@@ -70,7 +68,7 @@ pub(crate) fn salvage(
                 any = true;
                 found.saved += len;
                 found.whole_length = last && at_end;
-                write_sparse(sink, &job.buf[..len as usize], offset).map_err(Error::Write)?;
+                sink.write_sparse_at(&job.buf[..len as usize], offset).map_err(Error::Write)?;
             }
             None => found.lose(offset..offset + len),
         }
@@ -82,7 +80,7 @@ pub(crate) fn salvage(
 
 /// Finds a more exact reason than `error` why a file does not open, whose `header` was read and opened: its end came too
 /// early or too late, or a certain chunk is the first that is damaged.
-pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &File) -> Error {
+pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &dyn ReadAt) -> Error {
     /// The number of chunks before a damaged one that are looked at.
     const BACK: u64 = 64;
     if !matches!(error, Error::Altered { .. } | Error::Truncated(_)) {
@@ -92,7 +90,7 @@ pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &F
         let chunk_len = 1u64 << header.chunk_log2();
         let overhead = header.suite().overhead() as u64;
         let header_len = header.bytes().len() as u64;
-        let body = source.metadata().map_err(Error::Read)?.len().saturating_sub(header_len);
+        let body = source.size().map_err(Error::Read)?.saturating_sub(header_len);
         let records = body.div_ceil(chunk_len + overhead);
         let engine = CpuEngine::serial(Levels::detect());
         let mut job = job(header, keys, engine.buffer(chunk_len as usize)?);
@@ -132,8 +130,8 @@ pub(crate) fn explain(error: Error, header: &Header, keys: &FileKeys, source: &F
 }
 
 /// Whether the keys that `header` gives are those of the file's chunks: the last one is authentic, or else the first.
-pub(crate) fn opens(header: &Header, keys: &FileKeys, source: &File) -> Result<bool> {
-    let len = source.metadata().map_err(Error::Read)?.len();
+pub(crate) fn opens(header: &Header, keys: &FileKeys, source: &dyn ReadAt) -> Result<bool> {
+    let len = source.size().map_err(Error::Read)?;
     let Ok(layout) = header.layout_for_file(len) else { return Ok(false) };
     let engine = CpuEngine::serial(Levels::detect());
     let buffer = engine.buffer(1 << header.chunk_log2())?;
@@ -168,7 +166,7 @@ fn job(header: &Header, keys: &FileKeys, buf: Buffer) -> Job {
 fn open_chunk(
     engine: &dyn Engine,
     job: &mut Job,
-    source: &File,
+    source: &dyn ReadAt,
     offset: u64,
     index: u64,
     len: usize,
@@ -177,11 +175,9 @@ fn open_chunk(
     let mut unit = Unit { key: 0, nonce: [0; 16], bind: Bind::Chunk { index, last }, data: 0..len, tag: [0; 32] };
     let (nonce, tag) = (&mut unit.nonce[..job.suite.nonce_len()], &mut unit.tag[..job.suite.tag_len()]);
     let (tag_at, data_at) = (offset + nonce.len() as u64, offset + (nonce.len() + tag.len()) as u64);
-    let read = source
-        .read_exact_at(nonce, offset)
-        .and_then(|()| source.read_exact_at(tag, tag_at))
-        .and_then(|()| source.read_exact_at(&mut job.buf[..len], data_at));
-    read.map_err(|e| if e.kind() == io::ErrorKind::UnexpectedEof { Error::Changed } else { Error::Read(e) })?;
+    read_full_at(source, nonce, offset)?;
+    read_full_at(source, tag, tag_at)?;
+    read_full_at(source, &mut job.buf[..len], data_at)?;
     job.units = vec![unit];
     Ok(wiped(|| engine.run(job))?.all_passed())
 }

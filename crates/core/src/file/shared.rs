@@ -1,21 +1,19 @@
 //! A file that several processes protect or unprotect together. Each of them does its own runs of chunks.
 
-use crate::file::input::Stamp;
-use crate::file::marks::{Identity, Kind, Recorder};
 use crate::file::pipeline;
-use crate::file::resume;
+use crate::file::protected::ChunkSize;
+use crate::file::read_at::ReadAt;
 use crate::file::source::{Progress, Sink, Source};
 use crate::file::survey::{self, Partial};
+use crate::file::write_at::Draft;
 use crate::format::header::Header;
-use crate::format::layout::Layout;
+use crate::format::slot::Slot;
+use crate::keys::access::{KeySource, Opener, Recipient};
 use crate::keys::key::{FileKeys, SHARED};
 use crate::roster::Roster;
 use crate::{Error, Result, Suite};
 use std::fmt;
-use std::fs::File;
-use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use zeroize::Zeroizing;
 
 /// The header of a file, and the keys of its content. Each process that works on the file has them.
@@ -27,11 +25,6 @@ pub struct SharedFile {
 impl SharedFile {
     pub(crate) fn new(header: Header, keys: FileKeys) -> Self {
         Self { header, keys }
-    }
-
-    pub(crate) fn recorder(&self, kind: Kind, stamp: Stamp, output: &File) -> Result<Recorder<'_>> {
-        let output = Identity::new(kind, output)?;
-        Ok(Recorder { kind, stamp, output, header: &self.header, keys: &self.keys })
     }
 
     /// For another process: the keys of the content and the header. Whoever has these bytes can read and write the file, and
@@ -71,17 +64,25 @@ impl SharedFile {
         self.header.suite()
     }
 
-    /// Whether a file begins with the header.
+    /// The tag of an entry in the record of an unfinished output: `docs/format.md`, section 11. `output` is what the record knows the
+    /// output by.
+    #[must_use]
+    pub fn record_tag(&self, entry: &[u8], output: &[u8]) -> [u8; 32] {
+        self.keys.record_tag(entry, output, self.header.bytes())
+    }
+
+    /// Whether it is for these recipients and for nobody else. `opener` has their keys and passwords.
     ///
     /// # Errors
-    /// If it cannot be read.
-    pub fn begins(&self, file: &File) -> io::Result<bool> {
-        let mut bytes = vec![0; self.header.bytes().len()];
-        match file.read_exact_at(&mut bytes, 0) {
-            Ok(()) => Ok(bytes == self.header.bytes()),
-            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-            Err(e) => Err(e),
-        }
+    /// If one of its slots cannot be tried.
+    pub fn is_for(&self, recipients: &[Recipient], opener: &Opener<impl KeySource>) -> Result<bool> {
+        gives_to(&self.header, &self.keys, recipients, opener)
+    }
+
+    /// How many bytes of plaintext its chunks hold.
+    #[must_use]
+    pub fn chunk_size(&self) -> ChunkSize {
+        ChunkSize(self.header.chunk_log2())
     }
 
     /// Protects `source`, or these runs of its chunks in ascending order. The header goes before the first chunk. Returns how
@@ -116,57 +117,81 @@ impl SharedFile {
         pipeline::open(roster, &self.header, &self.keys, source, sink, runs, progress)
     }
 
-    /// The chunks of a run that are not done yet in an output that is being protected: runs in ascending order. `progress` is
-    /// told of those that are done. The plaintext has `len` bytes.
+    /// The chunks of a run that are not done yet in an output that is being protected: runs in ascending order. `progress` hears
+    /// of those that are done. The plaintext has `len` bytes.
     ///
     /// # Errors
     /// If an engine fails. A chunk that cannot be read is not done.
     pub fn not_sealed(
         &self,
         roster: &Roster,
-        output: &File,
+        output: &dyn Draft,
         len: u64,
         within: Range<u64>,
         progress: &dyn Progress,
     ) -> Result<Vec<Range<u64>>> {
         let layout = self.header.layout_for_plaintext(len)?;
-        self.missing(roster, &layout, Partial::Protected(output), within, progress)
+        survey::missing(roster, &self.header, &self.keys, &layout, Partial::Protected(output), within, progress)
     }
 
-    /// The same for a plaintext `output` of the file `protected`. What is not done is empty then: a hole, or zeros.
+    /// The chunks of a run that are not done yet in the plaintext `output` of the file `protected`: runs in ascending order.
+    /// `progress` hears of those that are done. What was there of the others stays: whoever goes on with it clears it first.
     ///
     /// # Errors
-    /// If an engine fails, if `protected` cannot be read, or if `output` cannot be written.
+    /// If an engine fails, or if `protected` cannot be read.
     pub fn not_opened(
         &self,
         roster: &Roster,
-        protected: &File,
-        output: &File,
+        protected: &(dyn ReadAt + Send + Sync),
+        output: &dyn Draft,
         within: Range<u64>,
         progress: &dyn Progress,
     ) -> Result<Vec<Range<u64>>> {
-        let layout = self.header.layout_for_file(protected.metadata().map_err(Error::Read)?.len())?;
-        self.missing(roster, &layout, Partial::Plaintext { output, protected }, within, progress)
-    }
-
-    pub(crate) fn missing(
-        &self,
-        roster: &Roster,
-        layout: &Layout,
-        partial: Partial<'_>,
-        within: Range<u64>,
-        progress: &dyn Progress,
-    ) -> Result<Vec<Range<u64>>> {
-        let missing = survey::missing(roster, &self.header, &self.keys, layout, partial, within, progress)?;
-        if let Partial::Plaintext { output, .. } = partial {
-            resume::clear(output, layout, &missing).map_err(Error::Write)?;
-        }
-        Ok(missing)
+        let layout = self.header.layout_for_file(protected.size().map_err(Error::Read)?)?;
+        let partial = Partial::Plaintext { output, protected };
+        survey::missing(roster, &self.header, &self.keys, &layout, partial, within, progress)
     }
 }
 
 impl fmt::Debug for SharedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SharedFile({})", self.suite().name())
+    }
+}
+
+/// Whether a header gives its file to these recipients and to nobody else.
+pub(crate) fn gives_to(
+    header: &Header,
+    keys: &FileKeys,
+    recipients: &[Recipient],
+    opener: &Opener<impl KeySource>,
+) -> Result<bool> {
+    let slots = || header.slots().iter().enumerate().filter(|(_, slot)| !matches!(slot, Slot::Padding(_)));
+    if slots().count() != recipients.len() {
+        return Ok(false);
+    }
+    // Each slot is somebody else's.
+    let mut left: Vec<&Recipient> = recipients.iter().collect();
+    for (place, slot) in slots() {
+        let is_its = |recipient: &&Recipient| match (recipient, slot) {
+            (Recipient::Key { id: its, .. }, Slot::Key { id, .. }) => its == id,
+            (Recipient::Password { .. }, Slot::Password { .. }) => true,
+            (Recipient::Age(recipient), Slot::Age { tag, .. }) => keys.recipient_tag(recipient.text()) == *tag,
+            _ => false,
+        };
+        let Some(found) = left.iter().position(is_its) else { return Ok(false) };
+        let recipient = left.swap_remove(found);
+        if !matches!(recipient, Recipient::Age(_)) && !opens(opener, header, place)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn opens(opener: &Opener<impl KeySource>, header: &Header, place: usize) -> Result<bool> {
+    match opener.open_slot(header, |slot| slot == place) {
+        Ok(_) => Ok(true),
+        Err(Error::NoKey { .. } | Error::WrongKey | Error::KeysRefused { .. } | Error::KdfLimit(_)) => Ok(false),
+        Err(e) => Err(e),
     }
 }

@@ -1,57 +1,51 @@
 //! The source of the bytes, their destination, and progress.
 
-use crate::file::input::Stamp;
-use crate::file::read_at::FromStart;
+use crate::file::read_at::{FromStart, Snapshot};
 use crate::file::stream::Stream;
+use crate::file::write_at::WriteAt;
 use crate::format::header::{Header, Purpose};
 use crate::keys::access::{KeySource, Opened, Opener};
 use crate::{Class, Error, Result};
-use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Where the bytes come from.
-pub enum Source<'a> {
-    /// A regular file, as it was when its protection began. Any worker reads anywhere in it.
-    File(&'a File, Stamp),
-    /// Anything else, read in order. If it reads a file that was empty, which may be written to meanwhile, that file is
-    /// here too.
-    Stream(Stream<'a>, Option<(&'a File, Stamp)>),
+pub struct Source<'a>(pub(crate) Kind<'a>);
+
+pub(crate) enum Kind<'a> {
+    /// Any worker reads anywhere in it.
+    Ranged(Arc<dyn Snapshot + 'a>),
+    /// It is read in order. If it was found empty and may be written to meanwhile, the file is here too.
+    Stream(Stream<'a>, Option<Arc<dyn Snapshot + 'a>>),
 }
 
 impl<'a> Source<'a> {
-    /// An opened file of any kind. One that does not tell its length (a pipe, a device, many files under /proc) is a
-    /// stream.
-    ///
-    /// # Errors
-    /// [`Error::Read`] if the file cannot be looked at.
-    pub fn new(file: &'a File) -> Result<Self> {
-        let meta = file.metadata().map_err(Error::Read)?;
-        match (meta.is_file(), meta.len()) {
-            (true, 1..) => Self::file(file),
-            (true, 0) => Ok(Source::Stream(Stream::new(file), Some((file, Stamp::of(file).map_err(Error::Read)?)))),
-            (false, _) => Ok(Source::stream(file)),
-        }
+    /// A source that is read by range, as it is now.
+    pub fn ranged(input: impl Snapshot + 'a) -> Self {
+        Self(Kind::Ranged(Arc::new(input)))
     }
 
-    /// A regular file, which may be empty.
-    ///
-    /// # Errors
-    /// [`Error::Read`] if the file cannot be looked at.
-    pub fn file(file: &'a File) -> Result<Self> {
-        Ok(Source::File(file, Stamp::of(file).map_err(Error::Read)?))
-    }
-
-    /// A stream.
+    /// A stream, read in order.
     pub fn stream(input: impl Read + Send + 'a) -> Self {
-        Source::Stream(Stream::new(input), None)
+        Self(Kind::Stream(Stream::new(input), None))
+    }
+
+    /// A stream that reads a file. If the file changes while it is read, protecting it fails.
+    pub fn stream_of(input: impl Read + Send + 'a, file: impl Snapshot + 'a) -> Self {
+        Self(Kind::Stream(Stream::new(input), Some(Arc::new(file))))
+    }
+
+    /// What is read by range.
+    pub(crate) fn by_range(&self) -> Option<Arc<dyn Snapshot + 'a>> {
+        if let Kind::Ranged(input) = &self.0 { Some(input.clone()) } else { None }
     }
 
     /// The length of what is to be read, in bytes, if it is known or short.
     pub(crate) fn short_len(&mut self) -> Result<Option<u64>> {
-        match self {
-            Source::File(_, stamp) => Ok(Some(stamp.len())),
-            Source::Stream(stream, _) => stream.short_len(),
+        match &mut self.0 {
+            Kind::Ranged(input) => input.size().map(Some).map_err(Error::Read),
+            Kind::Stream(stream, _) => stream.short_len(),
         }
     }
 
@@ -61,9 +55,9 @@ impl<'a> Source<'a> {
     /// [`Error::NotPhalanx`], [`Error::Version`] or [`Error::Header`] if there is no header that can be read, [`Error::Read`]
     /// if reading fails.
     pub fn header(&mut self) -> Result<Header> {
-        match self {
-            Source::File(file, _) => Header::read(&mut BufReader::with_capacity(4096, FromStart::new(*file))),
-            Source::Stream(stream, _) => Header::read(stream),
+        match &mut self.0 {
+            Kind::Ranged(input) => Header::read(&mut BufReader::with_capacity(4096, FromStart::new(&**input))),
+            Kind::Stream(stream, _) => Header::read(stream),
         }
     }
 
@@ -78,9 +72,9 @@ impl<'a> Source<'a> {
         check: impl Fn(&Header) -> Result<()>,
         keys: &Opener<impl KeySource>,
     ) -> Result<(Header, Opened)> {
-        let is_file = matches!(self, Source::File(..));
+        let is_ranged = matches!(self.0, Kind::Ranged(_));
         let mut read = || self.header().and_then(|header| check(&header).map(|()| header));
-        if is_file {
+        if is_ranged {
             return open_header(read, keys);
         }
         let header = read()?;
@@ -117,14 +111,24 @@ pub(crate) fn open_header(
 
 /// Where the bytes go.
 pub enum Sink<'a> {
-    /// A regular file, which is empty or has nothing but chunks of the same run. Any worker writes anywhere in it.
-    File(&'a File),
-    /// The same, but it will be synced. Write-back starts at once, so that the disk works while the cores do.
-    Synced(&'a File),
+    /// An output that is empty or has nothing but chunks of the same run. Any worker writes anywhere in it.
+    Ranged(Box<dyn WriteAt + 'a>),
     /// Anything else, written in order.
     Stream(Box<dyn Write + Send + 'a>),
     /// Nowhere. The bytes are only checked.
     Nothing,
+}
+
+impl<'a> Sink<'a> {
+    /// An output that is written at offsets.
+    pub fn ranged(output: impl WriteAt + 'a) -> Self {
+        Sink::Ranged(Box::new(output))
+    }
+
+    /// A stream, written in order.
+    pub fn stream(output: impl Write + Send + 'a) -> Self {
+        Sink::Stream(Box::new(output))
+    }
 }
 
 /// Receives the progress of the work, in bytes of plaintext. Called from all workers.

@@ -3,8 +3,10 @@
 //! A protected output has them beside its chunks. For a plaintext output they are in the protected file, and the plaintext is
 //! encrypted once more to compare them.
 
+use crate::file::read_at::{ReadAt, read_full_at};
 use crate::file::source::Progress;
 use crate::file::todo::{Done, Todo};
+use crate::file::write_at::Draft;
 use crate::format::header::Header;
 use crate::format::layout::Layout;
 use crate::keys::key::{ContentKeys, FileKeys};
@@ -13,11 +15,7 @@ use crate::roster::Roster;
 use crate::schedule::{self, Extent, Share, Work};
 use crate::seam::{Bind, Buffer, Job, Tag, Unit, Verdicts};
 use crate::{Error, Result, Suite};
-use rustix::fs::{SeekFrom, seek};
-use rustix::io::Errno;
-use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use subtle::ConstantTimeEq;
 
@@ -25,9 +23,9 @@ use subtle::ConstantTimeEq;
 #[derive(Clone, Copy)]
 pub(crate) enum Partial<'a> {
     /// It is being protected.
-    Protected(&'a File),
+    Protected(&'a dyn Draft),
     /// It is the plaintext of a protected file.
-    Plaintext { output: &'a File, protected: &'a File },
+    Plaintext { output: &'a dyn Draft, protected: &'a (dyn ReadAt + Send + Sync) },
 }
 
 /// Finds the chunks of a run that are missing, as runs in ascending order. `progress` is told of the others.
@@ -66,19 +64,13 @@ fn candidates(header: &Header, layout: &Layout, partial: Partial<'_>, within: &R
         Partial::Protected(output) => (output, header.bytes().len() as u64, record_len(header)),
         Partial::Plaintext { output, .. } => (output, 0, 1 << header.chunk_log2()),
     };
-    let len = output.metadata().map_err(Error::Write)?.len();
+    let len = output.size().map_err(Error::Write)?;
     let mut runs: Vec<Range<u64>> = Vec::new();
     let offset = |chunk: u64| head + chunk.saturating_mul(record);
     let mut at = offset(within.start);
     let last = len.min(offset(within.end));
     while at < last {
-        let (start, end) = match seek(output, SeekFrom::Data(at)) {
-            Ok(start) => (start, seek(output, SeekFrom::Hole(start)).unwrap_or(len)),
-            // The rest is a hole.
-            Err(Errno::NXIO) => break,
-            // The file system does not say.
-            Err(_) => (at, len),
-        };
+        let Some(Range { start, end }) = output.written_from(at).map_err(Error::Write)? else { break };
         let chunk = |offset: u64| offset.saturating_sub(head) / record;
         let run = chunk(start)..(chunk(end.max(start + 1) - 1) + 1).min(layout.chunks());
         match runs.last_mut() {
@@ -163,7 +155,7 @@ impl Work for Survey<'_> {
                 Partial::Plaintext { output, .. } => (output, self.layout.plaintext_offset(run.start)),
             };
             // What cannot be read is missing.
-            if output.read_exact_at(&mut job.buf[..end], offset).is_ok() {
+            if read_full_at(output, &mut job.buf[..end], offset).is_ok() {
                 break run;
             }
         };
@@ -177,7 +169,7 @@ impl Work for Survey<'_> {
                 }
                 Partial::Plaintext { protected, .. } => {
                     let nonce = &mut unit.nonce[..self.suite.nonce_len()];
-                    protected.read_exact_at(nonce, self.layout.file_offset(index)).map_err(Error::Read)?;
+                    read_full_at(protected, nonce, self.layout.file_offset(index))?;
                 }
             }
         }
@@ -194,7 +186,7 @@ impl Work for Survey<'_> {
                     let mut tag: Tag = [0; 32];
                     let tag = &mut tag[..self.suite.tag_len()];
                     let offset = self.layout.file_offset(index) + self.suite.nonce_len() as u64;
-                    protected.read_exact_at(tag, offset).map_err(Error::Read)?;
+                    read_full_at(protected, tag, offset)?;
                     unit.tag[..tag.len()].ct_eq(tag).into()
                 }
             };

@@ -43,7 +43,7 @@ impl Todo {
 
 /// Chunks that are done. Runs that touch each other are one.
 #[derive(Default)]
-pub(crate) struct Done(BTreeMap<u64, u64>);
+pub struct Done(BTreeMap<u64, u64>);
 
 impl Done {
     /// Adds a run that shares no chunk with any other.
@@ -59,6 +59,7 @@ impl Done {
     }
 
     /// How many chunks are done from the first one on.
+    #[must_use]
     pub fn first(&self) -> u64 {
         self.0.get(&0).copied().unwrap_or(0)
     }
@@ -69,6 +70,7 @@ impl Done {
     }
 
     /// The runs between them, of a run that contains them.
+    #[must_use]
     pub fn others(&self, of: Range<u64>) -> Vec<Range<u64>> {
         let starts = std::iter::once(of.start).chain(self.0.values().copied());
         let ends = self.0.keys().copied().chain([of.end]);

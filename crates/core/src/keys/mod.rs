@@ -3,7 +3,5 @@
 pub mod access;
 pub mod id;
 pub mod key;
-pub mod keyring;
-pub mod private;
 pub mod text;
 pub mod ways;

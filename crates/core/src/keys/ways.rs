@@ -1,5 +1,7 @@
 //! The ways into a file, opened to be changed: which slots there are, which go, and which are new.
 
+use crate::file::read_at::ReadAt;
+use crate::file::salvage;
 use crate::file::source::Source;
 use crate::format::header::Header;
 use crate::format::slot::Slot;
@@ -12,7 +14,7 @@ use std::fmt;
 /// The ways into a protected file that a key at hand opens, and how they are to change.
 ///
 /// Slots are numbered from 1, in the order of the header. What is removed and added here changes no file:
-/// [`InPlace::write`](crate::file::InPlace::write) does, or a [`NewFile`](crate::NewFile) for [`Ways::recipients`].
+/// `InPlace::write` of `phalanx-host` does, or a [`NewFile`](crate::NewFile) for [`Ways::recipients`].
 pub struct Ways {
     header: Header,
     file_key: SecretKey,
@@ -224,18 +226,22 @@ impl Ways {
         Err(Error::LastWay)
     }
 
-    /// Notes that nobody can have seen this header in its place before.
-    pub(crate) fn renumber(&mut self) {
+    /// Notes that nobody can have seen this header in its place before: from now on no slot is removed by its number.
+    pub fn renumber(&mut self) {
         self.renumbered = true;
     }
 
-    /// The keys that the file key gives.
-    pub(crate) fn keys(&self) -> &FileKeys {
-        &self.keys
+    /// Whether the chunks of a file are sealed under the file key of this header: the last one is authentic, or else the first.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or if there is not enough memory.
+    pub fn open_content(&self, file: &dyn ReadAt) -> Result<bool> {
+        salvage::opens(&self.header, &self.keys, file)
     }
 
     /// Whether a header has been written by somebody who knows the file key.
-    pub(crate) fn vouch_for(&self, header: &Header) -> bool {
+    #[must_use]
+    pub fn vouch_for(&self, header: &Header) -> bool {
         header.is_authentic(&self.file_key.file_keys(header.suite()))
     }
 }

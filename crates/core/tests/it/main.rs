@@ -4,19 +4,14 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod anew;
 mod batch;
 mod coalescer;
 mod engines;
 mod pipeline;
 mod reader;
 mod reader_faults;
-mod rekey;
-#[cfg(target_os = "linux")]
-mod resume;
 mod stack;
 mod tampering;
 mod vectors;
 mod volume;
-mod ways;
 mod writer;

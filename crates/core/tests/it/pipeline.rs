@@ -5,6 +5,7 @@ use phalanx_core::{
     ChunkSize, Error, KdfLimit, NewFile, Opener, Progress, ProtectedFile, Recipient, Result, Roster, SecretKey, Sink,
     Source, Suite,
 };
+use phalanx_host::file;
 use phalanx_reference as reference;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -31,10 +32,10 @@ fn through(input: &[u8], ends: (End, End), work: impl FnOnce(Source, Sink) -> Re
     let (from, to) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
     fs::write(from.path(), input).unwrap();
     let file = File::open(from.path()).unwrap();
-    let source = if ends.0 == End::File { Source::new(&file).unwrap() } else { Source::stream(Dribble(input, 0)) };
+    let source = if ends.0 == End::File { file::source(&file).unwrap() } else { Source::stream(Dribble(input, 0)) };
     let collected = Mutex::new(Vec::new());
     let sink = match ends.1 {
-        End::File => Sink::File(to.as_file()),
+        End::File => Sink::ranged(file::Disk::new(to.as_file())),
         End::Stream => Sink::Stream(Box::new(Collect(&collected))),
     };
     work(source, sink)?;
@@ -194,7 +195,7 @@ fn a_file_that_shrinks_or_grows_is_refused() {
         let new = NewFile::new(Suite::default(), &recipients).unwrap();
         let file = tempfile::tempfile().unwrap();
         file.set_len(30 << 20).unwrap();
-        let (source, progress) = (Source::new(&file).unwrap(), Truncate(&file, len));
+        let (source, progress) = (file::source(&file).unwrap(), Truncate(&file, len));
         let error = new.seal(&roster, source, Sink::Nothing, &progress).unwrap_err();
         assert!(matches!(error, Error::Changed), "{error}");
     }
@@ -235,7 +236,7 @@ fn a_file_written_to_meanwhile_is_refused() {
         let new = NewFile::new(Suite::default(), &recipients).unwrap();
         let file = tempfile::tempfile().unwrap();
         file.set_len(len).unwrap();
-        let (source, progress) = (Source::new(&file).unwrap(), Overwrite(&file));
+        let (source, progress) = (file::source(&file).unwrap(), Overwrite(&file));
         let error = new.seal(&roster, source, Sink::Nothing, &progress).unwrap_err();
         assert!(matches!(error, Error::Changed), "{len}: {error}");
     }
@@ -261,7 +262,7 @@ fn zeros_become_holes_and_come_back() {
         let source = Source::stream(&stored[..]);
         let protected = ProtectedFile::open(source, &opener()).unwrap();
         let output = tempfile::NamedTempFile::new().unwrap();
-        protected.unprotect(&roster, Sink::File(output.as_file()), &()).unwrap();
+        protected.unprotect(&roster, Sink::ranged(file::Disk::new(output.as_file())), &()).unwrap();
         assert!(fs::read(output.path()).unwrap() == plain);
         let allocated = output.as_file().metadata().unwrap().blocks() * 512;
         assert!(allocated < 1 << 20, "{allocated} bytes allocated");
@@ -283,7 +284,7 @@ fn a_file_that_loses_its_name_is_still_read_to_its_end() {
     let plain = painted(100_000);
     fs::write(file.path(), &plain).unwrap();
     let opened = File::open(file.path()).unwrap();
-    let source = Source::new(&opened).unwrap();
+    let source = file::source(&opened).unwrap();
     drop(file);
     let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
     let new = NewFile::new(Suite::default(), &recipients).unwrap();

@@ -9,6 +9,7 @@ use phalanx_core::{
     ChunkSize, Class, Error, KdfLimit, NewFile, Opener, ProtectedFile, Recipient, Result, Roster, Salvage, SecretKey,
     Sink, Source, Suite,
 };
+use phalanx_host::file;
 use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
@@ -132,11 +133,11 @@ fn chunks_out_of_place_are_found() {
 fn save(stored: &[u8]) -> (Result<Salvage>, Vec<u8>) {
     let (input, output) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
     fs::write(input.path(), stored).unwrap();
-    let source = Source::new(input.as_file()).unwrap();
+    let source = file::source(input.as_file()).unwrap();
     let opener = Opener::new(AtHand { keys: vec![key()], password: None }, KdfLimit::default());
     let protected = ProtectedFile::open(source, &opener).unwrap();
     let engine = CpuEngine::serial(Levels::detect());
-    let found = protected.salvage(&engine, output.as_file(), &());
+    let found = protected.salvage(&engine, &file::Disk::new(output.as_file()), &());
     (found, fs::read(output.path()).unwrap())
 }
 

@@ -5,6 +5,7 @@ use phalanx_core::engine::{Bind, Job, Op, Unit};
 use phalanx_core::{
     Class, Error, KdfLimit, Opener, Password, ProtectedFile, Result, Roster, SecretKey, Sink, Source, Suite,
 };
+use phalanx_host::file;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{Seek, Write};
@@ -26,7 +27,7 @@ fn every_scenario_ends_as_it_says() {
         file.write_all(&stored).unwrap();
         file.rewind().unwrap();
 
-        let from_file = open(&scenario, Source::new(&file).unwrap());
+        let from_file = open(&scenario, file::source(&file).unwrap());
         let from_stream = open(&scenario, Source::stream(&stored[..]));
         for (kind, result) in [("file", from_file), ("stream", from_stream)] {
             let expected = scenario["expect"].as_str().unwrap();
@@ -53,7 +54,7 @@ fn open(scenario: &Value, source: Source) -> Result<Vec<u8>> {
     let protected = ProtectedFile::open(source, &Opener::new(at_hand, KdfLimit::default()))?;
     let roster = Roster::new(&engines()[..1]);
     let output = tempfile::NamedTempFile::new().unwrap();
-    protected.unprotect(&roster, Sink::File(output.as_file()), &())?;
+    protected.unprotect(&roster, Sink::ranged(file::Disk::new(output.as_file())), &())?;
     Ok(fs::read(output.path()).unwrap())
 }
 
@@ -109,6 +110,6 @@ fn field(scenario: &Value, name: &str) -> Option<Vec<u8>> {
 #[test]
 fn a_folder_cannot_be_read() {
     let folder = File::open(env!("CARGO_MANIFEST_DIR")).unwrap();
-    let error = Source::new(&folder).unwrap().header().unwrap_err();
+    let error = file::source(&folder).unwrap().header().unwrap_err();
     assert_eq!(error.class(), Class::InputOutput);
 }

@@ -1,7 +1,7 @@
 //! Listing a folder: which of its entries are shown, and under which names.
 
 use fuser::FileType;
-use phalanx_core::file::is_temporary;
+use phalanx_host::file::is_temporary;
 use rustix::fs::{self as sys, AtFlags, Dir, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::io;

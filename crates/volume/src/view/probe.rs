@@ -2,8 +2,8 @@
 
 use super::folders::plain_name;
 use super::{FILE, View};
-use phalanx_core::file::is_temporary;
-use phalanx_core::{Class, Error, KeySource, ProtectedFile, Reader, Result, Source};
+use phalanx_core::{Class, Error, KeySource, ProtectedFile, Reader, Result};
+use phalanx_host::file::{self, is_temporary};
 use rustix::fs::{self as sys, Dir, Mode, OFlags};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -114,7 +114,7 @@ impl Tried {
     ) {
         let Some(file) = regular(folder, name) else { return };
         self.files += 1;
-        let opened = || -> Result<()> { ProtectedFile::open(Source::new(&file)?, view.opener()).map(drop) };
+        let opened = || -> Result<()> { ProtectedFile::open(file::source(&file)?, view.opener()).map(drop) };
         match opened() {
             Ok(()) => self.opens = true,
             // Damaged files show when they are opened; of the others, the first one is told of.

@@ -4,7 +4,8 @@ use super::*;
 use crate::head::Head;
 use crate::record::{Record, run_steps};
 use crate::{hpc, report};
-use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Sink, Source, Suite};
+use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Sink, Suite};
+use phalanx_host::file;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -84,7 +85,7 @@ fn seal(setup: &Setup, scratch: &Scratch) {
     let new = NewFile::new(Suite::default(), &[Recipient::key(&key)]).unwrap();
     let output = File::create(setup.out.join("programs/sealed")).unwrap();
     let source = File::open(plain).unwrap();
-    new.seal(&Roster::cpu(), Source::new(&source).unwrap(), Sink::File(&output), &()).unwrap();
+    new.seal(&Roster::cpu(), file::source(&source).unwrap(), Sink::ranged(file::Disk::new(&output)), &()).unwrap();
 }
 
 /// The rows of both steps of a size, and the report of them.

@@ -4,7 +4,8 @@ use super::{CHUNK, HEADER, Lab, RECORD, Seen, at_hand, check_found, is_in, key, 
 use crate::mounted::{Refused, Unsynced, mount, walk};
 use crate::vectors::model::Want;
 use phalanx_core::volume::Config;
-use phalanx_core::{KdfLimit, Opener, Source};
+use phalanx_core::{KdfLimit, Opener};
+use phalanx_host::file;
 use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::{Store, VolumeError};
 use rustix::fs::{FallocateFlags, XattrFlags, fallocate, getxattr, listxattr, removexattr, setxattr};
@@ -184,7 +185,7 @@ fn every_flipped_byte_of_names_folders_links_and_attributes_is_found() {
     let all: Vec<_> = all.map(|names| (names, path(names), lab.stored(names))).collect();
     let mounted = lab.mount();
     let file = File::open(lab.path().join("phalanx.volume")).unwrap();
-    let config = Config::open(Source::file(&file).unwrap(), &Opener::new(key(), KdfLimit::default())).unwrap();
+    let config = Config::open(file::regular(&file).unwrap(), &Opener::new(key(), KdfLimit::default())).unwrap();
     let looker = Looker { lab: &lab, store: &mounted.store, config, before: &before };
     for (names, place, stored) in &all {
         let name = stored.file_name().unwrap().as_bytes().to_vec();

@@ -2,13 +2,14 @@
 //!
 //! The measurements for each step are in `docs/performance.md`.
 
-use crate::{Error, Result};
+use phalanx_core::{Filling, Sink, WriteAt};
 use rustix::fs::{self, Advice, FallocateFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// From this length on, in bytes, reserving space pays.
 const LARGE: u64 = 4 << 20;
@@ -18,32 +19,53 @@ const CALL: usize = 128 << 10;
 /// The length of a block that is left out as a hole if it is zero, in bytes.
 const HOLE: usize = 64 << 10;
 
-/// A new file that is being written.
-pub(crate) struct Disk<'a> {
+/// A new file, to be written from many threads.
+#[derive(Debug)]
+pub struct Disk<'a> {
     file: &'a File,
     /// Whether to reserve space for each part.
-    reserve_each: bool,
+    reserve_each: AtomicBool,
     /// Whether to start write-back after each part, so that the disk works while the cores do.
     write_back: bool,
 }
 
 impl<'a> Disk<'a> {
-    /// `len` is the file's length, if it is known. With `full`, all of it will be written, so a lack of room is an error at
-    /// once. With `write_back`, each part goes from the page cache to the disk as soon as it is written.
-    pub(crate) fn new(file: &'a File, len: Option<u64>, full: bool, write_back: bool) -> Result<Self> {
-        let large = len.filter(|len| *len >= LARGE && is_ext4(file));
-        if let Some(len) = large
-            && full
-            && let Err(e @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserve(file, 0, len)
-        {
-            return Err(Error::Write(e.into()));
-        }
-        Ok(Self { file, reserve_each: large.is_some() && !full, write_back })
+    /// A file that stays in the page cache until the system writes it.
+    #[must_use]
+    pub fn new(file: &'a File) -> Self {
+        Self { file, reserve_each: AtomicBool::new(false), write_back: false }
     }
 
-    /// Writes a range that no other call writes.
-    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if self.reserve_each {
+    /// A file that will be synced: each part goes from the page cache to the disk as soon as it is written.
+    #[must_use]
+    pub fn synced(file: &'a File) -> Self {
+        Self { write_back: true, ..Self::new(file) }
+    }
+}
+
+/// A new file as a sink that is written from many threads. With `sync`, write-back starts at once.
+#[must_use]
+pub fn sink(file: &File, sync: bool) -> Sink<'_> {
+    Sink::ranged(if sync { Disk::synced(file) } else { Disk::new(file) })
+}
+
+impl WriteAt for Disk<'_> {
+    fn expect(&self, len: Option<u64>, filling: Filling) -> io::Result<()> {
+        let Some(len) = len.filter(|len| *len >= LARGE && is_ext4(self.file)) else { return Ok(()) };
+        match filling {
+            // All of it will be written, so a lack of room is an error at once.
+            Filling::Full => {
+                if let Err(e @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserve(self.file, 0, len) {
+                    return Err(e.into());
+                }
+            }
+            Filling::Sparse => self.reserve_each.store(true, Ordering::Relaxed),
+        }
+        Ok(())
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if self.reserve_each.load(Ordering::Relaxed) {
             // If there is no room, the write will fail.
             let _ = reserve(self.file, offset, bytes.len() as u64);
         }
@@ -55,17 +77,12 @@ impl<'a> Disk<'a> {
         Ok(())
     }
 
-    /// The same, but leaves out blocks of zeros, so that the file becomes sparse.
-    pub(crate) fn write_sparse(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        each_solid(bytes, |solid, at| self.write(solid, offset + at as u64))
+    fn write_sparse_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        each_solid(bytes, |solid, at| self.write_all_at(solid, offset + at as u64))
     }
 
-    /// Ends the file, which is `len` bytes long. Zeros at its end may have been left out.
-    pub(crate) fn finish(self, len: u64) -> Result<()> {
-        if self.file.metadata().map_err(Error::Write)?.len() != len {
-            self.file.set_len(len).map_err(Error::Write)?;
-        }
-        Ok(())
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        if self.file.metadata()?.len() == len { Ok(()) } else { self.file.set_len(len) }
     }
 }
 
@@ -80,11 +97,6 @@ fn write_in_calls(file: &File, bytes: &[u8], mut offset: u64) -> io::Result<()> 
         left = later;
     }
     Ok(())
-}
-
-/// Writes to an empty file of its own, leaving out blocks of zeros.
-pub(crate) fn write_sparse(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    each_solid(bytes, |solid, at| write_in_calls(file, solid, offset + at as u64))
 }
 
 /// Calls `write` with each run of blocks that are not all zero, and where it begins.
@@ -141,13 +153,15 @@ mod tests {
             starts.reverse();
             let third = starts.len() / 3;
             starts.rotate_left(third);
-            for (full, write_back) in [(false, false), (false, true), (true, false), (true, true)] {
+            use Filling::{Full, Sparse};
+            for (filling, write_back) in [(Sparse, false), (Sparse, true), (Full, false), (Full, true)] {
                 let file = tempfile::tempfile().unwrap();
-                let disk = Disk::new(&file, Some(len as u64), full, write_back).unwrap();
+                let disk = Disk { write_back, ..Disk::new(&file) };
+                disk.expect(Some(len as u64), filling).unwrap();
                 for &start in &starts {
-                    disk.write(&bytes[start..len.min(start + part)], start as u64).unwrap();
+                    disk.write_all_at(&bytes[start..len.min(start + part)], start as u64).unwrap();
                 }
-                disk.finish(len as u64).unwrap();
+                disk.set_len(len as u64).unwrap();
                 assert!(content(&file) == bytes, "{len} bytes in parts of {part}");
             }
         }
@@ -160,9 +174,10 @@ mod tests {
         bytes[20 * HOLE] = 2;
         for write_back in [false, true] {
             let file = tempfile::tempfile().unwrap();
-            let disk = Disk::new(&file, Some(bytes.len() as u64), false, write_back).unwrap();
-            disk.write_sparse(&bytes, 0).unwrap();
-            disk.finish(bytes.len() as u64).unwrap();
+            let disk = Disk { write_back, ..Disk::new(&file) };
+            disk.expect(Some(bytes.len() as u64), Filling::Sparse).unwrap();
+            disk.write_sparse_at(&bytes, 0).unwrap();
+            disk.set_len(bytes.len() as u64).unwrap();
             assert!(content(&file) == bytes);
             file.sync_all().unwrap();
             assert!(file.metadata().unwrap().blocks() * 512 <= 4 * HOLE as u64, "its zeros are on the disk");

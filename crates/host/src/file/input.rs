@@ -6,7 +6,7 @@
 use crate::file::obstacle::Obstacle;
 use crate::file::output::rename_new;
 use crate::file::temporary::{step, unused_name};
-use crate::{Error, Result};
+use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::HashSet;

@@ -1,9 +1,7 @@
 //! The record of an unfinished output belongs to that output alone.
 
-use phalanx_core::file::{Begun, Carry, Existing, Output, Past, Stamp};
-use phalanx_core::{
-    ChunkSize, KdfLimit, NewFile, Opener, ProtectedFile, Recipient, Roster, SecretKey, Sink, Source, Suite,
-};
+use phalanx_core::{ChunkSize, KdfLimit, NewFile, Opener, ProtectedFile, Recipient, Roster, SecretKey, Sink, Suite};
+use phalanx_host::file::{self, Begun, Carry, Existing, Output, Past, Resumable, Stamp, begin_plaintext, note_synced};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -23,20 +21,23 @@ fn a_record_says_nothing_about_another_output() {
     let new = NewFile::with_chunk_size(Suite::Aes256CtrSha3, ChunkSize::new(4096).unwrap(), &[Recipient::key(&key)]);
     let sealed = File::create(&protected).unwrap();
     let input = File::open(&plain).unwrap();
-    new.unwrap().seal(&Roster::cpu(), Source::file(&input).unwrap(), Sink::File(&sealed), &()).unwrap();
+    new.unwrap()
+        .seal(&Roster::cpu(), file::regular(&input).unwrap(), Sink::ranged(file::Disk::new(&sealed)), &())
+        .unwrap();
     let opener = Opener::new(key, KdfLimit::default());
     let protected = File::open(&protected).unwrap();
-    let open = || ProtectedFile::open(Source::file(&protected).unwrap(), &opener).unwrap();
+    let open = || ProtectedFile::open(file::regular(&protected).unwrap(), &opener).unwrap();
     let (shared, stamp) = (open().shared(), Stamp::of(&protected).unwrap());
 
     // A run that has noted 50 chunks to be on the disk, and was killed.
     let interrupted = || {
         let mut output = Output::resume(&target, Existing::Keep).unwrap();
-        shared.begin(stamp, &mut output, true).unwrap();
+        begin_plaintext(&shared, stamp, &mut output, true).unwrap();
         output.file().set_len(300_000).unwrap();
-        shared.note_synced(&output, stamp, false, 50, 0).unwrap();
+        note_synced(&shared, &output, stamp, false, 50, 0).unwrap();
     };
-    let begun = || shared.begin(stamp, &mut Output::resume(&target, Existing::Keep).unwrap(), true).unwrap();
+    let begun =
+        || begin_plaintext(&shared, stamp, &mut Output::resume(&target, Existing::Keep).unwrap(), true).unwrap();
     interrupted();
     if fs::metadata(&left(dir.path(), "tmp")[0]).unwrap().created().is_err() {
         assert_eq!(begun(), Begun::Anew(Past::Unproven));
@@ -71,13 +72,13 @@ fn a_record_says_nothing_about_another_output() {
     // Somebody gives the record's name to another file of the same user while a run works. The record is emptied, whatever its
     // name, before others may open the output: nothing goes on with it then.
     let mut output = Output::resume(&target, Existing::Keep).unwrap();
-    shared.begin(stamp, &mut output, true).unwrap();
+    begin_plaintext(&shared, stamp, &mut output, true).unwrap();
     let (record, moved, letter) =
         (left(dir.path(), "resume").remove(0), dir.path().join("moved"), dir.path().join("letter"));
     fs::rename(&record, &moved).unwrap();
     fs::write(&letter, [b'x'; 1024]).unwrap();
     fs::rename(&letter, &record).unwrap();
-    shared.note_synced(&output, stamp, false, 50, 0).unwrap();
+    note_synced(&shared, &output, stamp, false, 50, 0).unwrap();
     assert!(fs::read(&record).unwrap() == [b'x'; 1024]);
     output.file().set_len(300_000).unwrap();
     output.carry(&input, Carry::New { umask: 0o077 }).unwrap();
@@ -89,7 +90,8 @@ fn a_record_says_nothing_about_another_output() {
     interrupted();
     fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();
     let mut output = Output::resume(&target, Existing::Keep).unwrap();
-    open().unprotect_resumably(&Roster::cpu(), &mut output, true, |_| {}, &()).unwrap();
+    let resumable = Resumable { roster: &Roster::cpu(), output: &mut output, sync: true, progress: &() };
+    resumable.unprotect(open(), &protected, |_| {}).unwrap();
     output.commit(Existing::Keep, true).unwrap();
     assert!(fs::read(&target).unwrap() == fs::read(&plain).unwrap());
 }

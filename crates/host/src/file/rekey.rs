@@ -9,13 +9,10 @@
 use crate::file::input::{InputFile, Stamp};
 use crate::file::metadata::tolerate;
 use crate::file::output::{Existing, Output, sync_folder};
-use crate::file::salvage;
-use crate::file::source::Source;
+use crate::file::regular::{Regular, regular};
 use crate::file::temporary::{Temporary, is_named, side_name, step};
-use crate::format::header::Header;
-use crate::keys::access::{KeySource, Opener};
-use crate::keys::ways::Ways;
-use crate::{Class, Error, Result};
+use phalanx_core::format::Header;
+use phalanx_core::{Class, Error, KeySource, Opener, Result, Source, Ways};
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -189,7 +186,7 @@ impl InPlace {
     }
 
     fn header(&self) -> Result<Header> {
-        Source::File(&self.file, self.stamp).header()
+        Source::ranged(Regular { file: &self.file, stamp: self.stamp }).header()
     }
 
     /// Makes the side file. Anything that has its name is discarded, since the header in place is whole.
@@ -243,7 +240,7 @@ impl InPlace {
             Err(e) => return Err(e),
         };
         // Anybody may have planted it.
-        if !salvage::opens(ways.header(), ways.keys(), &self.file)? {
+        if !ways.open_content(&self.file)? {
             return Err(interrupted(error));
         }
         // It is an old header, and the one in place is whole: the keys at hand are no longer a way in.
@@ -286,7 +283,7 @@ impl InPlace {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(None);
         }
-        match Source::file(&file).and_then(|mut source| source.header()) {
+        match regular(&file).and_then(|mut source| source.header()) {
             Ok(header) => Ok((stat.st_size == header.bytes().len() as i64).then_some((file, header))),
             Err(Error::Read(e)) => Err(unread(e)),
             Err(error) if error.class() == Class::NotAuthentic => Ok(None),

@@ -4,10 +4,11 @@
 //! refused.
 
 use crate::file::output::{Existing, Output};
-use crate::keys::id::KeyId;
-use crate::keys::key::SecretKey;
-use crate::keys::private::{self, Refused};
-use crate::{Error, Result};
+use crate::file::private;
+use phalanx_core::KeyId;
+use phalanx_core::Refused;
+use phalanx_core::SecretKey;
+use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -2,7 +2,8 @@
 
 use crate::common::AtHand;
 use crate::rekey::{CHUNK, Disk, by, cheap, key, opener, password};
-use phalanx_core::{ChunkSize, Error, NewFile, ProtectedFile, Recipient, Roster, Sink, Source, Suite, Ways};
+use phalanx_core::{ChunkSize, Error, NewFile, ProtectedFile, Recipient, Roster, Sink, Suite, Ways};
+use phalanx_host::file;
 use std::fs::{self, File};
 
 #[test]
@@ -25,11 +26,11 @@ fn protected_anew_the_old_file_key_opens_nothing() {
         assert!(matches!(kdfs[..], [kdf] if (kdf.memory_kib, kdf.passes, kdf.lanes) == (65536, 3, 4)));
 
         let file = File::open(disk.path("f")).unwrap();
-        let protected = ProtectedFile::open(Source::new(&file).unwrap(), &keys).unwrap();
+        let protected = ProtectedFile::open(file::source(&file).unwrap(), &keys).unwrap();
         assert_eq!(protected.chunk_size(), ChunkSize::new(CHUNK as u64).unwrap());
         let new = NewFile::with_chunk_size(suite, protected.chunk_size(), &recipients).unwrap();
         let sink = File::create(disk.path("new")).unwrap();
-        let len = protected.protect_anew(&Roster::cpu(), new, Sink::File(&sink), &()).unwrap();
+        let len = protected.protect_anew(&Roster::cpu(), new, Sink::ranged(file::Disk::new(&sink)), &()).unwrap();
         assert_eq!(len, disk.plain.len() as u64);
         fs::rename(disk.path("new"), disk.path("f")).unwrap();
         assert!(disk.opens(&by(1)) && disk.opens(&by(3)) && !disk.opens(&by(2)) && disk.opens(&opener(password("p"))));
@@ -44,7 +45,7 @@ fn what_is_damaged_is_not_protected_anew() {
     let whole = disk.read();
     let anew = || {
         let file = File::open(disk.path("f")).unwrap();
-        let protected = ProtectedFile::open(Source::new(&file).unwrap(), &by(1)).unwrap();
+        let protected = ProtectedFile::open(file::source(&file).unwrap(), &by(1)).unwrap();
         let new = NewFile::new(Suite::default(), &[Recipient::key(&key(1))]).unwrap();
         let sink = Sink::Stream(Box::new(std::io::sink()));
         protected.protect_anew(&Roster::cpu(), new, sink, &())
@@ -59,7 +60,7 @@ fn what_is_damaged_is_not_protected_anew() {
     // Nobody takes it.
     fs::write(disk.path("f"), &whole).unwrap();
     let file = File::open(disk.path("f")).unwrap();
-    let protected = ProtectedFile::open(Source::new(&file).unwrap(), &by(1)).unwrap();
+    let protected = ProtectedFile::open(file::source(&file).unwrap(), &by(1)).unwrap();
     let new = NewFile::new(Suite::default(), &[Recipient::key(&key(1))]).unwrap();
     let full = File::options().write(true).open("/dev/full").unwrap();
     let sink = Sink::Stream(Box::new(full));

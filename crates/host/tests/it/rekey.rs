@@ -1,12 +1,12 @@
 //! Ways in that change in place: whole or not at all, whatever an attacker has planted.
 
 use crate::common::{AtHand, painted};
-use phalanx_core::file::{InPlace, InputFile, Unfinished, is_temporary, is_unfinished};
 use phalanx_core::format::{Header, Kdf};
 use phalanx_core::{
     ChunkSize, Class, Error, KdfLimit, KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Reader, Recipient,
     Result, Roster, SecretKey, Sink, Source, Suite, Ways,
 };
+use phalanx_host::file::{self, InPlace, InputFile, Unfinished, is_temporary, is_unfinished};
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ impl Disk {
     fn protect(&self, name: &str, suite: Suite, recipients: &[Recipient]) {
         let new = NewFile::with_chunk_size(suite, ChunkSize::new(CHUNK as u64).unwrap(), recipients).unwrap();
         let sink = File::create(self.path(name)).unwrap();
-        new.seal(&Roster::cpu(), Source::stream(&self.plain[..]), Sink::File(&sink), &()).unwrap();
+        new.seal(&Roster::cpu(), Source::stream(&self.plain[..]), Sink::ranged(file::Disk::new(&sink)), &()).unwrap();
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -95,8 +95,8 @@ impl Disk {
     pub fn opens(&self, keys: &Opener<impl KeySource>) -> bool {
         let file = File::open(self.path("f")).unwrap();
         let sink = tempfile::NamedTempFile::new().unwrap();
-        let opened = ProtectedFile::open(Source::new(&file).unwrap(), keys)
-            .and_then(|file| file.unprotect(&Roster::cpu(), Sink::File(sink.as_file()), &()));
+        let opened = ProtectedFile::open(file::source(&file).unwrap(), keys)
+            .and_then(|file| file.unprotect(&Roster::cpu(), Sink::ranged(file::Disk::new(sink.as_file())), &()));
         match opened {
             Ok(_) => assert!(fs::read(sink.path()).unwrap() == self.plain),
             Err(e) => assert_eq!(e.class(), Class::NotAuthentic, "{e}"),
@@ -154,8 +154,8 @@ fn new_headers_have_room() {
             fs::write(file.path(), &disk.plain).unwrap();
             let new = NewFile::with_chunk_size(Suite::default(), ChunkSize::new(4096).unwrap(), &few(keys)).unwrap();
             let sink = File::create(disk.path("g")).unwrap();
-            let source = Source::file(file.as_file()).unwrap();
-            new.seal(&Roster::cpu(), source, Sink::File(&sink), &()).unwrap();
+            let source = file::regular(file.as_file()).unwrap();
+            new.seal(&Roster::cpu(), source, Sink::ranged(file::Disk::new(&sink)), &()).unwrap();
             assert_eq!(fs::metadata(disk.path("g")).unwrap().len(), disk.read().len() as u64);
             assert!(plain == 0 || disk.opens(&by(1)) && disk.opens(&by(keys)));
         }
@@ -390,7 +390,7 @@ fn who_reads_meanwhile_reads_the_old_header_or_the_new_one() {
                     let mut times = 0;
                     while !over.load(Ordering::Relaxed) {
                         let file = File::open(disk.path("f")).unwrap();
-                        ProtectedFile::open(Source::new(&file).unwrap(), &by(1)).unwrap();
+                        ProtectedFile::open(file::source(&file).unwrap(), &by(1)).unwrap();
                         times += 1;
                     }
                     times
@@ -434,7 +434,7 @@ fn a_header_that_was_read_while_it_was_written_is_read_again() {
     let torn = disk.header_bytes();
     assert!(torn != old && torn != new);
     let file = File::open(disk.path("f")).unwrap();
-    let open = |write: &dyn Fn()| ProtectedFile::open(Source::new(&file).unwrap(), &opener(Meanwhile(key(1), write)));
+    let open = |write: &dyn Fn()| ProtectedFile::open(file::source(&file).unwrap(), &opener(Meanwhile(key(1), write)));
     open(&|| disk.overwrite(&new)).unwrap();
     disk.overwrite(&torn);
     let reader = Reader::open(File::open(disk.path("f")).unwrap(), &opener(Meanwhile(key(1), || disk.overwrite(&new))));

@@ -5,7 +5,7 @@ use crate::file::marks::RECORD;
 use crate::file::metadata::{Carry, remove_acls, set_mode};
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{Temporary, create, is_named, is_own, record_name, step};
-use crate::{Error, Result};
+use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};

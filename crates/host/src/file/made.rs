@@ -3,7 +3,7 @@
 use crate::file::obstacle::Obstacle;
 use crate::file::output::id;
 use crate::file::temporary::{step, unused_name};
-use crate::{Error, Result};
+use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};

@@ -1,8 +1,8 @@
 //! Gives a protected file another password in place of all that it has:
-//! `cargo run -p phalanx-core --example rekey -- FILE.phx OLD_PASSWORD_FILE NEW_PASSWORD_FILE`.
+//! `cargo run -p phalanx-host --example rekey -- FILE.phx OLD_PASSWORD_FILE NEW_PASSWORD_FILE`.
 
-use phalanx_core::file::{InPlace, InputFile};
 use phalanx_core::{Error, KdfLimit, Opener, Password, Recipient};
+use phalanx_host::file::{InPlace, InputFile};
 use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,23 +1,9 @@
 //! Files and folders of secrets. They are refused where others than their user and root could read or change them.
 
+use phalanx_core::Refused;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-/// What is not used, and why. The text says what mends it, where a command does.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} is refused because {why}")]
-pub struct Refused {
-    what: String,
-    why: String,
-}
-
-impl Refused {
-    /// A refusal of `what`: “the key work”, “it”.
-    pub(crate) fn new(what: &str, why: impl Into<String>) -> Self {
-        Self { what: what.into(), why: why.into() }
-    }
-}
 
 /// Refuses an opened file of secrets that is open to others, or not the user's. Asked of the open file, so that nobody
 /// can put another in its place; `path` is for the text.

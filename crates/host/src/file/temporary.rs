@@ -6,7 +6,7 @@
 //! `.phalanx-<hash of the name>.rekey` is the side file of a change of a header in place (`rekey.rs`), and
 //! `.phalanx-<hash of the name>.resume` the record of an output that a later run can go on with (`resume.rs`).
 
-use crate::{Error, Result};
+use phalanx_core::{Error, Result};
 use phalanx_kernels::keccak::sha3_256;
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;

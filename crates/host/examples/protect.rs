@@ -1,7 +1,8 @@
-//! Protects a file for two recipients: `cargo run -p phalanx-core --example protect -- FILE PASSWORD_FILE`.
+//! Protects a file for two recipients: `cargo run -p phalanx-host --example protect -- FILE PASSWORD_FILE`.
 
-use phalanx_core::file::{Existing, Output};
-use phalanx_core::{Keyring, NewFile, Password, Recipient, Roster, SecretKey, Sink, Source, Suite};
+use phalanx_core::{NewFile, Password, Recipient, Roster, SecretKey, Sink, Suite};
+use phalanx_host::Keyring;
+use phalanx_host::file::{self, Existing, Output};
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     name.push(".phx");
     // The file appears under its name when it is complete and on the disk, or not at all.
     let output = Output::create(name.as_ref(), Existing::Keep)?;
-    let len = new.seal(&Roster::cpu(), Source::new(&input)?, Sink::Synced(output.file()), &())?;
+    let len = new.seal(&Roster::cpu(), file::source(&input)?, Sink::ranged(file::Disk::synced(output.file())), &())?;
     output.commit(Existing::Keep, true)?;
     println!("{len} bytes are protected in {}", name.display());
     Ok(())

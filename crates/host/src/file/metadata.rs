@@ -1,6 +1,6 @@
 //! The metadata that a file takes over from another one.
 
-use crate::{Error, Result};
+use phalanx_core::{Error, Result};
 use rustix::fs::{self, Gid, Mode, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::fs::File;

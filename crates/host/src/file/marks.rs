@@ -2,11 +2,8 @@
 
 use crate::file::input::Stamp;
 use crate::file::output::Output;
-use crate::file::source::Progress;
-use crate::file::todo::Done;
-use crate::format::header::Header;
-use crate::keys::key::FileKeys;
-use crate::{Error, Result};
+use phalanx_core::file::{Done, SharedFile};
+use phalanx_core::{Error, Progress, Result};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -38,8 +35,7 @@ pub(crate) struct Recorder<'a> {
     pub stamp: Stamp,
     /// What names the output.
     pub output: Identity,
-    pub header: &'a Header,
-    pub keys: &'a FileKeys,
+    pub shared: &'a SharedFile,
 }
 
 /// What a record knows a plaintext by, so that no other file is taken for it: inode and time of birth. A protected output has
@@ -73,9 +69,14 @@ pub(crate) enum Found {
     Different,
 }
 
-impl Recorder<'_> {
+impl<'a> Recorder<'a> {
+    /// For the output of a file whose input has this stamp.
+    pub fn new(shared: &'a SharedFile, kind: Kind, stamp: Stamp, output: &File) -> Result<Self> {
+        Ok(Self { kind, stamp, output: Identity::new(kind, output)?, shared })
+    }
+
     fn tag(&self, body: &[u8]) -> [u8; TAG] {
-        self.keys.record_tag(body, &self.output.bytes, self.header.bytes())
+        self.shared.record_tag(body, &self.output.bytes)
     }
 
     fn entry(&self, synced: u64) -> [u8; ENTRY] {
@@ -164,7 +165,7 @@ impl<'a> Marks<'a> {
         let starts = std::iter::once(0).chain(missing.iter().map(|run| run.end));
         let ends = missing.iter().map(|run| run.start).chain([chunks]);
         starts.zip(ends).for_each(|(start, end)| done.add(start..end));
-        let every = (EVERY >> recorder.header.chunk_log2()).max(1);
+        let every = (EVERY >> recorder.shared.header().chunk_log2()).max(1);
         let state = Mutex::new(State { done, noted: synced, is_over: false });
         Self { recorder, output, state, wake: Condvar::new(), every }
     }

@@ -1,0 +1,30 @@
+//! Both ends of a file: what is read, what is written and named, and what is left of interrupted runs. And the keyring.
+
+mod disk;
+mod input;
+mod keyring;
+mod made;
+mod marks;
+mod metadata;
+mod obstacle;
+mod output;
+mod private;
+mod regular;
+mod rekey;
+mod resume;
+mod temporary;
+
+pub use disk::{Disk, sink};
+pub use input::{InputFile, Removal, Stamp};
+pub use keyring::Keyring;
+pub use made::{Made, Spared};
+pub use metadata::{Attributes, Carry};
+pub use obstacle::Obstacle;
+pub use output::{Committed, Existing, Output, Sync, check_close, sync_folder};
+pub use private::check_file as check_private;
+pub use regular::{regular, source};
+pub use rekey::{InPlace, Unfinished, is_unfinished};
+pub use resume::{
+    Begun, Past, Resumable, begin_plaintext, begin_protected, begins_with, not_opened, not_sealed, note_synced,
+};
+pub use temporary::{is_temporary, remove_unfinished, remove_unfinished_at_once, unused_name};

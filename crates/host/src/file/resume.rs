@@ -1,0 +1,367 @@
+//! Going on with the output of an interrupted run: `docs/format.md`, section 11.
+
+use crate::file::disk::sink;
+use crate::file::input::Stamp;
+use crate::file::marks::{Found, Kind, Marks, Noting, Recorder};
+use crate::file::output::Output;
+use crate::file::regular::{Leftover, Regular, regular};
+use phalanx_core::file::SharedFile;
+use phalanx_core::format::Layout;
+use phalanx_core::{
+    Error, KeySource, NewFile, Opener, Progress, ProtectedFile, Recipient, Result, Roster, Source, Suite,
+};
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::File;
+use std::io;
+use std::iter;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// What became of an interrupted run's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Past {
+    /// Part of it was done.
+    Continued {
+        /// How many bytes of plaintext were done.
+        done: u64,
+        /// How many there are.
+        all: u64,
+    },
+    /// The input has changed since then: all of it is done anew.
+    Changed,
+    /// It was for other keys or passwords, had another cipher or size of chunks, or is damaged: all is done anew.
+    Different,
+    /// No record proves that the file is what an interrupted run has left of this plaintext: all is done anew in a new file.
+    Unproven,
+}
+
+/// How a run begins that may go on with an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// Nothing was there.
+    New,
+    /// What was there is of no use, and is gone.
+    Anew(Past),
+    /// Part of it was done.
+    Left {
+        /// How many of the first chunks are on the disk. Which of the others are done shows by their tags.
+        synced: u64,
+    },
+}
+
+/// A run whose output stays if it is interrupted, and which goes on with what an earlier run has left of it.
+pub struct Resumable<'a> {
+    /// The engines.
+    pub roster: &'a Roster,
+    /// An [`Output::resume`].
+    pub output: &'a mut Output,
+    /// Whether the output is to be synced. A later run then has less to check.
+    pub sync: bool,
+    /// Hears of what is done.
+    pub progress: &'a dyn Progress,
+}
+
+impl Resumable<'_> {
+    /// Protects a regular file, and goes on with what an interrupted run for the same recipients has left; `tell` hears of that.
+    /// `opener` opens the header of that run: it has the keys and passwords of the recipients. Returns the plaintext's length in
+    /// bytes.
+    ///
+    /// # Errors
+    /// Those of [`NewFile::seal`]. What is done stays in the output, for a later run.
+    pub fn protect(
+        self,
+        new: NewFile,
+        input: &File,
+        recipients: &[Recipient],
+        opener: &Opener<impl KeySource>,
+        tell: impl FnOnce(Past),
+    ) -> Result<u64> {
+        let Self { roster, output, sync, progress } = self;
+        let input = Regular::new(input)?;
+        let stamp = input.stamp;
+        let (shared, begun) = begin_protected(new, stamp, output, recipients, opener, sync)?;
+        let (output, file) = (&*output, output.file());
+        let layout = shared.header().layout_for_plaintext(stamp.len())?;
+        let (mut missing, mut from) = (iter::once(0..layout.chunks()).collect::<Vec<_>>(), 0);
+        match begun {
+            Begun::Left { synced } => {
+                from = synced;
+                missing = not_sealed(&shared, roster, file, stamp.len(), synced..layout.chunks(), progress)?;
+                let all = layout.plaintext_len();
+                tell(Past::Continued { done: all - bytes(&layout, &missing), all });
+            }
+            Begun::Anew(past) => tell(past),
+            Begun::New => {}
+        }
+        let recorder = Recorder::new(&shared, Kind::Protected, stamp, file)?;
+        let marks = Marks::new(recorder, output, from, &missing, layout.chunks());
+        let seal = |progress: &dyn Progress| {
+            shared.seal(roster, Source::ranged(input), sink(file, sync), Some(missing.clone()), progress)
+        };
+        match sync {
+            true => marks.keep(|| seal(&Noting { marks: &marks, progress }))?,
+            false => seal(progress)?,
+        };
+        Ok(stamp.len())
+    }
+
+    /// Writes the plaintext of a protected file, which was opened from the regular file `input`, and goes on with what an interrupted
+    /// run has left; `tell` hears of that. Returns the plaintext's length in bytes.
+    ///
+    /// # Errors
+    /// Those of [`ProtectedFile::unprotect`]. What is done stays in the output, for a later run.
+    pub fn unprotect(self, protected: ProtectedFile<'_>, input: &File, tell: impl FnOnce(Past)) -> Result<u64> {
+        let Self { roster, output, sync, progress } = self;
+        let input = Regular::new(input)?;
+        let stamp = input.stamp;
+        let shared = protected.shared();
+        // If its length cannot be right, opening it says why.
+        let layout = shared.header().layout_for_file(stamp.len()).ok();
+        let Some(layout) = layout else {
+            return shared.open(roster, Source::ranged(input), sink(output.file(), sync), None, progress);
+        };
+        let (mut missing, mut from) = (iter::once(0..layout.chunks()).collect::<Vec<_>>(), 0);
+        let begun = begin_plaintext(&shared, stamp, output, sync)?;
+        let (output, file) = (&*output, output.file());
+        match begun {
+            Begun::Left { synced } => {
+                from = synced;
+                missing = not_opened(&shared, roster, input.file, file, synced..layout.chunks(), progress)?;
+                let all = layout.plaintext_len();
+                match all - bytes(&layout, &missing) {
+                    0 => file.set_len(0).map_err(Error::Write)?,
+                    done => tell(Past::Continued { done, all }),
+                }
+            }
+            Begun::Anew(past) => tell(past),
+            Begun::New => {}
+        }
+        let recorder = Recorder::new(&shared, Kind::Plaintext, stamp, file)?;
+        let marks = Marks::new(recorder, output, from, &missing, layout.chunks());
+        let open = |progress: &dyn Progress| {
+            shared.open(roster, Source::ranged(input), sink(file, sync), Some(missing.clone()), progress)
+        };
+        match sync {
+            true => marks.keep(|| open(&Noting { marks: &marks, progress }))?,
+            false => open(progress)?,
+        };
+        file.set_len(layout.plaintext_len()).map_err(Error::Write)?;
+        Ok(layout.plaintext_len())
+    }
+}
+
+/// Begins to protect a regular file, which has this stamp, into an [`Output::resume`]: the header is there afterwards. `opener` opens
+/// the header of an interrupted run: it has the keys and passwords of the recipients.
+///
+/// # Errors
+/// If reading or writing failed, or the file is too long for its suite.
+pub fn begin_protected(
+    new: NewFile,
+    stamp: Stamp,
+    output: &mut Output,
+    recipients: &[Recipient],
+    opener: &Opener<impl KeySource>,
+    sync: bool,
+) -> Result<(SharedFile, Begun)> {
+    check(output, sync)?;
+    let past = if output.is_begun() { past(&new, output, stamp, recipients, opener)? } else { Err(None) };
+    match past {
+        Ok((shared, synced)) => {
+            let layout = shared.header().layout_for_plaintext(stamp.len())?;
+            // What lies after its end is nobody's.
+            let file = output.file();
+            if file.metadata().map_err(Error::Write)?.len() > layout.file_len() {
+                file.set_len(layout.file_len()).map_err(Error::Write)?;
+            }
+            Ok((shared, Begun::Left { synced: synced.min(layout.chunks()) }))
+        }
+        Err(past) => {
+            if output.is_begun() {
+                output.start_over()?;
+            }
+            let shared = new.shared(Some(stamp.len()))?;
+            let file = output.file();
+            let header = shared.header().bytes();
+            file.write_all_at(header, 0).and_then(|()| file.sync_all()).map_err(Error::Write)?;
+            let record = Recorder::new(&shared, Kind::Protected, stamp, file)?.first();
+            output.write_record(&record)?;
+            output.keep();
+            Ok((shared, past.map_or(Begun::New, Begun::Anew)))
+        }
+    }
+}
+
+/// What an interrupted run has left in an output, if this one can go on with it, and how many of the first chunks are on the disk; or
+/// else what became of it. Without a record nobody knows what it is.
+fn past(
+    new: &NewFile,
+    output: &Output,
+    stamp: Stamp,
+    recipients: &[Recipient],
+    opener: &Opener<impl KeySource>,
+) -> Result<std::result::Result<(SharedFile, u64), Option<Past>>> {
+    let different = Ok(Err(Some(Past::Different)));
+    let Some(found) = output.record() else { return Ok(Err(None)) };
+    // Suite 4 allows no chunk to be written twice.
+    if new.suite() == Suite::Aes256Gcm {
+        return different;
+    }
+    let file = output.file();
+    let shared = match regular(file).and_then(|source| ProtectedFile::open(source, opener)) {
+        Ok(protected) => protected.shared(),
+        Err(Error::Read(e)) => return Err(Error::Write(e)),
+        // Whatever it is, it can be done again.
+        Err(_) => return different,
+    };
+    let synced = match Recorder::new(&shared, Kind::Protected, stamp, file)?.read(&found) {
+        Found::Synced(synced) => synced,
+        Found::Changed => return Ok(Err(Some(Past::Changed))),
+        Found::Different => return different,
+    };
+    let has_its_shape = (shared.suite(), shared.chunk_size()) == (new.suite(), new.chunk_size());
+    if has_its_shape && shared.is_for(recipients, opener)? { Ok(Ok((shared, synced))) } else { different }
+}
+
+/// Begins to unprotect a file, which has this stamp, into an [`Output::resume`]. What is there is gone on with only if its record proves
+/// that a run has made it: nobody else can have opened it then. Otherwise another file is begun.
+///
+/// # Errors
+/// If what an interrupted run has left cannot be synced or removed, or the record cannot be written.
+pub fn begin_plaintext(shared: &SharedFile, stamp: Stamp, output: &mut Output, sync: bool) -> Result<Begun> {
+    check(output, sync)?;
+    let recorder = Recorder::new(shared, Kind::Plaintext, stamp, output.file())?;
+    let found = output.record().filter(|_| recorder.output.is_unique).map(|record| recorder.read(&record));
+    match found {
+        Some(Found::Synced(synced)) => return Ok(Begun::Left { synced }),
+        // Chunk by chunk, what is there may still be right.
+        Some(Found::Changed) => {
+            output.update_record(&recorder.first(), 0)?;
+            return Ok(Begun::Left { synced: 0 });
+        }
+        Some(Found::Different) | None => {}
+    }
+    let mut begun = Begun::New;
+    if output.is_begun() {
+        // A run that was killed at its very beginning leaves an empty file.
+        if output.file().metadata().map_err(Error::Write)?.len() > 0 {
+            begun = Begun::Anew(Past::Unproven);
+        }
+        output.start_over()?;
+    }
+    let record = Recorder::new(shared, Kind::Plaintext, stamp, output.file())?.first();
+    output.write_record(&record)?;
+    output.keep();
+    Ok(begun)
+}
+
+/// Notes in the record of an output, which has been begun for an input with this stamp, that its first chunks are on the disk. Each call
+/// notes more of them than the one before it; `turn` counts the calls.
+///
+/// # Errors
+/// If the record cannot be written.
+pub fn note_synced(
+    shared: &SharedFile,
+    output: &Output,
+    stamp: Stamp,
+    is_protecting: bool,
+    synced: u64,
+    turn: u64,
+) -> Result<()> {
+    let kind = if is_protecting { Kind::Protected } else { Kind::Plaintext };
+    Recorder::new(shared, kind, stamp, output.file())?.note(output, synced, turn)
+}
+
+/// Whether a file begins with the header of a shared file.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn begins_with(shared: &SharedFile, file: &File) -> io::Result<bool> {
+    let mut bytes = vec![0; shared.header().bytes().len()];
+    match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => Ok(bytes == shared.header().bytes()),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// The chunks of a run that are not done yet in an output that is being protected: [`SharedFile::not_sealed`].
+///
+/// # Errors
+/// Those of [`SharedFile::not_sealed`].
+pub fn not_sealed(
+    shared: &SharedFile,
+    roster: &Roster,
+    output: &File,
+    len: u64,
+    within: Range<u64>,
+    progress: &dyn Progress,
+) -> Result<Vec<Range<u64>>> {
+    shared.not_sealed(roster, &Leftover(output), len, within, progress)
+}
+
+/// The chunks of a run that are not done yet in the plaintext `output` of the file `protected`: [`SharedFile::not_opened`]. They are
+/// empty then: holes, or zeros.
+///
+/// # Errors
+/// Those of [`SharedFile::not_opened`], and [`Error::Write`] if the output cannot be cleared.
+pub fn not_opened(
+    shared: &SharedFile,
+    roster: &Roster,
+    protected: &File,
+    output: &File,
+    within: Range<u64>,
+    progress: &dyn Progress,
+) -> Result<Vec<Range<u64>>> {
+    let missing = shared.not_opened(roster, protected, &Leftover(output), within, progress)?;
+    let len = protected.metadata().map_err(Error::Read)?.len();
+    clear(output, &shared.header().layout_for_file(len)?, &missing).map_err(Error::Write)?;
+    Ok(missing)
+}
+
+/// What an interrupted run has written may be lost, and only a sync says so.
+fn check(output: &Output, sync: bool) -> Result<()> {
+    if output.is_begun() && sync { output.sync_kept() } else { Ok(()) }
+}
+
+/// Frees what is missing of a plaintext in an output: blocks of zeros are not written, and must not show what was there before.
+fn clear(file: &File, layout: &Layout, missing: &[Range<u64>]) -> io::Result<()> {
+    let len = file.metadata()?.len();
+    for run in missing {
+        let start = layout.plaintext_offset(run.start);
+        let end = layout.plaintext_offset(run.end - 1) + layout.data_len(run.end - 1) as u64;
+        let end = end.min(len);
+        if start >= end {
+            continue;
+        }
+        if end == len {
+            file.set_len(start)?;
+            continue;
+        }
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if fallocate(file, how, start, end - start).is_err() {
+            zero(file, start..end)?;
+        }
+    }
+    Ok(())
+}
+
+fn zero(file: &File, range: Range<u64>) -> io::Result<()> {
+    static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+    let mut at = range.start;
+    while at < range.end {
+        let len = (range.end - at).min(ZEROS.len() as u64);
+        file.write_all_at(&ZEROS[..len as usize], at)?;
+        at += len;
+    }
+    Ok(())
+}
+
+/// How many bytes of plaintext the chunks have.
+fn bytes(layout: &Layout, runs: &[Range<u64>]) -> u64 {
+    let of_run = |run: &Range<u64>| {
+        let last = run.end - 1;
+        layout.plaintext_offset(last) + layout.data_len(last) as u64 - layout.plaintext_offset(run.start)
+    };
+    runs.iter().map(of_run).sum()
+}

@@ -1,0 +1,10 @@
+//! The tests of the host's files, in one program.
+
+#[path = "../../../core/tests/common/mod.rs"]
+mod common;
+
+mod anew;
+mod rekey;
+#[cfg(target_os = "linux")]
+mod resume;
+mod ways;

@@ -232,8 +232,6 @@ pub fn not_deleted(path: &Path, error: Error) -> Failure {
 
 /// Assigns an error of the pipeline to the path where it happened.
 pub fn blame(place: &Place, error: Error) -> Failure {
-    match error {
-        Error::Write(_) | Error::Exists | Error::OwnOutput => Failure::at(place.output.path(), error),
-        error => Failure::at(place.input.path(), error),
-    }
+    let end = if error.is_of_output() { &place.output } else { &place.input };
+    Failure::at(end.path(), error)
 }

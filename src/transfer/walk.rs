@@ -210,10 +210,7 @@ pub fn is_of_process(error: &Error) -> bool {
 
 fn fail(folder: &Arc<Folder>, name: &OsStr, error: Error) {
     folder.stays();
-    let path = match error {
-        Error::Write(_) | Error::Exists | Error::OwnOutput => folder.mirrored(name),
-        _ => folder.path(name),
-    };
+    let path = if error.is_of_output() { folder.mirrored(name) } else { folder.path(name) };
     folder.tree().tally.fail(&Failure::at(&path, error));
 }
 

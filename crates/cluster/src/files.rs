@@ -56,18 +56,13 @@ impl Ends<'_> {
 
     /// Assigns an error to the path where it happened.
     pub fn blame(&self, error: &Error) -> Told {
-        match (error, &self.output) {
-            (
-                Error::Write(_) | Error::Exists | Error::OwnOutput | Error::NoLocks | Error::Unsynced(_),
-                Some(output),
-            ) => {
-                let told = Told::at(output, error);
-                // Without a tree, the command line names it.
-                let is_usage = self.dirs.is_none() && is_of_key(error);
-                if is_usage { Told { code: Code::Usage.number(), ..told } } else { told }
-            }
-            _ => Told::at(&self.input, error),
-        }
+        let Some(output) = self.output.as_ref().filter(|_| error.is_of_output()) else {
+            return Told::at(&self.input, error);
+        };
+        let told = Told::at(output, error);
+        // Without a tree, the command line names it.
+        let is_usage = self.dirs.is_none() && is_of_key(error);
+        if is_usage { Told { code: Code::Usage.number(), ..told } } else { told }
     }
 }
 

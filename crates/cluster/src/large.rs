@@ -49,12 +49,8 @@ impl Owned {
 }
 
 fn blame((input, output): &(PathBuf, Option<PathBuf>), error: &Error) -> Told {
-    match (error, output) {
-        (Error::Write(_) | Error::Exists | Error::OwnOutput | Error::Unsynced(_), Some(output)) => {
-            Told::at(output, error)
-        }
-        _ => Told::at(input, error),
-    }
+    let output = output.as_ref().filter(|_| error.is_of_output());
+    Told::at(output.unwrap_or(input), error)
 }
 
 impl Worker<'_> {

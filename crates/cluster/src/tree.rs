@@ -204,11 +204,9 @@ impl Worker<'_> {
 
     fn list_at(&self, tree: u32, folder: &[u8], depth: usize, left: &mut Vec<Vec<u8>>, report: &mut Report) {
         let path = |of: &OsStr| self.roots.path(Some(tree), folder, of.as_bytes());
-        let at = |of: &OsStr, e: &Error| match e {
-            Error::Write(_) | Error::Exists | Error::OwnOutput => {
-                Told::at(&self.roots.mirrored(Some(tree), folder, of.as_bytes()), e)
-            }
-            e => Told::at(&path(of), e),
+        let at = |of: &OsStr, e: &Error| match e.is_of_output() {
+            true => Told::at(&self.roots.mirrored(Some(tree), folder, of.as_bytes()), e),
+            false => Told::at(&path(of), e),
         };
         let nameless = OsStr::new("");
         let opened = self.roots.open(tree, folder);

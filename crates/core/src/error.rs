@@ -70,6 +70,9 @@ pub enum Error {
     /// The output exists already.
     #[error("exists already")]
     Exists,
+    /// The output would replace its own input.
+    #[error("input and output are the same file")]
+    SameFile,
     /// Another output of the same run has that name.
     #[error("another output of this run has this name here: nothing was replaced")]
     OwnOutput,
@@ -259,12 +262,33 @@ impl Error {
             | Error::Recipient { .. }
             | Error::Cancelled => Class::Other,
             Error::NoSuchKey(_) | Error::KeyDamaged(_) | Error::KeyText(_) | Error::Refused(_) => Class::InputOutput,
-            Error::KeyName(_) | Error::KeyCount(_) | Error::TooManyPasswords | Error::HeaderLen(_) => Class::Argument,
+            Error::SameFile
+            | Error::KeyName(_)
+            | Error::KeyCount(_)
+            | Error::TooManyPasswords
+            | Error::HeaderLen(_) => Class::Argument,
             Error::HeaderRoom | Error::Renumbered | Error::LastWay | Error::NoSuchSlot(_) | Error::NotAtHand(_) => {
                 Class::Argument
             }
             Error::Interrupted(error) => error.class(),
         }
+    }
+}
+
+impl Error {
+    /// Whether it happened at the output, where there are an input and an output.
+    #[must_use]
+    pub fn is_of_output(&self) -> bool {
+        matches!(
+            self,
+            Error::Write(_)
+                | Error::Unsynced(_)
+                | Error::Exists
+                | Error::SameFile
+                | Error::OwnOutput
+                | Error::Displaced
+                | Error::NoLocks
+        )
     }
 }
 

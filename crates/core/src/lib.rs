@@ -1,6 +1,7 @@
 //! Protects files, streams and messages with AES and SHA-3, in the format of `docs/format.md`.
 //!
-//! Most programs need only the names at the root of this crate:
+//! [`protect`] and [`unprotect`], [`seal`] and [`open`] work on bytes in memory. Most programs need no more than the names at the root
+//! of this crate:
 //!
 //! - [`NewFile`] protects a [`Source`] for [`Recipient`]s, and writes it to a [`Sink`]. [`ProtectedFile`] opens one with an
 //!   [`Opener`] and the keys of a [`KeySource`]: [`SecretKey`]s and [`Password`]s.
@@ -21,6 +22,7 @@
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
 
 pub mod batch;
+mod bytes;
 mod cpu;
 mod error;
 pub mod file;
@@ -51,6 +53,7 @@ pub mod volume;
 /// For tools that look into files: headers, slots, and the places of chunks.
 pub mod format;
 
+pub use bytes::{open, protect, seal, unprotect};
 pub use error::{Class, Error, Refused, Result};
 pub use file::protected::{ChunkSize, NewFile, ProtectedFile};
 pub use file::read_at::{ReadAt, Snapshot};

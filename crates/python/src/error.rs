@@ -39,6 +39,10 @@ pub fn at(py: Python<'_>, path: Option<&Path>, error: Error) -> PyErr {
         Error::Unsynced(_) | Error::Changed | Error::Displaced | Error::OwnOutput | Error::Aside(_) => {
             PyOSError::new_err(text)
         }
+        Error::SameFile => match py.import("shutil").and_then(|shutil| shutil.getattr("SameFileError")) {
+            Ok(class) => class.cast_into::<PyType>().map_or_else(Into::into, |class| PyErr::from_type(class, text)),
+            Err(error) => error,
+        },
         Error::Exists => match path {
             Some(path) => {
                 PyFileExistsError::new_err((EXISTS, "exists already (overwrite=True replaces it)", name(path)))

@@ -8,11 +8,10 @@ use phalanx::folders;
 use phalanx::paths::{protected_name, unprotected_name};
 use phalanx_core::engine::Op;
 use phalanx_core::{Error, NewFile, Progress, ProtectedFile, Result, Sink};
-use phalanx_host::file::{self, Carry, Existing, InputFile, Output};
+use phalanx_host::file::{self, Carry, Ends, Existing, InputFile};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Protects a file, and returns the path of the protected one.
 ///
@@ -48,18 +47,18 @@ pub fn protect(
     let engines = engines(py, engine, threads)?;
     let recipients = ways::recipients(py, Keys { key, keys, password }, &recipients)?;
     let output = output.unwrap_or_else(|| protected_name(path.as_os_str()).into());
-    let ends = Ends { input: path, output, overwrite, sync };
-    ends.run(py, |input, sink, progress| {
-        let has_the_name = ends.input.file_name().is_some_and(|name| unprotected_name(name).is_some());
-        if has_the_name && !matches!(file::source(input.file())?.header(), Err(Error::NotPhalanx)) {
+    let call = Call { input: path, output, overwrite, sync };
+    call.run(py, |ends, progress| {
+        let has_the_name = call.input.file_name().is_some_and(|name| unprotected_name(name).is_some());
+        if has_the_name && !matches!(ends.source()?.header(), Err(Error::NotPhalanx)) {
             return Err(Error::Protected);
         }
         let new = NewFile::with_chunk_size(suite, chunk_size, &recipients)?;
-        let crew = engines.crew(Op::Seal, suite, known_len(input));
-        new.seal(&crew.roster, file::source(input.file())?, sink, progress)?;
+        let crew = engines.crew(Op::Seal, suite, known_len(ends.input()));
+        new.seal(&crew.roster, ends.source()?, ends.sink(), progress)?;
         Ok(Carry::All)
     })?;
-    Ok(ends.output)
+    Ok(call.output)
 }
 
 /// Opens a protected file, and returns the path of the plaintext.
@@ -94,14 +93,14 @@ pub fn unprotect(
     let beside = || Some(path.with_file_name(unprotected_name(path.file_name()?)?));
     let nameless = || PyValueError::new_err(format!("{}: no name for the output: name one", path.display()));
     let output = output.or_else(beside).ok_or_else(nameless)?;
-    let ends = Ends { input: path, output, overwrite, sync };
-    ends.run(py, |input, sink, progress| {
-        let file = ProtectedFile::open(file::source(input.file())?, &opener)?;
-        let crew = engines.crew(Op::Open, file.suite(), known_len(input));
-        file.unprotect(&crew.roster, sink, progress)?;
-        Ok(Carry::New { umask: umask() })
+    let call = Call { input: path, output, overwrite, sync };
+    call.run(py, |ends, progress| {
+        let file = ProtectedFile::open(ends.source()?, &opener)?;
+        let crew = engines.crew(Op::Open, file.suite(), known_len(ends.input()));
+        file.unprotect(&crew.roster, ends.sink(), progress)?;
+        Ok(Carry::New { umask: file::umask() })
     })?;
-    Ok(ends.output)
+    Ok(call.output)
 }
 
 /// Checks every chunk of a protected file, writes nothing, and returns the plaintext's length in bytes.
@@ -143,76 +142,37 @@ pub fn check_output(py: Python<'_>, path: PathBuf) -> PyResult<()> {
     checked.map_err(|e| error::at(py, Some(&path), e))
 }
 
-/// The two ends of a call.
-struct Ends {
+/// A call that makes one file of another.
+struct Call {
     input: PathBuf,
     output: PathBuf,
     overwrite: bool,
     sync: bool,
 }
 
-/// An error, and whether it happened at the output.
-struct Failed(Error, bool);
-
-impl Ends {
+impl Call {
     /// Opens both ends, moves the bytes, and gives the output its name.
     fn run(
         &self,
         py: Python<'_>,
-        transfer: impl FnOnce(&InputFile, Sink<'_>, &dyn Progress) -> Result<Carry> + Send,
+        transfer: impl FnOnce(&Ends<'_>, &dyn Progress) -> Result<Carry> + Send,
     ) -> PyResult<()> {
         let made = key_files().made();
-        let existing = || if self.overwrite { Existing::Replace(&made) } else { Existing::Keep };
-        let mut at_output = false;
+        let existing = if self.overwrite { Existing::Replace(&made) } else { Existing::Keep };
         let done = interruptible(py, |progress| {
-            let input = InputFile::open(&self.input)?;
-            at_output = true;
-            let output = Output::create(&self.output, existing())?;
-            at_output = false;
-            if is_same(&input, &self.output) || is_same_file(&input, &output) {
-                at_output = true;
-                return Err(Error::Exists);
-            }
-            let sink = file::sink(output.file(), self.sync);
-            let carry = transfer(&input, sink, progress)?;
-            at_output = true;
-            output.carry(input.file(), carry)?;
+            let ends = Ends::begin(&self.input, &self.output, existing, self.sync)?;
+            let carry = transfer(&ends, progress)?;
             // What a signal has ended gets no name.
             if progress.is_cancelled() {
                 return Err(Error::Cancelled);
             }
-            output.commit(existing(), self.sync).map(drop)
+            ends.commit(carry).map(drop)
         })?;
-        done.map_err(|error| {
-            let Failed(error, at_output) = Failed::new(error, at_output);
-            error::at(py, Some(if at_output { &self.output } else { &self.input }), error)
-        })
+        done.map_err(|error| error::at(py, Some(if error.is_of_output() { &self.output } else { &self.input }), error))
     }
-}
-
-impl Failed {
-    fn new(error: Error, at_output: bool) -> Self {
-        let is_write = matches!(error, Error::Write(_) | Error::Exists | Error::OwnOutput);
-        Self(error, at_output || is_write)
-    }
-}
-
-fn is_same(input: &InputFile, path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|meta| input.stamp().id() == (meta.dev(), meta.ino()))
-}
-
-fn is_same_file(input: &InputFile, output: &Output) -> bool {
-    output.file().metadata().is_ok_and(|meta| input.stamp().id() == (meta.dev(), meta.ino()))
 }
 
 /// The input's length in bytes. Files that report a length of 0, as under /proc, have none.
 fn known_len(input: &InputFile) -> Option<u64> {
     Some(input.stamp().len()).filter(|len| *len > 0)
-}
-
-/// The process's file mode creation mask. The system shows it; setting it, to read it, would disturb other threads.
-pub fn umask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o077)
 }

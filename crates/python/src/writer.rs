@@ -3,13 +3,12 @@
 use crate::bytes::Bytes;
 use crate::engines::{chunk_size, cpu, suite};
 use crate::error::{self, check_process, closed};
-use crate::file::umask;
 use crate::key::{KeyOrName, key_files};
 use crate::source::Destination;
 use crate::turn::Turn;
 use crate::ways::{self, Keys, Secret};
 use phalanx_core::{Error, NewFile};
-use phalanx_host::file::{Existing, Output};
+use phalanx_host::file::{Existing, Output, umask};
 use pyo3::prelude::*;
 use std::io::Write;
 use std::mem;

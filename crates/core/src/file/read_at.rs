@@ -130,6 +130,19 @@ impl<T: ReadAt + ?Sized> ReadAt for Box<T> {
     }
 }
 
+/// Bytes in memory cannot change while they are borrowed.
+impl Snapshot for [u8] {
+    fn is_unchanged(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+}
+
+impl<T: Snapshot + ?Sized> Snapshot for &T {
+    fn is_unchanged(&self) -> io::Result<bool> {
+        (**self).is_unchanged()
+    }
+}
+
 /// Fills `buf` from `offset` on. A source that ends before that has changed since its length was asked for.
 pub(crate) fn read_full_at(source: &(impl ReadAt + ?Sized), buf: &mut [u8], offset: u64) -> Result<()> {
     let mut done = 0;

@@ -1,6 +1,7 @@
 //! Both ends of a file: what is read, what is written and named, and what is left of interrupted runs. And the keyring.
 
 mod disk;
+mod ends;
 mod input;
 mod keyring;
 mod made;
@@ -15,6 +16,7 @@ mod resume;
 mod temporary;
 
 pub use disk::{Disk, sink};
+pub use ends::{Ends, umask};
 pub use input::{InputFile, Removal, Stamp};
 pub use keyring::Keyring;
 pub use made::{Made, Spared};

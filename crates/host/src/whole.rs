@@ -1,0 +1,56 @@
+//! Whole files by their paths, in one call.
+
+use crate::file::{Carry, Ends, Existing, InputFile, source, umask};
+use phalanx_core::{KeySource, NewFile, Opener, ProtectedFile, Recipient, Result, Roster, Sink, Suite};
+use std::path::Path;
+
+/// Protects a file, with the default suite and on all cores. The output appears under its name when it is complete and on the disk, or
+/// not at all. A file that has the name already stays, and is an error. Times, permissions and extended attributes are carried over.
+/// Returns the plaintext's length in bytes.
+///
+/// ```
+/// use phalanx_core::{KdfLimit, Opener, Recipient, SecretKey};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # std::env::set_current_dir(&dir)?;
+/// # std::fs::write("run42.csv", "1,2,3")?;
+/// let key = SecretKey::random()?;
+/// phalanx_host::protect("run42.csv", "run42.csv.phx", &[Recipient::key(&key)])?;
+/// phalanx_host::unprotect("run42.csv.phx", "back.csv", &Opener::new(key, KdfLimit::default()))?;
+/// assert_eq!(std::fs::read_to_string("back.csv")?, "1,2,3");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Those of [`Ends::begin`], [`NewFile::new`], [`NewFile::seal`] and [`Ends::commit`].
+pub fn protect(input: impl AsRef<Path>, output: impl AsRef<Path>, recipients: &[Recipient]) -> Result<u64> {
+    let ends = Ends::begin(input.as_ref(), output.as_ref(), Existing::Keep, true)?;
+    let new = NewFile::new(Suite::default(), recipients)?;
+    let len = new.seal(&Roster::cpu(), ends.source()?, ends.sink(), &())?;
+    ends.commit(Carry::All)?;
+    Ok(len)
+}
+
+/// Opens a protected file. The output appears under its name when all of it is authentic and on the disk, or not at all. A file that
+/// has the name already stays, and is an error. Returns the plaintext's length in bytes. [`protect`] has an example.
+///
+/// # Errors
+/// Those of [`Ends::begin`], [`ProtectedFile::open`], [`ProtectedFile::unprotect`] and [`Ends::commit`].
+pub fn unprotect(input: impl AsRef<Path>, output: impl AsRef<Path>, keys: &Opener<impl KeySource>) -> Result<u64> {
+    let ends = Ends::begin(input.as_ref(), output.as_ref(), Existing::Keep, true)?;
+    let file = ProtectedFile::open(ends.source()?, keys)?;
+    let len = file.unprotect(&Roster::cpu(), ends.sink(), &())?;
+    ends.commit(Carry::New { umask: umask() })?;
+    Ok(len)
+}
+
+/// Checks every chunk of a protected file, and writes nothing. Returns the plaintext's length in bytes.
+///
+/// # Errors
+/// Those of [`InputFile::open`], [`ProtectedFile::open`] and [`ProtectedFile::unprotect`].
+pub fn verify(path: impl AsRef<Path>, keys: &Opener<impl KeySource>) -> Result<u64> {
+    let input = InputFile::open(path.as_ref())?;
+    ProtectedFile::open(source(input.file())?, keys)?.unprotect(&Roster::cpu(), Sink::Nothing, &())
+}

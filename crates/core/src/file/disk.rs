@@ -55,7 +55,7 @@ impl<'a> Disk<'a> {
         Ok(())
     }
 
-    /// The same, but leaves out blocks of zeros, so that the file becomes sparse.
+    /// Writes a range that no other call writes, but leaves out blocks of zeros, so that the file becomes sparse.
     pub(crate) fn write_sparse(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         each_solid(bytes, |solid, at| self.write(solid, offset + at as u64))
     }

@@ -133,7 +133,8 @@ impl SharedFile {
         self.missing(roster, &layout, Partial::Protected(output), within, progress)
     }
 
-    /// The same for a plaintext `output` of the file `protected`. What is not done is empty then: a hole, or zeros.
+    /// The chunks of a run that are not done yet in `output`, the plaintext of the file `protected`: runs in ascending order.
+    /// What is not done is empty then: a hole, or zeros.
     ///
     /// # Errors
     /// If an engine fails, if `protected` cannot be read, or if `output` cannot be written.

@@ -72,7 +72,7 @@ impl<'a> Source<'a> {
         self.open_for(|header| header.check_purpose(Purpose::File), keys)
     }
 
-    /// The same for whatever header `check` accepts.
+    /// Reads the header of a file that `check` accepts, and finds a key that opens it. It is read again if need be.
     pub(crate) fn open_for(
         &mut self,
         check: impl Fn(&Header) -> Result<()>,
@@ -119,7 +119,8 @@ pub(crate) fn open_header(
 pub enum Sink<'a> {
     /// A regular file, which is empty or has nothing but chunks of the same run. Any worker writes anywhere in it.
     File(&'a File),
-    /// The same, but it will be synced. Write-back starts at once, so that the disk works while the cores do.
+    /// A regular file as in [`Sink::File`] that will be synced. Write-back starts at once, so that the disk works while the
+    /// cores do.
     Synced(&'a File),
     /// Anything else, written in order.
     Stream(Box<dyn Write + Send + 'a>),

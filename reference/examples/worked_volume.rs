@@ -1,4 +1,4 @@
-//! Prints the worked example of volumes in `docs/format.md` as Markdown: `cargo run -p phalanx-reference --example worked_volume`.
+//! Prints the worked example of volumes in `docs/format-volumes.md` as Markdown: `cargo run -p phalanx-reference --example worked_volume`.
 //! `vectors/volume/worked-example.json` is the same volume.
 
 use phalanx_reference::volume::{

@@ -5,7 +5,8 @@
 //! files in memory. Only Argon2id comes from a library.
 //!
 //! The modules, top-down: [`volume`], `file`, `header`, `slot`, `chunk` (which also holds messages) and `keys` are the format, and `sha3`,
-//! `modes`, `siv` and `aes` are the primitives. "§" with a number alone is a section of `docs/format.md`.
+//! `modes`, `siv` and `aes` are the primitives. "§" with a number alone is a section of `docs/format.md`; §10 is
+//! `docs/format-volumes.md`.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

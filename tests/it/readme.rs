@@ -120,7 +120,8 @@ fn the_design_names_files_that_exist() {
             }
         }
     }
-    let design = fs::read_to_string(root.join("docs/design.md")).unwrap();
+    let pages = ["docs/design.md", "docs/design-engines.md", "docs/design-volumes.md"];
+    let design = pages.map(|page| fs::read_to_string(root.join(page)).unwrap()).concat();
     let named = design.split('`').skip(1).step_by(2).filter(|name| !name.contains([' ', '\n', '*', '<']));
     let named: Vec<&str> = named.filter(|name| [".rs", ".py", ".java"].iter().any(|end| name.ends_with(end))).collect();
     assert!(named.len() > 100, "{}", named.len());

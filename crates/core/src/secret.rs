@@ -24,7 +24,7 @@ pub(crate) fn wiped<T>(work: impl FnOnce() -> T) -> T {
     wiped_to(DEPTH, work)
 }
 
-/// The same for work whose calls use `depth` bytes of stack at most.
+/// Does work whose calls use `depth` bytes of stack at most, and then wipes that much, even if it panics.
 #[inline(never)]
 pub(crate) fn wiped_to<T>(depth: usize, work: impl FnOnce() -> T) -> T {
     /// A function of its own, so that the whole stack of the work is below.

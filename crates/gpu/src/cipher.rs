@@ -241,7 +241,8 @@ impl Stream {
         self.round_keys_again(keys, direction, None)
     }
 
-    /// The same, in the device memory of `old` if that is large enough: this needs no allocation.
+    /// Expands keys and copies them to the device, as [`Stream::round_keys`] does, into the memory of `old` if that is large
+    /// enough: this needs no allocation.
     ///
     /// # Errors
     /// As for [`Stream::round_keys`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an
@@ -284,7 +285,7 @@ impl Stream {
         self.spans_again(spans, None)
     }
 
-    /// The same, in the device memory of `old` if that is large enough.
+    /// Copies spans to the device, as [`Stream::spans`] does, into the memory of `old` if that is large enough.
     ///
     /// # Errors
     /// As for [`Stream::spans`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an error,
@@ -418,7 +419,8 @@ impl Stream {
         let local = launch.variant.module().table_bytes();
         let launch =
             Launch { kernel: launch.kernel(entry), groups, threads: launch.threads, local, arguments: &arguments };
-        // SAFETY: the caller's promise. The local memory is as large as the tables.
+        // SAFETY: the arguments are those of the entry, and the caller has made sure that all it reaches lies in the
+        // memory. The local memory is as large as the tables.
         unsafe { self.launch(&launch) }
     }
 }

@@ -133,7 +133,7 @@ impl Cuda {
         self.ask(call).map_err(self.failed(what))
     }
 
-    /// The same, for calls whose codes mean different things.
+    /// Calls the driver as [`Self::call`] does, and returns its code: for calls whose codes mean different things.
     fn ask(&self, call: impl FnOnce(&Library) -> c_int) -> std::result::Result<(), Code> {
         // SAFETY: the context is retained as long as this value lives.
         check(unsafe { (self.library.set_context)(self.context) })?;
@@ -303,7 +303,7 @@ unsafe impl Driver for Cuda {
             // SAFETY: the stream has no work left.
             unsafe { self.free_stream(stream) };
         }
-        // SAFETY: the caller's promise. No work is left that uses the memory.
+        // SAFETY: the memory is ours, and the caller starts no work on it any more. All work has ended: this waited for it.
         self.call("freeing memory", |library| unsafe { (library.free)(memory.0) })
     }
 
@@ -323,13 +323,13 @@ unsafe impl Driver for Cuda {
     unsafe fn free_pinned(&self, pinned: PinnedId, limit: Duration) -> Result<()> {
         // As with the device's own memory, the call below may wait for the whole context.
         self.finish_all(limit)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the memory is ours, and the caller has ended all use of it, the device's too.
         self.call("freeing pinned memory", |library| unsafe { (library.free_host)(pinned.address.cast()) })
     }
 
     unsafe fn mapped(&self, pinned: PinnedId) -> Result<Option<MemoryId>> {
         let mut address = 0;
-        // SAFETY: the caller's promise: the memory was pinned with the flag that this needs. The call writes an address.
+        // SAFETY: the memory is ours, and was pinned with the flag that this needs. The call writes an address.
         self.call("finding pinned memory", |library| unsafe {
             (library.host_address)(&mut address, pinned.address.cast(), 0)
         })?;
@@ -347,19 +347,19 @@ unsafe impl Driver for Cuda {
 
     unsafe fn free_stream(&self, stream: StreamId) {
         self.streams().retain(|other| *other != stream);
-        // SAFETY: the caller's promise.
+        // SAFETY: the stream is ours, and the caller does not use it any more.
         let _ = self.ask(|library| unsafe { (library.destroy_stream)(stream_of(stream)) });
     }
 
     unsafe fn zero(&self, stream: StreamId, memory: MemoryId, at: usize, len: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller has made sure that the range lies in the memory.
         self.call("clearing memory", |library| unsafe {
             (library.fill)(memory.0 + at as u64, 0, len, stream_of(stream))
         })
     }
 
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
-        // SAFETY: the caller's promise. This waits for the copy below.
+        // SAFETY: the caller has made sure that the range lies in the memory. `from` is borrowed until the wait below.
         let started = unsafe { self.start_upload(stream, memory, at, from.as_ptr(), from.len()) };
         // SAFETY: the stream is ours. This waits whether the copy started or not, so that nothing still reads `from`.
         let finished = self.ask(|library| unsafe { (library.synchronize_stream)(stream_of(stream)) });
@@ -367,7 +367,7 @@ unsafe impl Driver for Cuda {
     }
 
     unsafe fn download(&self, stream: StreamId, memory: MemoryId, at: usize, to: &mut [u8]) -> Result<()> {
-        // SAFETY: the caller's promise. This waits for the copy below.
+        // SAFETY: the caller has made sure that the range lies in the memory. `to` is borrowed until the wait below.
         let started = unsafe { self.start_download(stream, memory, at, to.as_mut_ptr(), to.len()) };
         // SAFETY: the stream is ours. This waits whether the copy started or not, so that nothing still writes `to`.
         let finished = self.ask(|library| unsafe { (library.synchronize_stream)(stream_of(stream)) });
@@ -382,7 +382,8 @@ unsafe impl Driver for Cuda {
         from: *const u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` as they are until the copy
+        // is over.
         self.call("copying to the device", |library| unsafe {
             (library.upload)(memory.0 + at as u64, from.cast(), len, stream_of(stream))
         })
@@ -396,7 +397,8 @@ unsafe impl Driver for Cuda {
         to: *mut u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy is
+        // over.
         self.call("copying from the device", |library| unsafe {
             (library.download)(to.cast(), memory.0 + at as u64, len, stream_of(stream))
         })
@@ -409,7 +411,7 @@ unsafe impl Driver for Cuda {
         (to, to_at): (MemoryId, usize),
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller has made sure that the ranges lie in the memories and do not overlap.
         self.call("copying within the device", |library| unsafe {
             (library.copy)(to.0 + to_at as u64, from.0 + from_at as u64, len, stream_of(stream))
         })
@@ -431,8 +433,8 @@ unsafe impl Driver for Cuda {
             })
             .collect();
         let mut arguments: Vec<*mut c_void> = words.iter_mut().map(|word| word.as_mut_ptr().cast()).collect();
-        // SAFETY: the caller's promise: the kernel's parameters are addresses of 64 bits and numbers of 32 bits. The driver
-        // copies them before the call returns.
+        // SAFETY: the caller gives the kernel's arguments in order: addresses of 64 bits and numbers of 32 bits, and all
+        // that the kernel reaches lies in the memories. The driver copies the arguments before the call returns.
         self.call("starting a kernel", |library| unsafe {
             let (groups, threads, arguments) = (launch.groups, launch.threads, arguments.as_mut_ptr());
             let (local, stream) = (launch.local, stream_of(stream));
@@ -461,12 +463,12 @@ unsafe impl Driver for Cuda {
 
     unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration> {
         let mut milliseconds = 0.0;
-        // SAFETY: the caller's promise. The call writes one number.
+        // SAFETY: the marks are ours, and the caller has not consumed them before. The call writes one number.
         let read = self.call("reading the device's clock", |library| unsafe {
             (library.event_time)(&mut milliseconds, event_of(from), event_of(to))
         });
         for mark in [from, to] {
-            // SAFETY: the caller's promise. The event is over, and not used again.
+            // SAFETY: the marks are ours. The event is over, and not used again.
             let _ = self.ask(|library| unsafe { (library.destroy_event)(event_of(mark)) });
         }
         read?;

@@ -74,7 +74,7 @@ impl GpuEngine {
         Self::with_lanes(device, keccak, lanes, job)
     }
 
-    /// The same with this number of lanes, each of which takes jobs of about this many bytes: for measurements. Neither is 0.
+    /// An engine with this number of lanes, each of which takes jobs of about `preferred` bytes: for measurements. Neither is 0.
     #[must_use]
     pub fn with_lanes(device: Device, keccak: keccak::Level, lanes: usize, preferred: usize) -> Self {
         let device_info = device.info();

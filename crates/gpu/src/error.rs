@@ -35,7 +35,7 @@ pub enum Reason {
     Refused(String),
     /// The driver reported a failure: the operation that failed, and the driver's words.
     Failed(&'static str, String),
-    /// The same, and the device cannot be used any more.
+    /// The driver reported a failure, as in [`Reason::Failed`], after which the device cannot be used any more.
     Lost(&'static str, String),
     /// The device did not end its work within this time. It is not used any more.
     TimedOut(Duration),

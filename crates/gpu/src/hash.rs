@@ -44,7 +44,7 @@ impl Stream {
         self.slices_again(slices, None)
     }
 
-    /// The same in the memory of others, where there is room.
+    /// Brings slices to the device, as [`Stream::slices`] does, into the memory of `old` if they fit.
     pub(crate) fn slices_again(&mut self, slices: &[Slice], old: Option<Slices>) -> Result<Slices> {
         let mut end = 0;
         let mut words = Vec::with_capacity(slices.len() * 2);
@@ -74,7 +74,7 @@ impl Stream {
         self.digest_slices(SHA3, threads, slices, data, digests)
     }
 
-    /// The same with TurboSHAKE256 in place of SHA3-256: the first 32 bytes for the domain separation byte 0x50.
+    /// TurboSHAKE256 of each slice, 32 bytes each into `digests`, `threads` a group, with the domain separation byte 0x50.
     ///
     /// # Errors
     /// Those of [`Stream::sha3_slices`].
@@ -123,7 +123,8 @@ impl Stream {
         let mut arguments = memory.to_vec();
         arguments.extend([count].iter().chain(more).map(|number| Argument::Number(*number)));
         let groups = count.div_ceil(threads.max(1));
-        // SAFETY: the caller's promise.
+        // SAFETY: the arguments are those of the kernel, and the caller has made sure that all it reaches lies in the
+        // memory.
         unsafe { self.launch(&Launch { kernel, groups, threads, local: 0, arguments: &arguments }) }
     }
 }

@@ -8,7 +8,7 @@ pub enum Module {
     AesBitsliceTiles,
     /// AES-CTR in bit planes where all threads of a group have the same key: short files, and long messages.
     AesBitslice,
-    /// The same where each thread may have its own key: short messages.
+    /// AES-CTR in bit planes where each thread may have its own key: short messages.
     AesBitsliceKeys,
     /// The other kernels in bit planes: AES-ECB, AES-CTR of one run of data, AES-CTR with keys expanded on the device.
     #[cfg(feature = "papers")]

@@ -224,7 +224,7 @@ unsafe impl Driver for OpenCl {
                 return Err(error);
             }
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the memory is ours, and the caller starts no work on it any more.
         unsafe { memory::release_mem_object(buffer_of(memory)) }.map_err(self.failed("freeing memory"))
     }
 
@@ -285,14 +285,15 @@ unsafe impl Driver for OpenCl {
 
     unsafe fn free_stream(&self, stream: StreamId) {
         self.pending().remove(&stream);
-        // SAFETY: the caller's promise.
+        // SAFETY: the stream is ours, and the caller does not use it any more.
         let _ = unsafe { command_queue::release_command_queue(queue_of(stream)) };
     }
 
     unsafe fn zero(&self, stream: StreamId, memory: MemoryId, at: usize, len: usize) -> Result<()> {
         let zero = [0u8; 16];
         let pattern: *const c_void = zero.as_ptr().cast();
-        // SAFETY: the caller's promise. The call copies the pattern, whose length divides those of the memory and the range.
+        // SAFETY: the caller has made sure that the range lies in the memory. The call copies the pattern, whose length
+        // divides those of the memory and the range.
         let made = unsafe {
             command_queue::enqueue_fill_buffer(queue_of(stream), buffer_of(memory), pattern, 16, at, len, 0, null())
         };
@@ -301,7 +302,7 @@ unsafe impl Driver for OpenCl {
 
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
         let (queue, buffer, bytes) = (queue_of(stream), buffer_of(memory), from.as_ptr().cast_mut().cast());
-        // SAFETY: the caller's promise. The call only reads from `from`, and waits.
+        // SAFETY: the caller has made sure that the range lies in the memory. The call only reads from `from`, and waits.
         let made =
             unsafe { command_queue::enqueue_write_buffer(queue, buffer, CL_TRUE, at, from.len(), bytes, 0, null()) };
         self.forget(made.map_err(self.failed("copying to the device"))?);
@@ -310,7 +311,7 @@ unsafe impl Driver for OpenCl {
 
     unsafe fn download(&self, stream: StreamId, memory: MemoryId, at: usize, to: &mut [u8]) -> Result<()> {
         let (queue, buffer, bytes) = (queue_of(stream), buffer_of(memory), to.as_mut_ptr().cast());
-        // SAFETY: the caller's promise. The call waits.
+        // SAFETY: the caller has made sure that the range lies in the memory. The call waits.
         let made =
             unsafe { command_queue::enqueue_read_buffer(queue, buffer, CL_TRUE, at, to.len(), bytes, 0, null()) };
         self.forget(made.map_err(self.failed("copying from the device"))?);
@@ -326,7 +327,8 @@ unsafe impl Driver for OpenCl {
         len: usize,
     ) -> Result<()> {
         let (queue, buffer, bytes) = (queue_of(stream), buffer_of(memory), from.cast_mut().cast());
-        // SAFETY: the caller's promise. The call only reads from `from`.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` as they are until the copy
+        // is over. The call only reads them.
         let made = unsafe { command_queue::enqueue_write_buffer(queue, buffer, CL_FALSE, at, len, bytes, 0, null()) };
         self.keep(stream, "copying to the device", made)
     }
@@ -340,7 +342,8 @@ unsafe impl Driver for OpenCl {
         len: usize,
     ) -> Result<()> {
         let (queue, buffer) = (queue_of(stream), buffer_of(memory));
-        // SAFETY: the caller's promise.
+        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy is
+        // over.
         let made =
             unsafe { command_queue::enqueue_read_buffer(queue, buffer, CL_FALSE, at, len, to.cast(), 0, null()) };
         self.keep(stream, "copying from the device", made)
@@ -354,7 +357,7 @@ unsafe impl Driver for OpenCl {
         len: usize,
     ) -> Result<()> {
         let (queue, from, to) = (queue_of(stream), buffer_of(from), buffer_of(to));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller has made sure that the ranges lie in the memories and do not overlap.
         let made = unsafe { command_queue::enqueue_copy_buffer(queue, from, to, from_at, to_at, len, 0, null()) };
         self.keep(stream, "copying within the device", made)
     }
@@ -365,7 +368,7 @@ unsafe impl Driver for OpenCl {
         let failed = self.failed("setting a kernel's arguments");
         let mut parts = Parts::default();
         for (i, argument) in launch.arguments.iter().enumerate() {
-            // SAFETY: the caller's promise: the kernel's parameter is a pointer to global memory, or 32 bits.
+            // SAFETY: the caller gives the kernel's arguments in order: a pointer to global memory, or 32 bits each.
             unsafe {
                 match argument {
                     Argument::Memory(memory, at) => {
@@ -385,7 +388,8 @@ unsafe impl Driver for OpenCl {
             unsafe { kernel::set_kernel_arg(kernel, last, launch.local as usize, null()) }.map_err(&failed)?;
         }
         let (local, global) = (launch.threads as usize, launch.groups as usize * launch.threads as usize);
-        // SAFETY: all arguments are set, and the caller promised that they are right.
+        // SAFETY: all arguments are set, and the caller has made sure that all that the kernel reaches lies in the
+        // memories.
         let made = unsafe {
             command_queue::enqueue_nd_range_kernel(queue_of(stream), kernel, 1, null(), &global, &local, 0, null())
         };

@@ -1,5 +1,5 @@
 //! The files that belong to a folder and not to its content: `phalanx.folder`, which holds its id, and those beside long
-//! names (`docs/format.md`, section 10.4).
+//! names (`docs/format-volumes.md`, section 10.4).
 
 use crate::error::{Result, VolumeError};
 use crate::names::{FolderId, Names, RECORD_LEN, full_name};

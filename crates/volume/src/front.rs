@@ -87,7 +87,7 @@ impl Front {
         self.store.open_file(file)
     }
 
-    /// The same, for a change of its content.
+    /// The stored file of a node, opened so that its content can be changed.
     fn backing_to_write(&self, number: u64) -> Result<Arc<Backing>> {
         let backing = self.backing(number)?;
         if backing.can_write() {
@@ -120,7 +120,7 @@ impl Front {
         Ok(())
     }
 
-    /// The same where the kernel does not say who may keep them: the superuser may.
+    /// [`Self::take_set_ids`] where the kernel does not say who may keep them: the superuser may.
     fn take_set_ids_of_users(&self, request: &Request, number: INodeNo) -> Result<()> {
         if request.uid() == 0 { Ok(()) } else { self.take_set_ids(request, number) }
     }

@@ -1,4 +1,4 @@
-//! The mounted volume of Phalanx: a folder that is encrypted on disk and plain in use (`docs/format.md`, section 10).
+//! The mounted volume of Phalanx: a folder that is encrypted on disk and plain in use (`docs/format-volumes.md`).
 //!
 //! - [`Volume`] is the folder: made by [`create`], and opened for one mount at a time.
 //! - [`tree`] has the names: what lies where, without the content of files.

@@ -1,5 +1,5 @@
-//! Names, targets of links, extended attributes and ids of folders, encrypted one by one: `docs/format.md`, sections 10.4
-//! and 10.5. Nothing here touches a file.
+//! Names, targets of links, extended attributes and ids of folders, encrypted one by one: `docs/format-volumes.md`,
+//! sections 10.4 and 10.5. Nothing here touches a file.
 
 use aes_siv::KeyInit;
 use aes_siv::siv::Aes256Siv;

@@ -1,4 +1,4 @@
-//! Applying the journal that a killed run left: `docs/format.md`, section 10.7. Nothing is used that is not authentic.
+//! Applying the journal that a killed run left: `docs/format-volumes.md`, section 10.7. Nothing is used that is not authentic.
 
 mod find;
 mod walk;

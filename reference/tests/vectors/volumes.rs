@@ -157,9 +157,9 @@ fn pieces(parts: &[Option<Vec<u8>>]) -> Vec<Option<Vec<u8>>> {
 
 #[test]
 fn the_document_has_the_worked_example() {
-    let document = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/format.md");
+    let document = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/format-volumes.md");
     let (_, _, example) = crate::scenarios::volume::worked_volume::made();
-    let message = "docs/format.md, 10.8: run the example worked_volume and look at the difference";
+    let message = "docs/format-volumes.md, 10.8: run the example worked_volume and look at the difference";
     assert!(std::fs::read_to_string(document).unwrap().contains(&example), "{message}");
 }
 

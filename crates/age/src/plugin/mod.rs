@@ -44,13 +44,13 @@ impl Plugins {
         Self { path: env::var_os("PATH"), time: PLUGIN_TIME, user, turn: Arc::default() }
     }
 
-    /// The same in other folders, written as in PATH.
+    /// Looks for plugins in these folders instead, written as in PATH.
     #[must_use]
     pub fn with_path(self, path: impl Into<OsString>) -> Self {
         Self { path: Some(path.into()), ..self }
     }
 
-    /// The same with another limit.
+    /// Gives a plugin this time for one file instead of [`PLUGIN_TIME`].
     #[must_use]
     pub fn with_time(self, time: Duration) -> Self {
         Self { time, ..self }

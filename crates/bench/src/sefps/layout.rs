@@ -3,7 +3,7 @@
 //! For a file of X bytes let p = 16 − X mod 16: the file, p zero bytes, 16 bytes of value p, SHA3-256 of all that, and
 //! the whole encrypted with AES in ECB mode.
 //!
-//! **Not a way to protect anything**: equal blocks show, and the digest is no authentication (`docs/security.md`).
+//! **Not a way to protect anything**: equal blocks show, and the digest is no authentication (`crates/bench/README.md`).
 
 use phalanx_kernels::aes::{self, BLOCK};
 use phalanx_kernels::keccak::{DIGEST, sha3_256};

@@ -1,4 +1,4 @@
-//! The attacks on SEFPS's layout that `docs/security.md` describes: its check is no authentication, and ECB shows equal
+//! The attacks on SEFPS's layout that `crates/bench/README.md` describes: its check is no authentication, and ECB shows equal
 //! blocks. Phalanx's format refuses the same attacks.
 
 use phalanx_bench::sefps::layout::{self, Kernels, Refused};

@@ -77,7 +77,7 @@ pub fn open(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Resu
     if failed.is_empty() { Ok(()) } else { Err(Error::NotAuthentic { failed }) }
 }
 
-/// The same, but returns those that are not authentic.
+/// Opens all messages where they lie, and returns those that are not authentic.
 pub(crate) fn open_all(roster: &Roster, suite: Suite, messages: &mut [Message<'_>]) -> Result<Vec<usize>> {
     Ok(share(roster, Op::Open, suite, messages, &|_, _| Ok(()))?.failed().to_vec())
 }

@@ -98,8 +98,8 @@ impl Cache {
         self.insert(chunks, bytes, false, memory)
     }
 
-    /// The same for chunks that are read ahead. `None` if something would have to go that was read ahead too and is not
-    /// used yet.
+    /// Claims absent chunks that are read ahead, as [`Self::claim`] does. `None` if something would have to go that was read
+    /// ahead too and is not used yet.
     pub fn claim_ahead(&mut self, chunks: Range<u64>, bytes: usize, gone: &mut Vec<Arc<Block>>) -> Option<Claim> {
         let (mut free, mut place) = (self.limit.saturating_sub(self.used), self.oldest);
         while free < bytes {

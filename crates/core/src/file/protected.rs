@@ -32,7 +32,7 @@ impl NewFile {
         Self::with_chunk_size(suite, ChunkSize::default(), recipients)
     }
 
-    /// The same, with another size of chunks.
+    /// Draws a file key for these recipients, as [`NewFile::new`] does, for a file with another size of chunks.
     ///
     /// # Errors
     /// Those of [`NewFile::new`].
@@ -73,8 +73,8 @@ impl NewFile {
         ChunkSize(self.header.chunk_log2())
     }
 
-    /// The same for bytes that come piece by piece: what is written to the [`Writer`] is sealed and goes to `output`. The
-    /// protected file is whole when [`Writer::finish`] has succeeded, and only then.
+    /// Protects bytes that come piece by piece: what is written to the [`Writer`] is sealed and goes to `output`. The protected
+    /// file is whole when [`Writer::finish`] has succeeded, and only then.
     ///
     /// # Errors
     /// A fault if no engine has the suite.

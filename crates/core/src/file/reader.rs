@@ -124,7 +124,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         Self::open_with(source, keys, &ReaderOptions::new())
     }
 
-    /// The same, with other options.
+    /// Reads the header, finds a key that opens it, and opens the last chunk, with other options than [`Reader::open`].
     ///
     /// # Errors
     /// Those of [`Reader::open`], or a fault if no engine has the file's suite.

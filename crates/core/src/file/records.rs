@@ -56,7 +56,7 @@ impl Records {
         Ok(authentic)
     }
 
-    /// The same, but each chunk counts for itself: only those that are not authentic are wiped.
+    /// Opens a run where it lies. Each chunk counts for itself: only those that are not authentic are wiped.
     pub fn open_each(
         &self,
         roster: &Roster,

@@ -66,7 +66,7 @@ impl<'a> Source<'a> {
         self.open_for(|header| header.check_purpose(Purpose::File), keys)
     }
 
-    /// The same for whatever header `check` accepts.
+    /// Reads the header of a file that `check` accepts, and finds a key that opens it. It is read again if need be.
     pub(crate) fn open_for(
         &mut self,
         check: impl Fn(&Header) -> Result<()>,

@@ -20,8 +20,9 @@ const MAX_SLOTS: usize = 64;
 const MAX_PASSWORD_SLOTS: usize = 4;
 /// Writers make headers a multiple of this long, in bytes: one page and, mostly, one block of the disk.
 const GRANULE: usize = 4096;
-/// The same where the plaintext is short, which a page of padding would make much longer; and how short, in bytes.
+/// Headers before a short plaintext, which a page of padding would make much longer, are a multiple of this long, in bytes.
 const SMALL_GRANULE: usize = 1024;
+/// The longest plaintext that is short in this sense, in bytes.
 const SMALL: u64 = 16384;
 /// The least padding, in bytes: room for four keys or passwords.
 const LEAST_ROOM: usize = 320;

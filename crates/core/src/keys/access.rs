@@ -235,7 +235,7 @@ impl<S: KeySource> Opener<S> {
         self.open_slot(header, |_| true)
     }
 
-    /// The same, but tries only the slots for which `tries` returns true.
+    /// The keys of the file that `header` stands before, by one of the slots for which `tries` returns true: [`Self::open`].
     pub(crate) fn open_slot(&self, header: &Header, tries: impl Fn(usize) -> bool) -> Result<Opened> {
         let mut unopened = Unopened::default();
         for (slot, (id, wrapped)) in slots(header, key_slot).filter(|(slot, _)| tries(*slot)) {

@@ -1,4 +1,4 @@
-//! The config of a volume: `docs/format.md`, section 10.2.
+//! The config of a volume: `docs/format-volumes.md`, section 10.2.
 
 use crate::file::pipeline;
 use crate::file::protected::ChunkSize;

@@ -1,4 +1,4 @@
-//! The headers of a volume's files: `docs/format.md`, section 10.6.
+//! The headers of a volume's files: `docs/format-volumes.md`, section 10.6.
 
 use crate::file::protected::ChunkSize;
 use crate::format::header::Header;

@@ -1,4 +1,4 @@
-//! The keys of a volume: `docs/format.md`, section 10.3. All are wiped on drop, none shows in Debug.
+//! The keys of a volume: `docs/format-volumes.md`, section 10.3. All are wiped on drop, none shows in Debug.
 
 use crate::format::header::Purpose;
 use crate::keys::id::KeyId;

@@ -1,4 +1,4 @@
-//! What a mounted volume is made of: `docs/format.md`, section 10. Here are its config, its keys, and the headers and chunks
+//! What a mounted volume is made of: `docs/format-volumes.md`. Here are its config, its keys, and the headers and chunks
 //! of the files in it. The crate `phalanx-volume` mounts it.
 
 mod chunks;

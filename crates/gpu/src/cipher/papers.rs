@@ -41,7 +41,7 @@ impl Stream {
         self.users_again(spans, keys, None)
     }
 
-    /// The same, in the device memory of `old` where that is large enough.
+    /// Copies users to the device, as [`Stream::users`] does, into the memory of `old` where that is large enough.
     ///
     /// # Errors
     /// As for [`Stream::users`], and [`Reason::Refused`](crate::Reason::Refused) if `old` is on another device. On an error,

@@ -96,7 +96,7 @@ impl Stream {
     pub(crate) unsafe fn send_gathered(&mut self) -> Result<Block> {
         let mut block = self.block.take().expect("`gather` was called");
         let (host, memory, used) = block.both();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller leaves the block as it is until the stream is finished, or for good if it never is.
         unsafe { self.start_upload(memory, 0, host, used) }.map(|()| block)
     }
 
@@ -165,7 +165,7 @@ impl Stream {
         self.check(to, at..at.saturating_add(part.len()))?;
         let from = &from[part];
         let at = to.at + at;
-        // SAFETY: the ranges were checked. The rest is the caller's promise.
+        // SAFETY: the ranges were checked. The caller leaves the bytes as they are until the stream is finished.
         self.device
             .ask(|driver, _| unsafe { driver.start_upload(self.id, to.memory.id, at, from.as_ptr(), from.len()) })
     }
@@ -184,7 +184,7 @@ impl Stream {
         self.check(from, at..at.saturating_add(part.len()))?;
         let to = &mut to[part];
         let at = from.at + at;
-        // SAFETY: the ranges were checked. The rest is the caller's promise.
+        // SAFETY: the ranges were checked. The caller lets nobody use the bytes until the stream is finished.
         self.device
             .ask(|driver, _| unsafe { driver.start_download(self.id, from.memory.id, at, to.as_mut_ptr(), to.len()) })
     }
@@ -287,7 +287,8 @@ impl Stream {
                 launch.threads
             ));
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the arguments are those of the kernel, and the caller has made sure that all it reaches lies in the
+        // memories.
         self.device.ask(|driver, _| unsafe { driver.launch(self.id, launch) })
     }
 }

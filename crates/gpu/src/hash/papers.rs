@@ -83,7 +83,7 @@ impl Stream {
         self.raw_keys_again(keys, None)
     }
 
-    /// The same in the memory of others, where there is room.
+    /// Brings keys to the device, as [`Stream::raw_keys`] does, into the memory of `old` if they fit.
     ///
     /// # Errors
     /// As for [`Stream::raw_keys`]. On an error, `old` is freed.

@@ -156,7 +156,7 @@ unsafe impl Driver for Faulty {
             self.script.mistakes.fetch_add(1, Ordering::SeqCst);
         }
         self.wait(limit)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the memory is ours, and the caller starts no work on it any more.
         unsafe { self.device.free(memory, len, limit) }
     }
     fn allocate_pinned(&self, len: usize) -> Result<PinnedId> {
@@ -166,30 +166,30 @@ unsafe impl Driver for Faulty {
         if self.script.given_up.load(Ordering::SeqCst) {
             self.script.mistakes.fetch_add(1, Ordering::SeqCst);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the memory is ours, and the caller has ended all use of it, the device's too.
         unsafe { self.device.free_pinned(pinned, limit) }
     }
     unsafe fn mapped(&self, pinned: PinnedId) -> Result<Option<MemoryId>> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the memory is ours, and the caller uses the address only until it is freed.
         self.step().and_then(|()| unsafe { self.device.mapped(pinned) })
     }
     fn stream(&self) -> Result<StreamId> {
         self.step().and_then(|()| self.device.stream())
     }
     unsafe fn free_stream(&self, stream: StreamId) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the stream is ours, and the caller does not use it any more.
         unsafe { self.device.free_stream(stream) }
     }
     unsafe fn zero(&self, stream: StreamId, memory: MemoryId, at: usize, len: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller has made sure that the range lies in the memory.
         self.step().and_then(|()| unsafe { self.device.zero(stream, memory, at, len) })
     }
     unsafe fn upload(&self, stream: StreamId, memory: MemoryId, at: usize, from: &[u8]) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller has made sure that the range lies in the memory.
         self.step().and_then(|()| unsafe { self.device.upload(stream, memory, at, from) })
     }
     unsafe fn download(&self, stream: StreamId, memory: MemoryId, at: usize, to: &mut [u8]) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller has made sure that the range lies in the memory.
         self.step().and_then(|()| unsafe { self.device.download(stream, memory, at, to) })?;
         if counts_down_to_zero(&self.script.lies) {
             *to.last_mut().unwrap() ^= 1;
@@ -204,7 +204,8 @@ unsafe impl Driver for Faulty {
         from: *const u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` as they are until the copy
+        // is over.
         self.step().and_then(|()| unsafe { self.device.start_upload(stream, memory, at, from, len) })
     }
     unsafe fn start_download(
@@ -220,15 +221,17 @@ unsafe impl Driver for Faulty {
             self.script.under_way.lock().unwrap().push((to as usize, len));
             return Ok(());
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy is
+        // over.
         unsafe { self.device.start_download(stream, memory, at, to, len) }
     }
     unsafe fn copy(&self, stream: StreamId, from: (MemoryId, usize), to: (MemoryId, usize), len: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller has made sure that the ranges lie in the memories and do not overlap.
         self.step().and_then(|()| unsafe { self.device.copy(stream, from, to, len) })
     }
     unsafe fn launch(&self, stream: StreamId, launch: &Launch<'_>) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the arguments are those of the kernel, and the caller has made sure that all it reaches lies in the
+        // memories.
         self.step().and_then(|()| unsafe { self.device.launch(stream, launch) })
     }
     fn finish(&self, stream: StreamId, limit: Duration) -> Result<()> {
@@ -240,7 +243,7 @@ unsafe impl Driver for Faulty {
         self.step().and_then(|()| self.device.mark(stream))
     }
     unsafe fn between(&self, from: MarkId, to: MarkId) -> Result<Duration> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the marks are ours, and the caller has not consumed them before.
         self.step().and_then(|()| unsafe { self.device.between(from, to) })
     }
 }

@@ -184,7 +184,8 @@ unsafe impl Driver for PlainC {
         from: *const u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the range lies in the memory, and the caller keeps the `len` bytes of `from` as they are until the copy
+        // is over.
         unsafe { self.upload(stream, memory, at, std::slice::from_raw_parts(from, len)) }
     }
 
@@ -196,7 +197,8 @@ unsafe impl Driver for PlainC {
         to: *mut u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the range lies in the memory, and the caller lets nobody use the `len` bytes of `to` until the copy is
+        // over.
         unsafe { self.download(stream, memory, at, std::slice::from_raw_parts_mut(to, len)) }
     }
 
@@ -228,7 +230,8 @@ unsafe impl Driver for PlainC {
         let library = library(module).lock().unwrap();
         // SAFETY: the function has that type.
         let run = unsafe { library.get::<Run>(b"run\0") }.unwrap();
-        // SAFETY: the caller's promise.
+        // SAFETY: the arguments are those of the kernel, and the caller has made sure that all it reaches lies in the
+        // memories.
         let missing =
             unsafe { run(entry.as_ptr(), memory.as_mut_ptr(), numbers.as_ptr(), launch.groups, launch.threads) };
         assert_eq!(missing, 0, "{} has no {}", module.name(), launch.kernel.entry);

@@ -1,6 +1,6 @@
 //! Writing to a new file from many workers, each at its own offset.
 //!
-//! The measurements for each step are in `docs/performance.md`.
+//! The measurements for each step are in `crates/bench/results/tried.md`.
 
 use phalanx_core::{Filling, Sink, WriteAt};
 use rustix::fs::{self, Advice, FallocateFlags};

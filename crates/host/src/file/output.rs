@@ -76,7 +76,8 @@ impl Output {
         Self::resume_in(dir, name, existing)
     }
 
-    /// The same for a file that will be named `name` in an opened folder.
+    /// Begins a file that will be named `name` in an opened folder, or goes on with what an interrupted run has left of it:
+    /// [`Output::resume`].
     ///
     /// # Errors
     /// As for [`Output::resume`].

@@ -44,8 +44,8 @@ pub fn remove_unfinished() -> impl Sized {
     no_step
 }
 
-/// The same, for a process that cannot continue, allocate memory or wait. A file that gets its name at this moment may
-/// stay.
+/// Removes the temporary files of all unfinished outputs of a process that cannot continue, allocate memory or wait. A file
+/// that gets its name at this moment may stay.
 pub fn remove_unfinished_at_once() {
     const TRIES: u32 = 100_000;
     ENDING.store(true, Ordering::SeqCst);
@@ -159,7 +159,7 @@ impl Temporary {
         Self::make(&dir, &name).map_err(write_error)
     }
 
-    /// The same, if the file system has locks.
+    /// Creates and locks the temporary file of a target under its usual name. `None` if the file system has no locks.
     fn create_locked(dir: &Arc<File>, target: &OsStr) -> Result<Option<Self>> {
         let name = format!("{PREFIX}{}{SUFFIX}", hash(target));
         // Another run can come between any two steps, but hardly every time.

@@ -109,7 +109,7 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
         }
     }
 
-    /// The same for fewer bytes than a register has.
+    /// Encrypts or decrypts fewer bytes than a register has.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,vaes")]
     fn xor_tail(&mut self, data: &mut [u8]) {
@@ -221,8 +221,8 @@ fn load_block(block: &[u8; BLOCK]) -> __m128i {
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
-/// The same value, computed in the order of the calls. Otherwise the compiler would put all rounds of one register behind
-/// each other, and the processor would have to look far ahead for the next register.
+/// The same value, computed in the order of the calls. Otherwise the compiler would put all rounds of one register one
+/// after another, and the processor would have to look far ahead for the next register.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 fn in_order(mut blocks: __m512i) -> __m512i {

@@ -280,7 +280,7 @@ impl Label {
         Self(Kmac256 { state })
     }
 
-    /// The same with a key.
+    /// KMAC256 with this customization string and a key.
     ///
     /// # Panics
     /// If the key is longer than 125 bytes.

@@ -40,7 +40,7 @@ pub(super) fn sponge<const ROUNDS: usize>(input: Input<'_>, out: &mut [u8; OUTPU
     sponge_by(absorb::<ROUNDS>, input, out);
 }
 
-/// The same by a given permutation.
+/// The first 64 bytes of the sponge's output, by a given permutation.
 pub(super) fn sponge_by(absorb: impl Fn(&mut State, &[u8; RATE]), input: Input<'_>, out: &mut [u8; OUTPUT]) {
     let mut state = *input.state;
     let (blocks, tail) = input.message.as_chunks::<RATE>();

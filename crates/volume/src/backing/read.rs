@@ -30,7 +30,8 @@ impl Backing {
         Ok(bytes)
     }
 
-    /// The same into the caller's memory. Returns how many bytes were read. After an error the memory holds nothing of use.
+    /// Reads into the caller's memory, and returns how many bytes: fewer than it has only at the end of the file. After an
+    /// error the memory holds nothing of use.
     ///
     /// # Errors
     /// Those of [`Backing::read_at`].

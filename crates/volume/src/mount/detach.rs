@@ -98,7 +98,7 @@ impl Stopper {
         Ok(if self.is_over() { Stopped::Unmounted } else { Stopped::Busy })
     }
 
-    /// The same, but waits as long as something else is mounted on top. It calls `wait` before.
+    /// Unmounts as [`Self::stop`] does, but waits as long as something else is mounted on top. It calls `wait` before.
     ///
     /// # Errors
     /// If the system refuses, or does not show which mount is the session's own.
@@ -233,7 +233,7 @@ fn detach_as_user(path: &Path) -> Result<(), MountError> {
     if output.status.success() { Ok(()) } else { Err(refused()) }
 }
 
-/// The same, but a mount that is in use stays. Returns whether it is gone.
+/// Unmounts for users other than root, but leaves a mount that is in use. Returns whether it is gone.
 fn unmount_as_user(path: &Path) -> Result<bool, MountError> {
     let output = fusermount(&["-u", "--"], path)?;
     match output.status.success() {

@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub journal: Option<Journal>,
     /// Commits hold it for reading; a checkpoint, which ends the epoch, for writing. It counts the epochs.
     pub epoch: RwLock<u64>,
-    /// The same number, for those who only compare.
+    /// The number in `epoch`, for those who only compare.
     epochs: AtomicU64,
     pub pages: PagePool,
     pub cache: Cache,
@@ -76,8 +76,8 @@ struct Named {
 const SYNCED_EACH: usize = 64;
 /// More files than these end the epoch, where each is synced for itself.
 const NAMED: usize = 256;
-/// The same, where all are synced at once. After a kill the next mount opens all of them, so there are no more than half as
-/// many as a process may open.
+/// More files than these end the epoch, where all are synced at once. After a kill the next mount opens all of them, so there
+/// are no more than half as many as a process may open.
 const NAMED_AT_ONCE: usize = 100_000;
 
 impl Shared {

@@ -141,7 +141,7 @@ impl Coalescer {
         Ok(ticket)
     }
 
-    /// The same, without waiting.
+    /// Takes a plaintext to seal, or a stored message to open, if the queue has room: it never waits.
     ///
     /// # Errors
     /// [`Failure::Full`], [`Failure::Closed`], [`Failure::TooLong`].
@@ -151,7 +151,8 @@ impl Coalescer {
         Ok(ticket)
     }
 
-    /// The same as a future of the result. The message is queued when the future is polled and there is room.
+    /// Takes a plaintext to seal, or a stored message to open, and gives a future of the result. The message is queued when the
+    /// future is polled and there is room.
     pub fn submit_async(&self, key: &Arc<SecretKey>, ad: &[u8], bytes: &[u8]) -> Submission {
         let queue = self.queue.clone();
         match self.item(key, ad, bytes) {

@@ -27,9 +27,9 @@ pub(super) fn all() -> Vec<Made> {
     cases.iter().map(Case::json).collect()
 }
 
-/// The example that `docs/format.md` works out.
+/// The example that `docs/format-volumes.md` works out.
 fn worked_example() -> Case {
-    let mut case = Case::new("worked-example", "the example that docs/format.md works out");
+    let mut case = Case::new("worked-example", "the example that docs/format-volumes.md works out");
     let (stored, config, _) = worked_volume::made();
     case.key = Some(std::array::from_fn(|i| i as u8));
     (case.writer.stored, case.writer.config) = (stored, config);

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -207,6 +208,20 @@ def test_the_output_s_name(tmp_path, key, plain, content):
     assert names(tmp_path) == ["nameless", "plain.bin"]
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_input_and_output_are_not_the_same_file(tmp_path, key, plain, content, overwrite):
+    other = tmp_path / "other"
+    os.link(plain, other)
+    for output in (plain, other):
+        with pytest.raises(shutil.SameFileError, match=f"{output.name}: input and output are the same file"):
+            phalanx.protect(plain, key=key, output=output, overwrite=overwrite)
+    path = phalanx.protect(plain, key=key)
+    before = path.read_bytes()
+    with pytest.raises(shutil.SameFileError):
+        phalanx.unprotect(path, key=key, output=path, overwrite=overwrite)
+    assert (plain.read_bytes(), path.read_bytes()) == (content, before)
+
+
 def test_overwrite(tmp_path, key, plain, content):
     target = tmp_path / "target"
     target.write_bytes(b"precious")
@@ -224,18 +239,6 @@ def test_overwrite(tmp_path, key, plain, content):
         call(overwrite=True)
         assert target.read_bytes() != b"precious"
     assert target.read_bytes() == content
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_file_is_not_written_over_itself(key, plain, content, overwrite):
-    with pytest.raises(OSError):
-        phalanx.protect(plain, key=key, output=plain, overwrite=overwrite)
-    assert plain.read_bytes() == content
-    path = phalanx.protect(plain, key=key)
-    before = path.read_bytes()
-    with pytest.raises(OSError):
-        phalanx.unprotect(path, key=key, output=path, overwrite=overwrite)
-    assert path.read_bytes() == before
 
 
 def test_nothing_to_open_it_with(plain, tmp_path):

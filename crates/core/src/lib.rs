@@ -6,7 +6,7 @@
 //! - [`NewFile`] protects a [`Source`] for [`Recipient`]s, and writes it to a [`Sink`]. [`ProtectedFile`] opens one with an
 //!   [`Opener`] and the keys of a [`KeySource`]: [`SecretKey`]s and [`Password`]s.
 //! - [`Ways`] are the ways into a file. They are changed in place, or in a new file.
-//! - [`Reader`] reads a protected file by range, and [`Writer`] protects what is written piece by piece.
+//! - [`Reader`] reads a protected file by range, [`RangeReader`] from bytes that somebody else fetches, and [`Writer`] protects what is written piece by piece.
 //! - [`batch`] seals and opens many users' messages in one call. Its [`Coalescer`](batch::coalescer::Coalescer) does so for
 //!   messages that arrive one by one.
 //! - A [`Roster`] is the set of engines that do the work. [`Roster::cpu`] is all cores.
@@ -56,6 +56,7 @@ pub mod format;
 pub use bytes::{open, protect, seal, unprotect};
 pub use error::{Class, Error, Refused, Result};
 pub use file::protected::{ChunkSize, NewFile, ProtectedFile};
+pub use file::ranges::{RangeOpening, RangeReader};
 pub use file::read_at::{ReadAt, Snapshot};
 pub use file::reader::{Reader, ReaderOptions};
 pub use file::salvage::Salvage;

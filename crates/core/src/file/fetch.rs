@@ -5,10 +5,9 @@
 //! does not run.
 
 use crate::file::cache::{Block, Cache, Claim, Found};
+use crate::file::ranges::{CUT_OFF, Ranges};
 use crate::file::read_at::{ReadAt, read_full_at};
-use crate::file::records::{Memory, Records};
-use crate::format::layout::Layout;
-use crate::roster::{Member, Roster};
+use crate::roster::Member;
 use crate::{Class, Error, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -24,9 +23,7 @@ const IDLE: Duration = Duration::from_millis(200);
 /// One protected file and what is opened of it.
 pub(crate) struct Fetch<S> {
     pub source: S,
-    pub layout: Layout,
-    pub records: Records,
-    roster: Arc<Roster>,
+    pub ranges: Ranges,
     /// How many chunks one job opens.
     job: u64,
     /// How many chunks are opened ahead at most.
@@ -79,16 +76,9 @@ impl Stream {
 
 impl<S: ReadAt> Fetch<S> {
     /// With a cache and a read-ahead of so many bytes at most.
-    pub fn new(
-        source: S,
-        layout: Layout,
-        records: Records,
-        roster: Arc<Roster>,
-        cache: usize,
-        ahead: usize,
-    ) -> Result<Self> {
-        let threads = roster.workers(records.suite)?.len();
-        let record = records.record_len();
+    pub fn new(source: S, ranges: Ranges, cache: usize, ahead: usize) -> Result<Self> {
+        let threads = ranges.roster.workers(ranges.records.suite)?.len();
+        let record = ranges.records.record_len();
         let limit = cache.max(record);
         // What is ahead must not displace what is being read.
         let ahead = (ahead.min(limit / 2) / record) as u64;
@@ -106,9 +96,7 @@ impl<S: ReadAt> Fetch<S> {
         };
         Ok(Self {
             source,
-            layout,
-            records,
-            roster,
+            ranges,
             job: job.max(1) as u64,
             ahead,
             most_threads: threads,
@@ -120,40 +108,25 @@ impl<S: ReadAt> Fetch<S> {
 
     /// Opens the last chunk, and so finds out whether the length is the true one.
     pub fn check_end(&self) -> Result<()> {
-        let last = self.layout.chunks() - 1;
+        let last = self.ranges.layout.chunks() - 1;
         let claim = self.claim(last..last + 1);
         match self.open_here(claim) {
             Ok(_) => Ok(()),
             // A chunk that is whole at its place, but not the last of its file, tells more.
-            Err(Error::Altered { .. }) if self.opens_before_the_end(last)? => {
-                Err(Error::Truncated("chunks are missing at its end"))
-            }
+            Err(Error::Altered { .. }) if self.opens_before_the_end(last)? => Err(CUT_OFF),
             Err(error) => Err(error),
         }
     }
 
     fn opens_before_the_end(&self, chunk: u64) -> Result<bool> {
-        let mut memory = self.memory(&(chunk..chunk + 1))?;
-        read_full_at(&self.source, memory.bytes_mut(), self.layout.file_offset(chunk))?;
-        let units = vec![self.records.unit(0, chunk, false, self.layout.data_len(chunk))];
-        let member = self.roster.first(self.records.suite)?;
-        Ok(self.records.open(&self.roster, member, &mut memory, units)? == 1)
-    }
-
-    /// The stored bytes of a run of chunks.
-    fn stored_len(&self, chunks: &Range<u64>) -> usize {
-        let last = chunks.end - 1;
-        let data = self.layout.data_len(last) + self.records.suite.overhead();
-        (last - chunks.start) as usize * self.records.record_len() + data
-    }
-
-    fn memory(&self, chunks: &Range<u64>) -> Result<Memory> {
-        Memory::new(self.stored_len(chunks), self.records.suite.overhead())
+        let mut memory = self.ranges.memory(&(chunk..chunk + 1))?;
+        read_full_at(&self.source, memory.bytes_mut(), self.ranges.layout.file_offset(chunk))?;
+        self.ranges.goes_on_after(chunk, memory)
     }
 
     fn claim(&self, chunks: Range<u64>) -> Claim {
         let mut gone = Vec::new();
-        let bytes = self.stored_len(&chunks);
+        let bytes = self.ranges.stored_len(&chunks);
         // What had to go is wiped, which takes time, when nothing is locked any more.
         self.lock().cache.claim(chunks, bytes, &mut gone)
     }
@@ -163,16 +136,10 @@ impl<S: ReadAt> Fetch<S> {
         let chunks = claim.claim.chunks.clone();
         let mut memory = match claim.claim.memory.take() {
             Some(memory) => memory,
-            None => self.memory(&chunks)?,
+            None => self.ranges.memory(&chunks)?,
         };
-        read_full_at(&self.source, memory.bytes_mut(), self.layout.file_offset(chunks.start))?;
-        let unit =
-            |(place, chunk)| self.records.unit(place, chunk, self.layout.is_last(chunk), self.layout.data_len(chunk));
-        let units = chunks.clone().enumerate().map(unit).collect();
-        let opened = self.records.open(&self.roster, member, &mut memory, units)?;
-        if opened == 0 {
-            return Err(Error::Altered { chunk: chunks.start, last: self.layout.is_last(chunks.start) });
-        }
+        read_full_at(&self.source, memory.bytes_mut(), self.ranges.layout.file_offset(chunks.start))?;
+        let opened = self.ranges.open(&mut memory, &chunks, member)?;
         let block = Arc::new(Block::new(chunks.start..chunks.start + opened as u64, memory));
         claim.keep(block.clone());
         Ok(block)
@@ -181,7 +148,7 @@ impl<S: ReadAt> Fetch<S> {
     /// The thread's own work: what it claimed, or took over.
     fn open_here(&self, claim: Claim) -> Result<Arc<Block>> {
         let claim = self.hold(claim);
-        self.open(claim, self.roster.first(self.records.suite)?)
+        self.open(claim, self.ranges.roster.first(self.ranges.records.suite)?)
     }
 
     fn hold(&self, claim: Claim) -> Claimed<'_, S> {
@@ -239,7 +206,7 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
                 Found::Opened(block) => Err(block.clone()),
                 Found::Absent => {
                     let chunks = state.cache.absent(chunk..end.max(chunk + 1), most);
-                    let bytes = self.stored_len(&chunks);
+                    let bytes = self.ranges.stored_len(&chunks);
                     Ok(state.cache.claim(chunks, bytes, &mut gone))
                 }
                 Found::Claimed => match state.queue.iter().position(|claim| claim.chunks.contains(&chunk)) {
@@ -281,20 +248,20 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
         stream: &mut Stream,
         gone: &mut Vec<Arc<Block>>,
     ) {
-        let window = (stream.run / self.records.chunk_len as u64).min(self.ahead);
+        let window = (stream.run / self.ranges.records.chunk_len as u64).min(self.ahead);
         let target = end.max(next.saturating_add(window)).min(next.saturating_add(self.ahead));
-        let target = target.min(self.layout.chunks());
+        let target = target.min(self.ranges.layout.chunks());
         let mut at = stream.ahead.max(next);
         while at < target && !state.is_closed {
             let chunks = state.cache.absent(at..target, self.job);
             let is_short = chunks.end - chunks.start < self.job;
-            let waits = is_short && chunks.end == target && target > end && target < self.layout.chunks();
+            let waits = is_short && chunks.end == target && target > end && target < self.ranges.layout.chunks();
             if chunks.is_empty() || waits {
                 // What is there already is not looked through again at the next read.
                 stream.ahead = chunks.start;
                 break;
             }
-            let bytes = self.stored_len(&chunks);
+            let bytes = self.ranges.stored_len(&chunks);
             at = chunks.end;
             let Some(claim) = state.cache.claim_ahead(chunks, bytes, gone) else { break };
             stream.ahead = at;
@@ -340,7 +307,7 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
             drop(state);
             // Whoever needs a chunk that could not be opened tries again, and tells why.
             let claim = self.hold(claim);
-            if let Ok(members) = self.roster.workers(self.records.suite) {
+            if let Ok(members) = self.ranges.roster.workers(self.ranges.records.suite) {
                 let _ = self.open(claim, members[number % members.len()]);
             }
         }

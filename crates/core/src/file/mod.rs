@@ -5,6 +5,7 @@ mod cache;
 mod fetch;
 pub(crate) mod pipeline;
 pub(crate) mod protected;
+pub(crate) mod ranges;
 pub(crate) mod read_at;
 pub(crate) mod reader;
 pub(crate) mod records;

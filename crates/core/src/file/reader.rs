@@ -2,8 +2,8 @@
 
 use crate::file::cache::Block;
 use crate::file::fetch::{Fetch, Stream};
+use crate::file::ranges::{GOES_ON, Ranges, whole_layout};
 use crate::file::read_at::{FromStart, ReadAt};
-use crate::file::records::Records;
 use crate::file::source::open_header;
 use crate::format::header::{Header, Purpose};
 use crate::keys::access::{KeySource, Opened, OpenedBy, Opener};
@@ -136,11 +136,11 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         let (header, Opened { keys, slot, by, .. }) = open_header(read, keys)?;
         let len = source.size().map_err(Error::Read)?;
         let layout = header.layout_for_file(len).map_err(|error| explain(error, &source, len, &header, &keys))?;
-        let records = Records::new(&header, &keys);
         let roster = options.roster.clone().unwrap_or_else(|| Arc::new(Roster::cpu()));
-        let cache = options.cache.unwrap_or((16 << 20).max(4 * records.record_len()));
-        let ahead = options.read_ahead.unwrap_or((8 << 20).max(2 * records.record_len()));
-        let fetch = Fetch::new(source, layout, records, roster, cache, ahead)?;
+        let ranges = Ranges::new(&header, &keys, layout, roster);
+        let cache = options.cache.unwrap_or((16 << 20).max(4 * ranges.records.record_len()));
+        let ahead = options.read_ahead.unwrap_or((8 << 20).max(2 * ranges.records.record_len()));
+        let fetch = Fetch::new(source, ranges, cache, ahead)?;
         fetch.check_end()?;
         let shared = Shared { fetch: Arc::new(fetch), slot, by, streams: Mutex::default() };
         Ok(Self { shared: Arc::new(shared), position: 0, here: None, stream: Stream::default() })
@@ -176,7 +176,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     /// The length of the plaintext in bytes, which is authentic.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.shared.fetch.layout.plaintext_len()
+        self.shared.fetch.ranges.layout.plaintext_len()
     }
 
     /// Whether the plaintext has no bytes.
@@ -200,13 +200,13 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     /// The file's suite.
     #[must_use]
     pub fn suite(&self) -> Suite {
-        self.shared.fetch.records.suite
+        self.shared.fetch.ranges.records.suite
     }
 
     /// The length of a whole chunk in bytes of plaintext: what is opened at once.
     #[must_use]
     pub fn chunk_len(&self) -> usize {
-        self.shared.fetch.records.chunk_len
+        self.shared.fetch.ranges.records.chunk_len
     }
 
     /// The source.
@@ -222,18 +222,11 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
     /// A caller that fetches these bytes at once, and gives them to the source, spares it smaller requests.
     #[must_use]
     pub fn protected_range(&self, plaintext: Range<u64>) -> Range<u64> {
-        let end = plaintext.end.min(self.len());
-        if plaintext.start >= end {
-            return 0..0;
-        }
-        let layout = &self.shared.fetch.layout;
-        let (first, last) = (self.chunk_of(plaintext.start), self.chunk_of(end - 1));
-        let behind = if layout.is_last(last) { layout.file_len() } else { layout.file_offset(last + 1) };
-        layout.file_offset(first)..behind
+        self.shared.fetch.ranges.stored(plaintext)
     }
 
     fn chunk_of(&self, offset: u64) -> u64 {
-        offset / self.chunk_len() as u64
+        self.shared.fetch.ranges.chunk_of(offset)
     }
 
     /// Copies what a block has from `offset` of the plaintext on, as far as there is room for it.
@@ -241,7 +234,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         let fetch = &self.shared.fetch;
         let (mut done, mut skip) = (0, (offset % self.chunk_len() as u64) as usize);
         for chunk in self.chunk_of(offset)..block.chunks.end {
-            let data = &block.chunk(&fetch.records, chunk, fetch.layout.data_len(chunk))[skip..];
+            let data = &block.chunk(&fetch.ranges.records, chunk, fetch.ranges.layout.data_len(chunk))[skip..];
             let len = data.len().min(buf.len() - done);
             buf[done..done + len].copy_from_slice(&data[..len]);
             (done, skip) = (done + len, 0);
@@ -304,18 +297,14 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
 
 /// Why a file of an impossible length does not open: whether it ends too early, or goes on after its last chunk.
 fn explain<S: ReadAt>(error: Error, source: &S, len: u64, header: &Header, keys: &FileKeys) -> Error {
-    let records = Records::new(header, keys);
-    let header_len = header.bytes().len() as u64;
-    let record_len = records.record_len() as u64;
-    let whole = len.saturating_sub(header_len) / record_len;
-    let ends_before = || -> Result<()> {
-        let layout = header.layout_for_file(header_len + whole * record_len)?;
-        Fetch::new(source, layout, records, Arc::new(Roster::cpu()), 0, 0)?.check_end()
+    let ends_before = |layout| -> Result<()> {
+        let ranges = Ranges::new(header, keys, layout, Arc::new(Roster::cpu()));
+        Fetch::new(source, ranges, 0, 0)?.check_end()
     };
-    if matches!(error, Error::Truncated(_)) && whole > 0 && ends_before().is_ok() {
-        return Error::Extended("it goes on after its last chunk");
+    match whole_layout(header, len) {
+        Some(layout) if matches!(error, Error::Truncated(_)) && ends_before(layout).is_ok() => GOES_ON,
+        _ => error,
     }
-    error
 }
 
 impl<S: ReadAt + Send + Sync + 'static> Read for Reader<S> {
@@ -336,7 +325,7 @@ impl<S: ReadAt + Send + Sync + 'static> BufRead for Reader<S> {
         let (fetch, chunk) = (&self.shared.fetch, self.chunk_of(self.position));
         let skip = (self.position % self.chunk_len() as u64) as usize;
         match &self.here {
-            Some(block) => Ok(&block.chunk(&fetch.records, chunk, fetch.layout.data_len(chunk))[skip..]),
+            Some(block) => Ok(&block.chunk(&fetch.ranges.records, chunk, fetch.ranges.layout.data_len(chunk))[skip..]),
             None => Ok(&[]),
         }
     }
@@ -370,6 +359,6 @@ impl<S> Clone for Reader<S> {
 impl<S> fmt::Debug for Reader<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fetch = &self.shared.fetch;
-        write!(f, "Reader({}, {} bytes)", fetch.records.suite.name(), fetch.layout.plaintext_len())
+        write!(f, "Reader({}, {} bytes)", fetch.ranges.records.suite.name(), fetch.ranges.layout.plaintext_len())
     }
 }

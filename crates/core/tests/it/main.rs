@@ -8,6 +8,7 @@ mod batch;
 mod coalescer;
 mod engines;
 mod pipeline;
+mod ranges;
 mod reader;
 mod reader_faults;
 mod stack;

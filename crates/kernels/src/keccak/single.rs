@@ -1,6 +1,9 @@
 //! One sponge alone, by the fastest permutation of this machine for a single state.
 
-use super::{Input, KECCAK_F, OUTPUT, RATE, State, TURBO, portable};
+use super::{Input, OUTPUT, RATE, State, portable};
+#[cfg(target_arch = "x86_64")]
+use super::{KECCAK_F, TURBO};
+#[cfg(target_arch = "x86_64")]
 use crate::answers::{Known, paint};
 use zeroize::Zeroize;
 

@@ -1,10 +1,10 @@
 //! The user's keys and passwords: rank 0 alone has them, and gives the others the keys of single files.
 
 use crate::args::{Plan, What};
-use phalanx::failure::Outcome;
-use phalanx::secrets::{self, AtHand, Recipients};
 use phalanx_core::file::{Begun, Output, SharedFile, Stamp};
 use phalanx_core::{ChunkSize, Error, NewFile, Opener, ProtectedFile, Result, Source, Suite};
+use phalanx_host::failure::Outcome;
+use phalanx_host::secrets::{self, AtHand, Recipients};
 use std::path::PathBuf;
 
 /// The keys of a run.

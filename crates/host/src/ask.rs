@@ -1,4 +1,4 @@
-//! Asking the user, at the terminal. Only a program that passes a way to ask does so: the others know what they were given.
+//! Asking the user, at the terminal. A program that has not said how to ask, by [`by`], asks nobody.
 
 use phalanx_core::Password;
 use std::fs::{File, OpenOptions};

@@ -39,7 +39,7 @@ mod _native {
 
     #[pymodule_init]
     fn init() {
-        // A library never writes to the terminal by itself. It asks nobody either: it passes no way to `ask`.
+        // A library never writes to the terminal by itself. Nor does it ask its user for anything: it has no way to ask.
         phalanx_host::lines::complain_to(super::error::tell);
     }
 }

@@ -3,7 +3,7 @@
 use phalanx_core::ChunkSize;
 use std::num::NonZeroUsize;
 
-/// A number of threads. More than the largest are useful nowhere.
+/// A number of threads. More than 1024 are useful nowhere.
 ///
 /// # Errors
 /// What it has to be.

@@ -3,31 +3,28 @@
 //!
 //! The first paragraph of a doc comment is what `--help` shows: it fits one line. The man page shows all of it.
 
-mod examples;
+mod changes;
+pub mod examples;
 mod inspect;
-mod keys;
 mod mount;
 mod range;
 mod rekey;
-mod usage;
 mod volume;
 
-pub use examples::{Example, of as examples};
+pub use changes::Changes;
 pub use inspect::Inspect;
-pub use keys::{Changes, KeyArgs, OpenKeys, ProtectKeys};
 pub use mount::{Background, Mount, MountPlan};
-pub use range::{ByteRange, chunk_size, size};
+pub use range::ByteRange;
 pub use rekey::{Rekey, RekeyPlan};
-pub use usage::{command, help, parse, parse_as, parse_silently_as, with_short_help};
 pub use volume::{Init, InitPlan};
 
-use crate::failure::{Failure, Outcome};
-use crate::paths::{self, Destination, End, Outputs};
-use crate::verbosity::Verbosity;
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use phalanx_core::{ChunkSize, Suite};
+use phalanx_host::args::{Cipher, EngineArgs, EngineName, OpenKeys, ProtectKeys, chunk_size};
+use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::Carry;
-use std::num::NonZeroUsize;
+use phalanx_host::paths::{self, Destination, End, Outputs};
+use phalanx_host::verbosity::Verbosity;
 use std::path::PathBuf;
 
 /// Protects files with AES and SHA-3, as fast as the machine can move them.
@@ -261,67 +258,6 @@ pub struct JsonArgs {
     pub json: bool,
 }
 
-#[derive(Args)]
-#[group(skip)]
-pub struct EngineArgs {
-    /// auto (default), serial, cpu, gpu or hybrid
-    #[arg(short, long, value_enum, default_value_t = EngineName::Auto, value_name = "ENGINE")]
-    #[arg(hide_possible_values = true, hide_default_value = true)]
-    pub engine: EngineName,
-    /// Number of CPU threads (default: one per core)
-    #[arg(short, long, value_name = "N", value_parser = threads)]
-    pub threads: Option<NonZeroUsize>,
-    /// Do all work twice, and compare
-    ///
-    /// A processor that computes wrongly can protect a file that is whole and authentic, and opens as other bytes. With this option
-    /// each piece of work is done again by other kernels of the CPU before anything of it is written. If the results differ, the
-    /// command fails and leaves no output. It takes about three times as long. With it, auto is the CPU.
-    #[arg(long)]
-    pub paranoid: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum EngineName {
-    /// The engine that is fastest here for this many bytes (see phalanx engines)
-    Auto,
-    /// One CPU thread
-    Serial,
-    /// All CPU threads
-    Cpu,
-    /// The GPU alone; an error if there is none
-    Gpu,
-    /// CPU and GPU together; if there is no GPU, or it fails, the CPU alone, with a warning
-    Hybrid,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Cipher {
-    #[value(name = "aes-256")]
-    Aes256,
-    #[value(name = "aes-192")]
-    Aes192,
-    #[value(name = "aes-128")]
-    Aes128,
-    /// As aes-256, and faster: digests by TurboSHAKE256, which has half the rounds of SHA-3
-    #[value(name = "aes-256-turbo")]
-    Aes256Turbo,
-    /// Faster on CPUs, and runs only there; its tags have 128 bits and do not commit to the key
-    #[value(name = "aes-256-gcm")]
-    Aes256Gcm,
-}
-
-impl From<Cipher> for Suite {
-    fn from(cipher: Cipher) -> Self {
-        match cipher {
-            Cipher::Aes256 => Suite::Aes256CtrSha3,
-            Cipher::Aes192 => Suite::Aes192CtrSha3,
-            Cipher::Aes128 => Suite::Aes128CtrSha3,
-            Cipher::Aes256Turbo => Suite::Aes256CtrTurboShake,
-            Cipher::Aes256Gcm => Suite::Aes256Gcm,
-        }
-    }
-}
-
 #[derive(Subcommand)]
 pub enum Key {
     /// Make a new random key
@@ -508,10 +444,4 @@ impl DestinationArgs {
         destination.check(paths)?;
         Ok(destination)
     }
-}
-
-/// The largest number of threads that is useful anywhere.
-pub fn threads(text: &str) -> Result<NonZeroUsize, &'static str> {
-    let number = text.parse().ok().filter(|n: &NonZeroUsize| n.get() <= 1024);
-    number.ok_or("a number from 1 to 1024")
 }

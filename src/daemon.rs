@@ -6,9 +6,11 @@
 //! its parent. Until then it fails as any run does, with a line on the same standard error, and its parent ends with its exit
 //! code. So no secret goes from one process to another, and none is in arguments or the environment.
 
-use crate::failure::{self, Code, Failure, Outcome, complain};
-use crate::{signals, stdio};
 use phalanx_core::Error;
+use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::lines;
+use phalanx_host::lines::complain;
+use phalanx_host::{signals, stdio};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::collections::HashSet;
 use std::env;
@@ -75,14 +77,14 @@ fn descriptors_in(text: &OsStr) -> Vec<RawFd> {
 /// The child's failure, which it has told of unless a signal has ended it.
 fn ended(status: ExitStatus) -> Failure {
     match (status.code(), status.signal()) {
-        (Some(2), _) => Failure::told(Code::Usage),
-        (Some(3), _) => Failure::told(Code::NotAuthentic),
-        (Some(4), _) => Failure::told(Code::InputOutput),
+        (Some(2), _) => Failure::written(Code::Usage),
+        (Some(3), _) => Failure::written(Code::NotAuthentic),
+        (Some(4), _) => Failure::written(Code::InputOutput),
         (Some(0), _) => Failure::new(Code::Other, format!("the mount in the background ended at once {HINT}")),
         (_, Some(signal)) => {
             Failure::new(Code::Other, format!("the mount in the background was ended by signal {signal} {HINT}"))
         }
-        _ => Failure::told(Code::Other),
+        _ => Failure::written(Code::Other),
     }
 }
 
@@ -93,7 +95,7 @@ pub fn detach(quiet: bool) -> Outcome {
     env::set_current_dir("/").map_err(failed)?;
     // It was started as /proc/self/exe, and `ps` and `pkill` would know it as `exe`.
     rustix::thread::set_name(c"phalanx").map_err(|e| failed(e.into()))?;
-    if failure::complain_to_system().is_err() && !quiet {
+    if lines::complain_to_system().is_err() && !quiet {
         complain("warning: there is no system log (/dev/log): nobody will be told what goes wrong later");
     }
     let nowhere = File::options().read(true).write(true).open("/dev/null").map_err(failed)?;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: phalanx::last_resort::Allocator = phalanx::last_resort::Allocator;
+static ALLOCATOR: phalanx_host::last_resort::Allocator = phalanx_host::last_resort::Allocator;
 
 fn main() -> ExitCode {
     phalanx::main()

@@ -108,30 +108,3 @@ fn below(command: Command, path: &str) -> Command {
         command.mut_subcommand(name, |sub| below(sub, &path))
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::args::{Cli, command};
-    use clap::{Command, FromArgMatches};
-
-    /// This also checks that each command has examples.
-    #[test]
-    fn every_example_is_a_right_command_line() {
-        fn look(at: &Command, path: &str) {
-            let mut ours = 0;
-            for (line, _) in super::of(path) {
-                // Only the part of a pipe that runs this program.
-                for part in line.split(['|', '>']).filter(|part| part.trim_start().starts_with("phalanx ")) {
-                    let matches = command().try_get_matches_from(part.split_whitespace());
-                    assert!(matches.and_then(|m| Cli::from_arg_matches(&m)).is_ok(), "{part}");
-                    ours += 1;
-                }
-            }
-            assert!(ours > 0, "{path}");
-            for sub in at.get_subcommands() {
-                look(sub, format!("{path} {}", sub.get_name()).trim_start());
-            }
-        }
-        look(&command(), "");
-    }
-}

@@ -1,9 +1,9 @@
 //! The options of `inspect`.
 
-use super::OpenKeys;
-use crate::failure::{Failure, Outcome};
-use crate::paths;
 use clap::Args;
+use phalanx_host::args::OpenKeys;
+use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::paths;
 use std::path::PathBuf;
 
 #[derive(Args)]

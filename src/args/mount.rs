@@ -1,9 +1,9 @@
 //! The options of `mount`.
 
-use super::{EngineArgs, EngineName, OpenKeys};
-use crate::failure::{Failure, Outcome};
-use crate::paths;
 use clap::{Args, ValueHint};
+use phalanx_host::args::{EngineArgs, EngineName, OpenKeys};
+use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::paths;
 use phalanx_volume::mount::{MountError, MountOptions};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Sizes and ranges as the command line writes them: `64K`, `1G+64K`, `1G-1G+64K`, `1G-`, `-64K`.
+//! Ranges as the command line writes them: `1G-1G+64K`, `1G-`, `-64K`.
 
-use phalanx_core::ChunkSize;
+use phalanx_host::args::bytes;
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -47,34 +47,9 @@ impl ByteRange {
     }
 }
 
-/// A size of chunks.
-pub fn chunk_size(text: &str) -> Result<ChunkSize, &'static str> {
-    term(text).and_then(ChunkSize::new).ok_or("a power of two from 4K to 16M")
-}
-
-/// A size in bytes.
-pub fn size(text: &str) -> Result<u64, &'static str> {
-    term(text).filter(|size| *size > 0).ok_or("a size such as 4M")
-}
-
 /// Sizes with a plus between them.
 fn sum(text: &str) -> Option<u64> {
-    text.split('+').try_fold(0u64, |sum, text| sum.checked_add(term(text)?))
-}
-
-/// Digits, and a letter for a power of 1024.
-fn term(text: &str) -> Option<u64> {
-    let unit = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(unit);
-    let shift = match unit {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        "T" | "t" => 40,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+    text.split('+').try_fold(0u64, |sum, text| sum.checked_add(bytes(text)?))
 }
 
 #[cfg(test)]
@@ -144,16 +119,6 @@ mod tests {
         ];
         for (range, len, expected) in cases {
             assert_eq!(range.within(len), expected, "{range:?} of {len}");
-        }
-    }
-
-    #[test]
-    fn chunks_have_the_sizes_of_the_format() {
-        for (text, bytes) in [("4K", 4096), ("4096", 4096), ("64k", 65536), ("1M", 1 << 20), ("16M", 16 << 20)] {
-            assert_eq!(chunk_size(text), Ok(ChunkSize::new(bytes).unwrap()));
-        }
-        for text in ["", "0", "2K", "5K", "32M", "1G", "4K+4K", "K", "4KiB"] {
-            assert!(chunk_size(text).is_err(), "{text}");
         }
     }
 }

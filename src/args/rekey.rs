@@ -1,9 +1,11 @@
 //! The options of `rekey`.
 
-use super::{Changes, OpenKeys};
-use crate::failure::{Failure, Outcome, shown};
-use crate::paths;
+use super::changes::Changes;
 use clap::Args;
+use phalanx_host::args::OpenKeys;
+use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::lines::shown;
+use phalanx_host::paths;
 use std::path::PathBuf;
 
 #[derive(Args)]

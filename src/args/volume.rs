@@ -1,10 +1,10 @@
 //! The arguments of `init`.
 
-use super::{Cipher, KeyArgs, range};
-use crate::failure::{Failure, Outcome};
-use crate::paths;
 use clap::{Args, ValueHint};
 use phalanx_core::{ChunkSize, Suite};
+use phalanx_host::args::{self, Cipher, KeyArgs};
+use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::paths;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -32,7 +32,7 @@ pub struct Init {
     ///
     /// SIZE is a power of two, and that of all files of the volume. A chunk is what is read and written at once: small ones
     /// make small reads and writes fast, large ones save a little space (48 bytes for each chunk).
-    #[arg(long, value_name = "SIZE", value_parser = range::chunk_size)]
+    #[arg(long, value_name = "SIZE", value_parser = args::chunk_size)]
     chunk_size: Option<ChunkSize>,
 }
 

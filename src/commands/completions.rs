@@ -4,11 +4,11 @@
 //! clap's own way to complete such values asks the program for everything, and is not stable yet. So its scripts are taken,
 //! and the missing parts are added. Only bash, zsh and fish learn the names of keys.
 
-use crate::args;
-use crate::failure::Outcome;
+use crate::usage;
 use clap::{Arg, Command, ValueHint};
 use clap_complete::Shell;
 use phalanx_core::Error;
+use phalanx_host::failure::Outcome;
 use std::io::{self, Write};
 
 /// A placeholder for the name of a key. No argument is a user's name, and the scripts show clearly where this one is.
@@ -17,7 +17,7 @@ const KEY_NAME: ValueHint = ValueHint::Username;
 const NAMES: &str = "phalanx key list --names 2>/dev/null";
 
 pub fn print(shell: Shell) -> Outcome {
-    let mut command = with_key_names(args::command(), "");
+    let mut command = with_key_names(usage::command(), "");
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "phalanx", &mut script);
     let script = String::from_utf8_lossy(&script);

@@ -1,14 +1,16 @@
 //! `phalanx engines`: what this machine has, how fast it is, and what `--engine auto` chooses.
 
-use crate::args::{EngineArgs, EngineName, Engines};
-use crate::engines::cache::{self, Circumstances, DeviceName, Kept, Place};
-use crate::engines::calibration::{Calibration, Kind};
-use crate::engines::{self, Ready, measure};
-use crate::failure::{Outcome, say};
-use crate::progress::{rate, size};
-use crate::verbosity::Verbosity;
+use crate::args::Engines;
 use phalanx_core::engine::Op;
 use phalanx_gpu::{DeviceInfo, State, Survey};
+use phalanx_host::args::{EngineArgs, EngineName};
+use phalanx_host::engines::cache::{self, Circumstances, DeviceName, Kept, Place};
+use phalanx_host::engines::calibration::{Calibration, Kind};
+use phalanx_host::engines::{self, Ready, measure};
+use phalanx_host::failure::Outcome;
+use phalanx_host::say::say;
+use phalanx_host::verbosity::Verbosity;
+use phalanx_host::words::{rate, size};
 use serde::Serialize;
 
 /// The sizes for which the choice of `auto` is shown.

@@ -1,16 +1,19 @@
 //! `phalanx init`: a new volume.
 
 use super::key_copies::{self, KeyCopy};
-use crate::args::{InitPlan, ProtectKeys};
-use crate::failure::{Failure, Outcome, complain, shown};
-use crate::key_files::KeyFiles;
-use crate::secrets::Recipients;
-use crate::verbosity::Verbosity;
+use crate::args::InitPlan;
+use crate::volume_failures;
 use phalanx_core::{Recipient, SecretKey};
+use phalanx_host::args::ProtectKeys;
+use phalanx_host::failure::Outcome;
+use phalanx_host::key_files::KeyFiles;
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::secrets::Recipients;
+use phalanx_host::verbosity::Verbosity;
 
 pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
     let InitPlan { dir, keys, password, recovery_key, suite, chunk_size } = plan;
-    phalanx_volume::check_new(&dir).map_err(|e| Failure::volume(&dir, e))?;
+    phalanx_volume::check_new(&dir).map_err(|e| volume_failures::of_volume(&dir, e))?;
     let key_files = KeyFiles::new(&keys, &[]);
     let recipients =
         Recipients::new(ProtectKeys { keys, password, recipients: Vec::new(), recipients_files: Vec::new() }, false);
@@ -24,7 +27,7 @@ pub fn run(plan: InitPlan, verbosity: Verbosity) -> Outcome {
         copy.finish(&key_copies::line(&key))?;
         ways.push(Recipient::key(&key));
     }
-    phalanx_volume::create(&dir, suite, chunk_size, &ways).map_err(|e| Failure::volume(&dir, e))?;
+    phalanx_volume::create(&dir, suite, chunk_size, &ways).map_err(|e| volume_failures::of_volume(&dir, e))?;
     if !verbosity.quiet {
         complain(format!("{0}: new volume made; mount it with: phalanx mount {0} MOUNTPOINT", shown(&dir)));
     }

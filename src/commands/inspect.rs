@@ -4,18 +4,21 @@ mod names;
 
 use super::volumes;
 use crate::args::Inspect;
-use crate::failure::{self, Failure, Outcome, path_hex, say, say_json, shown};
-use crate::paths::{End, unprotected_name};
-use crate::progress::{count, size};
-use crate::secrets::{self, AtHand};
-use crate::transfer::Input;
-use crate::verbosity::Verbosity;
 use names::{Known, Names};
 use phalanx_age::Outline;
 use phalanx_core::format::{Header, Layout, Slot};
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{Error, Opener, Result, Ways};
 use phalanx_host::Keyring;
+use phalanx_host::failure::{self, Failure, Outcome};
+use phalanx_host::lines::{path_hex, shown};
+use phalanx_host::paths::{End, unprotected_name};
+use phalanx_host::say::{say, say_json};
+use phalanx_host::secret_files;
+use phalanx_host::secrets::{self, AtHand};
+use phalanx_host::transfer::ends::Input;
+use phalanx_host::verbosity::Verbosity;
+use phalanx_host::words::{count, size};
 use phalanx_volume::is_volume;
 use serde::Serialize;
 use std::fs;
@@ -27,7 +30,7 @@ pub fn run(args: Inspect, verbosity: Verbosity) -> Outcome {
         names: Names::read(&args.recipients_files)?,
         opener: args.opens().then(|| secrets::opener(&args.keys, verbosity)).transpose()?,
         // The keyring is read only to show the names of keys, so a machine without one can inspect files too.
-        keyring: secrets::keyring().ok(),
+        keyring: secret_files::keyring().ok(),
         json: args.json,
     };
     failure::each(&args.paths, |path: &PathBuf| {
@@ -67,7 +70,7 @@ fn each_within(dir: &Path, act: &mut dyn FnMut(&Path) -> Outcome) -> Outcome {
             worst = worst.max(Some(failure.code()));
         }
     }
-    worst.map_or(Ok(()), |code| Err(Failure::told(code)))
+    worst.map_or(Ok(()), |code| Err(Failure::written(code)))
 }
 
 /// The folders and the protected files in a folder, from the last name to the first, and which of them are folders. The config

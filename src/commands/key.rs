@@ -1,17 +1,21 @@
 //! `phalanx key`
 
 use super::key_copies::{self, KeyCopy};
-use crate::args::{Key, KeyArgs};
-use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
-use crate::key_files::KeyFiles;
-use crate::verbosity::Verbosity;
-use crate::{paths, secrets};
+use crate::args::Key;
 use phalanx_core::{Error, SecretKey};
 use phalanx_host::Keyring;
+use phalanx_host::args::KeyArgs;
+use phalanx_host::failure::{self, Code, Failure, Outcome};
+use phalanx_host::key_files::KeyFiles;
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::say::say;
+use phalanx_host::secret_files;
+use phalanx_host::verbosity::Verbosity;
+use phalanx_host::{paths, secrets};
 use std::io::{self, IsTerminal, Write};
 
 pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
-    let keyring = secrets::keyring()?;
+    let keyring = secret_files::keyring()?;
     match command {
         Key::New { name } => store(&keyring, &name, &SecretKey::random()?, verbosity),
         Key::List { names: true } => keyring.names()?.into_iter().try_for_each(say),

@@ -1,19 +1,22 @@
 //! Copies of keys outside the keyring: raw bytes, text, and all keys in one file, which a password may protect.
 
-use crate::args::{EngineArgs, EngineName, KeyArgs, OpenKeys};
-use crate::engines::Engines;
-use crate::failure::{self, Code, Failure, Outcome, complain, shown};
-use crate::key_files::KeyFiles;
-use crate::paths::is_dash;
-use crate::secrets::{self, damaged};
-use crate::stdio;
-use crate::verbosity::Verbosity;
 use phalanx_core::engine::Op;
 use phalanx_core::file::read_full;
 use phalanx_core::format::Header;
 use phalanx_core::{Error, NewFile, Password, ProtectedFile, Recipient, SecretKey, Sink, Source, Suite, key_text};
 use phalanx_host::Keyring;
+use phalanx_host::args::{EngineArgs, EngineName, KeyArgs, OpenKeys};
+use phalanx_host::engines::Engines;
+use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{self, Existing, Made, Output};
+use phalanx_host::key_files::KeyFiles;
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::paths::is_dash;
+use phalanx_host::secret_files;
+use phalanx_host::secret_files::damaged;
+use phalanx_host::secrets;
+use phalanx_host::stdio;
+use phalanx_host::verbosity::Verbosity;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
@@ -171,7 +174,7 @@ fn parse(path: &Path, list: &[u8]) -> Outcome<Vec<(String, SecretKey)>> {
 /// Reads a whole file or pipe, unless it has more than this many bytes.
 fn read_file(path: &Path, longest: usize, what: &str) -> Outcome<Secret> {
     let at_path = |e| Failure::at(path, e);
-    let mut file = secrets::open(path).map_err(at_path)?;
+    let mut file = secret_files::open(path).map_err(at_path)?;
     let mut bytes = Zeroizing::new(vec![0; longest + 1]);
     let len = read_full(&mut file, &mut bytes).map_err(at_path)?;
     if len > longest {

@@ -1,11 +1,12 @@
 //! `phalanx man`: the reference, made from the definition of the command line and from the texts here.
 
-use crate::args::{self, Example};
-use crate::failure::{Failure, Outcome};
+use crate::args::examples::{self, Example};
+use crate::usage;
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use phalanx_core::Error;
+use phalanx_host::failure::{Failure, Outcome};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -74,7 +75,7 @@ const EXIT_STATUS: [(&str, &str); 5] = [
 
 /// Writes one page for each command.
 pub fn write(folder: &Path) -> Outcome {
-    let mut root = with_all_values(args::command());
+    let mut root = with_all_values(usage::command());
     root.build();
     pages(&root, "", folder).map_err(|e| Failure::at(folder, Error::Write(e)))
 }
@@ -112,7 +113,7 @@ fn page(command: &Command, man: &Man, path: &str) -> io::Result<Vec<u8>> {
                    status is the first of 3, 4, 2, 1.";
     roff.text([roman(several)]);
     roff.control("SH", ["EXAMPLES"]);
-    for (line, meaning) in args::examples(path) {
+    for (line, meaning) in examples::of(path) {
         paragraph(&mut roff, line, meaning);
     }
     if !path.is_empty() {

@@ -1,12 +1,18 @@
 //! `phalanx mount`
 
 use super::{verify_volume, volumes};
-use crate::args::{Background, EngineName, MountPlan};
-use crate::failure::{Code, Failure, Outcome, complain, shown};
-use crate::progress::arrow;
-use crate::verbosity::{Verbosity, is_terminal};
-use crate::{daemon, engines, secrets, signals};
+use crate::args::{Background, MountPlan};
+use crate::daemon;
+use crate::volume_engines;
+use crate::volume_failures;
 use phalanx_core::{Error, Roster};
+use phalanx_host::args::EngineName;
+use phalanx_host::ask;
+use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::verbosity::{Verbosity, is_terminal};
+use phalanx_host::words::arrow;
+use phalanx_host::{engines, secrets, signals};
 use phalanx_volume::front::{Ended, Front};
 use phalanx_volume::mount::{self, Filesystem, Idler, Kernel, Mountpoint, Session, Stopped, Stopper};
 use phalanx_volume::tree::{Tree, TreeOptions};
@@ -27,7 +33,7 @@ pub fn run(mut plan: MountPlan, verbosity: Verbosity) -> Outcome {
     }
     volumes::check(&plan.tree)?;
     plan.options.read_only = true;
-    plan.options.check().map_err(|e| Failure::mount(&plan.mountpoint, e))?;
+    plan.options.check().map_err(|e| volume_failures::of_mount(&plan.mountpoint, e))?;
     let mountpoint = ready(&plan)?;
     let kernel = Kernel::default();
     let view = view(&plan, &kernel, verbosity)?;
@@ -36,15 +42,15 @@ pub fn run(mut plan: MountPlan, verbosity: Verbosity) -> Outcome {
 
 /// Mounts a volume, and closes it when it is unmounted.
 fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
-    plan.options.check().map_err(|e| Failure::mount(&plan.mountpoint, e))?;
+    plan.options.check().map_err(|e| volume_failures::of_mount(&plan.mountpoint, e))?;
     let read_only = plan.options.read_only;
     let mountpoint = ready(plan)?;
     let opener = secrets::opener(&plan.keys, verbosity)?;
-    let at_volume = |e| Failure::volume(&plan.tree, e);
+    let at_volume = |e| volume_failures::of_volume(&plan.tree, e);
     let opened = Volume::open(&plan.tree, &opener, read_only);
     let volume = opened.map_err(|e| verify_volume::not_opened(&plan.tree, e))?;
-    secrets::ask_no_more();
-    let options = engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
+    ask::ask_no_more();
+    let options = volume_engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
     let name = shown(&plan.tree);
     let log = {
         let name = name.clone();
@@ -77,7 +83,7 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
 
 /// What must be there, before anybody is asked for a password.
 fn ready(plan: &MountPlan) -> Outcome<Mountpoint> {
-    let at_mountpoint = |e| Failure::mount(&plan.mountpoint, e);
+    let at_mountpoint = |e| volume_failures::of_mount(&plan.mountpoint, e);
     let at_tree = |e| Failure::at(&plan.tree, Error::Read(e));
     plan.tree.metadata().map_err(at_tree)?;
     mount::check_system(&plan.options).map_err(at_mountpoint)?;
@@ -102,7 +108,7 @@ fn view(plan: &MountPlan, kernel: &Kernel, verbosity: Verbosity) -> Outcome<View
             return Err(Failure::nothing_protected(&plan.tree));
         }
     }
-    secrets::ask_no_more();
+    ask::ask_no_more();
     Ok(view)
 }
 
@@ -114,7 +120,7 @@ fn serve<F: Filesystem>(
     plan: &MountPlan,
     verbosity: Verbosity,
 ) -> Outcome {
-    let at_mountpoint = |e| Failure::mount(&plan.mountpoint, e);
+    let at_mountpoint = |e| volume_failures::of_mount(&plan.mountpoint, e);
     let threads = match plan.engine.engine {
         EngineName::Serial => Some(NonZeroUsize::MIN),
         _ => plan.engine.threads,

@@ -1,20 +1,22 @@
 //! `phalanx protect`
 
-use crate::age;
 use crate::args::ProtectPlan;
-use crate::engines::Engines;
-use crate::failure::{Outcome, complain, shown};
-use crate::key_files::KeyFiles;
-use crate::paths::{self, End, protected_name, unprotected_name};
 use crate::progress::Meter;
-use crate::report::{self, Status};
-use crate::secrets::Recipients;
-use crate::transfer::{self, Action, Input, Moved, Target, Transfer};
-use crate::verbosity::Verbosity;
+use crate::transfer::{self, Action, Moved, Transfer};
 use phalanx_core::engine::Op;
 use phalanx_core::format::Header;
 use phalanx_core::{ChunkSize, Error, NewFile, Result, Suite};
+use phalanx_host::age;
+use phalanx_host::engines::Engines;
+use phalanx_host::failure::Outcome;
 use phalanx_host::file::Resumable;
+use phalanx_host::key_files::KeyFiles;
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::paths::{self, End, protected_name, unprotected_name};
+use phalanx_host::report::{self, Status};
+use phalanx_host::secrets::Recipients;
+use phalanx_host::transfer::ends::{Input, Target};
+use phalanx_host::verbosity::Verbosity;
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {

@@ -1,15 +1,17 @@
 //! `phalanx unprotect --range`: a part of a file, of which no more is read than it needs.
 
 use crate::args::{ByteRange, UnprotectPlan};
-use crate::engines;
-use crate::failure::{Failure, Outcome, complain, shown};
-use crate::key_files::KeyFiles;
-use crate::paths::{Place, unprotected_name};
-use crate::progress::{Meter, arrow, count};
-use crate::secrets::AtHand;
-use crate::transfer::{Input, Target, blame};
-use crate::verbosity::{Verbosity, is_terminal};
+use crate::progress::Meter;
 use phalanx_core::{Error, Opener, Progress, Reader, ReaderOptions, Result, Roster};
+use phalanx_host::engines;
+use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::key_files::KeyFiles;
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::paths::{Place, unprotected_name};
+use phalanx_host::secrets::AtHand;
+use phalanx_host::transfer::ends::{Input, Target, blame};
+use phalanx_host::verbosity::{Verbosity, is_terminal};
+use phalanx_host::words::{arrow, count};
 use std::fs::File;
 use std::io::{BufRead, Seek, SeekFrom, Write};
 use std::ops::Range;

@@ -4,22 +4,27 @@ mod report;
 mod taken;
 
 use super::{verify_volume, volumes};
-use crate::age;
-use crate::args::{Changes, EngineArgs, EngineName, KeyArgs, RekeyPlan};
-use crate::engines::{Crew, Engines};
-use crate::failure::{self, Failure, Outcome, complain, shown};
-use crate::key_files::KeyFiles;
-use crate::paths::{Destination, End, Outputs, unprotected_name};
-use crate::progress::{Meter, count, others};
-use crate::secrets::{self, AtHand};
-use crate::transfer::{Action, Input, Moved, Target, Transfer, tree};
-use crate::verbosity::Verbosity;
+use crate::args::{Changes, RekeyPlan};
+use crate::progress::Meter;
+use crate::transfer::{Action, Moved, Transfer, tree};
 use phalanx_core::engine::Op;
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{
     Error, KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, ProtectedFile, Recipient, Result, Sink, Suite, Ways,
 };
+use phalanx_host::age;
+use phalanx_host::args::{EngineArgs, EngineName, KeyArgs};
+use phalanx_host::engines::{Crew, Engines};
+use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::file::{self, Carry, Existing, InPlace, InputFile, Made, Obstacle, Unfinished};
+use phalanx_host::key_files::KeyFiles;
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::paths::{Destination, End, Outputs, unprotected_name};
+use phalanx_host::secret_files;
+use phalanx_host::secrets::{self, AtHand};
+use phalanx_host::transfer::ends::{Input, Target};
+use phalanx_host::verbosity::Verbosity;
+use phalanx_host::words::{count, others};
 use phalanx_volume::{is_folder_of_volume, is_volume};
 use report::{Report, Reporter};
 use std::cell::RefCell;
@@ -111,7 +116,7 @@ pub fn run(plan: RekeyPlan, verbosity: Verbosity) -> Outcome {
 fn removed_id(name: &str) -> Outcome<KeyId> {
     match KeyId::from_hex(name) {
         Some(id) => Ok(id),
-        None => Ok(secrets::keyring()?.load(name)?.id()),
+        None => Ok(secret_files::keyring()?.load(name)?.id()),
     }
 }
 

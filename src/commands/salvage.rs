@@ -1,16 +1,20 @@
 //! `phalanx unprotect --salvage`: saves the intact parts of damaged files, and lists the lost ranges.
 
-use crate::args::{EngineArgs, EngineName, UnprotectPlan};
-use crate::engines;
-use crate::failure::{self, Code, Failure, Outcome, complain, say, shown};
-use crate::key_files::KeyFiles;
-use crate::paths::{Place, unprotected_name};
-use crate::progress::{Meter, arrow, count};
-use crate::secrets::AtHand;
-use crate::transfer::{Input, Target, blame};
-use crate::verbosity::Verbosity;
+use crate::args::UnprotectPlan;
+use crate::progress::Meter;
 use phalanx_core::{Opener, ProtectedFile, Salvage};
+use phalanx_host::args::{EngineArgs, EngineName};
+use phalanx_host::engines;
+use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{self, Made};
+use phalanx_host::key_files::KeyFiles;
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::paths::{Place, unprotected_name};
+use phalanx_host::say::say;
+use phalanx_host::secrets::AtHand;
+use phalanx_host::transfer::ends::{Input, Target, blame};
+use phalanx_host::verbosity::Verbosity;
+use phalanx_host::words::{arrow, count};
 
 pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, keys: &KeyFiles, verbosity: Verbosity) -> Outcome {
     let (places, named) = plan.destination.places(&plan.paths, unprotected_name)?;

@@ -1,19 +1,22 @@
 //! `phalanx unprotect`
 
 use super::{volume_tree, volumes};
-use crate::args::{EngineArgs, UnprotectPlan};
-use crate::engines::Engines;
-use crate::failure::{self, Code, Failure, Outcome, shown};
-use crate::key_files::KeyFiles;
-use crate::paths::{Outputs, unprotected_name};
+use crate::args::UnprotectPlan;
 use crate::progress::Meter;
-use crate::report::{self, Status};
-use crate::secrets::{self, AtHand};
-use crate::transfer::{self, Action, Input, Moved, Target, Transfer};
-use crate::verbosity::Verbosity;
+use crate::transfer::{self, Action, Moved, Transfer};
 use phalanx_core::engine::Op;
 use phalanx_core::{OpenedBy, Opener, ProtectedFile, Result};
+use phalanx_host::args::EngineArgs;
+use phalanx_host::engines::Engines;
+use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::Resumable;
+use phalanx_host::key_files::KeyFiles;
+use phalanx_host::lines::shown;
+use phalanx_host::paths::{Outputs, unprotected_name};
+use phalanx_host::report::{self, Status};
+use phalanx_host::secrets::{self, AtHand};
+use phalanx_host::transfer::ends::{Input, Target};
+use phalanx_host::verbosity::Verbosity;
 use phalanx_volume::{is_folder_of_volume, is_volume};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

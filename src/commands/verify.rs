@@ -2,17 +2,21 @@
 
 use super::{unprotect, verify_volume, volumes};
 use crate::args::Verify;
-use crate::engines::Engines;
-use crate::failure::{self, Failure, Outcome, complain, say, shown};
-use crate::key_files::KeyFiles;
-use crate::paths::{Destination, End, Outputs, Place, file_len, unprotected_name};
-use crate::progress::{Meter, count, others};
-use crate::report::{self, Status};
-use crate::secrets::{self, AtHand};
-use crate::transfer::{Action, Input, Moved, Target, Transfer, blame, tree};
-use crate::verbosity::Verbosity;
+use crate::progress::Meter;
+use crate::transfer::{Action, Moved, Transfer, tree};
 use phalanx_core::{OpenedBy, Opener, Result};
+use phalanx_host::engines::Engines;
+use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::file::Carry;
+use phalanx_host::key_files::KeyFiles;
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::paths::{Destination, End, Outputs, Place, file_len, unprotected_name};
+use phalanx_host::report::{self, Status};
+use phalanx_host::say::say;
+use phalanx_host::secrets::{self, AtHand};
+use phalanx_host::transfer::ends::{Input, Target, blame};
+use phalanx_host::verbosity::Verbosity;
+use phalanx_host::words::{count, others};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 

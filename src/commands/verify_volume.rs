@@ -1,17 +1,22 @@
 //! `phalanx verify` for a volume.
 
 use super::volumes;
-use crate::args::EngineArgs;
-use crate::engines;
-use crate::failure::{Code, Failure, Outcome, complain, say, shown, worse};
-use crate::paths::End;
-use crate::progress::{Meter, count};
-use crate::report;
-use crate::secrets::AtHand;
-use crate::transfer::Input;
-use crate::verbosity::Verbosity;
+use crate::progress::Meter;
+use crate::volume_engines;
+use crate::volume_failures;
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{Error, Opener, Progress};
+use phalanx_host::args::EngineArgs;
+use phalanx_host::engines;
+use phalanx_host::failure::{Code, Failure, Outcome, worse};
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::paths::End;
+use phalanx_host::report;
+use phalanx_host::say::say;
+use phalanx_host::secrets::AtHand;
+use phalanx_host::transfer::ends::Input;
+use phalanx_host::verbosity::Verbosity;
+use phalanx_host::words::count;
 use phalanx_volume::tree::{Tree, TreeOptions};
 use phalanx_volume::verify::{Findings, verify};
 use phalanx_volume::{Store, StoreOptions, Volume, VolumeError, is_folder_of_volume, is_volume};
@@ -22,10 +27,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: Verbosity) -> Outcome {
-    let at_volume = |e| Failure::volume(dir, e);
+    let at_volume = |e| volume_failures::of_volume(dir, e);
     volumes::check(dir)?;
     let volume = Volume::open(dir, opener, true).map_err(|e| not_opened(dir, e))?;
-    let options = engines::for_volume(engine, volume.config.suite(), verbosity)?;
+    let options = volume_engines::for_volume(engine, volume.config.suite(), verbosity)?;
     // What is damaged is told with its path, by `Told`.
     let options = StoreOptions { read_only: true, ..options };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
@@ -60,8 +65,8 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
     }
     let verified = match failed + names {
         0 => Ok(()),
-        _ if names == 0 && !told.altered.load(Ordering::Relaxed) => Err(Failure::told(Code::InputOutput)),
-        _ => Err(Failure::told(Code::NotAuthentic)),
+        _ if names == 0 && !told.altered.load(Ordering::Relaxed) => Err(Failure::written(Code::InputOutput)),
+        _ => Err(Failure::written(Code::NotAuthentic)),
     };
     worse(verified, said)
 }
@@ -94,7 +99,7 @@ pub fn within(dir: &Path) -> Outcome<Vec<PathBuf>> {
 pub fn not_opened(dir: &Path, error: VolumeError) -> Failure {
     match (error, Input::open(&End::from(dir.join(CONFIG)))) {
         (VolumeError::Core(error), Ok(config)) => Failure::at(dir, config.interrupted(error)),
-        (error, _) => Failure::volume(dir, error),
+        (error, _) => volume_failures::of_volume(dir, error),
     }
 }
 

@@ -1,10 +1,11 @@
 //! `phalanx version`: one line, or everything that a bug report needs.
 
 use super::engines::Device;
-use crate::args::{EngineArgs, EngineName};
-use crate::engines;
-use crate::failure::{Outcome, say};
-use crate::verbosity::Verbosity;
+use phalanx_host::args::{EngineArgs, EngineName};
+use phalanx_host::engines;
+use phalanx_host::failure::Outcome;
+use phalanx_host::say::say;
+use phalanx_host::verbosity::Verbosity;
 
 pub fn run(verbosity: Verbosity) -> Outcome {
     say(concat!("phalanx ", env!("CARGO_PKG_VERSION")))?;

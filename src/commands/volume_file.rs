@@ -1,15 +1,18 @@
 //! `phalanx unprotect --volume`: one stored file of a volume, wherever it lies now.
 
 use crate::args::UnprotectPlan;
-use crate::engines;
-use crate::failure::{Failure, Outcome, complain, shown};
-use crate::key_files::KeyFiles;
-use crate::paths::Place;
-use crate::progress::{Meter, arrow, count};
-use crate::secrets::AtHand;
-use crate::transfer::{Input, Target, blame};
-use crate::verbosity::{Verbosity, is_terminal};
+use crate::progress::Meter;
+use crate::volume_engines;
+use crate::volume_failures;
 use phalanx_core::{Error, Opener, Progress, Result};
+use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::key_files::KeyFiles;
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::paths::Place;
+use phalanx_host::secrets::AtHand;
+use phalanx_host::transfer::ends::{Input, Target, blame};
+use phalanx_host::verbosity::{Verbosity, is_terminal};
+use phalanx_host::words::{arrow, count};
 use phalanx_volume::{Backing, Store, StoreOptions, Volume, VolumeError};
 use std::io::Write;
 use std::path::Path;
@@ -26,9 +29,9 @@ pub fn run(
     keys: &KeyFiles,
     verbosity: Verbosity,
 ) -> Outcome {
-    let at_volume = |e| Failure::volume(dir, e);
+    let at_volume = |e| volume_failures::of_volume(dir, e);
     let volume = Volume::open(dir, opener, true).map_err(at_volume)?;
-    let options = engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
+    let options = volume_engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
     let options = StoreOptions { read_only: true, ..options };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
     let (places, named) = plan.destination.places(&plan.paths, |name| Some(name.to_owned()))?;
@@ -37,7 +40,7 @@ pub fn run(
 }
 
 fn one(plan: &UnprotectPlan, store: &Arc<Store>, keys: &KeyFiles, place: &Place, verbosity: Verbosity) -> Outcome {
-    let at_input = |e| Failure::volume(place.input.path(), e);
+    let at_input = |e| volume_failures::of_volume(place.input.path(), e);
     let input = Input::open(&place.input)?;
     let file = input.file().try_clone().map_err(|e| Failure::at(place.input.path(), Error::Read(e)))?;
     let backing = store.open_file(file).map_err(at_input)?;

@@ -3,17 +3,20 @@
 //! Only the folder where the work is is open, and the way up is by `..`: so folders may lie in each other at any depth.
 
 use super::volumes;
-use crate::args::EngineArgs;
-use crate::engines;
-use crate::failure::{Code, Failure, Outcome, complain, shown};
-use crate::folders::{self, FOLDER, id, is_within, open_parent, read_error, write_error};
-use crate::paths::Destination;
-use crate::progress::{Meter, arrow, count, others};
-use crate::report;
-use crate::secrets::AtHand;
-use crate::verbosity::Verbosity;
+use crate::progress::Meter;
+use crate::volume_engines;
+use crate::volume_failures;
 use phalanx_core::{Error, Opener, Progress};
+use phalanx_host::args::EngineArgs;
+use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Attributes, Made, Output, Sync, sync_folder};
+use phalanx_host::folders::{self, FOLDER, id, is_within, open_parent, read_error, write_error};
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::paths::Destination;
+use phalanx_host::report;
+use phalanx_host::secrets::AtHand;
+use phalanx_host::verbosity::Verbosity;
+use phalanx_host::words::{arrow, count, others};
 use phalanx_volume::tree::{Attr, Kind, ROOT, Tree, TreeOptions};
 use phalanx_volume::{Backing, Store, StoreOptions, Volume, VolumeError};
 use rustix::fs::{self, AtFlags, Mode, XattrFlags};
@@ -41,10 +44,10 @@ pub struct Shared<'a> {
 
 /// Writes everything in the volume `dir` to the folder `output`.
 pub fn run(shared: &Shared<'_>, dir: &Path, output: &Path) -> Outcome {
-    let at_volume = |e| Failure::volume(dir, e);
+    let at_volume = |e| volume_failures::of_volume(dir, e);
     volumes::check(dir)?;
     let volume = Volume::open(dir, shared.opener, true).map_err(|e| super::verify_volume::not_opened(dir, e))?;
-    let options = engines::for_volume(shared.engine, volume.config.suite(), shared.verbosity)?;
+    let options = volume_engines::for_volume(shared.engine, volume.config.suite(), shared.verbosity)?;
     // What is damaged is told with its path.
     let options = StoreOptions { read_only: true, ..options };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
@@ -128,7 +131,7 @@ impl Counts {
             let line = format!("{} {} {}: {files}, {bytes}", shown(dir), arrow(), shown(output));
             complain(line + &others([(self.left_out, "left out"), (self.failed, "failed")]));
         }
-        self.worst.map_or(Ok(()), |code| Err(Failure::told(code)))
+        self.worst.map_or(Ok(()), |code| Err(Failure::written(code)))
     }
 }
 
@@ -204,20 +207,20 @@ impl Restore<'_> {
         self.path.push(level);
         let listing = match self.tree.list(number) {
             Ok(listing) => listing,
-            Err(e) => return self.fail(&Failure::volume(&self.stored(OsStr::new("")), e)),
+            Err(e) => return self.fail(&volume_failures::of_volume(&self.stored(OsStr::new("")), e)),
         };
         let mut left = Vec::new();
         for index in 0..listing.len() {
             let Some(entry) = self.tree.entry(&listing, index) else {
                 // A name that does not decrypt has been told.
-                self.fail(&Failure::told(Code::NotAuthentic));
+                self.fail(&Failure::written(Code::NotAuthentic));
                 continue;
             };
             let name = OsString::from_vec(entry.name);
             let attr = match self.tree.lookup_entry(&listing, index) {
                 Ok(attr) => attr,
                 Err(e) => {
-                    self.fail(&Failure::volume(&self.stored(&name), e));
+                    self.fail(&volume_failures::of_volume(&self.stored(&name), e));
                     continue;
                 }
             };
@@ -274,7 +277,7 @@ impl Restore<'_> {
     fn finish_folder(&mut self) -> Outcome {
         let Some(level) = self.path.last() else { return Ok(()) };
         let (number, none) = (level.number, OsStr::new(""));
-        let attr = self.tree.getattr(number).map_err(|e| Failure::volume(&self.stored(none), e))?;
+        let attr = self.tree.getattr(number).map_err(|e| volume_failures::of_volume(&self.stored(none), e))?;
         let here = self.here.clone();
         self.attributes(number, [0; 16], &here, none)?;
         let at_output = |e| Failure::at(&self.plain(none), e);
@@ -288,7 +291,7 @@ impl Restore<'_> {
     /// Writes a file. It gets its name with others.
     fn file(&mut self, attr: &Attr, name: &OsStr) -> Outcome {
         let stored = self.stored(name);
-        let at_input = |e| Failure::volume(&stored, e);
+        let at_input = |e| volume_failures::of_volume(&stored, e);
         let path = self.plain(name);
         let at_output = |e| Failure::at(&path, e);
         let file = self.tree.open_file(attr.number, false).map_err(at_input)?;
@@ -310,7 +313,7 @@ impl Restore<'_> {
     }
 
     fn link(&mut self, number: u64, name: &OsStr) -> Outcome {
-        let target = self.tree.readlink(number).map_err(|e| Failure::volume(&self.stored(name), e))?;
+        let target = self.tree.readlink(number).map_err(|e| volume_failures::of_volume(&self.stored(name), e))?;
         let at_output = |e| Failure::at(&self.plain(name), e);
         let target = CString::new(target).map_err(|e| at_output(Error::Write(e.into())))?;
         let Destination { force, .. } = self.shared.destination;
@@ -320,7 +323,7 @@ impl Restore<'_> {
     /// Gives a file or folder its extended attributes, which are a part of what the volume has authenticated.
     fn attributes(&mut self, number: u64, file: [u8; 16], to: &File, name: &OsStr) -> Outcome {
         let stored = self.stored(name);
-        let at_input = |e| Failure::volume(&stored, e);
+        let at_input = |e| volume_failures::of_volume(&stored, e);
         for attribute in self.tree.list_xattrs(number, || Ok(file)).map_err(at_input)? {
             let value = self.tree.get_xattr(number, &attribute, || Ok(file)).map_err(at_input)?;
             let set = fs::fsetxattr(to, &*attribute, &value, XattrFlags::empty());

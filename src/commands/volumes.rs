@@ -1,7 +1,8 @@
 //! Folders that look like volumes and are none that can be opened.
 
-use crate::failure::{Code, Failure, Outcome, shown};
 use phalanx_core::volume::CONFIG;
+use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::lines::shown;
 use phalanx_volume::{is_folder_of_volume, is_volume};
 use std::path::Path;
 

@@ -1,15 +1,15 @@
 //! What is done to files, and everything it needs. Single files and whole trees both use it.
 
-use super::ends::{Input, Target};
-use crate::args::EngineArgs;
-use crate::engines::{Crew, Engines};
-use crate::failure::{Code, Failure, Outcome};
-use crate::key_files::KeyFiles;
-use crate::paths::{Destination, End};
 use crate::progress::Meter;
-use crate::verbosity::Verbosity;
 use phalanx_core::OpenedBy;
+use phalanx_host::args::EngineArgs;
+use phalanx_host::engines::{Crew, Engines};
+use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::Made;
+use phalanx_host::key_files::KeyFiles;
+use phalanx_host::paths::{Destination, End};
+use phalanx_host::transfer::ends::{Input, Target};
+use phalanx_host::verbosity::Verbosity;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -114,6 +114,6 @@ impl<A: Action> Transfer<A> {
                 failure.code()
             })
         };
-        self.prepared.get_or_init(ask).map_err(Failure::told)
+        self.prepared.get_or_init(ask).map_err(Failure::written)
     }
 }

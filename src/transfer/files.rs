@@ -1,13 +1,15 @@
 //! An action on all of a command's paths, one after another.
 
 use super::action::{Action, Transfer};
-use super::ends::{Input, Target, blame};
 use super::tree;
-use crate::failure::{self, Failure, Outcome, complain, shown};
-use crate::paths::{self, End, Place};
-use crate::progress::{Meter, arrow};
-use crate::report;
-use crate::verbosity::is_terminal;
+use crate::progress::Meter;
+use phalanx_host::failure::{self, Failure, Outcome};
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::paths::{self, End, Place};
+use phalanx_host::report;
+use phalanx_host::transfer::ends::{Input, Target, blame};
+use phalanx_host::verbosity::is_terminal;
+use phalanx_host::words::arrow;
 use std::path::PathBuf;
 
 /// Runs the action on each path. A failure does not stop the others.

@@ -4,18 +4,20 @@
 //! threads.
 
 use super::action::{Action, Transfer};
-use super::ends::{Input, Target, not_deleted, warn_of_special_bits};
-use super::folder::{Folder, Handles, Tree};
 use super::scan;
-use super::tally::Tally;
-use super::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
-use crate::engines::Engines;
-use crate::failure::{Failure, Outcome, complain, shown};
-use crate::progress::{Meter, arrow, count, others};
-use crate::report;
-use crate::warnings;
+use crate::progress::Meter;
 use phalanx_core::{Error, Result};
+use phalanx_host::engines::Engines;
+use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::{Committed, Output, Removal, Sync};
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::report;
+use phalanx_host::transfer::ends::{Input, Target, not_deleted, warn_of_special_bits};
+use phalanx_host::transfer::folder::{Folder, Handles, Tree};
+use phalanx_host::transfer::tally::Tally;
+use phalanx_host::transfer::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
+use phalanx_host::warnings;
+use phalanx_host::words::{arrow, count, others};
 use rustix::process::{self, Resource};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

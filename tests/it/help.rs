@@ -192,7 +192,8 @@ fn man_pages_have_all_that_help_leaves_out() {
 /// The program's own variables, from its source.
 fn variables() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![root.join("src"), root.join("crates/host/src")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
             if entry.path().is_dir() {

@@ -1,12 +1,12 @@
 //! The command line: options as in `phalanx`, and those that users of `dcp` know.
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use phalanx::args::{Cipher, EngineName, OpenKeys, ProtectKeys, chunk_size, size, threads};
-use phalanx::failure::{Failure, Outcome};
-use phalanx::paths::{self, Destination, End, Outputs};
-use phalanx::verbosity::Verbosity;
 use phalanx_core::{ChunkSize, Suite};
+use phalanx_host::args::{Cipher, EngineName, OpenKeys, ProtectKeys, chunk_size, size, threads};
+use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::Carry;
+use phalanx_host::paths::{self, Destination, End, Outputs};
+use phalanx_host::verbosity::Verbosity;
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

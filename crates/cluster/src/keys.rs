@@ -1,11 +1,11 @@
 //! The user's keys and passwords: rank 0 alone has them, and gives the others the keys of single files.
 
 use crate::args::{Plan, What};
-use phalanx::failure::Outcome;
-use phalanx::secrets::{self, AtHand, Recipients};
 use phalanx_core::file::SharedFile;
 use phalanx_core::{ChunkSize, Error, NewFile, Opener, ProtectedFile, Result, Source, Suite};
+use phalanx_host::failure::Outcome;
 use phalanx_host::file::{self, Begun, Output, Stamp};
+use phalanx_host::secrets::{self, AtHand, Recipients};
 use std::path::PathBuf;
 
 /// The keys of a run.

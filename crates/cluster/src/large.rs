@@ -4,12 +4,13 @@ use crate::files::{Ends, begin, check_input};
 use crate::message::{Done, Join, Report, Request, Secret, Spot, Told};
 use crate::tree::as_write;
 use crate::worker::{Worker, lock};
-use phalanx::failure::{Code, shown};
-use phalanx::folders::FOLDER;
-use phalanx::progress::{arrow, size};
 use phalanx_core::file::SharedFile;
 use phalanx_core::{Error, Result, Sink, Suite};
+use phalanx_host::failure::Code;
 use phalanx_host::file::{self, Begun, InputFile, Output, check_close};
+use phalanx_host::folders::FOLDER;
+use phalanx_host::lines::shown;
+use phalanx_host::words::{arrow, size};
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -131,7 +132,7 @@ impl Worker<'_> {
         };
         let plaintext_len = layout.map_err(at)?.plaintext_len();
         if let Begun::Anew(past) = goes_on {
-            done.report.lines.push(format!("{}: {}", shown(&ends.input), phalanx::progress::past_words(past)));
+            done.report.lines.push(format!("{}: {}", shown(&ends.input), phalanx_host::words::past_words(past)));
         }
         let meta = input.file().metadata().map_err(|e| at(Error::Read(e)))?;
         let join = Join {

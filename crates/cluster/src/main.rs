@@ -21,12 +21,14 @@ use clap::CommandFactory;
 use keys::Keys;
 use leader::{ALIVE, Leader};
 use message::{Answer, Body, Entry, Hello, Letter, Spot, Task, Told, Tree, Welcome};
-use phalanx::args::EngineName;
-use phalanx::engines::{Kind, Ready, levels, survey};
-use phalanx::failure::{self, Code, Failure, Outcome, complain, shown};
-use phalanx::paths::{End, Place};
 use phalanx_core::Error;
+use phalanx_host::args::EngineName;
+use phalanx_host::engines::{Kind, Ready, levels, survey};
+use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{Existing, Made, Output, remove_unfinished};
+use phalanx_host::lines;
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::paths::{End, Place};
 use state::{Peer, misfit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -44,7 +46,7 @@ use worker::{Desk, Engines, Out, Worker};
 use world::World;
 
 #[global_allocator]
-static ALLOCATOR: phalanx::last_resort::Allocator = phalanx::last_resort::Allocator;
+static ALLOCATOR: phalanx_host::last_resort::Allocator = phalanx_host::last_resort::Allocator;
 
 /// The most memory for the jobs of a process, in bytes.
 const MEMORY: usize = 64 << 20;
@@ -52,7 +54,7 @@ const MEMORY: usize = 64 << 20;
 const DIVIDED: u64 = 16 << 20;
 
 fn main() -> ExitCode {
-    failure::complain_as("phalanx-mpi");
+    lines::complain_as("phalanx-mpi");
     failure::guard(|| match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
@@ -60,21 +62,21 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Outcome {
-    phalanx::begin()?;
+    phalanx_host::start::begin()?;
     let rank = world::rank_by_environment();
     let plan = plan(rank.unwrap_or(0));
     // A launcher kills all processes when one of them fails before they have joined, and rank 0 may not have said why by then.
     // So those that were launched always join.
     let plan = if rank.is_some() { plan } else { Ok(plan?) };
     // MPI may start threads of its own.
-    let prepared = phalanx::begin_work();
+    let prepared = phalanx_host::start::begin_work();
     let world = World::join()?;
     // Others wait for this process from now on: it ends by saying so, or takes them along.
     let done = catch_unwind(AssertUnwindSafe(|| {
         prepared.unwrap_or_else(|failure| give_up(&world, &failure));
         if world.rank == 0 { lead(&world, plan) } else { follow(&world, plan) }
     }));
-    done.unwrap_or_else(|_| give_up(&world, &Failure::told(Code::Other)))
+    done.unwrap_or_else(|_| give_up(&world, &Failure::written(Code::Other)))
 }
 
 /// Ends all processes.
@@ -86,9 +88,9 @@ fn give_up(world: &World, failure: &Failure) -> ! {
 
 /// The command line: it is the same for all processes, so rank 0 prints help, and says what is wrong.
 fn plan(rank: usize) -> Outcome<Plan> {
-    let command = phalanx::args::with_short_help(Cli::command()).after_help(EXAMPLES);
+    let command = phalanx_host::usage::with_short_help(Cli::command()).after_help(EXAMPLES);
     let command = command.mut_subcommands(|of| of.after_help(EXAMPLES));
-    let parse = if rank == 0 { phalanx::args::parse_as } else { phalanx::args::parse_silently_as };
+    let parse = if rank == 0 { phalanx_host::usage::parse_as } else { phalanx_host::usage::parse_silently_as };
     parse(&command).and_then(Cli::validate)
 }
 
@@ -154,7 +156,7 @@ fn follow(world: &World, plan: Outcome<Plan>) -> Outcome {
         scope.spawn(move || worker.work(&tasks));
         let relayed = catch_unwind(AssertUnwindSafe(|| relay(world, &desk, &out, give)));
         // The thread at work may wait for ever.
-        relayed.unwrap_or_else(|_| give_up(world, &Failure::told(Code::Other)));
+        relayed.unwrap_or_else(|_| give_up(world, &Failure::written(Code::Other)));
     });
     Ok(())
 }
@@ -227,7 +229,7 @@ fn lead(world: &World, plan: Outcome<Plan>) -> Outcome {
             leader.begin(tasks, files, bytes, roots);
             leader.lead(&out)
         }));
-        led.unwrap_or_else(|_| give_up(world, &Failure::told(Code::Other)))
+        led.unwrap_or_else(|_| give_up(world, &Failure::written(Code::Other)))
     });
     drop(marks);
     failure::worse(failed, led)
@@ -321,7 +323,7 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
         folder: folder.into_os_string().into_vec(),
         trees,
         outputs: marks.iter().map(|(seen, _)| seen.clone()).collect(),
-        umask: phalanx::paths::umask(),
+        umask: phalanx_host::paths::umask(),
     };
     let failed = failure::worse(named, places_failed);
     Ok(Prepared { welcome, tasks, files, bytes, roots, marks, failed })

@@ -3,8 +3,9 @@
 //! Rank 0 leads. Each message of a worker has exactly one answer, and a worker sends none before it has it. So no two
 //! processes ever wait for each other.
 
-use phalanx::failure::{Code, Failure, shown};
 use phalanx_core::Error;
+use phalanx_host::failure::{Code, Failure};
+use phalanx_host::lines::shown;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -73,7 +74,7 @@ fn sentence(error: &Error) -> String {
             format!("{error} (phalanx unprotect --salvage saves the rest)")
         }
         Error::Read(_) | Error::Write(_) | Error::Protected => error.to_string(),
-        error => phalanx::failure::sentence(error),
+        error => phalanx_host::failure::sentence(error),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::division::Parts;
 use crate::message::{Hello, Join, Task};
-use phalanx::failure::Failure;
+use phalanx_host::failure::Failure;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::{Duration, Instant};

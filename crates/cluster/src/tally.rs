@@ -2,10 +2,12 @@
 
 use crate::args::{Plan, What};
 use crate::message::{Astray, Report, Spot, Warned};
-use phalanx::failure::{Code, Failure, Outcome, complain, say, shown};
-use phalanx::progress::{count, others, past_words, rate, size, summary_of, whole_seconds};
-use phalanx::strays::Strays;
+use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::Past;
+use phalanx_host::lines::{complain, shown};
+use phalanx_host::say::say;
+use phalanx_host::strays::Strays;
+use phalanx_host::words::{count, others, past_words, rate, size, summary_of, whole_seconds};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -196,6 +198,6 @@ impl Tally {
         if let Some(failure) = self.unsaid {
             return Err(failure);
         }
-        self.worst.map_or(Ok(()), |code| Err(Failure::told(code)))
+        self.worst.map_or(Ok(()), |code| Err(Failure::written(code)))
     }
 }

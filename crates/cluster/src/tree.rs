@@ -6,12 +6,13 @@
 use crate::large::open_begun;
 use crate::message::{Astray, Entry, Reply, Report, Request, Spot, Task, Told, Welcome};
 use crate::worker::{Worker, lock, name};
-use phalanx::failure::{Code, Failure, Outcome, shown};
-use phalanx::folders::{self, FOLDER, RESERVED_NAME, SAME_NAME, is_within, kind_name, open_parent, read_error};
-use phalanx::strays::{self, Strays};
 use phalanx_core::volume::CONFIG;
 use phalanx_core::{Error, Result};
+use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Carry, Existing, Made, is_temporary, sync_folder};
+use phalanx_host::folders::{self, FOLDER, RESERVED_NAME, SAME_NAME, is_within, kind_name, open_parent, read_error};
+use phalanx_host::lines::shown;
+use phalanx_host::strays::{self, Strays};
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

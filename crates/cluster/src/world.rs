@@ -5,7 +5,7 @@ use mpi::environment::{self, Universe};
 use mpi::point_to_point::MatchedReceiveVec;
 use mpi::topology::{Communicator, SimpleCommunicator};
 use mpi::traits::{CommunicatorCollectives, Destination, Source};
-use phalanx::failure::{Code, Failure, Outcome};
+use phalanx_host::failure::{Code, Failure, Outcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::env;

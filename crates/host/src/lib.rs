@@ -1,13 +1,42 @@
-//! What programs on a machine share.
+//! What programs on a machine share: files and trees, keys and passwords, the choice of an engine, signals and failures.
 //!
 //! [`protect`] and [`unprotect`] are one call each for a file at a path. [`file`](mod@file) has what they are made of: both ends of a
 //! file, temporary names, metadata, and the output of interrupted runs. A [`Keyring`] keeps named keys. The format and the engines are
 //! in `phalanx-core`, which knows nothing of files on a host.
-#![deny(unsafe_code, missing_docs)]
-#![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]
+//!
+//! The other modules are for the programs of Phalanx. No file here uses one that uses it, directly or through others.
+#![deny(missing_docs)]
+#![deny(unsafe_code)]
 
+pub mod age;
+pub mod args;
+pub mod argv;
+pub mod ask;
+pub mod engines;
+pub mod failure;
 pub mod file;
+pub mod folders;
+pub mod hardening;
+pub mod home;
+pub mod key_files;
+pub mod last_resort;
+pub mod lines;
+pub mod paths;
+pub mod report;
+pub mod say;
+pub mod secret_files;
+pub mod secrets;
+pub mod signals;
+pub mod start;
+pub mod stdio;
+pub mod strays;
+pub mod transfer;
+#[cfg(feature = "clap")]
+pub mod usage;
+pub mod verbosity;
+pub mod warnings;
 mod whole;
+pub mod words;
 
 pub use file::Keyring;
 pub use whole::{protect, unprotect, verify};

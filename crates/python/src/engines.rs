@@ -1,12 +1,11 @@
 //! Ciphers and engines by the names that the command gives them, and calls that Ctrl-C ends.
 
 use crate::error::{self, warn};
-use clap::ValueEnum;
-use phalanx::args::{Cipher, EngineArgs, EngineName};
-use phalanx::engines::{Crew, Engines, levels};
-use phalanx::verbosity::Verbosity;
 use phalanx_core::engine::{CpuEngine, Op};
 use phalanx_core::{ChunkSize, Progress, Roster, Suite};
+use phalanx_host::args::{Cipher, EngineArgs, EngineName};
+use phalanx_host::engines::{Crew, Engines, levels};
+use phalanx_host::verbosity::Verbosity;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::HashMap;
@@ -21,14 +20,13 @@ const OFTEN: Duration = Duration::from_millis(50);
 
 /// The suite of a cipher's name.
 pub fn suite(cipher: &str) -> PyResult<Suite> {
-    by_name::<Cipher>("cipher", cipher).map(Suite::from)
+    by_name("cipher", cipher, &Cipher::ALL, Cipher::name).map(Suite::from)
 }
 
 /// The name of a suite's cipher.
 pub fn cipher(suite: Suite) -> String {
-    let is_it = |cipher: &&Cipher| Suite::from(**cipher) == suite;
-    let value = Cipher::value_variants().iter().find(is_it).and_then(Cipher::to_possible_value);
-    value.map_or_else(String::new, |value| value.get_name().to_owned())
+    let found = Cipher::ALL.into_iter().find(|cipher| Suite::from(*cipher) == suite);
+    found.map_or_else(String::new, |cipher| cipher.name().to_owned())
 }
 
 /// A size of chunks in bytes.
@@ -37,10 +35,9 @@ pub fn chunk_size(bytes: u64) -> PyResult<ChunkSize> {
     ChunkSize::new(bytes).ok_or_else(wrong)
 }
 
-fn by_name<T: ValueEnum>(what: &str, name: &str) -> PyResult<T> {
-    T::from_str(name, false).map_err(|_| {
-        let names: Vec<_> = T::value_variants().iter().filter_map(T::to_possible_value).collect();
-        let names: Vec<_> = names.iter().map(|value| value.get_name()).collect();
+fn by_name<T: Copy>(what: &str, name: &str, all: &[T], name_of: fn(T) -> &'static str) -> PyResult<T> {
+    all.iter().copied().find(|one| name_of(*one) == name).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|one| name_of(*one)).collect();
         PyValueError::new_err(format!("{what} is one of {}", names.join(", ")))
     })
 }
@@ -57,7 +54,7 @@ fn threads(threads: Option<usize>) -> PyResult<Option<NonZeroUsize>> {
 pub fn engines(py: Python<'_>, engine: &str, most: Option<usize>) -> PyResult<Arc<Engines>> {
     type Made = Mutex<HashMap<(u32, u8, Option<NonZeroUsize>), Arc<Engines>>>;
     static MADE: LazyLock<Made> = LazyLock::new(Made::default);
-    let (engine, threads) = (by_name::<EngineName>("engine", engine)?, threads(most)?);
+    let (engine, threads) = (by_name("engine", engine, &EngineName::ALL, EngineName::name)?, threads(most)?);
     let key = (std::process::id(), engine as u8, threads);
     // Nobody does anything else while the lock is held.
     let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);

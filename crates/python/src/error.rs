@@ -1,7 +1,8 @@
 //! From the library's errors to Python's exceptions, which `phalanx/_errors.py` defines.
 
-use phalanx::failure::{Code, Failure, shown};
 use phalanx_core::Error;
+use phalanx_host::failure::{Code, Failure};
+use phalanx_host::lines::shown;
 use pyo3::exceptions::{
     PyFileExistsError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeWarning, PyValueError,
 };

@@ -2,11 +2,11 @@
 
 use crate::bytes::{Bytes, new_bytes};
 use crate::error;
-use phalanx::args::KeyArgs;
-use phalanx::key_files::KeyFiles;
-use phalanx::paths::is_dash;
-use phalanx::secrets;
 use phalanx_core::{Error, SecretKey, key_text};
+use phalanx_host::args::KeyArgs;
+use phalanx_host::key_files::KeyFiles;
+use phalanx_host::paths::is_dash;
+use phalanx_host::secret_files;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -38,7 +38,10 @@ impl Key {
             let found = py.import(intern!(py, "phalanx._keys"))?.call_method1(intern!(py, "find"), (name,))?;
             found.cast::<Self>()?.get().secret.clone()
         } else {
-            secrets::keyring().map_err(|e| error::of_failure(py, &e))?.load(name).map_err(|e| error::plain(py, e))?
+            secret_files::keyring()
+                .map_err(|e| error::of_failure(py, &e))?
+                .load(name)
+                .map_err(|e| error::plain(py, e))?
         };
         Ok(Self { secret, name: Some(name.to_owned()) })
     }
@@ -89,7 +92,7 @@ impl Key {
     /// The key in a file of exactly 32 raw bytes, which only its owner may read.
     #[staticmethod]
     fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let read = || SecretKey::read(&mut secrets::open_private(&path)?);
+        let read = || SecretKey::read(&mut secret_files::open_private(&path)?);
         let secret = py.detach(read).map_err(|e| error::at(py, Some(&path), e))?;
         note_file(&path);
         let wrong = || PyValueError::new_err(format!("{}: a key file has exactly 32 raw bytes", path.display()));
@@ -111,7 +114,7 @@ impl Key {
 
     /// Stores the key in the keyring under a new name, and returns the key with that name.
     fn store(&self, py: Python<'_>, name: &str) -> PyResult<Self> {
-        let keyring = secrets::keyring().map_err(|e| error::of_failure(py, &e))?;
+        let keyring = secret_files::keyring().map_err(|e| error::of_failure(py, &e))?;
         let stored = py.detach(|| keyring.store(name, &self.secret));
         stored.map_err(|e| match e {
             Error::Exists => {

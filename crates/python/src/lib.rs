@@ -39,8 +39,7 @@ mod _native {
 
     #[pymodule_init]
     fn init() {
-        // A library never asks its user for anything, and never writes to the terminal by itself.
-        phalanx::secrets::ask_no_more();
-        phalanx::failure::complain_to(super::error::tell);
+        // A library never writes to the terminal by itself. Nor does it ask its user for anything: it has no way to ask.
+        phalanx_host::lines::complain_to(super::error::tell);
     }
 }

@@ -3,10 +3,11 @@
 use crate::bytes::Bytes;
 use crate::error;
 use crate::key::{self, KeyOrName};
-use phalanx::{age, secrets};
 use phalanx_age::Identities;
 use phalanx_core::{KdfLimit, KeyId, KeySource, Opener, Password, Recipient, Result, SecretKey};
 use phalanx_host::Keyring;
+use phalanx_host::secret_files;
+use phalanx_host::{age, secrets};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -71,7 +72,7 @@ pub fn opener(py: Python<'_>, keys: Keys, identities: &[PathBuf]) -> PyResult<Op
     identities.iter().for_each(|path| key::note_file(path));
     let identities = py.detach(|| age::identities(identities)).map_err(|e| error::of_failure(py, &e))?;
     let is_none_given = keys.is_empty() && password.is_none() && identities.is_empty();
-    let keyring = if is_none_given { secrets::keyring().ok() } else { None };
+    let keyring = if is_none_given { secret_files::keyring().ok() } else { None };
     Ok(Opener::new(AtHand { keys, keyring, identities, password }, KdfLimit::default()))
 }
 

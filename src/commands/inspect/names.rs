@@ -1,9 +1,10 @@
 //! Whose recipients they are: the names that files of recipients give them.
 
-use crate::age;
-use crate::failure::{Outcome, shown};
 use phalanx_age::{Outline, Recipient};
 use phalanx_core::Ways;
+use phalanx_host::age;
+use phalanx_host::failure::Outcome;
+use phalanx_host::lines::shown;
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -1,12 +1,14 @@
 //! What `rekey` tells: the ways into a file, before a change and after it.
 
 use crate::commands::inspect::SlotReport;
-use crate::failure::{Outcome, complain, path_hex, say, say_json, shown};
-use crate::secrets;
-use crate::verbosity::Verbosity;
 use phalanx_core::format::Header;
 use phalanx_host::Keyring;
+use phalanx_host::failure::Outcome;
 use phalanx_host::file::Unfinished;
+use phalanx_host::lines::{complain, path_hex, shown};
+use phalanx_host::say::{say, say_json};
+use phalanx_host::secret_files;
+use phalanx_host::verbosity::Verbosity;
 use serde::Serialize;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -60,7 +62,7 @@ pub struct Reporter {
 
 impl Reporter {
     pub fn new(json: bool, verbosity: Verbosity) -> Self {
-        Self { json, quiet: verbosity.quiet, keyring: secrets::keyring().ok(), turn: Mutex::default() }
+        Self { json, quiet: verbosity.quiet, keyring: secret_files::keyring().ok(), turn: Mutex::default() }
     }
 
     pub fn tell(&self, path: &Path, report: &Report) -> Outcome {

@@ -1,9 +1,10 @@
 //! Messages made from the libraries' errors, of each kind at least one.
 
 use super::{Message, root};
-use phalanx::failure::Failure;
+use phalanx::volume_failures;
 use phalanx_core::engine::Fault;
 use phalanx_core::{Error, KeyId, key_text};
+use phalanx_host::failure::Failure;
 use phalanx_host::file::{Obstacle, check_private};
 use phalanx_volume::VolumeError;
 use phalanx_volume::mount::MountError;
@@ -215,7 +216,7 @@ fn core() -> Vec<Message> {
 
 fn volume() -> Vec<Message> {
     let at = |error: VolumeError, when, then| {
-        made(format!("{error:?}"), &Failure::volume(Path::new("vault"), error), when, then)
+        made(format!("{error:?}"), &volume_failures::of_volume(Path::new("vault"), error), when, then)
     };
     let all = vec![
         at(
@@ -246,7 +247,7 @@ fn volume() -> Vec<Message> {
 
 fn mount() -> Vec<Message> {
     let at = |error: MountError, when, then| {
-        made(format!("{error:?}"), &Failure::mount(Path::new("plain"), error), when, then)
+        made(format!("{error:?}"), &volume_failures::of_mount(Path::new("plain"), error), when, then)
     };
     let overlap = "the mountpoint lies within what is to be mounted";
     let all = vec![

@@ -1,0 +1,126 @@
+//! From the engine that the user names to the engines that do the work.
+
+use super::auto::Auto;
+use super::calibration::Kind;
+use super::ready::{Crew, Ready, survey, workers};
+use crate::args::{EngineArgs, EngineName};
+use crate::failure::{Code, Failure, Outcome};
+use crate::lines::complain;
+use crate::verbosity::Verbosity;
+use phalanx_core::Suite;
+use phalanx_core::engine::{Engine, Levels, Op};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Once};
+use std::thread;
+use std::time::Duration;
+
+/// The engines of a command.
+pub struct Engines {
+    /// The threads that work on small files, one file each.
+    pub threads: usize,
+    /// For the small files of a folder.
+    small: (Kind, Vec<Arc<dyn Engine>>),
+    pick: Pick,
+}
+
+enum Pick {
+    Always(Crew),
+    BySize(Box<Auto>),
+}
+
+impl Engines {
+    /// The engines of a command line.
+    pub fn new(args: &EngineArgs, verbosity: Verbosity) -> Outcome<Self> {
+        let mut ready = ready(args)?;
+        let mut open = || survey(false, verbosity).device().map(|device| ready.open(device, Duration::ZERO));
+        let kind = match args.engine {
+            // What was measured is the speed of doing work once.
+            EngineName::Auto if args.paranoid => Some(Kind::Cpu),
+            EngineName::Auto => None,
+            EngineName::Serial => Some(Kind::Serial),
+            EngineName::Cpu => Some(Kind::Cpu),
+            EngineName::Gpu => {
+                let failed = |why| Failure::new(Code::Other, format!("engine gpu: {why} (--engine cpu works)"));
+                open().map_err(failed)?;
+                Some(Kind::Gpu)
+            }
+            EngineName::Hybrid => match open() {
+                Ok(()) => Some(Kind::Hybrid),
+                Err(why) => {
+                    complain(format!("warning: {why}: hybrid runs on the CPU alone"));
+                    Some(Kind::Cpu)
+                }
+            },
+        };
+        let small = if kind == Some(Kind::Gpu) { Kind::Gpu } else { Kind::Serial };
+        let members = ready.members(small).expect("the device is open");
+        let threads = if kind == Some(small) { workers(&members) } else { ready.threads };
+        let pick = match kind {
+            Some(kind) => Pick::Always(ready.crew(kind).expect("the device is open")),
+            None => Pick::BySize(Box::new(Auto::new(ready, verbosity))),
+        };
+        Ok(Self { threads, small: (small, members), pick })
+    }
+
+    /// A single engine, for files that are too small for more.
+    pub fn small(&self) -> Self {
+        Self { threads: 1, small: self.small.clone(), pick: Pick::Always(self.small_crew()) }
+    }
+
+    /// The engine for small files.
+    pub fn small_crew(&self) -> Crew {
+        let (kind, members) = &self.small;
+        Crew::new(*kind, members)
+    }
+
+    /// Announces the bytes of all files together, because opening a device may pay for all files and not for each.
+    pub fn expect(&self, bytes: u64) {
+        if let Pick::BySize(auto) = &self.pick {
+            auto.expect(bytes);
+        }
+    }
+
+    /// The engines for a file of this size, if its size is known.
+    pub fn crew(&self, op: Op, suite: Suite, bytes: Option<u64>) -> &Crew {
+        match &self.pick {
+            Pick::Always(crew) => crew,
+            Pick::BySize(auto) => auto.crew(op, suite, bytes),
+        }
+    }
+}
+
+/// The kernels to use: the fastest of this machine, unless the variable PHALANX_KERNELS names others, for tests and bug
+/// reports.
+pub fn levels() -> Outcome<Levels> {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        for kernel in Levels::wrong() {
+            complain(format!(
+                "warning: this machine computes {kernel} wrongly: slower kernels do the work (do not trust it)"
+            ));
+        }
+    });
+    let names = std::env::var("PHALANX_KERNELS").unwrap_or_default();
+    names.parse().map_err(|e| Failure::usage(format!("PHALANX_KERNELS: {e}")))
+}
+
+/// The engines of the CPU, with the threads and kernels of a command line.
+pub fn ready(args: &EngineArgs) -> Outcome<Ready> {
+    let ready = Ready::new(levels()?, threads(args));
+    Ok(if args.paranoid { ready.twice() } else { ready })
+}
+
+/// One engine of the CPU: a single thread, or all.
+pub fn cpu(args: &EngineArgs) -> Outcome<Arc<dyn Engine>> {
+    let ready = ready(args)?;
+    let kind = if args.engine == EngineName::Serial { Kind::Serial } else { Kind::Cpu };
+    Ok(ready.members(kind).expect("the CPU is ready").remove(0))
+}
+
+/// The CPU threads to use: one per core, unless the user says otherwise.
+pub fn threads(args: &EngineArgs) -> usize {
+    match args.threads {
+        Some(threads) => threads.get(),
+        None => thread::available_parallelism().map_or(1, NonZeroUsize::get),
+    }
+}

@@ -1,0 +1,13 @@
+//! Which engines do the work of a command: the ones that the user names, or the fastest ones by what was measured.
+
+mod auto;
+pub mod cache;
+pub mod calibration;
+mod choice;
+mod drivers;
+pub mod measure;
+mod ready;
+
+pub use calibration::Kind;
+pub use choice::{Engines, cpu, levels, ready, threads};
+pub use ready::{Crew, Ready, detail, survey, workers};

@@ -1,0 +1,188 @@
+//! Opening and making single folders, without following links.
+
+use crate::file::{Carry, Existing, Obstacle};
+use crate::lines::shown;
+use crate::paths::protected_name;
+use phalanx_core::volume::CONFIG;
+use phalanx_core::{Error, Result};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// For folders that are listed.
+pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+
+/// For folders that need not be readable.
+const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The permissions of group and others to write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Makes a folder of a mirror. One that is there may be taken instead, unless the run has made it under another spelling, or
+/// it is a stranger's.
+pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>, original: &File, carry: Carry) -> Result<File> {
+    let is_new = match (fs::mkdirat(parent, name, Mode::RWXU), existing) {
+        (Err(Errno::EXIST), Existing::Replace(made)) if made.is_alias(parent, name)? => return Err(Error::OwnOutput),
+        (Err(Errno::EXIST), Existing::Replace(_)) => false,
+        (Err(Errno::EXIST), Existing::Keep) => return Err(in_place_of(parent, name)),
+        (made, _) => made.map(|()| true).map_err(write_error)?,
+    };
+    let folder = fs::openat(parent, name, FOLDER, Mode::empty()).map_err(|e| {
+        if is_new {
+            let _ = fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+        }
+        match e {
+            Errno::LOOP | Errno::NOTDIR => Error::Write(Obstacle::FileInTheWay.into()),
+            e => write_error(e),
+        }
+    })?;
+    if is_new && !is_ours(parent, &folder).map_err(write_error)? {
+        return Err(Error::Write(std::io::Error::other("somebody put another folder in its place")));
+    }
+    if !is_new && !is_trusted(parent, &folder, original, carry).map_err(write_error)? {
+        return Err(Error::Write(std::io::Error::other("the folder in its place belongs to another user")));
+    }
+    Ok(folder.into())
+}
+
+/// What is in the place of a folder that is to be made.
+fn in_place_of(parent: &File, name: &OsStr) -> Error {
+    match fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+            Error::Write(Obstacle::FolderExists.into())
+        }
+        Ok(_) => Error::Write(Obstacle::FileInTheWay.into()),
+        Err(e) => write_error(e),
+    }
+}
+
+/// Whether a folder is a volume: it holds a config. Nothing has been checked.
+pub fn is_volume(at: impl AsFd, folder: &Path) -> bool {
+    fs::statat(at, folder.join(CONFIG), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+/// What lies in a mirror and has the name of an entry of the tree, but is of another kind than the entry: a folder or link `a`
+/// beside a file `a.phx`. Both would be unprotected to the name `a`.
+pub fn rival(mirror: &File, name: &OsStr, is_file: bool) -> Result<Option<OsString>> {
+    let rival = if is_file { name.to_owned() } else { protected_name(name) };
+    let kind = match fs::statat(mirror, &rival, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+        // The file would not have had so long a name either.
+        Err(Errno::NOENT | Errno::NAMETOOLONG) => return Ok(None),
+        Err(e) => return Err(write_error(e)),
+    };
+    // Volumes are not unprotected with a tree.
+    let is_rival = match kind {
+        FileType::Directory => is_file && !is_volume(mirror, Path::new(&rival)),
+        FileType::Symlink => is_file,
+        FileType::RegularFile => !is_file,
+        _ => false,
+    };
+    Ok(is_rival.then_some(rival))
+}
+
+/// Refuses an entry of a tree that had another kind when its mirror was written: the old one stays in the mirror, and both
+/// could not be unprotected.
+pub fn check_kind(mirror: &File, name: &OsStr, is_file: bool) -> Result<()> {
+    let Some(rival) = rival(mirror, name, is_file)? else { return Ok(()) };
+    let why = format!("{} {SAME_NAME}", shown(Path::new(&rival)));
+    Err(Error::Write(std::io::Error::other(why)))
+}
+
+/// Why an entry of a mirror is in the way of another one.
+pub const SAME_NAME: &str =
+    "is in its way: both would be unprotected to the same name (delete the older one, or write a new mirror)";
+
+/// Why a file is not worked on whose output would have the name of a temporary file: a later run would remove it.
+pub const RESERVED_NAME: &str = "the name of its output is one of a temporary file: left out";
+
+/// Whether a folder that was just made is the one that was opened. If others may rename it, it must be this user's and closed
+/// to them. (On a file system without permissions all folders look the same.)
+fn is_ours(parent: &File, folder: &impl AsFd) -> rustix::io::Result<bool> {
+    const STICKY: u32 = 0o1000;
+    /// FAT, exFAT, NTFS, FUSE, SMB.
+    const WITHOUT_PERMISSIONS: [u64; 6] = [0x4d44, 0x2011_bab0, 0x7366_746e, 0x6573_5546, 0xff53_4d42, 0xfe53_4d42];
+    let user = rustix::process::geteuid().as_raw();
+    let (above, stat) = (fs::fstat(parent)?, fs::fstat(folder)?);
+    let others_rename = above.st_uid != user || above.st_mode & OTHERS_WRITE != 0 && above.st_mode & STICKY == 0;
+    let looks_like_all = || {
+        let kind = fs::fstatfs(parent).map(|stat| stat.f_type as u64);
+        stat.st_mode & 0o777 == above.st_mode & 0o777 && kind.is_ok_and(|kind| WITHOUT_PERMISSIONS.contains(&kind))
+    };
+    Ok(!others_rename || stat.st_uid == user && (stat.st_mode & 0o077 == 0 || looks_like_all()))
+}
+
+/// Whether a folder that was there already may be written into: its owner can read what is put there, whatever permissions it
+/// gets. So it must belong to this user, to root or to the owner that it takes over. Root also takes a folder that nobody
+/// else can have put there: that of the owner of the folder above, and any in a folder of root's that others cannot write to.
+fn is_trusted(parent: &File, folder: &OwnedFd, original: &File, carry: Carry) -> rustix::io::Result<bool> {
+    let user = rustix::process::geteuid().as_raw();
+    let (above, owner) = (fs::fstat(parent)?, fs::fstat(folder)?.st_uid);
+    let put_by_owner = owner == above.st_uid || above.st_uid == 0 && above.st_mode & OTHERS_WRITE == 0;
+    Ok(owner == user
+        || owner == 0
+        || carry == Carry::All && owner == fs::fstat(original)?.st_uid
+        || user == 0 && put_by_owner)
+}
+
+/// The folder that contains a path's last name, and the name. Without a last name: the path itself and `.`.
+pub fn open_parent(path: &Path) -> rustix::io::Result<(File, OsString)> {
+    let (parent, name) = match path.file_name() {
+        Some(name) => (path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")), name),
+        None => (path, OsStr::new(".")),
+    };
+    let parent = fs::open(parent, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty())?;
+    Ok((parent.into(), name.to_owned()))
+}
+
+/// The same for an input that is to be deleted. Its true name may not be in its path.
+pub fn true_parent(path: &Path) -> Option<(File, OsString)> {
+    match path.file_name() {
+        Some(_) => open_parent(path).ok(),
+        None => open_parent(&path.canonicalize().ok()?).ok(),
+    }
+}
+
+/// Whether a folder is the one with the id `outer`, or lies within it.
+pub fn is_within(inner: &File, outer: (u64, u64)) -> rustix::io::Result<bool> {
+    let mut folder = fs::openat(inner, ".", SEARCHED, Mode::empty())?;
+    loop {
+        let here = id(&folder)?;
+        if here == outer {
+            return Ok(true);
+        }
+        folder = fs::openat(&folder, "..", SEARCHED, Mode::empty())?;
+        if id(&folder)? == here {
+            return Ok(false);
+        }
+    }
+}
+
+/// The device and inode of an open file.
+pub fn id(file: &impl AsFd) -> rustix::io::Result<(u64, u64)> {
+    fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino))
+}
+
+/// A failure to read.
+pub fn read_error(e: Errno) -> Error {
+    Error::Read(e.into())
+}
+
+/// A failure to write.
+pub fn write_error(e: Errno) -> Error {
+    Error::Write(e.into())
+}
+
+/// What something is that is no file to work on.
+pub fn kind_name(kind: FileType) -> &'static str {
+    match kind {
+        FileType::RegularFile | FileType::Symlink => "left by a run that was killed",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        _ => "not a file, folder or link",
+    }
+}

@@ -1,0 +1,25 @@
+//! The folders of Phalanx in the user's home.
+
+use etcetera::BaseStrategy;
+use std::env;
+use std::path::PathBuf;
+
+/// The variable that names another folder of keys.
+pub const KEYRING_VARIABLE: &str = "PHALANX_KEYRING";
+/// The variable that names another folder of what was measured.
+pub const CACHE_VARIABLE: &str = "PHALANX_CACHE";
+
+/// The folder of the user's keys. `None` if there is no home. It need not exist.
+pub fn keyring() -> Option<PathBuf> {
+    named(KEYRING_VARIABLE)
+        .or_else(|| Some(etcetera::choose_base_strategy().ok()?.config_dir().join("phalanx").join("keys")))
+}
+
+/// The folder of what can be measured again. `None` if there is no home. It need not exist.
+pub fn cache() -> Option<PathBuf> {
+    named(CACHE_VARIABLE).or_else(|| Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("phalanx")))
+}
+
+fn named(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|folder| !folder.is_empty()).map(PathBuf::from)
+}

@@ -1,0 +1,171 @@
+//! The files that hold the user's keys, passwords and identities. Nothing that a program does with a key
+//! deletes or replaces that key.
+
+use crate::args::KeyArgs;
+use crate::failure::{Failure, Outcome};
+use crate::file::{Made, Spared, Stamp};
+use crate::lines::shown;
+use crate::paths::is_dash;
+use crate::{folders, secret_files};
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// Device and inode.
+type Id = (u64, u64);
+
+/// Where the keys of a command are kept.
+#[derive(Debug, Default)]
+pub struct KeyFiles {
+    /// The folder of the keyring.
+    keyring: Option<Id>,
+    /// The files of the keys in the keyring.
+    kept: HashSet<Id>,
+    /// The files of the keys and passwords that this command uses.
+    in_use: HashSet<Id>,
+    /// The links on the way to the keyring and to all these files.
+    links: HashSet<Id>,
+    /// All of these, which no output replaces.
+    spared: Arc<Spared>,
+    /// Whether files of identities are not deleted.
+    spares_identities: bool,
+}
+
+/// Why an input is not deleted.
+pub const HOLDS_KEY: &str = "it holds a key or password";
+const HOLDS_IDENTITIES: &str = "it holds identities";
+
+impl KeyFiles {
+    /// The key files of a command line. A file that cannot be found cannot be deleted either.
+    pub fn new(args: &KeyArgs, identities: &[PathBuf]) -> Self {
+        let keyring = secret_files::keyring().ok();
+        let dir = keyring.as_ref().map(|ring| ring.dir());
+        let named = args.keys.iter().filter_map(|name| Some(dir?.join(format!("{name}.key"))));
+        let given = args.files().chain(identities).cloned();
+        let entries = dir.and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+        let kept: Vec<_> = entries.map(|entry| entry.path()).collect();
+        let in_use: Vec<_> = named.chain(given).collect();
+        let mut links = HashSet::new();
+        let paths = kept.iter().chain(&in_use).map(PathBuf::as_path);
+        dir.into_iter().chain(paths).for_each(|path| collect_links(path, &mut links));
+        let keyring = dir.and_then(id);
+        let ids = |paths: &[PathBuf]| paths.iter().filter_map(|path| id(path)).collect::<HashSet<_>>();
+        let (kept, in_use) = (ids(&kept), ids(&in_use));
+        let spared = Spared {
+            ids: kept.iter().chain(&in_use).chain(&links).copied().collect(),
+            folders: keyring.into_iter().collect(),
+        };
+        Self { keyring, kept, in_use, links, spared: Arc::new(spared), spares_identities: false }
+    }
+
+    /// Those of the keyring alone.
+    pub fn of_keyring() -> Self {
+        Self::new(&KeyArgs { keys: Vec::new(), key_files: Vec::new(), password_file: None }, &[])
+    }
+
+    /// The same for a command that protects for public keys. Any file of identities may be what opens its outputs.
+    pub fn sparing_identities(self) -> Self {
+        Self { spares_identities: true, ..self }
+    }
+
+    /// The outputs of a run that replaces none of these files.
+    pub fn made(&self) -> Made {
+        Made::sparing(self.spared.clone())
+    }
+
+    /// Refuses an output in the place of a file that holds identities, if such files are spared.
+    pub fn check_output(&self, path: &Path) -> Outcome {
+        if !self.spares_identities || !path.is_file() {
+            return Ok(());
+        }
+        let is_of_identities = |file: &File| file.metadata().map_or(true, |meta| holds_identities(file, meta.len()));
+        match File::open(path) {
+            Ok(file) if is_of_identities(&file) => {
+                let line = format!("{}: it holds identities, which no output replaces (move it away)", shown(path));
+                Err(Failure::usage(line))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a link is on the way to the keyring, or to a key or password that this command uses.
+    pub fn leads_to_key(&self, link: Id) -> bool {
+        self.links.contains(&link)
+    }
+
+    /// Why an input must not be deleted, if so.
+    pub fn spares(&self, input: &File, stamp: Stamp) -> Option<&'static str> {
+        if self.holds(stamp.id()) {
+            return Some(HOLDS_KEY);
+        }
+        (self.spares_identities && holds_identities(input, stamp.len())).then_some(HOLDS_IDENTITIES)
+    }
+
+    /// Whether a folder is the keyring's.
+    pub fn is_keyring(&self, folder: Id) -> bool {
+        self.keyring == Some(folder)
+    }
+
+    /// Whether a file holds a key of the keyring, or a key or password that this command uses.
+    pub fn holds(&self, file: Id) -> bool {
+        self.kept.contains(&file) || self.is_in_use(file)
+    }
+
+    /// Whether a file holds a key or a password that this command uses.
+    pub fn is_in_use(&self, file: Id) -> bool {
+        self.in_use.contains(&file)
+    }
+}
+
+/// Whether a file seems to hold identities of age or SSH, by what it begins with. Who cannot look is on the safe side.
+fn holds_identities(file: &File, len: u64) -> bool {
+    /// Longer files are not of identities.
+    const LONGEST: u64 = 1 << 20;
+    let mut begin = Zeroizing::new([0; 4096]);
+    len <= LONGEST && file.read_at(&mut *begin, 0).map_or(true, |read| begins_identities(&begin[..read]))
+}
+
+fn begins_identities(begin: &[u8]) -> bool {
+    /// What a line of such a file begins with. The last one is `LOCKED` in base64.
+    const LINES: [&str; 3] = ["AGE-SECRET-KEY-", "AGE-PLUGIN-", "YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IHNjcnlwdC"];
+    /// A file of identities behind a passphrase.
+    const LOCKED: &[u8] = b"age-encryption.org/v1\n-> scrypt ";
+    let is_of_identity = |line: &[u8]| {
+        let is_private_key = || line.windows(11).any(|part| part == b"PRIVATE KEY");
+        LINES.iter().any(|with| line.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with.as_bytes())))
+            || line.starts_with(b"-----BEGIN ") && is_private_key()
+    };
+    begin.starts_with(LOCKED) || begin.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start).any(is_of_identity)
+}
+
+/// Adds the links that the kernel follows on its way along a path.
+fn collect_links(path: &Path, links: &mut HashSet<Id>) {
+    /// No kernel follows more.
+    const MOST: usize = 40;
+    let names = |path: &Path| path.components().rev().map(|name| name.as_os_str().to_owned()).collect::<Vec<_>>();
+    let (mut at, mut left, mut followed) = (PathBuf::new(), names(path), 0);
+    while let Some(name) = left.pop() {
+        let here = at.join(name);
+        match fs::symlink_metadata(&here) {
+            Ok(meta) if meta.is_symlink() && followed < MOST => {
+                followed += 1;
+                links.insert((meta.dev(), meta.ino()));
+                left.extend(fs::read_link(&here).map(|target| names(&target)).unwrap_or_default());
+            }
+            Ok(meta) if !meta.is_symlink() => at = here,
+            _ => return,
+        }
+    }
+}
+
+/// The file that a path of the command line leads to. Standard input may be a file too: `--key-file - <key.bin`.
+fn id(path: &Path) -> Option<Id> {
+    if is_dash(path) {
+        return folders::id(&io::stdin()).ok();
+    }
+    fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+}

@@ -1,0 +1,86 @@
+//! What is done if the process ends without unwinding: temporary files are removed, and one line says why.
+
+use crate::file;
+use crate::lines;
+use rustix::stdio;
+use signal_hook::consts::SIGABRT;
+use signal_hook::low_level;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// The system's allocator, for programs. If it has no memory for a small allocation, the process ends, because nobody checks
+/// small allocations. A large allocation fails instead, and its caller returns an error.
+pub struct Allocator;
+
+/// From this size on, in bytes, an allocation may fail.
+const LARGE: usize = 64 << 10;
+
+// SAFETY: each call goes to the system's allocator, whose answers are passed on; where it has none for a small layout, the
+// process ends and nothing is returned.
+#[expect(unsafe_code)]
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are the same.
+        checked(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are the same.
+        checked(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller's promises are the same.
+        checked(unsafe { System.realloc(memory, layout, new_size) }, new_size)
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are the same.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+fn checked(memory: *mut u8, size: usize) -> *mut u8 {
+    if memory.is_null() && size < LARGE {
+        out_of_memory();
+    }
+    memory
+}
+
+/// Ends the process, which cannot go on.
+pub fn out_of_memory() -> ! {
+    static ENDING: AtomicBool = AtomicBool::new(false);
+    while ENDING.swap(true, Ordering::Relaxed) {
+        // Another thread ends the process at this moment.
+        thread::sleep(Duration::from_secs(1));
+    }
+    file::remove_unfinished_at_once();
+    let line = [lines::name().as_bytes(), b": ", b"not enough memory", b"\n"].map(IoSlice::new);
+    let _ = rustix::io::writev(stdio::stderr(), &line);
+    low_level::exit(1)
+}
+
+/// Whether a panic's line has been written.
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+/// Notes that a panic's line has been written. If the panic ends in an abort, no other message is needed.
+pub fn panic_is_reported() {
+    TOLD.store(true, Ordering::Relaxed);
+}
+
+/// Cleans up before the process aborts, as it does if a panic cannot unwind.
+pub fn clean_up_on_abort() -> io::Result<()> {
+    let clean_up = || {
+        file::remove_unfinished_at_once();
+        if TOLD.load(Ordering::Relaxed) {
+            low_level::exit(1);
+        }
+        let _ = low_level::emulate_default_handler(SIGABRT);
+    };
+    // SAFETY: the action only tries a lock, makes system calls, and reads an atomic: it neither waits nor allocates.
+    #[expect(unsafe_code)]
+    unsafe { low_level::register(SIGABRT, clean_up) }.map(drop)
+}

@@ -1,0 +1,92 @@
+//! Lines on standard error, and what is safe to show there.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// Writes one line to stderr, whatever it contains. If stderr is broken, nobody hears of it. A program in the background
+/// writes to the system's log.
+pub fn complain(line: impl Display) {
+    let line = line.to_string();
+    let line = one_line(&line);
+    if let Some(tell) = TELL.get() {
+        return tell(&line);
+    }
+    match SYSTEM_LOG.get() {
+        // 28 is a warning of a daemon.
+        Some(log) => drop(log.send(format!("<28>phalanx[{}]: {line}", std::process::id()).as_bytes())),
+        // By one call: other processes may write to the same place.
+        None => drop(io::stderr().write_all(format!("{}: {line}\n", name()).as_bytes())),
+    }
+}
+
+static TELL: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Lines go to `tell` from now on, and no longer to stderr.
+pub fn complain_to(tell: fn(&str)) {
+    let _ = TELL.set(tell);
+}
+
+static NAME: OnceLock<String> = OnceLock::new();
+
+/// The name of the program.
+pub fn name() -> &'static str {
+    NAME.get().map_or("phalanx", |name| name)
+}
+
+/// Lines on stderr begin with this name from now on, and no longer with that of `phalanx`.
+pub fn complain_as(name: impl Into<String>) {
+    let _ = NAME.set(name.into());
+}
+
+static SYSTEM_LOG: OnceLock<UnixDatagram> = OnceLock::new();
+
+/// From now on, lines go to the system's log.
+pub fn complain_to_system() -> io::Result<()> {
+    let log = UnixDatagram::unbound()?;
+    log.connect("/dev/log")?;
+    // A log that is stuck must not stop the program.
+    log.set_nonblocking(true)?;
+    let _ = SYSTEM_LOG.set(log);
+    Ok(())
+}
+
+/// The bytes of a path in hexadecimal, if JSON cannot have it as it is: it is not UTF-8.
+pub fn path_hex(path: &Path) -> Option<String> {
+    use std::os::unix::ffi::OsStrExt;
+    let hex = || path.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    if path.to_str().is_none() { Some(hex()) } else { None }
+}
+
+/// A path in a form that is safe to show: without control characters, which could deceive a terminal, and at most as long
+/// as the system's longest path.
+pub fn shown(path: &Path) -> String {
+    const LONGEST: usize = 4096;
+    const END: usize = 256;
+    let path = path.to_string_lossy();
+    if path.len() <= LONGEST {
+        return one_line(&path).into_owned();
+    }
+    let (start, end) = (path.floor_char_boundary(END), path.ceil_char_boundary(path.len() - END));
+    format!("{}…{}", one_line(&path[..start]), one_line(&path[end..]))
+}
+
+/// The same text on one line: what could deceive a terminal is escaped.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    if text.contains(is_hostile) {
+        text.chars()
+            .flat_map(|c| if is_hostile(c) { c.escape_default().collect() } else { vec![c] })
+            .collect::<String>()
+            .into()
+    } else {
+        text.into()
+    }
+}
+
+/// Control characters, and characters that change the direction of text.
+pub(crate) fn is_hostile(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}

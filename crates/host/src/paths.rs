@@ -1,0 +1,260 @@
+//! Which file goes where. The command line alone decides this, never the files that happen to exist.
+
+use crate::failure::{self, Code, Failure, Outcome};
+use crate::file::{Carry, Existing, InputFile, Made};
+use crate::lines::shown;
+use phalanx_core::Error;
+use phalanx_core::format::Header;
+use rustix::fs::Mode;
+use rustix::process;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// One end of a transfer, as the command line names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Standard input or output, named by `-`.
+    Standard,
+    /// A file or folder.
+    Path(PathBuf),
+}
+
+impl From<PathBuf> for End {
+    fn from(path: PathBuf) -> Self {
+        if is_dash(&path) { End::Standard } else { End::Path(path) }
+    }
+}
+
+impl End {
+    /// The path, or `-`.
+    pub fn path(&self) -> &Path {
+        match self {
+            End::Standard => Path::new("-"),
+            End::Path(path) => path,
+        }
+    }
+
+    /// Whether it is standard input or output.
+    pub fn is_standard(&self) -> bool {
+        *self == End::Standard
+    }
+}
+
+/// Where outputs go.
+#[derive(Clone, Debug)]
+pub enum Outputs {
+    /// Each output goes beside its input.
+    Beside,
+    /// The path of the only output.
+    At(End),
+    /// An existing folder that outputs go into.
+    In(PathBuf),
+}
+
+/// Where outputs go, and how.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// Where they go.
+    pub outputs: Outputs,
+    /// Whether existing outputs are replaced.
+    pub force: bool,
+    /// Whether inputs are deleted.
+    pub remove: bool,
+    /// Whether outputs must be on the disk.
+    pub sync: bool,
+    /// Whether inputs may be folders.
+    pub recursive: bool,
+    /// Whether large outputs stay if the run is interrupted, and go on where another was.
+    pub resume: bool,
+    /// Which permissions, times and attributes outputs get.
+    pub carry: Carry,
+}
+
+/// One input and its output.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The input.
+    pub input: End,
+    /// The output.
+    pub output: End,
+}
+
+impl Destination {
+    /// Checks everything that can be checked without looking at the paths.
+    pub fn check(&self, paths: &[PathBuf]) -> Outcome {
+        let from_stdin = paths.iter().any(|p| is_dash(p));
+        match &self.outputs {
+            Outputs::At(_) if paths.len() > 1 => {
+                return Err(Failure::usage("--output names one output: several inputs need --output-dir"));
+            }
+            Outputs::At(End::Standard) if self.recursive => {
+                return Err(Failure::usage("--recursive writes folders: they cannot go to standard output"));
+            }
+            Outputs::At(End::Path(path)) if !self.recursive && path.as_os_str().as_bytes().ends_with(b"/") => {
+                let line = format!("{}: --output names a file: use --output-dir for a folder", shown(path));
+                return Err(Failure::usage(line));
+            }
+            _ => {}
+        }
+        let to_stdout = self.writes_stdout(paths);
+        if self.resume && (to_stdout || from_stdin) {
+            return Err(Failure::usage("--resume does not work with -"));
+        }
+        if self.remove && (to_stdout || from_stdin) {
+            return Err(Failure::usage("--remove does not work with -"));
+        }
+        if let Some(link) = paths.iter().find(|path| is_link(path)).filter(|_| self.remove) {
+            return Err(Failure::usage(format!("{}: it is a link: --remove would leave its file", shown(link))));
+        }
+        Ok(())
+    }
+
+    /// Whether an output goes to standard output.
+    pub fn writes_stdout(&self, paths: &[PathBuf]) -> bool {
+        match &self.outputs {
+            Outputs::Beside => paths.iter().any(|path| is_dash(path)),
+            Outputs::At(end) => end.is_standard(),
+            Outputs::In(_) => false,
+        }
+    }
+
+    /// The places of all inputs, and the failures of those that have none. `beside` returns the output that belongs beside
+    /// an input.
+    pub fn places(
+        &self,
+        paths: &[PathBuf],
+        beside: impl Fn(&OsStr) -> Option<OsString>,
+    ) -> Outcome<(Vec<Place>, Outcome)> {
+        if let Outputs::In(folder) = &self.outputs
+            && !folder.is_dir()
+        {
+            let line = format!("{}: no such folder: --output-dir needs an existing one", shown(folder));
+            return Err(Failure::new(Code::InputOutput, line));
+        }
+        let mut places = Vec::new();
+        let named = failure::each(paths, |path| {
+            let input = End::from(path.clone());
+            let name = || path.file_name().filter(|_| !input.is_standard()).and_then(&beside);
+            let name = || name().ok_or_else(|| nameless(&input));
+            let output = match &self.outputs {
+                Outputs::At(output) => output.clone(),
+                Outputs::In(folder) => End::Path(folder.join(name()?)),
+                Outputs::Beside if input.is_standard() => End::Standard,
+                Outputs::Beside => End::Path(path.with_file_name(name()?)),
+            };
+            places.push(Place { input, output });
+            Ok(())
+        });
+        refuse_collisions(&places)?;
+        Ok((places, named))
+    }
+
+    /// How existing outputs are treated. `made` are the outputs of this run.
+    pub fn existing<'a>(&self, made: &'a Made) -> Existing<'a> {
+        if self.force { Existing::Replace(made) } else { Existing::Keep }
+    }
+}
+
+/// Why no output name can be made from an input's name.
+fn nameless(input: &End) -> Failure {
+    if let End::Path(path) = input
+        && let Ok(file) = InputFile::open(path)
+        && matches!(Header::read(&mut file.file()), Err(Error::NotPhalanx))
+    {
+        return Failure::at(path, Error::NotPhalanx);
+    }
+    Failure::usage(format!("{}: no name for the output: give one with --output", shown(input.path())))
+}
+
+/// No output may replace another one, or an input that is still to be read.
+fn refuse_collisions(places: &[Place]) -> Outcome {
+    if places.len() < 2 {
+        return Ok(());
+    }
+    // Inputs, and outputs with the place that they belong to.
+    let inputs = places.iter().filter_map(|place| Some((identity(&place.input)?, None)));
+    let mut taken: HashMap<_, Option<&Place>> = inputs.collect();
+    for place in places {
+        let Some(id) = identity(&place.output) else { continue };
+        let (input, output) = (shown(place.input.path()), shown(place.output.path()));
+        let line = match taken.insert(id, Some(place)) {
+            None => continue,
+            Some(None) => format!("{output}: it is an input, and would be the output of {input}"),
+            Some(Some(other)) => {
+                format!("{output}: it would be the output of both {} and {input}", shown(other.input.path()))
+            }
+        };
+        return Err(Failure::usage(line));
+    }
+    Ok(())
+}
+
+/// The file that a path names, in whatever way: the folder that contains it, and its name there.
+fn identity(end: &End) -> Option<(u64, u64, OsString)> {
+    let End::Path(path) = end else { return None };
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = fs::metadata(parent).ok()?;
+    Some((folder.dev(), folder.ino(), path.file_name()?.to_owned()))
+}
+
+/// Standard input can be read only once.
+pub fn one_stdin<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
+    if paths.into_iter().filter(|p| is_dash(p)).count() > 1 {
+        return Err(Failure::usage("- is given more than once"));
+    }
+    Ok(())
+}
+
+/// The name with `.phx` behind it.
+pub fn protected_name(name: &OsStr) -> OsString {
+    let mut name = name.to_owned();
+    name.push(".phx");
+    name
+}
+
+/// The name without `.phx`.
+pub fn unprotected_name(name: &OsStr) -> Option<OsString> {
+    let name = Path::new(name);
+    name.extension().filter(|e| *e == "phx").and(name.file_stem()).map(OsStr::to_owned)
+}
+
+/// Whether an argument stands for standard input or output.
+pub fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Refuses to write protected bytes to a terminal, unless standard output was named explicitly.
+pub fn refuse_terminal(destination: &Destination, paths: &[PathBuf]) -> Outcome {
+    let unsaid = matches!(destination.outputs, Outputs::Beside) && paths.iter().any(|p| is_dash(p));
+    if unsaid && io::stdout().is_terminal() {
+        return Err(Failure::usage("protected bytes are not for a terminal: name an --output, or - to insist"));
+    }
+    Ok(())
+}
+
+/// Whether a path names a symbolic link, even if a slash follows its last name.
+pub fn is_link(path: &Path) -> bool {
+    path.components().as_path().is_symlink()
+}
+
+/// The length of a regular file. The length of anything else is unknown before it is opened.
+pub fn file_len(path: &Path) -> Option<u64> {
+    path.metadata().ok().filter(|meta| meta.is_file()).map(|meta| meta.len())
+}
+
+/// The process's file mode creation mask. It is read once, before there are threads, because reading it requires setting
+/// it.
+pub fn umask() -> u32 {
+    static UMASK: LazyLock<u32> = LazyLock::new(|| {
+        let mask = process::umask(Mode::RWXG | Mode::RWXO);
+        process::umask(mask);
+        mask.as_raw_mode()
+    });
+    *UMASK
+}

@@ -1,0 +1,177 @@
+//! `--json` of `protect`, `unprotect` and `verify`: a line of JSON on stdout for each file, as it is done, and one for the run.
+//!
+//! Failures are written from wherever they are reported, so that none is missing. So the report belongs to the whole process.
+
+use crate::failure::{self, Code, Failure, Outcome};
+use crate::lines::{complain, path_hex, shown};
+use crate::say::say_json;
+use serde::Serialize;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+static RUN: OnceLock<Run> = OnceLock::new();
+
+/// What has been done so far.
+struct Run {
+    started: Instant,
+    status: Status,
+    counts: Counts,
+    /// Why a line could not be written.
+    unwritten: Mutex<Option<Code>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    files: AtomicU64,
+    plaintext_bytes: AtomicU64,
+    left_out: AtomicU64,
+    failed: AtomicU64,
+    without_input: AtomicU64,
+}
+
+/// What became of a file.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It was protected.
+    Protected,
+    /// It was unprotected.
+    Unprotected,
+    /// It was checked, and is whole and authentic.
+    Whole,
+    /// It is not a file to work on.
+    LeftOut,
+    /// It could not be worked on.
+    Failed,
+}
+
+/// The names of the fields are those of the lines.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_hex: Option<String>,
+    status: Status,
+    /// How many bytes of plaintext it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plaintext_bytes: Option<u64>,
+    /// The line on stderr, without the name of the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    /// With which a run ends that fails for this reason alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u8>,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    files: u64,
+    plaintext_bytes: u64,
+    left_out: u64,
+    failed: u64,
+    /// What lies in a mirror, has no input, and stays as it is.
+    without_input: u64,
+    seconds: f64,
+    exit_code: u8,
+}
+
+/// From now on, lines are written. `status` is that of each file that is done.
+pub fn begin(status: Status) {
+    RUN.get_or_init(|| Run { started: Instant::now(), status, counts: Counts::default(), unwritten: Mutex::default() });
+    failure::report_to(failed);
+}
+
+/// Whether lines are written.
+pub fn is_on() -> bool {
+    RUN.get().is_some()
+}
+
+/// A file is done. `output` is where it was written to, if it was.
+pub fn done(path: &Path, output: Option<&Path>, bytes: u64) {
+    let Some(run) = RUN.get() else { return };
+    add(&run.counts.files, 1);
+    add(&run.counts.plaintext_bytes, bytes);
+    let output_hex = output.and_then(path_hex);
+    let output = output.map(|path| path.to_string_lossy().into_owned());
+    run.write(&Line { output, output_hex, plaintext_bytes: Some(bytes), ..Line::new(Some(path), run.status) });
+}
+
+/// Something is left out. Writes the line that says why, with and without `--json`.
+pub fn left_out(path: &Path, why: &str) {
+    let line = format!("{}: {why}: left out", shown(path));
+    complain(&line);
+    let Some(run) = RUN.get() else { return };
+    add(&run.counts.left_out, 1);
+    run.write(&Line { message: Some(&line), ..Line::new(Some(path), Status::LeftOut) });
+}
+
+/// Something failed. `path` is where, if it was at a path. [`Failure::report`] calls it after [`begin`].
+fn failed(path: Option<&Path>, line: &str, code: Code) {
+    let Some(run) = RUN.get() else { return };
+    add(&run.counts.failed, 1);
+    run.write(&Line { message: Some(line), exit_code: Some(code.number()), ..Line::new(path, Status::Failed) });
+}
+
+/// So many entries of a mirror have no input.
+pub fn without_input(number: u64) {
+    if let Some(run) = RUN.get() {
+        add(&run.counts.without_input, number);
+    }
+}
+
+/// The run is over: writes the last line. Returns the outcome, or that lines could not be written.
+pub fn end(outcome: Outcome) -> Outcome {
+    let Some(run) = RUN.get() else { return outcome };
+    let outcome = outcome.map_err(|failure| {
+        failure.report();
+        Failure::written(failure.code())
+    });
+    let number = |number: &AtomicU64| number.load(Ordering::Relaxed);
+    let Counts { files, plaintext_bytes, left_out, failed, without_input } = &run.counts;
+    let written = say_json(&serde_json::json!({ "summary": Summary {
+        files: number(files),
+        plaintext_bytes: number(plaintext_bytes),
+        left_out: number(left_out),
+        failed: number(failed),
+        without_input: number(without_input),
+        seconds: run.started.elapsed().as_secs_f64(),
+        exit_code: outcome.as_ref().map_or_else(|failure| failure.code().number(), |()| 0),
+    }}));
+    let unwritten = run.unwritten.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let written = written.and(unwritten.map_or(Ok(()), |code| Err(Failure::written(code))));
+    failure::worse(outcome, written)
+}
+
+impl Run {
+    fn write(&self, line: &Line) {
+        if let Err(failure) = say_json(line) {
+            *self.unwritten.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.code());
+        }
+    }
+}
+
+impl Line<'_> {
+    fn new(path: Option<&Path>, status: Status) -> Self {
+        Self {
+            path: path.map(|path| path.to_string_lossy().into_owned()),
+            path_hex: path.and_then(path_hex),
+            output: None,
+            output_hex: None,
+            status,
+            plaintext_bytes: None,
+            message: None,
+            exit_code: None,
+        }
+    }
+}
+
+fn add(to: &AtomicU64, number: u64) {
+    to.fetch_add(number, Ordering::Relaxed);
+}

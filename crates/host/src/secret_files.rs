@@ -1,0 +1,72 @@
+//! Reading the files that hold keys and passwords.
+
+use crate::Keyring;
+use crate::failure::{Code, Failure, Outcome};
+use crate::file;
+use crate::home::{self, KEYRING_VARIABLE};
+use crate::lines::shown;
+use crate::paths::is_dash;
+use crate::stdio;
+use phalanx_core::file::read_full;
+use phalanx_core::{Error, Password, Result, SecretKey};
+use std::fs::File;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// A longer file cannot be a password file.
+const LONGEST_PASSWORD: usize = 1 << 16;
+
+/// The user's keyring.
+///
+/// # Errors
+/// If there is no home folder.
+pub fn keyring() -> Outcome<Keyring> {
+    let folder = home::keyring().ok_or_else(|| {
+        Failure::usage(format!("there is no home folder for keys: set {KEYRING_VARIABLE} to a folder"))
+    })?;
+    Ok(Keyring::new(folder))
+}
+
+/// An error for a file with the wrong contents.
+pub fn damaged(path: &Path, why: &str) -> Failure {
+    Failure::new(Code::InputOutput, format!("{}: {why}", shown(path)))
+}
+
+/// Opens a file that holds a secret. It may be a pipe, such as a shell's `<(…)`, or standard input.
+pub fn open(path: &Path) -> Result<File> {
+    if is_dash(path) { stdio::input() } else { File::open(path) }.map_err(Error::Read)
+}
+
+/// The same, but a file that others may read, or that is not the user's, is refused. The permissions of a pipe do not
+/// count.
+pub fn open_private(path: &Path) -> Result<File> {
+    let file = open(path)?;
+    check_private(&file, path)?;
+    Ok(file)
+}
+
+/// Refuses a file that others may read, or that is not the user's.
+pub fn check_private(file: &File, path: &Path) -> Result<()> {
+    let meta = file.metadata().map_err(Error::Read)?;
+    if meta.is_file() && !is_dash(path) {
+        file::check_private("it", &meta, path)?;
+    }
+    Ok(())
+}
+
+/// A key of exactly 32 raw bytes.
+pub fn read_key(path: &Path) -> Outcome<SecretKey> {
+    let key = open_private(path).and_then(|mut file| SecretKey::read(&mut file)).map_err(|e| Failure::at(path, e))?;
+    key.ok_or_else(|| damaged(path, "a key file has exactly 32 raw bytes"))
+}
+
+/// The password in a file: all of it, without one newline at its end.
+pub fn read_password(path: &Path) -> Outcome<Password> {
+    let at_path = |e| Failure::at(path, e);
+    let mut bytes = Zeroizing::new(vec![0; LONGEST_PASSWORD + 1]);
+    let len = read_full(&mut open_private(path).map_err(at_path)?, &mut bytes).map_err(at_path)?;
+    if len > LONGEST_PASSWORD {
+        return Err(Failure::usage(format!("{}: a password has at most {LONGEST_PASSWORD} bytes", shown(path))));
+    }
+    Ok(Password::new(bytes[..len].strip_suffix(b"\n").unwrap_or(&bytes[..len]).to_vec()))
+}

@@ -1,0 +1,353 @@
+//! Where keys and passwords come from. They are never arguments, and never part of a message.
+
+use crate::Keyring;
+use crate::args::{KeyArgs, OpenKeys, ProtectKeys};
+use crate::failure::{Failure, Outcome};
+use crate::lines::{complain, shown};
+use crate::secret_files::{keyring, read_key, read_password};
+use crate::verbosity::Verbosity;
+use crate::words::count;
+use crate::{age, ask};
+use phalanx_age::Identities;
+use phalanx_core::{
+    AgeRecipient, Error, KdfLimit, KeyId, KeySource, OpenedBy, Opener, Password, Recipient, Result, SecretKey,
+};
+use std::collections::BTreeSet;
+use std::env;
+use std::fmt::Display;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
+
+/// The key with this id in a keyring, and its name. [`Error::KeysRefused`] says that it may be one that is refused, or that the
+/// whole keyring is: another way in may still open the file.
+pub fn find_key(keyring: &Keyring, id: &KeyId) -> Result<Option<(String, SecretKey)>> {
+    let mut refused = Vec::new();
+    match keyring.find(id, |e| refused.push(e.to_string())) {
+        Ok(Some(found)) => return Ok(Some(found)),
+        Ok(None) if refused.is_empty() => return Ok(None),
+        Ok(None) => {}
+        Err(e) => refused.push(e.to_string()),
+    }
+    Err(Error::KeysRefused { keys: vec![*id], identity: false, password: false, tried: false, refused })
+}
+
+/// The recipients of new files.
+pub struct Recipients {
+    keys: ProtectKeys,
+    /// Whether the keys and the password are kept for [`Recipients::opener`].
+    keeps: bool,
+    found: OnceLock<Found>,
+}
+
+struct Found {
+    recipients: Vec<Recipient>,
+    opener: Opener<Own>,
+}
+
+/// What the recipients themselves hold: it opens what an interrupted run has left.
+pub struct Own {
+    keys: Vec<SecretKey>,
+    password: Option<Password>,
+}
+
+impl KeySource for Own {
+    fn key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
+        Ok(self.keys.iter().find(|key| key.id() == *id).cloned())
+    }
+
+    fn password(&self) -> Result<Option<Password>> {
+        Ok(self.password.clone())
+    }
+}
+
+impl Recipients {
+    /// With `keeps`, [`Recipients::opener`] opens files for these recipients. Without it, nothing opens any.
+    pub fn new(keys: ProtectKeys, keeps: bool) -> Self {
+        Self { keys, keeps, found: OnceLock::new() }
+    }
+
+    /// Reads the keys and asks for the password. Called once.
+    pub fn find(&self) -> Outcome {
+        let _ = self.found.set(self.ask()?);
+        Ok(())
+    }
+
+    /// The recipients that were found.
+    ///
+    /// # Panics
+    /// If [`Recipients::find`] has not succeeded before.
+    pub fn found(&self) -> &[Recipient] {
+        &self.found.get().expect("the action was prepared").recipients
+    }
+
+    /// Opens files with the keys and the password of the recipients.
+    ///
+    /// # Panics
+    /// If [`Recipients::find`] has not succeeded before.
+    pub fn opener(&self) -> &Opener<Own> {
+        &self.found.get().expect("the action was prepared").opener
+    }
+
+    fn ask(&self) -> Outcome<Found> {
+        let args = &self.keys.keys;
+        let named = named_keys(args)?;
+        // References: to sort the keys themselves would leave copies behind.
+        let mut keys: Vec<&SecretKey> = named.iter().map(|(_, key)| key).collect();
+        keys.sort_by_key(|key| key.id());
+        keys.dedup_by_key(|key| key.id());
+        let others = age::recipients("--recipient", &self.keys.recipients, &self.keys.recipients_files)?;
+        let asked = self.keys.password || keys.is_empty() && others.is_empty();
+        let given = if keys.is_empty() { "a recipient" } else { "a key" };
+        let why = format!("since {given} was given (--password adds it)");
+        let password = password_for_new(args.password_file.as_deref(), asked, &why)?;
+        let mut recipients: Vec<_> = keys.iter().map(|key| Recipient::key(key)).collect();
+        recipients.extend(others.into_iter().map(Recipient::from));
+        if let Some(password) = &password {
+            recipients.push(Recipient::password(password)?);
+        }
+        let own = match self.keeps {
+            true => Own { keys: keys.into_iter().cloned().collect(), password },
+            false => Own { keys: Vec::new(), password: None },
+        };
+        Ok(Found { recipients, opener: Opener::new(own, KdfLimit::default()) })
+    }
+}
+
+/// The password for new files: from a file or, if one is asked for, from the variable or a prompt. If the variable is set
+/// and not used, a line says so, and `why`.
+pub fn password_for_new(file: Option<&Path>, asked: bool, why: &str) -> Outcome<Option<Password>> {
+    if let Some(file) = file {
+        return refuse_empty(read_password(file)?, shown(file)).map(Some);
+    }
+    if asked {
+        return new_password().map(Some);
+    }
+    if password_variable().is_some_and(|password| !password.is_empty()) {
+        complain(format!("warning: {PASSWORD_VARIABLE} is set but not used, {why}"));
+    }
+    Ok(None)
+}
+
+/// The keys that may open a file.
+pub struct AtHand {
+    /// The keys of --key and --key-file, with their names.
+    given: Vec<(String, SecretKey)>,
+    /// The identities of --identity.
+    identities: Identities,
+    /// Which identities the user has heard of.
+    told: Mutex<BTreeSet<String>>,
+    quiet: bool,
+    /// The keyring, which is searched if no key is given.
+    keyring: Option<Keyring>,
+    /// What was found there. Each key is looked up once in a run. Each lies apart, because the list grows.
+    found: Mutex<Vec<Arc<(String, SecretKey)>>>,
+    given_password: Option<Password>,
+    /// Whether a password may come from the variable or the user.
+    ask: bool,
+    password: OnceLock<Option<Password>>,
+    /// The keys of the keyring that were refused, and why.
+    refused: Mutex<BTreeSet<String>>,
+}
+
+/// Opens files with these keys.
+pub fn opener(args: &OpenKeys, verbosity: Verbosity) -> Outcome<Opener<AtHand>> {
+    let identities = age::identities(&args.identities)?;
+    let args = &args.keys;
+    let given = named_keys(args)?;
+    let none_given = given.is_empty() && identities.is_empty();
+    let at_hand = AtHand {
+        identities,
+        told: Mutex::default(),
+        quiet: verbosity.quiet,
+        keyring: if none_given { keyring().ok().map(wherever_it_is) } else { None },
+        found: Mutex::default(),
+        ask: none_given && args.password_file.is_none(),
+        given_password: args.password_file.as_deref().map(given_password).transpose()?,
+        given,
+        password: OnceLock::new(),
+        refused: Mutex::default(),
+    };
+    Ok(Opener::new(at_hand, KdfLimit::default()))
+}
+
+/// The same keyring, if the program changes its folder.
+fn wherever_it_is(keyring: Keyring) -> Keyring {
+    std::path::absolute(keyring.dir()).map_or(keyring, Keyring::new)
+}
+
+impl KeySource for AtHand {
+    fn key(&self, id: &KeyId) -> Result<Option<SecretKey>> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, key)) = self.given.iter().chain(found.iter().map(Arc::as_ref)).find(|(_, key)| key.id() == *id)
+        {
+            return Ok(Some(key.clone()));
+        }
+        let Some(keyring) = &self.keyring else { return Ok(None) };
+        let key = find_key(keyring, id).inspect_err(|e| {
+            if let Error::KeysRefused { refused, .. } = e {
+                self.refused.lock().unwrap_or_else(PoisonError::into_inner).extend(refused.iter().cloned());
+            }
+        })?;
+        Ok(key.map(|(name, key)| {
+            found.push(Arc::new((name, key.clone())));
+            key
+        }))
+    }
+
+    fn password(&self) -> Result<Option<Password>> {
+        // Other threads wait while one asks the user.
+        Ok(self.password.get_or_init(|| self.find_password()).clone())
+    }
+
+    fn identity(&self, files: &[&[u8]], opens: &mut dyn FnMut(usize, &SecretKey) -> bool) -> Result<Option<String>> {
+        match self.identities.identity(files, opens) {
+            Ok(None) if !self.identities.is_empty() => {
+                let refused = vec![unfit(&self.identities.labels())];
+                Err(Error::KeysRefused { keys: Vec::new(), identity: true, password: false, tried: false, refused })
+            }
+            found => found,
+        }
+    }
+
+    fn age_recipient(&self, is_it: &dyn Fn(&str) -> bool) -> Option<Arc<dyn AgeRecipient>> {
+        self.identities.age_recipient(is_it)
+    }
+}
+
+impl AtHand {
+    /// What opened a file, in words; its slot has the number that inspect shows.
+    pub fn describe(&self, slot: usize, by: &OpenedBy) -> String {
+        let what = match by {
+            OpenedBy::Key(id) => {
+                let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+                let name = self
+                    .given
+                    .iter()
+                    .chain(found.iter().map(Arc::as_ref))
+                    .find(|(_, key)| key.id() == *id)
+                    .map(|(name, _)| name);
+                name.map_or_else(|| format!("key {id}"), |name| format!("key {name}"))
+            }
+            OpenedBy::Identity(name) => format!("identity {name}"),
+            OpenedBy::Password => "a password".into(),
+            _ => "a key".into(),
+        };
+        format!("slot {}: {what}", slot + 1)
+    }
+
+    /// Says that the sender of a file is unknown, if an identity opened it. Where only identities are named, this is so for
+    /// all files, and is said once for each identity. Otherwise each file has its line.
+    pub fn tell_sender(&self, path: impl FnOnce() -> PathBuf, by: &OpenedBy) {
+        let OpenedBy::Identity(name) = by else { return };
+        if self.quiet {
+            return;
+        }
+        let line = format!("opened by identity {name}; the sender is unknown");
+        if !self.given.is_empty() || self.given_password.is_some() {
+            complain(format!("{}: {line}", shown(&path())));
+        } else if self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
+            complain(line);
+        }
+    }
+
+    fn find_password(&self) -> Option<Password> {
+        if self.given_password.is_some() || !self.ask {
+            return self.given_password.clone();
+        }
+        if let Some(password) = password_variable() {
+            return Some(password);
+        }
+        // Without a terminal there is nobody to ask.
+        ask::can_ask().then_some(())?;
+        // A user who is asked for a password would wonder why the key did not work.
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.iter().for_each(|key| complain(format!("warning: {key}")));
+        ask::password("Password: ").ok()
+    }
+}
+
+/// Says that no identity of these files opens a file.
+fn unfit(labels: &[&str]) -> String {
+    /// More are counted.
+    const NAMED: usize = 3;
+    match labels.split_at_checked(NAMED) {
+        Some((first, more)) if !more.is_empty() => {
+            format!("no identity in {} and {} opens it", first.join(", "), count(more.len() as u64, "other file"))
+        }
+        _ => format!("no identity in {} opens it", labels.join(", ")),
+    }
+}
+
+/// The keys of a command line, with what names them to the user.
+fn named_keys(args: &KeyArgs) -> Outcome<Vec<(String, SecretKey)>> {
+    load_keys(&args.keys, &args.key_files)
+}
+
+/// Keys of the keyring, and keys in files, with what names them to the user.
+pub fn load_keys(names: &[String], files: &[PathBuf]) -> Outcome<Vec<(String, SecretKey)>> {
+    // It has its final length from the start, because growing would leave copies behind.
+    let mut keys = Vec::with_capacity(names.len() + files.len());
+    for name in names {
+        keys.push((name.clone(), keyring()?.load(name)?));
+    }
+    for path in files {
+        keys.push((shown(path), read_key(path)?));
+    }
+    Ok(keys)
+}
+
+/// The password in a file, for opening.
+fn given_password(file: &Path) -> Outcome<Password> {
+    let password = read_password(file)?;
+    if password.is_empty() {
+        return Err(Failure::usage(format!("{}: the password file is empty", shown(file))));
+    }
+    Ok(password)
+}
+
+fn password_variable() -> Option<Password> {
+    env::var_os(PASSWORD_VARIABLE).map(|value| Password::new(value.into_vec()))
+}
+
+/// A password for new files: from the variable, or asked for twice.
+fn new_password() -> Outcome<Password> {
+    if let Some(password) = password_variable() {
+        return refuse_empty(password, PASSWORD_VARIABLE);
+    }
+    let unasked = |e: io::Error| {
+        let ways = format!("--password-file, {PASSWORD_VARIABLE}, --key, --key-file or --recipient");
+        Failure::usage(format!("a password is needed, and none could be read from a terminal ({e}): give {ways}"))
+    };
+    ask_twice("Password: ", unasked)
+}
+
+/// A password that is added to files: from a file, or asked for twice. PHALANX_PASSWORD is the one that opens them.
+pub fn added_password(file: Option<&Path>) -> Outcome<Password> {
+    if let Some(file) = file {
+        return refuse_empty(read_password(file)?, shown(file));
+    }
+    let unasked = |e: io::Error| {
+        let line = "the password to add could not be read from a terminal";
+        Failure::usage(format!("{line} ({e}): give --add-password-file"))
+    };
+    ask_twice("New password: ", unasked)
+}
+
+fn ask_twice(question: &str, unasked: impl Fn(io::Error) -> Failure) -> Outcome<Password> {
+    let password = refuse_empty(ask::password(question).map_err(&unasked)?, "the prompt")?;
+    if !password.matches(&ask::password("The same again: ").map_err(&unasked)?) {
+        return Err(Failure::usage("the two passwords differ"));
+    }
+    Ok(password)
+}
+
+fn refuse_empty(password: Password, source: impl Display) -> Outcome<Password> {
+    if password.is_empty() {
+        return Err(Failure::usage(format!("{source}: an empty password protects nothing")));
+    }
+    Ok(password)
+}

@@ -1,0 +1,147 @@
+//! Signals that end a process: temporary files are removed first.
+//!
+//! They are blocked, and a thread of its own takes them one by one. So whatever the other threads wait for, they are heeded at
+//! once, and no system call of another thread is interrupted. A child keeps the mask of the thread that starts it, and would
+//! not end by these signals, nor would whatever it starts: so [`start`] gives it back the mask that this process was given.
+//! (`fusermount3` needs none of this: where it stays, it blocks all signals by itself.)
+
+use crate::failure::{Code, Failure, Outcome};
+use crate::file;
+use crate::last_resort;
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use signal_hook::{flag, low_level};
+use std::fs::File;
+use std::io::{self, Read};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
+use std::thread;
+
+/// The signals that do not end a process, or only one with a fault of its own. All others are taken: those of users, terminals,
+/// schedulers and timers, and those without a fixed meaning.
+const OTHERS: [Signal; 17] = [
+    Signal::SIGBUS,
+    Signal::SIGCHLD,
+    Signal::SIGCONT,
+    Signal::SIGFPE,
+    Signal::SIGILL,
+    Signal::SIGKILL,
+    Signal::SIGPIPE,
+    Signal::SIGSEGV,
+    Signal::SIGSTOP,
+    Signal::SIGSYS,
+    Signal::SIGTRAP,
+    Signal::SIGTSTP,
+    Signal::SIGTTIN,
+    Signal::SIGTTOU,
+    Signal::SIGURG,
+    Signal::SIGWINCH,
+    // Blocked from the start.
+    Signal::SIGXFSZ,
+];
+
+/// Writing beyond a limit on file sizes is an error from now on, like a full disk. Otherwise it would end the process without
+/// clean-up. It must be called before there are other threads.
+pub fn survive_limits() -> Outcome {
+    let mut beyond = SigSet::empty();
+    beyond.add(Signal::SIGXFSZ);
+    let before = beyond.thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(|e| failed(e.into()))?;
+    let _ = BEFORE.set(before);
+    Ok(())
+}
+
+/// On Ctrl-C and similar signals: removes temporary files, then ends as the signal asks. It must be called before there are
+/// other threads, which would be ended by signals that they do not block.
+pub fn clean_up() -> Outcome {
+    last_resort::clean_up_on_abort().map_err(failed)?;
+    // What the parent ignores or blocks does not end this process, as with `nohup`.
+    let [ignored, blocked] = masks(["SigIgn", "SigBlk"]);
+    let spared = move |signal: u32| (ignored | blocked) >> (signal - 1) & 1 == 1;
+    let mut ending = SigSet::all();
+    OTHERS.into_iter().for_each(|signal| ending.remove(signal));
+    // Other processes send SIGABRT too, such as the watchdog of systemd. In the process itself glibc's `abort` lifts the block, so
+    // that the handler still runs. That of musl does not.
+    if !cfg!(target_env = "gnu") {
+        ending.remove(Signal::SIGABRT);
+    }
+    let signals = SignalFd::with_flags(&ending, SfdFlags::SFD_CLOEXEC).map_err(|e| failed(e.into()))?;
+    ending.thread_block().map_err(|e| failed(e.into()))?;
+    let take_all = move || {
+        loop {
+            match signals.read_signal() {
+                Ok(Some(signal)) if !spared(signal.ssi_signo) => take(signal.ssi_signo.cast_signed()),
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(_) => std::process::abort(),
+            }
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(take_all).map_err(failed)?;
+    Ok(())
+}
+
+/// The mask that this process was given.
+static BEFORE: OnceLock<SigSet> = OnceLock::new();
+
+/// Starts a program, which blocks only what this process was given as blocked.
+///
+/// Meanwhile signals may reach this thread. They are noted, and heeded as soon as the program has started.
+pub fn start(command: &mut Command) -> io::Result<Child> {
+    static NOTES: [AtomicBool; 65] = [const { AtomicBool::new(false) }; 65];
+    static NOTING: Once = Once::new();
+    let Some(before) = BEFORE.get() else { return command.spawn() };
+    NOTING.call_once(|| note_in(&NOTES));
+    let blocking = before.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let started = command.spawn();
+    blocking.thread_set_mask()?;
+    let arrived = (0..).zip(&NOTES).filter(|(_, note)| note.swap(false, Ordering::SeqCst));
+    arrived.for_each(|(signal, _)| take(signal));
+    started
+}
+
+/// From now on this is true of a signal that has reached a thread. What is started does not get the handlers. It ignores what
+/// this process ignores, so those signals stay ignored.
+fn note_in(notes: &'static [AtomicBool; 65]) {
+    let [ignored] = masks(["SigIgn"]);
+    let is_ending =
+        |signal: i32| OTHERS.iter().all(|other| *other as i32 != signal) && ignored >> (signal - 1) & 1 == 0;
+    for (signal, note) in (0..).zip(notes).skip(1).filter(|(signal, _)| is_ending(*signal)) {
+        // The system refuses those that it uses itself. They are not blocked either.
+        let _ = flag::register(signal, note);
+    }
+}
+
+fn failed(error: io::Error) -> Failure {
+    Failure::new(Code::Other, format!("cannot catch signals: {error}"))
+}
+
+fn take(signal: i32) {
+    if let Some(end) = IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return end();
+    }
+    let _none_begins = file::remove_unfinished();
+    let _ = low_level::emulate_default_handler(signal);
+    // Signals that it does not know end the process too, with the code that a shell would show.
+    low_level::exit(128 + signal);
+}
+
+static IN_ORDER: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+
+/// The next signal that would end the process does this instead, at once and on the thread that waits for signals. The one
+/// after it ends the process.
+pub fn on_next(end: impl FnOnce() + Send + 'static) {
+    *IN_ORDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(end));
+}
+
+/// Bit masks of signals that the system shows for this thread. One that it does not show is 0.
+fn masks<const N: usize>(names: [&str; N]) -> [u64; N] {
+    let mut status = Vec::with_capacity(4096);
+    let read = |file: File| file.take(u64::MAX).read_to_end(&mut status);
+    let _ = File::open("/proc/self/status").and_then(read);
+    let status = String::from_utf8_lossy(&status);
+    names.map(|name| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
+    })
+}

@@ -1,0 +1,27 @@
+//! How a process begins.
+
+use crate::failure::Outcome;
+use crate::{hardening, paths, signals, stdio};
+use phalanx_core::Error;
+
+/// Before anything else: keeps other processes and core dumps from the memory, and finds broken standard output.
+///
+/// # Errors
+/// If standard output cannot be written to.
+pub fn begin() -> Outcome {
+    hardening::harden();
+    signals::survive_limits()?;
+    paths::umask();
+    stdio::check_error().map_err(Error::Write)?;
+    Ok(())
+}
+
+/// Before anything secret is read, and before there are other threads: keeps secrets out of swap, and takes the signals that
+/// end the process.
+///
+/// # Errors
+/// If signals cannot be caught.
+pub fn begin_work() -> Outcome {
+    hardening::lock_memory();
+    signals::clean_up()
+}

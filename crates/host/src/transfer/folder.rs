@@ -1,0 +1,352 @@
+//! A folder of a tree and its mirror. Both are open while they are near the work.
+//!
+//! Each folder is opened within its parent, and links are never followed, so a path that is changed meanwhile leads nowhere
+//! else. A folder far above the work is closed, and opened again through its child. So trees of any depth need few open
+//! files. Nothing here recurses over depth.
+
+mod finish;
+
+use super::ends::Input;
+use super::tally::Tally;
+use crate::failure::{Code, Failure, Outcome};
+use crate::file::{Carry, Existing, Made, Removal};
+use crate::folders::{
+    self, FOLDER, RESERVED_NAME, SAME_NAME, id, is_within, open_parent, read_error, true_parent, write_error,
+};
+use crate::key_files::{HOLDS_KEY, KeyFiles};
+use crate::lines::{complain, shown};
+use phalanx_core::{Error, Result};
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// How a tree is mirrored, and what its threads share.
+pub struct Tree {
+    /// The root's path, for messages.
+    pub input: PathBuf,
+    /// Its device and inode, once it is open.
+    pub input_id: OnceLock<(u64, u64)>,
+    /// The mirror's path, for messages; `None` where there is no mirror.
+    pub output: Option<PathBuf>,
+    /// Whether existing files are replaced.
+    pub force: bool,
+    /// Whether the input is deleted.
+    pub remove: bool,
+    /// Whether its files are opened: then files with other names than those of protected files, and volumes, are left out.
+    pub opens: bool,
+    /// Whether outputs must be on the disk.
+    pub sync: bool,
+    /// Which permissions, times and attributes outputs get.
+    pub carry: Carry,
+    /// The results so far.
+    pub tally: Arc<Tally>,
+    /// The outputs of the run.
+    pub made: Arc<Made>,
+    /// The files that hold keys.
+    pub keys: Arc<KeyFiles>,
+    /// A file in the tree that holds a key or password which this command uses.
+    pub key_inside: OnceLock<PathBuf>,
+    /// How many folders are open, with their mirrors.
+    pub open: Arc<AtomicUsize>,
+}
+
+/// A folder and its mirror, open.
+pub struct Handles {
+    /// The folder itself.
+    pub input: Arc<File>,
+    /// Its mirror, if there is one.
+    pub output: Option<Arc<File>>,
+    /// How many there are.
+    count: Arc<AtomicUsize>,
+}
+
+impl Drop for Handles {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Handles {
+    fn new(tree: &Tree, input: File, output: Option<File>) -> Arc<Self> {
+        tree.open.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self { input: Arc::new(input), output: output.map(Arc::new), count: tree.open.clone() })
+    }
+
+    /// The mirror.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn output(&self) -> &Arc<File> {
+        self.output.as_ref().expect("the tree has a mirror")
+    }
+}
+
+/// A symbolic link that has been mirrored.
+struct Link {
+    name: OsString,
+    /// The device and inode of its mirror.
+    made: (u64, u64),
+    removal: Removal,
+}
+
+/// A folder and its mirror. When the last file in it is done, the mirror gets its permissions and times.
+pub struct Folder {
+    /// Its name in its parent. Its mirror has the same name.
+    name: OsString,
+    parent: Parent,
+    handles: Mutex<Option<Arc<Handles>>>,
+    input_id: (u64, u64),
+    output_id: Option<(u64, u64)>,
+    links: Mutex<Vec<Link>>,
+    /// Whether something in it stays, so that it stays too.
+    stays: AtomicBool,
+    /// Whether it is the folder of the keyring or lies within it.
+    keyring: bool,
+    /// Whether its mirror's entry is on the disk.
+    durable: AtomicBool,
+    tree: Arc<Tree>,
+}
+
+/// What contains a folder. It is done only after the folder.
+enum Parent {
+    Folder(Arc<Folder>),
+    /// For the root: the folders that contain it and its mirror, if they are known.
+    Root {
+        input: Option<File>,
+        output: Option<File>,
+    },
+    /// The folder has been closed.
+    Closed,
+}
+
+impl Folder {
+    /// Opens the root of a tree, and makes its mirror.
+    pub fn root(tree: Arc<Tree>) -> Outcome<Arc<Self>> {
+        let at_input = |e: Errno| Failure::at(&tree.input, Error::Read(e.into()));
+        // Named on the command line, the input may be a link.
+        let input: File =
+            fs::open(&tree.input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?.into();
+        let input_id = id(&input).map_err(at_input)?;
+        tree.input_id.get_or_init(|| input_id);
+        let (mut output, mut output_parent, mut output_id) = (None, None, None);
+        if let Some(path) = &tree.output {
+            let at_output = |e: Errno| Failure::at(path, Error::Write(e.into()));
+            let (parent, name) = open_parent(path).map_err(at_output)?;
+            let is_there = |stat: fs::Stat| (stat.st_dev, stat.st_ino) == input_id;
+            if is_within(&parent, input_id).map_err(at_output)?
+                || fs::statat(&parent, &name, AtFlags::empty()).is_ok_and(is_there)
+            {
+                return Err(Failure::usage(format!("{}: the output is within the input", shown(path))));
+            }
+            let made = make(&tree, &parent, &name, &input).map_err(|e| Failure::at(path, e))?;
+            output_id = Some(id(&made).map_err(at_output)?);
+            (output, output_parent) = (Some(made), Some(parent));
+        }
+        let (parent, name) = match tree.remove.then(|| true_parent(&tree.input)).flatten() {
+            Some((parent, name)) => (Some(parent), name),
+            None => (None, OsString::new()),
+        };
+        Ok(Arc::new(Self {
+            name,
+            parent: Parent::Root { input: parent, output: output_parent },
+            handles: Mutex::new(Some(Handles::new(&tree, input, output))),
+            input_id,
+            output_id,
+            links: Mutex::default(),
+            stays: AtomicBool::new(false),
+            keyring: tree.keys.is_keyring(input_id),
+            durable: AtomicBool::new(false),
+            tree,
+        }))
+    }
+
+    /// Opens a folder in this one.
+    pub fn open(&self, handles: &Handles, name: &OsStr) -> Result<File> {
+        let folder = fs::openat(&handles.input, name, FOLDER, Mode::empty()).map_err(read_error)?;
+        if self.tree.made.contains(id(&folder).map_err(read_error)?) {
+            let why = "it is an output of this run: the output is within the input";
+            return Err(Error::Read(std::io::Error::other(why)));
+        }
+        Ok(folder.into())
+    }
+
+    /// A folder in this one, which has been opened as `input`. Makes its mirror.
+    pub fn child(self: &Arc<Self>, handles: &Handles, name: &OsStr, input: File) -> Result<Arc<Self>> {
+        let input_id = id(&input).map_err(read_error)?;
+        self.check_kind(handles, name, false)?;
+        let output = handles.output.as_ref().map(|output| make(&self.tree, output, name, &input)).transpose()?;
+        let output_id = output.as_ref().map(id).transpose().map_err(write_error)?;
+        Ok(Arc::new(Self {
+            name: name.to_owned(),
+            parent: Parent::Folder(self.clone()),
+            handles: Mutex::new(Some(Handles::new(&self.tree, input, output))),
+            input_id,
+            output_id,
+            links: Mutex::default(),
+            stays: AtomicBool::new(false),
+            keyring: self.keyring || self.tree.keys.is_keyring(input_id),
+            durable: AtomicBool::new(false),
+            tree: self.tree.clone(),
+        }))
+    }
+
+    /// What it shares with the rest of its tree.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// The path of something in it, for messages.
+    pub fn path(&self, name: &OsStr) -> PathBuf {
+        self.join(&self.tree.input, name)
+    }
+
+    /// The path of something in its mirror, for messages.
+    pub fn mirrored(&self, name: &OsStr) -> PathBuf {
+        self.join(self.tree.output.as_deref().unwrap_or(&self.tree.input), name)
+    }
+
+    fn join(&self, root: &Path, name: &OsStr) -> PathBuf {
+        let (mut names, mut folder) = (vec![name], self);
+        while let Parent::Folder(parent) = &folder.parent {
+            names.push(&folder.name);
+            folder = parent;
+        }
+        let mut path = root.to_owned();
+        path.extend(names.into_iter().rev().filter(|name| !name.is_empty()));
+        path
+    }
+
+    /// Notes that something in it is not deleted, so that it stays too.
+    pub fn stays(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+
+    /// Passes over a file whose name does not have the ending of the files to work on.
+    pub fn pass_over(&self, name: &OsStr) {
+        if self.tree.opens { self.leave_out(name, "the name does not end in .phx") } else { self.stays() }
+    }
+
+    /// Refuses a file whose output would have the name of a temporary file.
+    pub fn refuse(&self, name: &OsStr) {
+        self.stays();
+        let line = format!("{}: {RESERVED_NAME}", shown(&self.path(name)));
+        self.tree.tally.fail(&Failure::new(Code::InputOutput, line).on(&self.path(name)));
+    }
+
+    /// Leaves out something that is not a file to work on.
+    pub fn leave_out(&self, name: &OsStr, why: &str) {
+        self.stays();
+        self.tree.tally.leave_out(&self.path(name), why);
+    }
+
+    /// Whether a file in it is to be deleted: every file is, except those that hold keys, passwords or identities.
+    pub fn deletes(&self, input: &Input, name: &OsStr) -> bool {
+        let tree = &self.tree;
+        let Some(stamp) = input.stamp() else { return false };
+        if tree.keys.is_in_use(stamp.id()) {
+            tree.key_inside.get_or_init(|| self.path(name));
+        }
+        if !tree.remove {
+            return false;
+        }
+        let spared = if self.keyring { Some(HOLDS_KEY) } else { tree.keys.spares(input.file(), stamp) };
+        if let Some(why) = spared {
+            self.stays();
+            complain(format!("warning: {}: not deleted, because {why}", shown(&self.path(name))));
+        }
+        spared.is_none()
+    }
+
+    /// Refuses an entry whose kind is not that of its older entry in the mirror.
+    pub fn check_kind(&self, handles: &Handles, name: &OsStr, is_file: bool) -> Result<()> {
+        match &handles.output {
+            Some(mirror) if self.tree.force && !self.tree.opens => folders::check_kind(mirror, name, is_file),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why a protected file could not be unprotected with its tree, although it is authentic.
+    pub fn rival(&self, handles: &Handles, name: &OsStr, output_name: &OsStr) -> Outcome {
+        let rival = folders::rival(&handles.input, output_name, true).unwrap_or_default();
+        let Some(rival) = rival else { return Ok(()) };
+        let line = format!("{}: {} {SAME_NAME}", shown(&self.path(name)), shown(&self.path(&rival)));
+        Err(Failure::new(Code::InputOutput, line).on(&self.path(name)))
+    }
+
+    /// Both ends, if they are open.
+    pub fn handles(&self) -> Option<Arc<Handles>> {
+        lock(&self.handles).clone()
+    }
+
+    /// Closes both ends as soon as nobody works with them.
+    pub fn park(&self) {
+        *lock(&self.handles) = None;
+    }
+
+    /// Both ends. If they are closed, they are opened again through a child's.
+    pub fn handles_above(&self, child: &Handles) -> Result<Arc<Handles>> {
+        if let Some(handles) = self.handles() {
+            return Ok(handles);
+        }
+        let above = |end: &File, wanted| -> Result<File> {
+            let folder = fs::openat(end, "..", FOLDER, Mode::empty()).map_err(read_error)?;
+            if id(&folder).map_err(read_error)? != wanted {
+                return Err(Error::Read(std::io::Error::other("the folder was moved meanwhile")));
+            }
+            Ok(folder.into())
+        };
+        let output = match (&child.output, self.output_id) {
+            (Some(output), Some(id)) => Some(above(output, id)?),
+            _ => None,
+        };
+        Ok(Handles::new(&self.tree, above(&child.input, self.input_id)?, output))
+    }
+
+    /// Opens both ends again through a child's if they are closed, because the work is near again.
+    pub fn reopen(&self, child: &Handles) -> Result<()> {
+        let handles = self.handles_above(child)?;
+        *lock(&self.handles) = Some(handles);
+        Ok(())
+    }
+
+    /// Makes the same symbolic link in the mirror, wherever it leads.
+    pub fn link(&self, handles: &Handles, name: &OsStr) -> Result<()> {
+        let stat = fs::statat(&handles.input, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error)?;
+        let target = fs::readlinkat(&handles.input, name, Vec::new()).map_err(read_error)?;
+        let Some(output) = &handles.output else { return Ok(()) };
+        self.check_kind(handles, name, false)?;
+        let made = self.tree.made.symlink(&target, output, name, self.tree.force)?;
+        if self.tree.remove && self.tree.keys.leads_to_key((stat.st_dev, stat.st_ino)) {
+            self.stays();
+            let path = shown(&self.path(name));
+            complain(format!("warning: {path}: not deleted, because it leads to a key or password"));
+            return Ok(());
+        }
+        let removal = Removal::link(handles.input.clone(), name, &stat, target);
+        lock(&self.links).push(Link { name: name.to_owned(), made, removal });
+        Ok(())
+    }
+}
+
+/// Makes a folder of a mirror, or takes the one that is there unless this run has made it.
+fn make(tree: &Tree, parent: &File, name: &OsStr, original: &File) -> Result<File> {
+    let existing = if tree.force { Existing::Replace(&tree.made) } else { Existing::Keep };
+    let folder = folders::make(parent, name, existing, original, tree.carry)?;
+    let made = id(&folder).map_err(write_error)?;
+    tree.made.is_alias(parent, name)?;
+    if tree.input_id.get() == Some(&made) {
+        return Err(Error::Write(std::io::Error::other("it is the input itself: the input is within the output")));
+    }
+    if !tree.made.insert(made) {
+        return Err(Error::OwnOutput);
+    }
+    Ok(folder)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,128 @@
+//! What is left to do in a folder when nobody works in it any more: permissions and times of its mirror, and its deletion.
+
+use super::{Folder, Handles, Link, Parent, lock};
+use crate::failure::{Code, Failure};
+use crate::file::sync_folder;
+use crate::folders::write_error;
+use crate::lines::shown;
+use crate::transfer::ends::{not_deleted, warn_of_special_bits};
+use phalanx_core::{Error, Result};
+use rustix::fs::{self, AtFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Folder {
+    /// Makes sure that the entries of its mirror and of all mirrors above are on the disk.
+    pub fn make_durable(&self, handles: &Arc<Handles>) -> Result<()> {
+        let (mut folder, mut handles) = (self, handles.clone());
+        while !folder.durable.load(Ordering::Acquire) {
+            match &folder.parent {
+                Parent::Folder(parent) => {
+                    let above = parent.handles_above(&handles)?;
+                    sync_folder(above.output()).map_err(write_error)?;
+                    folder.durable.store(true, Ordering::Release);
+                    (folder, handles) = (&**parent, above);
+                }
+                Parent::Root { output: Some(output), .. } => {
+                    sync_folder(output).map_err(write_error)?;
+                    folder.durable.store(true, Ordering::Release);
+                }
+                Parent::Root { .. } | Parent::Closed => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets permissions and times of the mirror, which nothing writes to any more. Then deletes the links and, if it is
+    /// empty, the folder.
+    fn finish(&mut self, handles: &Arc<Handles>) {
+        let Some(output) = &handles.output else { return };
+        let tree = self.tree.clone();
+        let nameless = OsStr::new("");
+        warn_of_special_bits(&self.path(nameless), &handles.input, tree.carry);
+        let done = tree.carry.folder(&handles.input, output).and_then(|()| match tree.sync {
+            true => sync_folder(output).map_err(write_error),
+            false => Ok(()),
+        });
+        let done = done.and_then(|()| if tree.remove { self.make_durable(handles) } else { Ok(()) });
+        if let Err(e) = done {
+            self.stays();
+            tree.tally.fail(&Failure::at(&self.mirrored(nameless), e));
+        } else if tree.remove && self.keyring {
+            // Its links may be what leads to the keys.
+            self.stays();
+        } else if tree.remove {
+            for Link { name, made, removal } in std::mem::take(&mut *lock(&self.links)) {
+                let in_place = link_id(output, &name).is_ok_and(|now| now == made);
+                let removed = if in_place { removal.run() } else { Err(Error::Displaced) };
+                if let Err(e) = removed {
+                    self.stays();
+                    tree.tally.fail(&not_deleted(&self.path(&name), e));
+                }
+            }
+            if !self.stays.load(Ordering::Relaxed)
+                && let Err(e) = self.remove(handles)
+            {
+                self.stays();
+                let path = self.path(nameless);
+                let line = format!("{}: not deleted: {e}", shown(&path));
+                tree.tally.fail(&Failure::new(Code::InputOutput, line).on(&path));
+            }
+        }
+        if let (Parent::Folder(parent), true) = (&self.parent, self.stays.load(Ordering::Relaxed)) {
+            parent.stays();
+        }
+    }
+
+    /// Deletes the folder, which must be empty.
+    fn remove(&self, handles: &Arc<Handles>) -> Result<(), String> {
+        let above;
+        let parent: &File = match &self.parent {
+            Parent::Folder(parent) => {
+                above = parent.handles_above(handles).map_err(|e| e.to_string())?;
+                &above.input
+            }
+            Parent::Root { input: Some(input), .. } => input,
+            Parent::Root { .. } | Parent::Closed => return Err("its own folder is not known".into()),
+        };
+        match fs::statat(parent, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if (stat.st_dev, stat.st_ino) == self.input_id => {}
+            Ok(_) => return Err("another folder has its name by now".into()),
+            Err(e) => return Err(e.to_string()),
+        }
+        match fs::unlinkat(parent, &self.name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Err("something new is in it".into()),
+            removed => removed.map_err(|e| e.to_string()),
+        }
+    }
+
+    /// Does what is left to do when nobody works in it any more. Returns its parent.
+    fn close(&mut self) -> Option<Arc<Folder>> {
+        let handles = lock(&self.handles).take();
+        if let Some(handles) = handles {
+            self.finish(&handles);
+        }
+        match std::mem::replace(&mut self.parent, Parent::Closed) {
+            Parent::Folder(parent) => Some(parent),
+            Parent::Root { .. } | Parent::Closed => None,
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // One after another, because otherwise each would drop its parent within its own drop.
+        let mut above = self.close();
+        while let Some(mut folder) = above.and_then(Arc::into_inner) {
+            above = folder.close();
+        }
+    }
+}
+
+fn link_id(dir: &File, name: &OsStr) -> Result<(u64, u64)> {
+    let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(write_error)?;
+    Ok((stat.st_dev, stat.st_ino))
+}

@@ -1,0 +1,85 @@
+//! Counting the results of many files, from several threads.
+
+use crate::failure::{Code, Failure, Outcome};
+use crate::report;
+use crate::strays::Strays;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// The results so far.
+#[derive(Default)]
+pub struct Tally {
+    files: AtomicU64,
+    bytes: AtomicU64,
+    failed: AtomicU64,
+    left_out: AtomicU64,
+    worst: Mutex<Option<Code>>,
+    strays: Mutex<Strays>,
+}
+
+impl Tally {
+    /// Counts a file that is done, and its bytes.
+    pub fn succeed(&self, bytes: u64) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Writes the failure's line, and counts it.
+    pub fn fail(&self, failure: &Failure) {
+        failure.report();
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        let mut worst = lock(&self.worst);
+        *worst = (*worst).max(Some(failure.code()));
+    }
+
+    /// Reports something that is not a file to work on, and counts it. That is no failure.
+    pub fn leave_out(&self, path: &Path, why: &str) {
+        report::left_out(path, why);
+        self.left_out.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts something in the mirror that has no input, and stays as it is.
+    pub fn stray(&self, path: PathBuf) {
+        lock(&self.strays).add(path);
+    }
+
+    /// What lies in the mirror and has no input.
+    pub fn strays(&self) -> Strays {
+        lock(&self.strays).clone()
+    }
+
+    /// The number of files that are done.
+    pub fn files(&self) -> u64 {
+        self.files.load(Ordering::Relaxed)
+    }
+
+    /// The number of plaintext bytes in them.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The number of failures.
+    pub fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// The number of files that were to be worked on.
+    pub fn seen(&self) -> u64 {
+        self.files() + self.failed()
+    }
+
+    /// The number of entries that were left out.
+    pub fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
+    }
+
+    /// The worst failure, if there was one.
+    pub fn outcome(&self) -> Outcome {
+        lock(&self.worst).map_or(Ok(()), |code| Err(Failure::written(code)))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,22 @@
+//! What a run over files and folders warns of.
+
+use crate::file::Carry;
+use crate::lines::shown;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// That some permissions are not carried over: nobody vouches for those of a protected file, and these would let others act as
+/// its owner. `None` if the file or folder has none of them. To be said once.
+pub fn special_bits(path: &Path, file: &File, carry: Carry) -> Option<String> {
+    const SPECIAL: u32 = 0o7000;
+    let is_special = || file.metadata().is_ok_and(|meta| meta.mode() & SPECIAL != 0);
+    let path = (carry == Carry::All && is_special()).then(|| shown(path))?;
+    Some(format!("warning: {path}: setuid, setgid and sticky bits are not kept (this is said once)"))
+}
+
+/// That a tree is protected by a key or password that lies in it. To be said once of a tree.
+pub fn key_inside(tree: &Path, key: &Path) -> String {
+    let (key, tree) = (shown(key), shown(tree));
+    format!("warning: {tree} holds its own key or password ({key}): keep a copy of it elsewhere")
+}

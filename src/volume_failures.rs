@@ -1,0 +1,45 @@
+//! How volumes and mounts fail.
+
+use phalanx_host::failure::{Code, Failure};
+use phalanx_host::lines::shown;
+use phalanx_volume::VolumeError;
+use phalanx_volume::mount::MountError;
+use std::io;
+use std::path::Path;
+
+/// A failure of a volume.
+pub fn of_volume(dir: &Path, error: VolumeError) -> Failure {
+    let line = |text: &str| format!("{}: {text}", shown(dir));
+    let failure = match error {
+        VolumeError::Core(error) => Failure::at(dir, error),
+        VolumeError::Damaged(text) => Failure::new(Code::NotAuthentic, line(&text)),
+        VolumeError::Refused(errno) => {
+            let error = io::Error::from(errno);
+            let text = match error.kind() {
+                io::ErrorKind::AlreadyExists => "it is a volume already".into(),
+                io::ErrorKind::DirectoryNotEmpty => "not empty: a volume is made of a new or an empty folder".into(),
+                io::ErrorKind::ReadOnlyFilesystem => {
+                    "its file system is read-only (--read-only mounts it for reading)".into()
+                }
+                _ => error.to_string(),
+            };
+            Failure::new(Code::InputOutput, line(&text))
+        }
+        VolumeError::Busy => Failure::new(Code::InputOutput, line(&format!("{error} (fusermount3 -u unmounts it)"))),
+        error => Failure::new(Code::InputOutput, line(&error.to_string())),
+    };
+    failure.on(dir)
+}
+
+/// A failure of a mount.
+pub fn of_mount(mountpoint: &Path, error: MountError) -> Failure {
+    let at = || format!("{}: {error}", shown(mountpoint));
+    match error {
+        MountError::UnknownOption(_) | MountError::Option(_) => Failure::usage(error.to_string()),
+        MountError::Overlap(_) => Failure::usage(at()),
+        MountError::NoDevice | MountError::DeviceDenied | MountError::NoFusermount | MountError::NoAllowOther => {
+            Failure::new(Code::Other, error.to_string())
+        }
+        _ => Failure::new(Code::InputOutput, at()),
+    }
+}

@@ -1,14 +1,16 @@
 //! Whole files, one process each: those of a batch are worked on by all threads of the process.
 
 use crate::args::What;
+use crate::message::name;
 use crate::message::{Entry, Report, Request, Told};
-use crate::tree::{Dirs, as_write};
-use crate::worker::{Worker, lock, name};
+use crate::roots::{Dirs, as_write};
+use crate::worker::Worker;
 use phalanx_core::file::SharedFile;
 use phalanx_core::{Error, Roster, Sink};
 use phalanx_host::failure::{Code, is_of_key};
 use phalanx_host::file::{self, Existing, InputFile, Made, Output, Stamp, Sync, is_unfinished};
 use phalanx_host::lines::shown;
+use phalanx_host::lock::lock;
 use phalanx_host::words::{arrow, size};
 use rustix::fs::{self, AtFlags, FileType};
 use std::ffi::OsStr;

@@ -2,57 +2,24 @@
 
 use crate::files::{Ends, begin, check_input};
 use crate::message::{Done, Join, Report, Request, Secret, Spot, Told};
-use crate::tree::as_write;
-use crate::worker::{Worker, lock};
+use crate::opened::{Joined, Owned, blame};
+use crate::roots::as_write;
+use crate::roots::open_begun;
+use crate::worker::Worker;
 use phalanx_core::file::SharedFile;
 use phalanx_core::{Error, Result, Sink, Suite};
 use phalanx_host::failure::Code;
 use phalanx_host::file::{self, Begun, InputFile, Output, check_close};
-use phalanx_host::folders::FOLDER;
 use phalanx_host::lines::shown;
+use phalanx_host::lock::lock;
 use phalanx_host::words::{arrow, size};
-use rustix::fs::{self, Mode, OFlags};
-use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
-
-/// A large file that was begun here.
-pub struct Owned {
-    shared: SharedFile,
-    input: InputFile,
-    output: Option<Output>,
-    /// The folder of the output.
-    dir: Option<Arc<File>>,
-    paths: (PathBuf, Option<PathBuf>),
-    plaintext_len: u64,
-}
-
-/// A large file that parts are done of here.
-pub struct Joined {
-    shared: SharedFile,
-    input: InputFile,
-    output: Option<File>,
-    paths: (PathBuf, Option<PathBuf>),
-    plaintext_len: u64,
-}
-
-impl Owned {
-    fn blame(&self, error: &Error) -> Told {
-        blame(&self.paths, error)
-    }
-}
-
-fn blame((input, output): &(PathBuf, Option<PathBuf>), error: &Error) -> Told {
-    let output = output.as_ref().filter(|_| error.is_of_output());
-    Told::at(output.unwrap_or(input), error)
-}
 
 impl Worker<'_> {
     fn spot<'e>(&self, spot: &'e Spot) -> Result<Ends<'e>, Told> {
@@ -354,26 +321,6 @@ fn bytes(shared: &SharedFile, len: u64, runs: &[Range<u64>]) -> u64 {
     let chunk = 1 << shared.header().chunk_log2();
     let of = |run: &Range<u64>| (run.end * chunk).min(len).saturating_sub(run.start * chunk);
     runs.iter().map(of).sum()
-}
-
-/// Opens what another process has begun. It may take a while until all machines see it.
-pub fn open_begun(dir: &File, temporary: &[u8]) -> io::Result<File> {
-    const TIMES: u32 = 100;
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut left = TIMES;
-    loop {
-        // Opening the folder again makes a network file system look again.
-        let opened = fs::openat(dir, ".", FOLDER, Mode::empty())
-            .and_then(|folder| fs::openat(&folder, temporary, flags, Mode::empty()));
-        match opened {
-            Ok(file) => return Ok(file.into()),
-            Err(Errno::NOENT | Errno::STALE) if left > 0 => {
-                left -= 1;
-                thread::sleep(Duration::from_millis(100));
-            }
-            Err(e) => return Err(e.into()),
-        }
-    }
 }
 
 /// Opens a file that was begun here once more. Its name may have become another file's.

@@ -3,10 +3,11 @@
 use crate::args::Plan;
 use crate::division::{Parts, Tasks};
 use crate::keys::Keys;
+use crate::message::name;
 use crate::message::{Answer, Body, Done, Join, Letter, Reply, Report, Request, Task, Told};
 use crate::state::{Doing, Large, Peer, Rank};
 use crate::tally::{Root, Tally};
-use crate::worker::{Desk, Out, name, reply};
+use crate::worker::{Desk, Out, reply};
 use crate::world::{Pause, World};
 use phalanx_host::failure::{Code, Outcome};
 use phalanx_host::file;

@@ -10,6 +10,8 @@ mod keys;
 mod large;
 mod leader;
 mod message;
+mod opened;
+mod roots;
 mod state;
 mod tally;
 mod tree;
@@ -138,8 +140,8 @@ fn follow(world: &World, plan: Outcome<Plan>) -> Outcome {
     send(Body::Hello(hello(world, &plan)), 0, 0);
     let (Some(Answer::Welcome(welcome)), Ok(plan)) = (world.wait(), &plan) else { return Ok(()) };
     let (desk, out) = Desk::new();
-    let fit = env::set_current_dir(worker::name(&welcome.folder))
-        .map_err(|e| Failure::at(Path::new(worker::name(&welcome.folder)), Error::Read(e)))
+    let fit = env::set_current_dir(message::name(&welcome.folder))
+        .map_err(|e| Failure::at(Path::new(message::name(&welcome.folder)), Error::Read(e)))
         .and_then(|()| engines(world, plan))
         .and_then(|engines| Worker::new(plan, engines, desk.clone(), &welcome, None));
     let worker = match fit {

@@ -7,8 +7,10 @@ use phalanx_core::Error;
 use phalanx_host::failure::{Code, Failure};
 use phalanx_host::lines::shown;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use zeroize::Zeroizing;
 
@@ -294,4 +296,8 @@ pub struct Welcome {
 pub struct Tree {
     pub input: (Vec<u8>, u64),
     pub output: Option<(Vec<u8>, u64)>,
+}
+
+pub fn name(bytes: &[u8]) -> &OsStr {
+    OsStr::from_bytes(bytes)
 }

@@ -125,7 +125,7 @@ impl Tally {
             self.strays.entry(tree).or_default().join(Strays { number, first });
         }
         for (path, len) in checked.iter().filter(|_| !self.quiet) {
-            let path = shown(Path::new(crate::worker::name(path)));
+            let path = shown(Path::new(crate::message::name(path)));
             self.unsaid =
                 say(format!("{path}: {}: whole and authentic", count(*len, "byte"))).err().or(self.unsaid.take());
         }
@@ -137,7 +137,7 @@ impl Tally {
             let path = [&spot.folder[..], &spot.name].join(&b"/"[..]);
             let path = if spot.folder.is_empty() { &spot.name } else { &path };
             let words = past_words(Past::Continued { done, all });
-            complain(format!("{}: {words}", shown(Path::new(crate::worker::name(path)))));
+            complain(format!("{}: {words}", shown(Path::new(crate::message::name(path)))));
         }
     }
 

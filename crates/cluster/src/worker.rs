@@ -2,9 +2,9 @@
 
 use crate::args::{Plan, What};
 use crate::keys::Keys;
-use crate::large::{Joined, Owned};
 use crate::message::{Body, Done, Letter, Reply, Report, Request, Secret, Task, Told, Warned, Welcome};
-use crate::tree::Roots;
+use crate::opened::{Joined, Owned};
+use crate::roots::Roots;
 use phalanx_core::engine::Engine;
 use phalanx_core::file::SharedFile;
 use phalanx_core::{Progress, Roster};
@@ -12,16 +12,16 @@ use phalanx_host::engines::Crew;
 use phalanx_host::failure::Outcome;
 use phalanx_host::file::{Carry, Existing, Made};
 use phalanx_host::key_files::KeyFiles;
+use phalanx_host::lock::lock;
 use phalanx_host::warnings;
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// What the threads at work hand to the one that sends messages.
@@ -332,12 +332,4 @@ pub fn reply(keys: Result<SharedFile, phalanx_core::Error>) -> Reply {
         Ok(shared) => Reply::Keys(Secret::new(shared.to_bytes())),
         Err(error) => Reply::Refused(Told::from(error)),
     }
-}
-
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub fn name(bytes: &[u8]) -> &OsStr {
-    OsStr::from_bytes(bytes)
 }

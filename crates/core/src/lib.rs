@@ -55,7 +55,7 @@ pub mod format;
 
 pub use bytes::{open, protect, seal, unprotect};
 pub use error::{Class, Error, Refused, Result};
-pub use file::protected::{ChunkSize, NewFile, ProtectedFile};
+pub use file::protected::{NewFile, ProtectedFile};
 pub use file::ranges::{RangeOpening, RangeReader};
 pub use file::read_at::{ReadAt, Snapshot};
 pub use file::reader::{Reader, ReaderOptions};
@@ -63,6 +63,7 @@ pub use file::salvage::Salvage;
 pub use file::source::{Progress, Sink, Source};
 pub use file::write_at::{Draft, Filling, WriteAt};
 pub use file::writer::Writer;
+pub use format::chunk_size::ChunkSize;
 pub use format::suite::Suite;
 pub use keys::access::{AgeRecipient, KdfLimit, KeySource, OpenedBy, Opener, Recipient};
 pub use keys::id::KeyId;

@@ -21,6 +21,7 @@ pub mod home;
 pub mod key_files;
 pub mod last_resort;
 pub mod lines;
+pub mod lock;
 pub mod paths;
 pub mod report;
 pub mod say;

@@ -143,6 +143,7 @@ fn core() -> Vec<Message> {
             "the disk or the network failed at the end",
             "`phalanx verify` it; the input was not deleted",
         ),
+        at(Error::SameFile, "the output is another name of the input", "name another output"),
         at(Error::OwnOutput, "the file system takes two names for one", "use a folder for each, with `--output-dir`"),
         at(Error::Displaced, "`--remove`, and somebody changes the output meanwhile", "look what is there"),
         at(

@@ -17,7 +17,18 @@ const PIECE: usize = 1 << 20;
 /// The pieces of plaintext that go from opening to sealing. An empty piece marks the end.
 type Piece = Zeroizing<Vec<u8>>;
 
-pub(crate) fn transfer(
+impl ProtectedFile<'_> {
+    /// Protects the plaintext anew, as `new`, and writes that to `sink`. The file key is new, and knowing the old one does
+    /// not help to find it. The plaintext goes through memory only. Returns its length in bytes.
+    ///
+    /// # Errors
+    /// Those of [`ProtectedFile::unprotect`] and [`NewFile::seal`]. What `sink` holds is then no protected file.
+    pub fn protect_anew(self, roster: &Roster, new: NewFile, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
+        transfer(self, roster, new, sink, progress)
+    }
+}
+
+fn transfer(
     old: ProtectedFile<'_>,
     roster: &Roster,
     new: NewFile,

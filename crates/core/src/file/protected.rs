@@ -1,11 +1,12 @@
 //! Protecting a file for its recipients, and opening one. Each is one value that is used once.
 
+use crate::file::pipeline;
 use crate::file::salvage::{self, Salvage};
 use crate::file::shared::{self, SharedFile};
 use crate::file::source::{Progress, Sink, Source};
 use crate::file::write_at::WriteAt;
 use crate::file::writer::Writer;
-use crate::file::{anew, pipeline};
+use crate::format::chunk_size::ChunkSize;
 use crate::format::header::Header;
 use crate::keys::access::{KeySource, Opened, OpenedBy, Opener, Recipient, new_header};
 use crate::keys::key::FileKeys;
@@ -89,31 +90,6 @@ impl fmt::Debug for NewFile {
     }
 }
 
-/// How many bytes of plaintext a chunk holds: a power of two from 4 KiB to 16 MiB, and 1 MiB by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChunkSize(pub(crate) u8);
-
-impl ChunkSize {
-    /// A size in bytes; `None` where the format has no chunks of that size.
-    #[must_use]
-    pub fn new(bytes: u64) -> Option<Self> {
-        let log2 = u8::try_from(bytes.checked_ilog2()?).ok()?;
-        (bytes.is_power_of_two() && (12..=24).contains(&log2)).then_some(Self(log2))
-    }
-
-    /// The size in bytes.
-    #[must_use]
-    pub fn bytes(self) -> usize {
-        1 << self.0
-    }
-}
-
-impl Default for ChunkSize {
-    fn default() -> Self {
-        Self(20)
-    }
-}
-
 /// A protected file that a key at hand opens. Its header is authentic; its chunks are checked when they are opened.
 pub struct ProtectedFile<'a> {
     source: Source<'a>,
@@ -189,15 +165,6 @@ impl<'a> ProtectedFile<'a> {
     #[must_use]
     pub fn shared(self) -> SharedFile {
         SharedFile::new(self.header, self.opened.keys)
-    }
-
-    /// Protects the plaintext anew, as `new`, and writes that to `sink`. The file key is new, and knowing the old one does
-    /// not help to find it. The plaintext goes through memory only. Returns its length in bytes.
-    ///
-    /// # Errors
-    /// Those of [`ProtectedFile::unprotect`] and [`NewFile::seal`]. What `sink` holds is then no protected file.
-    pub fn protect_anew(self, roster: &Roster, new: NewFile, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
-        anew::transfer(self, roster, new, sink, progress)
     }
 
     /// Writes all authentic chunks at their places in the empty file `sink`; zeros stand for the others.

@@ -1,8 +1,9 @@
 //! Reading a protected file by range without any input of its own: it says which bytes it needs, and takes them.
 
 use crate::file::records::{Memory, Records};
-use crate::format::header::{Header, Purpose};
+use crate::format::header::Header;
 use crate::format::layout::Layout;
+use crate::format::purpose::Purpose;
 use crate::keys::access::{KeySource, Opened, OpenedBy, Opener};
 use crate::keys::key::FileKeys;
 use crate::roster::{Member, Roster};

@@ -1,11 +1,11 @@
 //! A file that several processes protect or unprotect together. Each of them does its own runs of chunks.
 
 use crate::file::pipeline;
-use crate::file::protected::ChunkSize;
 use crate::file::read_at::ReadAt;
 use crate::file::source::{Progress, Sink, Source};
 use crate::file::survey::{self, Partial};
 use crate::file::write_at::Draft;
+use crate::format::chunk_size::ChunkSize;
 use crate::format::header::Header;
 use crate::format::slot::Slot;
 use crate::keys::access::{KeySource, Opener, Recipient};

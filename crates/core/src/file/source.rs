@@ -3,7 +3,8 @@
 use crate::file::read_at::{FromStart, Snapshot};
 use crate::file::stream::Stream;
 use crate::file::write_at::WriteAt;
-use crate::format::header::{Header, Purpose};
+use crate::format::header::Header;
+use crate::format::purpose::Purpose;
 use crate::keys::access::{KeySource, Opened, Opener};
 use crate::{Class, Error, Result};
 use std::io::{BufReader, Read, Write};

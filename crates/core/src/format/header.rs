@@ -1,6 +1,7 @@
 //! The header: `docs/format.md`, section 2.1, read strictly and written.
 
 use crate::format::layout::Layout;
+use crate::format::purpose::Purpose;
 use crate::format::slot::{self, Slot};
 use crate::io::read_full;
 use crate::keys::key::FileKeys;
@@ -26,15 +27,6 @@ const SMALL_GRANULE: usize = 1024;
 const SMALL: u64 = 16384;
 /// The least padding, in bytes: room for four keys or passwords.
 const LEAST_ROOM: usize = 320;
-
-/// What a header stands before, which decides on the label of its key-encrypting keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// A file, protected for itself or in a volume.
-    File,
-    /// The config of a volume: a slot of type 16 says so.
-    Volume,
-}
 
 /// A header as it stands in a file. That its tag is right shows only when a slot has been opened.
 #[derive(Clone, Debug)]

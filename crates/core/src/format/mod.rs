@@ -1,11 +1,14 @@
 //! What lies where in a protected file: `docs/format.md`. Reading and writing headers, and arithmetic.
 
+pub(crate) mod chunk_size;
 pub(crate) mod header;
 pub(crate) mod layout;
+pub(crate) mod purpose;
 pub(crate) mod slot;
 pub(crate) mod suite;
 
 pub use crate::keys::key::{FileKeys, Kdf, WRAPPED, WrappingKey};
-pub use header::{Header, Purpose};
+pub use header::Header;
 pub use layout::Layout;
+pub use purpose::Purpose;
 pub use slot::{MAX_AGE_FILE, Slot};

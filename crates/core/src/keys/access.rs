@@ -1,6 +1,7 @@
 //! Giving access to a file, and gaining it: headers made for recipients, and opened by the keys at hand.
 
-use crate::format::header::{Header, Purpose};
+use crate::format::header::Header;
+use crate::format::purpose::Purpose;
 use crate::format::slot::{MAX_AGE_FILE, Slot};
 use crate::keys::id::KeyId;
 use crate::keys::key::{FileKeys, Kdf, Password, SecretKey, WRAPPED, WrappingKey};

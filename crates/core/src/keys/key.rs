@@ -1,8 +1,7 @@
 //! Secrets and what is derived from them: `docs/format.md`, sections 3 and 4. All are wiped on drop, none shows in Debug.
 
-use crate::format::header::Purpose;
+use crate::format::purpose::Purpose;
 use crate::keys::id::KeyId;
-use crate::keys::text;
 use crate::secret::{wipe, wiped};
 use crate::{Error, Result, Suite};
 use aes_kw::{KeyInit, KwAes256};
@@ -34,19 +33,6 @@ impl SecretKey {
     #[must_use]
     pub fn from_slice(bytes: &[u8]) -> Option<Self> {
         Some(Self(bytes.try_into().ok()?))
-    }
-
-    /// Reads a key of exactly 32 raw bytes; `None` where the input has another length.
-    ///
-    /// # Errors
-    /// If reading failed, and [`Error::KeyText`] if these bytes are the beginning of a key's text, of which the rest is missing.
-    pub fn read(input: &mut impl std::io::Read) -> Result<Option<Self>> {
-        let mut bytes = Zeroizing::new([0; 33]);
-        let len = crate::io::read_full(input, &mut *bytes)?;
-        if len <= 32 && text::is_meant(&bytes[..len]) {
-            return text::read(&bytes[..len]).map(Some).map_err(Error::KeyText);
-        }
-        Ok(Self::from_slice(&bytes[..len]))
     }
 
     /// The key's bytes: for storing it, and for nothing else.

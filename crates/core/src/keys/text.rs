@@ -2,6 +2,7 @@
 
 pub use crate::error::Unreadable;
 use crate::keys::key::SecretKey;
+use crate::{Error, Result as Outcome};
 use base32ct::{Base32UpperUnpadded, Encoding};
 use phalanx_kernels::keccak::Kmac256;
 use subtle::ConstantTimeEq;
@@ -76,6 +77,21 @@ pub fn read(text: &[u8]) -> Result<SecretKey, Unreadable> {
     let key = SecretKey::from_slice(&bytes[..32]).ok_or(Unreadable::Checksum)?;
     // Compared as characters: the last one has bits that belong to no byte.
     if encode(&key)[..].ct_eq(chars).into() { Ok(key) } else { Err(Unreadable::Checksum) }
+}
+
+impl SecretKey {
+    /// Reads a key of exactly 32 raw bytes; `None` where the input has another length.
+    ///
+    /// # Errors
+    /// If reading failed, and [`Error::KeyText`] if these bytes are the beginning of a key's text, of which the rest is missing.
+    pub fn read(input: &mut impl std::io::Read) -> Outcome<Option<Self>> {
+        let mut bytes = Zeroizing::new([0; 33]);
+        let len = crate::io::read_full(input, &mut *bytes)?;
+        if len <= 32 && is_meant(&bytes[..len]) {
+            return read(&bytes[..len]).map(Some).map_err(Error::KeyText);
+        }
+        Ok(Self::from_slice(&bytes[..len]))
+    }
 }
 
 /// Whether a text begins as a key's does, whatever follows.

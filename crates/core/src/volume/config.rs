@@ -1,9 +1,10 @@
 //! The config of a volume: `docs/format-volumes.md`, section 10.2.
 
 use crate::file::pipeline;
-use crate::file::protected::ChunkSize;
 use crate::file::source::{Sink, Source};
-use crate::format::header::{Header, Purpose};
+use crate::format::chunk_size::ChunkSize;
+use crate::format::header::Header;
+use crate::format::purpose::Purpose;
 use crate::format::slot::{Slot, VOLUME};
 use crate::keys::access::{KeySource, Opened, Opener, Recipient, slots_for};
 use crate::keys::key::SecretKey;

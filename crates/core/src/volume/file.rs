@@ -1,6 +1,6 @@
 //! The headers of a volume's files: `docs/format-volumes.md`, section 10.6.
 
-use crate::file::protected::ChunkSize;
+use crate::format::chunk_size::ChunkSize;
 use crate::format::header::Header;
 use crate::format::slot::{HOLES, Slot};
 use crate::keys::key::{FileKeys, SecretKey};

@@ -1,6 +1,6 @@
 //! The keys of a volume: `docs/format-volumes.md`, section 10.3. All are wiped on drop, none shows in Debug.
 
-use crate::format::header::Purpose;
+use crate::format::purpose::Purpose;
 use crate::keys::id::KeyId;
 use crate::keys::key::{Kek, SecretKey};
 use phalanx_kernels::keccak::Kmac256;

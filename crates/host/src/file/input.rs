@@ -3,8 +3,8 @@
 //! A file is opened within its folder, which stays open. So a path that is changed meanwhile leads nowhere else. Nothing
 //! here ever waits.
 
+use crate::file::names::rename_new;
 use crate::file::obstacle::Obstacle;
-use crate::file::output::rename_new;
 use crate::file::temporary::{step, unused_name};
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};

@@ -1,7 +1,7 @@
 //! What a run has made, so that no output of it replaces another.
 
+use crate::file::names::id;
 use crate::file::obstacle::Obstacle;
-use crate::file::output::id;
 use crate::file::temporary::{step, unused_name};
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, Dir, FileType};

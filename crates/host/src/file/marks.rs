@@ -1,7 +1,7 @@
 //! The record of an unfinished output, and how it is kept up to date: `docs/format.md`, section 11.
 
 use crate::file::input::Stamp;
-use crate::file::output::Output;
+use crate::file::output::{Output, RECORD};
 use phalanx_core::file::{Done, SharedFile};
 use phalanx_core::{Error, Progress, Result};
 use std::fs::File;
@@ -17,8 +17,7 @@ const TAG: usize = 32;
 const ENTRY: usize = 16 + 7 * 8 + TAG;
 /// A record has two entries, which are written in turn, so that one is always whole: this many bytes from one to the next.
 const PLACE: usize = 512;
-/// The length of a record in bytes.
-pub(crate) const RECORD: usize = 2 * PLACE;
+const _: () = assert!(RECORD == 2 * PLACE);
 /// What is written between two entries, in bytes.
 const EVERY: u64 = 256 << 20;
 

@@ -7,6 +7,7 @@ mod keyring;
 mod made;
 mod marks;
 mod metadata;
+mod names;
 mod obstacle;
 mod output;
 mod private;

@@ -1,12 +1,12 @@
 //! Files that appear whole under their name, or not at all. They are written under a temporary name and then renamed.
 
 use crate::file::made::Made;
-use crate::file::marks::RECORD;
 use crate::file::metadata::{Carry, remove_acls, set_mode};
+use crate::file::names::{id, rename_new};
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{Temporary, create, is_named, is_own, record_name, step};
 use phalanx_core::{Error, Result};
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+/// The length of the record of an output that stays, in bytes.
+pub(crate) const RECORD: usize = 1024;
 
 /// An unfinished file, readable by its owner alone. If it is dropped without [`Output::commit`], it leaves nothing behind,
 /// unless it is an [`Output::resume`].
@@ -280,29 +283,6 @@ impl Committed {
     }
 }
 
-/// Renames within a folder, without replacing anything.
-pub(crate) fn rename_new(dir: &File, from: &OsStr, to: &OsStr) -> rustix::io::Result<()> {
-    /// Held by threads that can only check before they rename.
-    static LOOKING: Mutex<()> = Mutex::new(());
-    match fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
-        // On a file system without this flag, a hard link does not replace anything either.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match fs::linkat(dir, from, dir, to, AtFlags::empty()) {
-            Ok(()) => fs::unlinkat(dir, from, AtFlags::empty()),
-            // It has no hard links either. All that remains is to check first.
-            Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => {
-                let _alone = LOOKING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                match fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(_) => Err(Errno::EXIST),
-                    Err(Errno::NOENT) => fs::renameat(dir, from, dir, to),
-                    Err(e) => Err(e),
-                }
-            }
-            failed => failed,
-        },
-        done => done,
-    }
-}
-
 /// Syncs the outputs' file systems whose `syncfs` reports lost writes (from Linux 5.8 on). Returns their devices.
 fn sync_file_systems(outputs: &[Output]) -> rustix::io::Result<HashSet<u64>> {
     let (mut seen, mut synced) = (HashSet::new(), HashSet::new());
@@ -401,12 +381,6 @@ fn open_record(dir: &File, name: &OsStr) -> Option<File> {
     let file = File::from(fs::openat(dir, record_name(name), flags, Mode::empty()).ok()?);
     let stat = fs::fstat(&file).ok()?;
     (is_own(&stat) && stat.st_mode & 0o7777 == 0o600 && stat.st_size == RECORD as i64).then_some(file)
-}
-
-/// The device and inode of an open file or folder.
-pub(crate) fn id(file: &File) -> Result<(u64, u64)> {
-    let stat = fs::fstat(file).map_err(write_error)?;
-    Ok((stat.st_dev, stat.st_ino))
 }
 
 fn device(file: &File) -> Result<u64> {

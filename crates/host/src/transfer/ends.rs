@@ -112,7 +112,7 @@ impl Target {
     /// Begins the output of a place.
     pub fn create(place: &Place, input: &Input, destination: &Destination, made: &Made) -> Outcome<Self> {
         let is_input = |id| input.stamp().is_some_and(|stamp| stamp.id() == id);
-        let same = |end: &End| Failure::usage(format!("{}: input and output are the same file", shown(end.path())));
+        let same = |end: &End| Failure::at(end.path(), Error::SameFile);
         let path = match &place.output {
             End::Standard => {
                 let stdout = stdio::output().map_err(|e| Failure::at(place.output.path(), Error::Write(e)))?;

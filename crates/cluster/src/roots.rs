@@ -1,0 +1,162 @@
+//! The roots of trees, and how a folder is opened from there: name by name, and links are never followed. So whoever may change the
+//! tree leads nobody elsewhere.
+
+use crate::message::{Welcome, name};
+use phalanx_core::{Error, Result};
+use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::folders::{self, FOLDER, read_error};
+use phalanx_host::lines::shown;
+use phalanx_host::lock::lock;
+use rustix::fs::{self, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// FUSE_SUPER_MAGIC
+const FUSE: u64 = 0x6573_5546;
+
+/// The roots of the trees and of their mirrors.
+pub struct Roots {
+    roots: Vec<Root>,
+    /// The folder that was opened last: often the next task is in it too.
+    last: Mutex<Option<(u32, Vec<u8>, Dirs)>>,
+}
+
+/// A root and its mirror: open as long as the process runs.
+struct Root {
+    input: (PathBuf, File),
+    output: Option<(PathBuf, File)>,
+}
+
+/// A folder and its mirror.
+#[derive(Clone)]
+pub struct Dirs {
+    pub input: Arc<File>,
+    pub output: Option<Arc<File>>,
+}
+
+impl Roots {
+    /// Opens the roots that rank 0 has found and made.
+    pub fn new(welcome: &Welcome) -> Outcome<Self> {
+        welcome.outputs.iter().try_for_each(|(folder, mark, bytes)| check_output(folder, mark, bytes))?;
+        let open = |(path, inode): &(Vec<u8>, u64), more: OFlags| -> Outcome<(PathBuf, File)> {
+            let path = PathBuf::from(name(path));
+            let flags = FOLDER.difference(OFlags::NOFOLLOW).union(more);
+            let opened = fs::open(&path, flags, Mode::empty()).map_err(|e| Failure::at(&path, read_error(e)))?;
+            let stat = fs::fstat(&opened).map_err(|e| Failure::at(&path, read_error(e)))?;
+            // A FUSE file system may give each machine other numbers.
+            let has_numbers = fs::fstatfs(&opened).is_ok_and(|stat| stat.f_type as u64 != FUSE);
+            if has_numbers && stat.st_ino != *inode {
+                let why = "this process sees another folder here than rank 0 (is it shared?)";
+                return Err(Failure::new(Code::InputOutput, format!("{}: {why}", shown(&path))));
+            }
+            Ok((path, opened.into()))
+        };
+        let roots = welcome.trees.iter().map(|tree| {
+            // Named on the command line, the input may be a link. The mirror is a folder of this run.
+            let input = open(&tree.input, OFlags::empty())?;
+            let output = tree.output.as_ref().map(|output| open(output, OFlags::NOFOLLOW)).transpose()?;
+            Ok(Root { input, output })
+        });
+        Ok(Self { roots: roots.collect::<Outcome<_>>()?, last: Mutex::default() })
+    }
+
+    /// The path of something in a tree, for messages.
+    pub fn path(&self, tree: Option<u32>, folder: &[u8], of: &[u8]) -> PathBuf {
+        let root = tree.map_or_else(PathBuf::new, |tree| self.roots[tree as usize].input.0.clone());
+        joined(root, folder, of)
+    }
+
+    /// The path of something in a mirror, for messages.
+    pub fn mirrored(&self, tree: Option<u32>, folder: &[u8], of: &[u8]) -> PathBuf {
+        let root = tree.and_then(|tree| Some(self.roots[tree as usize].output.as_ref()?.0.clone()));
+        joined(root.unwrap_or_default(), folder, of)
+    }
+
+    /// Opens a folder and its mirror.
+    pub fn open(&self, tree: u32, folder: &[u8]) -> Result<Dirs> {
+        if let Some((its, path, dirs)) = &*lock(&self.last)
+            && (*its, path.as_slice()) == (tree, folder)
+        {
+            return Ok(dirs.clone());
+        }
+        let Root { input, output } = &self.roots[tree as usize];
+        let mirror = |(_, root): &(PathBuf, File)| descend(root, folder).map_err(as_write);
+        let dirs = Dirs {
+            input: Arc::new(descend(&input.1, folder)?),
+            output: output.as_ref().map(mirror).transpose()?.map(Arc::new),
+        };
+        *lock(&self.last) = Some((tree, folder.to_vec(), dirs.clone()));
+        Ok(dirs)
+    }
+
+    /// Whether an opened folder is the root of a tree, or that of a mirror.
+    pub fn is_root(&self, folder: &File, of_mirror: bool) -> Result<bool> {
+        let id = folders::id(folder).map_err(read_error)?;
+        let root = |root: &Root| match of_mirror {
+            true => root.output.as_ref().is_some_and(|(_, output)| folders::id(output) == Ok(id)),
+            false => folders::id(&root.input.1) == Ok(id),
+        };
+        Ok(self.roots.iter().any(root))
+    }
+}
+
+/// Makes sure that this process sees the same folder as rank 0, which has put a file there.
+fn check_output(folder: &[u8], mark: &[u8], bytes: &[u8; 32]) -> Outcome {
+    let path = Path::new(name(folder));
+    let at = |e: std::io::Error| Failure::at(path, Error::Write(e));
+    let dir = fs::open(path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(|e| at(e.into()))?;
+    let mut there = [0; 32];
+    let is_same = match open_begun(&dir.into(), mark) {
+        Ok(file) => file.read_exact_at(&mut there, 0).is_ok() && there == *bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
+        Err(e) => return Err(at(e)),
+    };
+    if !is_same {
+        let why = "this process sees another folder here than rank 0 (is it shared?)";
+        return Err(Failure::new(Code::InputOutput, format!("{}: {why}", shown(path))));
+    }
+    Ok(())
+}
+
+fn joined(mut path: PathBuf, folder: &[u8], of: &[u8]) -> PathBuf {
+    [folder, of].into_iter().filter(|part| !part.is_empty()).for_each(|part| path.push(name(part)));
+    path
+}
+
+fn descend(root: &File, folder: &[u8]) -> Result<File> {
+    let mut at = fs::openat(root, ".", FOLDER, Mode::empty()).map_err(read_error)?;
+    for part in folder.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
+        at = fs::openat(&at, part, FOLDER, Mode::empty()).map_err(read_error)?;
+    }
+    Ok(at.into())
+}
+
+pub fn as_write(error: Error) -> Error {
+    if let Error::Read(e) = error { Error::Write(e) } else { error }
+}
+
+/// Opens what another process has begun. It may take a while until all machines see it.
+pub fn open_begun(dir: &File, temporary: &[u8]) -> io::Result<File> {
+    const TIMES: u32 = 100;
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut left = TIMES;
+    loop {
+        // Opening the folder again makes a network file system look again.
+        let opened = fs::openat(dir, ".", FOLDER, Mode::empty())
+            .and_then(|folder| fs::openat(&folder, temporary, flags, Mode::empty()));
+        match opened {
+            Ok(file) => return Ok(file.into()),
+            Err(Errno::NOENT | Errno::STALE) if left > 0 => {
+                left -= 1;
+                thread::sleep(Duration::from_millis(100));
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+}

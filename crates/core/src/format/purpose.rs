@@ -1,0 +1,10 @@
+//! What a header is for.
+
+/// What a header stands before, which decides on the label of its key-encrypting keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A file, protected for itself or in a volume.
+    File,
+    /// The config of a volume: a slot of type 16 says so.
+    Volume,
+}

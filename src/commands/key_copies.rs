@@ -113,7 +113,7 @@ pub fn protect(list: &[u8], password: &Password, verbosity: Verbosity) -> Outcom
     let mut protected = Vec::new();
     let sink = Sink::Stream(Box::new(&mut protected));
     let roster = &engines.crew(Op::Seal, suite, None).roster;
-    new.seal(roster, Source::stream(list), sink, &())?;
+    new.protect(roster, Source::stream(list), sink, &())?;
     Ok(protected)
 }
 

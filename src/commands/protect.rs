@@ -86,7 +86,7 @@ impl Action for Protect {
                 let resumable = Resumable { roster: &crew.roster, output, sync, progress: meter };
                 resumable.protect(new, input.file(), recipients, opener, |past| meter.past(past))?
             }
-            None => new.seal(&crew.roster, source, target.sink(), meter)?,
+            None => new.protect(&crew.roster, source, target.sink(), meter)?,
         };
         Ok(Moved { bytes, crew, opened: None, by: None })
     }

@@ -87,7 +87,7 @@ fn one(
 fn write(mut reader: Reader<File>, range: Range<u64>, target: &Target, meter: &Meter) -> Result<()> {
     let mut output = target.file().expect("a range has an output");
     // Small chunks are put together, so that few calls write them. Large ones are written from where they lie.
-    let is_small = reader.chunk_len() < SMALL;
+    let is_small = reader.chunk_size().bytes() < SMALL;
     let mut buf = Zeroizing::new(vec![0; if is_small { PIECE } else { 0 }]);
     reader.seek(SeekFrom::Start(range.start)).map_err(Error::Read)?;
     let mut at = range.start;

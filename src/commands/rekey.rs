@@ -242,8 +242,8 @@ impl Action for Rekey {
         let is_interrupted = input.rekey_interrupted();
         if self.is_listing() && !is_interrupted {
             let ways = Ways::read(&mut input.source()?, &self.opener)?;
-            let report = Report::new(ways.header(), ways.opened_by(), Unfinished::None);
-            moved.by = Some(ways.opened_with().clone());
+            let report = Report::new(ways.header(), ways.opened_slot() + 1, Unfinished::None);
+            moved.by = Some(ways.opened_by().clone());
             DONE.set(Some(Done::Seen(Box::new(report))));
             return Ok(moved);
         }
@@ -309,7 +309,7 @@ impl Rekey {
             }
         });
         let (mut ways, unfinished) = opened?;
-        let mut report = Report::new(ways.header(), ways.opened_by(), unfinished);
+        let mut report = Report::new(ways.header(), ways.opened_slot() + 1, unfinished);
         let done = self.replace(&mut target, &mut ways, crew, meter, &mut report);
         let is_finished = unfinished == Unfinished::Finished;
         if report.after.is_some() && (ways.is_reduced() || self.fresh && is_finished) {
@@ -323,7 +323,7 @@ impl Rekey {
         if done.is_ok() || report.is_changed() {
             DONE.set(Some(Done::Seen(Box::new(report))));
         }
-        done.map(|()| ways.opened_with().clone())
+        done.map(|()| ways.opened_by().clone())
     }
 
     /// Puts the changed header, or a whole new file, into its place.

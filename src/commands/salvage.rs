@@ -2,7 +2,8 @@
 
 use crate::args::UnprotectPlan;
 use crate::progress::Meter;
-use phalanx_core::{Opener, ProtectedFile, Salvage};
+use phalanx_core::file::Salvage;
+use phalanx_core::{Opener, ProtectedFile};
 use phalanx_host::args::{EngineArgs, EngineName};
 use phalanx_host::engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};

@@ -267,7 +267,7 @@ fn protect(setup: &Setup, suite: Suite, threads: usize, from: &Path, to: &Path) 
     let key = SecretKey::from_slice(&[7; 32]).expect("32 bytes");
     let new = NewFile::new(suite, &[Recipient::key(&key)])?;
     let source = file::source(&input)?;
-    new.seal(&Roster::new(&[engine]), source, Sink::ranged(file::Disk::new(&output)), &())?;
+    new.protect(&Roster::new(&[engine]), source, Sink::ranged(file::Disk::new(&output)), &())?;
     Ok(())
 }
 

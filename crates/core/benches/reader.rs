@@ -35,7 +35,7 @@ fn protected(len: usize, chunk: usize) -> File {
     let mut file = tempfile::tempfile().unwrap();
     let plain =
         (0..len as u64 / 8).flat_map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()).collect::<Vec<_>>();
-    new.unwrap().seal(&Roster::cpu(), Source::stream(&plain[..]), Sink::Stream(Box::new(&mut file)), &()).unwrap();
+    new.unwrap().protect(&Roster::cpu(), Source::stream(&plain[..]), Sink::Stream(Box::new(&mut file)), &()).unwrap();
     file.flush().unwrap();
     file
 }

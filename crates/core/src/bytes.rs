@@ -29,11 +29,11 @@ static ONE_CORE: LazyLock<Roster> = LazyLock::new(|| Roster::new(&[Arc::new(CpuE
 /// ```
 ///
 /// # Errors
-/// Those of [`NewFile::new`] and [`NewFile::seal`].
+/// Those of [`NewFile::new`] and [`NewFile::protect`].
 pub fn protect(plaintext: &[u8], recipients: &[Recipient]) -> Result<Vec<u8>> {
     let mut protected = Vec::new();
     let new = NewFile::new(Suite::default(), recipients)?;
-    new.seal(&Roster::cpu(), Source::ranged(plaintext), Sink::stream(&mut protected), &())?;
+    new.protect(&Roster::cpu(), Source::ranged(plaintext), Sink::stream(&mut protected), &())?;
     Ok(protected)
 }
 

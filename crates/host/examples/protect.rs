@@ -20,7 +20,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     name.push(".phx");
     // The file appears under its name when it is complete and on the disk, or not at all.
     let output = Output::create(name.as_ref(), Existing::Keep)?;
-    let len = new.seal(&Roster::cpu(), file::source(&input)?, Sink::ranged(file::Disk::synced(output.file())), &())?;
+    let len =
+        new.protect(&Roster::cpu(), file::source(&input)?, Sink::ranged(file::Disk::synced(output.file())), &())?;
     output.commit(Existing::Keep, true)?;
     println!("{len} bytes are protected in {}", name.display());
     Ok(())

@@ -24,11 +24,11 @@ use std::path::Path;
 /// ```
 ///
 /// # Errors
-/// Those of [`Ends::begin`], [`NewFile::new`], [`NewFile::seal`] and [`Ends::commit`].
+/// Those of [`Ends::begin`], [`NewFile::new`], [`NewFile::protect`] and [`Ends::commit`].
 pub fn protect(input: impl AsRef<Path>, output: impl AsRef<Path>, recipients: &[Recipient]) -> Result<u64> {
     let ends = Ends::begin(input.as_ref(), output.as_ref(), Existing::Keep, true)?;
     let new = NewFile::new(Suite::default(), recipients)?;
-    let len = new.seal(&Roster::cpu(), ends.source()?, ends.sink(), &())?;
+    let len = new.protect(&Roster::cpu(), ends.source()?, ends.sink(), &())?;
     ends.commit(Carry::All)?;
     Ok(len)
 }

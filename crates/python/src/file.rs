@@ -55,7 +55,7 @@ pub fn protect(
         }
         let new = NewFile::with_chunk_size(suite, chunk_size, &recipients)?;
         let crew = engines.crew(Op::Seal, suite, known_len(ends.input()));
-        new.seal(&crew.roster, ends.source()?, ends.sink(), progress)?;
+        new.protect(&crew.roster, ends.source()?, ends.sink(), progress)?;
         Ok(Carry::All)
     })?;
     Ok(call.output)

@@ -72,7 +72,7 @@ impl Reader {
             Inner::open_with(source, &opener, &options)
         };
         let inner = py.detach(open).map_err(|e| error::at(py, path.as_deref(), e))?;
-        let (size, chunk_size, cipher) = (inner.len(), inner.chunk_len(), cipher(inner.suite()));
+        let (size, chunk_size, cipher) = (inner.len(), inner.chunk_size().bytes(), cipher(inner.suite()));
         let cursor = Mutex::new(Some(inner.clone()));
         let pid = std::process::id();
         Ok(Self {

@@ -150,7 +150,7 @@ fn a_whole_file_comes_back_and_says_who_opened_it() {
     let new = NewFile::new(Suite::default(), &[password, alice.clone().into()]).unwrap();
     let (mut stored, mut found) = (Vec::new(), Vec::new());
     let roster = Roster::cpu();
-    new.seal(&roster, Source::stream(&plain[..]), Sink::Stream(Box::new(&mut stored)), &()).unwrap();
+    new.protect(&roster, Source::stream(&plain[..]), Sink::Stream(Box::new(&mut stored)), &()).unwrap();
 
     let opener = Opener::new(identities(&["alice.txt"], Plugins::default()), Default::default());
     let file = ProtectedFile::open(Source::stream(&stored[..]), &opener).unwrap();

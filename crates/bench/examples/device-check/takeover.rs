@@ -90,7 +90,7 @@ pub fn takeover(device: &Device) -> Result<()> {
     let round_trip = || -> phalanx_core::Result<Vec<u8>> {
         let (mut stored, mut opened) = (Vec::new(), Vec::new());
         let new = NewFile::new(Suite::default(), &[Recipient::key(&key)])?;
-        new.seal(&roster, Source::stream(&plain[..]), Sink::Stream(Box::new(&mut stored)), &())?;
+        new.protect(&roster, Source::stream(&plain[..]), Sink::Stream(Box::new(&mut stored)), &())?;
         let opener = Opener::new(key.clone(), KdfLimit::default());
         let protected = ProtectedFile::open(Source::stream(&stored[..]), &opener)?;
         protected.unprotect(&Roster::new(std::slice::from_ref(&cpu)), Sink::Stream(Box::new(&mut opened)), &())?;

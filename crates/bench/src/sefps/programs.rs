@@ -200,7 +200,7 @@ fn format_run(
     let source = file::source(&input)?;
     if is_protected {
         let new = NewFile::new(suite, &[Recipient::key(key)])?;
-        new.seal(roster, source, Sink::ranged(file::Disk::new(&output)), &())?;
+        new.protect(roster, source, Sink::ranged(file::Disk::new(&output)), &())?;
     } else {
         let opener = Opener::new(OneKey(key), Default::default());
         ProtectedFile::open(source, &opener)?.unprotect(roster, Sink::ranged(file::Disk::new(&output)), &())?;

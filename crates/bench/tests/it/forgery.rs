@@ -99,7 +99,7 @@ fn protect(key: &SecretKey, suite: Suite, plain: &[u8]) -> Vec<u8> {
     let new = NewFile::new(suite, &[Recipient::key(key)]).unwrap();
     let mut stored = Vec::new();
     let sink = Sink::Stream(Box::new(&mut stored));
-    new.seal(&roster(), Source::stream(plain), sink, &()).unwrap();
+    new.protect(&roster(), Source::stream(plain), sink, &()).unwrap();
     stored
 }
 

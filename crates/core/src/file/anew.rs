@@ -22,7 +22,7 @@ impl ProtectedFile<'_> {
     /// not help to find it. The plaintext goes through memory only. Returns its length in bytes.
     ///
     /// # Errors
-    /// Those of [`ProtectedFile::unprotect`] and [`NewFile::seal`]. What `sink` holds is then no protected file.
+    /// Those of [`ProtectedFile::unprotect`] and [`NewFile::protect`]. What `sink` holds is then no protected file.
     pub fn protect_anew(self, roster: &Roster, new: NewFile, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
         transfer(self, roster, new, sink, progress)
     }
@@ -48,7 +48,7 @@ fn transfer(
         let opening = thread::Builder::new().name("open".into()).spawn_scoped(scope, open);
         let opening = opening.map_err(|e| Error::Memory(format!("no more threads: {e}")))?;
         let draw = Draw { from, piece: Piece::default(), taken: 0, ended: false };
-        let sealed = new.seal(roster, Source::stream(draw), sink, progress);
+        let sealed = new.protect(roster, Source::stream(draw), sink, progress);
         match opening.join().unwrap_or_else(|cause| panic::resume_unwind(cause)) {
             // Sealing failed first, and its error says why.
             Ok(_) | Err(Error::Write(_)) => sealed,

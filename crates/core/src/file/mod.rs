@@ -19,5 +19,7 @@ pub(crate) mod write_at;
 pub(crate) mod writer;
 
 pub use crate::io::read_full;
+pub use salvage::Salvage;
 pub use shared::SharedFile;
 pub use todo::Done;
+pub use write_at::{Draft, Filling};

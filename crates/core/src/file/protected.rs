@@ -47,7 +47,13 @@ impl NewFile {
     /// # Errors
     /// If reading, an engine or writing failed, if the input changed meanwhile, or if it is too long for its suite. What
     /// `sink` holds is then no protected file.
-    pub fn seal(self, roster: &Roster, mut source: Source<'_>, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
+    pub fn protect(
+        self,
+        roster: &Roster,
+        mut source: Source<'_>,
+        sink: Sink<'_>,
+        progress: &dyn Progress,
+    ) -> Result<u64> {
         let header = self.header.fitted(source.short_len()?, &self.keys)?;
         pipeline::seal(roster, &header, &self.keys, source, sink, None, progress)
     }

@@ -1,6 +1,7 @@
 //! Reading a protected file by range without any input of its own: it says which bytes it needs, and takes them.
 
 use crate::file::records::{Memory, Records};
+use crate::format::chunk_size::ChunkSize;
 use crate::format::header::Header;
 use crate::format::layout::Layout;
 use crate::format::purpose::Purpose;
@@ -229,10 +230,10 @@ impl RangeReader {
         self.ranges.records.suite
     }
 
-    /// The length of a whole chunk in bytes of plaintext: what is opened at once.
+    /// How many bytes of plaintext a chunk holds: what is opened at once.
     #[must_use]
-    pub fn chunk_len(&self) -> usize {
-        self.ranges.records.chunk_len
+    pub fn chunk_size(&self) -> ChunkSize {
+        self.ranges.records.chunk_size()
     }
 }
 

@@ -5,6 +5,7 @@ use crate::file::fetch::{Fetch, Stream};
 use crate::file::ranges::{GOES_ON, Ranges, whole_layout};
 use crate::file::read_at::{FromStart, ReadAt};
 use crate::file::source::open_header;
+use crate::format::chunk_size::ChunkSize;
 use crate::format::header::Header;
 use crate::format::purpose::Purpose;
 use crate::keys::access::{KeySource, Opened, OpenedBy, Opener};
@@ -204,9 +205,13 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         self.shared.fetch.ranges.records.suite
     }
 
-    /// The length of a whole chunk in bytes of plaintext: what is opened at once.
+    /// How many bytes of plaintext a chunk holds: what is opened at once.
     #[must_use]
-    pub fn chunk_len(&self) -> usize {
+    pub fn chunk_size(&self) -> ChunkSize {
+        self.shared.fetch.ranges.records.chunk_size()
+    }
+
+    fn chunk_len(&self) -> usize {
         self.shared.fetch.ranges.records.chunk_len
     }
 

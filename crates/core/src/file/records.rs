@@ -1,5 +1,6 @@
 //! Runs of chunks in memory, each with its nonce and tag before it, as they are stored: opened and sealed where they lie.
 
+use crate::format::chunk_size::ChunkSize;
 use crate::format::header::Header;
 use crate::keys::key::{ContentKeys, FileKeys};
 use crate::op::Op;
@@ -25,6 +26,11 @@ impl Records {
         let chunk_log2 = header.chunk_log2();
         let keys = keys.of_jobs();
         Self { suite: header.suite(), chunk_len: 1 << chunk_log2, chunk_log2, keys }
+    }
+
+    /// The size of chunks.
+    pub fn chunk_size(&self) -> ChunkSize {
+        ChunkSize(self.chunk_log2)
     }
 
     /// The length of a whole chunk with its nonce and tag.

@@ -89,7 +89,7 @@ impl SharedFile {
     /// many bytes of plaintext were sealed.
     ///
     /// # Errors
-    /// Those of [`NewFile::seal`](crate::NewFile::seal).
+    /// Those of [`NewFile::protect`](crate::NewFile::protect).
     pub fn seal(
         &self,
         roster: &Roster,

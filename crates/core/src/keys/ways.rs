@@ -60,16 +60,16 @@ impl Ways {
         &self.header
     }
 
-    /// The number of the slot that opened it.
-    #[must_use]
-    pub fn opened_by(&self) -> usize {
-        self.opened + 1
-    }
-
     /// What opened it.
     #[must_use]
-    pub fn opened_with(&self) -> &OpenedBy {
+    pub fn opened_by(&self) -> &OpenedBy {
         &self.by
+    }
+
+    /// The place of the slot that opened it, from 0.
+    #[must_use]
+    pub fn opened_slot(&self) -> usize {
+        self.opened
     }
 
     /// Whether the ways in are to change.

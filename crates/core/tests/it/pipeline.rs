@@ -91,7 +91,7 @@ fn seal(roster: &Roster, suite: Suite, log2: u8, plain: &[u8], ends: (End, End))
         let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
         let new = NewFile::with_chunk_size(suite, ChunkSize::new(1 << log2).unwrap(), &recipients)?;
         let count = Count::default();
-        assert_eq!(new.seal(roster, source, sink, &count)?, plain.len() as u64);
+        assert_eq!(new.protect(roster, source, sink, &count)?, plain.len() as u64);
         assert_eq!(count.0.into_inner(), plain.len() as u64);
         Ok(())
     })
@@ -176,7 +176,7 @@ fn a_failing_sink_ends_the_run() {
         let new = NewFile::new(Suite::default(), &recipients).unwrap();
         let plain = painted(30 << 20);
         let sink = Sink::Stream(Box::new(Full(9 << 20)));
-        let error = new.seal(&roster, Source::stream(&plain[..]), sink, &()).unwrap_err();
+        let error = new.protect(&roster, Source::stream(&plain[..]), sink, &()).unwrap_err();
         assert!(matches!(error, Error::Write(_)), "{error}");
     }
 }
@@ -196,7 +196,7 @@ fn a_file_that_shrinks_or_grows_is_refused() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(30 << 20).unwrap();
         let (source, progress) = (file::source(&file).unwrap(), Truncate(&file, len));
-        let error = new.seal(&roster, source, Sink::Nothing, &progress).unwrap_err();
+        let error = new.protect(&roster, source, Sink::Nothing, &progress).unwrap_err();
         assert!(matches!(error, Error::Changed), "{error}");
     }
 }
@@ -217,7 +217,7 @@ fn the_first_end_of_a_stream_is_its_end() {
     let new = NewFile::new(Suite::default(), &recipients).unwrap();
     let stored = Mutex::new(Vec::new());
     let source = Source::stream(Resumes(vec![b"more", b"", b"some"]));
-    new.seal(&roster, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
+    new.protect(&roster, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
     assert_eq!(reference::open_file(&stored.into_inner().unwrap(), &[], &[KEY]).unwrap(), b"some");
 }
 
@@ -237,7 +237,7 @@ fn a_file_written_to_meanwhile_is_refused() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(len).unwrap();
         let (source, progress) = (file::source(&file).unwrap(), Overwrite(&file));
-        let error = new.seal(&roster, source, Sink::Nothing, &progress).unwrap_err();
+        let error = new.protect(&roster, source, Sink::Nothing, &progress).unwrap_err();
         assert!(matches!(error, Error::Changed), "{len}: {error}");
     }
 }
@@ -246,7 +246,7 @@ fn a_file_written_to_meanwhile_is_refused() {
 fn without_an_engine_every_run_fails() {
     let recipients = [Recipient::key(&SecretKey::from_slice(&KEY).unwrap())];
     let new = NewFile::new(Suite::default(), &recipients).unwrap();
-    let error = new.seal(&Roster::new(&[]), Source::stream(&b"text"[..]), Sink::Nothing, &()).unwrap_err();
+    let error = new.protect(&Roster::new(&[]), Source::stream(&b"text"[..]), Sink::Nothing, &()).unwrap_err();
     assert_eq!(error.to_string(), "engine none failed: there is no engine");
 }
 
@@ -290,6 +290,6 @@ fn a_file_that_loses_its_name_is_still_read_to_its_end() {
     let new = NewFile::new(Suite::default(), &recipients).unwrap();
     let stored = Mutex::new(Vec::new());
     let roster = Roster::new(&engines()[..1]);
-    new.seal(&roster, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
+    new.protect(&roster, source, Sink::Stream(Box::new(Collect(&stored))), &()).unwrap();
     assert!(open(&roster, &stored.into_inner().unwrap(), ENDS[0]).unwrap() == plain);
 }

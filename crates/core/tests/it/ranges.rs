@@ -22,7 +22,7 @@ fn stored(suite: Suite, plain: &[u8], recipients: usize) -> Vec<u8> {
     all.extend((1..recipients).map(|_| Recipient::key(&SecretKey::random().unwrap())));
     let new = NewFile::with_chunk_size(suite, ChunkSize::new(CHUNK as u64).unwrap(), &all).unwrap();
     let mut stored = Vec::new();
-    new.seal(&Roster::cpu(), Source::stream(plain), Sink::stream(&mut stored), &()).unwrap();
+    new.protect(&Roster::cpu(), Source::stream(plain), Sink::stream(&mut stored), &()).unwrap();
     stored
 }
 
@@ -46,7 +46,7 @@ fn every_range_of_every_suite_is_the_plaintext() {
                 let stored = stored(suite, &plain, recipients);
                 let (reader, fetched) = open(&stored).unwrap();
                 assert!(fetched <= 4096 + 2 * (CHUNK + 48), "{fetched} bytes of {}", stored.len());
-                assert_eq!((reader.len(), reader.suite(), reader.chunk_len()), (len as u64, suite, CHUNK));
+                assert_eq!((reader.len(), reader.suite(), reader.chunk_size().bytes()), (len as u64, suite, CHUNK));
                 let edges = [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, len.saturating_sub(1), len, len + 9];
                 for (start, end) in edges.iter().flat_map(|start| edges.map(|end| (*start, end))) {
                     let range = start as u64..end as u64;

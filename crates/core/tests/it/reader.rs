@@ -31,7 +31,7 @@ pub fn protected(suite: Suite, chunk: usize, plain: &[u8]) -> Vec<u8> {
     let size = ChunkSize::new(chunk as u64).unwrap();
     let new = NewFile::with_chunk_size(suite, size, &[Recipient::key(&key())]).unwrap();
     let mut stored = Vec::new();
-    new.seal(&roster(1), Source::stream(plain), Sink::Stream(Box::new(&mut stored)), &()).unwrap();
+    new.protect(&roster(1), Source::stream(plain), Sink::Stream(Box::new(&mut stored)), &()).unwrap();
     stored
 }
 
@@ -88,7 +88,7 @@ fn a_thousand_random_ranges_are_those_of_the_plain_file() {
                 &options(random.below(2 << 20) as usize, random.below(1 << 20) as usize),
             )
             .unwrap();
-            assert_eq!((reader.len(), reader.chunk_len(), reader.suite()), (len as u64, chunk, suite));
+            assert_eq!((reader.len(), reader.chunk_size().bytes(), reader.suite()), (len as u64, chunk, suite));
             for round in 0..334 {
                 let offset = random.below(len as u64 + 100);
                 let most = if round % 50 == 0 { len as u64 } else { 3 * chunk as u64 };

@@ -5,9 +5,10 @@
 
 use crate::common::{AtHand, painted, sweep_by};
 use phalanx_core::engine::{CpuEngine, Levels};
+use phalanx_core::file::Salvage;
 use phalanx_core::{
-    ChunkSize, Class, Error, KdfLimit, NewFile, Opener, ProtectedFile, Recipient, Result, Roster, Salvage, SecretKey,
-    Sink, Source, Suite,
+    ChunkSize, Class, Error, KdfLimit, NewFile, Opener, ProtectedFile, Recipient, Result, Roster, SecretKey, Sink,
+    Source, Suite,
 };
 use phalanx_host::file;
 use std::fs;
@@ -32,7 +33,7 @@ fn roster() -> Roster {
 fn protected(suite: Suite, plain: &[u8]) -> Vec<u8> {
     let new = NewFile::with_chunk_size(suite, ChunkSize::new(1 << 12).unwrap(), &[Recipient::key(&key())]).unwrap();
     let mut stored = Vec::new();
-    new.seal(&roster(), Source::stream(plain), Sink::Stream(Box::new(&mut stored)), &()).unwrap();
+    new.protect(&roster(), Source::stream(plain), Sink::Stream(Box::new(&mut stored)), &()).unwrap();
     stored
 }
 

@@ -125,7 +125,7 @@ fn round_trip(roster: &Roster, plain: &[u8]) -> Result<(), Error> {
     let key = SecretKey::from_slice(&KEY).unwrap();
     let new = NewFile::with_chunk_size(Suite::default(), ChunkSize::new(1 << 14).unwrap(), &[Recipient::key(&key)])?;
     let mut stored = Vec::new();
-    new.seal(roster, Source::stream(plain), Sink::Stream(Box::new(&mut stored)), &())?;
+    new.protect(roster, Source::stream(plain), Sink::Stream(Box::new(&mut stored)), &())?;
     assert!(opened(&Roster::new(&[cpu()]), &stored)? == plain);
     assert!(opened(roster, &stored)? == plain);
     Ok(())
@@ -218,7 +218,7 @@ fn a_suite_that_the_device_lacks_is_no_fault() {
     let seal = |roster: &Roster| {
         let new = NewFile::new(Suite::Aes256Gcm, &[Recipient::key(&key)]).unwrap();
         let mut stored = Vec::new();
-        new.seal(roster, Source::stream(&b"text"[..]), Sink::Stream(Box::new(&mut stored)), &())?;
+        new.protect(roster, Source::stream(&b"text"[..]), Sink::Stream(Box::new(&mut stored)), &())?;
         assert_eq!(opened(&Roster::new(&[cpu()]), &stored)?, b"text");
         Ok::<(), Error>(())
     };

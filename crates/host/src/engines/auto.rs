@@ -239,7 +239,7 @@ mod tests {
             let new = NewFile::new(Suite::default(), &[Recipient::key(&key)]).unwrap();
             let sealed = Shared::default();
             let sink = Sink::Stream(Box::new(sealed.clone()));
-            new.seal(&crew(Op::Seal).roster, Source::stream(&plain[..]), sink, &()).unwrap();
+            new.protect(&crew(Op::Seal).roster, Source::stream(&plain[..]), sink, &()).unwrap();
             if kind == Kind::Gpu {
                 assert!(crew(Op::Open).description.starts_with("engine cpu ("), "after {good} calls");
             }

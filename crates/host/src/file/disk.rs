@@ -2,7 +2,8 @@
 //!
 //! The measurements for each step are in `crates/bench/results/tried.md`.
 
-use phalanx_core::{Filling, Sink, WriteAt};
+use phalanx_core::file::Filling;
+use phalanx_core::{Sink, WriteAt};
 use rustix::fs::{self, Advice, FallocateFlags};
 use rustix::io::Errno;
 use std::fs::File;

@@ -1,7 +1,8 @@
 //! Opened files as sources.
 
 use crate::file::input::Stamp;
-use phalanx_core::{Draft, Error, ReadAt, Result, Snapshot, Source};
+use phalanx_core::file::Draft;
+use phalanx_core::{Error, ReadAt, Result, Snapshot, Source};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::{Errno, preadv};
 use std::fs::File;

@@ -68,7 +68,7 @@ impl Resumable<'_> {
     /// bytes.
     ///
     /// # Errors
-    /// Those of [`NewFile::seal`]. What is done stays in the output, for a later run.
+    /// Those of [`NewFile::protect`]. What is done stays in the output, for a later run.
     pub fn protect(
         self,
         new: NewFile,

@@ -57,7 +57,8 @@ impl Disk {
     fn protect(&self, name: &str, suite: Suite, recipients: &[Recipient]) {
         let new = NewFile::with_chunk_size(suite, ChunkSize::new(CHUNK as u64).unwrap(), recipients).unwrap();
         let sink = File::create(self.path(name)).unwrap();
-        new.seal(&Roster::cpu(), Source::stream(&self.plain[..]), Sink::ranged(file::Disk::new(&sink)), &()).unwrap();
+        new.protect(&Roster::cpu(), Source::stream(&self.plain[..]), Sink::ranged(file::Disk::new(&sink)), &())
+            .unwrap();
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -155,7 +156,7 @@ fn new_headers_have_room() {
             let new = NewFile::with_chunk_size(Suite::default(), ChunkSize::new(4096).unwrap(), &few(keys)).unwrap();
             let sink = File::create(disk.path("g")).unwrap();
             let source = file::regular(file.as_file()).unwrap();
-            new.seal(&Roster::cpu(), source, Sink::ranged(file::Disk::new(&sink)), &()).unwrap();
+            new.protect(&Roster::cpu(), source, Sink::ranged(file::Disk::new(&sink)), &()).unwrap();
             assert_eq!(fs::metadata(disk.path("g")).unwrap().len(), disk.read().len() as u64);
             assert!(plain == 0 || disk.opens(&by(1)) && disk.opens(&by(keys)));
         }

@@ -22,7 +22,7 @@ fn a_record_says_nothing_about_another_output() {
     let sealed = File::create(&protected).unwrap();
     let input = File::open(&plain).unwrap();
     new.unwrap()
-        .seal(&Roster::cpu(), file::regular(&input).unwrap(), Sink::ranged(file::Disk::new(&sealed)), &())
+        .protect(&Roster::cpu(), file::regular(&input).unwrap(), Sink::ranged(file::Disk::new(&sealed)), &())
         .unwrap();
     let opener = Opener::new(key, KdfLimit::default());
     let protected = File::open(&protected).unwrap();

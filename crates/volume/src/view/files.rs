@@ -272,7 +272,7 @@ mod tests {
             let chunks = ChunkSize::new(4096).unwrap();
             let new = NewFile::with_chunk_size(Suite::default(), chunks, &[Recipient::key(key)]).unwrap();
             let mut stored = Vec::new();
-            new.seal(&Roster::cpu(), Source::stream(&plain[..]), Sink::Stream(Box::new(&mut stored)), &()).unwrap();
+            new.protect(&Roster::cpu(), Source::stream(&plain[..]), Sink::Stream(Box::new(&mut stored)), &()).unwrap();
             std::fs::write(folder.join(n.to_string()), stored).unwrap();
         }
     }

@@ -85,7 +85,7 @@ fn seal(setup: &Setup, scratch: &Scratch) {
     let new = NewFile::new(Suite::default(), &[Recipient::key(&key)]).unwrap();
     let output = File::create(setup.out.join("programs/sealed")).unwrap();
     let source = File::open(plain).unwrap();
-    new.seal(&Roster::cpu(), file::source(&source).unwrap(), Sink::ranged(file::Disk::new(&output)), &()).unwrap();
+    new.protect(&Roster::cpu(), file::source(&source).unwrap(), Sink::ranged(file::Disk::new(&output)), &()).unwrap();
 }
 
 /// The rows of both steps of a size, and the report of them.

@@ -13,6 +13,7 @@ use phalanx_fuzz::alter::{alter, chunk_len, way};
 use phalanx_fuzz::made::{File, LIMIT, Made, PASSWORDS, USER_KEYS, Way, shape};
 use phalanx_fuzz::model::{Expected, Hand, Outcome, expect, is_beyond};
 use phalanx_fuzz::{Steer, hash, reader};
+use phalanx_host::file;
 use phalanx_kernels::{aes, keccak};
 use phalanx_reference as reference;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -164,10 +165,10 @@ impl World {
         fill(&self.input, &plaintext);
         fill(&self.output, &[]);
         let source =
-            if run.to_file { Source::file(&self.input).unwrap() } else { Source::stream(run.pieces(&plaintext)) };
+            if run.to_file { file::regular(&self.input).unwrap() } else { Source::stream(run.pieces(&plaintext)) };
         let to_file = run.interrupts;
-        let sink = if to_file { Sink::File(&self.output) } else { Sink::Stream(Box::new(&mut sealed)) };
-        let len = new.seal(&roster, source, sink, &());
+        let sink = if to_file { file::sink(&self.output, false) } else { Sink::Stream(Box::new(&mut sealed)) };
+        let len = new.protect(&roster, source, sink, &());
         if to_file {
             sealed = contents(&self.output);
         }
@@ -196,11 +197,11 @@ impl World {
         let mut plaintext = Vec::new();
         let found = if run.to_file {
             fill(&self.output, &[]);
-            let found = self.open(Source::file(&self.input).unwrap(), Sink::File(&self.output), hand, run);
+            let found = self.open(file::regular(&self.input).unwrap(), file::sink(&self.output, false), hand, run);
             plaintext = contents(&self.output);
             found
         } else {
-            self.open(Source::file(&self.input).unwrap(), run.sink(&mut plaintext), hand, run)
+            self.open(file::regular(&self.input).unwrap(), run.sink(&mut plaintext), hand, run)
         };
         self.count(hand);
         (found, plaintext)

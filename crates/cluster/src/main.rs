@@ -25,6 +25,7 @@ use leader::{ALIVE, Leader};
 use message::{Answer, Body, Entry, Hello, Letter, Spot, Task, Told, Tree, Welcome};
 use phalanx_core::Error;
 use phalanx_host::args::EngineName;
+use phalanx_host::ask;
 use phalanx_host::engines::{Kind, Ready, levels, survey};
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{Existing, Made, Output, remove_unfinished};
@@ -46,6 +47,7 @@ use std::time::Duration;
 use tally::Root;
 use worker::{Desk, Engines, Out, Worker};
 use world::World;
+use zeroize::Zeroizing;
 
 #[global_allocator]
 static ALLOCATOR: phalanx_host::last_resort::Allocator = phalanx_host::last_resort::Allocator;
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
 
 fn run() -> Outcome {
     phalanx_host::start::begin()?;
+    ask::by(|question| rpassword::prompt_password(question).map(Zeroizing::new));
     let rank = world::rank_by_environment();
     let plan = plan(rank.unwrap_or(0));
     // A launcher kills all processes when one of them fails before they have joined, and rank 0 may not have said why by then.

@@ -75,7 +75,8 @@ pub fn seal(key: &SecretKey, plaintext: &[u8], associated_data: &[u8]) -> Result
 /// Opens a message. [`seal`] has an example.
 ///
 /// # Errors
-/// [`Error::NotAuthentic`] if the key, the message or the associated data is not that of [`seal`]. Those of [`batch::open`].
+/// [`Error::NotAuthentic`] if the key, the message or the associated data is not that of [`seal`], or if the message is too short to be one.
+/// Those of [`batch::open`].
 pub fn open(key: &SecretKey, message: &[u8], associated_data: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     let suite = Suite::default();
     let mut opened = Zeroizing::new(vec![0; message.len()]);

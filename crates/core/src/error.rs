@@ -46,7 +46,7 @@ pub enum Error {
     Altered {
         /// The number of the chunk, from 0.
         chunk: u64,
-        /// Whether it is in the place of the file's last chunk.
+        /// Whether it is in the place of the file's last chunk: the file may then also be cut or extended there.
         last: bool,
     },
     /// The file ends too early.
@@ -58,7 +58,7 @@ pub enum Error {
     /// The input could not be read.
     #[error("cannot read: {0}")]
     Read(#[source] io::Error),
-    /// The input changed its length while it was read.
+    /// The input changed its length while it was read. Or bytes that somebody fetched are fewer or more than were asked for.
     #[error("the input changed while it was read")]
     Changed,
     /// The output could not be written.

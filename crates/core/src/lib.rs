@@ -70,3 +70,4 @@ pub use keys::key::{Password, SecretKey};
 pub use keys::text as key_text;
 pub use keys::ways::Ways;
 pub use roster::Roster;
+pub use zeroize::Zeroizing;

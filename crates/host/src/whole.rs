@@ -23,8 +23,26 @@ use std::path::Path;
 /// # }
 /// ```
 ///
+/// With another suite, chunk size or roster, it is these steps, where `&()` stands for no progress:
+///
+/// ```no_run
+/// use phalanx_core::{ChunkSize, NewFile, Recipient, Roster, SecretKey, Suite};
+/// use phalanx_host::file::{Carry, Ends, Existing};
+///
+/// # fn main() -> phalanx_core::Result<()> {
+/// # let recipients = [Recipient::key(&SecretKey::random()?)];
+/// let ends = Ends::begin("run42.h5".as_ref(), "run42.h5.phx".as_ref(), Existing::Keep, true)?;
+/// let size = ChunkSize::new(64 << 10).expect("a power of two from 4 KiB to 16 MiB");
+/// let new = NewFile::with_chunk_size(Suite::Aes128CtrSha3, size, &recipients)?;
+/// new.protect(&Roster::cpu(), ends.source()?, ends.sink(), &())?;
+/// ends.commit(Carry::All)?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
-/// Those of [`Ends::begin`], [`NewFile::new`], [`NewFile::protect`] and [`Ends::commit`].
+/// [`Exists`](phalanx_core::Error::Exists) if there is a file of that name, [`SameFile`](phalanx_core::Error::SameFile) if it is the input itself. [`Read`](phalanx_core::Error::Read) or [`Write`](phalanx_core::Error::Write) if
+/// an end cannot be opened, read or written. Those of [`NewFile::new`], [`NewFile::protect`] and [`Ends::commit`].
 pub fn protect(input: impl AsRef<Path>, output: impl AsRef<Path>, recipients: &[Recipient]) -> Result<u64> {
     let ends = Ends::begin(input.as_ref(), output.as_ref(), Existing::Keep, true)?;
     let new = NewFile::new(Suite::default(), recipients)?;
@@ -37,7 +55,8 @@ pub fn protect(input: impl AsRef<Path>, output: impl AsRef<Path>, recipients: &[
 /// has the name already stays, and is an error. Returns the plaintext's length in bytes. [`protect`] has an example.
 ///
 /// # Errors
-/// Those of [`Ends::begin`], [`ProtectedFile::open`], [`ProtectedFile::unprotect`] and [`Ends::commit`].
+/// [`Exists`](phalanx_core::Error::Exists), [`SameFile`](phalanx_core::Error::SameFile), [`Read`](phalanx_core::Error::Read) and [`Write`](phalanx_core::Error::Write) as for [`protect`]. Those of [`ProtectedFile::open`],
+/// [`ProtectedFile::unprotect`] and [`Ends::commit`].
 pub fn unprotect(input: impl AsRef<Path>, output: impl AsRef<Path>, keys: &Opener<impl KeySource>) -> Result<u64> {
     let ends = Ends::begin(input.as_ref(), output.as_ref(), Existing::Keep, true)?;
     let file = ProtectedFile::open(ends.source()?, keys)?;

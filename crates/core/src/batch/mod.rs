@@ -29,7 +29,8 @@
 //! # }
 //! ```
 //!
-//! The messages may lie anywhere. [`seal_into`] and [`open_into`] copy them into one buffer. The workers of a roster share
+//! The messages may lie anywhere. [`seal_into`] and [`open_into`] copy them into one buffer. Where [`open`] is an error that names the
+//! messages that are not authentic, [`open_into`] gives no range for each of them. The workers of a roster share
 //! the work. Keys, digests and tags of different messages are computed side by side, so that short messages cost little
 //! more than their bytes. The cost is linear in messages and bytes.
 

@@ -18,7 +18,8 @@ use zeroize::Zeroizing;
 const HEAD: u64 = 4096;
 
 /// A protected file that is about to be opened by range. It reads nothing: whoever has the file gives it the bytes that it needs, which
-/// may come from a store, by whatever client, with or without async.
+/// may come from a store, by whatever client, with or without async. Opening costs the header, 4 KiB mostly, and the last chunk; smaller
+/// chunks ([`NewFile::with_chunk_size`](crate::NewFile::with_chunk_size)) make ranges cheaper to fetch.
 ///
 /// ```
 /// use phalanx_core::{KdfLimit, Opener, RangeOpening, Recipient, Roster, SecretKey, protect};
@@ -34,7 +35,7 @@ const HEAD: u64 = 4096;
 /// }
 /// let reader = opening.open(&Opener::new(key, KdfLimit::default()), Arc::new(Roster::cpu()))?;
 /// let bytes = fetch(reader.needs(4..9));
-/// assert_eq!(**reader.open(4..9, bytes)?, *b"quick");
+/// assert_eq!(**reader.read(4..9, bytes)?, *b"quick");
 /// # Ok::<(), phalanx_core::Error>(())
 /// ```
 pub struct RangeOpening {
@@ -65,7 +66,7 @@ impl RangeOpening {
         }
     }
 
-    /// Takes the bytes that [`RangeOpening::needs`] has named.
+    /// Takes the bytes that [`RangeOpening::needs`] has named. After [`Error::Changed`] they can be given again.
     ///
     /// # Errors
     /// [`Error::Changed`] if it is another number of bytes: the file does not have the length that it was said to have.
@@ -89,10 +90,13 @@ impl RangeOpening {
         Ok(())
     }
 
-    /// Finds a key that opens the header, and opens the last chunk, which proves the length.
+    /// Finds a key that opens the header, and opens the last chunk, which proves the length. The chunk is not kept. An engine of the
+    /// roster opens chunks, here and later, on the thread that calls. Nothing waits for input, but a password costs its key derivation,
+    /// and a large chunk some milliseconds: async programs call it where they may block.
     ///
     /// # Errors
-    /// If no key at hand opens it; if the file is truncated, extended, or damaged in its last chunk; or if no engine has its suite.
+    /// [`Error::NoKey`] or [`Error::WrongKey`] if no key at hand opens it. [`Error::Truncated`] or [`Error::Extended`] if chunks are missing
+    /// or more bytes follow. [`Error::Altered`] if the last chunk is damaged, cut or extended. [`Error::Fault`] if no engine has the suite.
     /// [`Error::Changed`] if bytes are still needed.
     pub fn open(self, keys: &Opener<impl KeySource>, roster: Arc<Roster>) -> Result<RangeReader> {
         let needs = self.needs();
@@ -173,7 +177,7 @@ impl RangeReader {
     }
 
     /// Which bytes of the file a range of the plaintext needs: whole chunks, with their nonces and tags. What lies after the end of the
-    /// plaintext does not count, and an empty range needs nothing: `0..0`.
+    /// plaintext does not count. An empty range needs nothing, `0..0`, and is not to be fetched.
     #[must_use]
     pub fn needs(&self, plaintext: Range<u64>) -> Range<u64> {
         self.ranges.stored(plaintext)
@@ -184,7 +188,7 @@ impl RangeReader {
     ///
     /// # Errors
     /// [`Error::Changed`] if it is another number of bytes, [`Error::Altered`] if a chunk is not authentic, or if an engine failed.
-    pub fn open(&self, plaintext: Range<u64>, stored: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+    pub fn read(&self, plaintext: Range<u64>, stored: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
         let needed = self.needs(plaintext.clone());
         if stored.len() as u64 != needed.end - needed.start {
             return Err(Error::Changed);

@@ -1,7 +1,9 @@
 //! The size of chunks.
 
+use std::fmt;
+
 /// How many bytes of plaintext a chunk holds: a power of two from 4 KiB to 16 MiB, and 1 MiB by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ChunkSize(pub(crate) u8);
 
 impl ChunkSize {
@@ -22,5 +24,11 @@ impl ChunkSize {
 impl Default for ChunkSize {
     fn default() -> Self {
         Self(20)
+    }
+}
+
+impl fmt::Debug for ChunkSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChunkSize({})", self.bytes())
     }
 }

@@ -1,8 +1,8 @@
 //! Keys as text that a person can print, read out and type: `docs/design.md`, “Key text”.
 
+use crate::Error;
 pub use crate::error::Unreadable;
 use crate::keys::key::SecretKey;
-use crate::{Error, Result as Outcome};
 use base32ct::{Base32UpperUnpadded, Encoding};
 use phalanx_kernels::keccak::Kmac256;
 use subtle::ConstantTimeEq;
@@ -84,7 +84,7 @@ impl SecretKey {
     ///
     /// # Errors
     /// If reading failed, and [`Error::KeyText`] if these bytes are the beginning of a key's text, of which the rest is missing.
-    pub fn read(input: &mut impl std::io::Read) -> Outcome<Option<Self>> {
+    pub fn read(input: &mut impl std::io::Read) -> crate::Result<Option<Self>> {
         let mut bytes = Zeroizing::new([0; 33]);
         let len = crate::io::read_full(input, &mut *bytes)?;
         if len <= 32 && is_meant(&bytes[..len]) {

@@ -53,7 +53,7 @@ fn every_range_of_every_suite_is_the_plaintext() {
                     let needed = reader.needs(range.clone());
                     let bytes = &stored[needed.start as usize..needed.end as usize];
                     let wanted = plain.get(start..end.min(len)).unwrap_or_default();
-                    assert_eq!(**reader.open(range, bytes).unwrap(), *wanted, "{start}..{end} of {len}");
+                    assert_eq!(**reader.read(range, bytes).unwrap(), *wanted, "{start}..{end} of {len}");
                 }
             }
         }
@@ -93,7 +93,7 @@ fn a_chunk_that_is_not_authentic_spoils_the_ranges_that_touch_it() {
     stored[second.start as usize + 100] ^= 1;
     let read = |range: std::ops::Range<u64>| {
         let needed = reader.needs(range.clone());
-        reader.open(range, &stored[needed.start as usize..needed.end as usize])
+        reader.read(range, &stored[needed.start as usize..needed.end as usize])
     };
     assert_eq!(**read(0..CHUNK as u64).unwrap(), plain[..CHUNK]);
     assert_eq!(**read(2 * CHUNK as u64..u64::MAX).unwrap(), plain[2 * CHUNK..]);
@@ -108,7 +108,7 @@ fn another_number_of_bytes_than_was_asked_for_is_an_error() {
     assert!(matches!(opening.feed(&stored[..10]), Err(Error::Changed)));
     assert!(matches!(opening.open(&opener(), Arc::new(Roster::cpu())), Err(Error::Changed)));
     let (reader, _) = open(&stored).unwrap();
-    assert!(matches!(reader.open(0..10, &stored[..100]), Err(Error::Changed)));
+    assert!(matches!(reader.read(0..10, &stored[..100]), Err(Error::Changed)));
     // No store can be made to wait for bytes that no header has.
     let mut opening = RangeOpening::new(u64::MAX);
     opening.feed(&[b"PHALANX\x01\xff\xff\xff\xff".as_slice(), &[0; 4084]].concat()).unwrap_err();

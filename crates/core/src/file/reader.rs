@@ -81,8 +81,8 @@ impl ReaderOptions {
 ///
 /// let (key, mut stored) = (SecretKey::random()?, Vec::new());
 /// let new = NewFile::new(Suite::default(), &[Recipient::key(&key)])?;
-/// let sink = Sink::Stream(Box::new(&mut stored));
-/// new.seal(&Roster::cpu(), Source::stream(&b"The quick brown fox"[..]), sink, &())?;
+/// let sink = Sink::stream(&mut stored);
+/// new.protect(&Roster::cpu(), Source::stream(&b"The quick brown fox"[..]), sink, &())?;
 ///
 /// let reader = Reader::open(stored, &Opener::new(key, KdfLimit::default()))?;
 /// assert_eq!(reader.len(), 19);

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-const WRONG: &str = "the data may be altered or decrypted with wrong password";
+const WRONG: &str = "wrong key or password, or the header is damaged";
 
 #[test]
 fn every_kind_of_key_opens_what_it_protected() {

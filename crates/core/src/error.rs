@@ -39,7 +39,7 @@ pub enum Error {
         password: bool,
     },
     /// A key or password was given but does not open the file, or the header was altered.
-    #[error("the data may be altered or decrypted with wrong password")]
+    #[error("wrong key or password, or the header is damaged")]
     WrongKey,
     /// The header was opened, but a chunk is not authentic.
     #[error("damaged in chunk {chunk}{}", if *.last { ", the last one, or truncated or extended there" } else { "" })]

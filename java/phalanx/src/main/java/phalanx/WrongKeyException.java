@@ -21,7 +21,7 @@ public final class WrongKeyException extends PhalanxException {
     /** A key or password was tried, and does not open the file. */
     static WrongKeyException tried(List<String> refused) {
         return new WrongKeyException(
-                with("the data may be altered or decrypted with wrong password", refused), Reason.TRIED);
+                with("wrong key or password, or the header is damaged", refused), Reason.TRIED);
     }
 
     /** There was nothing to try. */

@@ -11,6 +11,7 @@ use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::{Committed, Output, Removal, Sync};
 use phalanx_host::lines::{complain, shown};
+use phalanx_host::lock::lock;
 use phalanx_host::report;
 use phalanx_host::transfer::ends::{Input, Target, not_deleted, warn_of_special_bits};
 use phalanx_host::transfer::folder::{Folder, Handles, Tree};
@@ -22,7 +23,7 @@ use rustix::process::{self, Resource};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -342,8 +343,4 @@ impl Origin {
         removal.run().map_err(|e| not_deleted(&self.folder.path(&self.name), e))?;
         Ok(self.bytes)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

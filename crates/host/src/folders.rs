@@ -15,8 +15,8 @@ use std::path::Path;
 /// For folders that are listed.
 pub const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
-/// For folders that need not be readable.
-const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// How a folder is opened by which others are found. It need not be readable.
+pub const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// The permissions of group and others to write.
 const OTHERS_WRITE: u32 = 0o022;
@@ -147,7 +147,7 @@ pub fn true_parent(path: &Path) -> Option<(File, OsString)> {
 }
 
 /// Whether a folder is the one with the id `outer`, or lies within it.
-pub fn is_within(inner: &File, outer: (u64, u64)) -> rustix::io::Result<bool> {
+pub fn is_within(inner: &impl AsFd, outer: (u64, u64)) -> rustix::io::Result<bool> {
     let mut folder = fs::openat(inner, ".", SEARCHED, Mode::empty())?;
     loop {
         let here = id(&folder)?;

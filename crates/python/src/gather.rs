@@ -6,13 +6,14 @@ use crate::error::{self, check_process};
 use crate::key::KeyOrName;
 use phalanx_core::Suite;
 use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits, Submission, Wiped};
+use phalanx_host::lock::lock;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
@@ -234,8 +235,4 @@ fn exception(py: Python<'_>, failure: &Failure) -> PyErr {
         Failure::TooLong => pyo3::exceptions::PyValueError::new_err(failure.to_string()),
         _ => error::other(py, &failure.to_string()),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -26,6 +26,7 @@ use crate::names::{FolderId, Names, RECORD_LEN};
 use descriptors::{Descriptors, Limits};
 use node::{Dropped, Folder, Nodes, Place};
 use phalanx_core::volume::Config;
+use phalanx_host::lock::lock;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
@@ -370,9 +371,6 @@ fn kind(file_type: FileType) -> Option<Kind> {
 
 // A thread that panicked while it held a lock has left whole values: no lock guards a change that takes several steps in
 // memory and can panic in between.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn read(lock: &RwLock<u64>) -> RwLockReadGuard<'_, u64> {
     lock.read().unwrap_or_else(PoisonError::into_inner)

@@ -24,6 +24,7 @@ use fuser::{
 };
 use phalanx_core::{Error, KeySource, OpenedBy, Opener, Roster};
 use phalanx_host::file::is_temporary;
+use phalanx_host::lock::lock;
 use rustix::fs::{self as sys, AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -34,7 +35,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
@@ -486,8 +487,4 @@ impl<K: KeySource + Send + Sync + 'static> Filesystem for View<K> {
 
 fn is_regular(stat: &Stat) -> bool {
     sys::FileType::from_raw_mode(stat.st_mode).is_file()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,6 +15,7 @@ use crate::folders::{
 };
 use crate::key_files::{HOLDS_KEY, KeyFiles};
 use crate::lines::{complain, shown};
+use crate::lock::lock;
 use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -345,8 +346,4 @@ fn make(tree: &Tree, parent: &File, name: &OsStr, original: &File) -> Result<Fil
         return Err(Error::OwnOutput);
     }
     Ok(folder)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,11 +1,12 @@
 //! Counting the results of many files, from several threads.
 
 use crate::failure::{Code, Failure, Outcome};
+use crate::lock::lock;
 use crate::report;
 use crate::strays::Strays;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 /// The results so far.
 #[derive(Default)]
@@ -78,8 +79,4 @@ impl Tally {
     pub fn outcome(&self) -> Outcome {
         lock(&self.worst).map_or(Ok(()), |code| Err(Failure::written(code)))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

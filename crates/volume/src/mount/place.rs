@@ -2,6 +2,7 @@
 
 use super::table::Table;
 use super::{MountError, MountOptions};
+use phalanx_host::folders::{SEARCHED, id, is_within};
 use rustix::fs::{self, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::OpenOptions;
@@ -9,9 +10,6 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// A folder by which others are found. It need not be readable.
-const SEARCHED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Whether this system can mount at all, for this user.
 ///
@@ -91,7 +89,7 @@ impl Mountpoint {
             return Err(MountError::Mounted);
         }
         let now = fs::open(&self.path, SEARCHED | OFlags::NOFOLLOW, Mode::empty());
-        let ids = now.and_then(|now| Ok((id(&now)?, id(&self.folder)?)));
+        let ids = now.and_then(|now| Ok((id(&now)?, id(&*self.folder)?)));
         match ids {
             Ok((now, checked)) if now == checked => check_empty(&self.folder),
             Ok(_) | Err(Errno::NOTDIR | Errno::LOOP) => Err(MountError::Replaced),
@@ -147,24 +145,6 @@ fn overlap(mountpoint: &OwnedFd, source: &Path) -> rustix::io::Result<Option<&'s
         () if is_within(&source, here)? => Some("it contains the folder that is to be mounted"),
         () => None,
     })
-}
-
-fn is_within(inner: &OwnedFd, outer: (u64, u64)) -> rustix::io::Result<bool> {
-    let mut folder = fs::openat(inner, ".", SEARCHED, Mode::empty())?;
-    loop {
-        let here = id(&folder)?;
-        if here == outer {
-            return Ok(true);
-        }
-        folder = fs::openat(&folder, "..", SEARCHED, Mode::empty())?;
-        if id(&folder)? == here {
-            return Ok(false);
-        }
-    }
-}
-
-fn id(file: impl AsFd) -> rustix::io::Result<(u64, u64)> {
-    fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! The papers' printed figures, from `papers/`, whose README explains each field.
 
+pub mod equations;
+pub mod occupancy;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,9 +1,10 @@
 //! The one row type: a measured figure, and the printed ones.
 
-use crate::load;
 use crate::paper::Printed;
 use serde::{Deserialize, Serialize};
 
+/// The part of the machine that may be away before a row counts as measured on a busy machine.
+pub const BUSY: f64 = 0.2;
 /// The subjects of rows.
 pub const EXPERIMENTS: [&str; 7] = ["sefps", "users", "hpc", "volume", "keys", "peers", "gpu"];
 
@@ -113,9 +114,14 @@ impl Row {
         self
     }
 
+    /// Why there are no times.
+    pub fn why_not(&self) -> Option<&str> {
+        self.note.as_deref()?.strip_prefix("not run: ")
+    }
+
     /// Whether so much of the machine was away that the figure says little.
     pub fn is_noisy(&self) -> bool {
-        self.others.unwrap_or(0.0) + self.steal.unwrap_or(0.0) > load::MOST
+        self.others.unwrap_or(0.0) + self.steal.unwrap_or(0.0) > BUSY
     }
 
     /// A mark for figures that were measured on a busy machine.

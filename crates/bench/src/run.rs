@@ -1,10 +1,18 @@
 //! The runner: the experiments, and running them into one record.
 
-use crate::head::Head;
-use crate::record::{Record, Step, Watch, run_steps};
-use crate::scratch::Scratch;
-use crate::setup::Setup;
-use crate::{Error, Result, hpc, keys, load, peers, report, sefps, users, volume};
+use crate::error::{Error, Result};
+use crate::measure::keys;
+use crate::measure::load;
+use crate::measure::peers;
+use crate::measure::scratch::Scratch;
+use crate::measure::sefps;
+use crate::measure::setup::{HpcPart, Setup, VolumePart};
+use crate::measure::steps::{Step, Watch, run_steps};
+use crate::measure::users;
+use crate::measure::volume;
+use crate::measure::{hpc, machine};
+use crate::record::Record;
+use crate::report;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -70,13 +78,13 @@ fn missing(experiments: &[Experiment], setup: &Setup) -> Vec<String> {
     if has(Experiment::Peers) {
         all.extend(peers::missing());
     }
-    if has(Experiment::Volume) && setup.volume.has(volume::Part::Mounts) {
+    if has(Experiment::Volume) && setup.volume.has(VolumePart::Mounts) {
         all.extend(volume::mounts::missing(setup));
     }
-    if has(Experiment::Hpc) && setup.hpc.has(hpc::Part::Cluster) {
+    if has(Experiment::Hpc) && setup.hpc.has(HpcPart::Cluster) {
         all.extend(hpc::cluster::missing(&setup.hpc));
     }
-    if has(Experiment::Hpc) && setup.hpc.has(hpc::Part::Java) {
+    if has(Experiment::Hpc) && setup.hpc.has(HpcPart::Java) {
         all.extend(hpc::java::missing(&setup.hpc));
     }
     if let Err(why) = &setup.device {
@@ -91,17 +99,19 @@ fn missing(experiments: &[Experiment], setup: &Setup) -> Vec<String> {
 pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Result<()> {
     fs::create_dir_all(&setup.out).map_err(Error::at(&setup.out))?;
     let mut peers = if experiments.contains(&Experiment::Peers) { peers::versions() } else { Vec::new() };
-    if experiments.contains(&Experiment::Volume) && setup.volume.has(volume::Part::Mounts) {
-        peers.extend(volume::versions().into_iter().filter(|version| !peers.contains(version)).collect::<Vec<_>>());
+    if experiments.contains(&Experiment::Volume) && setup.volume.has(VolumePart::Mounts) {
+        peers.extend(
+            volume::mounts::versions().into_iter().filter(|version| !peers.contains(version)).collect::<Vec<_>>(),
+        );
     }
-    if experiments.contains(&Experiment::Hpc) && setup.hpc.has(hpc::Part::Cluster) {
+    if experiments.contains(&Experiment::Hpc) && setup.hpc.has(HpcPart::Cluster) {
         peers.extend(hpc::cluster::versions(&setup.hpc));
     }
-    if experiments.contains(&Experiment::Hpc) && setup.hpc.has(hpc::Part::Java) {
-        peers.extend(hpc::java::versions(&setup.hpc));
+    if experiments.contains(&Experiment::Hpc) && setup.hpc.has(HpcPart::Java) {
+        peers.extend(hpc::java::programs::versions(&setup.hpc));
     }
     load::adopt();
-    let mut record = Record::open(setup, Head::now(setup, peers))?;
+    let mut record = Record::open(&setup.out, setup.resume, machine::head(setup, peers))?;
     let scratch = Scratch::new(&setup.out)?;
     let mut steps = Vec::new();
     for experiment in experiments {
@@ -115,3 +125,6 @@ pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Resu
     let written = report::write(&setup.out);
     done.and(written)
 }
+
+#[cfg(test)]
+mod tests;

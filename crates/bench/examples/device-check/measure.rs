@@ -2,8 +2,9 @@
 
 use crate::check::{block_sizes, granularities};
 use crate::engine::HostToHost;
-use phalanx_bench::Setup;
 use phalanx_bench::head::Head;
+use phalanx_bench::measure::machine;
+use phalanx_bench::measure::setup::Setup;
 use phalanx_bench::record::Line;
 use phalanx_bench::row::Row;
 use phalanx_core::engine::{Fault, Levels, Op};
@@ -93,7 +94,7 @@ fn head(device: &Device, quick: bool) -> Head {
         volume: Default::default(),
         hpc: Default::default(),
     };
-    Head::now(&setup, Vec::new())
+    machine::head(&setup, Vec::new())
 }
 
 impl<'a> Bench<'a> {

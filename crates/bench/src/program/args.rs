@@ -2,11 +2,10 @@
 
 use super::failure::{Code, Failure, Outcome};
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use phalanx_bench::Experiment;
-use phalanx_bench::hpc;
-use phalanx_bench::peers::copy::PIECE;
-use phalanx_bench::volume::{self, Part};
+use clap::{Args, Parser, Subcommand, ValueHint};
+use phalanx_bench::measure::peers::copy::PIECE;
+use phalanx_bench::measure::setup::{HpcOptions, HpcPart, VolumeOptions, VolumePart};
+use phalanx_bench::run::Experiment;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
@@ -168,46 +167,6 @@ struct HpcRun {
     phalanx: Option<PathBuf>,
 }
 
-/// A part of the experiment with many threads and processes.
-#[derive(Clone, Copy, ValueEnum)]
-enum HpcPart {
-    Threads,
-    Gpu,
-    Cluster,
-    Java,
-}
-
-impl From<HpcPart> for hpc::Part {
-    fn from(part: HpcPart) -> Self {
-        match part {
-            HpcPart::Threads => hpc::Part::Threads,
-            HpcPart::Gpu => hpc::Part::Gpu,
-            HpcPart::Cluster => hpc::Part::Cluster,
-            HpcPart::Java => hpc::Part::Java,
-        }
-    }
-}
-
-/// A part of the experiment on volumes.
-#[derive(Clone, Copy, ValueEnum)]
-enum VolumePart {
-    Study,
-    Ciphertext,
-    Ahead,
-    Mounts,
-}
-
-impl From<VolumePart> for Part {
-    fn from(part: VolumePart) -> Self {
-        match part {
-            VolumePart::Study => Part::Study,
-            VolumePart::Ciphertext => Part::Ciphertext,
-            VolumePart::Ahead => Part::Ahead,
-            VolumePart::Mounts => Part::Mounts,
-        }
-    }
-}
-
 #[derive(Subcommand)]
 pub enum SefpsFile {
     /// Write a file in the layout
@@ -269,14 +228,14 @@ pub struct Experiments {
     pub out: PathBuf,
     pub resume: bool,
     pub phalanx: Option<PathBuf>,
-    pub volume: volume::Options,
-    pub hpc: hpc::Options,
+    pub volume: VolumeOptions,
+    pub hpc: HpcOptions,
 }
 
 impl Command {
     fn run(experiments: &[Experiment], run: Run, phalanx: Option<PathBuf>) -> Command {
         let Run { quick, out, resume } = run;
-        let (volume, hpc) = (volume::Options::default(), hpc::Options::default());
+        let (volume, hpc) = (VolumeOptions::default(), HpcOptions::default());
         Command::Run(Box::new(Experiments {
             experiments: experiments.into(),
             quick,
@@ -291,8 +250,8 @@ impl Command {
     fn hpc(run: HpcRun) -> Command {
         let HpcRun { run, parts, phalanx_mpi, mpirun, folder, interrupted, java, jars, phalanx } = run;
         let Run { quick, out, resume } = run;
-        let hpc = hpc::Options {
-            parts: parts.into_iter().map(hpc::Part::from).collect(),
+        let hpc = HpcOptions {
+            parts,
             program: phalanx_mpi,
             mpirun,
             folders: folder,
@@ -301,14 +260,14 @@ impl Command {
             jars,
             mpj_home: std::env::var_os("MPJ_HOME").filter(|home| !home.is_empty()).map(PathBuf::from),
         };
-        let (experiments, volume) = (vec![Experiment::Hpc], volume::Options::default());
+        let (experiments, volume) = (vec![Experiment::Hpc], VolumeOptions::default());
         Command::Run(Box::new(Experiments { experiments, quick, out, resume, phalanx, volume, hpc }))
     }
 
     fn volume(run: VolumeRun) -> Command {
         let VolumeRun { run: PeersRun { run: Run { quick, out, resume }, phalanx }, parts, backing } = run;
-        let volume = volume::Options { parts: parts.into_iter().map(Part::from).collect(), backing };
-        let (experiments, hpc) = (vec![Experiment::Volume], hpc::Options::default());
+        let volume = VolumeOptions { parts, backing };
+        let (experiments, hpc) = (vec![Experiment::Volume], HpcOptions::default());
         Command::Run(Box::new(Experiments { experiments, quick, out, resume, phalanx, volume, hpc }))
     }
 }

@@ -1,21 +1,15 @@
 //! What a machine's rows answer to one of the papers' tables and figures: charts, a table of ours and theirs, sentences that
 //! are made from the rows, and whether the paper's conclusions hold.
 
-mod files;
-mod hpc;
-mod keys;
-mod users;
-mod volume;
+pub mod files;
+pub mod hpc;
+pub mod keys;
+pub mod questions;
+pub mod users;
+pub mod volume;
 
-pub use files::{Files, answer as of_files};
-pub use hpc::{Hpc, Program, answer as of_hpc};
-pub use keys::{by_size, by_threads};
-pub use users::{Users, answer as of_users, occupancy};
-pub use volume::{Volume, answer as of_volume};
-
-use super::digits;
-use super::draw::{Bars, Chart};
-use super::html::escaped;
+use crate::report::chart::{Bars, Chart};
+use crate::report::text::{digits, escaped};
 use std::fmt::Write;
 
 /// A sentence, and the figures in it.

@@ -1,11 +1,11 @@
 //! P1's figures: speeds and speedups of files protected in SEFPS's layout, beside those of a platform of the paper's.
 
-use super::{Claim, Grid, Pair, Panels, Part, Reason, Said, claim, more, said};
+use crate::names::sefps::{BASELINE, MEANS, ours};
 use crate::paper::{Value, p1};
-use crate::report::draw::{Chart, Line, Thing};
+use crate::report::answer::{Claim, Grid, Pair, Panels, Part, Reason, Said, claim, more, said};
+use crate::report::chart::{Chart, Line, Thing};
 use crate::report::machine::Machine;
 use crate::row::{Row, median};
-use crate::sefps::{BASELINE, averages, ours};
 
 /// One of P1's figures.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ impl Data<'_> {
 
     /// The mean over the large files. A short run has none: then the mean over the largest that it has.
     fn mean(&self, scheme: &str, engine: &str) -> Option<f64> {
-        if let Some(row) = self.row(scheme, engine, averages::CASE) {
+        if let Some(row) = self.row(scheme, engine, MEANS) {
             return self.value(row);
         }
         let large = self.cases.iter().rev().filter(|(_, bytes)| *bytes >= 2_000_000);
@@ -184,7 +184,7 @@ impl Data<'_> {
         let sizes: Vec<&(String, u64)> = self.cases.iter().take(4).collect();
         let what = if self.files.is_speedup { "Times as fast as one thread" } else { "Speed in GB/s" };
         let mut columns: Vec<String> = sizes.iter().map(|(case, _)| case.clone()).collect();
-        columns.push(format!("mean of {}", averages::CASE));
+        columns.push(format!("mean of {MEANS}"));
         let mut lines = Vec::new();
         let is_speedup = self.files.is_speedup;
         for (name, scheme) in [("tables", BASELINE.to_owned()), ("Phalanx's kernels", ours(128))] {
@@ -279,7 +279,7 @@ impl Data<'_> {
                     all.push(said(pattern, &[here, printed]));
                 }
                 if let Some(bound) =
-                    self.row(BASELINE, "cpu", averages::CASE).and_then(|row| row.amdahl).filter(|_| measure == "total")
+                    self.row(BASELINE, "cpu", MEANS).and_then(|row| row.amdahl).filter(|_| measure == "total")
                 {
                     let format = self.mean(FORMAT, "cpu");
                     let pattern = "Amdahl's law allows {} × here, because one thread hashes.";
@@ -347,7 +347,7 @@ impl Data<'_> {
                 ),
             ],
             (true, _) => {
-                let bound = self.row(BASELINE, "cpu", averages::CASE).and_then(|row| row.amdahl);
+                let bound = self.row(BASELINE, "cpu", MEANS).and_then(|row| row.amdahl);
                 let speedup = self.mean(BASELINE, "cpu");
                 vec![
                     claim("the total gains by several threads", more(speedup, Some(1.0))),
@@ -382,7 +382,7 @@ fn hash_beside_aes(files: Files, machine: &Machine) -> Claim {
             row.operation == files.operation && row.measure == measure && row.scheme == scheme && row.engine == "serial"
         };
         let rows: Vec<&Row> = machine.of("sefps").filter(is_it).collect();
-        let mean = rows.iter().find(|row| row.case == averages::CASE).and_then(|row| row.gb_per_s);
+        let mean = rows.iter().find(|row| row.case == MEANS).and_then(|row| row.gb_per_s);
         mean.or_else(|| rows.iter().rev().find_map(|row| row.gb_per_s))
     };
     let scheme = ours(128);

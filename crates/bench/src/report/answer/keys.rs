@@ -1,9 +1,9 @@
 //! P5's tables: the digest of a key and encryption under it, by size and by threads a block.
 
-use super::{Grid, Pair, Panels, Part, Reason, Said, claim, more, said};
-use crate::keys::{ENERGY, OURS, PRINTED};
+use crate::names::keys::{ENERGY, OURS, PRINTED};
 use crate::paper::{Value, p5};
-use crate::report::draw::{Chart, Line, Source, Thing};
+use crate::report::answer::{Grid, Pair, Panels, Part, Reason, Said, claim, more, said};
+use crate::report::chart::{Chart, Line, Source, Thing};
 use crate::report::machine::Machine;
 use crate::row::{Row, median};
 

@@ -1,12 +1,12 @@
 //! P2's figures: seven ways to encrypt many users' data; and its model of a GPU's occupancy.
 
-use super::{Grid, Pair, Panels, Part, Reason, claim, more, said};
+use crate::names::users::{AVERAGES, PRINTED};
+use crate::paper::occupancy::{COMPUTE_3_5, GCS, Occupancy};
 use crate::paper::{Value, p2};
-use crate::report::draw::{Chart, Line, Thing};
+use crate::report::answer::{Grid, Pair, Panels, Part, Reason, claim, more, said};
+use crate::report::chart::{Chart, Line, Thing};
 use crate::report::machine::Machine;
 use crate::row::{Row, median};
-use crate::users::occupancy::{COMPUTE_3_5, GCS, Occupancy};
-use crate::users::{AVERAGES, PRINTED};
 
 /// One of P2's figures.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,14 @@
 //! P4's figures and its four questions: AES by the size of the data on one core, all cores and the GPU.
 
-use super::{Grid, Pair, Panels, Part, Reason, claim, more, said};
-use crate::paper::{Value, p4};
-use crate::report::draw::{Bar, Bars, Chart, Line, Thing};
-use crate::report::machine::Machine;
-use crate::report::volume::answers;
-use crate::row::{Row, median};
-use crate::volume::study::{
-    self, ALL_CORES, KEYS, MORE_THREADS, ONE_CORE, OURS, SEVERAL, TABLES, measure, over_measure, scheme_of_threads,
+use crate::names::study;
+use crate::names::study::{
+    ALL_CORES, KEYS, MORE_THREADS, ONE_CORE, OURS, SEVERAL, TABLES, measure, over_measure, scheme_of_threads,
 };
+use crate::paper::{Value, p4};
+use crate::report::answer::{Grid, Pair, Panels, Part, Reason, claim, more, questions, said};
+use crate::report::chart::{Bar, Bars, Chart, Line, Thing};
+use crate::report::machine::Machine;
+use crate::row::{Row, median};
 
 /// One of P4's figures and questions.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +121,7 @@ fn not_on_gpu(machine: &Machine, rows: &[&Row]) -> Option<&'static str> {
 }
 
 fn crossing(rows: &[&Row], machine: &Machine) -> Part {
-    let mut all = vec![said(not_on_gpu(machine, rows).map_or_else(|| answers::crossings(rows), String::from), &[])];
+    let mut all = vec![said(not_on_gpu(machine, rows).map_or_else(|| questions::crossings(rows), String::from), &[])];
     let from = |bits: u64| {
         let all = ratios(rows, TABLES, ONE_CORE, bits);
         let above = all.iter().rev().take_while(|(_, ratio)| *ratio > 1.0).last()?;
@@ -237,7 +237,8 @@ fn faster(rows: &[&Row], machine: &Machine, over: &'static str) -> Part {
     let holds = (!of_tables.is_empty() && machine.has_gpu()).then(|| of_tables.iter().all(|n| *n > 1.0));
     let of_ours: Vec<f64> = INPUTS.iter().flat_map(|case| KEYS.map(|bits| ours(bits, case, OURS))).flatten().collect();
     let with_instructions = (!of_ours.is_empty() && machine.has_gpu()).then(|| of_ours.iter().all(|n| *n > 1.0));
-    let mut all = vec![said(not_on_gpu(machine, rows).map_or_else(|| answers::faster(rows, over), String::from), &[])];
+    let mut all =
+        vec![said(not_on_gpu(machine, rows).map_or_else(|| questions::faster(rows, over), String::from), &[])];
     if let Some(median) = median(&of_ours) {
         all.push(said("Where both have Phalanx's kernels, the median is {} ×.", &[median]));
     }
@@ -275,7 +276,7 @@ fn streams(rows: &[&Row], machine: &Machine) -> Part {
     };
     let gains: Vec<(usize, f64)> =
         cases(rows).iter().enumerate().filter_map(|(i, (_, case))| Some((i, gain(case)?))).collect();
-    let all = vec![said(not_on_gpu(machine, rows).map_or_else(|| answers::streams(rows), String::from), &[])];
+    let all = vec![said(not_on_gpu(machine, rows).map_or_else(|| questions::streams(rows), String::from), &[])];
     let chart = Chart {
         title: "several streams over one, tables with 32 bytes a thread".into(),
         x: "bytes encrypted at once".into(),
@@ -299,7 +300,7 @@ fn streams(rows: &[&Row], machine: &Machine) -> Part {
 }
 
 fn fastest(rows: &[&Row], machine: &Machine) -> Part {
-    let mut all = vec![said(not_on_gpu(machine, rows).map_or_else(|| answers::fastest(rows), String::from), &[])];
+    let mut all = vec![said(not_on_gpu(machine, rows).map_or_else(|| questions::fastest(rows), String::from), &[])];
     let of_threads =
         |threads: u32| Some((threads, speed(rows, KEYS[0], &scheme_of_threads(threads), "gpu", INPUTS[1])?));
     let by_threads: Vec<(u32, f64)> = MORE_THREADS.into_iter().filter_map(of_threads).collect();

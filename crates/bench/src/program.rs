@@ -1,6 +1,7 @@
 //! The commands of `phalanx-bench`.
 
 mod args;
+mod device;
 mod experiments;
 mod failure;
 mod sefps_file;
@@ -22,6 +23,7 @@ pub fn run() -> Outcome {
             experiments::report(&folder, &merge, &documents, index, args.verbosity)
         }
         Command::Copy(copy) => experiments::copy(&copy),
+        Command::Device(command) => device::run(&command),
         Command::SefpsFile(command) => sefps_file::run(command),
     }
 }

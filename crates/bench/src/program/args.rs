@@ -2,10 +2,11 @@
 
 use super::failure::{Code, Failure, Outcome};
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_bench::measure::peers::copy::PIECE;
 use phalanx_bench::measure::setup::{HpcOptions, HpcPart, VolumeOptions, VolumePart};
 use phalanx_bench::run::Experiment;
+use phalanx_gpu::Api;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
@@ -78,6 +79,11 @@ enum Sub {
     /// Copy a file by several threads, and do nothing else: the limit of the machine
     #[command(hide = true)]
     Copy(Copy),
+    /// Check and measure the devices of this machine
+    ///
+    /// What measures prints lines as rows.jsonl has them: a head for each device, and rows.
+    #[command(subcommand)]
+    Device(DeviceCommand),
     /// Write and read SEFPS's layout, for study only
     ///
     /// The layout does not protect: equal blocks show in it, and it can be forged.
@@ -167,6 +173,59 @@ struct HpcRun {
     phalanx: Option<PathBuf>,
 }
 
+/// The devices, and how much is done with them.
+#[derive(Args)]
+#[group(skip)]
+pub struct On {
+    /// Leave out devices of the other interface: cuda or opencl
+    #[arg(value_enum, value_name = "INTERFACE", hide_possible_values = true)]
+    interface: Option<Interface>,
+    /// Do less
+    #[arg(long)]
+    pub quick: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Interface {
+    Cuda,
+    Opencl,
+}
+
+impl On {
+    /// Whether devices of an interface are asked for.
+    pub fn wants(&self, api: Api) -> bool {
+        self.interface.is_none_or(|interface| (interface == Interface::Cuda) == (api == Api::Cuda))
+    }
+}
+
+#[derive(Subcommand)]
+pub enum DeviceCommand {
+    /// Show the devices
+    List(On),
+    /// Run every kernel at all sizes around its edges and compare with the CPU, and then the engine
+    Check {
+        #[command(flatten)]
+        on: On,
+        /// Do only the self-tests of what the engine uses
+        #[arg(long)]
+        least: bool,
+    },
+    /// Let the device be too slow, and the CPU take its place
+    Takeover(On),
+    /// Measure copies within the device, and between it and the host
+    Ceilings(On),
+    /// Measure each kernel alone
+    Kernels(On),
+    /// Measure sealing of data that lie on the device
+    Resident(On),
+    /// Measure the engine from host to host
+    Engine(On),
+    /// Make a file of random bytes
+    File { file: String, bytes: u64 },
+    /// Show rows on one page
+    Summary { file: String },
+}
+
 #[derive(Subcommand)]
 pub enum SefpsFile {
     /// Write a file in the layout
@@ -218,6 +277,7 @@ pub enum Command {
     Run(Box<Experiments>),
     Report { folder: PathBuf, merge: Vec<PathBuf>, documents: Vec<PathBuf>, index: bool },
     Copy(Copy),
+    Device(DeviceCommand),
     SefpsFile(SefpsFile),
 }
 
@@ -285,6 +345,7 @@ pub fn parse() -> Outcome<Parsed> {
         Sub::All(PeersRun { run, phalanx }) => Command::run(Experiment::ALL, run, phalanx),
         Sub::Report { folder, merge, documents, index } => Command::Report { folder, merge, documents, index },
         Sub::Copy(copy) => Command::Copy(copy),
+        Sub::Device(command) => Command::Device(command),
         Sub::SefpsFile(command) => Command::SefpsFile(command),
     };
     Ok(Parsed { command, verbosity: cli.verbosity })

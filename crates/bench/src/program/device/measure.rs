@@ -1,7 +1,7 @@
 //! Times of kernels alone, by the device's own clock, and the ceilings of the machine.
 
-use crate::check::{block_sizes, granularities};
-use crate::engine::HostToHost;
+use super::check::{block_sizes, granularities};
+use super::engine::HostToHost;
 use phalanx_bench::head::Head;
 use phalanx_bench::measure::machine;
 use phalanx_bench::measure::setup::Setup;

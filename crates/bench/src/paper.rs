@@ -199,6 +199,13 @@ pub struct Printed {
     pub r#where: String,
 }
 
+impl Value {
+    /// The figure, corrected if necessary.
+    pub fn number(&self) -> f64 {
+        self.figure.value.unwrap_or(self.figure.printed)
+    }
+}
+
 impl Paper {
     /// A parameter by its symbol. A parameter without a platform belongs to every platform.
     pub fn parameter(&self, symbol: &str, platform: Option<&str>) -> Option<f64> {

@@ -5,6 +5,7 @@ pub mod files;
 pub mod hpc;
 pub mod keys;
 pub mod questions;
+pub mod rules;
 pub mod users;
 pub mod volume;
 
@@ -91,13 +92,6 @@ pub fn claim(text: impl Into<String>, holds: Option<bool>) -> Claim {
     Claim { text: text.into(), holds, reason: Reason::Refuted }
 }
 
-impl Claim {
-    /// The same with another reason why it does not hold, if so.
-    pub fn unless(self, reason: Reason) -> Self {
-        Self { reason, ..self }
-    }
-}
-
 /// A comparison of two figures that may be missing.
 pub fn more(a: Option<f64>, b: Option<f64>) -> Option<bool> {
     a.zip(b).map(|(a, b)| a > b)
@@ -117,6 +111,16 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Ours and theirs. Without ours it was not run.
+    pub fn of(ours: Option<f64>, theirs: Option<f64>) -> Self {
+        Self { ours, theirs, word: ours.is_none().then_some("not run"), plain: false }
+    }
+
+    /// The same without a ratio.
+    pub fn plain(self) -> Self {
+        Self { plain: true, ..self }
+    }
+
     /// How many times as good ours is.
     pub fn ratio(&self, less_is_better: bool) -> Option<f64> {
         if self.plain {
@@ -296,12 +300,12 @@ mod tests {
         assert_eq!(of(&[Some(true), None]), Verdict::HoldsInPart);
         assert_eq!(of(&[Some(true)]), Verdict::Holds);
         assert_eq!(of(&[Some(true), Some(false), None]), Verdict::Changed(Reason::Refuted));
-        let small = claim("c", Some(false)).unless(Reason::SmallFiles);
-        let faster = claim("c", Some(false)).unless(Reason::FasterHardware);
+        let small = Claim { reason: Reason::SmallFiles, ..claim("c", Some(false)) };
+        let faster = Claim { reason: Reason::FasterHardware, ..claim("c", Some(false)) };
         assert_eq!(Verdict::of(std::slice::from_ref(&small)), Verdict::Changed(Reason::SmallFiles));
         assert_eq!(Verdict::of(&[small, faster.clone()]), Verdict::Changed(Reason::FasterHardware));
-        assert_eq!(Verdict::of(&[faster.unless(Reason::Refuted)]).words(), "refuted");
-        let holds = claim("c", Some(true)).unless(Reason::SmallFiles);
+        assert_eq!(Verdict::of(&[Claim { reason: Reason::Refuted, ..faster }]).words(), "refuted");
+        let holds = Claim { reason: Reason::SmallFiles, ..claim("c", Some(true)) };
         assert_eq!(Verdict::of(&[holds]), Verdict::Holds);
     }
 

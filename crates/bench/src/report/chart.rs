@@ -135,7 +135,25 @@ pub struct Chart {
     pub narrow: bool,
 }
 
+/// The same charts with one axis.
+pub fn on_one_axis(mut charts: Vec<Chart>) -> Vec<Chart> {
+    let range = charts.iter().filter_map(Chart::extent).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
+    charts.iter_mut().for_each(|chart| chart.range = range);
+    charts
+}
+
 impl Chart {
+    /// Lines over places: a title, what the places are, and the unit of the values.
+    pub fn new(
+        title: impl Into<String>,
+        x: impl Into<String>,
+        y: impl Into<String>,
+        places: Vec<String>,
+        lines: Vec<Line>,
+    ) -> Self {
+        Self { title: title.into(), x: x.into(), y: y.into(), places, lines, ..Self::default() }
+    }
+
     /// Whether there is nothing to draw.
     pub fn is_empty(&self) -> bool {
         self.lines.iter().all(|line| line.points.iter().all(|(_, value)| *value <= 0.0))

@@ -1,7 +1,7 @@
 //! Sections of the page: tables, lines by columns in the order in which they come, and figures of any number of lines.
 
 use crate::paper::Printed;
-use crate::report::chart::{Chart, Line, Thing};
+use crate::report::chart::{Chart, Line, Thing, on_one_axis};
 use crate::report::text::{digits, escaped};
 use crate::row::Row;
 use std::fmt::Write;
@@ -204,9 +204,7 @@ impl Figure {
         };
         let mut charts: Vec<Chart> = measured.chunks(LINES).map(chart).collect();
         charts.retain(|chart| !chart.is_empty());
-        let range = charts.iter().filter_map(Chart::extent).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
-        charts.iter_mut().for_each(|chart| chart.range = range);
-        charts
+        on_one_axis(charts)
     }
 }
 

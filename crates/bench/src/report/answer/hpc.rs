@@ -5,8 +5,9 @@
 
 use crate::names::cluster::{AT_WORK, OWN};
 use crate::paper::{Value, p3};
-use crate::report::answer::{Claim, Grid, Pair, Panels, Part, Said, claim, more, said};
-use crate::report::chart::{Chart, Line, Thing};
+use crate::report::answer::rules::{Facts, Rule, facts, holds};
+use crate::report::answer::{Grid, Pair, Panels, Part, claim, more};
+use crate::report::chart::{Chart, Line, Thing, on_one_axis};
 use crate::report::machine::Machine;
 use crate::row::{Row, median};
 
@@ -121,7 +122,7 @@ impl Printed {
             if !all.counts.contains(&count) {
                 all.counts.push(count);
             }
-            all.values.push((bytes, count, v.figure.value.unwrap_or(v.figure.printed)));
+            all.values.push((bytes, count, v.number()));
         }
         all.counts.sort_unstable();
         all
@@ -250,30 +251,16 @@ fn times(program: Program, machine: &Machine, is_throughput: bool) -> Part {
         let points = printed.counts.iter().enumerate();
         let points = points.filter_map(|(i, n)| Some((i, figure(*bytes, printed.ms(*bytes, *n)?)))).collect();
         lines.push(Line::paper("paper", program.thing(), points));
-        Chart {
-            title: size.clone(),
-            x: program.workers().into(),
-            y: unit.into(),
-            places: printed.counts.iter().map(|n| count_text(*n)).collect(),
-            lines,
-            ..Chart::default()
-        }
+        Chart::new(size, program.workers(), unit, printed.counts.iter().map(|n| count_text(*n)).collect(), lines)
     };
-    let mut charts: Vec<Chart> = if ours.is_empty() { Vec::new() } else { printed.sizes.iter().map(chart).collect() };
-    let range = charts.iter().filter_map(Chart::extent).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
-    charts.iter_mut().for_each(|chart| chart.range = range);
+    let charts = if ours.is_empty() { Vec::new() } else { printed.sizes.iter().map(chart).collect() };
     let first = ours.first();
     let line = |count: &u64| {
         let cell = |(_, bytes): &(String, u64)| {
             let of = first.and_then(|ours| ours.ms(*bytes, *count));
             let theirs = printed.ms(*bytes, *count);
             let round = |x: f64| if is_throughput { (x * 1000.0).round() / 1000.0 } else { x };
-            Pair {
-                ours: of.map(|ms| figure(*bytes, ms)),
-                theirs: theirs.map(|ms| round(figure(*bytes, ms))),
-                word: of.is_none().then_some("not run"),
-                plain: false,
-            }
+            Pair::of(of.map(|ms| figure(*bytes, ms)), theirs.map(|ms| round(figure(*bytes, ms))))
         };
         (count_text(*count), printed.sizes.iter().map(cell).collect())
     };
@@ -285,112 +272,104 @@ fn times(program: Program, machine: &Machine, is_throughput: bool) -> Part {
         lines: printed.counts.iter().map(line).collect(),
         less_is_better: !is_throughput,
     };
+    let (said, mut claims) = facts_of(program, machine, &printed, first).by(rules(program, is_throughput));
+    if program == Java && first.is_none_or(|ours| ours.thing != Thing::Java) {
+        claims.insert(1, claim("Java's threads do so too", None));
+    }
     Part {
         factor: median(&grid.ratios().collect::<Vec<_>>()),
         rows: ours.iter().map(|ours| ours.times.len()).sum(),
-        panels: vec![Panels::Charts(charts)],
-        claims: claims(program, machine, is_throughput, &printed, first),
-        said: sentences(program, machine, &printed, &ours),
+        panels: vec![Panels::Charts(on_one_axis(charts))],
+        claims,
+        said,
         grid: Some(grid),
     }
 }
 
-fn sentences(program: Program, machine: &Machine, printed: &Printed, ours: &[Ours]) -> Vec<Said> {
-    let Some(first) = ours.first() else {
-        let why = if program == Cuda {
-            "this machine has no GPU, or its rows were not measured"
-        } else {
-            "there are no rows"
-        };
-        return vec![said(format!("Not run here: {why}."), &[])];
-    };
-    let mut all = Vec::new();
-    // The largest that was measured: a run may have ended before.
-    let measured = |(_, bytes): &&(String, u64)| first.fastest_ms(*bytes).is_some();
-    let Some((size, bytes)) = printed.sizes.iter().rfind(measured) else { return all };
-    let theirs = printed.counts.iter().filter_map(|n| Some((printed.ms(*bytes, *n)?, *n)));
-    let theirs = theirs.min_by(|a, b| a.0.total_cmp(&b.0));
-    if let Some((ms, (theirs, count))) = first.fastest_ms(*bytes).zip(theirs) {
-        let pattern = format!(
-            "{size}: {{}} ms at best here ({}), {{}} ms at best in the paper ({} {}): {{}} × as fast.",
-            first.name,
-            count_text(count),
-            program.workers()
-        );
-        all.push(said(pattern, &[ms, theirs, theirs / ms]));
-    }
-    let cores = machine.heads[0].cores;
+/// The rules of a program's times, in their order.
+fn rules(program: Program, is_throughput: bool) -> &'static [&'static [Rule]] {
     match program {
-        Java | OpenMp => {
-            if let Some(best) = first.best(*bytes) {
-                let pattern = format!("More threads make it {{}} × as fast as one on this machine's {cores} cores; the paper's node has 16 logical cores.");
-                all.push(said(pattern, &[best]));
-            }
-            if program == Java && first.thing != Thing::Java {
-                all.push(said("No Java was measured on this machine: the program beside the paper's is Phalanx's AES.", &[]));
-            }
-        }
-        JavaCluster | Mpich => all.push(said(
-            format!("The paper's times are of encryption alone on up to 31 nodes. Ours contain reading, hashing and writing, by processes on one machine with {cores} cores."),
-            &[],
-        )),
-        Cuda => {}
+        Java | OpenMp if is_throughput => &[TIMES, THREADS, THROUGHPUT],
+        Java | OpenMp => &[TIMES, THREADS, BEYOND],
+        JavaCluster | Mpich => &[TIMES, PROCESSES],
+        Cuda => &[TIMES, GPU_THREADS],
     }
-    all
 }
 
-fn claims(
-    program: Program,
-    machine: &Machine,
-    is_throughput: bool,
-    printed: &Printed,
-    ours: Option<&Ours>,
-) -> Vec<Claim> {
-    let cores = machine.heads[0].cores as u64;
+const TIMES: &[Rule] = &[Rule::Say(&[
+    "{size}: {ms} ms at best here ({name}), {paper} ms at best in the paper ({count} {workers}): {paper / ms} × as fast.",
+    "{why not}",
+])];
+const THREADS: &[Rule] = &[
+    Rule::Say(&[
+        "More threads make it {best} × as fast as one on this machine's {cores} cores; the paper's node has 16 logical cores.",
+    ]),
+    Rule::Say(&["{no java}"]),
+    holds("up to the number of cores, more threads take less time", "falls"),
+];
+const THROUGHPUT: &[Rule] = &[holds("the largest file has the highest throughput", "last > first")];
+const BEYOND: &[Rule] = &[holds("beyond the number of cores, more threads gain nothing", "no_gain")];
+const PROCESSES: &[Rule] = &[
+    Rule::Say(&["{of encryption}"]),
+    holds("more processes take less time (4 processes on one machine)", "falls"),
+    holds("31 nodes take less time than 16", ""),
+];
+const GPU_THREADS: &[Rule] = &[
+    holds("more GPU threads take less time, up to a limit", "falls"),
+    holds("beyond the limit the time stays", "stays"),
+];
+
+fn facts_of(program: Program, machine: &Machine, printed: &Printed, ours: Option<&Ours>) -> Facts {
+    let cores = machine.heads[0].cores;
+    // The largest that was measured: a run may have ended before.
+    let measured = |(_, bytes): &&(String, u64)| ours.is_some_and(|ours| ours.fastest_ms(*bytes).is_some());
+    let size = printed.sizes.iter().rfind(measured);
+    let bytes = size.map(|(_, bytes)| *bytes);
+    let theirs = printed.counts.iter().filter_map(|n| Some((printed.ms(bytes?, *n)?, *n)));
+    let theirs = theirs.min_by(|a, b| a.0.total_cmp(&b.0));
     let each = |is: &dyn Fn(u64, &Ours) -> Option<bool>| {
         let all: Vec<bool> = printed.sizes.iter().filter_map(|(_, bytes)| is(*bytes, ours?)).collect();
         (!all.is_empty()).then(|| all.iter().all(|holds| *holds))
     };
-    let at_cores = printed.counts.iter().copied().filter(|n| *n <= cores.max(2)).max().unwrap_or(1);
+    let less = |few: u64, many: u64| each(&|bytes, ours| more(ours.ms(bytes, few), ours.ms(bytes, many)));
+    let at_cores = printed.counts.iter().copied().filter(|n| *n <= (cores as u64).max(2)).max().unwrap_or(1);
     let most = printed.counts.last().copied().unwrap_or(1);
-    match program {
-        Java | OpenMp => {
-            let falls = each(&|bytes, ours| more(ours.ms(bytes, 1), ours.ms(bytes, at_cores)));
-            let mut all = vec![claim("up to the number of cores, more threads take less time", falls)];
-            if program == Java && ours.is_none_or(|ours| ours.thing != Thing::Java) {
-                all.push(claim("Java's threads do so too", None));
-            }
-            if is_throughput {
-                let of = |bytes: u64| ours.and_then(|ours| Some(bytes as f64 / ours.fastest_ms(bytes)?));
-                let (first, last) = (printed.sizes.first().map(|s| s.1), printed.sizes.last().map(|s| s.1));
-                let holds = first.zip(last).and_then(|(a, b)| more(of(b), of(a)));
-                all.push(claim("the largest file has the highest throughput", holds));
-            } else {
-                let gains = each(&|bytes, ours| Some(ours.ms(bytes, most)? > ours.ms(bytes, at_cores)? * 0.8))
-                    .filter(|_| most > at_cores);
-                all.push(claim("beyond the number of cores, more threads gain nothing", gains));
-            }
-            all
-        }
-        JavaCluster | Mpich => {
-            let falls = each(&|bytes, ours| more(ours.ms(bytes, 1), ours.ms(bytes, 4)));
-            let on = "(4 processes on one machine)";
-            vec![
-                claim(format!("more processes take less time {on}"), falls),
-                claim("31 nodes take less time than 16", None),
-            ]
-        }
-        Cuda => {
-            let falls = each(&|bytes, ours| more(ours.ms(bytes, 1_000), ours.ms(bytes, 100_000)));
-            let stays = each(&|bytes, ours| {
-                let (a, b) = (ours.ms(bytes, 1_000_000)?, ours.ms(bytes, 10_000_000)?);
-                Some((a / b - 1.0).abs() < 0.25)
-            });
-            vec![
-                claim("more GPU threads take less time, up to a limit", falls.filter(|_| machine.has_gpu())),
-                claim("beyond the limit the time stays", stays.filter(|_| machine.has_gpu())),
-            ]
-        }
+    let no_gain = each(&|bytes, ours| Some(ours.ms(bytes, most)? > ours.ms(bytes, at_cores)? * 0.8));
+    let stays = each(&|bytes, ours| {
+        let (a, b) = (ours.ms(bytes, 1_000_000)?, ours.ms(bytes, 10_000_000)?);
+        Some((a / b - 1.0).abs() < 0.25)
+    });
+    let throughput = |size: Option<&(String, u64)>| Some(size?.1 as f64 / ours?.fastest_ms(size?.1)?);
+    let why_not = match program {
+        Cuda => "Not run here: this machine has no GPU, or its rows were not measured.",
+        _ => "Not run here: there are no rows.",
+    };
+    let is_other = program == Java && ours.is_some_and(|ours| ours.thing != Thing::Java);
+    let of_encryption = format!(
+        "The paper's times are of encryption alone on up to 31 nodes. Ours contain reading, hashing and writing, by processes on one machine with {cores} cores."
+    );
+    let on_gpu = |holds: Option<bool>| holds.filter(|_| machine.has_gpu());
+    facts! {
+        "size": [size.map_or("", |(size, _)| size)],
+        "ms": bytes.and_then(|bytes| ours?.fastest_ms(bytes)),
+        "name": [ours.map_or("", |ours| &ours.name)],
+        "paper": theirs.map(|(ms, _)| ms),
+        "count": [theirs.map(|(_, n)| count_text(n)).unwrap_or_default()],
+        "workers": [program.workers()],
+        "why not": ours.is_none().then_some(why_not),
+        "best": bytes.and_then(|bytes| ours?.best(bytes)),
+        "cores": [cores],
+        "no java": is_other.then_some("No Java was measured on this machine: the program beside the paper's is Phalanx's AES."),
+        "of encryption": bytes.map(|_| of_encryption.as_str()),
+        "falls": match program {
+            Java | OpenMp => less(1, at_cores),
+            JavaCluster | Mpich => less(1, 4),
+            Cuda => on_gpu(less(1_000, 100_000)),
+        },
+        "first": throughput(printed.sizes.first()),
+        "last": throughput(printed.sizes.last()),
+        "no_gain": no_gain.filter(|_| most > at_cores),
+        "stays": on_gpu(stays),
     }
 }
 
@@ -421,7 +400,7 @@ fn printed_speedup(program: Program, measure: &str, bytes: u64) -> Option<f64> {
             && v.program.as_deref().is_some_and(|name| name.starts_with("CUDA"))
     };
     let of_cuda = || p3().values.iter().find(in_comparison).filter(|_| program == Cuda);
-    own.or_else(of_cuda).map(|v| v.figure.value.unwrap_or(v.figure.printed))
+    own.or_else(of_cuda).map(Value::number)
 }
 
 /// The time of one CPU thread in ms, which the speedups of GPUs compare with.
@@ -436,6 +415,32 @@ fn best(program: Program, machine: &Machine, first: Option<&Ours>, bytes: u64) -
         _ => first?.best(bytes),
     }
 }
+
+const OF_NODE: &[&[Rule]] = &[
+    &[
+        Rule::Say(&[
+            "At best {here} × one thread on {cores} cores here, {paper} × on a node with 16 logical cores in the paper.",
+            "Not run here.",
+        ]),
+        Rule::Say(&["Of each core's power it uses {here / cores * 100} %, the paper {paper / 16 * 100} %."]),
+    ],
+    GROWS,
+];
+const OF_CLUSTER: &[&[Rule]] = &[
+    &[
+        Rule::Say(&[
+            "At best {here} × one thread on {cores} cores here, {paper} × on 31 nodes with 16 logical cores each in the paper.",
+            "Not run here.",
+        ]),
+        Rule::Say(&[
+            "That is {here / cores * 100} % of what this machine's cores could give; more than one machine was not at hand.",
+        ]),
+    ],
+    GROWS,
+    &[holds("31 nodes speed it up by more than 31", "")],
+];
+const GROWS: &[Rule] =
+    &[holds("several workers beat one", "here > 1"), holds("the speedup grows with the size of the file", "grows")];
 
 /// One of the tables of speedups.
 fn speedups(program: Program, machine: &Machine) -> Part {
@@ -455,38 +460,13 @@ fn speedups(program: Program, machine: &Machine) -> Part {
     }
     let known: Vec<f64> = bests.iter().flatten().copied().collect();
     let largest = known.iter().copied().reduce(f64::max);
-    let mut sentences = Vec::new();
     let theirs = sizes.iter().filter_map(|(_, bytes)| printed_speedup(program, "speedup", *bytes)).reduce(f64::max);
-    match largest.zip(theirs) {
-        Some((here, there)) => {
-            let on = if program.is_cluster() {
-                "31 nodes with 16 logical cores each"
-            } else {
-                "a node with 16 logical cores"
-            };
-            let pattern = format!("At best {{}} × one thread on {{}} cores here, {{}} × on {on} in the paper.");
-            sentences.push(said(pattern, &[here, cores, there]));
-            if program.is_cluster() {
-                let part = here / cores * 100.0;
-                sentences.push(said(
-                    "That is {} % of what this machine's cores could give; more than one machine was not at hand.",
-                    &[part],
-                ));
-            } else {
-                let (here, there) = (here / cores * 100.0, there / 16.0 * 100.0);
-                sentences.push(said("Of each core's power it uses {} %, the paper {} %.", &[here, there]));
-            }
-        }
-        None => sentences.push(said("Not run here.", &[])),
-    }
     let grows = (known.len() == sizes.len() && known.len() > 1).then(|| known[known.len() - 1] > known[0]);
-    let mut claims = vec![claim("several workers beat one", largest.map(|l| l > 1.0))];
-    claims.push(claim("the speedup grows with the size of the file", grows));
-    if program == Java && first.is_none_or(|ours| ours.thing != Thing::Java) {
+    let is_java = first.is_some_and(|ours| ours.thing == Thing::Java);
+    let facts = facts! { "here": largest, "cores": Some(cores), "paper": theirs, "grows": grows };
+    let (said, mut claims) = facts.by(if program.is_cluster() { OF_CLUSTER } else { OF_NODE });
+    if program == Java && !is_java {
         claims.push(claim("Java's threads do so too", None));
-    }
-    if program.is_cluster() {
-        claims.push(claim("31 nodes speed it up by more than 31", None));
     }
     Part {
         rows: all.iter().map(|ours| ours.times.len()).sum(),
@@ -496,11 +476,24 @@ fn speedups(program: Program, machine: &Machine) -> Part {
             lines,
             ..Grid::default()
         }),
-        said: sentences,
+        said,
         claims,
         ..Part::default()
     }
 }
+
+const ALL: &[Rule] = &[
+    Rule::Say(&["Threads of one process reach {threads} × one thread here, on {cores} cores."]),
+    Rule::Say(&["Processes on this one machine reach {cluster} ×; a second machine was not at hand."]),
+    Rule::Say(&[
+        "The GPU reaches {gpu} × one CPU thread, with its copies.",
+        "CUDA was not run: there are no rows of a GPU.",
+    ]),
+    holds("threads beat one thread", "threads > 1"),
+    holds("a cluster's processes, here of one machine, beat one thread", "cluster > 1"),
+    holds("a cluster beats one node", ""),
+    holds("the GPU beats the CPU's threads", "gpu > threads"),
+];
 
 /// Table 5.10.
 fn all_speedups(machine: &Machine) -> Part {
@@ -509,37 +502,18 @@ fn all_speedups(machine: &Machine) -> Part {
     let line = |(program, all): &(Program, Vec<Ours>)| {
         let cells = sizes.iter().map(|(_, bytes)| {
             let ours = best(*program, machine, all.first(), *bytes);
-            Pair {
-                ours,
-                theirs: printed_speedup(*program, "speedup", *bytes),
-                word: ours.is_none().then_some("not run"),
-                plain: true,
-            }
+            Pair::of(ours, printed_speedup(*program, "speedup", *bytes)).plain()
         });
         (program.name().to_owned(), cells.collect())
     };
     let lines: Vec<(String, Vec<Pair>)> = each.iter().map(line).collect();
     let largest = |at: usize| lines[at].1.iter().filter_map(|pair| pair.ours).reduce(f64::max);
     let (threads, cluster, gpu) = (largest(2), largest(3), largest(4).filter(|_| machine.has_gpu()));
-    let mut sentences = Vec::new();
-    if let Some(threads) = threads {
-        let pattern = "Threads of one process reach {} × one thread here, on {} cores.";
-        sentences.push(said(pattern, &[threads, machine.heads[0].cores as f64]));
-    }
-    if let Some(cluster) = cluster {
-        sentences.push(said("Processes on this one machine reach {} ×; a second machine was not at hand.", &[cluster]));
-    }
-    sentences.push(match gpu {
-        Some(gpu) => said("The GPU reaches {} × one CPU thread, with its copies.", &[gpu]),
-        None => said("CUDA was not run: there are no rows of a GPU.", &[]),
-    });
+    let facts =
+        facts! { "threads": threads, "cluster": cluster, "gpu": gpu, "cores": Some(machine.heads[0].cores as f64) };
+    let (said, claims) = facts.by(&[ALL]);
     Part {
-        claims: vec![
-            claim("threads beat one thread", threads.map(|n| n > 1.0)),
-            claim("a cluster's processes, here of one machine, beat one thread", cluster.map(|n| n > 1.0)),
-            claim("a cluster beats one node", None),
-            claim("the GPU beats the CPU's threads", more(gpu, threads)),
-        ],
+        claims,
         rows: each.iter().flat_map(|(_, all)| all).map(|ours| ours.times.len()).sum(),
         grid: Some(Grid {
             caption: "Best speedup over one thread: measured, and below it printed (corrected where the print contradicts itself)".into(),
@@ -548,10 +522,19 @@ fn all_speedups(machine: &Machine) -> Part {
             lines,
             ..Grid::default()
         }),
-        said: sentences,
+        said,
         ..Part::default()
     }
 }
+
+const BY_GPU_THREADS: &[Rule] = &[
+    Rule::Say(&[
+        "At best the GPU is {best} × one CPU thread (median over the sizes).",
+        "Not run here: there are no rows of a GPU. The dashed lines are the quotients of the printed times.",
+    ]),
+    holds("the GPU beats one CPU thread", "best > 1"),
+    holds("larger files gain more", "grows"),
+];
 
 /// Figure 5.12.
 fn by_gpu_threads(machine: &Machine) -> Part {
@@ -567,36 +550,25 @@ fn by_gpu_threads(machine: &Machine) -> Part {
         let points = times.counts.iter().enumerate();
         let points = points.filter_map(|(i, n)| Some((i, of_c.ms(*bytes, 1)? / times.ms(*bytes, *n)?))).collect();
         lines.push(Line::paper("paper", Thing::Gpu, points));
-        Chart {
-            title: size.clone(),
-            x: "GPU threads".into(),
-            y: "times one CPU thread".into(),
-            places: times.counts.iter().map(|n| count_text(*n)).collect(),
+        Chart::new(
+            size,
+            "GPU threads",
+            "times one CPU thread",
+            times.counts.iter().map(|n| count_text(*n)).collect(),
             lines,
-            ..Chart::default()
-        }
+        )
     };
-    let mut charts: Vec<Chart> = times.sizes.iter().map(chart).collect();
-    let range = charts.iter().filter_map(Chart::extent).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
-    charts.iter_mut().for_each(|chart| chart.range = range);
+    let charts = times.sizes.iter().map(chart).collect();
     let first = all.first();
     let bests: Vec<f64> = times.sizes.iter().filter_map(|(_, bytes)| best(Cuda, machine, first, *bytes)).collect();
     let is_gpu = machine.has_gpu();
-    let said = match median(&bests).filter(|_| is_gpu) {
-        Some(best) => vec![said("At best the GPU is {} × one CPU thread (median over the sizes).", &[best])],
-        None => vec![said(
-            "Not run here: there are no rows of a GPU. The dashed lines are the quotients of the printed times.",
-            &[],
-        )],
-    };
     let grows = (bests.len() > 1 && is_gpu).then(|| bests[bests.len() - 1] > bests[0]);
+    let facts = facts! { "best": median(&bests).filter(|_| is_gpu), "grows": grows };
+    let (said, claims) = facts.by(&[BY_GPU_THREADS]);
     Part {
-        panels: vec![Panels::Charts(charts)],
+        panels: vec![Panels::Charts(on_one_axis(charts))],
         said,
-        claims: vec![
-            claim("the GPU beats one CPU thread", median(&bests).filter(|_| is_gpu).map(|b| b > 1.0)),
-            claim("larger files gain more", grows),
-        ],
+        claims,
         rows: all.iter().map(|ours| ours.times.len()).sum(),
         ..Part::default()
     }

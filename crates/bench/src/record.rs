@@ -94,7 +94,7 @@ impl Record {
             return Ok(());
         }
         self.append(&Line::Row(Box::new(row.clone())))?;
-        let written = self.csv.write_record(row.fields()).map_err(csv_error);
+        let written = self.csv.write_record(row.fields().map(|(_, field)| field)).map_err(csv_error);
         written.and_then(|()| self.csv.flush()).map_err(|e| Error::Path(self.path.with_file_name(CSV), e))?;
         self.rows.push(row);
         Ok(())
@@ -160,8 +160,8 @@ fn new_csv(path: &Path, heads: &[Head], rows: &[Row]) -> Result<csv::Writer<File
     }
     let mut csv = csv::WriterBuilder::new().comment(Some(b'#')).from_writer(file);
     let mut write = || {
-        csv.write_record(Row::COLUMNS)?;
-        rows.iter().try_for_each(|row| csv.write_record(row.fields()))?;
+        csv.write_record(Row::default().fields().map(|(column, _)| column))?;
+        rows.iter().try_for_each(|row| csv.write_record(row.fields().map(|(_, field)| field)))?;
         Ok(csv.flush()?)
     };
     write().map_err(|e| failed(csv_error(e)))?;

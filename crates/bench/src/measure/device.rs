@@ -77,7 +77,7 @@ pub fn write<const N: usize>(
     }
     let times = times?;
     for (row, times) in named.into_iter().zip(times) {
-        let row = Row { runs_per_time: times.runs_per_time, ..row }.timed(times.seconds);
+        let row = times.of(row);
         rows.write(match over {
             Some((name, median_s)) => row.compared(Over { name, median_s }, None),
             None => row,

@@ -15,7 +15,7 @@ use crate::measure::steps::{Rows, Step};
 use crate::measure::times::time;
 use crate::names::hpc::EXPERIMENT;
 use crate::paper::{Printed, p3};
-use crate::row::{Over, Row};
+use crate::row::Row;
 use phalanx_core::engine::{CpuEngine, Engine};
 use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Sink, Suite};
 use phalanx_host::file;
@@ -138,27 +138,17 @@ fn one_size(
     let mut one = None;
     for ((_, threads), seconds) in threads.iter().zip(times) {
         let row = Row {
-            experiment: EXPERIMENT.into(),
-            case: size.into(),
-            operation: "encrypt".into(),
-            measure: measure.name().into(),
-            scheme: measure.scheme(),
-            engine: if *threads == 1 { "serial" } else { "cpu" }.into(),
             bytes,
             items: 1,
             threads: *threads as usize,
             printed: if measure == Measure::Encryption { printed(bytes, *threads) } else { Vec::new() },
-            ..Row::default()
+            ..Row::of(
+                EXPERIMENT,
+                size,
+                ["encrypt", measure.name(), &measure.scheme(), if *threads == 1 { "serial" } else { "cpu" }],
+            )
         };
-        let mut row = row.timed(seconds);
-        match one {
-            None => one = row.median_s,
-            Some(median_s) => {
-                let over = Over { name: "1 thread", median_s };
-                row = row.compared(over, Some(processors(*threads as usize)));
-            }
-        }
-        rows.write(row)?;
+        rows.write(row.timed(seconds).beside(&mut one, "1 thread", processors(*threads as usize)))?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::measure::ttable::TTable;
 use crate::measure::{scratch, times};
 use crate::names::keys::{ENERGY, EXPERIMENT, FIND_KMAC, FIND_MD5, OURS, PRINTED};
 use crate::paper::p5;
-use crate::row::{Over, Row};
+use crate::row::Row;
 use md5::{Digest, Md5};
 use phalanx_core::engine::{CpuEngine, Engine};
 use phalanx_core::{KeyId, SecretKey, Suite};
@@ -63,16 +63,10 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
     let printed =
         p5().printed(|v| v.experiment == "sizes" && v.program.as_deref() == Some("CPU") && v.case.bytes == Some(bytes));
     let row = |scheme: &str, engine: &str, threads: usize| Row {
-        experiment: EXPERIMENT.into(),
-        case: size.into(),
-        operation: "encrypt".into(),
-        measure: "key digest and encryption".into(),
-        scheme: scheme.into(),
-        engine: engine.into(),
         bytes,
         items: 1,
         threads,
-        ..Row::default()
+        ..Row::of(EXPERIMENT, size, ["encrypt", "key digest and encryption", scheme, engine])
     };
     let key = key(0);
     let mut data = vec![0; bytes as usize];
@@ -104,16 +98,10 @@ fn energy(setup: &Setup, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
     let tables = TTable::new(&key[..16]);
     let kernels = Kernels::new(setup.levels.aes, &key[..16]).expect("a valid length");
     let row = |scheme: &str, engine: &str, threads| Row {
-        experiment: EXPERIMENT.into(),
-        case: format!("{} MiB, again and again", bytes >> 20),
-        operation: "encrypt".into(),
-        measure: ENERGY.into(),
-        scheme: scheme.into(),
-        engine: engine.into(),
         bytes,
         items: 1,
         threads,
-        ..Row::default()
+        ..Row::of(EXPERIMENT, format!("{} MiB, again and again", bytes >> 20), ["encrypt", ENERGY, scheme, engine])
     };
     let ciphers: [(&str, &dyn BlockCipher); 2] = [(PRINTED, &tables), (OURS, &kernels)];
     for (scheme, cipher) in ciphers {
@@ -156,12 +144,8 @@ fn sealed(
         })
     };
     for (name, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
-        let mut row =
-            timed(row(&scheme, name, threads), sealing(Arc::new(CpuEngine::parallel(threads, setup.levels)))?);
-        match one {
-            None => one = row.median_s,
-            Some(median_s) => row = row.compared(Over { name: SERIAL, median_s }, Some(processors(threads))),
-        }
+        let row = timed(row(&scheme, name, threads), sealing(Arc::new(CpuEngine::parallel(threads, setup.levels)))?);
+        let row = row.beside(&mut one, SERIAL, processors(threads));
         rows.write(row)?;
     }
     match for_bytes(&setup.device, setup.quick, bytes) {
@@ -174,7 +158,7 @@ fn sealed(
 }
 
 fn timed(row: Row, times: Times) -> Row {
-    Row { runs_per_time: times.runs_per_time, ..row }.timed(times.seconds)
+    times.of(row)
 }
 
 /// The receiver has `count` keys, and the message names the last one that is looked at.
@@ -184,15 +168,9 @@ fn one_set(setup: &Setup, count: u64, rows: &mut Rows<'_>) -> Result<()> {
     let last = keys.len() - 1;
     let (md5, id) = (Md5::digest(&keys[last][..16]), secrets[last].id());
     let row = |scheme: &str, engine: &str, threads: usize| Row {
-        experiment: EXPERIMENT.into(),
-        case: format!("{count} keys"),
-        operation: "find key".into(),
-        measure: "time".into(),
-        scheme: scheme.into(),
-        engine: engine.into(),
         items: count,
         threads,
-        ..Row::default()
+        ..Row::of(EXPERIMENT, format!("{count} keys"), ["find key", "time", scheme, engine])
     };
     let mut check = |row: Row, find: &mut dyn FnMut() -> Option<usize>| -> Result<()> {
         if find() != Some(last) {

@@ -3,8 +3,6 @@
 pub mod copy;
 pub(crate) mod programs;
 
-pub use programs::versions;
-
 use crate::error::{Error, Result};
 use crate::measure::programs::{find, finish};
 use crate::measure::scratch;
@@ -154,15 +152,9 @@ struct Set {
 impl Set {
     fn row(&self, operation: &str, scheme: &str) -> Row {
         Row {
-            experiment: EXPERIMENT.into(),
-            case: self.case.clone(),
-            operation: operation.into(),
-            measure: self.measure.into(),
-            scheme: scheme.into(),
-            engine: "command".into(),
             bytes: self.bytes,
             items: self.items,
-            ..Row::default()
+            ..Row::of(EXPERIMENT, self.case.clone(), [operation, self.measure, scheme, "command"])
         }
     }
 

@@ -151,14 +151,8 @@ fn efficiency(setup: &Setup, engine: &str, speedup: f64) -> Option<f64> {
 
 fn ratio_row(setup: &Setup) -> Row {
     let row = Row {
-        experiment: EXPERIMENT.into(),
-        case: "this machine".into(),
-        operation: "divide".into(),
-        measure: RATIO.into(),
-        scheme: "the fixed split".into(),
-        engine: HYBRID.into(),
         threads: setup.threads,
-        ..Row::default()
+        ..Row::of(EXPERIMENT, "this machine", ["divide", RATIO, "the fixed split", HYBRID])
     };
     match eq_1(setup) {
         Ok(ratio) => {

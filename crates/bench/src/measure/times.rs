@@ -1,5 +1,6 @@
 //! Taking times.
 
+use crate::row::Row;
 use std::time::{Duration, Instant};
 
 /// Shorter work is run several times, because reading the clock costs some tens of nanoseconds.
@@ -18,6 +19,13 @@ pub struct Times {
     pub seconds: Vec<f64>,
     /// The number of runs of which each time is the mean.
     pub runs_per_time: u64,
+}
+
+impl Times {
+    /// The row with these times.
+    pub fn of(self, row: Row) -> Row {
+        Row { runs_per_time: self.runs_per_time, ..row }.timed(self.seconds)
+    }
 }
 
 /// Takes `rounds` times, after one run to warm up.

@@ -7,7 +7,6 @@ mod batches;
 mod data;
 mod device;
 mod flow;
-pub mod overhead;
 pub mod workload;
 
 use crate::error::Result;
@@ -19,7 +18,7 @@ use crate::measure::users::workload::SEED;
 use crate::names::kernel_only;
 use crate::names::users::{AVERAGES, EXPERIMENT, PRINTED, SPEEDUP};
 use crate::paper::{Printed, p2};
-use crate::row::{Over, Row};
+use crate::row::Row;
 use bare::{Cpu, Kind};
 use data::{Contestant, Data, take_turns};
 use phalanx_core::Suite;
@@ -120,32 +119,17 @@ fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>
         take_turns(&mut data, &mut contestants, rounds)?;
         let bytes = data.plaintext() as u64;
         let row = |scheme: &str, engine: &str, threads: usize| Row {
-            experiment: EXPERIMENT.into(),
-            case: workload::case(lengths.len(), shape),
-            operation: work.operation().into(),
-            measure: work.name().into(),
-            scheme: scheme.into(),
-            engine: engine.into(),
             bytes,
             items: lengths.len() as u64,
             threads,
-            ..Row::default()
+            ..Row::of(EXPERIMENT, workload::case(lengths.len(), shape), [work.operation(), work.name(), scheme, engine])
         };
         let mut one = None;
         for contestant in contestants {
             let row = row(&contestant.scheme, contestant.engine(), contestant.threads);
             let row = Row { runs_per_time: contestant.runs_per_time, ..row }.timed(contestant.seconds);
-            match one {
-                None => {
-                    one = row.median_s;
-                    rows.write(row)?;
-                }
-                Some(median_s) => {
-                    let over = Over { name: "1 thread", median_s };
-                    let cores = processors(row.threads);
-                    rows.write(row.compared(over, Some(cores)))?;
-                }
-            }
+            let cores = processors(row.threads);
+            rows.write(row.beside(&mut one, "1 thread", cores))?;
         }
         match work {
             Work::Bare { name, key_len } => {
@@ -184,15 +168,13 @@ fn averages(rows: &[Row], shape: Shape) -> Vec<Row> {
     for group in groups {
         let first = group[0];
         let average = Row {
-            experiment: EXPERIMENT.into(),
-            case: format!("{AVERAGES}, {}", shape.name()),
-            operation: first.operation.clone(),
-            measure: first.measure.clone(),
-            scheme: first.scheme.clone(),
-            engine: first.engine.clone(),
             threads: first.threads,
             printed: if first.measure == PRINTED { printed(&first.scheme, shape) } else { Vec::new() },
-            ..Row::default()
+            ..Row::of(
+                EXPERIMENT,
+                format!("{AVERAGES}, {}", shape.name()),
+                [&first.operation, &first.measure, &first.scheme, &first.engine],
+            )
         };
         let speeds: Option<Vec<f64>> = group.iter().map(|row| row.gb_per_s).collect();
         let Some(speeds) = speeds else {
@@ -235,16 +217,10 @@ mod tests {
 
     fn row(users: u64, scheme: &str, threads: usize, seconds: &[f64]) -> Row {
         let row = Row {
-            experiment: EXPERIMENT.into(),
-            case: workload::case(users as usize, Shape::Regular),
-            operation: "encrypt".into(),
-            measure: PRINTED.into(),
-            scheme: scheme.into(),
-            engine: "cpu".into(),
             bytes: 1_000_000_000,
             items: users,
             threads,
-            ..Row::default()
+            ..Row::of(EXPERIMENT, workload::case(users as usize, Shape::Regular), ["encrypt", PRINTED, scheme, "cpu"])
         };
         if seconds.is_empty() { row.not_run("no device") } else { row.timed(seconds.to_vec()) }
     }

@@ -93,18 +93,18 @@ enum Sub {
 
 #[derive(Args)]
 #[group(skip)]
-struct Run {
+pub struct Run {
     /// Run fewer and smaller cases; at most a minute each
     #[arg(long)]
-    quick: bool,
+    pub quick: bool,
     /// The run's folder
     ///
     /// It is made if it does not exist. While the experiments run it also holds the files that they use.
     #[arg(long, value_name = "DIR", default_value = "phalanx-bench", value_hint = ValueHint::DirPath)]
-    out: PathBuf,
+    pub out: PathBuf,
     /// Continue the folder's run; keep what it has
     #[arg(long)]
-    resume: bool,
+    pub resume: bool,
 }
 
 #[derive(Args)]
@@ -284,65 +284,47 @@ pub enum Command {
 /// Which experiments to run, and how.
 pub struct Experiments {
     pub experiments: Vec<Experiment>,
-    pub quick: bool,
-    pub out: PathBuf,
-    pub resume: bool,
+    pub run: Run,
     pub phalanx: Option<PathBuf>,
     pub volume: VolumeOptions,
     pub hpc: HpcOptions,
 }
 
-impl Command {
-    fn run(experiments: &[Experiment], run: Run, phalanx: Option<PathBuf>) -> Command {
-        let Run { quick, out, resume } = run;
+impl Experiments {
+    fn new(experiments: &[Experiment], run: Run, phalanx: Option<PathBuf>) -> Self {
         let (volume, hpc) = (VolumeOptions::default(), HpcOptions::default());
-        Command::Run(Box::new(Experiments {
-            experiments: experiments.into(),
-            quick,
-            out,
-            resume,
-            phalanx,
-            volume,
-            hpc,
-        }))
+        Self { experiments: experiments.into(), run, phalanx, volume, hpc }
     }
 
-    fn hpc(run: HpcRun) -> Command {
-        let HpcRun { run, parts, phalanx_mpi, mpirun, folder, interrupted, java, jars, phalanx } = run;
-        let Run { quick, out, resume } = run;
-        let hpc = HpcOptions {
-            parts,
-            program: phalanx_mpi,
-            mpirun,
-            folders: folder,
-            interrupted: interrupted.map(|gib| u64::from(gib.get()) << 30),
-            java,
-            jars,
-            mpj_home: std::env::var_os("MPJ_HOME").filter(|home| !home.is_empty()).map(PathBuf::from),
-        };
-        let (experiments, volume) = (vec![Experiment::Hpc], VolumeOptions::default());
-        Command::Run(Box::new(Experiments { experiments, quick, out, resume, phalanx, volume, hpc }))
+    fn hpc(run: HpcRun) -> Self {
+        let HpcRun { run, parts, phalanx_mpi: program, mpirun, folder: folders, interrupted, java, jars, phalanx } =
+            run;
+        let interrupted = interrupted.map(|gib| u64::from(gib.get()) << 30);
+        let mpj_home = std::env::var_os("MPJ_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+        let hpc = HpcOptions { parts, program, mpirun, folders, interrupted, java, jars, mpj_home };
+        Self { hpc, ..Self::new(&[Experiment::Hpc], run, phalanx) }
     }
 
-    fn volume(run: VolumeRun) -> Command {
-        let VolumeRun { run: PeersRun { run: Run { quick, out, resume }, phalanx }, parts, backing } = run;
-        let volume = VolumeOptions { parts, backing };
-        let (experiments, hpc) = (vec![Experiment::Volume], HpcOptions::default());
-        Command::Run(Box::new(Experiments { experiments, quick, out, resume, phalanx, volume, hpc }))
+    fn volume(run: VolumeRun) -> Self {
+        let VolumeRun { run: PeersRun { run, phalanx }, parts, backing } = run;
+        Self { volume: VolumeOptions { parts, backing }, ..Self::new(&[Experiment::Volume], run, phalanx) }
     }
 }
 
 /// Parses the command line. Help and version are printed here and end the program. An error becomes one line.
 pub fn parse() -> Outcome<Parsed> {
     let cli = Cli::try_parse().or_else(refuse)?;
+    let of = |experiment, run| Command::Run(Box::new(Experiments::new(&[experiment], run, None)));
     let command = match cli.command {
-        Sub::Sefps(run) => Command::run(&[Experiment::Sefps], run, None),
-        Sub::Users(run) => Command::run(&[Experiment::Users], run, None),
-        Sub::Hpc(run) => Command::hpc(run),
-        Sub::Volume(run) => Command::volume(run),
-        Sub::Keys(run) => Command::run(&[Experiment::Keys], run, None),
-        Sub::Peers(PeersRun { run, phalanx }) => Command::run(&[Experiment::Peers], run, phalanx),
-        Sub::All(PeersRun { run, phalanx }) => Command::run(Experiment::ALL, run, phalanx),
+        Sub::Sefps(run) => of(Experiment::Sefps, run),
+        Sub::Users(run) => of(Experiment::Users, run),
+        Sub::Keys(run) => of(Experiment::Keys, run),
+        Sub::Hpc(run) => Command::Run(Box::new(Experiments::hpc(run))),
+        Sub::Volume(run) => Command::Run(Box::new(Experiments::volume(run))),
+        Sub::Peers(PeersRun { run, phalanx }) => {
+            Command::Run(Box::new(Experiments::new(&[Experiment::Peers], run, phalanx)))
+        }
+        Sub::All(PeersRun { run, phalanx }) => Command::Run(Box::new(Experiments::new(Experiment::ALL, run, phalanx))),
         Sub::Report { folder, merge, documents, index } => Command::Report { folder, merge, documents, index },
         Sub::Copy(copy) => Command::Copy(copy),
         Sub::Device(command) => Command::Device(command),

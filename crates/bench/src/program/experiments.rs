@@ -60,11 +60,11 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
     let jars = named(args.hpc.jars.as_deref(), Path::is_dir, "there is no such folder")?;
     let hpc = HpcOptions { program: phalanx_mpi(args)?, java, jars, ..args.hpc.clone() };
     // Whole commands run in other folders.
-    let out = std::path::absolute(&args.out).map_err(|e| Error::Path(args.out.clone(), e))?;
+    let out = std::path::absolute(&args.run.out).map_err(|e| Error::Path(args.run.out.clone(), e))?;
     Ok(Setup {
         out,
-        quick: args.quick,
-        resume: args.resume,
+        quick: args.run.quick,
+        resume: args.run.resume,
         levels: levels()?,
         threads: all_cores(),
         device: phalanx_gpu::find(),

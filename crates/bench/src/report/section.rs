@@ -135,6 +135,19 @@ pub fn milliseconds(row: &Row) -> Option<String> {
     row.median_s.map(|s| digits(s * 1e3))
 }
 
+/// A row's median, or that it was not run.
+pub fn ms(row: &Row) -> String {
+    milliseconds(row).or_else(|| row.why_not().map(|_| "not run".into())).unwrap_or_default()
+}
+
+/// Why some were not run, as a sentence.
+pub fn missing(rows: &[&Row]) -> String {
+    let mut reasons: Vec<&str> = rows.iter().filter_map(|row| row.why_not()).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    if reasons.is_empty() { String::new() } else { format!(" Not run: {}.", reasons.join("; ")) }
+}
+
 /// "scheme, engine".
 pub fn program(row: &Row) -> String {
     format!("{}, {}", row.scheme, row.engine)
@@ -158,9 +171,8 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A figure without lines. The name and whether the axis is logarithmic do not matter any more: the page names its figures,
-    /// and the values decide the axis.
-    pub fn new(_name: &str, title: &str, x: &str, y: &str, _logarithmic: bool) -> Self {
+    /// A figure without lines.
+    pub fn new(title: &str, x: &str, y: &str) -> Self {
         let [title, x, y] = [title, x, y].map(String::from);
         Self { title, x, y, places: Vec::new(), lines: Vec::new() }
     }
@@ -238,7 +250,7 @@ mod tests {
 
     #[test]
     fn many_lines_become_panels_with_one_axis() {
-        let mut figure = Figure::new("n", "t", "x", "y", true);
+        let mut figure = Figure::new("t", "x", "y");
         for i in 0..7 {
             figure.add(&format!("line {i}"), false, "a", 1.0 + f64::from(i));
             figure.add(&format!("line {i}"), false, "b", 2.0 + f64::from(i));
@@ -248,6 +260,6 @@ mod tests {
         let counts: Vec<usize> = charts.iter().map(|chart| chart.lines.len()).collect();
         assert_eq!(counts, [4, 4, 2]);
         assert!(charts.iter().all(|chart| chart.range == Some([0.5, 8.0]) && chart.places == ["a", "b"]));
-        assert!(Figure::new("n", "t", "x", "y", true).charts().is_empty());
+        assert!(Figure::new("t", "x", "y").charts().is_empty());
     }
 }

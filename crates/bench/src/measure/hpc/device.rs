@@ -80,18 +80,21 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
         }
         for (i, measure) in [ALONE, COPIED].into_iter().enumerate() {
             let row = Row {
-                experiment: EXPERIMENT.into(),
-                case: size.into(),
-                operation: "encrypt".into(),
-                measure: if measure == ALONE { kernel_only(ALONE) } else { COPIED.into() },
-                scheme: "AES-128-ECB, T-tables".into(),
-                engine: GPU.into(),
                 bytes: blocks * BLOCK as u64,
                 items: 1,
                 threads: threads as usize,
                 printed: if measure == ALONE { printed(bytes, threads) } else { Vec::new() },
                 note: (threads > blocks).then(|| format!("{blocks} threads work: one for each block")),
-                ..Row::default()
+                ..Row::of(
+                    EXPERIMENT,
+                    size,
+                    [
+                        "encrypt",
+                        &if measure == ALONE { kernel_only(ALONE) } else { COPIED.into() },
+                        "AES-128-ECB, T-tables",
+                        GPU,
+                    ],
+                )
             };
             let row = match &times {
                 Ok([alone, copied]) => row.timed(if measure == ALONE { alone.clone() } else { copied.clone() }),

@@ -41,18 +41,12 @@ fn write_apart(
     times: times::Times,
 ) -> Result<()> {
     let row = Row {
-        experiment: EXPERIMENT.into(),
-        case: case.name.into(),
-        operation: "protect".into(),
-        measure: measure.into(),
-        scheme: format(suite),
-        engine: engine.into(),
         bytes: case.bytes,
         items: 1,
         threads,
         runs_per_time: times.runs_per_time,
         note: Some("in memory, apart from the rest: the format does AES and hashing in one go".into()),
-        ..Row::default()
+        ..Row::of(EXPERIMENT, case.name, ["protect", measure, &format(suite), engine])
     };
     rows.write(row.timed(times.seconds))
 }

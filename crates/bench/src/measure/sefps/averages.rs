@@ -66,15 +66,9 @@ fn named_as(row: &Row) -> Row {
     });
     let is_sefps = row.scheme == BASELINE || row.scheme == ours(128);
     Row {
-        experiment: EXPERIMENT.into(),
-        case: MEANS.into(),
-        operation: row.operation.clone(),
-        measure: row.measure.clone(),
-        scheme: row.scheme.clone(),
-        engine: row.engine.clone(),
         threads: row.threads,
         printed: if is_sefps { printed } else { Vec::new() },
-        ..Row::default()
+        ..Row::of(EXPERIMENT, MEANS, [&row.operation, &row.measure, &row.scheme, &row.engine])
     }
 }
 
@@ -84,18 +78,12 @@ mod tests {
 
     fn row(bytes: u64, engine: &str, measure: &str, seconds: &[f64]) -> Row {
         let row = Row {
-            experiment: EXPERIMENT.into(),
-            case: format!("{bytes} bytes"),
-            operation: "protect".into(),
-            measure: measure.into(),
-            scheme: BASELINE.into(),
-            engine: engine.into(),
             bytes,
             threads: 1,
             speedup: (engine == "cpu").then_some(3.0),
             efficiency: (engine == "cpu").then_some(0.75),
             amdahl: (engine == "cpu").then_some(bytes as f64 / 1e8),
-            ..Row::default()
+            ..Row::of(EXPERIMENT, format!("{bytes} bytes"), ["protect", measure, BASELINE, engine])
         };
         if seconds.is_empty() { row.not_run("no device") } else { row.timed(seconds.to_vec()) }
     }

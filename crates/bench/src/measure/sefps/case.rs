@@ -20,17 +20,11 @@ impl Case<'_> {
             Vec::new()
         };
         Row {
-            experiment: EXPERIMENT.into(),
-            case: self.name.into(),
-            operation: operation.into(),
-            measure: measure.into(),
-            scheme: variant.scheme.clone(),
-            engine: variant.engine.into(),
             bytes: self.bytes,
             items: 1,
             threads: if measure == "hash" { 1 } else { variant.threads },
             printed,
-            ..Row::default()
+            ..Row::of(EXPERIMENT, self.name, [operation, measure, &variant.scheme, variant.engine])
         }
     }
 

@@ -11,9 +11,7 @@ use crate::measure::times::time;
 use crate::measure::ttable::TTable;
 use crate::names::sefps::{BASELINE, CPU, GPU, HYBRID, SERIAL, ours};
 use phalanx_core::engine::{CpuEngine, Engine, Fault};
-use phalanx_core::{
-    KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Roster, SecretKey, Sink, Suite,
-};
+use phalanx_core::{NewFile, Opener, ProtectedFile, Recipient, Roster, SecretKey, Sink, Suite};
 use phalanx_gpu::{AesLaunch, Variant as Cipher};
 use phalanx_host::file;
 use std::fs::{self, File};
@@ -203,21 +201,8 @@ fn format_run(
         let new = NewFile::new(suite, &[Recipient::key(key)])?;
         new.seal(roster, source, Sink::ranged(file::Disk::new(&output)), &())?;
     } else {
-        let opener = Opener::new(OneKey(key), Default::default());
+        let opener = Opener::new(key.clone(), Default::default());
         ProtectedFile::open(source, &opener)?.unprotect(roster, Sink::ranged(file::Disk::new(&output)), &())?;
     }
     Ok(())
-}
-
-/// A source of one key.
-struct OneKey<'a>(&'a SecretKey);
-
-impl KeySource for OneKey<'_> {
-    fn key(&self, id: &KeyId) -> phalanx_core::Result<Option<SecretKey>> {
-        Ok(Some(self.0.clone()).filter(|key| key.id() == *id))
-    }
-
-    fn password(&self) -> phalanx_core::Result<Option<Password>> {
-        Ok(None)
-    }
 }

@@ -113,16 +113,14 @@ fn one_set(setup: &Setup, set: &Set, suite: Option<Suite>, rows: &mut Rows<'_>) 
     let mut contestants = contestants(setup, set, suite);
     take_turns(&mut data, &mut contestants, rounds)?;
     let row = |scheme: &str, engine: &str, threads: usize| Row {
-        experiment: EXPERIMENT.into(),
-        case: set.name.clone(),
-        operation: set.operation.into(),
-        measure: format!("{}, beside its peers", set.measure),
-        scheme: scheme.into(),
-        engine: engine.into(),
         bytes: data.plaintext() as u64,
         items: data.users() as u64,
         threads,
-        ..Row::default()
+        ..Row::of(
+            EXPERIMENT,
+            set.name.clone(),
+            [set.operation, &format!("{}, beside its peers", set.measure), scheme, engine],
+        )
     };
     for contestant in &contestants {
         let row = row(&contestant.scheme, contestant.engine(), contestant.threads);

@@ -53,15 +53,9 @@ fn measure(setup: &Setup, sizes: &Sizes, rows: &mut Rows<'_>) -> Result<()> {
     let limits = Limits::default();
     let source = Source::new(sizes.users);
     let row = |case: String, measure: &str, items: usize| Row {
-        experiment: EXPERIMENT.into(),
-        case,
-        operation: "seal".into(),
-        measure: measure.into(),
-        scheme: SCHEME.into(),
-        engine: if setup.threads == 1 { "serial" } else { "cpu" }.into(),
         items: items as u64,
         threads: setup.threads,
-        ..Row::default()
+        ..Row::of(EXPERIMENT, case, ["seal", measure, SCHEME, if setup.threads == 1 { "serial" } else { "cpu" }])
     };
     let service = service(setup, &limits, sizes, &row, rows)?;
     // Its throughput if everything arrives at once and submitters wait while the queue is full.

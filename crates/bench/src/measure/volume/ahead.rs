@@ -30,18 +30,12 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
 fn one_length(setup: &Setup, case: &str, len: usize, all: usize, rows: &mut Rows<'_>) -> Result<()> {
     let count = if setup.quick { 3 } else { 7 };
     let row = |measure: &str, scheme: &str| Row {
-        experiment: EXPERIMENT.into(),
-        case: case.into(),
-        operation: OPERATION.into(),
-        measure: measure.into(),
-        scheme: scheme.into(),
-        engine: "serial".into(),
         bytes: len as u64,
         items: 1,
         threads: 1,
-        ..Row::default()
+        ..Row::of(EXPERIMENT, case, [OPERATION, measure, scheme, "serial"])
     };
-    let timed = |row: Row, times: Times| Row { runs_per_time: times.runs_per_time, ..row }.timed(times.seconds);
+    let timed = |row: Row, times: Times| times.of(row);
     let (mut data, mut pads) = (vec![0; len], Pads::new(setup, len, all));
     Random::new(len as u64).fill(&mut data);
     pads.check(&data)?;

@@ -32,18 +32,12 @@ type Measured = (String, Option<f64>, f64);
 fn of(setup: &Setup, case: &str, plain: &[u8], rows: &mut Rows<'_>) -> Result<()> {
     let row = |scheme: &str, (measure, value, ideal): Measured| {
         let row = Row {
-            experiment: EXPERIMENT.into(),
-            case: case.into(),
-            operation: OPERATION.into(),
-            measure,
-            scheme: scheme.into(),
-            engine: "serial".into(),
             bytes: plain.len() as u64,
             items: 1,
             threads: 1,
             value,
             ideal: Some(ideal),
-            ..Row::default()
+            ..Row::of(EXPERIMENT, case, [OPERATION, &measure, scheme, "serial"])
         };
         if value.is_none() { row.not_run("all bytes are the same") } else { row }
     };

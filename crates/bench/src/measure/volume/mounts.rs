@@ -81,14 +81,8 @@ fn one_task(
     list: impl Fn(&Scratch) -> Contestants,
     rows: &mut Rows<'_>,
 ) -> Result<()> {
-    let row = |operation: &str, measure: &str, scheme: &str| Row {
-        experiment: EXPERIMENT.into(),
-        case: backing.into(),
-        operation: operation.into(),
-        measure: measure.into(),
-        scheme: scheme.into(),
-        engine: ENGINE.into(),
-        ..Row::default()
+    let row = |operation: &str, measure: &str, scheme: &str| {
+        Row::of(EXPERIMENT, backing, [operation, measure, scheme, ENGINE])
     };
     let place = Scratch::within(folder, unmount_below)?;
     let why = match require_disk(folder, task.disk) {

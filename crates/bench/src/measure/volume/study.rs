@@ -17,7 +17,7 @@ use crate::measure::volume::study::input::{COUNTER, Input, are, inputs, key, pla
 use crate::names::study::{ALL_CORES, KEYS, ONE_CORE, OPERATION, OURS, TABLES, measure, over_measure};
 use crate::names::volume::EXPERIMENT;
 use crate::paper::{Printed, p4};
-use crate::row::{Over, Row};
+use crate::row::Row;
 use phalanx_core::engine::Nonce;
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
 
@@ -36,16 +36,10 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
 fn one_input(setup: &Setup, input: Input, rows: &mut Rows<'_>) -> Result<()> {
     for bits in KEYS {
         let row = |scheme: &str, engine: &str, threads: usize| Row {
-            experiment: EXPERIMENT.into(),
-            case: input.name(),
-            operation: OPERATION.into(),
-            measure: measure(bits),
-            scheme: scheme.into(),
-            engine: engine.into(),
             bytes: input.bytes() as u64,
             items: 1,
             threads,
-            ..Row::default()
+            ..Row::of(EXPERIMENT, input.name(), [OPERATION, &measure(bits), scheme, engine])
         };
         let key = &key()[..bits as usize / 8];
         let plain = plaintext(input.bytes());
@@ -58,13 +52,8 @@ fn one_input(setup: &Setup, input: Input, rows: &mut Rows<'_>) -> Result<()> {
                 let times = on_cores(&cipher, threads, &plain, &wanted, rounds(setup))?;
                 let engine = if threads == 1 { "serial" } else { "cpu" };
                 let row = row(scheme, engine, threads);
-                let mut row = Row { runs_per_time: times.runs_per_time, ..row }.timed(times.seconds);
-                match one {
-                    None => one = row.median_s,
-                    Some(median_s) => {
-                        row = row.compared(Over { name: ONE_CORE, median_s }, Some(processors(threads)));
-                    }
-                }
+                let row = times.of(row);
+                let row = row.beside(&mut one, ONE_CORE, processors(threads));
                 cores.push((scheme, if threads == 1 { ONE_CORE } else { ALL_CORES }, row.median_s));
                 rows.write(row)?;
             }

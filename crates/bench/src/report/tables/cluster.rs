@@ -4,7 +4,7 @@ use crate::names::cluster::{
     AT_WORK, COPY, DYNAMIC, FULL_SPEED, GOES_ON, LESS_START, MEMORY, MESSAGES, OWN, PART, SLOWED, START, STATIC, WHOLE,
     over,
 };
-use crate::report::section::{Cell, Figure, Section, Table, not_run};
+use crate::report::section::{Cell, Figure, Section, Table, milliseconds, missing, ms, not_run};
 use crate::report::text::{digits, percent};
 use crate::row::Row;
 
@@ -23,10 +23,6 @@ pub fn sections(rows: &[&Row]) -> Vec<Section> {
 fn team(row: &Row) -> String {
     let of = |n: usize, one: &str, more: &str| format!("{n} {}", if n == 1 { one } else { more });
     format!("{} with {}", of(row.processes, "process", "processes"), of(row.threads, "thread", "threads"))
-}
-
-fn seconds(row: &Row) -> Option<String> {
-    row.median_s.map(|s| digits(s * 1e3))
 }
 
 /// The figure of a row that is no time.
@@ -74,7 +70,7 @@ fn bars(rows: &[&Row]) -> Section {
 fn processes(rows: &[&Row], case: &str) -> Section {
     let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.case == case).collect();
     let title = format!("{case}: processes");
-    let mut figure = Figure::new(&format!("hpc-cluster-{case}").replace(' ', "-"), &title, "processes", "GB/s", true);
+    let mut figure = Figure::new(&title, "processes", "GB/s");
     let lines: Vec<String> = rows.iter().map(|row| team(row)).collect();
     let mut cells = Vec::new();
     for (row, line) in rows.iter().zip(&lines) {
@@ -84,7 +80,7 @@ fn processes(rows: &[&Row], case: &str) -> Section {
         let is_missing = row.why_not().is_some();
         cell(
             format!("{}, {}: ms", row.scheme, row.measure),
-            if is_missing { Some("not run".into()) } else { seconds(row) },
+            if is_missing { Some("not run".into()) } else { milliseconds(row) },
         );
         cell(format!("{}: speedup", row.scheme), row.speedup.map(digits));
         cell(format!("{}: efficiency", row.scheme), row.efficiency.map(percent));
@@ -122,14 +118,6 @@ fn crowded(rows: &[&Row]) -> String {
     if teams.is_empty() { String::new() } else { format!(" More threads than cores: {}.", teams.join("; ")) }
 }
 
-/// What was not run, and why.
-fn missing(rows: &[&Row]) -> String {
-    let mut reasons: Vec<&str> = rows.iter().filter_map(|row| row.why_not()).collect();
-    reasons.sort_unstable();
-    reasons.dedup();
-    if reasons.is_empty() { String::new() } else { format!(" Not run: {}.", reasons.join("; ")) }
-}
-
 /// Protecting beside plain copies.
 fn copies(rows: &[&Row]) -> Section {
     let is_one = |row: &&Row| rows.iter().any(|other| other.case == row.case && other.operation == "copy");
@@ -143,7 +131,7 @@ fn copies(rows: &[&Row]) -> Section {
     let lines: Vec<String> =
         rows.iter().map(|row| format!("{}: {}, {}", row.case, row.operation, row.scheme)).collect();
     let cells = rows.iter().zip(&lines).map(|(row, line)| {
-        let text = seconds(row).or_else(|| row.why_not().map(|_| "not run".into())).unwrap_or_default();
+        let text = ms(row);
         Cell { line, column: format!("{}: ms", row.measure), text }
     });
     let table = Table::pivot("what", cells);
@@ -179,7 +167,7 @@ fn divisions(rows: &[&Row]) -> Section {
             continue;
         }
         let name = if row.scheme == STATIC { "static" } else { "dynamic" };
-        let text = seconds(row).or_else(|| row.why_not().map(|_| "not run".into())).unwrap_or_default();
+        let text = ms(row);
         cells.push(Cell { line, column: format!("{name}: ms"), text });
         if let Some(speed) = row.speedup.filter(|speed| *speed > 0.0) {
             cells.push(Cell {
@@ -210,7 +198,7 @@ fn interrupted(rows: &[&Row]) -> Section {
     let lines: Vec<String> = rows.iter().map(|row| format!("{}: {}, {}", row.case, row.scheme, team(row))).collect();
     let cells = rows.iter().zip(&lines).flat_map(|(row, line)| {
         let name = if row.operation == GOES_ON { "the run that goes on" } else { "a whole run" };
-        let text = seconds(row).or_else(|| row.why_not().map(|_| "not run".into())).unwrap_or_default();
+        let text = ms(row);
         let time = Cell { line, column: format!("{name}: ms"), text };
         let note = row.note.clone().filter(|_| row.operation == GOES_ON && row.why_not().is_none());
         [Some(time), note.map(|text| Cell { line, column: "to know".into(), text })].into_iter().flatten()

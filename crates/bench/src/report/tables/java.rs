@@ -1,7 +1,7 @@
 //! The programs in Java, by threads and by processes, beside the printed ones and those in Rust.
 
 use crate::names::java::{COMMAND, CTR, ENCRYPTION_WARM, FILES_WARM, FORMAT, PHALANX};
-use crate::report::section::{Cell, Figure, Section, Table};
+use crate::report::section::{Cell, Figure, Section, Table, missing, ms};
 use crate::report::text::digits;
 use crate::row::Row;
 
@@ -32,11 +32,11 @@ pub fn sections(rows: &[&Row], others: &[&Row]) -> Vec<Section> {
 fn by_threads(size: &str, rows: &[&Row], others: &[&Row]) -> Section {
     let title = format!("{size} in Java: ms by threads");
     let lines: Vec<String> = rows.iter().map(|row| row.threads.to_string()).collect();
-    let mut figure = Figure::new(&format!("hpc-java-{size}-threads"), &title, "threads", "GB/s", true);
+    let mut figure = Figure::new(&title, "threads", "GB/s");
     let mut cells = cells(rows, &lines, &mut figure);
     for (row, line) in rows.iter().zip(&lines) {
         if let Some((other, ratio)) = beside(row, rows, others) {
-            cells.push(Cell { line, column: format!("{}: ms", told(other)), text: milliseconds(other) });
+            cells.push(Cell { line, column: format!("{}: ms", told(other)), text: ms(other) });
             let column = format!("{} / the same in Rust", told(row));
             cells.push(Cell { line, column, text: digits(ratio) });
         }
@@ -54,7 +54,7 @@ fn by_threads(size: &str, rows: &[&Row], others: &[&Row]) -> Section {
 fn by_processes(size: &str, rows: &[&Row]) -> Section {
     let title = format!("{size} in Java: ms by processes of MPJ Express");
     let lines: Vec<String> = rows.iter().map(|row| row.processes.to_string()).collect();
-    let mut figure = Figure::new(&format!("hpc-java-{size}-processes"), &title, "processes", "GB/s", true);
+    let mut figure = Figure::new(&title, "processes", "GB/s");
     let cells = cells(rows, &lines, &mut figure);
     let text = format!(
         "All processes are on this machine, with one thread each; the printed times are of as many machines, with 16 threads on \
@@ -69,18 +69,11 @@ fn told(row: &Row) -> String {
     format!("{}, {}", row.scheme, row.measure)
 }
 
-fn milliseconds(row: &Row) -> String {
-    match row.median_s {
-        Some(s) => digits(s * 1e3),
-        None => row.why_not().map(|_| "not run".into()).unwrap_or_default(),
-    }
-}
-
 /// Times, speedups, and printed times.
 fn cells<'a>(rows: &[&Row], lines: &'a [String], figure: &mut Figure) -> Vec<Cell<'a>> {
     let mut cells = Vec::new();
     for (row, line) in rows.iter().zip(lines) {
-        cells.push(Cell { line, column: format!("{}: ms", told(row)), text: milliseconds(row) });
+        cells.push(Cell { line, column: format!("{}: ms", told(row)), text: ms(row) });
         if let Some(speedup) = row.speedup {
             cells.push(Cell { line, column: format!("{}: speedup", told(row)), text: digits(speedup) });
         }
@@ -121,11 +114,4 @@ fn crowded(rows: &[&Row]) -> String {
     });
     let all: Vec<&str> = all.iter().map(|note| note.trim_start_matches("oversubscribed: ")).collect();
     if all.is_empty() { String::new() } else { format!(" Oversubscribed: {}.", all.join("; ")) }
-}
-
-fn missing(rows: &[&Row]) -> String {
-    let mut reasons: Vec<&str> = rows.iter().filter_map(|row| row.why_not()).collect();
-    reasons.sort_unstable();
-    reasons.dedup();
-    if reasons.is_empty() { String::new() } else { format!(" Not run: {}.", reasons.join("; ")) }
 }

@@ -10,7 +10,7 @@ use crate::measure::setup::Setup;
 use crate::names::cluster::{ENGINE, SUITE_1, SUITE_5, WHOLE};
 use crate::names::hpc::EXPERIMENT;
 use crate::row::{Bar, Row};
-use phalanx_core::{KdfLimit, KeyId, KeySource, Opener, Password, ProtectedFile, Roster, SecretKey, Sink};
+use phalanx_core::{KdfLimit, Opener, ProtectedFile, Roster, SecretKey, Sink};
 use phalanx_host::file;
 use std::ffi::OsString;
 use std::fs::File;
@@ -39,18 +39,12 @@ impl Cell<'_> {
             _ => format!("{} MB on {}", self.bytes / 1_000_000, self.backing),
         };
         Row {
-            experiment: EXPERIMENT.into(),
-            case,
-            operation: operation.into(),
-            measure: measure.into(),
-            scheme: scheme.into(),
-            engine: ENGINE.into(),
             bytes: self.bytes,
             items: 1,
             processes,
             threads,
             note: crowded(processes * threads.max(1), self.setup.threads),
-            ..Row::default()
+            ..Row::of(EXPERIMENT, case, [operation, measure, scheme, ENGINE])
         }
     }
 
@@ -133,7 +127,7 @@ pub fn check(plain: &Path, sealed: &Path, scratch: &Scratch) -> Result<()> {
     let back = scratch.path("back");
     let input = File::open(sealed).map_err(Error::at(sealed))?;
     let output = File::create(&back).map_err(Error::at(&back))?;
-    let opener = Opener::new(OneKey(SecretKey::from_slice(&secret()).expect("32 bytes")), KdfLimit::default());
+    let opener = Opener::new(SecretKey::from_slice(&secret()).expect("32 bytes"), KdfLimit::default());
     ProtectedFile::open(file::source(&input)?, &opener)?.unprotect(
         &Roster::cpu(),
         Sink::ranged(file::Disk::new(&output)),
@@ -141,18 +135,6 @@ pub fn check(plain: &Path, sealed: &Path, scratch: &Scratch) -> Result<()> {
     )?;
     same(plain, &back)?;
     scratch::remove(&back)
-}
-
-struct OneKey(SecretKey);
-
-impl KeySource for OneKey {
-    fn key(&self, id: &KeyId) -> phalanx_core::Result<Option<SecretKey>> {
-        Ok(Some(self.0.clone()).filter(|key| key.id() == *id))
-    }
-
-    fn password(&self) -> phalanx_core::Result<Option<Password>> {
-        Ok(None)
-    }
 }
 
 /// Fails unless two files are the same.

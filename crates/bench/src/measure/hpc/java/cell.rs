@@ -47,19 +47,13 @@ impl Cell<'_> {
     pub fn row(&self, measure: &str, scheme: &str, processes: usize, threads: usize) -> Row {
         let encrypts = [PAPERS, CTR].contains(&scheme);
         Row {
-            experiment: EXPERIMENT.into(),
-            case: self.size.into(),
-            operation: if encrypts { "encrypt" } else { "protect" }.into(),
-            measure: measure.into(),
-            scheme: scheme.into(),
-            engine: ENGINE.into(),
             bytes: self.bytes,
             items: 1,
             processes,
             threads,
             printed: self.printed(measure, scheme, processes, threads),
             note: crowded(processes.max(1) * threads, self.setup.threads),
-            ..Row::default()
+            ..Row::of(EXPERIMENT, self.size, [if encrypts { "encrypt" } else { "protect" }, measure, scheme, ENGINE])
         }
     }
 

@@ -10,7 +10,6 @@ use crate::measure::setup::processors;
 use crate::measure::steps::Rows;
 use crate::names::cluster::WHOLE;
 use crate::names::java::{COMMAND, CTR, ENCRYPTION_COLD, ENCRYPTION_WARM, FILES_WARM, FORMAT, PAPERS, PHALANX};
-use crate::row::Over;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -109,12 +108,7 @@ fn write(
     for &n in &cell.counts.threads {
         let seconds = of(n).filter(|seconds| !seconds.is_empty());
         let seconds = seconds.ok_or_else(|| Error::Program(format!("{scheme}: it told no times of {n} threads")))?;
-        let mut row = cell.row(measure, scheme, 0, n).timed(seconds);
-        match one {
-            None => one = row.median_s,
-            Some(median_s) => row = row.compared(Over { name: "1 thread", median_s }, Some(processors(n))),
-        }
-        rows.write(row)?;
+        rows.write(cell.row(measure, scheme, 0, n).timed(seconds).beside(&mut one, "1 thread", processors(n)))?;
     }
     Ok(())
 }

@@ -71,16 +71,17 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     let weight = |bytes: u64| bytes / 100 * rounds as u64;
     let case = |bytes: u64| format!("{} MiB", bytes >> 20);
     let name = |what: &str| format!("{EXPERIMENT} {what}");
-    let on_file = move |measure| Set {
-        case: case(file),
-        bytes: file,
+    let set = move |case: String, bytes, rounds, measure, bars_are_for| Set {
+        case,
+        bytes,
         items: 1,
         rounds,
         measure,
-        bars_are_for: GIB,
+        bars_are_for,
         judges: !setup.quick,
         at_most: None,
     };
+    let on_file = move |measure| set(case(file), file, rounds, measure, GIB);
     Ok(vec![
         Step::new(name("whole file"), 8 * weight(file), move |rows| {
             whole_file(setup, scratch, &on_file("whole command"), rows)
@@ -93,34 +94,16 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
         }),
         Step::new(name("many files"), files * 20_000, move |rows| {
             let case = format!("{files} files of 1 to 64 KB");
-            let set = Set {
-                case,
-                bytes: 0,
-                items: files,
-                rounds: rounds.min(2),
-                measure: "whole command",
-                bars_are_for: MANY,
-                judges: !setup.quick,
-                at_most: None,
-            };
+            let set = Set { items: files, ..set(case, 0, rounds.min(2), "whole command", MANY) };
             many_files(setup, scratch, set, rows)
         }),
         Step::new(name("small file"), 1_000_000, move |rows| {
-            let rounds = if rounds > 2 { 50 } else { 10 };
-            let at_most = Some(SMALL_FILE);
-            let set = Set {
-                case: "1 KB".into(),
-                bytes: 1000,
-                items: 1,
-                rounds,
-                measure: "whole command",
-                bars_are_for: "on 1 KB",
-                judges: true,
-                at_most,
-            };
-            small_file(setup, scratch, &set, rows)
+            let set = set("1 KB".into(), 1000, if rounds > 2 { 50 } else { 10 }, "whole command", "on 1 KB");
+            small_file(setup, scratch, &Set { judges: true, at_most: Some(SMALL_FILE), ..set }, rows)
         }),
-        Step::new(name("memory"), large / 50, move |rows| memory(setup, scratch, case(large), large, rows)),
+        Step::new(name("memory"), large / 50, move |rows| {
+            memory(setup, scratch, &set(case(large), large, 1, "peak memory", ""), rows)
+        }),
     ])
 }
 
@@ -386,13 +369,11 @@ fn small_file(setup: &Setup, scratch: &Scratch, set: &Set, rows: &mut Rows<'_>) 
     scratch::remove(&plain)
 }
 
-fn memory(setup: &Setup, scratch: &Scratch, case: String, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
-    let plain = scratch.file("plain", bytes, 1)?;
+fn memory(setup: &Setup, scratch: &Scratch, set: &Set, rows: &mut Rows<'_>) -> Result<()> {
+    let plain = scratch.file("plain", set.bytes, 1)?;
     let sealed = scratch.path("sealed");
     let phalanx = Phalanx::new(&setup.program, scratch)?;
-    let (measure, judges) = ("peak memory", !setup.quick);
-    let set = Set { case, bytes, items: 1, rounds: 1, measure, bars_are_for: "", judges, at_most: None };
-    for program in ours(&phalanx, &set, &["--no-sync"], rows)? {
+    for program in ours(&phalanx, set, &["--no-sync"], rows)? {
         let (seconds, peak_kib) = time(|| programs::peak_memory(program.command(Work::Protect(&plain, &sealed))));
         let peak_kib = peak_kib?;
         let asked = format!("at most {} MiB on 4 GiB", MEMORY >> 10);

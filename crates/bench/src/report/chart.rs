@@ -135,6 +135,11 @@ pub struct Chart {
     pub narrow: bool,
 }
 
+/// The points of those places that have a value.
+pub fn points<T>(places: &[T], value: impl Fn(&T) -> Option<f64>) -> Vec<(usize, f64)> {
+    places.iter().enumerate().filter_map(|(i, place)| Some((i, value(place)?))).collect()
+}
+
 /// The same charts with one axis.
 pub fn on_one_axis(mut charts: Vec<Chart>) -> Vec<Chart> {
     let range = charts.iter().filter_map(Chart::extent).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
@@ -143,14 +148,9 @@ pub fn on_one_axis(mut charts: Vec<Chart>) -> Vec<Chart> {
 }
 
 impl Chart {
-    /// Lines over places: a title, what the places are, and the unit of the values.
-    pub fn new(
-        title: impl Into<String>,
-        x: impl Into<String>,
-        y: impl Into<String>,
-        places: Vec<String>,
-        lines: Vec<Line>,
-    ) -> Self {
+    /// Lines over places: a title, what the places are, and the unit of the values. Lines without points are left out.
+    pub fn new(title: impl Into<String>, x: &str, y: &str, places: Vec<String>, mut lines: Vec<Line>) -> Self {
+        lines.retain(|line| !line.points.is_empty());
         Self { title: title.into(), x: x.into(), y: y.into(), places, lines, ..Self::default() }
     }
 

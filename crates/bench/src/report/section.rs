@@ -1,7 +1,7 @@
 //! Sections of the page: tables, lines by columns in the order in which they come, and figures of any number of lines.
 
 use crate::paper::Printed;
-use crate::report::chart::{Chart, Line, Thing, on_one_axis};
+use crate::report::chart::{Chart, Line, Thing, on_one_axis, points};
 use crate::report::text::{digits, escaped};
 use crate::row::Row;
 use std::fmt::Write;
@@ -195,8 +195,7 @@ impl Figure {
     /// Its panels: a few measured lines in each, and all printed ones.
     pub fn charts(&self) -> Vec<Chart> {
         let line = |(name, is_printed, values): &(String, bool, Vec<Option<f64>>)| {
-            let points = values.iter().enumerate().filter_map(|(i, value)| Some((i, (*value)?)));
-            let points: Vec<(usize, f64)> = points.collect();
+            let points = points(values, |value| *value);
             let thing = thing(name);
             // Of the paper's lines the program's name is enough, and of a cluster's that in which they differ.
             let name = match name.split_once("platform ").and_then(|(_, rest)| rest.split_once(' ')) {
@@ -206,13 +205,9 @@ impl Figure {
             if *is_printed { Line::paper(name, thing, points) } else { Line::ours(name, thing, points) }
         };
         let (printed, measured): (Vec<_>, Vec<_>) = self.lines.iter().partition(|(_, is_printed, _)| *is_printed);
-        let chart = |lines: &[&(String, bool, Vec<Option<f64>>)]| Chart {
-            title: self.title.clone(),
-            x: self.x.clone(),
-            y: self.y.clone(),
-            places: self.places.clone(),
-            lines: lines.iter().chain(&printed).map(|l| line(l)).collect(),
-            ..Chart::default()
+        let chart = |lines: &[&(String, bool, Vec<Option<f64>>)]| {
+            let lines = lines.iter().chain(&printed).map(|l| line(l)).collect();
+            Chart::new(&self.title, &self.x, &self.y, self.places.clone(), lines)
         };
         let mut charts: Vec<Chart> = measured.chunks(LINES).map(chart).collect();
         charts.retain(|chart| !chart.is_empty());

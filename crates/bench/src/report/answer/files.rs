@@ -4,7 +4,7 @@ use crate::names::sefps::{BASELINE, MEANS, ours};
 use crate::paper::{Value, p1};
 use crate::report::answer::rules::{Facts, Rule, facts, holds};
 use crate::report::answer::{Grid, Pair, Panels, Part, Reason};
-use crate::report::chart::{Chart, Line, Thing, on_one_axis};
+use crate::report::chart::{Chart, Line, Thing, on_one_axis, points};
 use crate::report::machine::Machine;
 use crate::row::{Row, median};
 
@@ -100,48 +100,30 @@ impl Data<'_> {
         let from = self.cases.iter().position(|(_, bytes)| *bytes >= 12_000_000).unwrap_or(0);
         for (engine, name) in ENGINES {
             let thing = Thing::of_engine(engine);
-            let points = self
-                .cases
-                .iter()
-                .enumerate()
-                .filter_map(|(i, (case, _))| Some((i, self.value(self.row(scheme, engine, case)?)?)));
-            let points: Vec<(usize, f64)> = points.collect();
-            let measured = !points.is_empty();
+            let ours = points(&self.cases, |(case, _)| self.value(self.row(scheme, engine, case)?));
             let threads = self.rows.iter().find(|row| row.scheme == scheme && row.engine == engine);
             let threads = threads.map(|row| row.threads).filter(|n| engine == "cpu" && *n > 1);
             let own = threads.map_or_else(|| name.to_owned(), |n| format!("{n} threads"));
             // The hash is one thread's in all programs of the layout: one line is enough.
             let same = self.files.measure == "hash" && engine != "serial" && scheme != FORMAT;
-            if measured && !same {
-                lines.push(Line::ours(own, thing, points));
+            if !same {
+                lines.push(Line::ours(own, thing, ours));
             }
             let printed = self.printed(engine);
-            let points: Vec<(usize, f64)> = printed
-                .iter()
-                .filter_map(|v| {
-                    let at = self.cases.iter().position(|(_, bytes)| Some(*bytes) == v.case.bytes)?;
-                    Some((at, v.number()))
-                })
-                .collect();
+            let theirs = points(&self.cases, |(_, bytes)| {
+                printed.iter().find(|v| v.case.bytes == Some(*bytes)).map(|v| v.number())
+            });
             let label = format!("{name}, paper");
             if let Some(mean) = self.printed_mean(engine) {
                 let first = if self.files.measure == "hash" { 0 } else { from };
                 lines.push(Line::mean(&label, thing, [first, self.cases.len() - 1], mean));
             }
-            if !points.is_empty() {
-                // The name stands at the mean's end.
-                lines.push(Line { name: String::new(), ..Line::paper("", thing, points) });
-            }
+            // The name stands at the mean's end.
+            lines.push(Line::paper("", thing, theirs));
         }
         if self.files.is_speedup && self.files.measure == "total" {
-            let bound = self.cases.iter().enumerate();
-            let bound = bound.filter_map(|(i, (case, _))| Some((i, self.row(scheme, "cpu", case)?.amdahl?)));
-            let points: Vec<(usize, f64)> = bound.collect();
-            if !points.is_empty() {
-                let mut line = Line::ours("Amdahl's bound", Thing::Bound, points);
-                line.marked = false;
-                lines.push(line);
-            }
+            let bound = points(&self.cases, |(case, _)| self.row(scheme, "cpu", case)?.amdahl);
+            lines.push(Line { marked: false, ..Line::ours("Amdahl's bound", Thing::Bound, bound) });
         }
         lines
     }

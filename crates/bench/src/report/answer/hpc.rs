@@ -7,7 +7,7 @@ use crate::names::cluster::{AT_WORK, OWN};
 use crate::paper::{Value, p3};
 use crate::report::answer::rules::{Facts, Rule, facts, holds};
 use crate::report::answer::{Grid, Pair, Panels, Part, claim, more};
-use crate::report::chart::{Chart, Line, Thing, on_one_axis};
+use crate::report::chart::{Chart, Line, Thing, on_one_axis, points};
 use crate::report::machine::Machine;
 use crate::row::{Row, median};
 
@@ -238,19 +238,14 @@ fn times(program: Program, machine: &Machine, is_throughput: bool) -> Part {
     let (printed, ours) = (Printed::of(program), ours(program, machine));
     let figure = |bytes: u64, ms: f64| if is_throughput { bytes as f64 / ms / 1e6 } else { ms };
     let unit = if is_throughput { "GB/s" } else { "ms" };
-    let place = |count: u64| printed.counts.iter().position(|n| *n == count);
     let chart = |(size, bytes): &(String, u64)| {
         let mut lines = Vec::new();
         for ours in ours.iter().take(3) {
-            let all = ours.times.iter().filter(|(b, ..)| b == bytes);
-            let mut points: Vec<(usize, f64)> =
-                all.filter_map(|(_, n, ms, _)| Some((place(*n)?, figure(*bytes, *ms)))).collect();
-            points.sort_by_key(|(at, _)| *at);
-            lines.push(Line::ours(short(&ours.name), ours.thing, points));
+            let times = points(&printed.counts, |n| Some(figure(*bytes, ours.ms(*bytes, *n)?)));
+            lines.push(Line::ours(short(&ours.name), ours.thing, times));
         }
-        let points = printed.counts.iter().enumerate();
-        let points = points.filter_map(|(i, n)| Some((i, figure(*bytes, printed.ms(*bytes, *n)?)))).collect();
-        lines.push(Line::paper("paper", program.thing(), points));
+        let theirs = points(&printed.counts, |n| Some(figure(*bytes, printed.ms(*bytes, *n)?)));
+        lines.push(Line::paper("paper", program.thing(), theirs));
         Chart::new(size, program.workers(), unit, printed.counts.iter().map(|n| count_text(*n)).collect(), lines)
     };
     let charts = if ours.is_empty() { Vec::new() } else { printed.sizes.iter().map(chart).collect() };
@@ -541,15 +536,12 @@ fn by_gpu_threads(machine: &Machine) -> Part {
     let (times, all) = (Printed::of(Cuda), ours(Cuda, machine));
     let of_c = Printed::of(OpenMp);
     let chart = |(size, bytes): &(String, u64)| {
-        let mut lines = Vec::new();
-        for ours in &all {
-            let points = times.counts.iter().enumerate();
-            let points = points.filter_map(|(i, n)| Some((i, serial_ms(machine, *bytes)? / ours.ms(*bytes, *n)?)));
-            lines.push(Line::ours(short(&ours.name), Thing::Gpu, points.collect()));
-        }
-        let points = times.counts.iter().enumerate();
-        let points = points.filter_map(|(i, n)| Some((i, of_c.ms(*bytes, 1)? / times.ms(*bytes, *n)?))).collect();
-        lines.push(Line::paper("paper", Thing::Gpu, points));
+        let line = |ours: &Ours| {
+            let times = points(&times.counts, |n| Some(serial_ms(machine, *bytes)? / ours.ms(*bytes, *n)?));
+            Line::ours(short(&ours.name), Thing::Gpu, times)
+        };
+        let theirs = points(&times.counts, |n| Some(of_c.ms(*bytes, 1)? / times.ms(*bytes, *n)?));
+        let lines = all.iter().map(line).chain([Line::paper("paper", Thing::Gpu, theirs)]).collect();
         Chart::new(
             size,
             "GPU threads",

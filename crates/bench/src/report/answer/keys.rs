@@ -4,7 +4,7 @@ use crate::names::keys::{ENERGY, OURS, PRINTED};
 use crate::paper::{Value, p5};
 use crate::report::answer::rules::{Rule, facts, holds};
 use crate::report::answer::{Grid, Pair, Panels, Part, Reason, Said, more};
-use crate::report::chart::{Chart, Line, Source, Thing, on_one_axis};
+use crate::report::chart::{Chart, Line, Source, Thing, on_one_axis, points};
 use crate::report::machine::Machine;
 use crate::row::{Row, median};
 
@@ -81,36 +81,7 @@ pub fn by_size(machine: &Machine) -> Part {
         let cells = modes.into_iter().chain([of(OURS, "serial", "CPU-GPU")]).collect();
         ((*size).to_owned(), cells)
     };
-    let mut charts = Vec::new();
-    for (title, scheme) in [
-        ("as printed: MD5, AES by tables", PRINTED),
-        ("the same with Phalanx's kernels", OURS),
-        ("KMAC256 and Phalanx's chunks, suite 1", CHUNKS),
-        ("KMAC256 and Phalanx's chunks, suite 5", CHUNKS_5),
-    ] {
-        let mut lines = Vec::new();
-        let modes = MODES.into_iter().chain((scheme == CHUNKS || scheme == CHUNKS_5).then_some(("all cores", "cpu")));
-        for (mode, engine) in modes {
-            let thing = Thing::of_engine(engine);
-            let points = sizes.iter().enumerate().filter_map(|(i, size)| Some((i, ms(scheme, engine, size)?)));
-            let points: Vec<(usize, f64)> = points.collect();
-            if !points.is_empty() {
-                lines.push(Line::ours(mode, thing, points));
-            }
-            let points = sizes.iter().enumerate();
-            let points: Vec<(usize, f64)> =
-                points.filter_map(|(i, size)| Some((i, printed("sizes", mode, size, None, "time")?))).collect();
-            if !points.is_empty() {
-                lines.push(Line::paper(format!("{mode}, paper"), thing, points));
-            }
-        }
-        charts.push(Chart::new(title, "size", "ms", sizes.iter().map(|size| (*size).to_owned()).collect(), lines));
-    }
-    // Older runs have one suite only.
-    charts.retain(|chart: &Chart| chart.lines.iter().any(|line| line.source == Source::Ours));
-    if data.rows.is_empty() {
-        charts.clear();
-    }
+    let charts = if data.rows.is_empty() { Vec::new() } else { size_charts(&sizes, &ms) };
     let last = sizes.iter().rev().find(|size| ms(PRINTED, "serial", size).is_some()).copied().unwrap_or("1GB");
     let speedup = |size: &str| Some(ms(PRINTED, "serial", size)? / ms(PRINTED, "hybrid", size)?);
     let each: Vec<f64> = sizes.iter().filter_map(|size| speedup(size)).collect();
@@ -149,6 +120,30 @@ pub fn by_size(machine: &Machine) -> Part {
         rows: data.rows.len(),
         grid: Some(grid),
     }
+}
+
+/// Times by size, for each kind of code. Older runs have one suite only.
+fn size_charts(sizes: &[&str], ms: &dyn Fn(&str, &str, &str) -> Option<f64>) -> Vec<Chart> {
+    let chart = |(title, scheme, modes): (&str, &str, &[(&str, &str)])| {
+        let line = |(mode, engine): &(&str, &str)| {
+            let thing = Thing::of_engine(engine);
+            let paper = points(sizes, |size| printed("sizes", mode, size, None, "time"));
+            let ours = points(sizes, |size| ms(scheme, engine, size));
+            [Line::ours(*mode, thing, ours), Line::paper(format!("{mode}, paper"), thing, paper)]
+        };
+        let places = sizes.iter().map(|size| (*size).to_owned()).collect();
+        Chart::new(title, "size", "ms", places, modes.iter().flat_map(line).collect())
+    };
+    let [cpu, gpu, hybrid] = MODES;
+    let of_chunks = [cpu, gpu, hybrid, ("all cores", "cpu")];
+    let all = [
+        ("as printed: MD5, AES by tables", PRINTED, &MODES[..]),
+        ("the same with Phalanx's kernels", OURS, &MODES),
+        ("KMAC256 and Phalanx's chunks, suite 1", CHUNKS, &of_chunks),
+        ("KMAC256 and Phalanx's chunks, suite 5", CHUNKS_5, &of_chunks),
+    ];
+    let charts = all.map(chart).into_iter();
+    charts.filter(|chart| chart.lines.iter().any(|line| line.source == Source::Ours)).collect()
 }
 
 /// The paper's plan: energy a byte.
@@ -207,18 +202,13 @@ pub fn by_threads(machine: &Machine) -> Part {
         .filter_map(|n| Some(data.ms(PRINTED, "serial", "1GB")? / ms(*n, "hybrid", "1GB")?))
         .reduce(f64::max);
     let charts = ["100MB", "1GB"].into_iter().map(|size| {
-        let mut lines = Vec::new();
-        for (mode, engine) in &MODES[1..] {
+        let line = |(mode, engine): &(&str, &str)| {
             let thing = Thing::of_engine(engine);
-            let points: Vec<(usize, f64)> =
-                threads.iter().enumerate().filter_map(|(i, n)| Some((i, ms(*n, engine, size)?))).collect();
-            if !points.is_empty() {
-                lines.push(Line::ours(*mode, thing, points));
-            }
-            let points = threads.iter().enumerate();
-            let points = points.filter_map(|(i, n)| Some((i, printed("threads", mode, size, Some(*n), "time")?)));
-            lines.push(Line::paper(format!("{mode}, paper"), thing, points.collect()));
-        }
+            let paper = points(&threads, |n| printed("threads", mode, size, Some(*n), "time"));
+            let ours = points(&threads, |n| ms(*n, engine, size));
+            [Line::ours(*mode, thing, ours), Line::paper(format!("{mode}, paper"), thing, paper)]
+        };
+        let lines = MODES[1..].iter().flat_map(line).collect();
         Chart::new(size, "threads a block", "ms", threads.iter().map(u64::to_string).collect(), lines)
     });
     let facts = facts! { "few": ms(128, "hybrid", "1GB"), "many": ms(1024, "hybrid", "1GB"), "best": best };

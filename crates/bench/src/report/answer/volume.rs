@@ -8,7 +8,7 @@ use crate::paper::{Value, p4};
 use crate::report::answer::questions;
 use crate::report::answer::rules::{Facts, Rule, facts, holds};
 use crate::report::answer::{Grid, Pair, Panels, Part, Reason};
-use crate::report::chart::{Bar, Bars, Chart, Line, Thing, on_one_axis};
+use crate::report::chart::{Bar, Bars, Chart, Line, Thing, on_one_axis, points};
 use crate::report::machine::Machine;
 use crate::row::{Row, median};
 
@@ -79,18 +79,20 @@ fn charts(rows: &[&Row], machine: &Machine) -> Vec<Chart> {
     for (scheme, kind) in [(TABLES, "tables, as in the paper"), (OURS, "Phalanx's kernels")] {
         for bits in KEYS {
             let line = |name: &str, thing: Thing, scheme: &str, engine: &str| {
-                let points = cases.iter().enumerate();
-                let points = points.filter_map(|(i, (_, case))| Some((i, speed(rows, bits, scheme, engine, case)?)));
-                let points: Vec<(usize, f64)> = points.collect();
-                (!points.is_empty()).then(|| Line::ours(name, thing, points))
+                Line::ours(name, thing, points(&cases, |(_, case)| speed(rows, bits, scheme, engine, case)))
             };
             let lines = [
                 line("one core", Thing::Serial, scheme, "serial"),
                 line("all cores", Thing::Cpu, scheme, "cpu"),
                 line(device_name(machine), Thing::Gpu, &on_gpu(scheme), "gpu"),
             ];
-            let (title, lines) = (format!("AES-{bits}, {kind}"), lines.into_iter().flatten().collect());
-            charts.push(Chart::new(title, "bytes encrypted at once", "GB/s", places(&cases), lines));
+            charts.push(Chart::new(
+                format!("AES-{bits}, {kind}"),
+                "bytes encrypted at once",
+                "GB/s",
+                places(&cases),
+                lines.into(),
+            ));
         }
     }
     on_one_axis(charts)
@@ -284,8 +286,7 @@ fn streams(rows: &[&Row], machine: &Machine) -> Part {
         };
         median(&KEYS.into_iter().filter_map(of).collect::<Vec<_>>())
     };
-    let gains: Vec<(usize, f64)> =
-        cases(rows).iter().enumerate().filter_map(|(i, (_, case))| Some((i, gain(case)?))).collect();
+    let gains = points(&cases(rows), |(_, case)| gain(case));
     let title = "several streams over one, tables with 32 bytes a thread";
     let lines = vec![Line::ours("several streams", Thing::Gpu, gains)];
     let chart = Chart::new(title, "bytes encrypted at once", "times one stream", places(&cases(rows)), lines);

@@ -3,7 +3,7 @@
 //! They tell how random bytes look, and nothing about how hard a cipher is to break.
 
 /// Pearson's chi-square of the histogram of bytes against equal numbers of all 256. Random bytes have 255 on average, and
-/// more than [`CHI_SQUARE_MOST`] in one case of a hundred. 0 if there are no bytes.
+/// more than [`CHI_SQUARE_MOST`](crate::names::ciphertext::CHI_SQUARE_MOST) in one case of a hundred. 0 if there are no bytes.
 #[must_use]
 pub fn chi_square(bytes: &[u8]) -> f64 {
     if bytes.is_empty() {

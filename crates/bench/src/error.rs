@@ -1,6 +1,5 @@
 //! Errors of a run. The text of each is one line.
 
-use crate::sefps::layout::Refused;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,12 +30,6 @@ pub enum Error {
     /// A measured program gave a wrong result.
     #[error("{0}")]
     Program(String),
-}
-
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
-        Error::Program(format!("its own file is refused: {refused:?}"))
-    }
 }
 
 impl Error {

@@ -4,10 +4,11 @@
 //! `--resume` can take one of these rows for the run's own. Such a file may come from anywhere, so nothing in it is
 //! trusted: values that are too long, odd or contradictory are refused with one line.
 
+use crate::error::{Error, Result};
 use crate::head::Head;
-use crate::record::{self, Line};
+use crate::record;
+use crate::record::Line;
 use crate::row::{EXPERIMENTS, Row, median};
-use crate::{Error, Result};
 use phalanx_kernels::keccak::sha3_256;
 use std::collections::HashSet;
 use std::fs::{self, File};

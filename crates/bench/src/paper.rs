@@ -1,5 +1,8 @@
 //! The papers' printed figures, from `papers/`, whose README explains each field.
 
+pub mod equations;
+pub mod occupancy;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -194,6 +197,13 @@ pub struct Printed {
     pub why: Vec<String>,
     /// The page, section or table.
     pub r#where: String,
+}
+
+impl Value {
+    /// The figure, corrected if necessary.
+    pub fn number(&self) -> f64 {
+        self.figure.value.unwrap_or(self.figure.printed)
+    }
 }
 
 impl Paper {

@@ -1,6 +1,7 @@
 //! The commands of `phalanx-bench`.
 
 mod args;
+mod device;
 mod experiments;
 mod failure;
 mod sefps_file;
@@ -22,6 +23,7 @@ pub fn run() -> Outcome {
             experiments::report(&folder, &merge, &documents, index, args.verbosity)
         }
         Command::Copy(copy) => experiments::copy(&copy),
+        Command::Device(command) => device::run(&command),
         Command::SefpsFile(command) => sefps_file::run(command),
     }
 }
@@ -33,10 +35,10 @@ fn clean_up_on_signals() -> Outcome {
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
             // Before its files are removed: it would go on without them.
-            phalanx_bench::hpc::cluster::end_all();
+            phalanx_bench::measure::hpc::cluster::end_all();
             // Before the folders are removed: never through a mount.
-            let _none_is_mounted = phalanx_bench::volume::unmount_all();
-            let _none_begins = (file::remove_unfinished(), phalanx_bench::scratch::remove_unfinished());
+            let _none_is_mounted = phalanx_bench::measure::mounted::unmount_all();
+            let _none_begins = (file::remove_unfinished(), phalanx_bench::measure::scratch::remove_unfinished());
             phalanx_bench::run::report_unfinished();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }

@@ -1,111 +1,17 @@
-//! The record of a run. Steps run one after another, rows are written as they come, and a run that was interrupted can be
-//! continued.
+//! The files of a run: rows are written as they come, and a run that was interrupted can be continued.
 //!
 //! A run's folder holds `rows.jsonl`, in which each line is the head, a row, or the name of a finished step; `rows.csv`
 //! with the same rows; and, from the end of a run on, the report.
 
+use crate::error::{Error, Result};
 use crate::head::Head;
-use crate::load::{Load, Sample};
-use crate::report::why_not;
 use crate::row::Row;
-use crate::setup::Setup;
-use crate::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-
-/// Receives the progress of a run. Weights are in some unit of expected time.
-pub trait Watch {
-    /// What is missing on this machine, and will not be measured.
-    fn missing(&self, _: &[String]) {}
-    /// A run begins. Its whole weight, and that of the steps done before.
-    fn begin(&self, whole: u64, done: u64);
-    /// A step begins.
-    fn step(&self, name: &str);
-    /// A row was written.
-    fn row(&self, row: &Row);
-    /// A step of this weight is done.
-    fn done(&self, weight: u64);
-}
-
-/// Ignores progress.
-impl Watch for () {
-    fn begin(&self, _: u64, _: u64) {}
-    fn step(&self, _: &str) {}
-    fn row(&self, _: &Row) {}
-    fn done(&self, _: u64) {}
-}
-
-/// A part of an experiment that is measured at once.
-pub struct Step<'a> {
-    /// Its name, which no other step has.
-    pub name: String,
-    /// About how long it takes, compared with the others.
-    pub weight: u64,
-    run: Measurement<'a>,
-}
-
-type Measurement<'a> = Box<dyn FnOnce(&mut Rows<'_>) -> Result<()> + 'a>;
-
-impl<'a> Step<'a> {
-    /// A step that `run` measures. It hands over rows.
-    pub fn new(name: String, weight: u64, run: impl FnOnce(&mut Rows<'_>) -> Result<()> + 'a) -> Self {
-        Self { name, weight, run: Box::new(run) }
-    }
-}
-
-/// Runs the steps that are not done yet.
-pub fn run_steps(record: &mut Record, steps: Vec<Step<'_>>, watch: &dyn Watch) -> Result<()> {
-    let whole = steps.iter().map(|step| step.weight).sum();
-    let done = steps.iter().filter(|step| record.done.contains(&step.name)).map(|step| step.weight).sum();
-    watch.begin(whole, done);
-    for step in steps {
-        if record.done.contains(&step.name) {
-            continue;
-        }
-        watch.step(&step.name);
-        let sample = Sample::now();
-        (step.run)(&mut Rows { record: &mut *record, watch, sample, load: None })?;
-        record.append(&Line::Done(step.name.clone()))?;
-        record.done.insert(step.name);
-        watch.done(step.weight);
-    }
-    Ok(())
-}
-
-/// The part of a run that a step sees.
-pub struct Rows<'a> {
-    record: &'a mut Record,
-    watch: &'a dyn Watch,
-    /// When the work for the next rows began.
-    sample: Option<Sample>,
-    /// The load during the work for the rows that are written now: several are measured in turn, and written together.
-    load: Option<Load>,
-}
-
-impl Rows<'_> {
-    /// Writes a row, unless a run that was interrupted within this step has written it already.
-    pub fn write(&mut self, row: Row) -> Result<()> {
-        let now = Sample::now();
-        if let Some(load) = self.sample.zip(now).and_then(|(before, now)| before.load_until(&now)) {
-            (self.load, self.sample) = (Some(load), now);
-        }
-        let is_run = why_not(&row).is_none();
-        let load = self.load.filter(|_| is_run);
-        let row = Row { others: load.map(|load| load.others), steal: load.map(|load| load.steal), ..row };
-        self.record.write(row.clone())?;
-        self.watch.row(&row);
-        Ok(())
-    }
-
-    /// All rows so far.
-    pub fn all(&self) -> &[Row] {
-        &self.record.rows
-    }
-}
 
 /// A line of `rows.jsonl`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -137,40 +43,58 @@ pub struct Record {
 
 impl Record {
     /// Begins the files in a run's folder, or opens them again. They are locked, so that only one run writes to a folder.
-    pub fn open(setup: &Setup, head: Head) -> Result<Self> {
-        let path = setup.out.join(JSON);
+    pub fn open(out: &Path, resumes: bool, head: Head) -> Result<Self> {
+        let path = out.join(JSON);
         let failed = Error::at(&path);
         let exists = path.exists();
-        if exists && !setup.resume {
-            return Err(Error::Exists(setup.out.clone()));
+        if exists && !resumes {
+            return Err(Error::Exists(out.to_owned()));
         }
         let json = File::options().create(true).truncate(false).read(true).write(true).open(&path);
         let mut json = json.map_err(failed)?;
         if flock(&json, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(Error::Folder(setup.out.clone(), "another run is writing it".into()));
+            return Err(Error::Folder(out.to_owned(), "another run is writing it".into()));
         }
         let kept = Kept::read(&path, &mut json)?;
         if kept.heads.iter().any(|old| !old.fits(&head)) {
             let line =
                 "its run was made with another commit, machine, device, kernel or size: give another folder with --out";
-            return Err(Error::Folder(setup.out.clone(), line.into()));
+            return Err(Error::Folder(out.to_owned(), line.into()));
         }
         // A line that a killed run left half written is removed.
         json.set_len(kept.len).map_err(failed)?;
         json.seek(SeekFrom::Start(kept.len)).map_err(failed)?;
         let heads: Vec<Head> = kept.heads.into_iter().chain([head.clone()]).collect();
-        let csv = new_csv(&setup.out.join(CSV), &heads, &kept.rows)?;
+        let csv = new_csv(&out.join(CSV), &heads, &kept.rows)?;
         let mut record = Self { path: path.clone(), json, csv, rows: kept.rows, done: kept.done };
         record.append(&Line::Head(Box::new(head)))?;
         Ok(record)
     }
 
-    fn write(&mut self, row: Row) -> Result<()> {
+    /// All rows so far.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Whether a step is done.
+    pub fn is_done(&self, step: &str) -> bool {
+        self.done.contains(step)
+    }
+
+    /// A step is done.
+    pub fn finish(&mut self, step: String) -> Result<()> {
+        self.append(&Line::Done(step.clone()))?;
+        self.done.insert(step);
+        Ok(())
+    }
+
+    /// Writes a row, unless it is there.
+    pub fn write(&mut self, row: Row) -> Result<()> {
         if self.rows.iter().any(|old| old.key() == row.key()) {
             return Ok(());
         }
         self.append(&Line::Row(Box::new(row.clone())))?;
-        let written = self.csv.write_record(row.fields()).map_err(csv_error);
+        let written = self.csv.write_record(row.fields().map(|(_, field)| field)).map_err(csv_error);
         written.and_then(|()| self.csv.flush()).map_err(|e| Error::Path(self.path.with_file_name(CSV), e))?;
         self.rows.push(row);
         Ok(())
@@ -236,8 +160,8 @@ fn new_csv(path: &Path, heads: &[Head], rows: &[Row]) -> Result<csv::Writer<File
     }
     let mut csv = csv::WriterBuilder::new().comment(Some(b'#')).from_writer(file);
     let mut write = || {
-        csv.write_record(Row::COLUMNS)?;
-        rows.iter().try_for_each(|row| csv.write_record(row.fields()))?;
+        csv.write_record(Row::default().fields().map(|(column, _)| column))?;
+        rows.iter().try_for_each(|row| csv.write_record(row.fields().map(|(_, field)| field)))?;
         Ok(csv.flush()?)
     };
     write().map_err(|e| failed(csv_error(e)))?;

@@ -2,33 +2,25 @@
 
 mod answer;
 mod catalogue;
+mod chart;
 mod documents;
-mod draw;
-mod figure;
-mod gpu;
-mod hpc;
-mod html;
-mod keys;
 mod machine;
 mod page;
-mod peers;
-mod sefps;
+mod section;
 mod summary;
-mod table;
+mod tables;
 #[cfg(test)]
 mod tests;
-mod users;
-mod volume;
+mod text;
 
+use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::row::Row;
-use crate::{Error, Result, merged, record};
+use crate::{merged, record};
 pub use documents::renewed;
-use figure::Figure;
 use std::fs;
 use std::path::{Path, PathBuf};
-pub(crate) use table::why_not;
-use table::{Cell, Table, beside, digits, gb_per_s, milliseconds, not_run, percent, program};
+use tables::sections;
 
 /// The report's name in the run's folder.
 pub const FILE: &str = "report.html";
@@ -38,7 +30,7 @@ pub const CHART: &str = "whole-commands.svg";
 /// The report of a run's folder. Rows that were added to the folder join it, each machine under its own name. A folder of runs
 /// has one report of them all.
 pub fn page(out: &Path) -> Result<String> {
-    Ok(page::Page::of(&machine::joined(runs(out)?), &sections))
+    Ok(page::Page::of(&machine::joined(runs(out)?), sections))
 }
 
 /// The papers' tables and figures with the verdicts on them, as a table in Markdown.
@@ -100,26 +92,4 @@ fn runs(out: &Path) -> Result<Vec<(Vec<Head>, Vec<Row>)>> {
         all.extend(of(&folder)?);
     }
     Ok(all)
-}
-
-/// The tables of one experiment's rows.
-fn sections(experiment: &str, rows: &[Row]) -> Vec<Section> {
-    match experiment {
-        "sefps" => sefps::sections(rows),
-        "users" => users::sections(rows),
-        "hpc" => hpc::sections(rows),
-        "volume" => volume::sections(rows),
-        "keys" => keys::sections(rows),
-        "peers" => peers::sections(rows),
-        _ => gpu::sections(rows),
-    }
-}
-
-/// A table of an experiment, with a figure if it is in none of the papers' own.
-struct Section {
-    title: String,
-    /// Notes that readers need.
-    text: String,
-    table: Table,
-    figure: Option<Figure>,
 }

@@ -1,9 +1,10 @@
 //! The one row type: a measured figure, and the printed ones.
 
-use crate::load;
 use crate::paper::Printed;
 use serde::{Deserialize, Serialize};
 
+/// The part of the machine that may be away before a row counts as measured on a busy machine.
+pub const BUSY: f64 = 0.2;
 /// The subjects of rows.
 pub const EXPERIMENTS: [&str; 7] = ["sefps", "users", "hpc", "volume", "keys", "peers", "gpu"];
 
@@ -90,6 +91,12 @@ pub struct Over<'a> {
 }
 
 impl Row {
+    /// A row of an experiment: its input, and what was done, what the times measure, by which program, and where it ran.
+    pub fn of(experiment: &str, case: impl Into<String>, names: [&str; 4]) -> Self {
+        let [operation, measure, scheme, engine] = names.map(String::from);
+        Self { experiment: experiment.into(), case: case.into(), operation, measure, scheme, engine, ..Self::default() }
+    }
+
     /// Sets the times, and computes median and throughput.
     pub fn timed(mut self, seconds: Vec<f64>) -> Self {
         self.median_s = median(&seconds);
@@ -107,15 +114,31 @@ impl Row {
         self
     }
 
+    /// Compares it with the first of several rows, whose median `first` keeps.
+    pub fn beside(self, first: &mut Option<f64>, name: &str, processors: usize) -> Self {
+        match *first {
+            Some(median_s) => self.compared(Over { name, median_s }, Some(processors)),
+            None => {
+                *first = self.median_s;
+                self
+            }
+        }
+    }
+
     /// Sets the reason why there are no times.
     pub fn not_run(mut self, why: &str) -> Self {
         self.note = Some(format!("not run: {why}"));
         self
     }
 
+    /// Why there are no times.
+    pub fn why_not(&self) -> Option<&str> {
+        self.note.as_deref()?.strip_prefix("not run: ")
+    }
+
     /// Whether so much of the machine was away that the figure says little.
     pub fn is_noisy(&self) -> bool {
-        self.others.unwrap_or(0.0) + self.steal.unwrap_or(0.0) > load::MOST
+        self.others.unwrap_or(0.0) + self.steal.unwrap_or(0.0) > BUSY
     }
 
     /// A mark for figures that were measured on a busy machine.
@@ -129,39 +152,8 @@ impl Row {
         (experiment, case, operation, measure, scheme, engine, *processes, *threads)
     }
 
-    /// The names of the CSV's columns.
-    pub const COLUMNS: [&str; 27] = [
-        "experiment",
-        "case",
-        "operation",
-        "measure",
-        "scheme",
-        "engine",
-        "bytes",
-        "items",
-        "processes",
-        "threads",
-        "seconds",
-        "runs_per_time",
-        "median_s",
-        "gb_per_s",
-        "speedup",
-        "over",
-        "efficiency",
-        "amdahl",
-        "peak_kib",
-        "value",
-        "ideal",
-        "bar",
-        "printed",
-        "printed_corrections",
-        "note",
-        "others",
-        "steal",
-    ];
-
-    /// The row in CSV form. Several values in one field are separated by semicolons.
-    pub fn fields(&self) -> [String; 27] {
+    /// The columns of the CSV form, and the row in it. Several values in one field are separated by semicolons.
+    pub fn fields(&self) -> [(&'static str, String); 27] {
         let number = |n: Option<f64>| n.map(|n| n.to_string()).unwrap_or_default();
         let printed = |p: &Printed| format!("{}, {}: {} {} ({})", p.by, p.measure, p.value, p.unit, p.r#where);
         let corrected = |p: &Printed| {
@@ -172,33 +164,33 @@ impl Row {
         let mut corrections: Vec<String> = self.printed.iter().filter_map(corrected).collect();
         corrections.dedup();
         [
-            self.experiment.clone(),
-            self.case.clone(),
-            self.operation.clone(),
-            self.measure.clone(),
-            self.scheme.clone(),
-            self.engine.clone(),
-            self.bytes.to_string(),
-            self.items.to_string(),
-            self.processes.to_string(),
-            self.threads.to_string(),
-            join(self.seconds.iter().map(f64::to_string)),
-            self.runs_per_time.to_string(),
-            number(self.median_s),
-            number(self.gb_per_s),
-            number(self.speedup),
-            self.over.clone().unwrap_or_default(),
-            number(self.efficiency),
-            number(self.amdahl),
-            self.peak_kib.map(|n| n.to_string()).unwrap_or_default(),
-            number(self.value),
-            number(self.ideal),
-            self.bar.as_ref().map(|b| format!("{}: {}", b.asked, b.verdict())).unwrap_or_default(),
-            join(self.printed.iter().map(printed)),
-            join(corrections.into_iter()),
-            self.note.clone().unwrap_or_default(),
-            number(self.others),
-            number(self.steal),
+            ("experiment", self.experiment.clone()),
+            ("case", self.case.clone()),
+            ("operation", self.operation.clone()),
+            ("measure", self.measure.clone()),
+            ("scheme", self.scheme.clone()),
+            ("engine", self.engine.clone()),
+            ("bytes", self.bytes.to_string()),
+            ("items", self.items.to_string()),
+            ("processes", self.processes.to_string()),
+            ("threads", self.threads.to_string()),
+            ("seconds", join(self.seconds.iter().map(f64::to_string))),
+            ("runs_per_time", self.runs_per_time.to_string()),
+            ("median_s", number(self.median_s)),
+            ("gb_per_s", number(self.gb_per_s)),
+            ("speedup", number(self.speedup)),
+            ("over", self.over.clone().unwrap_or_default()),
+            ("efficiency", number(self.efficiency)),
+            ("amdahl", number(self.amdahl)),
+            ("peak_kib", self.peak_kib.map(|n| n.to_string()).unwrap_or_default()),
+            ("value", number(self.value)),
+            ("ideal", number(self.ideal)),
+            ("bar", self.bar.as_ref().map(|b| format!("{}: {}", b.asked, b.verdict())).unwrap_or_default()),
+            ("printed", join(self.printed.iter().map(printed))),
+            ("printed_corrections", join(corrections.into_iter())),
+            ("note", self.note.clone().unwrap_or_default()),
+            ("others", number(self.others)),
+            ("steal", number(self.steal)),
         ]
     }
 }

@@ -1,10 +1,13 @@
 //! The runner: the experiments, and running them into one record.
 
-use crate::head::Head;
-use crate::record::{Record, Step, Watch, run_steps};
-use crate::scratch::Scratch;
-use crate::setup::Setup;
-use crate::{Error, Result, hpc, keys, load, peers, report, sefps, users, volume};
+use crate::error::{Error, Result};
+use crate::measure::scratch::Scratch;
+use crate::measure::setup::{HpcPart, Setup, VolumePart};
+use crate::measure::steps::{Step, Watch, run_steps};
+use crate::measure::{hpc, keys, load, machine, peers, sefps, users, volume};
+use crate::record::Record;
+use crate::report;
+use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -63,55 +66,53 @@ pub fn report_unfinished() {
     }
 }
 
-/// What the experiments would need that is not here.
-fn missing(experiments: &[Experiment], setup: &Setup) -> Vec<String> {
+/// What the experiments would need that is not here, and the versions of the programs that they call.
+fn programs(experiments: &[Experiment], setup: &Setup) -> (Vec<String>, Vec<String>) {
     let has = |experiment| experiments.contains(&experiment);
-    let mut all = Vec::new();
+    let (mut missing, mut versions) = (Vec::new(), Vec::new());
     if has(Experiment::Peers) {
-        all.extend(peers::missing());
+        missing.extend(peers::missing());
+        versions.extend(peers::programs::versions());
     }
-    if has(Experiment::Volume) && setup.volume.has(volume::Part::Mounts) {
-        all.extend(volume::mounts::missing(setup));
+    if has(Experiment::Volume) && setup.volume.has(VolumePart::Mounts) {
+        missing.extend(volume::mounts::missing(setup));
+        versions.extend(volume::mounts::versions());
     }
-    if has(Experiment::Hpc) && setup.hpc.has(hpc::Part::Cluster) {
-        all.extend(hpc::cluster::missing(&setup.hpc));
+    if has(Experiment::Hpc) && setup.hpc.has(HpcPart::Cluster) {
+        missing.extend(hpc::cluster::missing(&setup.hpc));
+        versions.extend(hpc::cluster::versions(&setup.hpc));
     }
-    if has(Experiment::Hpc) && setup.hpc.has(hpc::Part::Java) {
-        all.extend(hpc::java::missing(&setup.hpc));
+    if has(Experiment::Hpc) && setup.hpc.has(HpcPart::Java) {
+        missing.extend(hpc::java::missing(&setup.hpc));
+        versions.extend(hpc::java::programs::versions(&setup.hpc));
     }
-    if let Err(why) = &setup.device {
-        all.push(format!("a device ({why})"));
+    missing.extend(setup.device.as_ref().err().map(|why| format!("a device ({why})")));
+    for all in [&mut missing, &mut versions] {
+        let mut known = HashSet::new();
+        all.retain(|name: &String| known.insert(name.clone()));
     }
-    let mut known = std::collections::HashSet::new();
-    all.retain(|name: &String| known.insert(name.clone()));
-    all
+    (missing, versions)
 }
 
 /// Runs the experiments, and writes the report, even if an experiment fails.
 pub fn run(experiments: &[Experiment], setup: &Setup, watch: &dyn Watch) -> Result<()> {
     fs::create_dir_all(&setup.out).map_err(Error::at(&setup.out))?;
-    let mut peers = if experiments.contains(&Experiment::Peers) { peers::versions() } else { Vec::new() };
-    if experiments.contains(&Experiment::Volume) && setup.volume.has(volume::Part::Mounts) {
-        peers.extend(volume::versions().into_iter().filter(|version| !peers.contains(version)).collect::<Vec<_>>());
-    }
-    if experiments.contains(&Experiment::Hpc) && setup.hpc.has(hpc::Part::Cluster) {
-        peers.extend(hpc::cluster::versions(&setup.hpc));
-    }
-    if experiments.contains(&Experiment::Hpc) && setup.hpc.has(hpc::Part::Java) {
-        peers.extend(hpc::java::versions(&setup.hpc));
-    }
+    let (missing, peers) = programs(experiments, setup);
     load::adopt();
-    let mut record = Record::open(setup, Head::now(setup, peers))?;
+    let mut record = Record::open(&setup.out, setup.resume, machine::head(setup, peers))?;
     let scratch = Scratch::new(&setup.out)?;
     let mut steps = Vec::new();
     for experiment in experiments {
         steps.extend(experiment.steps(setup, &scratch)?);
     }
     *unfinished() = Some(setup.out.clone());
-    watch.missing(&missing(experiments, setup));
+    watch.missing(&missing);
     let done = run_steps(&mut record, steps, watch);
     drop(scratch);
     *unfinished() = None;
     let written = report::write(&setup.out);
     done.and(written)
 }
+
+#[cfg(test)]
+mod tests;

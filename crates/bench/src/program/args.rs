@@ -3,10 +3,10 @@
 use super::failure::{Code, Failure, Outcome};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use phalanx_bench::Experiment;
-use phalanx_bench::hpc;
-use phalanx_bench::peers::copy::PIECE;
-use phalanx_bench::volume::{self, Part};
+use phalanx_bench::measure::peers::copy::PIECE;
+use phalanx_bench::measure::setup::{HpcOptions, HpcPart, VolumeOptions, VolumePart};
+use phalanx_bench::run::Experiment;
+use phalanx_gpu::Api;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
@@ -79,6 +79,11 @@ enum Sub {
     /// Copy a file by several threads, and do nothing else: the limit of the machine
     #[command(hide = true)]
     Copy(Copy),
+    /// Check and measure the devices of this machine
+    ///
+    /// What measures prints lines as rows.jsonl has them: a head for each device, and rows.
+    #[command(subcommand)]
+    Device(DeviceCommand),
     /// Write and read SEFPS's layout, for study only
     ///
     /// The layout does not protect: equal blocks show in it, and it can be forged.
@@ -88,18 +93,18 @@ enum Sub {
 
 #[derive(Args)]
 #[group(skip)]
-struct Run {
+pub struct Run {
     /// Run fewer and smaller cases; at most a minute each
     #[arg(long)]
-    quick: bool,
+    pub quick: bool,
     /// The run's folder
     ///
     /// It is made if it does not exist. While the experiments run it also holds the files that they use.
     #[arg(long, value_name = "DIR", default_value = "phalanx-bench", value_hint = ValueHint::DirPath)]
-    out: PathBuf,
+    pub out: PathBuf,
     /// Continue the folder's run; keep what it has
     #[arg(long)]
-    resume: bool,
+    pub resume: bool,
 }
 
 #[derive(Args)]
@@ -168,44 +173,57 @@ struct HpcRun {
     phalanx: Option<PathBuf>,
 }
 
-/// A part of the experiment with many threads and processes.
-#[derive(Clone, Copy, ValueEnum)]
-enum HpcPart {
-    Threads,
-    Gpu,
-    Cluster,
-    Java,
+/// The devices, and how much is done with them.
+#[derive(Args)]
+#[group(skip)]
+pub struct On {
+    /// Leave out devices of the other interface: cuda or opencl
+    #[arg(value_enum, value_name = "INTERFACE", hide_possible_values = true)]
+    interface: Option<Interface>,
+    /// Do less
+    #[arg(long)]
+    pub quick: bool,
 }
 
-impl From<HpcPart> for hpc::Part {
-    fn from(part: HpcPart) -> Self {
-        match part {
-            HpcPart::Threads => hpc::Part::Threads,
-            HpcPart::Gpu => hpc::Part::Gpu,
-            HpcPart::Cluster => hpc::Part::Cluster,
-            HpcPart::Java => hpc::Part::Java,
-        }
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Interface {
+    Cuda,
+    Opencl,
+}
+
+impl On {
+    /// Whether devices of an interface are asked for.
+    pub fn wants(&self, api: Api) -> bool {
+        self.interface.is_none_or(|interface| (interface == Interface::Cuda) == (api == Api::Cuda))
     }
 }
 
-/// A part of the experiment on volumes.
-#[derive(Clone, Copy, ValueEnum)]
-enum VolumePart {
-    Study,
-    Ciphertext,
-    Ahead,
-    Mounts,
-}
-
-impl From<VolumePart> for Part {
-    fn from(part: VolumePart) -> Self {
-        match part {
-            VolumePart::Study => Part::Study,
-            VolumePart::Ciphertext => Part::Ciphertext,
-            VolumePart::Ahead => Part::Ahead,
-            VolumePart::Mounts => Part::Mounts,
-        }
-    }
+#[derive(Subcommand)]
+pub enum DeviceCommand {
+    /// Show the devices
+    List(On),
+    /// Run every kernel at all sizes around its edges and compare with the CPU, and then the engine
+    Check {
+        #[command(flatten)]
+        on: On,
+        /// Do only the self-tests of what the engine uses
+        #[arg(long)]
+        least: bool,
+    },
+    /// Let the device be too slow, and the CPU take its place
+    Takeover(On),
+    /// Measure copies within the device, and between it and the host
+    Ceilings(On),
+    /// Measure each kernel alone
+    Kernels(On),
+    /// Measure sealing of data that lie on the device
+    Resident(On),
+    /// Measure the engine from host to host
+    Engine(On),
+    /// Make a file of random bytes
+    File { file: String, bytes: u64 },
+    /// Show rows on one page
+    Summary { file: String },
 }
 
 #[derive(Subcommand)]
@@ -259,73 +277,57 @@ pub enum Command {
     Run(Box<Experiments>),
     Report { folder: PathBuf, merge: Vec<PathBuf>, documents: Vec<PathBuf>, index: bool },
     Copy(Copy),
+    Device(DeviceCommand),
     SefpsFile(SefpsFile),
 }
 
 /// Which experiments to run, and how.
 pub struct Experiments {
     pub experiments: Vec<Experiment>,
-    pub quick: bool,
-    pub out: PathBuf,
-    pub resume: bool,
+    pub run: Run,
     pub phalanx: Option<PathBuf>,
-    pub volume: volume::Options,
-    pub hpc: hpc::Options,
+    pub volume: VolumeOptions,
+    pub hpc: HpcOptions,
 }
 
-impl Command {
-    fn run(experiments: &[Experiment], run: Run, phalanx: Option<PathBuf>) -> Command {
-        let Run { quick, out, resume } = run;
-        let (volume, hpc) = (volume::Options::default(), hpc::Options::default());
-        Command::Run(Box::new(Experiments {
-            experiments: experiments.into(),
-            quick,
-            out,
-            resume,
-            phalanx,
-            volume,
-            hpc,
-        }))
+impl Experiments {
+    fn new(experiments: &[Experiment], run: Run, phalanx: Option<PathBuf>) -> Self {
+        let (volume, hpc) = (VolumeOptions::default(), HpcOptions::default());
+        Self { experiments: experiments.into(), run, phalanx, volume, hpc }
     }
 
-    fn hpc(run: HpcRun) -> Command {
-        let HpcRun { run, parts, phalanx_mpi, mpirun, folder, interrupted, java, jars, phalanx } = run;
-        let Run { quick, out, resume } = run;
-        let hpc = hpc::Options {
-            parts: parts.into_iter().map(hpc::Part::from).collect(),
-            program: phalanx_mpi,
-            mpirun,
-            folders: folder,
-            interrupted: interrupted.map(|gib| u64::from(gib.get()) << 30),
-            java,
-            jars,
-            mpj_home: std::env::var_os("MPJ_HOME").filter(|home| !home.is_empty()).map(PathBuf::from),
-        };
-        let (experiments, volume) = (vec![Experiment::Hpc], volume::Options::default());
-        Command::Run(Box::new(Experiments { experiments, quick, out, resume, phalanx, volume, hpc }))
+    fn hpc(run: HpcRun) -> Self {
+        let HpcRun { run, parts, phalanx_mpi: program, mpirun, folder: folders, interrupted, java, jars, phalanx } =
+            run;
+        let interrupted = interrupted.map(|gib| u64::from(gib.get()) << 30);
+        let mpj_home = std::env::var_os("MPJ_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+        let hpc = HpcOptions { parts, program, mpirun, folders, interrupted, java, jars, mpj_home };
+        Self { hpc, ..Self::new(&[Experiment::Hpc], run, phalanx) }
     }
 
-    fn volume(run: VolumeRun) -> Command {
-        let VolumeRun { run: PeersRun { run: Run { quick, out, resume }, phalanx }, parts, backing } = run;
-        let volume = volume::Options { parts: parts.into_iter().map(Part::from).collect(), backing };
-        let (experiments, hpc) = (vec![Experiment::Volume], hpc::Options::default());
-        Command::Run(Box::new(Experiments { experiments, quick, out, resume, phalanx, volume, hpc }))
+    fn volume(run: VolumeRun) -> Self {
+        let VolumeRun { run: PeersRun { run, phalanx }, parts, backing } = run;
+        Self { volume: VolumeOptions { parts, backing }, ..Self::new(&[Experiment::Volume], run, phalanx) }
     }
 }
 
 /// Parses the command line. Help and version are printed here and end the program. An error becomes one line.
 pub fn parse() -> Outcome<Parsed> {
     let cli = Cli::try_parse().or_else(refuse)?;
+    let of = |experiment, run| Command::Run(Box::new(Experiments::new(&[experiment], run, None)));
     let command = match cli.command {
-        Sub::Sefps(run) => Command::run(&[Experiment::Sefps], run, None),
-        Sub::Users(run) => Command::run(&[Experiment::Users], run, None),
-        Sub::Hpc(run) => Command::hpc(run),
-        Sub::Volume(run) => Command::volume(run),
-        Sub::Keys(run) => Command::run(&[Experiment::Keys], run, None),
-        Sub::Peers(PeersRun { run, phalanx }) => Command::run(&[Experiment::Peers], run, phalanx),
-        Sub::All(PeersRun { run, phalanx }) => Command::run(Experiment::ALL, run, phalanx),
+        Sub::Sefps(run) => of(Experiment::Sefps, run),
+        Sub::Users(run) => of(Experiment::Users, run),
+        Sub::Keys(run) => of(Experiment::Keys, run),
+        Sub::Hpc(run) => Command::Run(Box::new(Experiments::hpc(run))),
+        Sub::Volume(run) => Command::Run(Box::new(Experiments::volume(run))),
+        Sub::Peers(PeersRun { run, phalanx }) => {
+            Command::Run(Box::new(Experiments::new(&[Experiment::Peers], run, phalanx)))
+        }
+        Sub::All(PeersRun { run, phalanx }) => Command::Run(Box::new(Experiments::new(Experiment::ALL, run, phalanx))),
         Sub::Report { folder, merge, documents, index } => Command::Report { folder, merge, documents, index },
         Sub::Copy(copy) => Command::Copy(copy),
+        Sub::Device(command) => Command::Device(command),
         Sub::SefpsFile(command) => Command::SefpsFile(command),
     };
     Ok(Parsed { command, verbosity: cli.verbosity })

@@ -3,8 +3,12 @@
 use super::args::{Copy, Experiments, Verbosity};
 use super::failure::{Code, Failure, Outcome, complain, say};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use phalanx_bench::row::Row;
-use phalanx_bench::{Error, Experiment, Setup, Watch, hpc, load, merged};
+use phalanx_bench::error::Error;
+use phalanx_bench::measure::setup::{HpcOptions, Setup};
+use phalanx_bench::measure::steps::Watch;
+use phalanx_bench::merged;
+use phalanx_bench::row::{BUSY, Row};
+use phalanx_bench::run::Experiment;
 use phalanx_core::engine::Levels;
 use std::cell::Cell;
 use std::io::{self, IsTerminal};
@@ -17,7 +21,7 @@ use std::{env, thread};
 pub fn run(args: Experiments, verbosity: Verbosity) -> Outcome {
     let setup = setup(&args)?;
     let meter = Meter::new(verbosity);
-    let done = phalanx_bench::run(&args.experiments, &setup, &meter);
+    let done = phalanx_bench::run::run(&args.experiments, &setup, &meter);
     meter.finish();
     done?;
     told(&setup.out, verbosity)
@@ -43,7 +47,7 @@ pub fn report(
 /// Copies a file by several threads: a program to compare with.
 pub fn copy(args: &Copy) -> Outcome {
     let threads = args.threads.map_or_else(all_cores, NonZeroUsize::get);
-    Ok(phalanx_bench::peers::copy::copy(&args.from, &args.to, threads, (args.piece as usize) << 10)?)
+    Ok(phalanx_bench::measure::peers::copy::copy(&args.from, &args.to, threads, (args.piece as usize) << 10)?)
 }
 
 fn setup(args: &Experiments) -> Outcome<Setup> {
@@ -54,13 +58,13 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
     };
     let java = named(args.hpc.java.as_deref(), Path::is_file, "there is no such program")?;
     let jars = named(args.hpc.jars.as_deref(), Path::is_dir, "there is no such folder")?;
-    let hpc = hpc::Options { program: phalanx_mpi(args)?, java, jars, ..args.hpc.clone() };
+    let hpc = HpcOptions { program: phalanx_mpi(args)?, java, jars, ..args.hpc.clone() };
     // Whole commands run in other folders.
-    let out = std::path::absolute(&args.out).map_err(|e| Error::Path(args.out.clone(), e))?;
+    let out = std::path::absolute(&args.run.out).map_err(|e| Error::Path(args.run.out.clone(), e))?;
     Ok(Setup {
         out,
-        quick: args.quick,
-        resume: args.resume,
+        quick: args.run.quick,
+        resume: args.run.resume,
         levels: levels()?,
         threads: all_cores(),
         device: phalanx_gpu::find(),
@@ -157,7 +161,7 @@ impl Meter {
         self.bar.finish_and_clear();
         let (noisy, rows) = (self.noisy.get(), self.rows.get());
         if noisy > 0 {
-            let away = (load::MOST * 100.0) as u64;
+            let away = (BUSY * 100.0) as u64;
             self.warn(format!(
                 "{noisy} of {rows} rows were measured while other work or the host took more than {away} % of the machine; \
                  the report marks them"

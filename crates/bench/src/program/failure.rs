@@ -58,9 +58,9 @@ impl From<phalanx_core::Error> for Failure {
     }
 }
 
-impl From<phalanx_bench::Error> for Failure {
-    fn from(error: phalanx_bench::Error) -> Self {
-        use phalanx_bench::Error;
+impl From<phalanx_bench::error::Error> for Failure {
+    fn from(error: phalanx_bench::error::Error) -> Self {
+        use phalanx_bench::error::Error;
         match error {
             Error::Core(error) => error.into(),
             Error::Path(..) | Error::Exists(_) | Error::Folder(..) | Error::Resources(_) => {

@@ -4,8 +4,8 @@
 use super::args::{SefpsEnds, SefpsFile};
 use super::experiments::{all_cores, levels};
 use super::failure::{Code, Failure, Outcome, complain};
-use phalanx_bench::scratch::require_memory;
-use phalanx_bench::sefps::layout::{self, Kernels, SHORTEST};
+use phalanx_bench::measure::scratch::require_memory;
+use phalanx_bench::measure::sefps::layout::{self, Kernels, SHORTEST};
 use phalanx_host::file::{Existing, Made, Output};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -41,8 +41,8 @@ fn is_dash(path: &Path) -> bool {
 fn read_key(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
     const LONGEST: usize = 32;
     let mut key = Zeroizing::new(Vec::with_capacity(LONGEST + 1));
-    let file = File::open(path).map_err(phalanx_bench::Error::at(path))?;
-    file.take(LONGEST as u64 + 1).read_to_end(&mut key).map_err(phalanx_bench::Error::at(path))?;
+    let file = File::open(path).map_err(phalanx_bench::error::Error::at(path))?;
+    file.take(LONGEST as u64 + 1).read_to_end(&mut key).map_err(phalanx_bench::error::Error::at(path))?;
     Ok(key)
 }
 
@@ -59,7 +59,7 @@ fn memory(len: usize) -> Outcome<Zeroizing<Vec<u8>>> {
 
 /// The whole input. The length of a stream is unknown until its end, so the memory is doubled until then.
 fn read(path: &Path) -> Outcome<Zeroizing<Vec<u8>>> {
-    let failed = |e: io::Error| Failure::from(phalanx_bench::Error::Path(path.to_owned(), e));
+    let failed = |e: io::Error| Failure::from(phalanx_bench::error::Error::Path(path.to_owned(), e));
     let (mut input, len): (Box<dyn Read>, u64) = match is_dash(path) {
         true => (Box::new(io::stdin().lock()), 0),
         false => {

@@ -1,21 +1,16 @@
 //! What a machine's rows answer to one of the papers' tables and figures: charts, a table of ours and theirs, sentences that
 //! are made from the rows, and whether the paper's conclusions hold.
 
-mod files;
-mod hpc;
-mod keys;
-mod users;
-mod volume;
+pub mod files;
+pub mod hpc;
+pub mod keys;
+pub mod questions;
+pub mod rules;
+pub mod users;
+pub mod volume;
 
-pub use files::{Files, answer as of_files};
-pub use hpc::{Hpc, Program, answer as of_hpc};
-pub use keys::{by_size, by_threads};
-pub use users::{Users, answer as of_users, occupancy};
-pub use volume::{Volume, answer as of_volume};
-
-use super::digits;
-use super::draw::{Bars, Chart};
-use super::html::escaped;
+use crate::report::chart::{Bars, Chart};
+use crate::report::text::{digits, escaped};
 use std::fmt::Write;
 
 /// A sentence, and the figures in it.
@@ -97,13 +92,6 @@ pub fn claim(text: impl Into<String>, holds: Option<bool>) -> Claim {
     Claim { text: text.into(), holds, reason: Reason::Refuted }
 }
 
-impl Claim {
-    /// The same with another reason why it does not hold, if so.
-    pub fn unless(self, reason: Reason) -> Self {
-        Self { reason, ..self }
-    }
-}
-
 /// A comparison of two figures that may be missing.
 pub fn more(a: Option<f64>, b: Option<f64>) -> Option<bool> {
     a.zip(b).map(|(a, b)| a > b)
@@ -123,6 +111,16 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Ours and theirs. Without ours it was not run.
+    pub fn of(ours: Option<f64>, theirs: Option<f64>) -> Self {
+        Self { ours, theirs, word: ours.is_none().then_some("not run"), plain: false }
+    }
+
+    /// The same without a ratio.
+    pub fn plain(self) -> Self {
+        Self { plain: true, ..self }
+    }
+
     /// How many times as good ours is.
     pub fn ratio(&self, less_is_better: bool) -> Option<f64> {
         if self.plain {
@@ -302,12 +300,12 @@ mod tests {
         assert_eq!(of(&[Some(true), None]), Verdict::HoldsInPart);
         assert_eq!(of(&[Some(true)]), Verdict::Holds);
         assert_eq!(of(&[Some(true), Some(false), None]), Verdict::Changed(Reason::Refuted));
-        let small = claim("c", Some(false)).unless(Reason::SmallFiles);
-        let faster = claim("c", Some(false)).unless(Reason::FasterHardware);
+        let small = Claim { reason: Reason::SmallFiles, ..claim("c", Some(false)) };
+        let faster = Claim { reason: Reason::FasterHardware, ..claim("c", Some(false)) };
         assert_eq!(Verdict::of(std::slice::from_ref(&small)), Verdict::Changed(Reason::SmallFiles));
         assert_eq!(Verdict::of(&[small, faster.clone()]), Verdict::Changed(Reason::FasterHardware));
-        assert_eq!(Verdict::of(&[faster.unless(Reason::Refuted)]).words(), "refuted");
-        let holds = claim("c", Some(true)).unless(Reason::SmallFiles);
+        assert_eq!(Verdict::of(&[Claim { reason: Reason::Refuted, ..faster }]).words(), "refuted");
+        let holds = Claim { reason: Reason::SmallFiles, ..claim("c", Some(true)) };
         assert_eq!(Verdict::of(&[holds]), Verdict::Holds);
     }
 

@@ -1,9 +1,14 @@
 //! The 52 result tables and figures of the five papers.
 
-use super::answer::{self, Files, Hpc, Part, Program, Users, Volume};
-use super::machine::Machine;
+use crate::names::study::{ALL_CORES, ONE_CORE};
 use crate::paper::{Paper, p1, p2, p3, p4, p5};
-use crate::volume::study::{ALL_CORES, ONE_CORE};
+use crate::report::answer::files::Files;
+use crate::report::answer::hpc::{Hpc, Program};
+use crate::report::answer::users::Users;
+use crate::report::answer::volume::Volume;
+use crate::report::answer::{Part, files, hpc, keys, users, volume};
+use crate::report::machine::Machine;
+use crate::report::text;
 
 /// A table or figure of a paper.
 pub struct Item {
@@ -31,19 +36,19 @@ enum What {
 impl Item {
     /// Its place in the page.
     pub fn id(&self) -> String {
-        super::html::id(&format!("p{} {}", self.paper, self.number)).replace("--", "-")
+        text::id(&format!("p{} {}", self.paper, self.number)).replace("--", "-")
     }
 
     /// What a machine's rows answer.
     pub fn answer(&self, machine: &Machine) -> Part {
         match self.what {
-            What::Files(files) => answer::of_files(files, machine),
-            What::Users(users) => answer::of_users(users, machine),
-            What::Occupancy => answer::occupancy(),
-            What::Hpc(what) => answer::of_hpc(what, machine),
-            What::Volume(what) => answer::of_volume(what, machine),
-            What::KeysBySize => answer::by_size(machine),
-            What::KeysByThreads => answer::by_threads(machine),
+            What::Files(files) => files::answer(files, machine),
+            What::Users(users) => users::answer(users, machine),
+            What::Occupancy => users::occupancy(),
+            What::Hpc(what) => hpc::answer(what, machine),
+            What::Volume(what) => volume::answer(what, machine),
+            What::KeysBySize => keys::by_size(machine),
+            What::KeysByThreads => keys::by_threads(machine),
         }
     }
 

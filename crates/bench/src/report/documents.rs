@@ -8,13 +8,14 @@
 //! - `mounts`: mounted volumes beside gocryptfs;
 //! - `headlines`: a line or two of each of these.
 
-use super::table::Table;
-use super::{Cell, digits, milliseconds};
+use crate::error::{Error, Result};
 use crate::head::Head;
-use crate::peers::COPY;
+use crate::names::mounts::{CEILING, RATIO};
+use crate::names::peers::COPY;
+use crate::report::section::{Cell, Table, milliseconds};
+use crate::report::text::digits;
 use crate::row::{Bar, Row};
-use crate::volume::mounts::{CEILING, RATIO};
-use crate::{Error, Result, merged, record};
+use crate::{merged, record};
 use std::fs;
 use std::path::Path;
 

@@ -1,6 +1,5 @@
 //! The machines of a report, each with its rows.
 
-use super::why_not;
 use crate::head::Head;
 use crate::row::Row;
 
@@ -65,7 +64,7 @@ pub fn joined(runs: impl IntoIterator<Item = (Vec<Head>, Vec<Row>)>) -> Vec<Mach
 }
 
 fn is_measured(row: &Row) -> bool {
-    why_not(row).is_none()
+    row.why_not().is_none()
 }
 
 fn name(machine: &Machine) -> String {
@@ -80,11 +79,10 @@ fn name(machine: &Machine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::Setup;
 
     #[test]
     fn measured_rows_and_newer_ones_count() {
-        let head = |date: &str| Head { date: date.into(), ..Head::now(&Setup::of_tests(""), Vec::new()) };
+        let head = |date: &str| Head { date: date.into(), ..Head::default() };
         let row = |case: &str| Row { case: case.into(), ..Row::default() };
         let older = vec![row("a").timed(vec![1.0]), row("b").not_run("no device"), row("c").timed(vec![1.0])];
         let newer = vec![row("a").timed(vec![2.0]), row("b").timed(vec![2.0]), row("c").not_run("no device"), row("d")];

@@ -1,14 +1,14 @@
 //! The top of the page: the papers' headlines then and now, and whole commands beside other programs.
 
-use super::answer::{Said, said};
-use super::draw::{Bar, Bars, Thing};
-use super::machine::Machine;
-use crate::peers::COPY;
+use crate::names::peers::COPY;
+use crate::names::sefps::{BASELINE, MEANS, ours};
+use crate::names::study::{KEYS, ONE_CORE, OURS, TABLES, measure, over_measure};
+use crate::names::users::{AVERAGES, PRINTED};
+use crate::names::{cluster, keys};
+use crate::report::answer::{Said, said};
+use crate::report::chart::{Bar, Bars, Thing};
+use crate::report::machine::Machine;
 use crate::row::Row;
-use crate::sefps::{BASELINE, averages, ours};
-use crate::users::{AVERAGES, PRINTED};
-use crate::volume::study::{KEYS, ONE_CORE, OURS, TABLES, measure, over_measure};
-use crate::{hpc, keys};
 
 /// A paper's headline.
 pub struct Headline {
@@ -49,8 +49,8 @@ fn files(machine: &Machine) -> Vec<Said> {
     let rows: Vec<&Row> = machine.of("sefps").filter(|row| row.operation == "protect").collect();
     // A short run has no means: then its largest file.
     let largest = rows.iter().filter(|row| row.bytes > 0).max_by_key(|row| row.bytes).map(|row| row.case.clone());
-    let has_means = rows.iter().any(|row| row.case == averages::CASE);
-    let case = if has_means { averages::CASE.to_owned() } else { largest.unwrap_or_default() };
+    let has_means = rows.iter().any(|row| row.case == MEANS);
+    let case = if has_means { MEANS.to_owned() } else { largest.unwrap_or_default() };
     let speed = |measure: &str, is_it: &dyn Fn(&Row) -> bool| {
         let of = rows.iter().filter(|row| row.measure == measure && row.case == case && is_it(row));
         of.filter_map(|row| row.gb_per_s).reduce(f64::max)
@@ -87,7 +87,7 @@ fn users(machine: &Machine) -> Vec<Said> {
 fn threads(machine: &Machine) -> Vec<Said> {
     let largest = |row: &&Row| row.case.starts_with("1080MBs");
     let speedup = machine.of("hpc").filter(|row| row.operation == "encrypt" || row.operation == "protect");
-    let is_known = |row: &&Row| row.measure == "encryption only" || row.measure == hpc::cluster::OWN;
+    let is_known = |row: &&Row| row.measure == "encryption only" || row.measure == cluster::OWN;
     let speedup = speedup.filter(largest).filter(is_known).filter_map(|row| row.speedup).reduce(f64::max);
     let times = machine.of("hpc").filter(largest).filter(|row| row.measure == "encryption only");
     let fastest =

@@ -1,7 +1,7 @@
 //! The bare schemes give the bytes of the `ctr` and `aes` crates, however the data are divided.
 
 use ctr::cipher::{KeyIvInit, StreamCipher};
-use phalanx_bench::users::bare::{Cpu, Kind, Task};
+use phalanx_bench::measure::users::bare::{Cpu, Kind, Task};
 use phalanx_kernels::aes::Level;
 
 const KINDS: [Kind; 4] = [Kind::Ccs, Kind::Ccns, Kind::Cnc, Kind::Sr];

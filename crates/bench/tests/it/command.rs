@@ -1,7 +1,7 @@
 //! `phalanx-bench` on the command line: short runs of all experiments, and one that is killed and resumed.
 
 use crate::common::{Ended, Sandbox, has_phalanx, skip};
-use phalanx_bench::hpc::java::{CTR, PAPERS};
+use phalanx_bench::names::java::{CTR, PAPERS};
 use phalanx_bench::record::read;
 use phalanx_bench::row::Row;
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,7 +1,7 @@
 //! The attacks on SEFPS's layout that `crates/bench/README.md` describes: its check is no authentication, and ECB shows equal
 //! blocks. Phalanx's format refuses the same attacks.
 
-use phalanx_bench::sefps::layout::{self, Kernels, Refused};
+use phalanx_bench::measure::sefps::layout::{self, Kernels, Refused};
 use phalanx_core::engine::{CpuEngine, Engine, Levels};
 use phalanx_core::{
     Error, KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Recipient, Roster, SecretKey, Sink, Source,

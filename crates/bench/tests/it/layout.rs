@@ -1,7 +1,7 @@
 //! SEFPS's layout compared with an independent slow computation, and the files that it refuses.
 
-use phalanx_bench::sefps::layout::{self, BlockCipher, Kernels, Refused, SHORTEST, protected_len};
-use phalanx_bench::ttable::TTable;
+use phalanx_bench::measure::sefps::layout::{self, BlockCipher, Kernels, Refused, SHORTEST, protected_len};
+use phalanx_bench::measure::ttable::TTable;
 use phalanx_kernels::aes::Level;
 use phalanx_reference as reference;
 

@@ -6,6 +6,7 @@ mod common;
 mod bare;
 mod command;
 mod forgery;
+mod halves;
 mod layout;
 mod merged;
 mod page;

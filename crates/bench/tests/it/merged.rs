@@ -3,9 +3,13 @@
 
 use phalanx_bench::head::DeviceHead;
 use phalanx_bench::head::Head;
-use phalanx_bench::record::{CSV, JSON, Line, Record, Step, read, run_steps};
+use phalanx_bench::measure::machine;
+use phalanx_bench::measure::setup::Setup;
+use phalanx_bench::measure::steps::{Step, run_steps};
+use phalanx_bench::merged;
+use phalanx_bench::record::{CSV, JSON, Line, Record, read};
+use phalanx_bench::report;
 use phalanx_bench::row::Row;
-use phalanx_bench::{Setup, merged, report};
 use phalanx_core::engine::Levels;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +47,7 @@ fn row(engine: &str, seconds: f64) -> Row {
 /// A run's folder with one row.
 fn run(out: &Path) -> Setup {
     let setup = setup(out);
-    let mut record = Record::open(&setup, Head::now(&setup, vec![])).unwrap();
+    let mut record = Record::open(&setup.out, setup.resume, machine::head(&setup, vec![])).unwrap();
     let step = Step::new("step".into(), 1, |rows| rows.write(row("cpu", 0.5)));
     run_steps(&mut record, vec![step], &()).unwrap();
     setup
@@ -61,7 +65,7 @@ fn elsewhere(out: &Path) -> Head {
         warp: 32,
         clock_mhz: 706,
     };
-    Head { cpu: "another processor".into(), device: Some(device), ..Head::now(&setup(out), vec![]) }
+    Head { cpu: "another processor".into(), device: Some(device), ..machine::head(&setup(out), vec![]) }
 }
 
 fn lines(head: &Head, rows: &[Row]) -> String {
@@ -105,7 +109,7 @@ fn another_machines_rows_join_under_its_own_name() {
     // Our own rows are unchanged, and a run continues only them.
     assert_eq!([JSON, CSV].map(|name| fs::read(out.path().join(name)).unwrap()), own);
     assert_eq!(read(out.path()).unwrap().1, [row("cpu", 0.5)]);
-    let mut record = Record::open(&setup, Head::now(&setup, vec![])).unwrap();
+    let mut record = Record::open(&setup.out, setup.resume, machine::head(&setup, vec![])).unwrap();
     let again = Step::new("step".into(), 1, |_| panic!("it is done"));
     let more = Step::new("more".into(), 1, |rows| {
         assert_eq!(rows.all(), [row("cpu", 0.5)]);

@@ -1,9 +1,14 @@
 //! The runner: rows as they come, interrupted runs, and the two files that must agree.
 
-use phalanx_bench::head::Head;
-use phalanx_bench::record::{CSV, JSON, Line, Record, Step, read, run_steps};
+use phalanx_bench::error::{Error, Result};
+use phalanx_bench::measure::machine;
+use phalanx_bench::measure::setup::Setup;
+use phalanx_bench::measure::steps::Watch;
+use phalanx_bench::measure::steps::{Step, run_steps};
+use phalanx_bench::paper;
+use phalanx_bench::record::{CSV, JSON, Line, Record, read};
+use phalanx_bench::report;
 use phalanx_bench::row::{Bar, Over, Row};
-use phalanx_bench::{Error, Result, Setup, Watch, paper, report};
 use phalanx_core::engine::Levels;
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -26,8 +31,8 @@ fn setup(out: &Path, resume: bool) -> Setup {
 
 fn record(out: &Path, resume: bool) -> Result<Record> {
     let setup = setup(out, resume);
-    let head = Head::now(&setup, vec!["cp 9".into()]);
-    Record::open(&setup, head)
+    let head = machine::head(&setup, vec!["cp 9".into()]);
+    Record::open(&setup.out, setup.resume, head)
 }
 
 fn row(step: usize, i: usize) -> Row {
@@ -87,10 +92,10 @@ fn csv_records(out: &Path) -> Vec<Vec<String>> {
 fn assert_csv_agrees(out: &Path) {
     let (heads, rows) = read(out).unwrap();
     let records = csv_records(out);
-    assert_eq!(records[0], Row::COLUMNS);
+    assert_eq!(records[0], Row::default().fields().map(|(column, _)| column));
     assert_eq!(records.len(), rows.len() + 1);
     for (record, row) in records[1..].iter().zip(&rows) {
-        assert_eq!(record[..], row.fields());
+        assert_eq!(record[..], row.fields().map(|(_, field)| field));
         // Numbers keep their full precision.
         let seconds: Vec<f64> = record[10].split("; ").map(|s| s.parse().unwrap()).collect();
         assert_eq!(seconds, row.seconds);
@@ -178,7 +183,7 @@ fn folders_that_do_not_fit_are_refused() {
     drop(kept);
     let mut other = setup(out.path(), true);
     other.quick = false;
-    let line = Record::open(&other, Head::now(&other, vec![])).err().unwrap().to_string();
+    let line = Record::open(&other.out, other.resume, machine::head(&other, vec![])).err().unwrap().to_string();
     assert!(line.contains("another commit, machine"), "{line}");
     fs::write(out.path().join(JSON), "{\"row\": 1}\n").unwrap();
     let line = record(out.path(), true).err().unwrap().to_string();

@@ -1,12 +1,13 @@
 //! P2's figures: seven ways to encrypt many users' data; and its model of a GPU's occupancy.
 
-use super::{Grid, Pair, Panels, Part, Reason, claim, more, said};
+use crate::names::users::{AVERAGES, PRINTED};
+use crate::paper::occupancy::{COMPUTE_3_5, GCS, Occupancy};
 use crate::paper::{Value, p2};
-use crate::report::draw::{Chart, Line, Thing};
+use crate::report::answer::rules::{Rule, facts, holds};
+use crate::report::answer::{Grid, Pair, Panels, Part, Reason, claim, said};
+use crate::report::chart::{Chart, Line, Thing, on_one_axis};
 use crate::report::machine::Machine;
 use crate::row::{Row, median};
-use crate::users::occupancy::{COMPUTE_3_5, GCS, Occupancy};
-use crate::users::{AVERAGES, PRINTED};
 
 /// One of P2's figures.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,22 @@ const SCHEMES: [(&str, &str); 7] = [
 /// Phalanx's batches, authenticated.
 const BATCH: [&str; 2] = ["AES-256-CTR + SHA-3", "AES-256-CTR + TurboSHAKE"];
 
+/// AES takes so little that CNC's threads mostly wait for each other.
+const RULES: &[Rule] = &[
+    Rule::Say(&["One thread, user by user, does {SR} GB/s here, {SR / paper.SR} × the printed {paper.SR}."]),
+    Rule::Say(&[
+        "The best scheme on the CPU does {best} GB/s, {best > paper.GCS ? more than : less than} the paper's GPU with {paper.GCS}; starting all threads anew for each user (CNC) leaves {CNC}.",
+    ]),
+    Rule::Say(&[
+        "On the GPU, GCS does {GCS} GB/s, GCNS {GCNS} and GNC {GNC}.",
+        "GCS, GCNS and GNC were not run: this machine has no GPU.",
+    ]),
+    holds("GCS, coalesced and sliced on the GPU, is the fastest", "GCS > others"),
+    holds("on the GPU coalescing pays: GCS and GCNS beat GNC", "GCS > GNC & GCNS > GNC"),
+    holds("on the CPU coalescing pays: CCS beats CNC", "CCS > CNC"),
+    Rule::Claim("one thread, SR, is the slowest", "worst > SR", Reason::FasterHardware),
+];
+
 /// What a machine's rows say about it.
 pub fn answer(users: Users, machine: &Machine) -> Part {
     let of_shape = |row: &&Row| row.case.ends_with(&format!(", {}", users.shape)) && !row.measure.contains("beside");
@@ -41,47 +58,27 @@ pub fn answer(users: Users, machine: &Machine) -> Part {
     };
     let grid = grid(users, &mean, machine);
     let gpu = |scheme: &str| mean(scheme).filter(|_| machine.has_gpu());
-    let of_cpu = ["CCS", "CCNS", "CNC"].iter().filter_map(|scheme| mean(scheme)).reduce(f64::max);
-    let claims = vec![
-        claim("GCS, coalesced and sliced on the GPU, is the fastest", {
-            let others = SCHEMES[1..].iter().filter_map(|(scheme, _)| mean(scheme)).reduce(f64::max);
-            more(gpu("GCS"), others)
-        }),
-        claim(
-            "on the GPU coalescing pays: GCS and GCNS beat GNC",
-            more(gpu("GCS"), gpu("GNC")).zip(more(gpu("GCNS"), gpu("GNC"))).map(|(a, b)| a && b),
-        ),
-        claim("on the CPU coalescing pays: CCS beats CNC", more(mean("CCS"), mean("CNC"))),
-        claim(
-            "one thread, SR, is the slowest",
-            more(["CCS", "CCNS", "CNC"].iter().filter_map(|s| mean(s)).reduce(f64::min), mean("SR")),
-        )
-        // AES takes so little that CNC's threads mostly wait for each other.
-        .unless(Reason::FasterHardware),
-    ];
-    let mut all = Vec::new();
-    if let Some((sr, printed)) = mean("SR").zip(printed(users, "SR")) {
-        let pattern = "One thread, user by user, does {} GB/s here, {} × the printed {}.";
-        all.push(said(pattern, &[sr, sr / printed, printed]));
-    }
-    if let Some(((best, cnc), gcs)) = of_cpu.zip(mean("CNC")).zip(printed(users, "GCS")) {
-        let does = if best > gcs { "more than" } else { "less than" };
-        let pattern = format!(
-            "The best scheme on the CPU does {{}} GB/s, {does} the paper's GPU with {{}}; starting all threads anew for each user (CNC) leaves {{}}."
-        );
-        all.push(said(pattern, &[best, gcs, cnc]));
-    }
-    all.push(match (gpu("GCS"), gpu("GCNS"), gpu("GNC")) {
-        (Some(gcs), Some(gcns), Some(gnc)) => {
-            said("On the GPU, GCS does {} GB/s, GCNS {} and GNC {}.", &[gcs, gcns, gnc])
-        }
-        _ => said("GCS, GCNS and GNC were not run: this machine has no GPU.", &[]),
-    });
+    let of_cpu = ["CCS", "CCNS", "CNC"].iter().filter_map(|scheme| mean(scheme));
+    let others = SCHEMES[1..].iter().filter_map(|(scheme, _)| mean(scheme)).reduce(f64::max);
+    let facts = facts! {
+        "GCS": gpu("GCS"),
+        "GCNS": gpu("GCNS"),
+        "GNC": gpu("GNC"),
+        "CCS": mean("CCS"),
+        "CNC": mean("CNC"),
+        "SR": mean("SR"),
+        "others": others,
+        "best": of_cpu.clone().reduce(f64::max),
+        "worst": of_cpu.reduce(f64::min),
+        "paper.SR": printed(users, "SR"),
+        "paper.GCS": printed(users, "GCS"),
+    };
+    let (said, claims) = facts.by(&[RULES]);
     Part {
         panels: vec![Panels::Charts(charts(users, &swept, &rows))],
         factor: median(&grid.ratios().collect::<Vec<_>>()),
         grid: Some(grid),
-        said: all,
+        said,
         claims,
         rows: rows.len(),
     }
@@ -100,7 +97,7 @@ fn printed(users: Users, scheme: &str) -> Option<f64> {
             && v.program.as_deref() == Some(scheme)
             && v.case.data.as_deref() == Some(users.shape)
     };
-    p2().values.iter().find(is_it).map(|v| v.figure.value.unwrap_or(v.figure.printed))
+    p2().values.iter().find(is_it).map(Value::number)
 }
 
 fn grid(users: Users, mean: &dyn Fn(&str) -> Option<f64>, machine: &Machine) -> Grid {
@@ -143,14 +140,8 @@ fn charts(users: Users, swept: &[&Row], rows: &[&Row]) -> Vec<Chart> {
         all.sort_by_key(|(at, _)| *at);
         all
     };
-    let chart = |title: &str, lines: Vec<Line>| Chart {
-        title: title.into(),
-        x: "users".into(),
-        y: "GB/s".into(),
-        places: counts.iter().map(u64::to_string).collect(),
-        lines,
-        ..Chart::default()
-    };
+    let places = || counts.iter().map(u64::to_string).collect();
+    let chart = |title: &str, lines: Vec<Line>| Chart::new(title, "users", "GB/s", places(), lines);
     let mut charts = Vec::new();
     let last = counts.len().max(1) - 1;
     for (title, wanted) in [
@@ -186,10 +177,7 @@ fn charts(users: Users, swept: &[&Row], rows: &[&Row]) -> Vec<Chart> {
     if swept.is_empty() {
         charts.clear();
     }
-    let extents: Vec<[f64; 2]> = charts.iter().filter_map(Chart::extent).collect();
-    let range = extents.into_iter().reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
-    charts.iter_mut().for_each(|chart| chart.range = range);
-    charts
+    on_one_axis(charts)
 }
 
 /// Table III: the model, computed here. It needs no machine.
@@ -204,7 +192,7 @@ pub fn occupancy() -> Part {
                 && v.case.threads_per_block == Some(block)
                 && v.measure == measure
         };
-        p2().values.iter().find(is_it).map(|v| v.figure.value.unwrap_or(v.figure.printed))
+        p2().values.iter().find(is_it).map(Value::number)
     };
     let line = |block: u64| {
         let row = Occupancy::of(GCS, block as u32, COMPUTE_3_5);

@@ -1,14 +1,16 @@
 //! P4's figures and its four questions: AES by the size of the data on one core, all cores and the GPU.
 
-use super::{Grid, Pair, Panels, Part, Reason, claim, more, said};
-use crate::paper::{Value, p4};
-use crate::report::draw::{Bar, Bars, Chart, Line, Thing};
-use crate::report::machine::Machine;
-use crate::report::volume::answers;
-use crate::row::{Row, median};
-use crate::volume::study::{
-    self, ALL_CORES, KEYS, MORE_THREADS, ONE_CORE, OURS, SEVERAL, TABLES, measure, over_measure, scheme_of_threads,
+use crate::names::study;
+use crate::names::study::{
+    ALL_CORES, KEYS, MORE_THREADS, ONE_CORE, OURS, SEVERAL, TABLES, measure, over_measure, scheme_of_threads,
 };
+use crate::paper::{Value, p4};
+use crate::report::answer::questions;
+use crate::report::answer::rules::{Facts, Rule, facts, holds};
+use crate::report::answer::{Grid, Pair, Panels, Part, Reason};
+use crate::report::chart::{Bar, Bars, Chart, Line, Thing, on_one_axis, points};
+use crate::report::machine::Machine;
+use crate::row::{Row, median};
 
 /// One of P4's figures and questions.
 #[derive(Clone, Copy, Debug)]
@@ -77,29 +79,27 @@ fn charts(rows: &[&Row], machine: &Machine) -> Vec<Chart> {
     for (scheme, kind) in [(TABLES, "tables, as in the paper"), (OURS, "Phalanx's kernels")] {
         for bits in KEYS {
             let line = |name: &str, thing: Thing, scheme: &str, engine: &str| {
-                let points = cases.iter().enumerate();
-                let points = points.filter_map(|(i, (_, case))| Some((i, speed(rows, bits, scheme, engine, case)?)));
-                let points: Vec<(usize, f64)> = points.collect();
-                (!points.is_empty()).then(|| Line::ours(name, thing, points))
+                Line::ours(name, thing, points(&cases, |(_, case)| speed(rows, bits, scheme, engine, case)))
             };
             let lines = [
                 line("one core", Thing::Serial, scheme, "serial"),
                 line("all cores", Thing::Cpu, scheme, "cpu"),
                 line(device_name(machine), Thing::Gpu, &on_gpu(scheme), "gpu"),
             ];
-            charts.push(Chart {
-                title: format!("AES-{bits}, {kind}"),
-                x: "bytes encrypted at once".into(),
-                y: "GB/s".into(),
-                places: cases.iter().map(|(_, case)| case.replace("32000 bytes", "32 KB")).collect(),
-                lines: lines.into_iter().flatten().collect(),
-                ..Chart::default()
-            });
+            charts.push(Chart::new(
+                format!("AES-{bits}, {kind}"),
+                "bytes encrypted at once",
+                "GB/s",
+                places(&cases),
+                lines.into(),
+            ));
         }
     }
-    let range = charts.iter().filter_map(Chart::extent).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
-    charts.iter_mut().for_each(|chart| chart.range = range);
-    charts
+    on_one_axis(charts)
+}
+
+fn places(cases: &[(u64, String)]) -> Vec<String> {
+    cases.iter().map(|(_, case)| case.replace("32000 bytes", "32 KB")).collect()
 }
 
 /// The device over the CPU, by size.
@@ -121,40 +121,52 @@ fn not_on_gpu(machine: &Machine, rows: &[&Row]) -> Option<&'static str> {
 }
 
 fn crossing(rows: &[&Row], machine: &Machine) -> Part {
-    let mut all = vec![said(not_on_gpu(machine, rows).map_or_else(|| answers::crossings(rows), String::from), &[])];
     let from = |bits: u64| {
         let all = ratios(rows, TABLES, ONE_CORE, bits);
         let above = all.iter().rev().take_while(|(_, ratio)| *ratio > 1.0).last()?;
         Some(above.0 as f64)
     };
     let first = from(KEYS[0]).filter(|_| machine.has_gpu());
-    if let Some(bytes) = first {
-        all.push(said(
-            "With tables and AES-128 the GPU stays ahead of one core from {} KiB on; the paper's from about 16 KB.",
-            &[bytes / 1024.0],
-        ));
-    }
     let small = ratios(rows, TABLES, ONE_CORE, KEYS[0]).first().map(|(_, ratio)| *ratio).filter(|_| machine.has_gpu());
     let best = speed_of_largest(rows, OURS, "cpu");
     let gpu = speed_of_largest(rows, OURS, "gpu").filter(|_| machine.has_gpu());
-    if let Some((cpu, gpu)) = best.zip(gpu) {
-        let does = if cpu > gpu { "the CPU still wins" } else { "the GPU wins" };
-        all.push(said(format!("With AES instructions and all cores {does} at the largest size: {{}} GB/s against {{}} from host to host."), &[cpu, gpu]));
-    }
-    Part {
-        panels: vec![Panels::Charts(charts(rows, machine))],
-        said: all,
-        claims: vec![
-            claim("for very small data the GPU is slower than one core", small.map(|ratio| ratio < 1.0)),
-            claim(
-                "from some size on the GPU with tables is faster than one core with tables",
-                small.map(|_| first.is_some()),
-            ),
-            claim("the GPU beats all cores with AES instructions at the largest size", more(gpu, best))
-                .unless(Reason::FasterHardware),
-        ],
-        ..Part::default()
-    }
+    let facts = facts! {
+        "answer": [answer_on_gpu(machine, rows, questions::crossings)],
+        "first": first,
+        "passes": small.map(|_| first.is_some()),
+        "small": small,
+        "cpu": best,
+        "gpu": gpu,
+    };
+    Part { panels: vec![Panels::Charts(charts(rows, machine))], ..told(&facts, CROSSING) }
+}
+
+const CROSSING: &[Rule] = &[
+    Rule::Say(&["{answer}"]),
+    Rule::Say(&[
+        "With tables and AES-128 the GPU stays ahead of one core from {first / 1024} KiB on; the paper's from about 16 KB.",
+    ]),
+    Rule::Say(&[
+        "With AES instructions and all cores {cpu > gpu ? the CPU still wins : the GPU wins} at the largest size: {cpu} GB/s against {gpu} from host to host.",
+    ]),
+    holds("for very small data the GPU is slower than one core", "1 > small"),
+    holds("from some size on the GPU with tables is faster than one core with tables", "passes"),
+    Rule::Claim(
+        "the GPU beats all cores with AES instructions at the largest size",
+        "gpu > cpu",
+        Reason::FasterHardware,
+    ),
+];
+
+/// A part of what the rules make of the facts.
+fn told(facts: &Facts, rules: &[Rule]) -> Part {
+    let (said, claims) = facts.by(&[rules]);
+    Part { said, claims, ..Part::default() }
+}
+
+/// The answer in words, or why there is none for a GPU.
+fn answer_on_gpu(machine: &Machine, rows: &[&Row], answer: impl Fn(&[&Row]) -> String) -> String {
+    not_on_gpu(machine, rows).map_or_else(|| answer(rows), String::from)
 }
 
 fn speed_of_largest(rows: &[&Row], scheme: &str, engine: &str) -> Option<f64> {
@@ -177,38 +189,36 @@ fn plateau(rows: &[&Row], machine: &Machine) -> Part {
     let here = ratios(rows, TABLES, ONE_CORE, KEYS[0]).last().map(|(_, ratio)| *ratio);
     bars.extend(printed.map(|value| Bar { name: "the paper's CPU".into(), thing: Thing::Gpu, value, printed: true }));
     let title = format!("{} over the CPU at the largest size, tables on both", device_name(machine));
-    let mut all = Vec::new();
-    if let Some((here, printed)) = here.zip(printed) {
-        let pattern = format!(
-            "At the largest size {} is {{}} × as fast as one core with the same tables; the paper has about {{}} ×.",
-            device_name(machine)
-        );
-        all.push(said(pattern, &[here, printed]));
-    }
-    all.extend(not_on_gpu(machine, rows).map(|text| said(text, &[])));
     let steady: Vec<(u64, f64)> = cases(rows)
         .iter()
         .filter_map(|(bytes, case)| Some((*bytes, speed(rows, KEYS[0], &on_gpu(TABLES), "gpu", case)?)))
         .collect();
     let after: Vec<f64> = steady.iter().filter(|(bytes, _)| *bytes >= 1 << 20).map(|(_, speed)| *speed).collect();
     let ends = after.iter().copied().reduce(f64::min).zip(after.iter().copied().reduce(f64::max));
-    let is_steady = ends.filter(|_| machine.has_gpu()).map(|(least, most)| most / least < 1.5);
-    if let Some((least, most)) = ends {
-        all.push(said("From 1 MiB on it does between {} and {} GB/s.", &[least, most]));
-    }
-    Part {
-        panels: vec![Panels::Bars(vec![Bars { title, unit: "times the CPU".into(), bars }])],
-        said: all,
-        claims: vec![
-            claim(
-                "at large sizes the GPU is about 6 times as fast as the CPU, or more",
-                here.filter(|_| machine.has_gpu()).map(|n| n > 4.0),
-            ),
-            claim("from 1 MB on the speed stays", is_steady),
-        ],
-        ..Part::default()
-    }
+    let on_gpu = |figure: Option<f64>| figure.filter(|_| machine.has_gpu());
+    let facts = facts! {
+        "device": [device_name(machine)],
+        "here": here,
+        "here.gpu": on_gpu(here),
+        "paper": printed,
+        "not on GPU": not_on_gpu(machine, rows),
+        "least": ends.map(|(least, _)| least),
+        "most": ends.map(|(_, most)| most),
+        "span": on_gpu(ends.map(|(least, most)| most / least)),
+    };
+    let bars = Bars { title, unit: "times the CPU".into(), bars };
+    Part { panels: vec![Panels::Bars(vec![bars])], ..told(&facts, PLATEAU) }
 }
+
+const PLATEAU: &[Rule] = &[
+    Rule::Say(&[
+        "At the largest size {device} is {here} × as fast as one core with the same tables; the paper has about {paper} ×.",
+    ]),
+    Rule::Say(&["{not on GPU}"]),
+    Rule::Say(&["From 1 MiB on it does between {least} and {most} GB/s."]),
+    holds("at large sizes the GPU is about 6 times as fast as the CPU, or more", "here.gpu > 4"),
+    holds("from 1 MB on the speed stays", "1.5 > span"),
+];
 
 fn faster(rows: &[&Row], machine: &Machine, over: &'static str) -> Part {
     let printed = |bits: u64, case: &str| {
@@ -226,21 +236,23 @@ fn faster(rows: &[&Row], machine: &Machine, over: &'static str) -> Part {
             let cell = |bits: u64| {
                 let ours = ours(bits, case, scheme);
                 let theirs = printed(bits, case).filter(|_| scheme == TABLES);
-                Pair { ours, theirs, word: ours.is_none().then_some("not run"), plain: true }
+                Pair::of(ours, theirs).plain()
             };
             lines.push((format!("{case}, {name}"), KEYS.into_iter().map(cell).collect()));
         }
     }
     let question = if over == ONE_CORE { "one core" } else { "all cores" };
-    let of_tables: Vec<f64> =
-        INPUTS.iter().flat_map(|case| KEYS.map(|bits| ours(bits, case, TABLES))).flatten().collect();
-    let holds = (!of_tables.is_empty() && machine.has_gpu()).then(|| of_tables.iter().all(|n| *n > 1.0));
-    let of_ours: Vec<f64> = INPUTS.iter().flat_map(|case| KEYS.map(|bits| ours(bits, case, OURS))).flatten().collect();
-    let with_instructions = (!of_ours.is_empty() && machine.has_gpu()).then(|| of_ours.iter().all(|n| *n > 1.0));
-    let mut all = vec![said(not_on_gpu(machine, rows).map_or_else(|| answers::faster(rows, over), String::from), &[])];
-    if let Some(median) = median(&of_ours) {
-        all.push(said("Where both have Phalanx's kernels, the median is {} ×.", &[median]));
-    }
+    let all =
+        |scheme: &str| INPUTS.iter().flat_map(|case| KEYS.map(|bits| ours(bits, case, scheme))).flatten().collect();
+    let (of_tables, of_ours): (Vec<f64>, Vec<f64>) = (all(TABLES), all(OURS));
+    let wins = |all: &[f64]| (!all.is_empty() && machine.has_gpu()).then(|| all.iter().all(|n| *n > 1.0));
+    let facts = facts! {
+        "answer": [answer_on_gpu(machine, rows, |rows| questions::faster(rows, over))],
+        "median": median(&of_ours),
+        "question": [question],
+        "tables": wins(&of_tables),
+        "ours": wins(&of_ours),
+    };
     Part {
         grid: Some(Grid {
             caption: format!("{} over {question}, times as fast: measured, and below it printed", device_name(machine)),
@@ -249,15 +261,16 @@ fn faster(rows: &[&Row], machine: &Machine, over: &'static str) -> Part {
             lines,
             ..Grid::default()
         }),
-        said: all,
-        claims: vec![
-            claim(format!("with tables the GPU is faster than {question}"), holds),
-            claim(format!("and also than {question} with AES instructions"), with_instructions)
-                .unless(Reason::FasterHardware),
-        ],
-        ..Part::default()
+        ..told(&facts, FASTER)
     }
 }
+
+const FASTER: &[Rule] = &[
+    Rule::Say(&["{answer}"]),
+    Rule::Say(&["Where both have Phalanx's kernels, the median is {median} ×."]),
+    holds("with tables the GPU is faster than {question}", "tables"),
+    Rule::Claim("and also than {question} with AES instructions", "ours", Reason::FasterHardware),
+];
 
 fn streams(rows: &[&Row], machine: &Machine) -> Part {
     let gain = |case: &str| {
@@ -273,53 +286,51 @@ fn streams(rows: &[&Row], machine: &Machine) -> Part {
         };
         median(&KEYS.into_iter().filter_map(of).collect::<Vec<_>>())
     };
-    let gains: Vec<(usize, f64)> =
-        cases(rows).iter().enumerate().filter_map(|(i, (_, case))| Some((i, gain(case)?))).collect();
-    let all = vec![said(not_on_gpu(machine, rows).map_or_else(|| answers::streams(rows), String::from), &[])];
-    let chart = Chart {
-        title: "several streams over one, tables with 32 bytes a thread".into(),
-        x: "bytes encrypted at once".into(),
-        y: "times one stream".into(),
-        places: cases(rows).into_iter().map(|(_, case)| case.replace("32000 bytes", "32 KB")).collect(),
-        lines: vec![Line::ours("several streams", Thing::Gpu, gains)],
-        mark: Some((1.0, "as fast as one".into())),
-        ..Chart::default()
-    };
+    let gains = points(&cases(rows), |(_, case)| gain(case));
+    let title = "several streams over one, tables with 32 bytes a thread";
+    let lines = vec![Line::ours("several streams", Thing::Gpu, gains)];
+    let chart = Chart::new(title, "bytes encrypted at once", "times one stream", places(&cases(rows)), lines);
+    let chart = Chart { mark: Some((1.0, "as fast as one".into())), ..chart };
     let at = |case: &str| gain(case).filter(|_| machine.has_gpu());
     let large = cases(rows).last().and_then(|(_, case)| at(case));
-    Part {
-        panels: vec![Panels::Charts(vec![chart])],
-        said: all,
-        claims: vec![
-            claim("at 32,000 bytes streams gain nothing", at(INPUTS[0]).map(|gain| gain < 1.05)),
-            claim("on large data they gain", large.map(|gain| gain > 1.05)),
-        ],
-        ..Part::default()
-    }
+    let facts = facts! {
+        "answer": [answer_on_gpu(machine, rows, questions::streams)],
+        "small": at(INPUTS[0]),
+        "large": large,
+    };
+    Part { panels: vec![Panels::Charts(vec![chart])], ..told(&facts, STREAMS) }
 }
 
+const STREAMS: &[Rule] = &[
+    Rule::Say(&["{answer}"]),
+    holds("at 32,000 bytes streams gain nothing", "1.05 > small"),
+    holds("on large data they gain", "large > 1.05"),
+];
+
 fn fastest(rows: &[&Row], machine: &Machine) -> Part {
-    let mut all = vec![said(not_on_gpu(machine, rows).map_or_else(|| answers::fastest(rows), String::from), &[])];
     let of_threads =
         |threads: u32| Some((threads, speed(rows, KEYS[0], &scheme_of_threads(threads), "gpu", INPUTS[1])?));
     let by_threads: Vec<(u32, f64)> = MORE_THREADS.into_iter().filter_map(of_threads).collect();
-    if let Some((threads, best)) = by_threads.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| machine.has_gpu()) {
-        let count = by_threads.len() as f64;
-        let text =
-            format!("Of {{}} other numbers of threads a block, {{}} are the fastest on {} ({{}} GB/s).", INPUTS[1]);
-        all.push(said(text, &[count, f64::from(*threads), *best]));
-    }
+    let best_threads = by_threads.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| machine.has_gpu());
     let of = |bytes: u32, case: &str| speed(rows, KEYS[0], &format!("{TABLES}, {bytes} bytes a thread"), "gpu", case);
     let lines = INPUTS.iter().map(|case| {
         let cells = GRANULARITIES.map(|bytes| {
             let ours = of(bytes, case);
-            Pair { ours, theirs: None, word: ours.is_none().then_some("not run"), plain: true }
+            Pair::of(ours, None).plain()
         });
         ((*case).to_owned(), cells.to_vec())
     });
     let best = |case: &str| {
         let all: Option<Vec<f64>> = GRANULARITIES.iter().map(|bytes| of(*bytes, case)).collect();
         all.filter(|_| machine.has_gpu()).map(|all| all[1] >= all[0].max(all[2]) * 0.99)
+    };
+    let facts = facts! {
+        "answer": [answer_on_gpu(machine, rows, questions::fastest)],
+        "count": Some(by_threads.len() as f64),
+        "threads": best_threads.map(|(threads, _)| f64::from(*threads)),
+        "speed": best_threads.map(|(_, speed)| *speed),
+        "case": [INPUTS[1]],
+        "both": best(INPUTS[0]).zip(best(INPUTS[1])).map(|(a, b)| a && b),
     };
     Part {
         grid: Some(Grid {
@@ -329,11 +340,12 @@ fn fastest(rows: &[&Row], machine: &Machine) -> Part {
             lines: lines.collect(),
             ..Grid::default()
         }),
-        said: all,
-        claims: vec![claim(
-            "32 bytes a thread are the fastest",
-            best(INPUTS[0]).zip(best(INPUTS[1])).map(|(a, b)| a && b),
-        )],
-        ..Part::default()
+        ..told(&facts, FASTEST)
     }
 }
+
+const FASTEST: &[Rule] = &[
+    Rule::Say(&["{answer}"]),
+    Rule::Say(&["Of {count} other numbers of threads a block, {threads} are the fastest on {case} ({speed} GB/s)."]),
+    holds("32 bytes a thread are the fastest", "both"),
+];

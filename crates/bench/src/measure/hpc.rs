@@ -1,0 +1,246 @@
+//! P3's multicore part: files are encrypted by 1 to 16 threads of one machine, with encryption alone as in the paper, and
+//! with reading and writing. Its cluster part is in [`cluster`], its CUDA part in [`device`], and its programs in Java are in
+//! [`java`].
+
+pub mod cluster;
+pub mod device;
+pub mod java;
+
+use crate::error::{Error, Result};
+use crate::measure::scratch;
+use crate::measure::scratch::{Random, Scratch};
+use crate::measure::sefps::layout;
+use crate::measure::setup::{HpcPart, Setup, processors};
+use crate::measure::steps::{Rows, Step};
+use crate::measure::times::time;
+use crate::names::hpc::EXPERIMENT;
+use crate::paper::{Printed, p3};
+use crate::row::Row;
+use phalanx_core::engine::{CpuEngine, Engine};
+use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Sink, Suite};
+use phalanx_host::file;
+use phalanx_kernels::aes;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+/// The paper's two programs on one machine.
+const PRINTED: [&str; 2] = ["mpj-multicore", "openmp"];
+
+/// The measures. The paper's C program is AES-256 in CBC mode, each thread on its own part. With CTR, any number of threads
+/// encrypts one file to the same bytes.
+#[derive(Clone, Copy, PartialEq)]
+enum Measure {
+    /// In memory.
+    Encryption,
+    /// Each thread reads its part, encrypts it, waits for the others, and writes it, as the paper's programs do.
+    WithFiles,
+    /// `phalanx protect`, with authentication.
+    Format(Suite),
+}
+
+impl Measure {
+    fn name(self) -> &'static str {
+        match self {
+            Measure::Encryption => "encryption only",
+            Measure::WithFiles | Measure::Format(_) => "with reading and writing",
+        }
+    }
+
+    fn scheme(self) -> String {
+        match self {
+            Measure::Encryption | Measure::WithFiles => "AES-256-CTR".into(),
+            Measure::Format(suite) => format!("Phalanx's format, {}", suite.name()),
+        }
+    }
+}
+
+/// The steps of the parts that are run.
+pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
+    let mut steps = Vec::new();
+    if setup.hpc.has(HpcPart::Threads) {
+        steps.extend(threads(setup, scratch)?);
+    }
+    if setup.hpc.has(HpcPart::Gpu) {
+        steps.extend(device::steps(setup)?);
+    }
+    if setup.hpc.has(HpcPart::Cluster) {
+        steps.extend(cluster::steps(setup)?);
+    }
+    if setup.hpc.has(HpcPart::Java) {
+        steps.extend(java::steps(setup, scratch)?);
+    }
+    Ok(steps)
+}
+
+/// The steps with threads: one for each size and measure.
+fn threads<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
+    let mut sizes = p3().sweep("openmp", "bytes");
+    sizes.truncate(if setup.quick { 1 } else { sizes.len() });
+    let largest = sizes.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+    scratch::require_disk(&setup.out, 3 * largest)?;
+    scratch::require_memory(4 * largest)?;
+    let mut steps = Vec::new();
+    for (size, bytes) in sizes {
+        let formats = [Suite::Aes256CtrSha3, Suite::Aes256CtrTurboShake].map(Measure::Format);
+        for measure in [Measure::Encryption, Measure::WithFiles].into_iter().chain(formats) {
+            let name = format!("{EXPERIMENT} {size} {} {}", measure.name(), measure.scheme());
+            let weight = bytes / 200 * if measure == Measure::Encryption { 1 } else { 4 };
+            steps.push(Step::new(name, weight, move |rows| one_size(setup, scratch, size, bytes, measure, rows)));
+        }
+    }
+    Ok(steps)
+}
+
+/// All numbers of threads in turn, in several rounds.
+fn one_size(
+    setup: &Setup,
+    scratch: &Scratch,
+    size: &str,
+    bytes: u64,
+    measure: Measure,
+    rows: &mut Rows<'_>,
+) -> Result<()> {
+    let rounds = if setup.quick { 1 } else { 3 };
+    let threads = p3().sweep("openmp", "threads");
+    let mut times = vec![Vec::new(); threads.len()];
+    if measure == Measure::Encryption {
+        let mut data = vec![0; bytes as usize];
+        Random::new(bytes).fill(&mut data);
+        for _ in 0..rounds {
+            for ((_, threads), times) in threads.iter().zip(&mut times) {
+                times.push(time(|| in_parts(*threads as usize, setup, &mut data)).0);
+            }
+        }
+    } else {
+        let plain = scratch.file("plain", bytes, bytes)?;
+        let sealed = scratch.path("sealed");
+        let run = |threads: u64| {
+            let (seconds, done) = time(|| match measure {
+                Measure::Format(suite) => protect(setup, suite, threads as usize, &plain, &sealed),
+                _ => files(setup, threads as usize, &plain, &sealed, bytes),
+            });
+            done?;
+            scratch::remove(&sealed)?;
+            Ok::<_, Error>(seconds)
+        };
+        // To warm up.
+        run(1)?;
+        for _ in 0..rounds {
+            for ((_, threads), times) in threads.iter().zip(&mut times) {
+                times.push(run(*threads)?);
+            }
+        }
+        scratch::remove(&plain)?;
+    }
+    let mut one = None;
+    for ((_, threads), seconds) in threads.iter().zip(times) {
+        let row = Row {
+            bytes,
+            items: 1,
+            threads: *threads as usize,
+            printed: if measure == Measure::Encryption { printed(bytes, *threads) } else { Vec::new() },
+            ..Row::of(
+                EXPERIMENT,
+                size,
+                ["encrypt", measure.name(), &measure.scheme(), if *threads == 1 { "serial" } else { "cpu" }],
+            )
+        };
+        rows.write(row.timed(seconds).beside(&mut one, "1 thread", processors(*threads as usize)))?;
+    }
+    Ok(())
+}
+
+fn printed(bytes: u64, threads: u64) -> Vec<Printed> {
+    p3().printed(|v| {
+        PRINTED.contains(&v.experiment.as_str())
+            && v.case.bytes == Some(bytes)
+            && v.case.threads == Some(threads)
+            && matches!(v.measure.as_str(), "time" | "speedup" | "efficiency")
+    })
+}
+
+/// The bytes that thread `i` of `threads` takes. Only the last block may be incomplete.
+fn share(bytes: usize, threads: usize, i: usize) -> usize {
+    layout::share(bytes.div_ceil(aes::BLOCK), threads, i) * aes::BLOCK
+}
+
+fn in_parts(threads: usize, setup: &Setup, data: &mut [u8]) {
+    let key = aes::Key::new(&[7; 32]);
+    let len = data.len();
+    thread::scope(|scope| {
+        let (mut rest, mut at) = (data, 0);
+        for i in 0..threads {
+            let (part, after) = rest.split_at_mut(share(len, threads, i).min(rest.len()));
+            rest = after;
+            let (key, counter) = (&key, aes::counter_after(&[0; 16], (at / aes::BLOCK) as u64));
+            at += part.len();
+            scope.spawn(move || aes::ctr_xor(setup.levels.aes, key, &counter, part));
+        }
+    });
+}
+
+fn files(setup: &Setup, threads: usize, from: &Path, to: &Path, bytes: u64) -> Result<()> {
+    let key = aes::Key::new(&[7; 32]);
+    let input = File::open(from).map_err(Error::at(from))?;
+    let output = File::create(to).map_err(Error::at(to))?;
+    let all_encrypted = Barrier::new(threads);
+    let part = |at: u64, len: usize| {
+        let mut part = vec![0; len];
+        let read = input.read_exact_at(&mut part, at);
+        aes::ctr_xor(setup.levels.aes, &key, &aes::counter_after(&[0; 16], at / aes::BLOCK as u64), &mut part);
+        all_encrypted.wait();
+        read.map_err(Error::at(from))?;
+        output.write_all_at(&part, at).map_err(Error::at(to))
+    };
+    thread::scope(|scope| {
+        let mut at = 0;
+        let mut lanes = Vec::new();
+        for i in 0..threads {
+            let len = (share(bytes as usize, threads, i) as u64).min(bytes - at);
+            let part = &part;
+            lanes.push(scope.spawn(move || part(at, len as usize)));
+            at += len;
+        }
+        lanes.into_iter().try_for_each(|lane| lane.join().expect("a lane does not panic"))
+    })
+}
+
+fn protect(setup: &Setup, suite: Suite, threads: usize, from: &Path, to: &Path) -> Result<()> {
+    let engine: Arc<dyn Engine> = Arc::new(CpuEngine::parallel(threads, setup.levels));
+    let input = File::open(from).map_err(Error::at(from))?;
+    let output = File::create(to).map_err(Error::at(to))?;
+    let key = SecretKey::from_slice(&[7; 32]).expect("32 bytes");
+    let new = NewFile::new(suite, &[Recipient::key(&key)])?;
+    let source = file::source(&input)?;
+    new.protect(&Roster::new(&[engine]), source, Sink::ranged(file::Disk::new(&output)), &())?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn any_number_of_threads_gives_the_same_bytes_in_memory_and_with_files() {
+        let out = tempfile::tempdir().unwrap();
+        let setup = Setup::of_tests(out.path());
+        let scratch = Scratch::new(out.path()).unwrap();
+        for bytes in [1u64, 16, 17, 4096, 100_003] {
+            let plain = scratch.file("plain", bytes, 3).unwrap();
+            let mut want = fs::read(&plain).unwrap();
+            aes::ctr_xor(setup.levels.aes, &aes::Key::new(&[7; 32]), &[0; 16], &mut want);
+            for (_, threads) in p3().sweep("openmp", "threads") {
+                let mut data = fs::read(&plain).unwrap();
+                in_parts(threads as usize, &setup, &mut data);
+                assert!(data == want, "{bytes} bytes, {threads} threads");
+                let sealed = scratch.path("sealed");
+                files(&setup, threads as usize, &plain, &sealed, bytes).unwrap();
+                assert!(fs::read(&sealed).unwrap() == want, "{bytes} bytes, {threads} threads, files");
+            }
+        }
+    }
+}

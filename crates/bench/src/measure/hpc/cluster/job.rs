@@ -1,0 +1,333 @@
+//! Jobs of MPI: how they are started, watched, slowed down and killed. None goes on when this process ends.
+
+use crate::error::{Error, Result};
+use crate::measure::hpc::cluster::told::Told;
+use crate::measure::programs::find;
+use crate::measure::setup::HpcOptions;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+/// The settings of the launcher: more processes than cores are allowed, none is bound to a core, and root may run them. Open
+/// MPI 4 has the first three, Open MPI 5 the next two; other launchers do so without being told.
+const SETTINGS: [(&str, &str); 6] = [
+    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+    ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+    ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+    ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
+    ("PRTE_MCA_hwloc_default_binding_policy", "none"),
+];
+/// Each process writes its number in the system into a file, and becomes the program.
+const TELL: &str = r#"echo $$ > "$0.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"; exec "$@""#;
+/// How long a process may take to start, and to end after it was killed.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Of each period, a slowed process is stopped for half.
+const PERIOD: Duration = Duration::from_millis(40);
+
+/// The launchers and processes of this process's jobs, for [`end_all`].
+static RUNNING: Mutex<Vec<Process>> = Mutex::new(Vec::new());
+
+fn running() -> MutexGuard<'static, Vec<Process>> {
+    RUNNING.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Ends all jobs, also those that are stopped. For a process that is about to end by a signal.
+pub fn end_all() {
+    running().iter().for_each(Process::end);
+}
+
+/// The programs.
+pub struct Programs {
+    mpirun: PathBuf,
+    /// The program that is measured.
+    pub phalanx_mpi: PathBuf,
+    /// The copy with the same processes, or why there is none.
+    pub copy: std::result::Result<PathBuf, String>,
+}
+
+impl Programs {
+    /// Finds them. The error says which one is missing.
+    pub fn find(options: &HpcOptions) -> std::result::Result<Self, String> {
+        let phalanx_mpi = options.program.clone().ok_or("no phalanx-mpi")?;
+        let mpirun = options.mpirun.clone().or_else(|| find("mpirun")).ok_or("no mpirun")?;
+        let copies = ["parallel-copy", "examples/parallel-copy"].map(|name| phalanx_mpi.with_file_name(name));
+        let copy = copies.into_iter().find(|path| path.is_file()).ok_or_else(|| "no parallel-copy".into());
+        Ok(Self { mpirun, phalanx_mpi, copy })
+    }
+
+    /// A job.
+    pub fn job(&self, processes: usize, program: &Path, args: impl IntoIterator<Item = OsString>) -> Job {
+        let args = args.into_iter().collect();
+        Job { mpirun: Some(self.mpirun.clone()), processes, program: program.to_owned(), args }
+    }
+}
+
+/// A command for a number of processes.
+#[derive(Clone)]
+pub struct Job {
+    /// What starts the processes, unless the program itself does.
+    mpirun: Option<PathBuf>,
+    processes: usize,
+    program: PathBuf,
+    args: Vec<OsString>,
+}
+
+/// A job that is over.
+pub struct Ended {
+    /// From before the launcher's start to its end.
+    pub seconds: f64,
+    /// Whether it was successful.
+    status: ExitStatus,
+    /// What it wrote to standard error.
+    pub text: String,
+}
+
+impl Job {
+    /// A program that starts its processes itself.
+    pub fn own(processes: usize, program: &Path, args: impl IntoIterator<Item = OsString>) -> Self {
+        Self { mpirun: None, processes, program: program.to_owned(), args: args.into_iter().collect() }
+    }
+
+    fn failed(&self, why: &str) -> Error {
+        let name = self.program.file_name().unwrap_or_default().to_string_lossy();
+        let processes = if self.processes == 1 { "process" } else { "processes" };
+        Error::Program(format!("{name} with {} {processes}: {why}", self.processes))
+    }
+
+    /// Runs it to its end.
+    pub fn run(&self) -> Result<Ended> {
+        self.start(None)?.wait()
+    }
+
+    /// Starts it. With a path, its processes can be seen; files whose names begin with it tell them.
+    pub fn start(&self, tell: Option<&Path>) -> Result<Running> {
+        let mut command = Command::new(self.mpirun.as_ref().unwrap_or(&self.program));
+        if self.mpirun.is_some() {
+            command.arg("-n").arg(self.processes.to_string());
+        }
+        if let Some(tell) = tell {
+            for rank in 0..self.processes {
+                crate::measure::scratch::remove(&file_of(tell, rank))?;
+            }
+            command.args(["sh", "-c", TELL]).arg(tell);
+        }
+        if self.mpirun.is_some() {
+            command.arg(&self.program);
+        }
+        command.args(&self.args);
+        for (name, value) in SETTINGS {
+            if std::env::var_os(name).is_none() {
+                command.env(name, value);
+            }
+        }
+        command.env_remove("PHALANX_PASSWORD");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let begun = Instant::now();
+        let mut child = command.spawn().map_err(|e| self.failed(&e.to_string()))?;
+        let mut stderr = child.stderr.take().expect("it is piped");
+        let text = thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = stderr.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let mut job = Running { job: self.clone(), begun, child, text: Some(text), seen: Vec::new(), status: None };
+        let launcher = open(job.child.id()).map_err(|e| self.failed(&e.to_string()))?;
+        job.see(job.child.id(), launcher);
+        Ok(job)
+    }
+}
+
+fn file_of(tell: &Path, rank: usize) -> PathBuf {
+    let mut name = tell.as_os_str().to_owned();
+    name.push(format!(".{rank}"));
+    name.into()
+}
+
+fn open(id: u32) -> io::Result<OwnedFd> {
+    let pid = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// A job at work, killed on drop.
+pub struct Running {
+    job: Job,
+    begun: Instant,
+    child: Child,
+    text: Option<JoinHandle<String>>,
+    /// The launcher, and then the processes that are known.
+    seen: Vec<Process>,
+    status: Option<ExitStatus>,
+}
+
+/// A process of a job.
+#[derive(Clone)]
+struct Process {
+    id: u32,
+    is_launcher: bool,
+    handle: Arc<OwnedFd>,
+}
+
+impl Process {
+    fn signal(&self, signal: Signal) {
+        // It may have ended.
+        let _ = pidfd_send_signal(&self.handle, signal);
+    }
+
+    /// Ends it, even if it is stopped. A launcher has to clean up, and ends the processes that are not known here.
+    fn end(&self) {
+        self.signal(if self.is_launcher { Signal::TERM } else { Signal::KILL });
+    }
+
+    /// Whether it ends within this time.
+    fn ends(&self, within: Duration) -> bool {
+        let within = Timespec::try_from(within).ok();
+        let ended = poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], within.as_ref());
+        ended.is_ok_and(|ready| ready > 0)
+    }
+
+    /// The number behind a name in one of its files in /proc.
+    fn number(&self, file: &str, name: &str) -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/{file}", self.id)).ok()?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+        value.trim().trim_end_matches("kB").trim().parse().ok()
+    }
+}
+
+impl Running {
+    fn see(&mut self, id: u32, handle: OwnedFd) {
+        let process = Process { id, is_launcher: self.seen.is_empty(), handle: Arc::new(handle) };
+        running().push(process.clone());
+        self.seen.push(process);
+    }
+
+    /// Waits until all processes have told their numbers, or the job is over.
+    pub fn see_all(&mut self, tell: &Path) -> Result<()> {
+        for rank in 0..self.job.processes {
+            let path = file_of(tell, rank);
+            loop {
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                if let Some(id) = text.strip_suffix('\n').and_then(|id| id.parse().ok()) {
+                    // One that has ended needs no handle.
+                    if let Ok(handle) = open(id) {
+                        self.see(id, handle);
+                    }
+                    break;
+                }
+                if self.is_over()? {
+                    return Ok(());
+                }
+                if self.begun.elapsed() > PATIENCE {
+                    return Err(self.job.failed(&format!("process {rank} does not start")));
+                }
+                sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_over(&mut self) -> Result<bool> {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().map_err(|e| self.job.failed(&e.to_string()))?;
+        }
+        Ok(self.status.is_some())
+    }
+
+    /// Lets the last process stop for half of the time, until the job is over.
+    pub fn slow_down(&mut self) -> Result<()> {
+        let Some(process) = self.seen[1..].last().cloned() else { return Ok(()) };
+        while !self.is_over()? {
+            process.signal(Signal::STOP);
+            sleep(PERIOD / 2);
+            process.signal(Signal::CONT);
+            if process.ends(PERIOD / 2) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The largest resident memory of any process, in KiB, by the system's own count, which is read until the job is over.
+    pub fn peak_kib(&mut self) -> Result<Option<u64>> {
+        let mut peak = None;
+        while !self.is_over()? {
+            peak = self.seen[1..].iter().filter_map(|process| process.number("status", "VmHWM:")).max().max(peak);
+            sleep(Duration::from_millis(10));
+        }
+        Ok(peak)
+    }
+
+    /// Kills all processes, which ends the job, when they have together written this many bytes. False if it was over before, or
+    /// if the system does not say what they write.
+    pub fn kill_after(mut self, bytes: u64) -> Result<bool> {
+        let mut seen = 0;
+        while seen < bytes {
+            if self.is_over()? {
+                return Ok(false);
+            }
+            seen = self.seen[1..].iter().filter_map(|process| process.number("io", "wchar:")).sum();
+            sleep(Duration::from_millis(1));
+        }
+        self.seen[1..].iter().for_each(Process::end);
+        match self.seen.iter().rev().all(|process| process.ends(PATIENCE)) {
+            true => Ok(true),
+            false => Err(self.job.failed("it was killed and does not end")),
+        }
+    }
+
+    /// Waits for the end, which must be a success.
+    pub fn wait(mut self) -> Result<Ended> {
+        let failed = |e: io::Error| Error::Program(e.to_string());
+        let status = match self.status {
+            Some(status) => status,
+            None => self.child.wait().map_err(failed)?,
+        };
+        self.status = Some(status);
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let text = self.text.take().and_then(|text| text.join().ok()).unwrap_or_default();
+        let ended = Ended { seconds, status, text };
+        match ended.status.success() {
+            true => Ok(ended),
+            false => {
+                let text = ended.text.split_whitespace().collect::<Vec<_>>().join(" ");
+                Err(self.job.failed(&format!("{}: {text}", ended.status)))
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.status.is_none() {
+            self.seen.iter().rev().for_each(Process::end);
+            if !self.seen.first().is_some_and(|launcher| launcher.ends(PATIENCE)) {
+                let _ = self.child.kill();
+            }
+            let _ = self.child.wait();
+        }
+        running().retain(|other| !self.seen.iter().any(|mine| Arc::ptr_eq(&mine.handle, &other.handle)));
+    }
+}
+
+impl Ended {
+    /// What its programs told about work on this many bytes.
+    pub fn told(&self, bytes: u64) -> Told {
+        Told::read(&self.text, bytes)
+    }
+}
+
+/// Takes a file out of the page cache, as far as the system allows it: what is not written is written first.
+pub fn evict(path: &Path) -> Result<()> {
+    let file = File::open(path).map_err(Error::at(path))?;
+    file.sync_all().map_err(Error::at(path))?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
+        .map_err(|e| Error::Path(path.to_owned(), e.into()))
+}

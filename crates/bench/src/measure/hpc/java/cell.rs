@@ -1,0 +1,83 @@
+//! What the steps in Java share: a size, and the counts of a run.
+
+use crate::error::Result;
+use crate::measure::hpc::cluster::cell::crowded;
+use crate::measure::hpc::java::programs::Java;
+use crate::measure::scratch;
+use crate::measure::scratch::Scratch;
+use crate::measure::setup::Setup;
+use crate::names::hpc::EXPERIMENT;
+use crate::names::java::{CTR, ENCRYPTION_COLD, ENCRYPTION_WARM, ENGINE, PAPERS};
+use crate::paper::{Printed, p3};
+use crate::row::Row;
+use std::path::PathBuf;
+
+/// The counts of a run. They are small, because most of the time is for starting JVMs: all sizes and numbers of processes take
+/// about ten minutes on two cores.
+#[derive(Clone)]
+pub struct Counts {
+    /// Rounds that count, of one JVM.
+    pub warm: usize,
+    /// JVMs that are started to be measured once.
+    pub cold: usize,
+    pub threads: Vec<usize>,
+    pub processes: Vec<usize>,
+}
+
+/// What a step is about: a size.
+pub struct Cell<'a> {
+    pub setup: &'a Setup,
+    pub scratch: &'a Scratch,
+    /// As printed.
+    pub size: &'static str,
+    pub bytes: u64,
+    pub counts: Counts,
+}
+
+impl Cell<'_> {
+    /// The data. It is made once for all steps of a size.
+    pub fn plain(&self) -> Result<PathBuf> {
+        let path = self.scratch.path("plain-java");
+        match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.len() == self.bytes => Ok(path),
+            _ => self.scratch.file("plain-java", self.bytes, self.bytes),
+        }
+    }
+
+    pub fn row(&self, measure: &str, scheme: &str, processes: usize, threads: usize) -> Row {
+        let encrypts = [PAPERS, CTR].contains(&scheme);
+        Row {
+            bytes: self.bytes,
+            items: 1,
+            processes,
+            threads,
+            printed: self.printed(measure, scheme, processes, threads),
+            note: crowded(processes.max(1) * threads, self.setup.threads),
+            ..Row::of(EXPERIMENT, self.size, [if encrypts { "encrypt" } else { "protect" }, measure, scheme, ENGINE])
+        }
+    }
+
+    /// The printed times: they are of encryption alone, on other machines.
+    fn printed(&self, measure: &str, scheme: &str, processes: usize, threads: usize) -> Vec<Printed> {
+        if scheme != PAPERS || ![ENCRYPTION_COLD, ENCRYPTION_WARM].contains(&measure) {
+            return Vec::new();
+        }
+        let of = |n: usize| Some(n as u64).filter(|n| *n > 0);
+        p3().printed(|v| {
+            v.measure == "time"
+                && v.case.bytes == Some(self.bytes)
+                && match v.experiment.as_str() {
+                    "mpj-multicore" => processes == 0 && v.case.threads == of(threads),
+                    "mpj-cluster" => processes > 0 && v.case.processes == of(processes),
+                    _ => false,
+                }
+        })
+    }
+
+    /// The programs, or why there are none; and the memory that they need.
+    pub fn programs(&self, memory: u64) -> std::result::Result<Java, String> {
+        let java = Java::find(&self.setup.hpc)?;
+        scratch::require_memory(memory).map_err(|short| short.to_string())?;
+        Ok(java)
+    }
+}

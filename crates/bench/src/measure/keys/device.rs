@@ -1,0 +1,334 @@
+//! P5's GPU mode, in which the device makes the key's digest and encrypts, and its CPU-GPU mode, in which the CPU makes the
+//! digest. Also finding a key among many by digests that the device makes.
+//!
+//! Times are from host to host. Key and data go to the device from pinned memory, and digest and ciphertext come back.
+
+use crate::error::{Error, Result};
+use crate::measure::device::{for_bytes, window, write};
+use crate::measure::keys::work::{again_and_again, key, rounds, told};
+use crate::measure::scratch::Random;
+use crate::measure::sefps::layout::{BlockCipher, Kernels};
+use crate::measure::setup::Setup;
+use crate::measure::steps::Rows;
+use crate::measure::times::{Times, told_rounds, try_rounds};
+use crate::names::kernel_only;
+use crate::names::keys::{FIND_KMAC, FIND_MD5, OURS, PRINTED};
+use crate::paper::{Value, p5};
+use crate::row::Row;
+use md5::{Digest, Md5};
+use phalanx_core::SecretKey;
+use phalanx_gpu::{
+    AesLaunch, Buffer, Device, Direction, EnergyCounter, KeyDigest, Label, Pinned, RawKeys, RoundKeys, Stream, Variant,
+};
+use phalanx_kernels::aes;
+use std::hint::black_box;
+use std::time::Duration;
+
+/// Where the digest is made: the paper's name of the mode, and the engine in rows.
+const MODES: [(&str, &str); 2] = [("GPU", "gpu"), ("CPU-GPU", "hybrid")];
+/// The threads per block in the paper's Table I. Each thread encrypts one block of 16 bytes.
+const THREADS: u32 = 64;
+/// The threads per block in its Table II.
+const MORE_THREADS: [u32; 4] = [128, 256, 512, 1024];
+/// Blocks of 16 bytes per thread, besides the paper's one.
+const GRANULARITIES: [u32; 3] = [2, 4, 16];
+/// Threads per block for digests of keys.
+const DIGEST_THREADS: u32 = 128;
+const LABEL: &str = "phalanx v1 key id";
+
+/// One way of encrypting, and the paper's figures for it.
+struct Way {
+    mode: (&'static str, &'static str),
+    scheme: String,
+    launch: AesLaunch,
+    /// The table and its threads per block, if it is the paper's own.
+    printed: Option<(&'static str, u32)>,
+}
+
+/// The paper's way and Phalanx's kernels, in both modes. Other blocks and granularities too, if the paper varies them.
+fn ways(is_varied: bool) -> Vec<Way> {
+    let as_printed = |threads, granularity| AesLaunch { variant: Variant::Table4, threads, granularity };
+    let mut ways = Vec::new();
+    for mode in MODES {
+        let mut way = |scheme: String, launch, printed| ways.push(Way { mode, scheme, launch, printed });
+        way(PRINTED.into(), as_printed(THREADS, 1), Some(("sizes", THREADS)));
+        way(OURS.into(), AesLaunch::default(), None);
+        if is_varied {
+            for threads in MORE_THREADS {
+                let scheme = format!("{PRINTED}, {threads} threads a block");
+                way(scheme, as_printed(threads, 1), Some(("threads", threads)));
+            }
+            for blocks in GRANULARITIES {
+                way(format!("{PRINTED}, {} bytes a thread", 16 * blocks), as_printed(THREADS, blocks), None);
+            }
+        }
+    }
+    ways
+}
+
+/// One size of Table I. `row` makes a row of scheme, engine and threads; `over` is the median of the paper's CPU mode.
+pub fn one_size(
+    setup: &Setup,
+    bytes: u64,
+    row: impl Fn(&str, &str, usize) -> Row,
+    over: Option<f64>,
+    rows: &mut Rows<'_>,
+) -> Result<()> {
+    let is_in_table_ii = |v: &Value| v.experiment == "threads" && v.case.bytes == Some(bytes);
+    let is_varied = if setup.quick { bytes == 1 << 20 } else { p5().values.iter().any(is_in_table_ii) };
+    let device = for_bytes(&setup.device, setup.quick, bytes);
+    for Way { mode: (program, engine), scheme, launch, printed } in ways(is_varied) {
+        let printed = p5().printed(|v| {
+            printed.is_some_and(|(table, threads)| {
+                v.experiment == table && v.case.threads_per_block == Some(threads.into())
+            }) && v.program.as_deref() == Some(program)
+                && v.case.bytes == Some(bytes)
+        });
+        let row = Row { printed, ..row(&scheme, engine, 0) };
+        let device = match &device {
+            Ok(device) => device,
+            Err(why) => {
+                rows.write(row.not_run(why))?;
+                continue;
+            }
+        };
+        let kernels = Row { measure: kernel_only(&row.measure), printed: Vec::new(), ..row.clone() };
+        let room = window(device.info());
+        let work = Encryption::new(device, launch, engine == "gpu", bytes as usize, room).map_err(Error::from);
+        let times = work.and_then(|work| work.times(rounds(setup), setup.levels.aes));
+        write(rows, [row, kernels], times, over.map(|median| ("the paper's CPU mode", median)))?;
+    }
+    Ok(())
+}
+
+/// What energy a byte takes in the GPU mode, as printed and with Phalanx's kernels. It is that of the device alone.
+pub fn energy(setup: &Setup, bytes: u64, row: impl Fn(&str) -> Row, rows: &mut Rows<'_>) -> Result<()> {
+    for Way { scheme, launch, .. } in ways(false).into_iter().filter(|way| way.mode.0 == "GPU") {
+        let measured = for_bytes(&setup.device, setup.quick, bytes).and_then(|device| {
+            let measured = || {
+                let counter = EnergyCounter::of(device.info())?;
+                let mut work = Encryption::new(device, launch, true, bytes as usize, window(device.info()))?;
+                work.host_to_host()?;
+                let before = counter.joules()?;
+                let rounds = again_and_again(|| work.host_to_host().map(drop))?;
+                Ok((counter.joules()? - before) * 1e9 / (rounds * bytes) as f64)
+            };
+            measured().map_err(|error: phalanx_gpu::Error| error.to_string())
+        });
+        rows.write(told(row(&scheme), measured))?;
+    }
+    Ok(())
+}
+
+/// Data in pinned memory, and the device memory that encrypting them needs.
+struct Encryption {
+    stream: Stream,
+    launch: AesLaunch,
+    host: Pinned,
+    data: Buffer,
+    round_keys: Option<RoundKeys>,
+    /// Where the device makes the digest.
+    digests: Option<Digests>,
+}
+
+impl Encryption {
+    fn new(
+        device: &Device,
+        launch: AesLaunch,
+        digest_there: bool,
+        bytes: usize,
+        room: usize,
+    ) -> phalanx_gpu::Result<Self> {
+        let mut stream = device.stream()?;
+        let mut host = device.pinned(bytes)?;
+        Random::new(bytes as u64).fill(&mut host);
+        let data = stream.buffer(bytes.min(room))?;
+        let round_keys = Some(stream.round_keys(&[&aes_key()], Direction::Encrypt)?);
+        let digests = if digest_there { Some(Digests::new(&mut stream, KeyDigest::Md5, &[&aes_key()])?) } else { None };
+        Ok(Self { stream, launch, host, data, round_keys, digests })
+    }
+
+    /// The times from host to host, and of the kernels alone, after the bytes were found to be right.
+    fn times(mut self, rounds: usize, level: aes::Level) -> Result<[Times; 2]> {
+        let digest = self.host_to_host()?;
+        self.check(&digest, level)?;
+        let whole = try_rounds(rounds, || self.host_to_host().map(|digest| drop(black_box(digest))))?;
+        let kernels = told_rounds(rounds, || self.kernels())?;
+        Ok([whole, kernels])
+    }
+
+    /// Makes the key's digest, and encrypts the data in place.
+    fn host_to_host(&mut self) -> phalanx_gpu::Result<Vec<u8>> {
+        let Self { stream, launch, host, data, round_keys, digests } = self;
+        let key = aes_key();
+        let digest = match digests {
+            Some(digests) => digests.of(stream, &[&key])?,
+            None => Md5::digest(key).to_vec(),
+        };
+        // In the memory of the last run, because allocating takes long.
+        let old = round_keys.take();
+        let keys = round_keys.insert(stream.round_keys_again(&[&key], Direction::Encrypt, old)?);
+        for part in host.chunks_mut(data.len()) {
+            stream.upload(data, 0, part)?;
+            stream.aes_ecb(launch, keys, 0, data, 0..part.len())?;
+            stream.download(data, 0, part)?;
+        }
+        Ok(digest)
+    }
+
+    /// How long the kernels take, by the device's clock.
+    fn kernels(&mut self) -> phalanx_gpu::Result<Duration> {
+        let Self { stream, launch, host, data, round_keys, digests } = self;
+        let mut sum = match digests {
+            Some(digests) => digests.kernel(stream)?,
+            None => Duration::ZERO,
+        };
+        let keys = round_keys.as_ref().expect("they were brought before");
+        for part in host.chunks(data.len()) {
+            sum += stream.timed(|stream| stream.aes_ecb(launch, keys, 0, data, 0..part.len()))?.1;
+        }
+        Ok(sum)
+    }
+
+    /// Runs once, and compares the digest and the data with those of the CPU.
+    fn check(&self, digest: &[u8], level: aes::Level) -> Result<()> {
+        let cpu = Kernels::new(level, &aes_key()).expect("a valid length");
+        let mut random = Random::new(self.host.len() as u64);
+        let right = self.host.chunks(1 << 20).all(|part| {
+            let mut want = vec![0; part.len()];
+            random.fill(&mut want);
+            cpu.encrypt(&mut want);
+            part == want
+        });
+        if !right || digest != &Md5::digest(aes_key())[..] {
+            let device = &self.stream.device().info().name;
+            return Err(Error::Program(format!("{device}: {:?}: other bytes than the CPU's", self.launch)));
+        }
+        Ok(())
+    }
+}
+
+fn aes_key() -> [u8; 16] {
+    key(0)[..16].try_into().expect("16 bytes")
+}
+
+/// Keys on a device, and room for their digests.
+struct Digests {
+    digest: KeyDigest,
+    label: Label,
+    keys: Option<RawKeys>,
+    out: Buffer,
+    len: usize,
+}
+
+impl Digests {
+    fn new(stream: &mut Stream, digest: KeyDigest, keys: &[&[u8]]) -> phalanx_gpu::Result<Self> {
+        let len = keys.len() * digest.digest_len();
+        let keys = Some(stream.raw_keys(keys)?);
+        Ok(Self { digest, label: stream.label(LABEL)?, keys, out: stream.buffer(len)?, len })
+    }
+
+    /// Copies the keys to the device, and their digests back.
+    fn of(&mut self, stream: &mut Stream, keys: &[&[u8]]) -> phalanx_gpu::Result<Vec<u8>> {
+        self.keys = Some(stream.raw_keys_again(keys, self.keys.take())?);
+        self.launch(stream)?;
+        let mut digests = vec![0; self.len];
+        stream.download(&self.out, 0, &mut digests)?;
+        Ok(digests)
+    }
+
+    fn launch(&mut self, stream: &mut Stream) -> phalanx_gpu::Result<()> {
+        let Self { digest, label, keys, out, .. } = self;
+        let keys = keys.as_ref().expect("they were brought before");
+        stream.key_digests(DIGEST_THREADS, *digest, label, keys, out)
+    }
+
+    fn kernel(&mut self, stream: &mut Stream) -> phalanx_gpu::Result<Duration> {
+        stream.timed(|stream| self.launch(stream)).map(|((), time)| time)
+    }
+}
+
+/// Finds the last of the keys by the digest that the message names. `row` makes a row of a scheme.
+pub fn one_set(setup: &Setup, keys: &[[u8; 32]], row: impl Fn(&str) -> Row, rows: &mut Rows<'_>) -> Result<()> {
+    let device = for_bytes(&setup.device, setup.quick, 0);
+    for (digest, scheme, len) in [(KeyDigest::Md5, FIND_MD5, 16), (KeyDigest::Kmac256, FIND_KMAC, 32)] {
+        let row = row(scheme);
+        let device = match &device {
+            Ok(device) => device,
+            Err(why) => {
+                rows.write(row.not_run(why))?;
+                continue;
+            }
+        };
+        let kernels = Row { measure: kernel_only(&row.measure), ..row.clone() };
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..len]).collect();
+        write(rows, [row, kernels], find_times(device, rounds(setup), digest, &keys), None)?;
+    }
+    Ok(())
+}
+
+fn find_times(device: &Device, rounds: usize, digest: KeyDigest, keys: &[&[u8]]) -> Result<[Times; 2]> {
+    let last = keys.len() - 1;
+    let name = match digest {
+        KeyDigest::Md5 => Md5::digest(keys[last]).to_vec(),
+        KeyDigest::Kmac256 => SecretKey::from_slice(keys[last]).expect("32 bytes").id().0.to_vec(),
+    };
+    let mut stream = device.stream()?;
+    let mut digests = Digests::new(&mut stream, digest, keys)?;
+    let mut find = || -> Result<()> {
+        let all = digests.of(&mut stream, keys)?;
+        match all.chunks(digest.digest_len()).position(|digest| digest[..name.len()] == name) {
+            Some(found) if found == last => Ok(()),
+            _ => Err(Error::Program(format!("{}: it did not find the key", device.info().name))),
+        }
+    };
+    let whole = try_rounds(rounds, &mut find)?;
+    Ok([whole, told_rounds(rounds, || digests.kernel(&mut stream))?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In one window and in several, in each of the paper's ways that the device supports.
+    #[test]
+    fn every_way_gives_the_cpus_bytes() {
+        let Some(device) = crate::measure::device::tests::device() else { return };
+        let mut refused = 0;
+        for Way { mode: (_, engine), launch, .. } in ways(true) {
+            for room in [4096, 1 << 20] {
+                let mut work = Encryption::new(&device, launch, engine == "gpu", 40_000, room).unwrap();
+                match work.host_to_host() {
+                    Ok(digest) => work.check(&digest, aes::Level::detect()).unwrap(),
+                    Err(error) => {
+                        assert!(error.to_string().contains("threads a group"), "{error}");
+                        refused += 1;
+                        continue;
+                    }
+                }
+                assert!(work.kernels().unwrap() > Duration::ZERO);
+                work.host[17] ^= 1;
+                assert!(work.check(&[0; 16], aes::Level::detect()).is_err());
+            }
+        }
+        assert!(refused < 8, "the device refuses nearly everything");
+    }
+
+    #[test]
+    fn the_papers_own_ways_stand_beside_its_tables() {
+        let printed = |is_varied| ways(is_varied).iter().filter(|way| way.printed.is_some()).count();
+        assert_eq!((printed(false), printed(true)), (2, 10));
+    }
+
+    #[test]
+    fn keys_are_found() {
+        let Some(device) = crate::measure::device::tests::device() else { return };
+        for count in [1, 2, 129] {
+            let keys: Vec<[u8; 32]> = (0..count).map(key).collect();
+            for (digest, len) in [(KeyDigest::Md5, 16), (KeyDigest::Kmac256, 32)] {
+                let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..len]).collect();
+                find_times(&device, 1, digest, &keys).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Mounts of this process: none stays behind, whatever happens to the run.
+
+use crate::error::{Error, Result};
+use crate::measure::load::reap;
+use crate::measure::programs::find;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The mount points of this process, for [`unmount_all`].
+static MOUNTED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// How long a mount may take to come and to go. At its end it writes what it still has.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Why nothing can be mounted here, if so.
+pub fn missing() -> Option<String> {
+    if !Path::new("/dev/fuse").exists() {
+        return Some("no FUSE (no /dev/fuse)".into());
+    }
+    fusermount().is_none().then(|| "no FUSE (no fusermount3)".into())
+}
+
+fn fusermount() -> Option<PathBuf> {
+    find("fusermount3").or_else(|| find("fusermount"))
+}
+
+/// A mount, unmounted on drop.
+pub struct Mounted {
+    at: PathBuf,
+    /// The processes that serve it.
+    processes: Vec<u32>,
+}
+
+impl Mounted {
+    /// Runs the command that mounts, and waits until the mount is there. A volume that was mounted just before may still be
+    /// in use by the process that is about to end, so a failure is tried again for a while.
+    pub fn new(at: &Path, command: &dyn Fn() -> Command) -> Result<Self> {
+        let started = Instant::now();
+        let mut mounted = loop {
+            // A signal waits until the mount is there, and then ends it.
+            let mut all = lock();
+            match run(command(), at) {
+                Ok(()) => {
+                    all.push(at.to_owned());
+                    while !is_mounted(at) && started.elapsed() < PATIENCE {
+                        sleep(PAUSE);
+                    }
+                    break Self { at: at.to_owned(), processes: Vec::new() };
+                }
+                Err(error) if started.elapsed() > PATIENCE / 6 => return Err(error),
+                Err(_) => drop(all),
+            }
+            sleep(PAUSE * 10);
+        };
+        if !is_mounted(at) {
+            return Err(Error::Program(format!("{}: nothing was mounted", at.display())));
+        }
+        mounted.processes = serving(at);
+        Ok(mounted)
+    }
+
+    /// The largest resident memory of the processes that serve it, in KiB.
+    pub fn peak_kib(&self) -> Option<u64> {
+        let of = |process: &u32| {
+            let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB"))?;
+            line.trim().parse::<u64>().ok()
+        };
+        self.processes.iter().filter_map(of).reduce(|a, b| a + b)
+    }
+
+    /// Unmounts, and waits for the end of the processes: then everything is written.
+    pub fn unmount(self) -> Result<()> {
+        let started = Instant::now();
+        while is_mounted(&self.at) {
+            let Err(error) = unmount(&self.at, &["-u"]) else { break };
+            // A process may still be leaving the folder.
+            if started.elapsed() > PATIENCE / 6 {
+                return Err(error);
+            }
+            sleep(PAUSE);
+        }
+        while self.processes.iter().any(|process| is_serving(*process, &self.at)) {
+            if started.elapsed() > PATIENCE {
+                return Err(Error::Program(format!("{}: its process does not end", self.at.display())));
+            }
+            sleep(PAUSE);
+        }
+        // Their time then counts as that of this run.
+        self.processes.iter().copied().for_each(reap);
+        Ok(())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let mut all = lock();
+        if is_mounted(&self.at) {
+            let _ = unmount(&self.at, &["-u", "-z"]);
+        }
+        all.retain(|at| *at != self.at);
+    }
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
+    MOUNTED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Unmounts everything that this process has mounted. Until the returned guard is dropped, nothing new is mounted. For a
+/// process that is about to end by a signal.
+#[must_use]
+pub fn unmount_all() -> impl Sized {
+    let all = lock();
+    for at in all.iter() {
+        let _ = unmount(at, &["-u", "-z"]);
+    }
+    all
+}
+
+/// Unmounts what a killed run has left below a folder.
+pub fn unmount_below(folder: &Path) {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    // Deeper ones first.
+    for at in points.filter(|at| Path::new(at).starts_with(folder)).collect::<Vec<_>>().into_iter().rev() {
+        let _ = unmount(Path::new(at), &["-u", "-z"]);
+    }
+}
+
+fn unmount(at: &Path, args: &[&str]) -> Result<()> {
+    let program = fusermount().ok_or_else(|| Error::Program("no fusermount3".into()))?;
+    let mut command = Command::new(program);
+    command.args(args).arg(at);
+    run(command, at)
+}
+
+/// Runs a command to its end. What it writes to stderr goes to a file, because a process that it leaves behind may keep
+/// stderr open.
+fn run(mut command: Command, at: &Path) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let failed = |why: &str| Error::Program(format!("{name}: {why}"));
+    let log = at.with_extension("log");
+    let file = fs::File::create(&log).map_err(Error::at(&log))?;
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).status();
+    let status = status.map_err(|e| failed(&e.to_string()))?;
+    if status.success() {
+        return Ok(());
+    }
+    let text = fs::read_to_string(&log).unwrap_or_default();
+    Err(failed(&format!("{status}: {}", text.split_whitespace().collect::<Vec<_>>().join(" "))))
+}
+
+/// Whether something is mounted at a folder.
+fn is_mounted(at: &Path) -> bool {
+    let device = |path: &Path| fs::symlink_metadata(path).map(|meta| meta.dev());
+    match (device(at), at.parent().map(device)) {
+        (Ok(inside), Some(Ok(outside))) => inside != outside,
+        // The process that serves it is dead.
+        (Err(e), _) => e.kind() == std::io::ErrorKind::NotConnected,
+        _ => false,
+    }
+}
+
+/// The processes whose arguments name the mount point.
+fn serving(at: &Path) -> Vec<u32> {
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    let ids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.filter(|id| *id != std::process::id() && is_serving(*id, at)).collect()
+}
+
+fn is_serving(process: u32, at: &Path) -> bool {
+    let arguments = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    arguments.split(|byte| *byte == 0).any(|argument| argument == at.as_os_str().as_bytes())
+}

@@ -1,0 +1,238 @@
+//! Phalanx's format in memory: on the CPU, on a device, and on both. Their work is divided by one queue, from which faster
+//! lanes take more, or by P1's fixed ratio (Eq. 1).
+
+use crate::error::{Error, Result};
+use crate::measure::device;
+use crate::measure::device::{eq_1, write};
+use crate::measure::sefps::case::Case;
+use crate::measure::sefps::programs::format;
+use crate::measure::setup::Setup;
+use crate::measure::steps::Rows;
+use crate::measure::times::try_rounds;
+use crate::names::sefps::{CPU, EXPERIMENT, GPU, HYBRID, IN_MEMORY};
+use crate::row::Row;
+use phalanx_core::engine::{
+    self, Bind, Buffer, ContentKeys, CpuEngine, Engine, Extent, Fault, Job, Op, Share, Tag, Unit, Verdicts, Work,
+};
+use phalanx_core::{Roster, SecretKey, Suite};
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+
+const SUITE: Suite = Suite::Aes256CtrSha3;
+const CHUNK: usize = 1 << 20;
+
+/// How the work is divided.
+enum Split {
+    /// All lanes take from one queue.
+    Queue(Roster),
+    /// The device takes this part of the chunks, and the CPU the others.
+    Fixed { part: f64, device: Roster, cpu: Roster },
+}
+
+/// Seals a file's chunks in memory in each way. All must give the CPU's bytes.
+pub(super) fn rows_of(setup: &Setup, case: &Case<'_>, plain: &Path, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
+    let bytes = fs::read(plain).map_err(Error::at(plain))?;
+    let mut sealed = vec![0; bytes.len()];
+    let mut wanted = None;
+    let mut cpu = None;
+    for (engine, threads, name) in [
+        (CPU, setup.threads, format(SUITE)),
+        (GPU, 0, format(SUITE)),
+        (HYBRID, setup.threads, format!("{}, one queue", format(SUITE))),
+        (HYBRID, setup.threads, format!("{}, fixed ratio (Eq. 1)", format(SUITE))),
+    ] {
+        let row = Row {
+            experiment: EXPERIMENT.into(),
+            case: case.name.into(),
+            operation: "protect".into(),
+            measure: IN_MEMORY.into(),
+            engine: engine.into(),
+            bytes: case.bytes,
+            items: 1,
+            threads,
+            note: None,
+            ..Row::default()
+        };
+        let is_fixed = name.contains("fixed");
+        let row = Row { scheme: name, ..row };
+        let failed = Arc::new(Mutex::new(None));
+        let split = match split(setup, case.bytes, engine, is_fixed, &failed) {
+            Ok(split) => split,
+            Err(why) => {
+                rows.write(row.not_run(&why))?;
+                continue;
+            }
+        };
+        let mut check = || -> Result<()> {
+            let tags = split.seal(&bytes, &mut sealed)?;
+            match &wanted {
+                None => wanted = Some((sealed.clone(), tags)),
+                Some((bytes, wanted)) if *bytes == sealed && *wanted == tags => {}
+                Some(_) => return Err(Error::Program(format!("{}, {engine}: other bytes than the CPU's", row.scheme))),
+            }
+            Ok(())
+        };
+        let times = check().and_then(|()| {
+            let times = try_rounds(rounds, || split.seal(&bytes, &mut sealed).map(drop))?;
+            // If one engine took over from another, this was not a measurement of the split.
+            let fault = lock(&failed).take();
+            fault.map_or(Ok([times]), |fault: Fault| Err(Error::Core(fault.into())))
+        });
+        write(rows, [row], times, cpu.map(|median| ("the CPU in memory", median)))?;
+        cpu = cpu.or_else(|| rows.all().last().and_then(|row| row.median_s));
+    }
+    Ok(())
+}
+
+fn split(
+    setup: &Setup,
+    bytes: u64,
+    engine: &str,
+    is_fixed: bool,
+    failed: &Arc<Mutex<Option<Fault>>>,
+) -> Result<Split, String> {
+    let cpu = |threads| -> Arc<dyn Engine> { Arc::new(CpuEngine::parallel(threads, setup.levels)) };
+    if engine == CPU {
+        return Ok(Split::Queue(Roster::new(&[cpu(setup.threads)])));
+    }
+    let device = device::engine(setup, bytes)?;
+    if engine == GPU {
+        return Ok(Split::Queue(Roster::new(&[device])));
+    }
+    if is_fixed {
+        let ratio = eq_1(setup)?;
+        let (part, cpu) = (ratio / (ratio + 1.0), cpu(setup.threads - 1));
+        return Ok(Split::Fixed { part, device: Roster::new(&[device]), cpu: Roster::new(&[cpu]) });
+    }
+    let failed = failed.clone();
+    let both = Roster::new(&[cpu(setup.threads), device]);
+    Ok(Split::Queue(both.on_fault(move |fault| *lock(&failed) = Some(fault.clone()))))
+}
+
+impl Split {
+    /// Seals all chunks, and returns their tags.
+    fn seal(&self, plain: &[u8], sealed: &mut [u8]) -> Result<Vec<Tag>> {
+        let chunks: Vec<_> = sealed.chunks_mut(CHUNK).map(|bytes| Mutex::new((bytes, [0; 32]))).collect();
+        let keys = SecretKey::from_slice(&[7; 32]).expect("32 bytes").file_keys(SUITE).content().clone();
+        let keys: Arc<[ContentKeys]> = [keys].into();
+        let work = |range: Range<usize>| {
+            let count = range.len();
+            InMemory { plain, chunks: &chunks, keys: keys.clone(), count, left: Mutex::new(range) }
+        };
+        match self {
+            Split::Queue(roster) => engine::run(roster, &work(0..chunks.len()))?,
+            Split::Fixed { part, device, cpu } => {
+                let first = ((chunks.len() as f64 * part).round() as usize).min(chunks.len());
+                let run = |roster: &Roster, range: Range<usize>| match range.is_empty() {
+                    true => Ok(()),
+                    false => engine::run(roster, &work(range)),
+                };
+                thread::scope(|scope| {
+                    let others = scope.spawn(|| run(cpu, first..chunks.len()));
+                    let mine = run(device, 0..first);
+                    mine.and(others.join().expect("the CPU does not panic"))
+                })?;
+            }
+        }
+        Ok(chunks.iter().map(|chunk| lock(chunk).1).collect())
+    }
+}
+
+/// Chunks that jobs take from one buffer and put sealed into another, as the chunks of files are read and written.
+struct InMemory<'a> {
+    plain: &'a [u8],
+    chunks: &'a [Mutex<(&'a mut [u8], Tag)>],
+    keys: Arc<[ContentKeys]>,
+    count: usize,
+    /// The chunks that nobody has taken yet.
+    left: Mutex<Range<usize>>,
+}
+
+impl Work for InMemory<'_> {
+    type Error = phalanx_core::Error;
+
+    fn suite(&self) -> Suite {
+        SUITE
+    }
+
+    fn extent(&self) -> Extent {
+        Extent { len: Some((self.count * CHUNK) as u64), granule: CHUNK }
+    }
+
+    fn room(&self, len: usize) -> usize {
+        len
+    }
+
+    fn job(&self, buf: Buffer) -> Job {
+        Job::of_chunks(Op::Seal, SUITE, CHUNK.ilog2() as u8, self.keys.clone(), buf)
+    }
+
+    fn fill(&self, job: &mut Job, share: Share) -> phalanx_core::Result<bool> {
+        let mut left = lock(&self.left);
+        let count = share.of(left.len() as u64).min((job.buf.len() / CHUNK).max(1) as u64) as usize;
+        let mine = left.start..left.end.min(left.start + count);
+        left.start = mine.end;
+        drop(left);
+        job.units.clear();
+        for (i, index) in mine.enumerate() {
+            let chunk = self.plain.chunks(CHUNK).nth(index).expect("it is there");
+            let data = i * CHUNK..i * CHUNK + chunk.len();
+            job.buf[data.clone()].copy_from_slice(chunk);
+            let bind = Bind::Chunk { index: index as u64, last: index + 1 == self.chunks.len() };
+            job.units.push(Unit { key: 0, nonce: [index as u8; 16], bind, data, tag: [0; 32] });
+        }
+        Ok(!job.units.is_empty())
+    }
+
+    fn finish(&self, job: &mut Job, _: &Verdicts) -> phalanx_core::Result<()> {
+        for unit in &job.units {
+            let Bind::Chunk { index, .. } = unit.bind else { continue };
+            let mut chunk = lock(&self.chunks[index as usize]);
+            chunk.0.copy_from_slice(&job.buf[unit.data.clone()]);
+            chunk.1 = unit.tag;
+        }
+        Ok(())
+    }
+
+    fn abort(&self) {
+        let mut left = lock(&self.left);
+        left.start = left.end;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::engine::Levels;
+    use phalanx_gpu::GpuEngine;
+
+    /// The CPU alone and every split with a device give the same bytes and tags.
+    #[test]
+    fn every_split_gives_the_same_bytes() {
+        let levels = Levels::detect();
+        let cpu = || -> Arc<dyn Engine> { Arc::new(CpuEngine::parallel(2, levels)) };
+        let plain: Vec<u8> = (0..=250).cycle().take(5 * CHUNK + 4097).collect();
+        let mut wanted = vec![0; plain.len()];
+        let tags = Split::Queue(Roster::new(&[cpu()])).seal(&plain, &mut wanted).unwrap();
+        assert!(wanted != plain && tags.len() == 6 && tags[0] != tags[1]);
+        let fixed = |part, device| Split::Fixed { part, device: Roster::new(&[device]), cpu: Roster::new(&[cpu()]) };
+        let mut splits = vec![fixed(0.0, cpu()), fixed(0.5, cpu()), fixed(1.0, cpu())];
+        if let Some(device) = crate::measure::device::tests::device() {
+            let engine: Arc<dyn Engine> = Arc::new(GpuEngine::new(device, levels.keccak));
+            splits.push(Split::Queue(Roster::new(std::slice::from_ref(&engine))));
+            splits.push(Split::Queue(Roster::new(&[cpu(), engine.clone()])));
+            splits.push(fixed(0.7, engine));
+        }
+        for (i, split) in splits.iter().enumerate() {
+            let mut sealed = vec![0; plain.len()];
+            assert!(split.seal(&plain, &mut sealed).unwrap() == tags && sealed == wanted, "split {i}");
+        }
+    }
+}

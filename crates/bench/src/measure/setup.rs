@@ -1,0 +1,125 @@
+//! What a run is made with.
+
+use phalanx_core::engine::Levels;
+use phalanx_gpu::Device;
+use std::path::PathBuf;
+
+/// What a run is made with.
+pub struct Setup {
+    /// The run's folder.
+    pub out: PathBuf,
+    /// Fewer and smaller cases.
+    pub quick: bool,
+    /// Continue the folder's run.
+    pub resume: bool,
+    /// The kernels in use.
+    pub levels: Levels,
+    /// The threads of the `cpu` engine.
+    pub threads: usize,
+    /// The device that GPU parts are measured on.
+    pub device: Found,
+    /// The program `phalanx`, for measurements of whole commands.
+    pub program: PathBuf,
+    /// What the experiment on volumes runs, and where.
+    pub volume: VolumeOptions,
+    /// What the experiment with many threads and processes runs, and with which program.
+    pub hpc: HpcOptions,
+}
+
+/// A part of the experiment with threads and processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum HpcPart {
+    /// The threads of one process.
+    Threads,
+    /// The threads of a GPU.
+    Gpu,
+    /// The processes of an MPI job.
+    Cluster,
+    /// Threads and processes in Java.
+    Java,
+}
+
+/// What is run, and with which program.
+#[derive(Clone, Debug, Default)]
+pub struct HpcOptions {
+    /// The parts to run; all if there are none.
+    pub parts: Vec<HpcPart>,
+    /// The program `phalanx-mpi`, if it was found.
+    pub program: Option<PathBuf>,
+    /// The launcher, if it is not `mpirun` in the path.
+    pub mpirun: Option<PathBuf>,
+    /// The folders that the cluster is measured in. If there are none, suitable ones are looked for.
+    pub folders: Vec<PathBuf>,
+    /// The bytes of the run that is interrupted.
+    pub interrupted: Option<u64>,
+    /// The program `java`, if it is not the one in the path.
+    pub java: Option<PathBuf>,
+    /// The folder `java` of the sources, with built jars. If there is none, it is looked for.
+    pub jars: Option<PathBuf>,
+    /// The folder of MPJ Express, if it is not that of Debian's package.
+    pub mpj_home: Option<PathBuf>,
+}
+
+impl HpcOptions {
+    /// Whether a part is run.
+    #[must_use]
+    pub fn has(&self, part: HpcPart) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+}
+
+/// A part of the experiment on volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum VolumePart {
+    /// AES-CTR by the size of the data, on one core, on all cores and on a device.
+    Study,
+    /// Statistics of ciphertext.
+    Ciphertext,
+    /// Keystream that is made before the data are there.
+    Ahead,
+    /// Mounted volumes.
+    Mounts,
+}
+
+/// What is run, and where.
+#[derive(Clone, Debug, Default)]
+pub struct VolumeOptions {
+    /// The parts to run; all if there are none.
+    pub parts: Vec<VolumePart>,
+    /// The folders that volumes are stored in. If there are none, suitable ones are looked for.
+    pub backing: Vec<PathBuf>,
+}
+
+impl VolumeOptions {
+    /// Whether a part is run.
+    #[must_use]
+    pub fn has(&self, part: VolumePart) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+}
+
+#[cfg(test)]
+impl Setup {
+    /// Quick, with two threads and without a device.
+    pub(crate) fn of_tests(out: impl Into<PathBuf>) -> Self {
+        Self {
+            out: out.into(),
+            quick: true,
+            resume: false,
+            levels: Levels::detect(),
+            threads: 2,
+            device: Err("none was looked for".into()),
+            program: "phalanx".into(),
+            volume: VolumeOptions::default(),
+            hpc: HpcOptions::default(),
+        }
+    }
+}
+
+/// The device, or one line that says why there is none.
+pub type Found = std::result::Result<Device, String>;
+
+/// The number of processors that `threads` threads can use on this machine.
+pub fn processors(threads: usize) -> usize {
+    std::thread::available_parallelism().map_or(threads, |cores| threads.min(cores.get()))
+}

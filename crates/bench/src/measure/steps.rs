@@ -1,0 +1,100 @@
+//! The steps of a run, one after another.
+
+use crate::error::Result;
+use crate::measure::load::{Load, Sample};
+use crate::record::Record;
+use crate::row::Row;
+
+/// Receives the progress of a run. Weights are in some unit of expected time.
+pub trait Watch {
+    /// What is missing on this machine, and will not be measured.
+    fn missing(&self, _: &[String]) {}
+    /// A run begins. Its whole weight, and that of the steps done before.
+    fn begin(&self, whole: u64, done: u64);
+    /// A step begins.
+    fn step(&self, name: &str);
+    /// A row was written.
+    fn row(&self, row: &Row);
+    /// A step of this weight is done.
+    fn done(&self, weight: u64);
+}
+
+/// Ignores progress.
+impl Watch for () {
+    fn begin(&self, _: u64, _: u64) {}
+    fn step(&self, _: &str) {}
+    fn row(&self, _: &Row) {}
+    fn done(&self, _: u64) {}
+}
+
+/// A part of an experiment that is measured at once.
+pub struct Step<'a> {
+    /// Its name, which no other step has.
+    pub name: String,
+    /// About how long it takes, compared with the others.
+    pub weight: u64,
+    run: Measurement<'a>,
+}
+
+type Measurement<'a> = Box<dyn FnOnce(&mut Rows<'_>) -> Result<()> + 'a>;
+
+impl<'a> Step<'a> {
+    /// A step that `run` measures. It hands over rows.
+    pub fn new(name: String, weight: u64, run: impl FnOnce(&mut Rows<'_>) -> Result<()> + 'a) -> Self {
+        Self { name, weight, run: Box::new(run) }
+    }
+}
+
+/// Runs the steps that are not done yet.
+pub fn run_steps(record: &mut Record, steps: Vec<Step<'_>>, watch: &dyn Watch) -> Result<()> {
+    let whole = steps.iter().map(|step| step.weight).sum();
+    let done = steps.iter().filter(|step| record.is_done(&step.name)).map(|step| step.weight).sum();
+    watch.begin(whole, done);
+    for step in steps {
+        if record.is_done(&step.name) {
+            continue;
+        }
+        watch.step(&step.name);
+        let sample = Sample::now();
+        (step.run)(&mut Rows { record: &mut *record, watch, sample, load: None })?;
+        record.finish(step.name)?;
+        watch.done(step.weight);
+    }
+    Ok(())
+}
+
+/// The part of a run that a step sees.
+pub struct Rows<'a> {
+    record: &'a mut Record,
+    watch: &'a dyn Watch,
+    /// When the work for the next rows began.
+    sample: Option<Sample>,
+    /// The load during the work for the rows that are written now: several are measured in turn, and written together.
+    load: Option<Load>,
+}
+
+impl Rows<'_> {
+    /// Writes a row, unless a run that was interrupted within this step has written it already.
+    pub fn write(&mut self, row: Row) -> Result<()> {
+        let now = Sample::now();
+        if let Some(load) = self.sample.zip(now).and_then(|(before, now)| before.load_until(&now)) {
+            (self.load, self.sample) = (Some(load), now);
+        }
+        let is_run = row.why_not().is_none();
+        let load = self.load.filter(|_| is_run);
+        let row = Row { others: load.map(|load| load.others), steal: load.map(|load| load.steal), ..row };
+        self.record.write(row.clone())?;
+        self.watch.row(&row);
+        Ok(())
+    }
+
+    /// Writes rows that say why nothing was measured.
+    pub fn not_run(&mut self, all: impl IntoIterator<Item = Row>, why: &str) -> Result<()> {
+        all.into_iter().try_for_each(|row| self.write(row.not_run(why)))
+    }
+
+    /// All rows so far.
+    pub fn all(&self) -> &[Row] {
+        self.record.rows()
+    }
+}

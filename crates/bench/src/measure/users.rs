@@ -1,0 +1,279 @@
+//! P2: the data of 5 to 10,000 users, each under its own key, by the paper's schemes and by sealing in batches; the
+//! project's requirements for batches; and messages that arrive one by one.
+
+pub mod bare;
+mod bars;
+mod batches;
+mod data;
+mod device;
+mod flow;
+pub mod workload;
+
+use crate::error::Result;
+use crate::measure::device::{engine, for_bytes};
+use crate::measure::scratch;
+use crate::measure::setup::{Setup, processors};
+use crate::measure::steps::{Rows, Step};
+use crate::measure::users::workload::SEED;
+use crate::names::kernel_only;
+use crate::names::users::{AVERAGES, EXPERIMENT, PRINTED, SPEEDUP};
+use crate::paper::{Printed, p2};
+use crate::row::Row;
+use bare::{Cpu, Kind};
+use data::{Contestant, Data, take_turns};
+use phalanx_core::Suite;
+use workload::Shape;
+
+/// The paper gives the first and the last, and draws the ones between.
+const USERS: [usize; 11] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
+const QUICK: [usize; 3] = [5, 200, 1000];
+
+/// The operation on the users' data.
+#[derive(Clone, Copy)]
+enum Work {
+    /// AES in counter mode and nothing else.
+    Bare { name: &'static str, key_len: usize },
+    /// With authentication: messages as they are stored.
+    Sealed(Suite),
+}
+
+const WORKS: [Work; 5] = [
+    Work::Bare { name: PRINTED, key_len: 16 },
+    Work::Bare { name: "AES-256-CTR", key_len: 32 },
+    Work::Sealed(Suite::Aes256CtrSha3),
+    Work::Sealed(Suite::Aes256CtrTurboShake),
+    Work::Sealed(Suite::Aes256Gcm),
+];
+
+impl Work {
+    fn operation(self) -> &'static str {
+        match self {
+            Work::Bare { .. } => "encrypt",
+            Work::Sealed(_) => "seal",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Work::Bare { name, .. } => name,
+            Work::Sealed(suite) => suite.name(),
+        }
+    }
+
+    fn room(self) -> usize {
+        match self {
+            Work::Bare { .. } => 0,
+            Work::Sealed(suite) => suite.overhead(),
+        }
+    }
+
+    /// One thread alone comes first: the others are compared with it.
+    fn contestants(self, setup: &Setup) -> Vec<Contestant<'static>> {
+        let Setup { threads, levels, .. } = *setup;
+        match self {
+            Work::Bare { key_len, .. } => {
+                let kinds = [(Kind::Sr, 1), (Kind::Ccs, threads), (Kind::Ccns, threads), (Kind::Cnc, threads)];
+                let scheme = |(kind, threads)| Cpu { kind, threads, level: levels.aes };
+                kinds.map(|kind| Contestant::bare(scheme(kind), key_len)).into()
+            }
+            Work::Sealed(suite) => {
+                let mut all = vec![Contestant::batch(suite, 1, levels)];
+                all.extend((threads > 1).then(|| Contestant::batch(suite, threads, levels)));
+                all
+            }
+        }
+    }
+}
+
+/// The steps: one for each number of users and shape of their data, and those of the requirements and of the flow.
+pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
+    let users = if setup.quick { &QUICK[..] } else { &USERS };
+    let mut steps = Vec::new();
+    for shape in [Shape::Regular, Shape::Irregular] {
+        for users in users {
+            let lengths = workload::lengths(*users, shape, SEED);
+            let bytes: usize = lengths.iter().sum();
+            // Beside the data: a key, and what describes a user to each call.
+            scratch::require_memory((bytes + users * 512) as u64)?;
+            let name = format!("{EXPERIMENT} {}", workload::case(*users, shape));
+            let weight = 1_000_000 + (bytes / 100) as u64;
+            steps.push(Step::new(name, weight, move |rows| one_count(setup, shape, &lengths, rows)));
+        }
+        let name = format!("{EXPERIMENT} averages {}", shape.name());
+        steps.push(Step::new(name, 1, move |rows| {
+            averages(rows.all(), shape).into_iter().try_for_each(|r| rows.write(r))
+        }));
+    }
+    steps.extend(bars::steps(setup)?);
+    steps.push(flow::step(setup)?);
+    Ok(steps)
+}
+
+/// All schemes in turn, one kind of work after another.
+fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>) -> Result<()> {
+    // The paper has 100.
+    let rounds = if setup.quick { 3 } else { 5 };
+    for work in WORKS {
+        let mut data = Data::new(lengths.to_vec(), work.room());
+        let mut contestants = work.contestants(setup);
+        take_turns(&mut data, &mut contestants, rounds)?;
+        let bytes = data.plaintext() as u64;
+        let row = |scheme: &str, engine: &str, threads: usize| Row {
+            bytes,
+            items: lengths.len() as u64,
+            threads,
+            ..Row::of(EXPERIMENT, workload::case(lengths.len(), shape), [work.operation(), work.name(), scheme, engine])
+        };
+        let mut one = None;
+        for contestant in contestants {
+            let row = row(&contestant.scheme, contestant.engine(), contestant.threads);
+            let row = Row { runs_per_time: contestant.runs_per_time, ..row }.timed(contestant.seconds);
+            let cores = processors(row.threads);
+            rows.write(row.beside(&mut one, "1 thread", cores))?;
+        }
+        match work {
+            Work::Bare { name, key_len } => {
+                let device = for_bytes(&setup.device, setup.quick, bytes);
+                let place = device::Place { device, rounds, level: setup.levels.aes, one_thread: one };
+                let row = |scheme: &str, measure: &str| Row { measure: measure.into(), ..row(scheme, "gpu", 0) };
+                device::one_count(&place, &data, key_len, name, row, rows)?;
+            }
+            // Only the CPU's engine has AES-GCM.
+            Work::Sealed(Suite::Aes256Gcm) => {}
+            Work::Sealed(suite) => {
+                let place = batches::Place { setup, device: engine(setup, bytes), suite, rounds, one_thread: one };
+                batches::one_count(&place, &mut data, |engine, threads| row(data::BATCH, engine, threads), rows)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The mean of the speeds at all numbers of users, which is what the paper prints: a row for each scheme.
+fn averages(rows: &[Row], shape: Shape) -> Vec<Row> {
+    let suffix = format!(" users, {}", shape.name());
+    let is_count = |row: &&Row| row.experiment == EXPERIMENT && row.case == format!("{}{suffix}", row.items);
+    let is_swept = |row: &&Row| {
+        WORKS.iter().map(|work| work.name()).any(|name| row.measure == name || row.measure == kernel_only(name))
+    };
+    let mut groups: Vec<Vec<&Row>> = Vec::new();
+    for row in rows.iter().filter(is_count).filter(is_swept) {
+        let what = |row: &Row| (row.measure.clone(), row.scheme.clone(), row.engine.clone(), row.threads);
+        match groups.iter_mut().find(|group| what(group[0]) == what(row)) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    let mut averages: Vec<Row> = Vec::new();
+    for group in groups {
+        let first = group[0];
+        let average = Row {
+            threads: first.threads,
+            printed: if first.measure == PRINTED { printed(&first.scheme, shape) } else { Vec::new() },
+            ..Row::of(
+                EXPERIMENT,
+                format!("{AVERAGES}, {}", shape.name()),
+                [&first.operation, &first.measure, &first.scheme, &first.engine],
+            )
+        };
+        let speeds: Option<Vec<f64>> = group.iter().map(|row| row.gb_per_s).collect();
+        let Some(speeds) = speeds else {
+            // Either none was run, or the first one tells why the mean is missing.
+            let why = group.iter().find(|row| row.gb_per_s.is_none()).and_then(|row| row.note.clone());
+            averages.push(Row { note: why, ..average });
+            continue;
+        };
+        let mean = speeds.iter().sum::<f64>() / speeds.len() as f64;
+        let one = averages.iter().find(|one| one.measure == average.measure && one.threads == 1);
+        averages.push(Row {
+            gb_per_s: Some(mean),
+            speedup: one.and_then(|one| one.gb_per_s).map(|one| mean / one),
+            over: one.map(|_| "1 thread".into()),
+            note: Some(format!(
+                "of {} to {} users, {} numbers",
+                first.items,
+                group[group.len() - 1].items,
+                group.len()
+            )),
+            ..average
+        });
+    }
+    averages
+}
+
+/// The paper's mean speeds, and its speedups over one CPU thread.
+fn printed(scheme: &str, shape: Shape) -> Vec<Printed> {
+    p2().printed(|v| {
+        v.experiment == EXPERIMENT
+            && v.program.as_deref() == Some(device::printed_name(scheme))
+            && v.case.data.as_deref() == Some(shape.name())
+            && (v.measure == "AES speed" || (v.measure == SPEEDUP && v.over.as_deref() == Some("SR")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(users: u64, scheme: &str, threads: usize, seconds: &[f64]) -> Row {
+        let row = Row {
+            bytes: 1_000_000_000,
+            items: users,
+            threads,
+            ..Row::of(EXPERIMENT, workload::case(users as usize, Shape::Regular), ["encrypt", PRINTED, scheme, "cpu"])
+        };
+        if seconds.is_empty() { row.not_run("no device") } else { row.timed(seconds.to_vec()) }
+    }
+
+    /// One name stands for several engines with the same number of threads.
+    #[test]
+    fn averages_are_of_one_engine() {
+        let rows: Vec<Row> = [5, 10]
+            .into_iter()
+            .flat_map(|users| {
+                let sealed = |engine: &str, threads, seconds| Row {
+                    engine: engine.into(),
+                    measure: Suite::Aes256CtrSha3.name().into(),
+                    ..row(users, data::BATCH, threads, &[seconds])
+                };
+                [sealed("serial", 1, 1.0), sealed("cpu", 2, 0.5), sealed("gpu", 0, 0.25), sealed("hybrid", 2, 0.2)]
+            })
+            .collect();
+        let averages = averages(&rows, Shape::Regular);
+        let found: Vec<_> = averages.iter().map(|row| (row.engine.as_str(), row.speedup.map(f64::round))).collect();
+        assert_eq!(found, [("serial", None), ("cpu", Some(2.0)), ("gpu", Some(4.0)), ("hybrid", Some(5.0))]);
+        assert!(averages.iter().all(|row| row.printed.is_empty()), "{averages:?}");
+    }
+
+    #[test]
+    fn averages_are_of_the_speeds_of_one_shape_beside_the_papers() {
+        let rows = [
+            row(5, "SR", 1, &[1.0]),
+            row(5, "CCS", 2, &[0.5]),
+            row(5, "GCS", 0, &[]),
+            row(10, "SR", 1, &[1.0 / 3.0]),
+            row(10, "CCS", 2, &[0.25]),
+            row(10, "GCS", 0, &[]),
+            Row { case: workload::case(10, Shape::Irregular), ..row(10, "CCS", 2, &[1e-9]) },
+            Row { measure: "another".into(), ..row(10, "CCS", 2, &[1e-9]) },
+        ];
+        let averages = averages(&rows, Shape::Regular);
+        let [serial, ccs, gcs] = &averages[..] else { panic!("{averages:?}") };
+        assert!((serial.gb_per_s.unwrap() - 2.0).abs() < 1e-9 && serial.speedup.is_none(), "{serial:?}");
+        assert!((ccs.gb_per_s.unwrap() - 3.0).abs() < 1e-9 && (ccs.speedup.unwrap() - 1.5).abs() < 1e-9, "{ccs:?}");
+        assert_eq!((gcs.gb_per_s, gcs.note.as_deref()), (None, Some("not run: no device")));
+        // Both of the paper's platforms; of GCS the speedups too, for regular data.
+        assert_eq!(averages.iter().map(|row| row.printed.len()).collect::<Vec<_>>(), [2, 2, 4]);
+        let speedups = gcs.printed.iter().filter(|p| p.measure == SPEEDUP);
+        assert_eq!(speedups.map(|p| (p.value, p.unit.as_str())).collect::<Vec<_>>(), [(7.15, "x"), (54.90, "x")]);
+        assert_eq!(printed("GCS", Shape::Irregular).len(), 2);
+        assert_eq!((ccs.printed[0].value, ccs.printed[0].unit.as_str()), (0.172115, "GB/s"));
+    }
+
+    #[test]
+    fn the_numbers_of_users_reach_from_the_papers_first_to_its_last() {
+        let sweep = p2().sweep("users", "users_range");
+        assert_eq!((USERS[0] as u64, USERS[USERS.len() - 1] as u64), (sweep[0].1, sweep[1].1));
+        assert!(USERS.is_sorted() && QUICK.iter().all(|users| USERS.contains(users)));
+    }
+}

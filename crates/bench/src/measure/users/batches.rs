@@ -1,0 +1,183 @@
+//! Batches that a device seals, alone and together with the CPU, by the library's own call.
+//!
+//! Times are from the caller's memory and back into it, so the call's copies through pinned memory are part of them.
+
+use crate::error::{Error, Result};
+use crate::measure::device::write;
+use crate::measure::setup::Setup;
+use crate::measure::steps::Rows;
+use crate::measure::times::{Times, try_rounds};
+use crate::measure::users::data::{Data, roster};
+use crate::row::Row;
+use phalanx_core::engine::{CpuEngine, Engine, Fault, Op};
+use phalanx_core::{Roster, Suite, batch};
+use std::sync::{Arc, OnceLock};
+
+/// The setting for measuring batches.
+pub struct Place<'a> {
+    /// The CPU's threads and kernels.
+    pub setup: &'a Setup,
+    /// The device, or why the data are not run.
+    pub device: Result<Arc<dyn Engine>, String>,
+    /// How messages are sealed.
+    pub suite: Suite,
+    /// How many times are taken.
+    pub rounds: usize,
+    /// The median of one CPU thread.
+    pub one_thread: Option<f64>,
+}
+
+/// The data on both engines. `row` makes a row of an engine and its threads.
+pub fn one_count(
+    place: &Place<'_>,
+    data: &mut Data,
+    row: impl Fn(&str, usize) -> Row,
+    rows: &mut Rows<'_>,
+) -> Result<()> {
+    let setup = place.setup;
+    let over = place.one_thread.map(|median| ("1 thread", median));
+    for (engine, threads) in [("gpu", 0), ("hybrid", setup.threads)] {
+        let row = row(engine, threads);
+        let device = match &place.device {
+            Ok(device) => device.clone(),
+            Err(why) => {
+                rows.write(row.not_run(why))?;
+                continue;
+            }
+        };
+        let cpu = || -> Arc<dyn Engine> { Arc::new(CpuEngine::parallel(threads, setup.levels)) };
+        // The program's order.
+        let engines = if engine == "gpu" { vec![device] } else { vec![cpu(), device] };
+        let times = times(place, &engines, data).map(|times| [times]);
+        write(rows, [row], times, over)?;
+    }
+    Ok(())
+}
+
+/// The times of these engines, after their results were found to be right.
+fn times(place: &Place<'_>, engines: &[Arc<dyn Engine>], data: &mut Data) -> Result<Times> {
+    let fault = Arc::new(OnceLock::<Fault>::new());
+    let told = fault.clone();
+    let crew = Roster::new(engines).on_fault(move |fault| drop(told.set(fault.clone())));
+    check(&crew, place.suite, data, place.setup)?;
+    let times = try_rounds(place.rounds, || batch::seal(&crew, place.suite, &mut data.messages(Op::Seal)))?;
+    // If the CPU took over from the device, this was not a measurement of both.
+    fault.get().map_or(Ok(times), |fault| Err(Error::Core(fault.clone().into())))
+}
+
+/// Seals the original data. The CPU must open them to the same.
+fn check(crew: &Roster, suite: Suite, data: &mut Data, setup: &Setup) -> Result<()> {
+    data.paint();
+    batch::seal(crew, suite, &mut data.messages(Op::Seal))?;
+    opens(&roster(setup.threads, setup.levels), suite, data)
+}
+
+fn opens(cpu: &Roster, suite: Suite, data: &mut Data) -> Result<()> {
+    match batch::open(cpu, suite, &mut data.messages(Op::Open)) {
+        Err(phalanx_core::Error::NotAuthentic { failed }) => {
+            Err(Error::Program(format!("{}: the CPU cannot open what user {} has", suite.name(), failed[0])))
+        }
+        Ok(()) if !data.is_painted() => Err(Error::Program(format!("{}: the CPU opens other bytes", suite.name()))),
+        done => Ok(done?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::setup::Found;
+    use phalanx_core::engine::{Buffer, EngineInfo, Job, Levels, Verdicts};
+    use phalanx_gpu::Kind;
+
+    const SUITE: Suite = Suite::Aes256CtrSha3;
+
+    #[test]
+    fn what_is_altered_or_another_text_is_found() {
+        let cpu = roster(2, Levels::detect());
+        let mut data = Data::new(vec![100_003, 0, 5000], SUITE.overhead());
+        let mut sealed = |alter_before: bool, alter_after: bool| {
+            data.paint();
+            let alter = |data: &mut Data| *data.parts()[2].1.last_mut().unwrap() ^= 1;
+            if alter_before {
+                alter(&mut data);
+            }
+            batch::seal(&cpu, SUITE, &mut data.messages(Op::Seal)).unwrap();
+            if alter_after {
+                alter(&mut data);
+            }
+            opens(&cpu, SUITE, &mut data).map_err(|e| e.to_string())
+        };
+        assert_eq!(sealed(false, false), Ok(()));
+        assert!(sealed(false, true).unwrap_err().ends_with("the CPU cannot open what user 2 has"));
+        assert!(sealed(true, false).unwrap_err().ends_with("the CPU opens other bytes"));
+    }
+
+    fn setup(device: Found) -> Setup {
+        Setup {
+            out: "unused".into(),
+            quick: true,
+            resume: false,
+            levels: Levels::detect(),
+            threads: 2,
+            device,
+            program: "phalanx".into(),
+            volume: Default::default(),
+            hpc: Default::default(),
+        }
+    }
+
+    fn place(setup: &Setup) -> Place<'_> {
+        Place { setup, device: Err("given apart".into()), suite: SUITE, rounds: 2, one_thread: None }
+    }
+
+    fn cpu() -> Arc<dyn Engine> {
+        Arc::new(CpuEngine::parallel(2, Levels::detect()))
+    }
+
+    fn data() -> Data {
+        Data::new(vec![35_001, 0, 1, 4096, 300_000, 100_000], SUITE.overhead())
+    }
+
+    #[test]
+    fn what_a_device_seals_the_cpu_opens() {
+        let Some(device) = crate::measure::device::tests::device() else { return };
+        let is_gpu = device.info().kind == Kind::Gpu;
+        let setup = setup(Ok(device));
+        let mut data = data();
+        let device = crate::measure::device::engine(&setup, data.plaintext() as u64).unwrap();
+        for engines in [vec![device.clone()], vec![cpu(), device]] {
+            let times = times(&place(&setup), &engines, &mut data).unwrap();
+            assert_eq!(times.seconds.len(), 2);
+        }
+        assert_eq!(crate::measure::device::engine(&setup, 2 << 20).is_ok(), is_gpu);
+    }
+
+    /// Fails at every job.
+    struct Broken(EngineInfo);
+
+    impl Engine for Broken {
+        fn info(&self) -> &EngineInfo {
+            &self.0
+        }
+
+        fn buffer(&self, len: usize) -> Result<Buffer, Fault> {
+            Ok(Buffer::paged(len))
+        }
+
+        fn run(&self, _: &mut Job) -> Result<Verdicts, Fault> {
+            Err(Fault { engine: self.0.name.clone(), reason: "it broke".into() })
+        }
+    }
+
+    /// The CPU then does the work, but its times are not those of both.
+    #[test]
+    fn a_device_that_fails_has_no_times() {
+        let setup = setup(Err("given apart".into()));
+        let info = EngineInfo { name: "gpu".into(), ..cpu().info().clone() };
+        let broken: Arc<dyn Engine> = Arc::new(Broken(info));
+        for engines in [vec![broken.clone()], vec![broken, cpu()]] {
+            let error = times(&place(&setup), &engines, &mut data()).err().unwrap();
+            assert!(error.of_device().is_some_and(|why| why.contains("it broke")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The users' data in memory, and the contestants that work on it in turn.
+
+use crate::error::{Error, Result};
+use crate::measure::times::time;
+use crate::measure::users::bare::{Cpu, Task};
+use crate::measure::users::workload::Random;
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
+use aws_lc_rs::digest;
+use phalanx_core::batch::{BehindRoom, Message};
+use phalanx_core::engine::{CpuEngine, Levels, Op};
+use phalanx_core::{Roster, SecretKey, Suite, batch};
+use std::hint::black_box;
+use std::slice;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Shorter work is run several times, because starting threads alone takes some tens of microseconds.
+const SHORTEST: f64 = 0.002;
+/// The first counter block of every user. Each user has its own key.
+pub const COUNTER: [u8; 16] = [9; 16];
+
+/// All users' data in one buffer, each after some room, and each user's key.
+pub struct Data {
+    bytes: Vec<u8>,
+    lengths: Vec<usize>,
+    room: usize,
+    keys: Vec<SecretKey>,
+}
+
+impl Data {
+    /// Meaningless bytes of these lengths, each after `room` bytes.
+    pub fn new(lengths: Vec<usize>, room: usize) -> Self {
+        let mut random = Random::new(2);
+        let keys = lengths.iter().map(|_| SecretKey::from_slice(&random.bytes::<32>()).expect("32 bytes")).collect();
+        let len = lengths.iter().map(|len| len + room).sum();
+        let mut data = Self { bytes: vec![0; len], lengths, room, keys };
+        // Written to, so that every page exists.
+        data.paint();
+        data
+    }
+
+    /// Restores the original bytes.
+    pub fn paint(&mut self) {
+        self.bytes.iter_mut().enumerate().for_each(|(i, byte)| *byte = painted(i));
+    }
+
+    /// Whether every user's data are the original ones. The room is not compared.
+    pub fn is_painted(&self) -> bool {
+        let mut at = 0;
+        self.each().all(|(_, data)| {
+            let start = at + self.room;
+            at = start + data.len();
+            data.iter().zip(start..).all(|(byte, i)| *byte == painted(i))
+        })
+    }
+
+    /// How many users there are.
+    pub fn users(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// The length of all plaintexts in bytes.
+    pub fn plaintext(&self) -> usize {
+        self.lengths.iter().sum()
+    }
+
+    /// Each user's key and data.
+    pub fn each(&self) -> impl Iterator<Item = (&SecretKey, &[u8])> {
+        let mut rest = &self.bytes[..];
+        self.keys.iter().zip(&self.lengths).map(move |(key, len)| {
+            let (part, behind) = rest.split_at(self.room + len);
+            rest = behind;
+            (key, &part[self.room..])
+        })
+    }
+
+    /// Each user's key, and its part of the buffer including the room.
+    pub fn parts(&mut self) -> Vec<(&SecretKey, &mut [u8])> {
+        let mut rest = &mut self.bytes[..];
+        let mut parts = Vec::with_capacity(self.lengths.len());
+        for (key, len) in self.keys.iter().zip(&self.lengths) {
+            let (part, behind) = rest.split_at_mut(self.room + len);
+            parts.push((key, part));
+            rest = behind;
+        }
+        parts
+    }
+
+    /// For the bare schemes, under the first bytes of each key.
+    fn tasks(&mut self, key_len: usize) -> Vec<Task<'_>> {
+        let task = |(key, data)| Task { key: &SecretKey::expose(key)[..key_len], counter: COUNTER, data };
+        self.parts().into_iter().map(task).collect()
+    }
+
+    /// For the library's batch call.
+    pub fn messages(&mut self, op: Op) -> Vec<Message<'_>> {
+        let suite = Suite::ALL.iter().copied().find(|suite| suite.overhead() == self.room).unwrap_or_default();
+        let message = |(key, data)| match op {
+            Op::Seal => Message::to_seal(key, b"", BehindRoom::new(suite, data).expect("each part begins with room")),
+            Op::Open => Message::to_open(key, b"", data),
+        };
+        self.parts().into_iter().map(message).collect()
+    }
+}
+
+/// The original byte at a place of the buffer.
+fn painted(at: usize) -> u8 {
+    at as u8
+}
+
+type Act<'a> = Box<dyn FnMut(&mut Data) -> Result<()> + 'a>;
+
+/// A contestant, which works on all of the data, and its times.
+pub struct Contestant<'a> {
+    /// The name in rows.
+    pub scheme: String,
+    /// The number of threads.
+    pub threads: usize,
+    act: Act<'a>,
+    /// Each time in seconds.
+    pub seconds: Vec<f64>,
+    /// The number of runs of which each time is the mean.
+    pub runs_per_time: u64,
+}
+
+impl<'a> Contestant<'a> {
+    fn new(scheme: impl Into<String>, threads: usize, act: impl FnMut(&mut Data) -> Result<()> + 'a) -> Self {
+        Self { scheme: scheme.into(), threads, act: Box::new(act), seconds: Vec::new(), runs_per_time: 1 }
+    }
+
+    /// `serial` or `cpu`, as in rows.
+    pub fn engine(&self) -> &'static str {
+        if self.threads == 1 { "serial" } else { "cpu" }
+    }
+
+    /// A bare scheme.
+    pub fn bare(scheme: Cpu, key_len: usize) -> Self {
+        Self::new(scheme.name(), scheme.threads, move |data| {
+            scheme.run(&mut data.tasks(key_len));
+            Ok(())
+        })
+    }
+
+    /// All messages sealed in one call.
+    pub fn batch(suite: Suite, threads: usize, levels: Levels) -> Self {
+        let cpu = roster(threads, levels);
+        Self::new(BATCH, threads, move |data| Ok(batch::seal(&cpu, suite, &mut data.messages(Op::Seal))?))
+    }
+
+    /// The same call for one message at a time, by one thread.
+    pub fn one_by_one(suite: Suite, levels: Levels) -> Self {
+        let cpu = roster(1, levels);
+        Self::new(ONE_BY_ONE, 1, move |data| {
+            let mut messages = data.messages(Op::Seal);
+            messages.iter_mut().try_for_each(|message| Ok(batch::seal(&cpu, suite, slice::from_mut(message))?))
+        })
+    }
+
+    /// Every byte read, changed and written, by all threads.
+    pub fn xor_pass(threads: usize) -> Self {
+        Self::new(XOR_PASS, threads, move |data| {
+            let part = data.bytes.len().div_ceil(threads).max(1);
+            let xor = |part: &mut [u8]| part.iter_mut().for_each(|byte| *byte ^= 0x5a);
+            thread::scope(|scope| data.bytes.chunks_mut(part).for_each(|part| drop(scope.spawn(move || xor(part)))));
+            Ok(())
+        })
+    }
+
+    /// The users one after another by one thread of aws-lc-rs: AES-256-CTR.
+    pub fn aws_ctr() -> Self {
+        Self::new(AWS_CTR, 1, |data| data.parts().into_iter().try_for_each(|(key, part)| aws_ctr(key, part)))
+    }
+
+    /// The same, and then SHA3-256 of each ciphertext.
+    pub fn aws_ctr_sha3() -> Self {
+        Self::new(AWS_CTR_SHA3, 1, |data| {
+            let room = data.room;
+            data.parts().into_iter().try_for_each(|(key, part)| {
+                aws_ctr(key, &mut part[room..])?;
+                black_box(digest::digest(&digest::SHA3_256, &part[room..]));
+                Ok(())
+            })
+        })
+    }
+
+    /// A loop around AES-256-GCM of aws-lc-rs, in which each thread takes the next user.
+    pub fn aws_gcm(threads: usize) -> Self {
+        Self::new(AWS_GCM, threads, move |data| {
+            let users = Mutex::new(data.parts().into_iter());
+            let next = || users.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
+            let lane = || std::iter::from_fn(next).try_for_each(|(key, part)| aws_gcm(key, part));
+            thread::scope(|scope| {
+                let lanes: Vec<_> = (1..threads).map(|_| scope.spawn(lane)).collect();
+                let mine = lane();
+                lanes.into_iter().map(|lane| lane.join().expect("a lane does not panic")).fold(mine, Result::and)
+            })
+        })
+    }
+
+    fn run(&mut self, data: &mut Data) -> Result<f64> {
+        let runs = self.runs_per_time;
+        let (seconds, done) = time(|| (0..runs).try_for_each(|_| (self.act)(data)));
+        done.map(|()| seconds / runs as f64)
+    }
+}
+
+/// One call of [`batch::seal`].
+pub const BATCH: &str = "batch";
+/// [`batch::seal`] for each message.
+pub const ONE_BY_ONE: &str = "our own seal, one by one";
+/// What memory allows.
+pub const XOR_PASS: &str = "XOR pass in place";
+/// AES-256-CTR of aws-lc-rs.
+pub const AWS_CTR: &str = "aws-lc-rs CTR, one by one";
+/// The same, and SHA3-256.
+pub const AWS_CTR_SHA3: &str = "aws-lc-rs CTR and SHA3-256, one by one";
+/// AES-256-GCM of aws-lc-rs.
+pub const AWS_GCM: &str = "aws-lc-rs GCM in a parallel loop";
+
+/// All contestants work on the same data in turn: one round to warm up, and then those that count.
+pub fn take_turns(data: &mut Data, contestants: &mut [Contestant<'_>], rounds: usize) -> Result<()> {
+    for contestant in contestants.iter_mut() {
+        let once = contestant.run(data)?;
+        contestant.runs_per_time = (SHORTEST / once.max(1e-9)).ceil().clamp(1.0, 10_000.0) as u64;
+    }
+    for _ in 0..rounds {
+        for contestant in contestants.iter_mut() {
+            let seconds = contestant.run(data)?;
+            contestant.seconds.push(seconds);
+        }
+    }
+    Ok(())
+}
+
+/// The lanes of a `cpu` engine.
+pub fn roster(threads: usize, levels: Levels) -> Roster {
+    Roster::new(&[Arc::new(CpuEngine::parallel(threads, levels))])
+}
+
+fn aws_ctr(key: &SecretKey, data: &mut [u8]) -> Result<()> {
+    let key = UnboundCipherKey::new(&AES_256, key.expose()).and_then(EncryptingKey::ctr);
+    let iv = EncryptionContext::Iv128((&COUNTER).into());
+    key.and_then(|key| key.less_safe_encrypt(data, iv)).map(drop).map_err(|_| aws_failed())
+}
+
+/// As a message of suite 4: nonce, tag, ciphertext.
+fn aws_gcm(key: &SecretKey, part: &mut [u8]) -> Result<()> {
+    let (head, data) = part.split_at_mut(Suite::Aes256Gcm.overhead());
+    let (nonce, tag) = head.split_at_mut(Suite::Aes256Gcm.nonce_len());
+    nonce.copy_from_slice(&COUNTER[..nonce.len()]);
+    let key = UnboundKey::new(&AES_256_GCM, key.expose()).map(LessSafeKey::new).map_err(|_| aws_failed())?;
+    let given = Nonce::try_assume_unique_for_key(nonce).map_err(|_| aws_failed())?;
+    let made = key.seal_in_place_separate_tag(given, Aad::empty(), data).map_err(|_| aws_failed())?;
+    tag.copy_from_slice(made.as_ref());
+    Ok(())
+}
+
+fn aws_failed() -> Error {
+    Error::Program("aws-lc-rs failed".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bare::Kind;
+    use super::*;
+
+    const LENGTHS: [usize; 4] = [0, 1, 4096, 100_003];
+
+    /// The work that is compared must be the same: the peers give the same bytes as our own calls.
+    #[test]
+    fn peers_and_schemes_encrypt_to_the_same_bytes() {
+        let encrypted = |mut contestant: Contestant<'_>| {
+            let mut data = Data::new(LENGTHS.to_vec(), 0);
+            contestant.run(&mut data).unwrap();
+            data.bytes
+        };
+        let want = encrypted(Contestant::aws_ctr());
+        assert!(want != Data::new(LENGTHS.to_vec(), 0).bytes);
+        let level = Levels::detect().aes;
+        for (kind, threads) in [(Kind::Ccs, 2), (Kind::Ccns, 2), (Kind::Cnc, 2), (Kind::Sr, 1)] {
+            assert!(encrypted(Contestant::bare(Cpu { kind, threads, level }, 32)) == want, "{kind:?}");
+            assert!(encrypted(Contestant::bare(Cpu { kind, threads, level }, 16)) != want, "{kind:?}");
+        }
+        assert!(encrypted(Contestant::aws_ctr_sha3()) == want);
+        let passed = encrypted(Contestant::xor_pass(2));
+        assert!(passed.iter().enumerate().all(|(i, byte)| *byte == i as u8 ^ 0x5a));
+    }
+
+    #[test]
+    fn what_is_sealed_opens() {
+        let cpu = roster(2, Levels::detect());
+        for suite in [Suite::Aes256CtrSha3, Suite::Aes256Gcm] {
+            let levels = Levels::detect();
+            for mut contestant in [Contestant::batch(suite, 2, levels), Contestant::one_by_one(suite, levels)] {
+                let mut data = Data::new(LENGTHS.to_vec(), suite.overhead());
+                let before = data.bytes.clone();
+                contestant.run(&mut data).unwrap();
+                assert!(data.bytes != before);
+                assert!(batch::open(&cpu, suite, &mut data.messages(Op::Open)).is_ok());
+                assert!(data.is_painted());
+                *data.bytes.last_mut().unwrap() ^= 1;
+                assert!(!data.is_painted());
+            }
+        }
+    }
+}

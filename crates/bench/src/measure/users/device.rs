@@ -1,0 +1,324 @@
+//! P2's schemes on a device. All users' data are in one buffer of pinned memory, as for the schemes on the CPU.
+//!
+//! Times from host to host cover the same as the paper's: keys, data and the place of each slice's key go to the device,
+//! and the data come back. Device memory is allocated before. Data that do not fit a window pass through in several.
+
+use crate::error::{Error, Result};
+use crate::measure::device::{window, write};
+use crate::measure::steps::Rows;
+use crate::measure::times::{Times, told_rounds, try_rounds};
+use crate::measure::users::data::{COUNTER, Data};
+use crate::names::kernel_only;
+use crate::row::Row;
+use phalanx_core::engine::SLICE;
+use phalanx_gpu::{AesLaunch, Buffer, Device, Direction, Pinned, RoundKeys, Span, Spans, Stream, Users, Variant};
+use phalanx_kernels::aes::{self, BLOCK, counter_after};
+use std::ops::Range;
+use std::time::Duration;
+
+/// The paper's scheme.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    /// Coalesced and sliced: one slice for each block of threads, with keys expanded by the CPU.
+    Gcs,
+    /// Coalesced, not sliced: one user for each block of threads. One of the threads expands the key.
+    Gcns,
+    /// Not coalesced: one user after another, each on the whole device.
+    Gnc,
+}
+
+const KINDS: [Kind; 3] = [Kind::Gcs, Kind::Gcns, Kind::Gnc];
+/// Phalanx's default, and the variant closest to the paper's: four tables.
+const VARIANTS: [Variant; 2] = [Variant::Bitsliced, Variant::Table4];
+/// The paper's threads per block.
+const THREADS: u32 = 256;
+const ENCRYPT: Direction = Direction::Encrypt;
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Gcs => "GCS",
+            Kind::Gcns => "GCNS",
+            Kind::Gnc => "GNC",
+        }
+    }
+
+    fn kernel(self) -> &'static str {
+        match self {
+            Kind::Gcs => "aes_ctr_spans",
+            Kind::Gcns => "aes_ctr_users",
+            Kind::Gnc => "aes_ctr",
+        }
+    }
+
+    /// The alignment of each user's data: slices are padded (Eq. 10), and blocks are not divided.
+    fn alignment(self) -> usize {
+        if self == Kind::Gcs { SLICE } else { BLOCK }
+    }
+
+    /// The name in rows.
+    fn scheme(self, variant: Variant) -> String {
+        match variant {
+            Variant::Bitsliced => self.name().into(),
+            _ => format!("{}, T-tables", self.name()),
+        }
+    }
+}
+
+/// The paper's name for this name in rows.
+pub fn printed_name(scheme: &str) -> &str {
+    scheme.split(", ").next().unwrap_or(scheme)
+}
+
+/// The setting for measuring the schemes.
+pub struct Place<'a> {
+    /// The device, or why the data are not run.
+    pub device: Result<&'a Device, String>,
+    /// How many times are taken.
+    pub rounds: usize,
+    /// The CPU kernel that the device's bytes are compared with.
+    pub level: aes::Level,
+    /// The median of one CPU thread.
+    pub one_thread: Option<f64>,
+}
+
+/// All schemes on the same data. `row` makes a row of scheme and measure.
+pub fn one_count(
+    place: &Place<'_>,
+    data: &Data,
+    key_len: usize,
+    measure: &str,
+    row: impl Fn(&str, &str) -> Row,
+    rows: &mut Rows<'_>,
+) -> Result<()> {
+    let device = match &place.device {
+        Ok(device) => device,
+        Err(why) => return KINDS.iter().try_for_each(|kind| rows.write(row(kind.name(), measure).not_run(why))),
+    };
+    let over = place.one_thread.map(|median| ("1 thread", median));
+    for variant in VARIANTS.into_iter().filter(|variant| device.has_room_for(variant.module())) {
+        for kind in KINDS {
+            let scheme = kind.scheme(variant);
+            let named = [row(&scheme, measure), row(&scheme, &kernel_only(measure))];
+            let work = Work::new(device, kind, variant, data, key_len, window(device.info()));
+            write(rows, named, work.map_err(Error::from).and_then(|work| work.times(place, data, key_len)), over)?;
+        }
+    }
+    Ok(())
+}
+
+/// The users that are on the device at a time.
+struct Window {
+    users: Range<usize>,
+    /// The place of their data in the host's memory.
+    bytes: Range<usize>,
+    /// The users or slices to launch, counted from the window's beginning. Keys are counted from its first user's.
+    spans: Vec<Span>,
+}
+
+/// Consecutive users, each at a multiple of the scheme's alignment: the beginning of each, and the windows of at most
+/// `room` bytes, or of one user.
+fn windows(kind: Kind, lengths: &[usize], room: usize) -> (Vec<usize>, Vec<Window>) {
+    let (mut starts, mut windows) = (Vec::new(), Vec::<Window>::new());
+    let mut at = 0;
+    for (i, len) in lengths.iter().copied().enumerate() {
+        let end = at + len.next_multiple_of(kind.alignment());
+        // One user after another uses the device alone.
+        let fits = |window: &Window| kind != Kind::Gnc && end - window.bytes.start <= room;
+        if !windows.last().is_some_and(fits) {
+            windows.push(Window { users: i..i, bytes: at..at, spans: Vec::new() });
+        }
+        let window = windows.last_mut().expect("there is one now");
+        let (first, key) = (at - window.bytes.start, window.users.len() as u32);
+        let piece = if kind == Kind::Gcs { SLICE } else { len.max(1) };
+        window.spans.extend((0..len).step_by(piece).map(|start| Span {
+            at: first + start,
+            len: piece.min(len - start),
+            key,
+            counter: counter_after(&COUNTER, (start / BLOCK) as u64),
+        }));
+        starts.push(at);
+        (window.users.end, window.bytes.end, at) = (i + 1, end, end);
+    }
+    (starts, windows)
+}
+
+/// All users' data in pinned memory, and the device memory that the scheme needs.
+struct Work<'a> {
+    stream: Stream,
+    launch: AesLaunch,
+    host: Pinned,
+    /// The beginning of each user in it.
+    starts: Vec<usize>,
+    windows: Vec<Window>,
+    keys: Vec<&'a [u8]>,
+    data: Buffer,
+    beside: Beside,
+}
+
+/// The device memory beside the data. Each window reuses the memory of the one before.
+enum Beside {
+    Gcs(Option<(RoundKeys, Spans)>),
+    Gcns(Option<Users>),
+    Gnc(Option<RoundKeys>),
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        device: &Device,
+        kind: Kind,
+        variant: Variant,
+        data: &'a Data,
+        key_len: usize,
+        room: usize,
+    ) -> phalanx_gpu::Result<Self> {
+        let mut stream = device.stream()?;
+        let launch = AesLaunch { threads: THREADS, ..AesLaunch::new(variant) };
+        // Some kernels have too many registers for the paper's threads.
+        let threads = THREADS.min(device.max_threads(launch.kernel(kind.kernel()))?);
+        let lengths: Vec<usize> = data.each().map(|(_, data)| data.len()).collect();
+        let keys: Vec<&[u8]> = data.each().map(|(key, _)| &key.expose()[..key_len]).collect();
+        let (starts, windows) = windows(kind, &lengths, room);
+        let mut host = device.pinned(windows.last().map_or(0, |last| last.bytes.end))?;
+        for (start, (_, data)) in starts.iter().zip(data.each()) {
+            host[*start..start + data.len()].copy_from_slice(data);
+        }
+        // Enough memory for every window.
+        let most =
+            |len: fn(&Window) -> usize| windows.iter().max_by_key(|window| len(window)).expect("there are users");
+        let buffer = stream.buffer(most(|window| window.bytes.len()).bytes.len())?;
+        let most_keys = &keys[most(|window| window.users.len()).users.clone()];
+        let most_spans = &most(|window| window.spans.len()).spans;
+        let beside = match kind {
+            Kind::Gcs => Beside::Gcs(Some((stream.round_keys(most_keys, ENCRYPT)?, stream.spans(most_spans)?))),
+            Kind::Gcns => Beside::Gcns(Some(stream.users(most_spans, most_keys)?)),
+            Kind::Gnc => Beside::Gnc(Some(stream.round_keys(most_keys, ENCRYPT)?)),
+        };
+        let launch = AesLaunch { threads, ..launch };
+        Ok(Self { stream, launch, host, starts, windows, keys, data: buffer, beside })
+    }
+
+    /// The times from host to host, and of the kernels alone, after the bytes were found to be right.
+    fn times(mut self, place: &Place<'_>, data: &Data, key_len: usize) -> Result<[Times; 2]> {
+        self.host_to_host()?;
+        self.check(data, key_len, place.level)?;
+        let whole = try_rounds(place.rounds, || self.host_to_host())?;
+        let kernels = told_rounds(place.rounds, || self.kernels())?;
+        Ok([whole, kernels])
+    }
+
+    /// Encrypts everything, from the host's memory and back into it.
+    fn host_to_host(&mut self) -> phalanx_gpu::Result<()> {
+        let Self { stream, launch, host, windows, keys, data, beside, .. } = self;
+        windows.iter().try_for_each(|window| {
+            let host = &mut host[window.bytes.clone()];
+            beside.bring(stream, window, keys)?;
+            stream.upload(data, 0, host)?;
+            beside.launch(stream, launch, window, data)?;
+            stream.download(data, 0, host)
+        })
+    }
+
+    /// How long the kernels take, by the device's clock.
+    fn kernels(&mut self) -> phalanx_gpu::Result<Duration> {
+        let Self { stream, launch, windows, keys, data, beside, .. } = self;
+        windows.iter().try_fold(Duration::ZERO, |sum, window| {
+            beside.bring(stream, window, keys)?;
+            let ((), time) = stream.timed(|stream| beside.launch(stream, launch, window, data))?;
+            Ok(sum + time)
+        })
+    }
+
+    /// Runs once, and compares the data in the host's memory with the CPU's result.
+    fn check(&self, data: &Data, key_len: usize, level: aes::Level) -> Result<()> {
+        for (i, (start, (key, data))) in self.starts.iter().zip(data.each()).enumerate() {
+            let mut want = data.to_vec();
+            aes::ctr_xor(level, &aes::Key::new(&key.expose()[..key_len]), &COUNTER, &mut want);
+            if self.host[*start..start + want.len()] != want {
+                let device = &self.stream.device().info().name;
+                return Err(Error::Program(format!("{device}: user {i}: other bytes than the CPU's")));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Beside {
+    /// Copies a window's keys to the device, and the places where they belong.
+    fn bring(&mut self, stream: &mut Stream, window: &Window, keys: &[&[u8]]) -> phalanx_gpu::Result<()> {
+        let keys = &keys[window.users.clone()];
+        match self {
+            Beside::Gcs(old) => {
+                let (old_keys, old_spans) = old.take().unzip();
+                let round_keys = stream.round_keys_again(keys, ENCRYPT, old_keys)?;
+                *old = Some((round_keys, stream.spans_again(&window.spans, old_spans)?));
+            }
+            Beside::Gcns(old) => *old = Some(stream.users_again(&window.spans, keys, old.take())?),
+            Beside::Gnc(old) => *old = Some(stream.round_keys_again(keys, ENCRYPT, old.take())?),
+        }
+        Ok(())
+    }
+
+    fn launch(
+        &mut self,
+        stream: &mut Stream,
+        launch: &AesLaunch,
+        window: &Window,
+        data: &mut Buffer,
+    ) -> phalanx_gpu::Result<()> {
+        match self {
+            Beside::Gcs(Some((round_keys, spans))) => stream.aes_ctr_spans(launch, round_keys, spans, data),
+            Beside::Gcns(Some(users)) => stream.aes_ctr_users(launch, users, data),
+            Beside::Gnc(Some(round_keys)) => window.spans.iter().try_for_each(|user| {
+                stream.aes_ctr(launch, round_keys, user.key, &user.counter, data, user.at..user.at + user.len)
+            }),
+            Beside::Gcs(None) | Beside::Gcns(None) | Beside::Gnc(None) => {
+                unreachable!("a failure to bring ends the work")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_go_through_the_device_in_windows() {
+        let lengths = [5000, 4096, 0, 1, 20_000];
+        let (starts, gcs) = windows(Kind::Gcs, &lengths, 16_384);
+        assert_eq!(starts, [0, 8192, 12_288, 12_288, 16_384]);
+        let users: Vec<_> = gcs.iter().map(|window| (window.users.clone(), window.bytes.clone())).collect();
+        assert_eq!(users, [(0..4, 0..16_384), (4..5, 16_384..36_864)]);
+        let slices: Vec<_> = gcs[0].spans.iter().map(|span| (span.at, span.len, span.key)).collect();
+        assert_eq!(slices, [(0, 4096, 0), (4096, 904, 0), (8192, 4096, 1), (12_288, 1, 3)]);
+        assert_eq!(gcs[0].spans[1].counter, counter_after(&COUNTER, 256));
+        assert_eq!(gcs[1].spans.iter().map(|span| span.at).collect::<Vec<_>>(), [0, 4096, 8192, 12_288, 16_384]);
+        let (starts, gcns) = windows(Kind::Gcns, &lengths, 16_384);
+        assert_eq!(starts, [0, 5008, 9104, 9104, 9120]);
+        assert_eq!(gcns.iter().map(|window| window.users.clone()).collect::<Vec<_>>(), [0..4, 4..5]);
+        let (_, gnc) = windows(Kind::Gnc, &lengths, 1 << 30);
+        assert_eq!(gnc.len(), lengths.len());
+    }
+
+    /// In windows that hold one user, some, and all.
+    #[test]
+    fn every_scheme_gives_the_cpus_bytes() {
+        let Some(device) = crate::measure::device::tests::device() else { return };
+        let level = aes::Level::detect();
+        let data = Data::new(vec![35_001, 4096, 1, 16_384, 100_000], 0);
+        for variant in VARIANTS {
+            for kind in KINDS {
+                for (room, key_len) in [(4096, 16), (65_536, 24), (1 << 20, 32)] {
+                    let mut work = Work::new(&device, kind, variant, &data, key_len, room).unwrap();
+                    work.host_to_host().unwrap();
+                    work.check(&data, key_len, level).unwrap_or_else(|e| panic!("{kind:?}, {variant}, {room}: {e}"));
+                    // Back again.
+                    work.host_to_host().unwrap();
+                    work.check(&data, key_len, level).unwrap_err();
+                    assert!(work.kernels().unwrap() > Duration::ZERO);
+                }
+            }
+        }
+    }
+}

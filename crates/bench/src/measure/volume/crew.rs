@@ -1,0 +1,67 @@
+//! A crew of threads that wait for work, so that no time contains the start of a thread.
+
+use crate::error::Result;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::thread;
+
+/// Runs `act` with a crew: one thread for each lane, of which the calling thread is the first. Each call of the function that
+/// `act` gets lets every thread do `work` on its lane once, and waits for all of them.
+///
+/// # Panics
+/// If there is no lane, or if `work` panics on the calling thread.
+pub fn with<T: Send, R>(
+    lanes: &mut [T],
+    work: impl Fn(&mut T) -> Result<()> + Sync,
+    act: impl FnOnce(&mut dyn FnMut() -> Result<()>) -> R,
+) -> R {
+    let (mine, others) = lanes.split_first_mut().expect("there is a lane");
+    let (start, end) = (Barrier::new(1 + others.len()), Barrier::new(1 + others.len()));
+    let is_over = AtomicBool::new(false);
+    let failure = Mutex::new(None);
+    let fail = |error| *failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(error);
+    thread::scope(|scope| {
+        for lane in others {
+            scope.spawn(|| {
+                let lane = lane;
+                loop {
+                    start.wait();
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    work(lane).unwrap_or_else(&fail);
+                    end.wait();
+                }
+            });
+        }
+        let result = act(&mut || {
+            start.wait();
+            work(mine).unwrap_or_else(&fail);
+            end.wait();
+            failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take().map_or(Ok(()), Err)
+        });
+        is_over.store(true, Ordering::Relaxed);
+        start.wait();
+        result
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn every_lane_is_worked_on_once_a_call_and_failures_are_told() {
+        for count in 1..5 {
+            let mut lanes = vec![0; count];
+            let work = |lane: &mut i32| {
+                *lane += 1;
+                if *lane == 3 { Err(Error::Program("three".into())) } else { Ok(()) }
+            };
+            let results: Vec<bool> = with(&mut lanes, work, |run| (0..4).map(|_| run().is_ok()).collect());
+            assert_eq!(results, [true, true, false, true]);
+            assert_eq!(lanes, vec![4; count]);
+        }
+    }
+}

@@ -1,0 +1,589 @@
+//! Charts as SVG within the page: text that can be selected, a title and a description for screen readers, and colours by
+//! classes, so that the page's style sheet decides them for light and dark.
+
+use crate::report::text::{digits, escaped};
+use std::fmt::Write;
+
+/// The width of a chart in its own units. The page scales it to the place that it has.
+const WIDTH: f64 = 380.0;
+/// The width of one of four.
+const NARROW: f64 = 290.0;
+/// Its height.
+const HEIGHT: f64 = 250.0;
+/// Above the plot: the unit of the y axis.
+const TOP: f64 = 22.0;
+/// Below it: the names of the places, and what they are.
+const BOTTOM: f64 = 38.0;
+/// The width of a character of a label, about.
+const CHARACTER: f64 = 6.1;
+/// The same of a bold one, as at the ends of lines.
+const BOLD: f64 = 7.2;
+/// The radius of a point.
+const RADIUS: f64 = 2.6;
+
+/// What a line shows. Each has one colour, wherever it appears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thing {
+    /// One CPU thread.
+    Serial,
+    /// Several CPU threads.
+    Cpu,
+    /// A GPU.
+    Gpu,
+    /// CPU and GPU together.
+    Hybrid,
+    /// The processes of a cluster.
+    Cluster,
+    /// The Java programs.
+    Java,
+    /// A program that is neither Phalanx nor a paper's.
+    Peer,
+    /// A bound or a model.
+    Bound,
+}
+
+impl Thing {
+    /// The thing that an engine's name in rows stands for.
+    pub fn of_engine(engine: &str) -> Self {
+        match engine {
+            "serial" => Thing::Serial,
+            "gpu" => Thing::Gpu,
+            "hybrid" => Thing::Hybrid,
+            "cluster" => Thing::Cluster,
+            "java" => Thing::Java,
+            _ => Thing::Cpu,
+        }
+    }
+
+    /// The class in the style sheet.
+    pub fn class(self) -> &'static str {
+        match self {
+            Thing::Serial => "serial",
+            Thing::Cpu => "cpu",
+            Thing::Gpu => "gpu",
+            Thing::Hybrid => "hybrid",
+            Thing::Cluster => "cluster",
+            Thing::Java => "java",
+            Thing::Peer => "peer",
+            Thing::Bound => "bound",
+        }
+    }
+}
+
+/// Whose figures a line has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Measured: solid.
+    Ours,
+    /// Printed in a paper: dashed, with hollow points.
+    Paper,
+    /// A line of another panel, for comparison: thin and grey, without a name.
+    Behind,
+}
+
+/// A line of a chart.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Its name, which stands at its end.
+    pub name: String,
+    /// What it shows.
+    pub thing: Thing,
+    /// Whose figures they are.
+    pub source: Source,
+    /// The places, counted from 0, and the values there.
+    pub points: Vec<(usize, f64)>,
+    /// Whether the points are marked. A mean over several places is a line without points.
+    pub marked: bool,
+}
+
+impl Line {
+    /// A line of measured figures.
+    pub fn ours(name: impl Into<String>, thing: Thing, points: Vec<(usize, f64)>) -> Self {
+        Self { name: name.into(), thing, source: Source::Ours, points, marked: true }
+    }
+
+    /// A line of printed figures.
+    pub fn paper(name: impl Into<String>, thing: Thing, points: Vec<(usize, f64)>) -> Self {
+        Self { name: name.into(), thing, source: Source::Paper, points, marked: true }
+    }
+
+    /// A printed mean over the places from the first to the last.
+    pub fn mean(name: impl Into<String>, thing: Thing, [first, last]: [usize; 2], value: f64) -> Self {
+        let (source, points) = (Source::Paper, vec![(first, value), (last, value)]);
+        Self { name: name.into(), thing, source, points, marked: false }
+    }
+}
+
+/// Lines over named places that have an order.
+#[derive(Clone, Debug, Default)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// What the places are.
+    pub x: String,
+    /// The unit of the values.
+    pub y: String,
+    /// The names of the places.
+    pub places: Vec<String>,
+    /// The lines.
+    pub lines: Vec<Line>,
+    /// A horizontal line with a name, such as "as fast".
+    pub mark: Option<(f64, String)>,
+    /// The least and the largest value to show, so that several charts can have the same axis.
+    pub range: Option<[f64; 2]>,
+    /// Whether it is one of four beside each other.
+    pub narrow: bool,
+}
+
+/// The points of those places that have a value.
+pub fn points<T>(places: &[T], value: impl Fn(&T) -> Option<f64>) -> Vec<(usize, f64)> {
+    places.iter().enumerate().filter_map(|(i, place)| Some((i, value(place)?))).collect()
+}
+
+/// The same charts with one axis.
+pub fn on_one_axis(mut charts: Vec<Chart>) -> Vec<Chart> {
+    let range = charts.iter().filter_map(Chart::extent).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
+    charts.iter_mut().for_each(|chart| chart.range = range);
+    charts
+}
+
+impl Chart {
+    /// Lines over places: a title, what the places are, and the unit of the values. Lines without points are left out.
+    pub fn new(title: impl Into<String>, x: &str, y: &str, places: Vec<String>, mut lines: Vec<Line>) -> Self {
+        lines.retain(|line| !line.points.is_empty());
+        Self { title: title.into(), x: x.into(), y: y.into(), places, lines, ..Self::default() }
+    }
+
+    /// Whether there is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        self.lines.iter().all(|line| line.points.iter().all(|(_, value)| *value <= 0.0))
+    }
+
+    /// The least and the largest value.
+    pub fn extent(&self) -> Option<[f64; 2]> {
+        let values = self.lines.iter().flat_map(|line| &line.points).map(|(_, value)| *value).filter(|v| *v > 0.0);
+        values.fold(None, |extent, v| match extent {
+            None => Some([v, v]),
+            Some([least, largest]) => Some([v.min(least), v.max(largest)]),
+        })
+    }
+
+    /// In words, for those who do not see it.
+    fn described(&self) -> String {
+        let line = |line: &Line| {
+            let whose = if line.source == Source::Paper { "printed" } else { "measured" };
+            let each = |(place, value): &(usize, f64)| {
+                let name = self.places.get(*place).map_or("", String::as_str);
+                format!("{name}: {}", digits(*value))
+            };
+            let first = line.points.first().map(each)?;
+            let last = line.points.last().filter(|_| line.points.len() > 1).map(each);
+            let to = last.map(|last| format!(" to {last}")).unwrap_or_default();
+            Some(format!("{} ({whose}), {first}{to}", line.name))
+        };
+        let named = self.lines.iter().filter(|line| line.source != Source::Behind && !line.name.is_empty());
+        let lines: Vec<String> = named.filter_map(line).collect();
+        format!("{} by {}. {}.", self.y, self.x, lines.join("; "))
+    }
+
+    /// The chart. `id` is unique in the page.
+    pub fn svg(&self, id: &str) -> String {
+        let Some([least, largest]) = self.range.or(self.extent()) else { return String::new() };
+        let named: Vec<&Line> = self.lines.iter().filter(|line| line.source != Source::Behind).collect();
+        let width = if self.narrow { NARROW } else { WIDTH };
+        let longest = named.iter().map(|line| short(&line.name).chars().count()).max().unwrap_or(0);
+        let right = (longest as f64 * BOLD + 12.0).max(24.0);
+        let scale = Scale::new(least, largest, [HEIGHT - BOTTOM, TOP]);
+        let ticks = scale.ticks();
+        let widest = ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(1);
+        let left = widest as f64 * CHARACTER + 9.0;
+        let plot = Plot { left, right: width - right, count: self.places.len(), scale };
+        let mut svg = opened(id, [width, HEIGHT], &self.title, &self.described());
+        let _ = write!(svg, r#"<text class="unit" x="0" y="11">{}</text>"#, escaped(&self.y));
+        for (value, text) in &ticks {
+            let y = plot.scale.at(*value);
+            let _ = write!(svg, r#"<path class="grid" d="M{left:.0} {y:.1}H{:.0}"/>"#, plot.right);
+            let _ = write!(svg, r#"<text class="tick end" x="{:.0}" y="{:.1}">{text}</text>"#, left - 5.0, y + 4.0);
+        }
+        if let Some((value, name)) = self.mark.as_ref().filter(|(value, _)| (least..=largest).contains(value)) {
+            let y = plot.scale.at(*value);
+            let _ = write!(svg, r#"<path class="mark" d="M{left:.0} {y:.1}H{:.0}"/>"#, plot.right);
+            let (x, above) = (left + 3.0, y - 3.0);
+            let _ = write!(svg, r#"<text class="tick" x="{x:.0}" y="{above:.1}">{}</text>"#, escaped(name));
+        }
+        plot.name_places(&mut svg, &self.places, &self.x);
+        let order = |line: &&Line| match line.source {
+            Source::Behind => 0,
+            Source::Paper => 1,
+            Source::Ours => 2,
+        };
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        lines.sort_by_key(order);
+        lines.iter().for_each(|line| plot.draw(&mut svg, line));
+        let ends = named.iter().filter(|line| !line.name.is_empty()).filter_map(|line| {
+            let (place, value) = line.points.iter().rev().find(|(_, value)| *value > 0.0)?;
+            Some(End { at: [plot.x(*place), plot.scale.at(*value)], line })
+        });
+        write_names(&mut svg, plot.right + 8.0, [TOP, HEIGHT - BOTTOM + 4.0], ends.collect());
+        svg + "</svg>"
+    }
+}
+
+/// The beginning of an SVG element.
+fn opened(id: &str, [width, height]: [f64; 2], title: &str, description: &str) -> String {
+    format!(
+        r#"<svg viewBox="0 0 {width:.0} {height:.0}" role="img" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>"#,
+        escaped(title),
+        escaped(description)
+    )
+}
+
+/// Where the values of a chart lie.
+struct Plot {
+    left: f64,
+    right: f64,
+    count: usize,
+    scale: Scale,
+}
+
+impl Plot {
+    fn x(&self, place: usize) -> f64 {
+        let inner = 8.0;
+        let width = self.right - self.left - 2.0 * inner;
+        self.left + inner + width * place as f64 / (self.count.max(2) - 1) as f64
+    }
+
+    /// The names of as many places as fit.
+    fn name_places(&self, svg: &mut String, places: &[String], what: &str) {
+        let bottom = HEIGHT - BOTTOM;
+        let _ = write!(svg, r#"<path class="axis" d="M{:.0} {bottom:.0}H{:.0}"/>"#, self.left, self.right);
+        let half = |i: usize| places[i].chars().count() as f64 * CHARACTER / 2.0 + 4.0;
+        // The last one counts most, then the first, then those between from the left.
+        let last = places.len().saturating_sub(1);
+        let mut taken: Vec<usize> = Vec::new();
+        for i in [last].into_iter().chain(0..last).take(places.len()) {
+            if taken.iter().all(|j| (self.x(i) - self.x(*j)).abs() >= half(i) + half(*j)) {
+                taken.push(i);
+            }
+        }
+        for i in taken {
+            let (x, y) = (self.x(i), bottom + 15.0);
+            let _ = write!(svg, r#"<path class="axis" d="M{x:.1} {bottom:.0}v3"/>"#);
+            let _ = write!(svg, r#"<text class="tick mid" x="{x:.1}" y="{y:.0}">{}</text>"#, escaped(&places[i]));
+        }
+        let middle = (self.left + self.right) / 2.0;
+        let y = HEIGHT - 5.0;
+        let _ = write!(svg, r#"<text class="tick mid what" x="{middle:.0}" y="{y:.0}">{}</text>"#, escaped(what));
+    }
+
+    fn draw(&self, svg: &mut String, line: &Line) {
+        let points: Vec<[f64; 2]> =
+            line.points.iter().filter(|(_, v)| *v > 0.0).map(|(x, v)| [self.x(*x), self.scale.at(*v)]).collect();
+        if points.is_empty() {
+            return;
+        }
+        let class = match line.source {
+            Source::Ours => format!("l {}", line.thing.class()),
+            Source::Paper => format!("l paper {}", line.thing.class()),
+            Source::Behind => "l behind".into(),
+        };
+        let path: Vec<String> = points.iter().map(|[x, y]| format!("{x:.1} {y:.1}")).collect();
+        let _ = write!(svg, r#"<path class="{class}" d="M{}"/>"#, path.join("L"));
+        if line.marked && line.source != Source::Behind {
+            let d = RADIUS * 2.0;
+            let dot = |[x, y]: &[f64; 2]| {
+                let x = x - RADIUS;
+                format!("M{x:.1} {y:.1}a{RADIUS} {RADIUS} 0 1 0 {d} 0a{RADIUS} {RADIUS} 0 1 0-{d} 0")
+            };
+            let dots: String = points.iter().map(dot).collect();
+            let class = class.replacen('l', "p", 1);
+            let _ = write!(svg, r#"<path class="{class}" d="{dots}"/>"#);
+        }
+    }
+}
+
+/// From which ratio of the largest to the least value on the axis is logarithmic.
+const WIDE: f64 = 15.0;
+
+/// Maps values to heights.
+struct Scale {
+    logarithmic: bool,
+    least: f64,
+    largest: f64,
+    /// The heights of the least and the largest value.
+    span: [f64; 2],
+}
+
+impl Scale {
+    /// For values between two positive ones.
+    fn new(least: f64, largest: f64, span: [f64; 2]) -> Self {
+        match largest / least > WIDE {
+            true => Self { logarithmic: true, least: least * 0.85, largest: largest * 1.15, span },
+            false => Self { logarithmic: false, least: 0.0, largest: largest * 1.06, span },
+        }
+    }
+
+    /// The height of a value.
+    fn at(&self, value: f64) -> f64 {
+        let part = match self.logarithmic {
+            true => (value / self.least).ln() / (self.largest / self.least).ln(),
+            false => (value - self.least) / (self.largest - self.least),
+        };
+        self.span[0] + (self.span[1] - self.span[0]) * part
+    }
+
+    /// Round values on the axis, with their texts.
+    fn ticks(&self) -> Vec<(f64, String)> {
+        let values = if self.logarithmic { self.powers() } else { self.steps() };
+        values.into_iter().map(|value| (value, tick(value))).collect()
+    }
+
+    fn powers(&self) -> Vec<f64> {
+        let decades = (self.largest / self.least).log10();
+        let of_decade: &[f64] = match decades {
+            d if d < 2.2 => &[1.0, 2.0, 5.0],
+            _ => &[1.0],
+        };
+        let step = if decades > 7.0 { 2 } else { 1 };
+        let (first, last) = (self.least.log10().floor() as i32, self.largest.log10().ceil() as i32);
+        let all = (first..=last).filter(|power| power.rem_euclid(step) == 0);
+        let all = all.flat_map(|power| of_decade.iter().map(move |n| n * 10f64.powi(power)));
+        all.filter(|value| (self.least..=self.largest).contains(value)).collect()
+    }
+
+    fn steps(&self) -> Vec<f64> {
+        let rough = self.largest / 4.0;
+        let power = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= rough * 0.999);
+        let step = step.unwrap_or(rough);
+        (0..).map(|i| f64::from(i) * step).take_while(|value| *value <= self.largest).collect()
+    }
+}
+
+/// Without zeros at the end.
+fn tick(value: f64) -> String {
+    if value == 0.0 || value >= 100.0 {
+        return match value {
+            v if v >= 1e6 => format!("{}M", v / 1e6),
+            v if v >= 1e4 => format!("{}k", v / 1e3),
+            v => format!("{v:.0}"),
+        };
+    }
+    let text = if value < 0.01 { format!("{value:.6}") } else { digits(value) };
+    text.trim_end_matches('0').trim_end_matches('.').into()
+}
+
+/// The height of a name.
+const NAME: f64 = 12.5;
+/// How far a name may be from its line's end before a thin line leads to it.
+const NEAR: f64 = 4.0;
+
+/// The most characters of a name.
+const LONGEST: usize = 19;
+
+/// The end of a line.
+struct End<'a> {
+    /// Where it is.
+    at: [f64; 2],
+    /// The line.
+    line: &'a Line,
+}
+
+/// Writes the names at `x`, between two heights.
+fn write_names(svg: &mut String, x: f64, within: [f64; 2], mut ends: Vec<End<'_>>) {
+    ends.sort_by(|a, b| a.at[1].total_cmp(&b.at[1]));
+    let wanted: Vec<f64> = ends.iter().map(|end| end.at[1]).collect();
+    for (end, y) in ends.iter().zip(apart(&wanted, within)) {
+        let class = end.line.thing.class();
+        let paper = if end.line.source == Source::Paper { " of-paper" } else { "" };
+        let [from, height] = end.at;
+        if (y - height).abs() > NEAR || x - from > 16.0 {
+            let (from, to) = (from + 4.0, x - 2.0);
+            let _ = write!(svg, r#"<path class="lead" d="M{from:.1} {height:.1}L{to:.1} {y:.1}"/>"#);
+        }
+        let name = escaped(&short(&end.line.name));
+        let below = y + 4.0;
+        let _ = write!(svg, r#"<text class="name {class}{paper}" x="{x:.0}" y="{below:.1}">{name}</text>"#);
+    }
+}
+
+/// A name that fits beside a chart. The description has the whole.
+fn short(name: &str) -> String {
+    match name.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", name[..at].trim_end_matches([' ', ','])),
+        None => name.to_owned(),
+    }
+}
+
+/// Heights in rising order, moved apart as little as that takes, and kept within bounds.
+fn apart(wanted: &[f64], [top, bottom]: [f64; 2]) -> Vec<f64> {
+    // Neighbours that are too near become one group around their middle, until no groups touch.
+    let mut groups: Vec<(f64, usize)> = Vec::new();
+    for y in wanted {
+        groups.push((*y, 1));
+        while let [.., (above, n), (below, m)] = groups[..] {
+            if below - above >= NAME * (n + m) as f64 / 2.0 {
+                break;
+            }
+            groups.truncate(groups.len() - 2);
+            groups.push(((above * n as f64 + below * m as f64) / (n + m) as f64, n + m));
+        }
+    }
+    let mut heights = Vec::new();
+    for (middle, n) in groups {
+        heights.extend((0..n).map(|i| middle + NAME * (i as f64 - (n - 1) as f64 / 2.0)));
+    }
+    let mut least = top;
+    for y in &mut heights {
+        *y = y.max(least);
+        least = *y + NAME;
+    }
+    let mut most = bottom;
+    for y in heights.iter_mut().rev() {
+        *y = y.min(most);
+        most = *y - NAME;
+    }
+    heights
+}
+
+/// The height of a bar with its gap.
+const STEP: f64 = 20.0;
+
+/// A bar.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// What it is of.
+    pub name: String,
+    /// Its colour.
+    pub thing: Thing,
+    /// Its length.
+    pub value: f64,
+    /// Whether it is printed in a paper: hollow and dashed.
+    pub printed: bool,
+}
+
+/// Bars from 0. Each has its name on the left and its value on the right.
+#[derive(Clone, Debug, Default)]
+pub struct Bars {
+    /// What they show.
+    pub title: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// From above to below.
+    pub bars: Vec<Bar>,
+}
+
+/// The style of a chart that stands alone, on a light or dark ground.
+const ALONE: &str = "<style>text{font:11px system-ui,sans-serif;fill:#6b7683}.unit,.name{font-weight:600}.end{text-anchor:end}\
+                     .b,.name{fill:#8a929c}.b.cpu,.name.cpu{fill:#2f86d0}</style>";
+
+impl Bars {
+    /// The chart as a file of its own.
+    pub fn alone(&self) -> String {
+        let svg = self.svg("chart").replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
+        match svg.find("</desc>") {
+            Some(at) => format!("{}{ALONE}{}\n", &svg[..at + 7], &svg[at + 7..]),
+            None => svg,
+        }
+    }
+
+    /// The chart. `id` is unique in the page.
+    pub fn svg(&self, id: &str) -> String {
+        let largest = self.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+        if largest <= 0.0 {
+            return String::new();
+        }
+        let told: Vec<String> = self.bars.iter().map(|bar| format!("{}: {}", bar.name, digits(bar.value))).collect();
+        let height = STEP * self.bars.len() as f64 + 18.0;
+        let mut svg = opened(id, [WIDTH, height], &self.title, &format!("{}. {}.", self.unit, told.join("; ")));
+        let longest = self.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
+        let left = (longest as f64 * CHARACTER + 14.0).min(WIDTH * 0.55);
+        let room = WIDTH - left - 44.0;
+        let _ = write!(svg, r#"<text class="unit" x="{left:.0}" y="11">{}</text>"#, escaped(&self.unit));
+        for (i, bar) in self.bars.iter().enumerate() {
+            let (y, width) = (18.0 + STEP * i as f64, (room * bar.value / largest).max(1.0));
+            let text = y + 12.5;
+            let class = bar.thing.class();
+            let paper = if bar.printed { " paper" } else { "" };
+            let end = left - 6.0;
+            let _ = write!(svg, r#"<text class="tick end" x="{end:.0}" y="{text:.1}">{}</text>"#, escaped(&bar.name));
+            let _ = write!(
+                svg,
+                r#"<rect class="b {class}{paper}" x="{left:.1}" y="{:.1}" width="{width:.1}" height="14"/>"#,
+                y + 1.0
+            );
+            let after = left + width + 5.0;
+            let _ =
+                write!(svg, r#"<text class="name {class}" x="{after:.1}" y="{text:.1}">{}</text>"#, digits(bar.value));
+        }
+        svg + "</svg>"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart() -> Chart {
+        let lines = vec![
+            Line::ours("CPU <2>", Thing::Cpu, vec![(0, 1.0), (1, 10.0), (2, 100.0)]),
+            Line::paper("CPU, paper", Thing::Cpu, vec![(0, 0.5)]),
+            Line::mean("GPU, paper", Thing::Gpu, [0, 2], 40.0),
+        ];
+        let places = ["1 KB", "1 MB", "1 GB"].map(String::from).to_vec();
+        let [title, x, y] = ["speed & time", "size", "GB/s"].map(String::from);
+        Chart { title, x, y, places, lines, ..Chart::default() }
+    }
+
+    #[test]
+    fn a_chart_has_title_description_and_names_at_the_ends_of_lines() {
+        let svg = chart().svg("c");
+        for part in [
+            r#"aria-labelledby="c-t c-d""#,
+            r#"<title id="c-t">speed &amp; time</title>"#,
+            "CPU &lt;2&gt; (measured), 1 KB: 1.00 to 1 GB: 100",
+            "CPU, paper (printed), 1 KB: 0.500",
+            r#"class="l paper gpu""#,
+            ">CPU &lt;2&gt;</text>",
+        ] {
+            assert!(svg.contains(part), "{part}: {svg}");
+        }
+        // The mean has no points.
+        assert_eq!(svg.matches(r#"class="p "#).count(), 2, "{svg}");
+        assert!(Chart::default().svg("none").is_empty() && Chart::default().is_empty());
+    }
+
+    fn texts(least: f64, largest: f64) -> Vec<String> {
+        Scale::new(least, largest, [100.0, 0.0]).ticks().into_iter().map(|(_, text)| text).collect()
+    }
+
+    #[test]
+    fn wide_ranges_are_logarithmic_and_ticks_are_round() {
+        assert_eq!(texts(0.01, 20.0), ["0.01", "0.1", "1", "10"]);
+        assert_eq!(texts(1.0, 30.0), ["1", "2", "5", "10", "20"]);
+        assert_eq!(texts(1.0, 7.9), ["0", "2.5", "5", "7.5"]);
+        assert_eq!(texts(500.0, 40_000.0), ["500", "1000", "2000", "5000", "10k", "20k"]);
+    }
+
+    #[test]
+    fn values_lie_within_the_plot() {
+        for (least, largest) in [(0.001, 1000.0), (3.0, 4.0), (5.0, 5.0)] {
+            let scale = Scale::new(least, largest, [100.0, 0.0]);
+            for value in [least, largest] {
+                assert!((0.0..=100.0).contains(&scale.at(value)), "{value}");
+            }
+            assert!(scale.at(largest) <= scale.at(least));
+        }
+    }
+
+    #[test]
+    fn names_do_not_overlap_and_stay_within_the_chart() {
+        for wanted in [vec![], vec![50.0], vec![50.0, 50.0, 51.0], vec![0.0, 1.0, 2.0, 199.0, 200.0, 200.0]] {
+            let heights = apart(&wanted, [10.0, 200.0]);
+            assert_eq!(heights.len(), wanted.len());
+            assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= NAME - 1e-9), "{heights:?}");
+            assert!(heights.iter().all(|y| (10.0 - 1e-9..=200.0 + 1e-9).contains(y)), "{heights:?}");
+        }
+        assert_eq!(apart(&[50.0, 100.0], [0.0, 200.0]), [50.0, 100.0]);
+    }
+}

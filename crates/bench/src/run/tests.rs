@@ -1,0 +1,4 @@
+//! Experiments in small, from stand-ins for their programs to the page.
+
+mod cluster;
+mod java;

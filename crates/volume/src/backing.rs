@@ -4,6 +4,7 @@ pub(crate) mod ahead;
 pub(crate) mod cache;
 mod commit;
 pub(crate) mod drops;
+mod early;
 mod holes;
 pub(crate) mod page;
 mod plan;

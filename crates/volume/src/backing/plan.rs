@@ -1,7 +1,7 @@
 //! What a commit does, chunk by chunk.
 
 use crate::backing::Backing;
-use crate::backing::state::State;
+use crate::backing::state::{Piece, State};
 use crate::error::{Result, VolumeError};
 use crate::journal::Journal;
 use phalanx_core::format::Header;
@@ -47,13 +47,6 @@ impl Part {
             None => st.sealed.get(self.chunks[0]).expect("a part of a commit is sealed"),
         }
     }
-}
-
-/// Chunks that follow one another, are all pages or in one sealed run, and all replace something or nothing.
-pub(super) struct Piece {
-    pub chunks: Range<u64>,
-    pub is_sealed: bool,
-    pub is_free: bool,
 }
 
 impl Backing {

@@ -2,7 +2,6 @@
 
 use crate::backing::drops::Drops;
 use crate::backing::page::Page;
-use crate::backing::plan::Piece;
 use crate::backing::sealed::SealedRuns;
 use phalanx_core::format::{Header, Layout};
 use phalanx_core::volume::Holes;
@@ -39,6 +38,13 @@ pub(super) struct State {
     pub transactions: u64,
     /// How often it was committed.
     pub generation: u64,
+}
+
+/// Chunks that follow one another, are all pages or in one sealed run, and all replace something or nothing.
+pub(super) struct Piece {
+    pub chunks: Range<u64>,
+    pub is_sealed: bool,
+    pub is_free: bool,
 }
 
 impl State {

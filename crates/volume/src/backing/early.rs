@@ -1,0 +1,88 @@
+//! Whole chunks of long writes: sealed as they arrive, before the file is locked, so that several threads seal at once.
+
+use crate::backing::Backing;
+use crate::backing::page::Page;
+use crate::backing::sealed::Run;
+use crate::backing::state::State;
+use crate::error::Result;
+use phalanx_core::volume::{Place, Records};
+use std::ops::Range;
+
+/// Shorter runs of whole chunks wait as plaintext, in bytes: they may be written again before they are committed.
+const LEAST: usize = 64 << 10;
+/// Longer ones too: they are stored in several transactions. No request of the kernel's is so long.
+const MOST: usize = 8 << 20;
+
+impl Backing {
+    /// Seals what a write has of whole chunks, if there are enough of them. The file's last chunk is left out: whether a chunk
+    /// is the last changes its tag.
+    pub(super) fn seal_early(&self, offset: u64, data: &[u8]) -> Result<Option<Run>> {
+        // Where an engine likes long jobs, chunks wait until many can be sealed at once.
+        if self.shared.options.threshold != usize::MAX {
+            return Ok(None);
+        }
+        let chunk_len = self.chunks.chunk_len();
+        let end = offset.saturating_add(data.len() as u64);
+        let first = offset.div_ceil(chunk_len as u64);
+        let behind = if end < self.len() { end / chunk_len as u64 } else { end.saturating_sub(1) / chunk_len as u64 };
+        let count = behind.saturating_sub(first) as usize;
+        if count < 2 || !(LEAST..=MOST).contains(&(count * chunk_len)) {
+            return Ok(None);
+        }
+        let mut records = self.shared.records(&self.chunks, count)?;
+        let from = (first * chunk_len as u64 - offset) as usize;
+        let mut places = Vec::with_capacity(count);
+        for (place, plaintext) in data[from..].chunks_exact(chunk_len).take(count).enumerate() {
+            records.chunk_mut(place, chunk_len).copy_from_slice(plaintext);
+            places.push(Place { index: first + place as u64, last: false, len: chunk_len });
+        }
+        self.chunks.seal(self.shared.roster(count * chunk_len), &mut records, &places)?;
+        Ok(Some(Run::new(first..behind, records)))
+    }
+
+    /// Puts sealed chunks in the place of what the file has there. None of them is its last. The list of holes may become
+    /// longer by one.
+    pub(super) fn insert_run(&self, st: &mut State, run: Run) {
+        self.remove_changes(st, run.chunks.clone());
+        st.take_out(run.chunks.clone());
+        self.account(0, run.room());
+        st.sealed.insert(run);
+    }
+
+    /// Sealed chunks that are not wanted.
+    pub(super) fn discard_run(&self, run: Run) {
+        if let Some(records) = run.into_records() {
+            self.shared.give_records(records, 0);
+        }
+    }
+
+    /// Forgets what is changed in some chunks.
+    pub(super) fn remove_changes(&self, st: &mut State, chunks: Range<u64>) {
+        self.remove_sealed(st, chunks.clone());
+        while let Some((&index, _)) = st.dirty.range(chunks.clone()).next() {
+            self.remove_page(st, index);
+        }
+    }
+
+    pub(super) fn remove_sealed(&self, st: &mut State, chunks: Range<u64>) {
+        let before = st.sealed.room();
+        st.sealed.remove(&chunks, |records| self.shared.give_records(records, 0));
+        self.account(before, st.sealed.room());
+    }
+
+    /// A copy of a sealed chunk.
+    pub(super) fn open_sealed(&self, (run, place): (&Records, usize), index: u64) -> Result<Page> {
+        let len = self.chunks.chunk_len();
+        let mut records = self.shared.records(&self.chunks, 1)?;
+        let record = run.record(place, len);
+        records.bytes_mut()[..record.len()].copy_from_slice(record);
+        let verdicts = self.chunks.open(self.shared.roster(len), &mut records, &[Place { index, last: false, len }])?;
+        if !verdicts.all_passed() {
+            return Err(self.damaged(index));
+        }
+        let mut page = self.shared.pages.take(len);
+        page.write(0, records.chunk(0, len), &self.shared.pages);
+        self.shared.give_records(records, self.chunks.overhead() + len);
+        Ok(page)
+    }
+}

@@ -384,7 +384,7 @@ impl Rekey {
         let made = Made::default();
         let output = target.successor(Existing::Replace(&made))?;
         meter.begin();
-        protected.protect_anew(&crew.roster, new, Sink::ranged(file::Disk::synced(output.file())), meter)?;
+        protected.protect_again(&crew.roster, new, Sink::ranged(file::Disk::synced(output.file())), meter)?;
         output.carry(target.file(), Carry::All)?;
         let header = file::regular(output.file())?.header()?;
         // It may take minutes, and the look at the old file comes right before the rename.

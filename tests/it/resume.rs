@@ -114,7 +114,7 @@ fn a_run_for_something_else_starts_anew() {
     ends(&s, &PROTECT, "going on: ");
     for more in [&["-k", "other"][..], &["--chunk-size", "64K"], &["--cipher", "aes-128"]] {
         interrupt(&s, &with(more), "f.phx");
-        ends(&s, &PROTECT, "starting anew");
+        ends(&s, &PROTECT, "starting over");
         interrupt(&s, &with(more), "f.phx");
         ends(&s, &with(more), "going on: ");
     }
@@ -122,13 +122,13 @@ fn a_run_for_something_else_starts_anew() {
     interrupt(&s, &PROTECT, "f.phx");
     let other = ["protect", "f", "-k", "other", "--resume"];
     let ended = s.run(&other);
-    assert!(ended.error().contains("starting anew"), "{}", ended.error());
+    assert!(ended.error().contains("starting over"), "{}", ended.error());
     ended.ok();
     fs::remove_file(s.path("f.phx")).unwrap();
     interrupt(&s, &PROTECT, "f.phx");
     let file = OpenOptions::new().write(true).open(s.path("f")).unwrap();
     file.write_all_at(b"new", 5).unwrap();
-    ends(&s, &PROTECT, "it has changed since the interrupted run: starting anew");
+    ends(&s, &PROTECT, "it has changed since the interrupted run: starting over");
     // Without the option too, and then nothing is left.
     interrupt(&s, &PROTECT, "f.phx");
     s.run(&["protect", "f", "-k", "k"]).ok();
@@ -145,7 +145,7 @@ fn passwords_go_on_too() {
     interrupt(&s, &args("password"), "f.phx");
     ends(&s, &args("password"), "going on: ");
     interrupt(&s, &args("password"), "f.phx");
-    ends(&s, &args("wrong"), "starting anew");
+    ends(&s, &args("wrong"), "starting over");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn damaged_leftovers_do_no_harm() {
     for name in [&temporary, &record("f.phx")] {
         interrupt(&s, &PROTECT, "f.phx");
         change(name, &|file| file.write_all_at(b"damage", 20).unwrap());
-        ends(&s, &PROTECT, "starting anew");
+        ends(&s, &PROTECT, "starting over");
         interrupt(&s, &PROTECT, "f.phx");
         change(name, &|file| file.set_len(10).unwrap());
         ends(&s, &PROTECT, "");

@@ -98,7 +98,7 @@ impl Worker<'_> {
             false => shared.header().layout_for_file(len),
         };
         let plaintext_len = layout.map_err(at)?.plaintext_len();
-        if let Begun::Anew(past) = goes_on {
+        if let Begun::Over(past) = goes_on {
             done.report.lines.push(format!("{}: {}", shown(&ends.input), phalanx_host::words::past_words(past)));
         }
         let meta = input.file().metadata().map_err(|e| at(Error::Read(e)))?;

@@ -31,8 +31,9 @@ static ONE_CORE: LazyLock<Roster> = LazyLock::new(|| Roster::new(&[Arc::new(CpuE
 /// # Errors
 /// Those of [`NewFile::new`] and [`NewFile::protect`].
 pub fn protect(plaintext: &[u8], recipients: &[Recipient]) -> Result<Vec<u8>> {
-    let mut protected = Vec::new();
     let new = NewFile::new(Suite::default(), recipients)?;
+    let chunks = plaintext.len() / new.chunk_size().bytes() + 1;
+    let mut protected = Vec::with_capacity(4096 + plaintext.len() + chunks * new.suite().overhead());
     new.protect(&Roster::cpu(), Source::ranged(plaintext), Sink::stream(&mut protected), &())?;
     Ok(protected)
 }

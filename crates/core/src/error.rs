@@ -58,7 +58,7 @@ pub enum Error {
     /// The input could not be read.
     #[error("cannot read: {0}")]
     Read(#[source] io::Error),
-    /// The input changed its length while it was read. Or bytes that somebody fetched are fewer or more than were asked for.
+    /// The input changed while it was read, or gave another number of bytes than was asked for.
     #[error("the input changed while it was read")]
     Changed,
     /// The output could not be written.
@@ -273,9 +273,7 @@ impl Error {
             Error::Interrupted(error) => error.class(),
         }
     }
-}
 
-impl Error {
     /// Whether it happened at the output, where there are an input and an output.
     #[must_use]
     pub fn is_of_output(&self) -> bool {

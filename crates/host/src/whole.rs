@@ -1,14 +1,14 @@
 //! Whole files by their paths, in one call.
 
 use crate::file::{Carry, Ends, Existing, InputFile, source, umask};
-use phalanx_core::{KeySource, NewFile, Opener, ProtectedFile, Recipient, Result, Roster, Sink, Suite};
+use phalanx_core::{Error, KeySource, NewFile, Opener, ProtectedFile, Recipient, Roster, Sink, Suite};
 use std::path::Path;
 
 /// Protects a file, with the default suite and on all cores. The output appears under its name when it is complete and on the disk, or
 /// not at all. A file that has the name already stays, and is an error. Times, permissions and extended attributes are carried over.
 /// Returns the plaintext's length in bytes.
 ///
-/// ```
+/// ```standalone_crate
 /// use phalanx_core::{KdfLimit, Opener, Recipient, SecretKey};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,9 +41,9 @@ use std::path::Path;
 /// ```
 ///
 /// # Errors
-/// [`Exists`](phalanx_core::Error::Exists) if there is a file of that name, [`SameFile`](phalanx_core::Error::SameFile) if it is the input itself. [`Read`](phalanx_core::Error::Read) or [`Write`](phalanx_core::Error::Write) if
+/// [`Error::Exists`] if there is a file of that name, [`Error::SameFile`] if it is the input itself. [`Error::Read`] or [`Error::Write`] if
 /// an end cannot be opened, read or written. Those of [`NewFile::new`], [`NewFile::protect`] and [`Ends::commit`].
-pub fn protect(input: impl AsRef<Path>, output: impl AsRef<Path>, recipients: &[Recipient]) -> Result<u64> {
+pub fn protect(input: impl AsRef<Path>, output: impl AsRef<Path>, recipients: &[Recipient]) -> Result<u64, Error> {
     let ends = Ends::begin(input.as_ref(), output.as_ref(), Existing::Keep, true)?;
     let new = NewFile::new(Suite::default(), recipients)?;
     let len = new.protect(&Roster::cpu(), ends.source()?, ends.sink(), &())?;
@@ -55,9 +55,13 @@ pub fn protect(input: impl AsRef<Path>, output: impl AsRef<Path>, recipients: &[
 /// has the name already stays, and is an error. Returns the plaintext's length in bytes. [`protect`] has an example.
 ///
 /// # Errors
-/// [`Exists`](phalanx_core::Error::Exists), [`SameFile`](phalanx_core::Error::SameFile), [`Read`](phalanx_core::Error::Read) and [`Write`](phalanx_core::Error::Write) as for [`protect`]. Those of [`ProtectedFile::open`],
+/// [`Error::Exists`], [`Error::SameFile`], [`Error::Read`] and [`Error::Write`] as for [`protect`]. Those of [`ProtectedFile::open`],
 /// [`ProtectedFile::unprotect`] and [`Ends::commit`].
-pub fn unprotect(input: impl AsRef<Path>, output: impl AsRef<Path>, keys: &Opener<impl KeySource>) -> Result<u64> {
+pub fn unprotect(
+    input: impl AsRef<Path>,
+    output: impl AsRef<Path>,
+    keys: &Opener<impl KeySource>,
+) -> Result<u64, Error> {
     let ends = Ends::begin(input.as_ref(), output.as_ref(), Existing::Keep, true)?;
     let file = ProtectedFile::open(ends.source()?, keys)?;
     let len = file.unprotect(&Roster::cpu(), ends.sink(), &())?;
@@ -69,7 +73,7 @@ pub fn unprotect(input: impl AsRef<Path>, output: impl AsRef<Path>, keys: &Opene
 ///
 /// # Errors
 /// Those of [`InputFile::open`], [`ProtectedFile::open`] and [`ProtectedFile::unprotect`].
-pub fn verify(path: impl AsRef<Path>, keys: &Opener<impl KeySource>) -> Result<u64> {
+pub fn verify(path: impl AsRef<Path>, keys: &Opener<impl KeySource>) -> Result<u64, Error> {
     let input = InputFile::open(path.as_ref())?;
     ProtectedFile::open(source(input.file())?, keys)?.unprotect(&Roster::cpu(), Sink::Nothing, &())
 }

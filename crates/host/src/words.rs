@@ -9,10 +9,10 @@ use std::time::Duration;
 pub fn past_words(past: Past) -> String {
     match past {
         Past::Continued { done, all } => format!("going on: {} of {} were done", size(done), size(all)),
-        Past::Changed => "it has changed since the interrupted run: starting anew".into(),
-        Past::Unproven => "no record proves that an interrupted run has left the file in its place: starting anew".into(),
+        Past::Changed => "it has changed since the interrupted run: starting over".into(),
+        Past::Unproven => "no record proves that an interrupted run has left the file in its place: starting over".into(),
         _ => {
-            "what the interrupted run left is for other keys, another cipher or chunk size, or is damaged: starting anew".into()
+            "what the interrupted run left is for other keys, another cipher or chunk size, or is damaged: starting over".into()
         }
     }
 }

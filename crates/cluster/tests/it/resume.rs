@@ -117,7 +117,7 @@ fn a_changed_source_starts_anew() {
     interrupt(&job, 2, &args);
     job.write("f", &painted((100 << 20) - 1));
     let ended = job.run(2, &args).ok();
-    assert!(ended.error.contains("it has changed since the interrupted run: starting anew"), "{}", ended.error);
+    assert!(ended.error.contains("it has changed since the interrupted run: starting over"), "{}", ended.error);
     assert!(job.opened("f.phx") == job.read("f"));
     assert_eq!(job.leftovers(), Vec::<String>::new());
 }

@@ -1,6 +1,6 @@
 //! Files: protecting and unprotecting them, whole, by range and together.
 
-mod anew;
+mod again;
 mod cache;
 mod fetch;
 pub(crate) mod pipeline;

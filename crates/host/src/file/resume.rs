@@ -28,11 +28,11 @@ pub enum Past {
         /// How many there are.
         all: u64,
     },
-    /// The input has changed since then: all of it is done anew.
+    /// The input has changed since then: all of it is done again.
     Changed,
-    /// It was for other keys or passwords, had another cipher or size of chunks, or is damaged: all is done anew.
+    /// It was for other keys or passwords, had another cipher or size of chunks, or is damaged: all is done again.
     Different,
-    /// No record proves that the file is what an interrupted run has left of this plaintext: all is done anew in a new file.
+    /// No record proves that the file is what an interrupted run has left of this plaintext: all is done in a new file.
     Unproven,
 }
 
@@ -42,7 +42,7 @@ pub enum Begun {
     /// Nothing was there.
     New,
     /// What was there is of no use, and is gone.
-    Anew(Past),
+    Over(Past),
     /// Part of it was done.
     Left {
         /// How many of the first chunks are on the disk. Which of the others are done shows by their tags.
@@ -91,7 +91,7 @@ impl Resumable<'_> {
                 let all = layout.plaintext_len();
                 tell(Past::Continued { done: all - bytes(&layout, &missing), all });
             }
-            Begun::Anew(past) => tell(past),
+            Begun::Over(past) => tell(past),
             Begun::New => {}
         }
         let recorder = Recorder::new(&shared, Kind::Protected, stamp, file)?;
@@ -134,7 +134,7 @@ impl Resumable<'_> {
                     done => tell(Past::Continued { done, all }),
                 }
             }
-            Begun::Anew(past) => tell(past),
+            Begun::Over(past) => tell(past),
             Begun::New => {}
         }
         let recorder = Recorder::new(&shared, Kind::Plaintext, stamp, file)?;
@@ -187,7 +187,7 @@ pub fn begin_protected(
             let record = Recorder::new(&shared, Kind::Protected, stamp, file)?.first();
             output.write_record(&record)?;
             output.keep();
-            Ok((shared, past.map_or(Begun::New, Begun::Anew)))
+            Ok((shared, past.map_or(Begun::New, Begun::Over)))
         }
     }
 }
@@ -245,7 +245,7 @@ pub fn begin_plaintext(shared: &SharedFile, stamp: Stamp, output: &mut Output, s
     if output.is_begun() {
         // A run that was killed at its very beginning leaves an empty file.
         if output.file().metadata().map_err(Error::Write)?.len() > 0 {
-            begun = Begun::Anew(Past::Unproven);
+            begun = Begun::Over(Past::Unproven);
         }
         output.start_over()?;
     }

@@ -3,7 +3,7 @@
 #[path = "../../../core/tests/common/mod.rs"]
 mod common;
 
-mod anew;
+mod again;
 mod rekey;
 #[cfg(target_os = "linux")]
 mod resume;

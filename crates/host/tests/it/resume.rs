@@ -40,7 +40,7 @@ fn a_record_says_nothing_about_another_output() {
         || begin_plaintext(&shared, stamp, &mut Output::resume(&target, Existing::Keep).unwrap(), true).unwrap();
     interrupted();
     if fs::metadata(&left(dir.path(), "tmp")[0]).unwrap().created().is_err() {
-        assert_eq!(begun(), Begun::Anew(Past::Unproven));
+        assert_eq!(begun(), Begun::Over(Past::Unproven));
         println!("skipped: no time of birth");
         return;
     }
@@ -64,11 +64,11 @@ fn a_record_says_nothing_about_another_output() {
     let (output, other) = (left(dir.path(), "tmp").remove(0), dir.path().join("other"));
     fs::copy(&output, &other).unwrap();
     fs::rename(&other, &output).unwrap();
-    assert_eq!(begun(), Begun::Anew(Past::Unproven));
+    assert_eq!(begun(), Begun::Over(Past::Unproven));
     interrupted();
     File::options().write(true).open(&left(dir.path(), "resume")[0]).unwrap().write_all_at(b"x", 50).unwrap();
     File::options().write(true).open(&left(dir.path(), "resume")[0]).unwrap().write_all_at(b"x", 562).unwrap();
-    assert_eq!(begun(), Begun::Anew(Past::Unproven));
+    assert_eq!(begun(), Begun::Over(Past::Unproven));
     // Somebody gives the record's name to another file of the same user while a run works. The record is emptied, whatever its
     // name, before others may open the output: nothing goes on with it then.
     let mut output = Output::resume(&target, Existing::Keep).unwrap();
@@ -84,7 +84,7 @@ fn a_record_says_nothing_about_another_output() {
     output.carry(&input, Carry::New { umask: 0o077 }).unwrap();
     drop(output);
     fs::rename(&moved, &record).unwrap();
-    assert_eq!(begun(), Begun::Anew(Past::Unproven));
+    assert_eq!(begun(), Begun::Over(Past::Unproven));
     // Whatever the record says of another output, the plaintext is right.
     fs::remove_file(&left(dir.path(), "tmp")[0]).unwrap();
     interrupted();

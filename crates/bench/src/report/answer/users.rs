@@ -35,7 +35,7 @@ const BATCH: [&str; 2] = ["AES-256-CTR + SHA-3", "AES-256-CTR + TurboSHAKE"];
 const RULES: &[Rule] = &[
     Rule::Say(&["One thread, user by user, does {SR} GB/s here, {SR / paper.SR} × the printed {paper.SR}."]),
     Rule::Say(&[
-        "The best scheme on the CPU does {best} GB/s, {best > paper.GCS ? more than : less than} the paper's GPU with {paper.GCS}; starting all threads anew for each user (CNC) leaves {CNC}.",
+        "The best scheme on the CPU does {best} GB/s, {best > paper.GCS ? more than : less than} the paper's GPU with {paper.GCS}; starting all threads again for each user (CNC) leaves {CNC}.",
     ]),
     Rule::Say(&[
         "On the GPU, GCS does {GCS} GB/s, GCNS {GCNS} and GNC {GNC}.",

@@ -30,7 +30,7 @@ fn protected_anew_the_old_file_key_opens_nothing() {
         assert_eq!(protected.chunk_size(), ChunkSize::new(CHUNK as u64).unwrap());
         let new = NewFile::with_chunk_size(suite, protected.chunk_size(), &recipients).unwrap();
         let sink = File::create(disk.path("new")).unwrap();
-        let len = protected.protect_anew(&Roster::cpu(), new, Sink::ranged(file::Disk::new(&sink)), &()).unwrap();
+        let len = protected.protect_again(&Roster::cpu(), new, Sink::ranged(file::Disk::new(&sink)), &()).unwrap();
         assert_eq!(len, disk.plain.len() as u64);
         fs::rename(disk.path("new"), disk.path("f")).unwrap();
         assert!(disk.opens(&by(1)) && disk.opens(&by(3)) && !disk.opens(&by(2)) && disk.opens(&opener(password("p"))));
@@ -48,7 +48,7 @@ fn what_is_damaged_is_not_protected_anew() {
         let protected = ProtectedFile::open(file::source(&file).unwrap(), &by(1)).unwrap();
         let new = NewFile::new(Suite::default(), &[Recipient::key(&key(1))]).unwrap();
         let sink = Sink::Stream(Box::new(std::io::sink()));
-        protected.protect_anew(&Roster::cpu(), new, sink, &())
+        protected.protect_again(&Roster::cpu(), new, sink, &())
     };
     anew().unwrap();
     let mut damaged = whole.clone();
@@ -64,5 +64,5 @@ fn what_is_damaged_is_not_protected_anew() {
     let new = NewFile::new(Suite::default(), &[Recipient::key(&key(1))]).unwrap();
     let full = File::options().write(true).open("/dev/full").unwrap();
     let sink = Sink::Stream(Box::new(full));
-    assert!(matches!(protected.protect_anew(&Roster::cpu(), new, sink, &()), Err(Error::Write(_))));
+    assert!(matches!(protected.protect_again(&Roster::cpu(), new, sink, &()), Err(Error::Write(_))));
 }

@@ -1,4 +1,4 @@
-//! Protecting a file anew under a new file key. It is opened and sealed at the same time, and the plaintext stays in memory.
+//! Protecting a file again, under a new file key. It is opened and sealed at the same time, and the plaintext stays in memory.
 
 use crate::file::protected::{NewFile, ProtectedFile};
 use crate::file::source::{Progress, Sink, Source};
@@ -18,43 +18,33 @@ const PIECE: usize = 1 << 20;
 type Piece = Zeroizing<Vec<u8>>;
 
 impl ProtectedFile<'_> {
-    /// Protects the plaintext anew, as `new`, and writes that to `sink`. The file key is new, and knowing the old one does
+    /// Protects the plaintext again, as `new`, and writes that to `sink`. The file key is new, and knowing the old one does
     /// not help to find it. The plaintext goes through memory only. Returns its length in bytes.
     ///
     /// # Errors
     /// Those of [`ProtectedFile::unprotect`] and [`NewFile::protect`]. What `sink` holds is then no protected file.
-    pub fn protect_anew(self, roster: &Roster, new: NewFile, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
-        transfer(self, roster, new, sink, progress)
-    }
-}
-
-fn transfer(
-    old: ProtectedFile<'_>,
-    roster: &Roster,
-    new: NewFile,
-    sink: Sink<'_>,
-    progress: &dyn Progress,
-) -> Result<u64> {
-    let (to, from) = sync_channel(PIECES);
-    thread::scope(|scope| {
-        let open = move || {
-            let opened = old.unprotect(roster, Sink::Stream(Box::new(Pour(to.clone()))), &());
-            if opened.is_ok() {
-                // If nobody takes it any more, sealing has failed.
-                let _ = to.send(Piece::default());
+    pub fn protect_again(self, roster: &Roster, new: NewFile, sink: Sink<'_>, progress: &dyn Progress) -> Result<u64> {
+        let (to, from) = sync_channel(PIECES);
+        thread::scope(|scope| {
+            let open = move || {
+                let opened = self.unprotect(roster, Sink::Stream(Box::new(Pour(to.clone()))), &());
+                if opened.is_ok() {
+                    // If nobody takes it any more, sealing has failed.
+                    let _ = to.send(Piece::default());
+                }
+                opened
+            };
+            let opening = thread::Builder::new().name("open".into()).spawn_scoped(scope, open);
+            let opening = opening.map_err(|e| Error::Memory(format!("no more threads: {e}")))?;
+            let draw = Draw { from, piece: Piece::default(), taken: 0, ended: false };
+            let sealed = new.protect(roster, Source::stream(draw), sink, progress);
+            match opening.join().unwrap_or_else(|cause| panic::resume_unwind(cause)) {
+                // Sealing failed first, and its error says why.
+                Ok(_) | Err(Error::Write(_)) => sealed,
+                Err(error) => Err(error),
             }
-            opened
-        };
-        let opening = thread::Builder::new().name("open".into()).spawn_scoped(scope, open);
-        let opening = opening.map_err(|e| Error::Memory(format!("no more threads: {e}")))?;
-        let draw = Draw { from, piece: Piece::default(), taken: 0, ended: false };
-        let sealed = new.protect(roster, Source::stream(draw), sink, progress);
-        match opening.join().unwrap_or_else(|cause| panic::resume_unwind(cause)) {
-            // Sealing failed first, and its error says why.
-            Ok(_) | Err(Error::Write(_)) => sealed,
-            Err(error) => Err(error),
-        }
-    })
+        })
+    }
 }
 
 struct Pour(SyncSender<Piece>);

@@ -6,11 +6,10 @@
 //! its parent. Until then it fails as any run does, with a line on the same standard error, and its parent ends with its exit
 //! code. So no secret goes from one process to another, and none is in arguments or the environment.
 
-use phalanx_core::Error;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines;
 use phalanx_host::lines::complain;
-use phalanx_host::{signals, stdio};
+use phalanx_host::{Error, signals, stdio};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::collections::HashSet;
 use std::env;
@@ -102,7 +101,7 @@ pub fn detach(quiet: bool) -> Outcome {
     rustix::stdio::dup2_stdin(&nowhere).map_err(|e| failed(e.into()))?;
     rustix::stdio::dup2_stderr(&nowhere).map_err(|e| failed(e.into()))?;
     // If the parent has ended, nobody knows of this process.
-    stdio::write_line(READY).map_err(Error::Write)?;
+    stdio::write_line(READY).map_err(Error::write)?;
     rustix::stdio::dup2_stdout(&nowhere).map_err(|e| failed(e.into()))
 }
 

@@ -12,6 +12,7 @@ pub fn of_volume(dir: &Path, error: VolumeError) -> Failure {
     let line = |text: &str| format!("{}: {text}", shown(dir));
     let failure = match error {
         VolumeError::Core(error) => Failure::at(dir, error),
+        VolumeError::Host(error) => Failure::at(dir, error),
         VolumeError::Damaged(text) => Failure::new(Code::NotAuthentic, line(&text)),
         VolumeError::Refused(errno) => {
             let error = io::Error::from(errno);

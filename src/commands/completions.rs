@@ -7,7 +7,7 @@
 use crate::usage;
 use clap::{Arg, Command, ValueHint};
 use clap_complete::Shell;
-use phalanx_core::Error;
+use phalanx_host::Error;
 use phalanx_host::failure::Outcome;
 use std::io::{self, Write};
 
@@ -27,7 +27,7 @@ pub fn print(shell: Shell) -> Outcome {
         Shell::Fish => fish(&script),
         _ => script.into_owned(),
     };
-    io::stdout().write_all(script.as_bytes()).map_err(|e| Error::Write(e).into())
+    io::stdout().write_all(script.as_bytes()).map_err(|e| Error::write(e).into())
 }
 
 /// Marks arguments that take the name of an existing key.

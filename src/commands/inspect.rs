@@ -8,7 +8,7 @@ use names::{Known, Names};
 use phalanx_age::Outline;
 use phalanx_core::format::{Header, Layout, Slot};
 use phalanx_core::volume::CONFIG;
-use phalanx_core::{Error, Opener, Result, Ways};
+use phalanx_core::{Opener, Ways};
 use phalanx_host::Keyring;
 use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::lines::{path_hex, shown};
@@ -19,6 +19,7 @@ use phalanx_host::secrets::{self, AtHand};
 use phalanx_host::transfer::ends::Input;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, size};
+use phalanx_host::{Error, Result};
 use phalanx_volume::is_volume;
 use serde::Serialize;
 use std::fs;
@@ -62,7 +63,7 @@ fn each_within(dir: &Path, act: &mut dyn FnMut(&Path) -> Outcome) -> Outcome {
     let mut left = vec![(dir.to_owned(), true)];
     while let Some((path, is_folder)) = left.pop() {
         let done = match is_folder {
-            true => entries(&path).map(|found| left.extend(found)).map_err(|e| Failure::at(&path, Error::Read(e))),
+            true => entries(&path).map(|found| left.extend(found)).map_err(|e| Failure::at(&path, Error::read(e))),
             false => act(&path),
         };
         if let Err(failure) = done {
@@ -107,15 +108,15 @@ struct Inspection {
 impl Inspection {
     fn one(&self, path: &Path, on_one_line: bool) -> Outcome {
         let input = Input::open(&End::from(path.to_owned()))?;
-        let at_path = |e| Failure::at(path, e);
-        let header = read(&input).map_err(|e| at_path(input.interrupted(e)))?;
+        let at_path = |e| Failure::at(path, input.interrupted(e));
+        let header = read(&input).map_err(at_path)?;
         let layout = input
             .len()
             .map(|len| Layout::for_file(header.bytes().len(), header.suite(), header.chunk_log2(), len))
             .transpose()
-            .map_err(at_path)?;
+            .map_err(|e| Failure::at(path, e))?;
         let ways = self.opener.as_ref().map(|opener| Ways::open(header.clone(), opener)).transpose();
-        let ways = ways.map_err(|e| at_path(input.interrupted(e)))?;
+        let ways = ways.map_err(|e| at_path(e.into()))?;
         let name = if self.json { path.to_string_lossy().into_owned() } else { shown(path) };
         let mut report = Report::new(name, &header, layout.as_ref(), self.keyring.as_ref());
         report.path_hex = path_hex(path);
@@ -134,7 +135,7 @@ impl Inspection {
 /// Reads the header. That of a file is read until it is the same twice, since another process may be writing it.
 fn read(input: &Input) -> Result<Header> {
     const TIMES: usize = 3;
-    let read = || input.source().and_then(|mut source| source.header());
+    let read = || input.source().and_then(|mut source| Ok(source.header()?));
     let mut header = read();
     if matches!(input, Input::File(_)) {
         for _ in 0..TIMES {

@@ -2,7 +2,7 @@
 
 use super::key_copies::{self, KeyCopy};
 use crate::args::Key;
-use phalanx_core::{Error, SecretKey};
+use phalanx_core::SecretKey;
 use phalanx_host::Keyring;
 use phalanx_host::args::KeyArgs;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
@@ -11,7 +11,7 @@ use phalanx_host::lines::{complain, shown};
 use phalanx_host::say::say;
 use phalanx_host::secret_files;
 use phalanx_host::verbosity::Verbosity;
-use phalanx_host::{paths, secrets};
+use phalanx_host::{Error, paths, secrets};
 use std::io::{self, IsTerminal, Write};
 
 pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
@@ -115,8 +115,8 @@ fn remove(keyring: &Keyring, name: String, force: bool) -> Outcome {
 
 fn confirmed(name: &str) -> Outcome<bool> {
     let question = format!("Delete the key {name}? Files that only it opens are then lost. [y/N] ");
-    io::stderr().write_all(question.as_bytes()).map_err(Error::Write)?;
+    io::stderr().write_all(question.as_bytes()).map_err(Error::write)?;
     let mut answer = String::new();
-    io::stdin().read_line(&mut answer).map_err(Error::Read)?;
+    io::stdin().read_line(&mut answer).map_err(Error::read)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

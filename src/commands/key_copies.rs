@@ -3,7 +3,10 @@
 use phalanx_core::engine::Op;
 use phalanx_core::file::read_full;
 use phalanx_core::format::Header;
-use phalanx_core::{Error, NewFile, Password, ProtectedFile, Recipient, SecretKey, Sink, Source, Suite, key_text};
+use phalanx_core::{
+    Error as CoreError, NewFile, Password, ProtectedFile, Recipient, SecretKey, Sink, Source, Suite, key_text,
+};
+use phalanx_host::Error;
 use phalanx_host::Keyring;
 use phalanx_host::args::{EngineArgs, EngineName, KeyArgs, OpenKeys};
 use phalanx_host::engines::Engines;
@@ -63,7 +66,7 @@ impl KeyCopy {
             }
             KeyCopy::File(output, path, made) => {
                 let at_path = |e| Failure::at(&path, e);
-                output.file().write_all(bytes).map_err(|e| at_path(Error::Write(e)))?;
+                output.file().write_all(bytes).map_err(|e| at_path(Error::write(e)))?;
                 output.commit(existing(made.as_deref()), true).map(drop).map_err(at_path)
             }
         }
@@ -122,7 +125,7 @@ pub fn read(path: &Path) -> Outcome<SecretKey> {
     let bytes = read_file(path, key_text::LONGEST, "one key (--all takes a file of many keys)")?;
     let key = match key_text::is_meant(&bytes) {
         // 32 bytes may be what is left of a text.
-        true => key_text::read(&bytes).map_err(|e| Failure::at(path, e.into())),
+        true => key_text::read(&bytes).map_err(|e| Failure::at(path, CoreError::from(e))),
         false => SecretKey::from_slice(&bytes)
             .ok_or_else(|| damaged(path, "neither 32 raw bytes nor one key's text (--all takes a file of many keys)")),
     };
@@ -138,7 +141,7 @@ pub fn read_all(
 ) -> Outcome<Vec<(String, SecretKey)>> {
     let at_path = |e| Failure::at(path, e);
     let bytes = read_file(path, LONGEST_PROTECTED, "any file of keys")?;
-    if let Err(Error::NotPhalanx) = Header::read(&mut &bytes[..]) {
+    if let Err(CoreError::NotPhalanx) = Header::read(&mut &bytes[..]) {
         warn_of_readers(path);
         return parse(path, &bytes);
     }
@@ -173,10 +176,9 @@ fn parse(path: &Path, list: &[u8]) -> Outcome<Vec<(String, SecretKey)>> {
 
 /// Reads a whole file or pipe, unless it has more than this many bytes.
 fn read_file(path: &Path, longest: usize, what: &str) -> Outcome<Secret> {
-    let at_path = |e| Failure::at(path, e);
-    let mut file = secret_files::open(path).map_err(at_path)?;
+    let mut file = secret_files::open(path).map_err(|e| Failure::at(path, e))?;
     let mut bytes = Zeroizing::new(vec![0; longest + 1]);
-    let len = read_full(&mut file, &mut bytes).map_err(at_path)?;
+    let len = read_full(&mut file, &mut bytes).map_err(|e| Failure::at(path, e))?;
     if len > longest {
         return Err(damaged(path, &format!("it is longer than {what}")));
     }

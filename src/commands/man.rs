@@ -5,7 +5,7 @@ use crate::usage;
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use phalanx_core::Error;
+use phalanx_host::Error;
 use phalanx_host::failure::{Failure, Outcome};
 use std::fs;
 use std::io;
@@ -77,7 +77,7 @@ const EXIT_STATUS: [(&str, &str); 5] = [
 pub fn write(folder: &Path) -> Outcome {
     let mut root = with_all_values(usage::command());
     root.build();
-    pages(&root, "", folder).map_err(|e| Failure::at(folder, Error::Write(e)))
+    pages(&root, "", folder).map_err(|e| Failure::at(folder, Error::write(e)))
 }
 
 /// Sections that help has no room for.

@@ -5,14 +5,14 @@ use crate::args::{Background, MountPlan};
 use crate::daemon;
 use crate::volume_engines;
 use crate::volume_failures;
-use phalanx_core::{Error, Roster};
+use phalanx_core::Roster;
 use phalanx_host::args::EngineName;
 use phalanx_host::ask;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::arrow;
-use phalanx_host::{engines, secrets, signals};
+use phalanx_host::{Error, engines, secrets, signals};
 use phalanx_volume::front::{Ended, Front};
 use phalanx_volume::mount::{self, Filesystem, Idler, Kernel, Mountpoint, Session, Stopped, Stopper};
 use phalanx_volume::tree::{Tree, TreeOptions};
@@ -69,7 +69,7 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
         move |len| store.plain_len(len)
     };
     let options = TreeOptions { read_only, plain_len: Box::new(plain_len), on_damage: Arc::new(log) };
-    let root = volume.root.try_clone().map_err(|e| Failure::at(&plan.tree, Error::Read(e)))?;
+    let root = volume.root.try_clone().map_err(|e| Failure::at(&plan.tree, Error::read(e)))?;
     let tree = Arc::new(Tree::open(root, &volume.config, options).map_err(at_volume)?);
     let (kernel, ended) = (Kernel::default(), Ended::default());
     let front = Front::new(tree, store, read_only, kernel.clone(), ended.clone());
@@ -84,7 +84,7 @@ fn volume(plan: &MountPlan, verbosity: Verbosity) -> Outcome {
 /// What must be there, before anybody is asked for a password.
 fn ready(plan: &MountPlan) -> Outcome<Mountpoint> {
     let at_mountpoint = |e| volume_failures::of_mount(&plan.mountpoint, e);
-    let at_tree = |e| Failure::at(&plan.tree, Error::Read(e));
+    let at_tree = |e| Failure::at(&plan.tree, Error::read(e));
     plan.tree.metadata().map_err(at_tree)?;
     mount::check_system(&plan.options).map_err(at_mountpoint)?;
     Mountpoint::new(&plan.mountpoint, &plan.tree).map_err(at_mountpoint)
@@ -100,7 +100,7 @@ fn view(plan: &MountPlan, kernel: &Kernel, verbosity: Verbosity) -> Outcome<View
     options.read_ahead = is_serial.then_some(0);
     options.log = Box::new(|line| complain(line));
     options.kernel = kernel.clone();
-    let view = View::open(&plan.tree, opener, options).map_err(|e| Failure::at(&plan.tree, Error::Read(e)))?;
+    let view = View::open(&plan.tree, opener, options).map_err(|e| Failure::at(&plan.tree, Error::read(e)))?;
     match view.probe() {
         Probe::Opens | Probe::Unknown => {}
         Probe::Locked(path, error) => return Err(Failure::at(&path, error)),

@@ -5,7 +5,7 @@ use crate::progress::Meter;
 use crate::transfer::{self, Action, Moved, Transfer};
 use phalanx_core::engine::Op;
 use phalanx_core::format::Header;
-use phalanx_core::{ChunkSize, Error, NewFile, Result, Suite};
+use phalanx_core::{ChunkSize, Error as CoreError, NewFile, Suite};
 use phalanx_host::age;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::Outcome;
@@ -17,6 +17,7 @@ use phalanx_host::report::{self, Status};
 use phalanx_host::secrets::Recipients;
 use phalanx_host::transfer::ends::{Input, Target};
 use phalanx_host::verbosity::Verbosity;
+use phalanx_host::{Error, Result};
 use std::ffi::{OsStr, OsString};
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
@@ -63,7 +64,8 @@ impl Action for Protect {
     /// A pattern like `*` easily matches outputs of an earlier run.
     fn accept(&self, end: &End, input: &Input) -> Result<()> {
         let has_the_name = end.path().file_name().is_some_and(|name| unprotected_name(name).is_some());
-        if !end.is_standard() && has_the_name && !matches!(is_protected(input), Err(Error::NotPhalanx)) {
+        if !end.is_standard() && has_the_name && !matches!(is_protected(input), Err(Error::Core(CoreError::NotPhalanx)))
+        {
             return Err(Error::Protected);
         }
         Ok(())
@@ -98,5 +100,5 @@ impl Action for Protect {
 
 /// Reads the header, if the input has one.
 fn is_protected(input: &Input) -> Result<Header> {
-    input.source()?.header()
+    Ok(input.source()?.header()?)
 }

@@ -2,7 +2,7 @@
 
 use crate::args::{ByteRange, UnprotectPlan};
 use crate::progress::Meter;
-use phalanx_core::{Error, Opener, Progress, Reader, ReaderOptions, Result, Roster};
+use phalanx_core::{Error as CoreError, Opener, Progress, Reader, ReaderOptions, Roster};
 use phalanx_host::engines;
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::key_files::KeyFiles;
@@ -12,6 +12,7 @@ use phalanx_host::secrets::AtHand;
 use phalanx_host::transfer::ends::{Input, Target, blame};
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::{arrow, count};
+use phalanx_host::{Error, Result};
 use std::fs::File;
 use std::io::{BufRead, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -55,8 +56,8 @@ fn one(
         // The thread that reads does the work.
         options = options.read_ahead(0);
     }
-    let source = input.file().try_clone().map_err(Error::Read);
-    let reader = source.and_then(|source| Reader::open_with(source, opener, &options));
+    let source = input.file().try_clone().map_err(Error::read);
+    let reader = source.and_then(|source| Ok(Reader::open_with(source, opener, &options)?));
     let reader = reader.map_err(|e| at_place(input.interrupted(e)))?;
     let at_hand = opener.source();
     let opened = at_hand.describe(reader.opened_slot(), reader.opened_by());
@@ -89,36 +90,36 @@ fn write(mut reader: Reader<File>, range: Range<u64>, target: &Target, meter: &M
     // Small chunks are put together, so that few calls write them. Large ones are written from where they lie.
     let is_small = reader.chunk_size().bytes() < SMALL;
     let mut buf = Zeroizing::new(vec![0; if is_small { PIECE } else { 0 }]);
-    reader.seek(SeekFrom::Start(range.start)).map_err(Error::Read)?;
+    reader.seek(SeekFrom::Start(range.start)).map_err(Error::read)?;
     let mut at = range.start;
     while at < range.end {
         let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
         let len = if is_small {
             let wanted = left.min(PIECE);
             let read = reader.read_at(&mut buf[..wanted], at)?;
-            output.write_all(&buf[..read]).map_err(Error::Write)?;
+            output.write_all(&buf[..read]).map_err(Error::write)?;
             read
         } else {
             let bytes = reader.fill_buf().map_err(core_error)?;
             let bytes = &bytes[..bytes.len().min(left)];
-            output.write_all(bytes).map_err(Error::Write)?;
+            output.write_all(bytes).map_err(Error::write)?;
             let len = bytes.len();
             reader.consume(len);
             len
         };
         if len == 0 {
-            return Err(Error::Changed);
+            return Err(CoreError::Changed.into());
         }
         at += len as u64;
         meter.advance(len as u64);
     }
-    output.flush().map_err(Error::Write)
+    output.flush().map_err(Error::write)
 }
 
 /// The library's error inside one of input.
 fn core_error(error: std::io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(error) => error,
-        Err(error) => Error::Read(error),
+        Err(error) => Error::read(error),
     }
 }

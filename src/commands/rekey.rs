@@ -9,9 +9,7 @@ use crate::progress::Meter;
 use crate::transfer::{Action, Moved, Transfer, tree};
 use phalanx_core::engine::Op;
 use phalanx_core::volume::CONFIG;
-use phalanx_core::{
-    Error, KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, ProtectedFile, Recipient, Result, Sink, Suite, Ways,
-};
+use phalanx_core::{KdfLimit, KeyId, NewFile, OpenedBy, Opener, Password, ProtectedFile, Recipient, Sink, Suite, Ways};
 use phalanx_host::age;
 use phalanx_host::args::{EngineArgs, EngineName, KeyArgs};
 use phalanx_host::engines::{Crew, Engines};
@@ -25,6 +23,7 @@ use phalanx_host::secrets::{self, AtHand};
 use phalanx_host::transfer::ends::{Input, Target};
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, others};
+use phalanx_host::{Error, Result};
 use phalanx_volume::{is_folder_of_volume, is_volume};
 use report::{Report, Reporter};
 use std::cell::RefCell;
@@ -235,7 +234,7 @@ impl Action for Rekey {
 
     fn transfer<'l>(&self, engines: &'l Engines, input: &Input, _: &mut Target, meter: &Meter) -> Result<Moved<'l>> {
         let Input::File(file) = input else {
-            return Err(Error::Read(Obstacle::NotRegular.into()));
+            return Err(Error::read(Obstacle::NotRegular.into()));
         };
         let crew = engines.crew(Op::Seal, Suite::default(), input.known_len());
         let mut moved = Moved { bytes: 0, crew, opened: None, by: None };
@@ -248,7 +247,7 @@ impl Action for Rekey {
             return Ok(moved);
         }
         if self.keys.iter().any(|keys| keys.is_in_use(file.stamp().id())) {
-            return Err(Error::Write(Obstacle::HoldsKey.into()));
+            return Err(Error::write(Obstacle::HoldsKey.into()));
         }
         // What an interrupted change has left under one name is not found under another.
         let Some(turn) = self.taken.turn(file, is_interrupted) else {
@@ -388,7 +387,7 @@ impl Rekey {
         output.carry(target.file(), Carry::All)?;
         let header = file::regular(output.file())?.header()?;
         // It may take minutes, and the look at the old file comes right before the rename.
-        output.file().sync_all().map_err(Error::Write)?;
+        output.file().sync_all().map_err(Error::write)?;
         target.check_unchanged()?;
         let done = output.commit(Existing::Replace(&made), true).map(drop);
         if matches!(done, Ok(()) | Err(Error::Unsynced(_))) {

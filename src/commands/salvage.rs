@@ -44,7 +44,7 @@ fn one(
     let input = Input::open(&place.input)?;
     let at_place = |e| blame(place, e);
     let target = Target::create(place, &input, &plan.destination, made)?;
-    let protected = input.source().and_then(|source| ProtectedFile::open(source, opener));
+    let protected = input.source().and_then(|source| Ok(ProtectedFile::open(source, opener)?));
     let protected = protected.map_err(|e| at_place(input.interrupted(e)))?;
     let at_hand = opener.source();
     let opened = at_hand.describe(protected.opened_slot(), protected.opened_by());
@@ -55,7 +55,7 @@ fn one(
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
     let found = protected.salvage(&*engine, &sink, &meter);
     meter.finish();
-    let found = found.map_err(at_place)?;
+    let found = found.map_err(|e| at_place(e.into()))?;
     at_hand.tell_sender(|| place.input.path().to_owned(), &by);
     // A damaged input is never removed, because another attempt may save more of it.
     let removal = if plan.destination.remove && found.is_intact() { input.removal() } else { None };

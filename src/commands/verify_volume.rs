@@ -5,7 +5,8 @@ use crate::progress::Meter;
 use crate::volume_engines;
 use crate::volume_failures;
 use phalanx_core::volume::CONFIG;
-use phalanx_core::{Error, Opener, Progress};
+use phalanx_core::{Opener, Progress};
+use phalanx_host::Error;
 use phalanx_host::args::EngineArgs;
 use phalanx_host::engines;
 use phalanx_host::failure::{Code, Failure, Outcome, worse};
@@ -47,7 +48,7 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
         }
     };
     let options = TreeOptions { read_only: true, plain_len: Box::new(plain_len), on_damage: Arc::new(on_damage) };
-    let root = volume.root.try_clone().map_err(|e| Failure::at(dir, Error::Read(e)))?;
+    let root = volume.root.try_clone().map_err(|e| Failure::at(dir, Error::read(e)))?;
     let tree = Tree::open(root, &volume.config, options).map_err(at_volume)?;
     let told =
         Told { dir, verbosity, meter: Meter::file(shown(dir), None, verbosity), altered: AtomicBool::new(false) };
@@ -75,7 +76,7 @@ pub fn run(dir: &Path, opener: &Opener<AtHand>, engine: &EngineArgs, verbosity: 
 pub fn within(dir: &Path) -> Outcome<Vec<PathBuf>> {
     let (mut found, mut folders) = (Vec::new(), vec![dir.to_owned()]);
     while let Some(folder) = folders.pop() {
-        let failed = |e| Failure::at(&folder, Error::Read(e));
+        let failed = |e| Failure::at(&folder, Error::read(e));
         let entries = match fs::read_dir(&folder) {
             // Deeper than any path leads: nobody could open a volume there.
             Err(e) if e.kind() == ErrorKind::InvalidFilename => continue,

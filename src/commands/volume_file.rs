@@ -4,7 +4,7 @@ use crate::args::UnprotectPlan;
 use crate::progress::Meter;
 use crate::volume_engines;
 use crate::volume_failures;
-use phalanx_core::{Error, Opener, Progress, Result};
+use phalanx_core::{Opener, Progress};
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
@@ -13,6 +13,7 @@ use phalanx_host::secrets::AtHand;
 use phalanx_host::transfer::ends::{Input, Target, blame};
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::{arrow, count};
+use phalanx_host::{Error, Result};
 use phalanx_volume::{Backing, Store, StoreOptions, Volume, VolumeError};
 use std::io::Write;
 use std::path::Path;
@@ -42,7 +43,7 @@ pub fn run(
 fn one(plan: &UnprotectPlan, store: &Arc<Store>, keys: &KeyFiles, place: &Place, verbosity: Verbosity) -> Outcome {
     let at_input = |e| volume_failures::of_volume(place.input.path(), e);
     let input = Input::open(&place.input)?;
-    let file = input.file().try_clone().map_err(|e| Failure::at(place.input.path(), Error::Read(e)))?;
+    let file = input.file().try_clone().map_err(|e| Failure::at(place.input.path(), Error::read(e)))?;
     let backing = store.open_file(file).map_err(at_input)?;
     let made = keys.made();
     let target = Target::create(place, &input, &plan.destination, &made)?;
@@ -71,7 +72,7 @@ enum Failed {
 /// Writes the plaintext in order. Each piece is authentic before it is written.
 fn write(backing: &Backing, target: &Target, meter: &Meter) -> Result<(), Failed> {
     let mut output = target.file().expect("a stored file has an output");
-    let failed = |e| Failed::Output(Error::Write(e));
+    let failed = |e| Failed::Output(Error::write(e));
     let (mut at, mut piece) = (0, Zeroizing::new(vec![0; PIECE]));
     while at < backing.len() {
         let len = backing.read_into(at, &mut piece).map_err(Failed::Volume)?;

@@ -6,7 +6,8 @@ use super::volumes;
 use crate::progress::Meter;
 use crate::volume_engines;
 use crate::volume_failures;
-use phalanx_core::{Error, Opener, Progress};
+use phalanx_core::{Opener, Progress};
+use phalanx_host::Error;
 use phalanx_host::args::EngineArgs;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Attributes, Made, Output, Sync, sync_folder};
@@ -60,8 +61,8 @@ pub fn run(shared: &Shared<'_>, dir: &Path, output: &Path) -> Outcome {
         move |len| store.plain_len(len)
     };
     let options = TreeOptions { read_only: true, plain_len: Box::new(plain_len), on_damage: Arc::new(on_damage) };
-    let root = File::from(volume.root.try_clone().map_err(|e| Failure::at(dir, Error::Read(e)))?);
-    let input = root.try_clone().map_err(|e| Failure::at(dir, Error::Read(e)))?;
+    let root = File::from(volume.root.try_clone().map_err(|e| Failure::at(dir, Error::read(e)))?);
+    let input = root.try_clone().map_err(|e| Failure::at(dir, Error::read(e)))?;
     let tree = Tree::open(root.into(), &volume.config, options).map_err(at_volume)?;
     let (parent, here) = make_root(shared, &input, output)?;
     let mut restore = Restore {
@@ -103,7 +104,7 @@ fn make_root(shared: &Shared<'_>, input: &File, path: &Path) -> Outcome<(File, F
 }
 
 /// Makes a folder, or takes the one that is there unless this run has made it.
-fn make(shared: &Shared<'_>, parent: &File, name: &OsStr, original: &File) -> phalanx_core::Result<File> {
+fn make(shared: &Shared<'_>, parent: &File, name: &OsStr, original: &File) -> phalanx_host::Result<File> {
     let destination = shared.destination;
     let folder = folders::make(parent, name, destination.existing(shared.made), original, destination.carry)?;
     let made = id(&folder).map_err(write_error)?;
@@ -266,7 +267,7 @@ impl Restore<'_> {
         let wanted = above.id;
         let opened = fs::openat(&*self.here, "..", FOLDER, Mode::empty()).map_err(write_error).and_then(|folder| {
             if id(&folder).map_err(write_error)? != wanted {
-                return Err(Error::Write(std::io::Error::other("the folder was moved meanwhile")));
+                return Err(Error::write(std::io::Error::other("the folder was moved meanwhile")));
             }
             Ok(folder)
         });
@@ -315,7 +316,7 @@ impl Restore<'_> {
     fn link(&mut self, number: u64, name: &OsStr) -> Outcome {
         let target = self.tree.readlink(number).map_err(|e| volume_failures::of_volume(&self.stored(name), e))?;
         let at_output = |e| Failure::at(&self.plain(name), e);
-        let target = CString::new(target).map_err(|e| at_output(Error::Write(e.into())))?;
+        let target = CString::new(target).map_err(|e| at_output(Error::write(e.into())))?;
         let Destination { force, .. } = self.shared.destination;
         self.shared.made.symlink(&target, &self.here, name, *force).map(drop).map_err(at_output)
     }
@@ -394,7 +395,7 @@ enum Failed {
 
 /// Writes the plaintext. Each piece is authentic before it is written. Holes stay holes.
 fn write(backing: &Backing, output: &File, piece: &mut [u8], meter: &Meter) -> Result<(), Failed> {
-    let failed = |e| Failed::Output(Error::Write(e));
+    let failed = |e| Failed::Output(Error::write(e));
     let (len, mut at) = (backing.len(), 0);
     while at < len {
         let data = backing.seek_data(at).map_err(Failed::Volume)?;

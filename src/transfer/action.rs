@@ -25,7 +25,7 @@ pub trait Action: Sync {
     }
 
     /// Whether an input that was named on the command line is to be worked on.
-    fn accept(&self, _end: &End, _input: &Input) -> phalanx_core::Result<()> {
+    fn accept(&self, _end: &End, _input: &Input) -> phalanx_host::Result<()> {
         Ok(())
     }
 
@@ -36,7 +36,7 @@ pub trait Action: Sync {
         input: &Input,
         target: &mut Target,
         meter: &Meter,
-    ) -> phalanx_core::Result<Moved<'l>>;
+    ) -> phalanx_host::Result<Moved<'l>>;
 
     /// Called when a file has been opened by this, and moved.
     fn opened(&self, _path: impl FnOnce() -> PathBuf, _by: &OpenedBy) {}

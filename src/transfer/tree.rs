@@ -6,7 +6,7 @@
 use super::action::{Action, Transfer};
 use super::scan;
 use crate::progress::Meter;
-use phalanx_core::{Error, Result};
+use phalanx_core::Error as CoreError;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::{Committed, Output, Removal, Sync};
@@ -19,6 +19,7 @@ use phalanx_host::transfer::tally::Tally;
 use phalanx_host::transfer::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
 use phalanx_host::warnings;
 use phalanx_host::words::{arrow, count, others};
+use phalanx_host::{Error, Result};
 use rustix::process::{self, Resource};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -200,7 +201,7 @@ impl<A: Action> Workers<'_, A> {
             Ok((input, Target::File(output, tree.sync)))
         };
         let (input, mut target) = self.patiently(group, begin).map_err(|e| match e {
-            Error::Write(_) | Error::Exists => at_output(e),
+            Error::Core(CoreError::Write(_)) | Error::Exists => at_output(e),
             e => at_input(e),
         })?;
         let done = if input.len().is_some_and(|len| len >= LARGE) {
@@ -214,7 +215,8 @@ impl<A: Action> Workers<'_, A> {
         if done.is_err() {
             action.failed(&folder.path(&name));
         }
-        let moved = done.map_err(|e| if matches!(e, Error::Write(_)) { at_output(e) } else { at_input(e) })?;
+        let moved =
+            done.map_err(|e| if matches!(e, Error::Core(CoreError::Write(_))) { at_output(e) } else { at_input(e) })?;
         if let Some(by) = &moved.by {
             action.opened(|| folder.path(&name), by);
         }
@@ -302,7 +304,7 @@ impl Drop for More<'_> {
 /// A read that fails while an output is begun counts as a failed write.
 fn as_write(error: Error) -> Error {
     match error {
-        Error::Read(e) => Error::Write(e),
+        Error::Core(CoreError::Read(e)) => Error::write(e),
         error => error,
     }
 }

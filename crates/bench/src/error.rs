@@ -12,6 +12,9 @@ pub enum Error {
     /// The core failed.
     #[error(transparent)]
     Core(#[from] phalanx_core::Error),
+    /// A file could not be protected, opened or written.
+    #[error(transparent)]
+    Host(#[from] phalanx_host::Error),
     /// The device failed.
     #[error(transparent)]
     Device(#[from] phalanx_gpu::Error),

@@ -6,7 +6,8 @@ use crate::message::{Entry, Report, Request, Told};
 use crate::roots::{Dirs, as_write};
 use crate::worker::Worker;
 use phalanx_core::file::SharedFile;
-use phalanx_core::{Error, Roster, Sink};
+use phalanx_core::{Error as CoreError, Roster, Sink};
+use phalanx_host::Error;
 use phalanx_host::failure::{Code, is_of_key};
 use phalanx_host::file::{self, Existing, InputFile, Made, Output, Stamp, Sync, is_unfinished};
 use phalanx_host::lines::shown;
@@ -53,8 +54,8 @@ impl Ends<'_> {
             return Ok(self.names.1.map(|of| (dir.clone(), of)));
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let of = path.file_name().ok_or_else(|| Error::Write(std::io::ErrorKind::InvalidInput.into()))?;
-        Ok(Some((Arc::new(File::open(parent).map_err(Error::Write)?), of)))
+        let of = path.file_name().ok_or_else(|| Error::write(std::io::ErrorKind::InvalidInput.into()))?;
+        Ok(Some((Arc::new(File::open(parent).map_err(Error::write)?), of)))
     }
 
     /// Assigns an error to the path where it happened.
@@ -157,7 +158,7 @@ impl Worker<'_> {
         report: &Mutex<Report>,
     ) -> Result<(), Told> {
         let input = ends.open()?;
-        let meta = input.file().metadata().map_err(|e| ends.blame(&Error::Read(e)))?;
+        let meta = input.file().metadata().map_err(|e| ends.blame(&Error::read(e)))?;
         if (meta.len(), meta.mtime(), meta.mtime_nsec()) != seen {
             let why = "it has changed meanwhile, or this process sees another file here (is the folder shared?)";
             return Err(Told::new(Code::InputOutput, format!("{}: {why}", shown(&ends.input))));
@@ -194,7 +195,7 @@ impl Worker<'_> {
             true => shared.seal(roster, source()?, sink, None, &*self.desk),
             false => shared.open(roster, source()?, sink, None, &*self.desk),
         };
-        let bytes = done.map_err(|e| ends.blame(&e))?;
+        let bytes = done.map_err(|e| ends.blame(&e.into()))?;
         match output {
             Some(output) => {
                 self.warn_of_special_bits(&ends.input, input.file(), &mut lock(report));
@@ -260,8 +261,8 @@ impl Worker<'_> {
     /// A pattern like `*` easily matches outputs of an earlier run.
     pub fn check_name(&self, ends: &Ends<'_>, input: &InputFile) -> Result<(), Told> {
         let is_named = ends.dirs.is_none() && ends.input.extension().is_some_and(|ending| ending == "phx");
-        let is_protected = || file::regular(input.file()).and_then(|mut source| source.header());
-        if is_named && !matches!(is_protected(), Err(Error::NotPhalanx)) {
+        let is_protected = || file::regular(input.file()).and_then(|mut source| Ok(source.header()?));
+        if is_named && !matches!(is_protected(), Err(Error::Core(CoreError::NotPhalanx))) {
             return Err(ends.blame(&Error::Protected));
         }
         Ok(())
@@ -275,7 +276,7 @@ impl Worker<'_> {
         }
         let Some((dir, of)) = ends.target().map_err(|e| ends.blame(&e))? else { return Ok(false) };
         let Ok(stat) = fs::statat(&dir, of, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(false) };
-        let meta = input.file().metadata().map_err(|e| ends.blame(&Error::Read(e)))?;
+        let meta = input.file().metadata().map_err(|e| ends.blame(&Error::read(e)))?;
         let is_as_old = stat.st_mtime == meta.mtime() && [0, meta.mtime_nsec()].contains(&(stat.st_mtime_nsec as i64));
         let is_own = stat.st_nlink == 1 && stat.st_uid == rustix::process::geteuid().as_raw();
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_as_old || !is_own {
@@ -284,7 +285,7 @@ impl Worker<'_> {
         let there = stat.st_size as u64;
         if let What::Protect { suite, chunk_size, .. } = &self.plan.what {
             let Ok(output) = InputFile::open_in(dir, of) else { return Ok(false) };
-            let Ok(header) = file::regular(output.file()).and_then(|mut source| source.header()) else {
+            let Ok(header) = file::regular(output.file()).and_then(|mut source| Ok(source.header()?)) else {
                 return Ok(false);
             };
             let has_shape = header.suite() == *suite && 1 << header.chunk_log2() == chunk_size.bytes();

@@ -45,7 +45,12 @@ impl Keys {
     }
 
     /// The same, or what an interrupted run has left of it in the output.
-    pub fn make_or_go_on(&self, stamp: Stamp, output: &mut Output, sync: bool) -> Result<(SharedFile, Begun)> {
+    pub fn make_or_go_on(
+        &self,
+        stamp: Stamp,
+        output: &mut Output,
+        sync: bool,
+    ) -> phalanx_host::Result<(SharedFile, Begun)> {
         let Keys::Protect { recipients, .. } = self else { unreachable!("see above") };
         file::begin_protected(self.new_file()?, stamp, output, recipients.found(), recipients.opener(), sync)
     }

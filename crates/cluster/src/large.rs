@@ -7,12 +7,13 @@ use crate::roots::as_write;
 use crate::roots::open_begun;
 use crate::worker::Worker;
 use phalanx_core::file::SharedFile;
-use phalanx_core::{Error, Result, Sink, Suite};
+use phalanx_core::{Error as CoreError, Sink, Suite};
 use phalanx_host::failure::Code;
 use phalanx_host::file::{self, Begun, InputFile, Output, check_close};
 use phalanx_host::lines::shown;
 use phalanx_host::lock::lock;
 use phalanx_host::words::{arrow, size};
+use phalanx_host::{Error, Result};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -31,6 +32,7 @@ impl Worker<'_> {
         let ends = self.spot(spot)?;
         let input = ends.open()?;
         let at = |e: Error| ends.blame(&e);
+        let of_core = |e: CoreError| at(e.into());
         if self.is_done(&ends, &input)? {
             done.report.kept += 1;
             done.report.kept_bytes += input.stamp().len();
@@ -60,7 +62,7 @@ impl Worker<'_> {
             check_input(&ends, &input, Some(&target))?;
             (shared, goes_on) = match (new, self.keys) {
                 (Some(new), _) => {
-                    target.file().write_all_at(new.header().bytes(), 0).map_err(|e| at(Error::Write(e)))?;
+                    target.file().write_all_at(new.header().bytes(), 0).map_err(|e| at(Error::write(e)))?;
                     (new, Begun::New)
                 }
                 (None, Some(keys)) => keys.make_or_go_on(input.stamp(), &mut target, sync).map_err(at)?,
@@ -69,7 +71,7 @@ impl Worker<'_> {
             output = Some(target);
         } else {
             shared = self.open_input(&ends, &input)?;
-            let layout = shared.header().layout_for_file(len).map_err(at)?;
+            let layout = shared.header().layout_for_file(len).map_err(of_core)?;
             let mut target = match ends.target().map_err(at)? {
                 Some((dir, of)) => {
                     folder = Some(dir.clone());
@@ -85,23 +87,23 @@ impl Worker<'_> {
             };
             output = target;
             if let Some(output) = &output {
-                getrandom::fill(&mut mark).map_err(|e| at(Error::Random(e)))?;
-                output.file().write_all_at(&mark, layout.plaintext_len()).map_err(|e| at(Error::Write(e)))?;
+                getrandom::fill(&mut mark).map_err(|e| of_core(CoreError::Random(e)))?;
+                output.file().write_all_at(&mark, layout.plaintext_len()).map_err(|e| at(Error::write(e)))?;
             }
         }
         if let Some(output) = &output {
             // Other machines see it from now on.
-            output.file().sync_all().map_err(|e| at(Error::Write(e)))?;
+            output.file().sync_all().map_err(|e| at(Error::write(e)))?;
         }
         let layout = match self.is_protecting() {
             true => shared.header().layout_for_plaintext(len),
             false => shared.header().layout_for_file(len),
         };
-        let plaintext_len = layout.map_err(at)?.plaintext_len();
+        let plaintext_len = layout.map_err(of_core)?.plaintext_len();
         if let Begun::Over(past) = goes_on {
             done.report.lines.push(format!("{}: {}", shown(&ends.input), phalanx_host::words::past_words(past)));
         }
-        let meta = input.file().metadata().map_err(|e| at(Error::Read(e)))?;
+        let meta = input.file().metadata().map_err(|e| at(Error::read(e)))?;
         let join = Join {
             spot: spot.clone(),
             shared: Secret::new(shared.to_bytes()),
@@ -126,8 +128,8 @@ impl Worker<'_> {
         }
         let ends = self.spot(&join.spot)?;
         let input = ends.open()?;
-        let shared = SharedFile::from_bytes(join.shared.expose()).map_err(|e| ends.blame(&e))?;
-        let meta = input.file().metadata().map_err(|e| ends.blame(&Error::Read(e)))?;
+        let shared = SharedFile::from_bytes(join.shared.expose()).map_err(|e| ends.blame(&e.into()))?;
+        let meta = input.file().metadata().map_err(|e| ends.blame(&Error::read(e)))?;
         let differs = |path: &Path| {
             let why = "this process sees another file here than the one that began it (is the folder shared?)";
             Told::new(Code::InputOutput, format!("{}: {why}", shown(path)))
@@ -136,18 +138,18 @@ impl Worker<'_> {
             return Err(differs(&ends.input));
         }
         if !self.is_protecting()
-            && !file::begins_with(&shared, input.file()).map_err(|e| ends.blame(&Error::Read(e)))?
+            && !file::begins_with(&shared, input.file()).map_err(|e| ends.blame(&Error::read(e)))?
         {
             return Err(differs(&ends.input));
         }
         let mut output = None;
         if let (Some((dir, _)), Some(path)) = (ends.target().map_err(|e| ends.blame(&e))?, &ends.output) {
-            let opened = open_begun(&dir, &join.temporary).map_err(|e| ends.blame(&Error::Write(e)))?;
+            let opened = open_begun(&dir, &join.temporary).map_err(|e| ends.blame(&Error::write(e)))?;
             let is_same = match self.is_protecting() {
                 true => file::begins_with(&shared, &opened),
                 false => has_mark(&opened, join),
             };
-            if !is_same.map_err(|e| ends.blame(&Error::Write(e)))? {
+            if !is_same.map_err(|e| ends.blame(&Error::write(e)))? {
                 return Err(differs(path));
             }
             output = Some(opened);
@@ -162,9 +164,9 @@ impl Worker<'_> {
     pub fn part(&self, file: u64, join: &Join, run: Range<u64>, goes_on: bool, done: &mut Done) -> Result<(), Told> {
         let joined = self.join(file, join)?;
         let at = |e: Error| blame(&joined.paths, &e);
-        let now = joined.input.file().metadata().map_err(|e| at(Error::Read(e)))?;
+        let now = joined.input.file().metadata().map_err(|e| at(Error::read(e)))?;
         if (now.len(), now.mtime(), now.mtime_nsec()) != (join.len, join.mtime.0, join.mtime.1) {
-            return Err(at(Error::Changed));
+            return Err(at(CoreError::Changed.into()));
         }
         let (roster, input) = (&self.engines.crew.roster, joined.input.file());
         let Joined { shared, output, .. } = &*joined;
@@ -188,13 +190,13 @@ impl Worker<'_> {
             true => shared.seal(roster, source, sink, Some(missing), &*self.desk),
             false => shared.open(roster, source, sink, Some(missing), &*self.desk),
         };
-        moved.map_err(at)?;
+        moved.map_err(|e| at(e.into()))?;
         // A later run need not look at what is on the disk.
         match output {
             Some(output) if self.plan.destination.resume && self.plan.destination.sync => {
                 let synced = output.sync_data();
                 done.lost = synced.is_err();
-                synced.map_err(|e| at(Error::Write(e)))
+                synced.map_err(|e| at(Error::write(e)))
             }
             _ => Ok(()),
         }
@@ -215,7 +217,7 @@ impl Worker<'_> {
         let Some(joined) = lock(&self.joined).remove(&file) else { return Ok(()) };
         let Some(output) = joined.output.as_ref().filter(|_| syncs) else { return Ok(()) };
         let synced = if self.plan.destination.sync { output.sync_data() } else { Ok(()) };
-        let closed = synced.map_err(Error::Write).and_then(|()| check_close(output));
+        let closed = synced.map_err(Error::write).and_then(|()| check_close(output));
         closed.map_err(|e| blame(&joined.paths, &e))
     }
 
@@ -234,13 +236,13 @@ impl Worker<'_> {
         let made = self.made();
         if !self.is_protecting() {
             // The mark behind its end goes.
-            output.file().set_len(plaintext_len).map_err(|e| at(Error::Write(e)))?;
+            output.file().set_len(plaintext_len).map_err(|e| at(Error::write(e)))?;
         }
         // A write after the beginning shows here too, whoever has made it.
-        let now = input.file().metadata().map_err(|e| blame(&paths, &Error::Read(e)))?;
+        let now = input.file().metadata().map_err(|e| blame(&paths, &Error::read(e)))?;
         let before = input.stamp();
         if now.len() != before.len() || !is_unchanged(&input).map_err(|e| blame(&paths, &e))? {
-            return Err(blame(&paths, &Error::Changed));
+            return Err(blame(&paths, &CoreError::Changed.into()));
         }
         if output.is_kept() && self.plan.destination.sync {
             // This may take long. Until it is done, nobody but the user can open the file, and a later run can go on with it.
@@ -274,7 +276,7 @@ impl Worker<'_> {
         let at = |e: Error| owned.blame(&e);
         for run in edges.chunk_by(|a, b| a + 1 == *b).map(|run| run[0]..run[run.len() - 1] + 1) {
             // Opened anew, since this process may still see what the file was when it was begun.
-            let now = || open_again(dir, output).map_err(|e| at(Error::Write(e)));
+            let now = || open_again(dir, output).map_err(|e| at(Error::write(e)));
             let missing = self.edge(owned, &now()?, run.clone())?;
             if missing.is_empty() {
                 continue;
@@ -291,8 +293,8 @@ impl Worker<'_> {
                 true => owned.shared.seal(roster, source, Sink::ranged(file::Disk::new(&file)), Some(missing), &()),
                 false => owned.shared.open(roster, source, Sink::ranged(file::Disk::new(&file)), Some(missing), &()),
             };
-            done.map_err(at)?;
-            file.sync_data().map_err(|e| at(Error::Write(e)))?;
+            done.map_err(|e| at(e.into()))?;
+            file.sync_data().map_err(|e| at(Error::write(e)))?;
             drop(file);
             if !self.edge(owned, &now()?, run)?.is_empty() {
                 return Err(Told::new(Code::InputOutput, line));
@@ -312,7 +314,7 @@ impl Worker<'_> {
 }
 
 fn is_unchanged(input: &InputFile) -> Result<bool> {
-    let now = file::Stamp::of(input.file()).map_err(Error::Read)?;
+    let now = file::Stamp::of(input.file()).map_err(Error::read)?;
     Ok(input.stamp().has_same_content(&now))
 }
 

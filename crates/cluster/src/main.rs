@@ -23,7 +23,8 @@ use clap::CommandFactory;
 use keys::Keys;
 use leader::{ALIVE, Leader};
 use message::{Answer, Body, Entry, Hello, Letter, Spot, Task, Told, Tree, Welcome};
-use phalanx_core::Error;
+use phalanx_core::Error as CoreError;
+use phalanx_host::Error;
 use phalanx_host::args::EngineName;
 use phalanx_host::ask;
 use phalanx_host::engines::{Kind, Ready, levels, survey};
@@ -144,7 +145,7 @@ fn follow(world: &World, plan: Outcome<Plan>) -> Outcome {
     let (Some(Answer::Welcome(welcome)), Ok(plan)) = (world.wait(), &plan) else { return Ok(()) };
     let (desk, out) = Desk::new();
     let fit = env::set_current_dir(message::name(&welcome.folder))
-        .map_err(|e| Failure::at(Path::new(message::name(&welcome.folder)), Error::Read(e)))
+        .map_err(|e| Failure::at(Path::new(message::name(&welcome.folder)), Error::read(e)))
         .and_then(|()| engines(world, plan))
         .and_then(|engines| Worker::new(plan, engines, desk.clone(), &welcome, None));
     let worker = match fit {
@@ -264,7 +265,7 @@ struct Prepared {
 }
 
 fn prepare(plan: &Plan) -> Outcome<Prepared> {
-    let folder = env::current_dir().map_err(|e| Failure::at(Path::new("."), Error::Read(e)))?;
+    let folder = env::current_dir().map_err(|e| Failure::at(Path::new("."), Error::read(e)))?;
     let is_verifying = matches!(plan.what, What::Verify { .. });
     let (places, named) = match is_verifying {
         true => (plan.paths.iter().cloned().map(nowhere).collect(), Ok(())),
@@ -279,7 +280,7 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
         let input = place.input.path();
         let output = (!is_verifying).then(|| place.output.path());
         let of = |path: &Path| path.as_os_str().as_bytes().to_vec();
-        let meta = std::fs::metadata(input).map_err(|e| Failure::at(input, Error::Read(e)))?;
+        let meta = std::fs::metadata(input).map_err(|e| Failure::at(input, Error::read(e)))?;
         if meta.is_dir() {
             if !plan.destination.recursive {
                 return Err(Failure::folder(input));
@@ -347,11 +348,11 @@ fn mark(folder: PathBuf) -> Outcome<Option<Mark>> {
     }
     let at = |e: Error| Failure::at(&folder, e);
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|e| at(Error::Random(e)))?;
+    getrandom::fill(&mut bytes).map_err(|e| at(CoreError::Random(e).into()))?;
     // The names are always the same, so that what a killed run has left goes. Other jobs may use some of them.
     let create = |number: u32| Output::create(&folder.join(format!("phalanx-mpi {number}")), Existing::Keep);
     let output = (1..64).find_map(|number| create(number).ok()).map_or_else(|| create(0), Ok).map_err(at)?;
-    output.file().write_all_at(&bytes, 0).and_then(|()| output.file().sync_all()).map_err(|e| at(Error::Write(e)))?;
+    output.file().write_all_at(&bytes, 0).and_then(|()| output.file().sync_all()).map_err(|e| at(Error::write(e)))?;
     let name = output.temporary_name().as_bytes().to_vec();
     Ok(Some(((folder.into_os_string().into_vec(), name, bytes), output)))
 }

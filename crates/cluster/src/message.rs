@@ -3,7 +3,8 @@
 //! Rank 0 leads. Each message of a worker has exactly one answer, and a worker sends none before it has it. So no two
 //! processes ever wait for each other.
 
-use phalanx_core::Error;
+use phalanx_core::Error as CoreError;
+use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure};
 use phalanx_host::lines::shown;
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,12 @@ impl From<&Failure> for Told {
     }
 }
 
+impl From<CoreError> for Told {
+    fn from(error: CoreError) -> Self {
+        Error::from(error).into()
+    }
+}
+
 impl From<Error> for Told {
     fn from(error: Error) -> Self {
         Self { code: Code::of(&error).number(), line: sentence(&error) }
@@ -72,10 +79,10 @@ impl From<Error> for Told {
 fn sentence(error: &Error) -> String {
     match error {
         Error::NoLocks => "its file system has no locks, which --resume needs (run without it)".into(),
-        Error::Altered { .. } | Error::Truncated(_) | Error::Extended(_) => {
+        Error::Core(CoreError::Altered { .. } | CoreError::Truncated(_) | CoreError::Extended(_)) => {
             format!("{error} (phalanx unprotect --salvage saves the rest)")
         }
-        Error::Read(_) | Error::Write(_) | Error::Protected => error.to_string(),
+        Error::Core(CoreError::Read(_) | CoreError::Write(_)) | Error::Protected => error.to_string(),
         error => phalanx_host::failure::sentence(error),
     }
 }

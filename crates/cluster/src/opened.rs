@@ -1,8 +1,8 @@
 //! Large files that are open in this process.
 
 use crate::message::Told;
-use phalanx_core::Error;
 use phalanx_core::file::SharedFile;
+use phalanx_host::Error;
 use phalanx_host::file::{InputFile, Output};
 use std::fs::File;
 use std::path::PathBuf;

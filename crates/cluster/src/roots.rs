@@ -2,11 +2,12 @@
 //! tree leads nobody elsewhere.
 
 use crate::message::{Welcome, name};
-use phalanx_core::{Error, Result};
+use phalanx_core::Error as CoreError;
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::folders::{self, FOLDER, read_error};
 use phalanx_host::lines::shown;
 use phalanx_host::lock::lock;
+use phalanx_host::{Error, Result};
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -109,7 +110,7 @@ impl Roots {
 /// Makes sure that this process sees the same folder as rank 0, which has put a file there.
 fn check_output(folder: &[u8], mark: &[u8], bytes: &[u8; 32]) -> Outcome {
     let path = Path::new(name(folder));
-    let at = |e: std::io::Error| Failure::at(path, Error::Write(e));
+    let at = |e: std::io::Error| Failure::at(path, Error::write(e));
     let dir = fs::open(path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(|e| at(e.into()))?;
     let mut there = [0; 32];
     let is_same = match open_begun(&dir.into(), mark) {
@@ -138,7 +139,7 @@ fn descend(root: &File, folder: &[u8]) -> Result<File> {
 }
 
 pub fn as_write(error: Error) -> Error {
-    if let Error::Read(e) = error { Error::Write(e) } else { error }
+    if let Error::Core(CoreError::Read(e)) = error { Error::write(e) } else { error }
 }
 
 /// Opens what another process has begun. It may take a while until all machines see it.

@@ -4,12 +4,12 @@ use crate::message::{Astray, Entry, Reply, Report, Request, Spot, Task, Told};
 use crate::roots::Dirs;
 use crate::worker::Worker;
 use phalanx_core::volume::CONFIG;
-use phalanx_core::{Error, Result};
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::{Carry, Existing, Made, is_temporary, sync_folder};
 use phalanx_host::folders::{self, FOLDER, RESERVED_NAME, SAME_NAME, is_within, kind_name, open_parent, read_error};
 use phalanx_host::lines::shown;
 use phalanx_host::strays::{self, Strays};
+use phalanx_host::{Error, Result};
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -34,7 +34,7 @@ pub fn make_root(
     existing: Existing<'_>,
     carry: Carry,
 ) -> Outcome<u64> {
-    let at_output = |e: rustix::io::Errno| Failure::at(output, Error::Write(e.into()));
+    let at_output = |e: rustix::io::Errno| Failure::at(output, Error::write(e.into()));
     let (parent, of) = open_parent(output).map_err(at_output)?;
     for input in inputs {
         let (id, _) = root(input)?;
@@ -242,7 +242,7 @@ impl Worker<'_> {
         let folder = File::from(fs::openat(&dirs.input, of, FOLDER, Mode::empty()).map_err(read_error)?);
         if self.roots.is_root(&folder, true)? {
             let why = "it is an output of this run: the output is within the input";
-            return Err(Error::Read(std::io::Error::other(why)));
+            return Err(Error::read(std::io::Error::other(why)));
         }
         self.takes_mirror(dirs).map_or(Ok(()), |mirror| folders::check_kind(mirror, of, false))?;
         // An interrupted run has made some of them.
@@ -250,7 +250,7 @@ impl Worker<'_> {
         let mirror = folders::make(output, of, existing, &folder, self.carry)?;
         if self.roots.is_root(&mirror, false)? {
             let why = "it is the input itself: the input is within the output";
-            return Err(Error::Write(std::io::Error::other(why)));
+            return Err(Error::write(std::io::Error::other(why)));
         }
         made.insert(folders::id(&mirror).map_err(read_error)?);
         made.is_alias(output, of).map(drop)
@@ -378,7 +378,7 @@ impl Worker<'_> {
         let Ok(Dirs { input, output: Some(output) }) = self.roots.open(tree, folder) else { return };
         self.warn_of_special_bits(&self.roots.path(Some(tree), folder, b""), &input, report);
         let done = self.carry.folder(&input, &output).and_then(|()| match self.plan.destination.sync {
-            true => sync_folder(&output).map_err(|e| Error::Write(e.into())),
+            true => sync_folder(&output).map_err(|e| Error::write(e.into())),
             false => Ok(()),
         });
         if let Err(e) = done {
@@ -391,7 +391,7 @@ impl Worker<'_> {
 /// The path of something in a folder of a tree.
 fn below(folder: &[u8], of: &[u8]) -> Result<Vec<u8>> {
     if folder.len() + of.len() >= LONGEST {
-        return Err(Error::Read(std::io::Error::other("its path is too long")));
+        return Err(Error::read(std::io::Error::other("its path is too long")));
     }
     Ok(if folder.is_empty() { of.to_vec() } else { [folder, of].join(&b"/"[..]) })
 }

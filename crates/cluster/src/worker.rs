@@ -327,7 +327,7 @@ pub fn key_files(plan: &Plan) -> KeyFiles {
 }
 
 /// What rank 0 answers to a request for keys.
-pub fn reply(keys: Result<SharedFile, phalanx_core::Error>) -> Reply {
+pub fn reply(keys: phalanx_core::Result<SharedFile>) -> Reply {
     match keys {
         Ok(shared) => Reply::Keys(Secret::new(shared.to_bytes())),
         Err(error) => Reply::Refused(Told::from(error)),

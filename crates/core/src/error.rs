@@ -13,9 +13,6 @@ pub enum Error {
     /// The file does not begin like a Phalanx file.
     #[error("not a Phalanx file")]
     NotPhalanx,
-    /// The file is protected already, and was about to be protected again.
-    #[error("protected already")]
-    Protected,
     /// The file has a format version that this program does not know.
     #[error("Phalanx format version {0} is not known to this program: a newer one may read it")]
     Version(u8),
@@ -64,42 +61,12 @@ pub enum Error {
     /// The output could not be written.
     #[error("cannot write: {0}")]
     Write(#[source] io::Error),
-    /// The output has its name, but could not be synced.
-    #[error("it is written and has its name, but may not be on the disk yet: {0}")]
-    Unsynced(#[source] io::Error),
-    /// The output exists already.
-    #[error("exists already")]
-    Exists,
-    /// The output would replace its own input.
-    #[error("input and output are the same file")]
-    SameFile,
-    /// Another output of the same run has that name.
-    #[error("another output of this run has this name here: nothing was replaced")]
-    OwnOutput,
-    /// The output's name now leads to another file, so its input was not deleted.
-    #[error("its name now leads to another file: the input was not deleted")]
-    Displaced,
-    /// The input changed while it was being deleted, and its name was taken. It was kept under another name.
-    #[error("the input changed meanwhile: it was kept as {0} in its folder")]
-    Aside(String),
     /// There is not enough memory.
     #[error("not enough memory: {0}")]
     Memory(String),
-    /// The keyring has no key of this name.
-    #[error("no key named {0} in the keyring")]
-    NoSuchKey(String),
-    /// This cannot be the name of a key.
-    #[error("not a name for a key{}: it has 1 to 64 letters, digits, '.', '_', '-' and '@', the first a letter or digit", told(.0))]
-    KeyName(String),
-    /// The file of this key does not hold a key.
-    #[error("the key {0} is damaged: it does not have 32 bytes")]
-    KeyDamaged(String),
     /// A key's text cannot be read.
     #[error(transparent)]
     KeyText(#[from] Unreadable),
-    /// A key, or the whole keyring, is refused because others could read or change it.
-    #[error(transparent)]
-    Refused(#[from] Refused),
     /// No given key opens the file, and some that might open it are refused or cannot be read.
     #[error("{}; {}", unopened(.keys, *.identity, *.password, *.tried), .refused.join("; "))]
     KeysRefused {
@@ -146,16 +113,6 @@ pub enum Error {
     /// A way in cannot be carried over to a new file key, because its key or password is not at hand.
     #[error("slot {0} cannot be kept under a new file key: what opens it is not at hand")]
     NotAtHand(usize),
-    /// A change of the ways in was interrupted, and may be why the file does not open.
-    #[error("{0}; a change of its keys was interrupted")]
-    Interrupted(Box<Error>),
-    /// The changed ways in are in their place, but the side file of the change, or its name, may still be there. The next
-    /// change of the file removes it.
-    #[error("its keys are changed, but the side file of the change may be left: {0}")]
-    Uncleared(#[source] Box<Error>),
-    /// The file system has no locks, so that two changes of a header in place at once could destroy it.
-    #[error("its file system has no locks, which a change in place needs")]
-    NoLocks,
     /// There is not enough memory to derive a key from a password.
     #[error("not enough memory: Argon2 needs {0} KiB")]
     KdfMemory(u32),
@@ -243,17 +200,7 @@ impl Error {
             | Error::Altered { .. }
             | Error::Truncated(_)
             | Error::Extended(_) => Class::NotAuthentic,
-            Error::Read(_)
-            | Error::Changed
-            | Error::Write(_)
-            | Error::Unsynced(_)
-            | Error::Exists
-            | Error::Protected
-            | Error::OwnOutput
-            | Error::Displaced
-            | Error::Uncleared(_)
-            | Error::NoLocks
-            | Error::Aside(_) => Class::InputOutput,
+            Error::Read(_) | Error::Changed | Error::Write(_) | Error::KeyText(_) => Class::InputOutput,
             Error::Memory(_)
             | Error::Random(_)
             | Error::Message { .. }
@@ -261,32 +208,15 @@ impl Error {
             | Error::KdfMemory(_)
             | Error::Recipient { .. }
             | Error::Cancelled => Class::Other,
-            Error::NoSuchKey(_) | Error::KeyDamaged(_) | Error::KeyText(_) | Error::Refused(_) => Class::InputOutput,
-            Error::SameFile
-            | Error::KeyName(_)
-            | Error::KeyCount(_)
+            Error::KeyCount(_)
             | Error::TooManyPasswords
-            | Error::HeaderLen(_) => Class::Argument,
-            Error::HeaderRoom | Error::Renumbered | Error::LastWay | Error::NoSuchSlot(_) | Error::NotAtHand(_) => {
-                Class::Argument
-            }
-            Error::Interrupted(error) => error.class(),
+            | Error::HeaderLen(_)
+            | Error::HeaderRoom
+            | Error::Renumbered
+            | Error::LastWay
+            | Error::NoSuchSlot(_)
+            | Error::NotAtHand(_) => Class::Argument,
         }
-    }
-
-    /// Whether it happened at the output, where there are an input and an output.
-    #[must_use]
-    pub fn is_of_output(&self) -> bool {
-        matches!(
-            self,
-            Error::Write(_)
-                | Error::Unsynced(_)
-                | Error::Exists
-                | Error::SameFile
-                | Error::OwnOutput
-                | Error::Displaced
-                | Error::NoLocks
-        )
     }
 }
 
@@ -334,26 +264,5 @@ fn brief(text: &str) -> String {
     match text.split_at_checked(START) {
         Some((start, rest)) if rest.len() > START => format!("{start}…"),
         _ => text.into(),
-    }
-}
-
-/// The name, unless it is so long that it may be something else, such as a key's text.
-fn told(name: &str) -> String {
-    if name.len() > 64 { String::new() } else { format!(" ({})", name.escape_debug()) }
-}
-
-/// What is not used, and why. The text says what mends it, where a command does.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} is refused because {why}")]
-pub struct Refused {
-    what: String,
-    why: String,
-}
-
-impl Refused {
-    /// A refusal of `what`: “the key work”, “it”.
-    #[must_use]
-    pub fn new(what: &str, why: impl Into<String>) -> Self {
-        Self { what: what.into(), why: why.into() }
     }
 }

@@ -54,7 +54,7 @@ pub mod volume;
 pub mod format;
 
 pub use bytes::{open, protect, seal, unprotect};
-pub use error::{Class, Error, Refused, Result};
+pub use error::{Class, Error, Result};
 pub use file::protected::{NewFile, ProtectedFile};
 pub use file::ranges::{RangeOpening, RangeReader};
 pub use file::read_at::{ReadAt, Snapshot};

@@ -1,7 +1,8 @@
 //! Gives a protected file another password in place of all that it has:
 //! `cargo run -p phalanx-host --example rekey -- FILE.phx OLD_PASSWORD_FILE NEW_PASSWORD_FILE`.
 
-use phalanx_core::{Error, KdfLimit, Opener, Password, Recipient};
+use phalanx_core::{Error as CoreError, KdfLimit, Opener, Password, Recipient};
+use phalanx_host::Error;
 use phalanx_host::file::{InPlace, InputFile};
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ways.remove_passwords();
     ways.add(&Recipient::password(&Password::new(std::fs::read(new)?))?);
     match target.write(&ways, &opener) {
-        Err(Error::HeaderRoom) => Err("its header has no room: protect it anew".into()),
+        Err(Error::Core(CoreError::HeaderRoom)) => Err("its header has no room: protect it again".into()),
         done => {
             println!("it has {} slots now", done?.slots().len());
             Ok(())

@@ -6,7 +6,7 @@ use crate::lines::{complain, shown};
 use crate::secret_files::{check_private, damaged, open};
 use crate::signals;
 use phalanx_age::{Identities, Listed, Plugins, Recipient, User};
-use phalanx_core::Error;
+use phalanx_core::Error as CoreError;
 use phalanx_core::file::read_full;
 use std::fs::{self, File};
 use std::io;
@@ -30,7 +30,7 @@ pub fn recipients(option: &str, texts: &[String], files: &[PathBuf]) -> Outcome<
     found.sort_by(|a, b| a.text().cmp(b.text()));
     found.dedup_by(|a, b| a.text() == b.text());
     for recipient in &found {
-        recipient.check().map_err(|reason| Error::Recipient { recipient: recipient.text().into(), reason })?;
+        recipient.check().map_err(|reason| CoreError::Recipient { recipient: recipient.text().into(), reason })?;
     }
     Ok(found)
 }

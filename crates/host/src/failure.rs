@@ -2,8 +2,8 @@
 
 use crate::file::Obstacle;
 use crate::lines::{complain, shown};
-use crate::{home, last_resort};
-use phalanx_core::{Class, Error};
+use crate::{Error, home, last_resort};
+use phalanx_core::{Class, Error as CoreError};
 use std::io;
 use std::panic::UnwindSafe;
 use std::path::{Path, PathBuf};
@@ -84,12 +84,14 @@ impl Failure {
     }
 
     /// A failure at a path.
-    pub fn at(path: &Path, error: Error) -> Self {
+    pub fn at(path: &Path, error: impl Into<Error>) -> Self {
+        let error = error.into();
         Self::new(Code::of(&error), format!("{}: {}", shown(path), sentence(&error))).on(path)
     }
 
     /// A failure at an output that the command line names.
-    pub fn at_output(path: &Path, error: Error) -> Self {
+    pub fn at_output(path: &Path, error: impl Into<Error>) -> Self {
+        let error = error.into();
         let code = if is_of_key(&error) { Code::Usage } else { Code::of(&error) };
         Self { code, ..Self::at(path, error) }
     }
@@ -107,7 +109,7 @@ impl Failure {
 
     /// A failure of standard output.
     pub fn at_stdout(error: io::Error) -> Self {
-        Self::new(Code::InputOutput, format!("standard output: {}", sentence(&Error::Write(error))))
+        Self::new(Code::InputOutput, format!("standard output: {}", sentence(&Error::write(error))))
     }
 
     /// A failure whose line has been written already.
@@ -147,6 +149,12 @@ pub fn report_to(witness: Witness) {
     let _ = WITNESS.set(witness);
 }
 
+impl From<CoreError> for Failure {
+    fn from(error: CoreError) -> Self {
+        Error::from(error).into()
+    }
+}
+
 /// An error without a path.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -156,17 +164,17 @@ impl From<Error> for Failure {
 
 /// Whether an output would have replaced a key.
 pub fn is_of_key(error: &Error) -> bool {
-    matches!(error, Error::Write(e) if Obstacle::of(e) == Some(Obstacle::HoldsKey))
+    matches!(error, Error::Core(CoreError::Write(e)) if Obstacle::of(e) == Some(Obstacle::HoldsKey))
 }
 
 /// The library's sentence, and a hint for the user of the command.
 pub fn sentence(error: &Error) -> String {
     match error {
         Error::Exists => format!("{error} (--force replaces it)"),
-        Error::Read(e) if Obstacle::of(e) == Some(Obstacle::NotRegular) => {
+        Error::Core(CoreError::Read(e)) if Obstacle::of(e) == Some(Obstacle::NotRegular) => {
             format!("{error} (use - to read from a pipe)")
         }
-        Error::Write(e) => match Obstacle::of(e) {
+        Error::Core(CoreError::Write(e)) => match Obstacle::of(e) {
             Some(Obstacle::NotRegular) => format!("{error} (use - for standard output)"),
             Some(Obstacle::FolderExists) => format!("{e} (--force overwrites files in it and deletes nothing)"),
             Some(Obstacle::HoldsKey) => format!("{e} (name another output, or move it away)"),
@@ -175,25 +183,39 @@ pub fn sentence(error: &Error) -> String {
             }
             _ => error.to_string(),
         },
-        Error::Fault(fault) if fault.reason.starts_with("it has no ") => format!("{error} (--engine cpu has it)"),
-        Error::WrongKey => format!("{error} (try again; if it is right, restore a copy of the file)"),
+        Error::Core(CoreError::Fault(fault)) if fault.reason.starts_with("it has no ") => {
+            format!("{error} (--engine cpu has it)")
+        }
+        Error::Core(CoreError::WrongKey) => format!("{error} (try again; if it is right, restore a copy of the file)"),
         Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
-        Error::Altered { .. } => format!("{error} (unprotect --salvage saves the other chunks)"),
-        Error::Truncated(_) | Error::Extended(_) => format!("{error} (unprotect --salvage saves what is there)"),
-        Error::HeaderRoom => format!("{error} (--fresh writes a whole new file, with a header that has)"),
+        Error::Core(CoreError::Altered { .. }) => format!("{error} (unprotect --salvage saves the other chunks)"),
+        Error::Core(CoreError::Truncated(_) | CoreError::Extended(_)) => {
+            format!("{error} (unprotect --salvage saves what is there)")
+        }
+        Error::Core(CoreError::HeaderRoom) => {
+            format!("{error} (--fresh writes a whole new file, with a header that has)")
+        }
         Error::NoLocks => format!("{error} (--fresh writes a whole new file)"),
-        Error::Changed => format!("{error} (try again when nothing writes to it)"),
-        Error::LastWay => format!("{error} (name another of its keys too, or add one)"),
-        Error::NoSuchSlot(_) | Error::Renumbered => format!("{error} (phalanx inspect shows its slots)"),
-        Error::NotAtHand(slot) => {
+        Error::Core(CoreError::Changed) => format!("{error} (try again when nothing writes to it)"),
+        Error::Core(CoreError::LastWay) => format!("{error} (name another of its keys too, or add one)"),
+        Error::Core(CoreError::NoSuchSlot(_) | CoreError::Renumbered) => {
+            format!("{error} (phalanx inspect shows its slots)")
+        }
+        Error::Core(CoreError::NotAtHand(slot)) => {
             format!(
                 "{error} (name its key, its password, its identity or --add-recipient, or drop it with --remove-slot {slot})"
             )
         }
         Error::Interrupted(_) => format!("{error} (phalanx rekey finishes it, with a key that opens the file)"),
-        Error::NoKey { identity: true, .. } => format!("{error} (--identity names a file of identities)"),
-        Error::NoKey { keys, .. } if !keys.is_empty() => format!("{error} (phalanx key list shows yours)"),
-        Error::NoKey { password: true, .. } => format!("{error} (name no key, and the password is asked for)"),
+        Error::Core(CoreError::NoKey { identity: true, .. }) => {
+            format!("{error} (--identity names a file of identities)")
+        }
+        Error::Core(CoreError::NoKey { keys, .. }) if !keys.is_empty() => {
+            format!("{error} (phalanx key list shows yours)")
+        }
+        Error::Core(CoreError::NoKey { password: true, .. }) => {
+            format!("{error} (name no key, and the password is asked for)")
+        }
         Error::NoSuchKey(_) => match home::keyring() {
             Some(dir) if !dir.exists() => {
                 let hint = "phalanx key new makes it; phalanx key import brings a key back from a copy";

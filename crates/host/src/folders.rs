@@ -3,8 +3,8 @@
 use crate::file::{Carry, Existing, Obstacle};
 use crate::lines::shown;
 use crate::paths::protected_name;
+use crate::{Error, Result};
 use phalanx_core::volume::CONFIG;
-use phalanx_core::{Error, Result};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -35,15 +35,15 @@ pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>, original: &File
             let _ = fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
         }
         match e {
-            Errno::LOOP | Errno::NOTDIR => Error::Write(Obstacle::FileInTheWay.into()),
+            Errno::LOOP | Errno::NOTDIR => Error::write(Obstacle::FileInTheWay.into()),
             e => write_error(e),
         }
     })?;
     if is_new && !is_ours(parent, &folder).map_err(write_error)? {
-        return Err(Error::Write(std::io::Error::other("somebody put another folder in its place")));
+        return Err(Error::write(std::io::Error::other("somebody put another folder in its place")));
     }
     if !is_new && !is_trusted(parent, &folder, original, carry).map_err(write_error)? {
-        return Err(Error::Write(std::io::Error::other("the folder in its place belongs to another user")));
+        return Err(Error::write(std::io::Error::other("the folder in its place belongs to another user")));
     }
     Ok(folder.into())
 }
@@ -52,9 +52,9 @@ pub fn make(parent: &File, name: &OsStr, existing: Existing<'_>, original: &File
 fn in_place_of(parent: &File, name: &OsStr) -> Error {
     match fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-            Error::Write(Obstacle::FolderExists.into())
+            Error::write(Obstacle::FolderExists.into())
         }
-        Ok(_) => Error::Write(Obstacle::FileInTheWay.into()),
+        Ok(_) => Error::write(Obstacle::FileInTheWay.into()),
         Err(e) => write_error(e),
     }
 }
@@ -89,7 +89,7 @@ pub fn rival(mirror: &File, name: &OsStr, is_file: bool) -> Result<Option<OsStri
 pub fn check_kind(mirror: &File, name: &OsStr, is_file: bool) -> Result<()> {
     let Some(rival) = rival(mirror, name, is_file)? else { return Ok(()) };
     let why = format!("{} {SAME_NAME}", shown(Path::new(&rival)));
-    Err(Error::Write(std::io::Error::other(why)))
+    Err(Error::write(std::io::Error::other(why)))
 }
 
 /// Why an entry of a mirror is in the way of another one.
@@ -168,12 +168,12 @@ pub fn id(file: &impl AsFd) -> rustix::io::Result<(u64, u64)> {
 
 /// A failure to read.
 pub fn read_error(e: Errno) -> Error {
-    Error::Read(e.into())
+    Error::read(e.into())
 }
 
 /// A failure to write.
 pub fn write_error(e: Errno) -> Error {
-    Error::Write(e.into())
+    Error::write(e.into())
 }
 
 /// What something is that is no file to work on.

@@ -13,6 +13,7 @@ pub mod args;
 pub mod argv;
 pub mod ask;
 pub mod engines;
+mod error;
 pub mod failure;
 pub mod file;
 pub mod folders;
@@ -39,6 +40,7 @@ pub mod warnings;
 mod whole;
 pub mod words;
 
+pub use error::{Error, Refused, Result};
 pub use file::Keyring;
 pub use whole::{protect, unprotect, verify};
 

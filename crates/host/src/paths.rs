@@ -3,7 +3,7 @@
 use crate::failure::{self, Code, Failure, Outcome};
 use crate::file::{Carry, Existing, InputFile, Made};
 use crate::lines::shown;
-use phalanx_core::Error;
+use phalanx_core::Error as CoreError;
 use phalanx_core::format::Header;
 use rustix::fs::Mode;
 use rustix::process;
@@ -165,9 +165,9 @@ impl Destination {
 fn nameless(input: &End) -> Failure {
     if let End::Path(path) = input
         && let Ok(file) = InputFile::open(path)
-        && matches!(Header::read(&mut file.file()), Err(Error::NotPhalanx))
+        && matches!(Header::read(&mut file.file()), Err(CoreError::NotPhalanx))
     {
-        return Failure::at(path, Error::NotPhalanx);
+        return Failure::at(path, CoreError::NotPhalanx);
     }
     Failure::usage(format!("{}: no name for the output: give one with --output", shown(input.path())))
 }

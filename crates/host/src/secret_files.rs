@@ -7,8 +7,9 @@ use crate::home::{self, KEYRING_VARIABLE};
 use crate::lines::shown;
 use crate::paths::is_dash;
 use crate::stdio;
+use crate::{Error, Result};
 use phalanx_core::file::read_full;
-use phalanx_core::{Error, Password, Result, SecretKey};
+use phalanx_core::{Password, SecretKey};
 use std::fs::File;
 use std::path::Path;
 use zeroize::Zeroizing;
@@ -34,7 +35,7 @@ pub fn damaged(path: &Path, why: &str) -> Failure {
 
 /// Opens a file that holds a secret. It may be a pipe, such as a shell's `<(…)`, or standard input.
 pub fn open(path: &Path) -> Result<File> {
-    if is_dash(path) { stdio::input() } else { File::open(path) }.map_err(Error::Read)
+    if is_dash(path) { stdio::input() } else { File::open(path) }.map_err(Error::read)
 }
 
 /// The same, but a file that others may read, or that is not the user's, is refused. The permissions of a pipe do not
@@ -47,7 +48,7 @@ pub fn open_private(path: &Path) -> Result<File> {
 
 /// Refuses a file that others may read, or that is not the user's.
 pub fn check_private(file: &File, path: &Path) -> Result<()> {
-    let meta = file.metadata().map_err(Error::Read)?;
+    let meta = file.metadata().map_err(Error::read)?;
     if meta.is_file() && !is_dash(path) {
         file::check_private("it", &meta, path)?;
     }
@@ -56,15 +57,17 @@ pub fn check_private(file: &File, path: &Path) -> Result<()> {
 
 /// A key of exactly 32 raw bytes.
 pub fn read_key(path: &Path) -> Outcome<SecretKey> {
-    let key = open_private(path).and_then(|mut file| SecretKey::read(&mut file)).map_err(|e| Failure::at(path, e))?;
+    let key =
+        open_private(path).and_then(|mut file| Ok(SecretKey::read(&mut file)?)).map_err(|e| Failure::at(path, e))?;
     key.ok_or_else(|| damaged(path, "a key file has exactly 32 raw bytes"))
 }
 
 /// The password in a file: all of it, without one newline at its end.
 pub fn read_password(path: &Path) -> Outcome<Password> {
-    let at_path = |e| Failure::at(path, e);
     let mut bytes = Zeroizing::new(vec![0; LONGEST_PASSWORD + 1]);
-    let len = read_full(&mut open_private(path).map_err(at_path)?, &mut bytes).map_err(at_path)?;
+    let len = open_private(path)
+        .and_then(|mut file| Ok(read_full(&mut file, &mut bytes)?))
+        .map_err(|e| Failure::at(path, e))?;
     if len > LONGEST_PASSWORD {
         return Err(Failure::usage(format!("{}: a password has at most {LONGEST_PASSWORD} bytes", shown(path))));
     }

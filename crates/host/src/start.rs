@@ -1,8 +1,7 @@
 //! How a process begins.
 
 use crate::failure::Outcome;
-use crate::{hardening, paths, signals, stdio};
-use phalanx_core::Error;
+use crate::{Error, hardening, paths, signals, stdio};
 
 /// Before anything else: keeps other processes and core dumps from the memory, and finds broken standard output.
 ///
@@ -12,7 +11,7 @@ pub fn begin() -> Outcome {
     hardening::harden();
     signals::survive_limits()?;
     paths::umask();
-    stdio::check_error().map_err(Error::Write)?;
+    stdio::check_error().map_err(Error::write)?;
     Ok(())
 }
 

@@ -1,7 +1,8 @@
 //! Whole files by their paths, in one call.
 
+use crate::Error;
 use crate::file::{Carry, Ends, Existing, InputFile, source, umask};
-use phalanx_core::{Error, KeySource, NewFile, Opener, ProtectedFile, Recipient, Roster, Sink, Suite};
+use phalanx_core::{KeySource, NewFile, Opener, ProtectedFile, Recipient, Roster, Sink, Suite};
 use std::path::Path;
 
 /// Protects a file, with the default suite and on all cores. The output appears under its name when it is complete and on the disk, or
@@ -29,7 +30,7 @@ use std::path::Path;
 /// use phalanx_core::{ChunkSize, NewFile, Recipient, Roster, SecretKey, Suite};
 /// use phalanx_host::file::{Carry, Ends, Existing};
 ///
-/// # fn main() -> phalanx_core::Result<()> {
+/// # fn main() -> crate::Result<()> {
 /// # let recipients = [Recipient::key(&SecretKey::random()?)];
 /// let ends = Ends::begin("run42.h5".as_ref(), "run42.h5.phx".as_ref(), Existing::Keep, true)?;
 /// let size = ChunkSize::new(64 << 10).expect("a power of two from 4 KiB to 16 MiB");
@@ -41,7 +42,7 @@ use std::path::Path;
 /// ```
 ///
 /// # Errors
-/// [`Error::Exists`] if there is a file of that name, [`Error::SameFile`] if it is the input itself. [`Error::Read`] or [`Error::Write`] if
+/// [`Error::Exists`] if there is a file of that name, [`Error::SameFile`] if it is the input itself. [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if
 /// an end cannot be opened, read or written. Those of [`NewFile::new`], [`NewFile::protect`] and [`Ends::commit`].
 pub fn protect(input: impl AsRef<Path>, output: impl AsRef<Path>, recipients: &[Recipient]) -> Result<u64, Error> {
     let ends = Ends::begin(input.as_ref(), output.as_ref(), Existing::Keep, true)?;
@@ -55,7 +56,7 @@ pub fn protect(input: impl AsRef<Path>, output: impl AsRef<Path>, recipients: &[
 /// has the name already stays, and is an error. Returns the plaintext's length in bytes. [`protect`] has an example.
 ///
 /// # Errors
-/// [`Error::Exists`], [`Error::SameFile`], [`Error::Read`] and [`Error::Write`] as for [`protect`]. Those of [`ProtectedFile::open`],
+/// [`Error::Exists`], [`Error::SameFile`], [`Error::Read`](phalanx_core::Error::Read) and [`Error::Write`](phalanx_core::Error::Write) as for [`protect`]. Those of [`ProtectedFile::open`],
 /// [`ProtectedFile::unprotect`] and [`Ends::commit`].
 pub fn unprotect(
     input: impl AsRef<Path>,
@@ -75,5 +76,5 @@ pub fn unprotect(
 /// Those of [`InputFile::open`], [`ProtectedFile::open`] and [`ProtectedFile::unprotect`].
 pub fn verify(path: impl AsRef<Path>, keys: &Opener<impl KeySource>) -> Result<u64, Error> {
     let input = InputFile::open(path.as_ref())?;
-    ProtectedFile::open(source(input.file())?, keys)?.unprotect(&Roster::cpu(), Sink::Nothing, &())
+    Ok(ProtectedFile::open(source(input.file())?, keys)?.unprotect(&Roster::cpu(), Sink::Nothing, &())?)
 }

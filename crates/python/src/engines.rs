@@ -113,8 +113,8 @@ pub fn cpu(py: Python<'_>, most: Option<usize>) -> PyResult<Roster> {
 /// raise.
 pub fn interruptible<T: Send>(
     py: Python<'_>,
-    work: impl FnOnce(&dyn Progress) -> phalanx_core::Result<T> + Send,
-) -> PyResult<phalanx_core::Result<T>> {
+    work: impl FnOnce(&dyn Progress) -> phalanx_host::Result<T> + Send,
+) -> PyResult<phalanx_host::Result<T>> {
     let signals = Signals {
         caller: thread::current().id(),
         last: Mutex::new(Instant::now()),

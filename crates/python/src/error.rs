@@ -1,6 +1,7 @@
 //! From the library's errors to Python's exceptions, which `phalanx/_errors.py` defines.
 
-use phalanx_core::Error;
+use phalanx_core::Error as CoreError;
+use phalanx_host::Error;
 use phalanx_host::failure::{Code, Failure};
 use phalanx_host::lines::shown;
 use pyo3::exceptions::{
@@ -28,18 +29,21 @@ fn exception(py: Python<'_>, class: &str, text: String) -> PyErr {
 }
 
 /// The exception of an error, without a path.
-pub fn plain(py: Python<'_>, error: Error) -> PyErr {
+pub fn plain(py: Python<'_>, error: impl Into<Error>) -> PyErr {
     at(py, None, error)
 }
 
 /// The exception of an error at a path, if there is one.
-pub fn at(py: Python<'_>, path: Option<&Path>, error: Error) -> PyErr {
+pub fn at(py: Python<'_>, path: Option<&Path>, error: impl Into<Error>) -> PyErr {
+    let error = error.into();
     let text = path.map_or_else(|| error.to_string(), |path| format!("{}: {error}", shown(path)));
     match error {
-        Error::Read(e) | Error::Write(e) => input_output(path, e, text),
-        Error::Unsynced(_) | Error::Changed | Error::Displaced | Error::OwnOutput | Error::Aside(_) => {
-            PyOSError::new_err(text)
-        }
+        Error::Core(CoreError::Read(e) | CoreError::Write(e)) => input_output(path, e, text),
+        Error::Unsynced(_)
+        | Error::Core(CoreError::Changed)
+        | Error::Displaced
+        | Error::OwnOutput
+        | Error::Aside(_) => PyOSError::new_err(text),
         Error::SameFile => match py.import("shutil").and_then(|shutil| shutil.getattr("SameFileError")) {
             Ok(class) => class.cast_into::<PyType>().map_or_else(Into::into, |class| PyErr::from_type(class, text)),
             Err(error) => error,
@@ -50,25 +54,33 @@ pub fn at(py: Python<'_>, path: Option<&Path>, error: Error) -> PyErr {
             }
             None => PyFileExistsError::new_err(text),
         },
-        Error::Altered { chunk, .. } => with(py, exception(py, "AuthenticationError", text), "chunk", chunk),
-        Error::NotAuthentic { failed } => with(py, exception(py, "AuthenticationError", text), "failed", failed),
-        Error::Extended(_) => exception(py, "AuthenticationError", text),
-        Error::Truncated(_) => exception(py, "TruncatedError", text),
-        Error::NoKey { .. } | Error::KeysRefused { .. } | Error::WrongKey => exception(py, "WrongKeyError", text),
-        Error::NotPhalanx | Error::Header(_) => exception(py, "NotPhalanxError", text),
-        Error::Version(_) | Error::Volume => exception(py, "UnsupportedError", text),
-        Error::NoSuchKey(_) | Error::KeyDamaged(_) | Error::KeyText(_) | Error::Refused(_) => {
+        Error::Core(CoreError::Altered { chunk, .. }) => {
+            with(py, exception(py, "AuthenticationError", text), "chunk", chunk)
+        }
+        Error::Core(CoreError::NotAuthentic { failed }) => {
+            with(py, exception(py, "AuthenticationError", text), "failed", failed)
+        }
+        Error::Core(CoreError::Extended(_)) => exception(py, "AuthenticationError", text),
+        Error::Core(CoreError::Truncated(_)) => exception(py, "TruncatedError", text),
+        Error::Core(CoreError::NoKey { .. } | CoreError::KeysRefused { .. } | CoreError::WrongKey) => {
+            exception(py, "WrongKeyError", text)
+        }
+        Error::Core(CoreError::NotPhalanx | CoreError::Header(_)) => exception(py, "NotPhalanxError", text),
+        Error::Core(CoreError::Version(_) | CoreError::Volume) => exception(py, "UnsupportedError", text),
+        Error::NoSuchKey(_) | Error::KeyDamaged(_) | Error::Core(CoreError::KeyText(_)) | Error::Refused(_) => {
             exception(py, "KeyringError", text)
         }
-        Error::Fault(_) => exception(py, "EngineError", text),
-        Error::Memory(_) | Error::KdfMemory(_) => PyMemoryError::new_err(text),
+        Error::Core(CoreError::Fault(_)) => exception(py, "EngineError", text),
+        Error::Core(CoreError::Memory(_) | CoreError::KdfMemory(_)) => PyMemoryError::new_err(text),
         Error::KeyName(_)
-        | Error::KeyCount(_)
-        | Error::TooManyPasswords
-        | Error::HeaderLen(_)
-        | Error::Recipient { .. }
-        | Error::Message { .. } => PyValueError::new_err(text),
-        Error::Cancelled => PyKeyboardInterrupt::new_err(()),
+        | Error::Core(
+            CoreError::KeyCount(_)
+            | CoreError::TooManyPasswords
+            | CoreError::HeaderLen(_)
+            | CoreError::Recipient { .. }
+            | CoreError::Message { .. },
+        ) => PyValueError::new_err(text),
+        Error::Core(CoreError::Cancelled) => PyKeyboardInterrupt::new_err(()),
         _ => exception(py, "Error", text),
     }
 }
@@ -92,7 +104,7 @@ fn input_output(path: Option<&Path>, error: io::Error, text: String) -> PyErr {
     match error.downcast::<PyErr>() {
         Ok(raised) => raised,
         // An error of the library in the clothes of one of input and output.
-        Err(error) => match error.downcast::<Error>() {
+        Err(error) => match error.downcast::<CoreError>() {
             Ok(error) => Python::attach(|py| at(py, path, error)),
             Err(_) => PyOSError::new_err(text),
         },
@@ -101,7 +113,7 @@ fn input_output(path: Option<&Path>, error: io::Error, text: String) -> PyErr {
 
 /// The exception of what Rust's `Write` returns.
 pub fn of_write(py: Python<'_>, path: Option<&Path>, error: io::Error) -> PyErr {
-    at(py, path, Error::Write(error))
+    at(py, path, Error::write(error))
 }
 
 /// What a Python object raised, for the library to carry. It is never of the kind `Interrupted`, after which a read would be
@@ -128,7 +140,7 @@ pub fn other(py: Python<'_>, text: &str) -> PyErr {
 
 /// Messages that are not authentic.
 pub fn not_authentic(py: Python<'_>, failed: Vec<usize>) -> PyErr {
-    plain(py, Error::NotAuthentic { failed })
+    plain(py, CoreError::NotAuthentic { failed })
 }
 
 /// A message that is not authentic, which was alone.

@@ -5,10 +5,11 @@ use crate::error;
 use crate::key::{KeyOrName, key_files};
 use crate::ways::{self, Keys, Secret};
 use phalanx_core::engine::Op;
-use phalanx_core::{Error, NewFile, Progress, ProtectedFile, Result, Sink};
+use phalanx_core::{Error as CoreError, NewFile, Progress, ProtectedFile, Sink};
 use phalanx_host::file::{self, Carry, Ends, Existing, InputFile};
 use phalanx_host::folders;
 use phalanx_host::paths::{protected_name, unprotected_name};
+use phalanx_host::{Error, Result};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ pub fn protect(
     let call = Call { input: path, output, overwrite, sync };
     call.run(py, |ends, progress| {
         let has_the_name = call.input.file_name().is_some_and(|name| unprotected_name(name).is_some());
-        if has_the_name && !matches!(ends.source()?.header(), Err(Error::NotPhalanx)) {
+        if has_the_name && !matches!(ends.source()?.header(), Err(CoreError::NotPhalanx)) {
             return Err(Error::Protected);
         }
         let new = NewFile::with_chunk_size(suite, chunk_size, &recipients)?;
@@ -128,7 +129,7 @@ pub fn verify(
         let input = InputFile::open(&path)?;
         let file = ProtectedFile::open(file::source(input.file())?, &opener)?;
         let crew = engines.crew(Op::Open, file.suite(), known_len(&input));
-        file.unprotect(&crew.roster, Sink::Nothing, progress)
+        Ok(file.unprotect(&crew.roster, Sink::Nothing, progress)?)
     })?;
     checked.map_err(|e| error::at(py, Some(&path), e))
 }
@@ -164,7 +165,7 @@ impl Call {
             let carry = transfer(&ends, progress)?;
             // What a signal has ended gets no name.
             if progress.is_cancelled() {
-                return Err(Error::Cancelled);
+                return Err(CoreError::Cancelled.into());
             }
             ends.commit(carry).map(drop)
         })?;

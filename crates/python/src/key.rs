@@ -2,7 +2,8 @@
 
 use crate::bytes::{Bytes, new_bytes};
 use crate::error;
-use phalanx_core::{Error, SecretKey, key_text};
+use phalanx_core::{Error as CoreError, SecretKey, key_text};
+use phalanx_host::Error;
 use phalanx_host::args::KeyArgs;
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::paths::is_dash;
@@ -77,7 +78,7 @@ impl Key {
     /// True
     #[staticmethod]
     fn from_text(py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let read = |text: &[u8]| key_text::read(text).map_err(|e| error::plain(py, Error::KeyText(e)));
+        let read = |text: &[u8]| key_text::read(text).map_err(|e| error::plain(py, CoreError::KeyText(e)));
         let secret = match text.cast::<PyString>() {
             // Python's error about a lone surrogate would hold the text.
             Ok(text) => read(text.to_str().map_or(&[0xff; 14][..], str::as_bytes))?,
@@ -92,7 +93,7 @@ impl Key {
     /// The key in a file of exactly 32 raw bytes, which only its owner may read.
     #[staticmethod]
     fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let read = || SecretKey::read(&mut secret_files::open_private(&path)?);
+        let read = || -> phalanx_host::Result<_> { Ok(SecretKey::read(&mut secret_files::open_private(&path)?)?) };
         let secret = py.detach(read).map_err(|e| error::at(py, Some(&path), e))?;
         note_file(&path);
         let wrong = || PyValueError::new_err(format!("{}: a key file has exactly 32 raw bytes", path.display()));

@@ -63,13 +63,13 @@ impl Reader {
         options = read_ahead.into_iter().fold(options, ReaderOptions::read_ahead);
         let turn = Turn::new();
         let object = object.as_ref().map(|object| Object::new(object, turn)).transpose()?;
-        let open = || {
+        let open = || -> phalanx_host::Result<_> {
             let source = match (&path, object) {
                 (_, Some(object)) => Source::Object(object),
                 (Some(path), None) => Source::File(InputFile::open(path)?.file().try_clone().map_err(Error::Read)?),
-                (None, None) => return Err(Error::NotPhalanx),
+                (None, None) => return Err(Error::NotPhalanx.into()),
             };
-            Inner::open_with(source, &opener, &options)
+            Ok(Inner::open_with(source, &opener, &options)?)
         };
         let inner = py.detach(open).map_err(|e| error::at(py, path.as_deref(), e))?;
         let (size, chunk_size, cipher) = (inner.len(), inner.chunk_size().bytes(), cipher(inner.suite()));

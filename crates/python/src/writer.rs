@@ -58,14 +58,14 @@ impl Writer {
         let (suite, chunk_size) = (suite(cipher)?, self::chunk_size(chunk_size)?);
         let recipients = ways::recipients(py, Keys { key, keys, password }, &recipients)?;
         let roster = Arc::new(cpu(py, threads)?);
-        let begin = || {
+        let begin = || -> phalanx_host::Result<_> {
             let made = key_files().made();
             let existing = if overwrite { Existing::Replace(&made) } else { Existing::Keep };
             let output = path.as_deref().map(|path| Output::create(path, existing)).transpose()?.map(Arc::new);
             let destination = match (&output, object) {
                 (Some(output), _) => Destination::File(output.clone()),
                 (None, Some(object)) => Destination::Object(object),
-                (None, None) => return Err(Error::NotPhalanx),
+                (None, None) => return Err(Error::NotPhalanx.into()),
             };
             let writer = NewFile::with_chunk_size(suite, chunk_size, &recipients)?.writer(roster, destination)?;
             Ok(Inner { writer, output, overwrite, sync, len: 0 })

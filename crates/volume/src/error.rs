@@ -13,6 +13,9 @@ pub enum VolumeError {
     /// From the core: a header, a chunk or a key.
     #[error(transparent)]
     Core(#[from] phalanx_core::Error),
+    /// A file on this host could not be read or made.
+    #[error(transparent)]
+    Host(phalanx_host::Error),
     /// A system call failed on the backing folder.
     #[error("{what}: {error}")]
     Io {
@@ -44,6 +47,15 @@ pub enum VolumeError {
     Unfinished,
 }
 
+impl From<phalanx_host::Error> for VolumeError {
+    fn from(error: phalanx_host::Error) -> Self {
+        match error {
+            phalanx_host::Error::Core(error) => Self::Core(error),
+            error => Self::Host(error),
+        }
+    }
+}
+
 impl VolumeError {
     /// The error number for the user of the volume.
     #[must_use]
@@ -55,7 +67,7 @@ impl VolumeError {
             Self::Full => Errno::NOSPC,
             Self::Io { error, .. } => Errno::from_io_error(error).unwrap_or(Errno::IO),
             Self::Core(phalanx_core::Error::Memory(_)) => Errno::NOMEM,
-            Self::Core(_) | Self::Damaged(_) => Errno::IO,
+            Self::Core(_) | Self::Host(_) | Self::Damaged(_) => Errno::IO,
         }
     }
 

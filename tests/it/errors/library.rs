@@ -4,12 +4,14 @@ use super::{Message, root};
 use phalanx::volume_failures;
 use phalanx_core::engine::Fault;
 use phalanx_core::{Error, KeyId, key_text};
+use phalanx_host::Error as HostError;
 use phalanx_host::failure::Failure;
 use phalanx_host::file::{Obstacle, check_private};
 use phalanx_volume::VolumeError;
 use phalanx_volume::mount::MountError;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -33,6 +35,14 @@ fn made(debug: String, failure: &Failure, when: &'static str, then: &'static str
     Made(variant, Message { code: failure.code().number(), line: failure.line().unwrap().to_owned(), when, then })
 }
 
+fn at(error: impl Debug + Into<HostError>, when: &'static str, then: &'static str) -> Made {
+    made(format!("{error:?}"), &Failure::at(Path::new(FILE), error), when, then)
+}
+
+fn alone(error: impl Debug + Into<HostError>, when: &'static str, then: &'static str) -> Made {
+    made(format!("{error:?}"), &Failure::from(error.into()), when, then)
+}
+
 /// The variants of an enum in a source file.
 fn variants(file: &str, name: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(root().join(file)).unwrap();
@@ -44,10 +54,11 @@ fn variants(file: &str, name: &str) -> BTreeSet<String> {
 }
 
 /// The messages, of all variants but those that `elsewhere` names. The enums may grow, so no `match` here is complete.
-fn complete(all: Vec<Made>, elsewhere: &[&str], file: &str, name: &str) -> Vec<Message> {
+fn complete(all: Vec<Made>, elsewhere: &[&str], enums: &[(&str, &str)]) -> Vec<Message> {
     let found: BTreeSet<String> =
         all.iter().map(|made| made.0.clone()).chain(elsewhere.iter().map(|&name| name.to_owned())).collect();
-    assert_eq!(found, variants(file, name), "the variants of {name}");
+    let variants: BTreeSet<String> = enums.iter().flat_map(|(file, name)| variants(file, name)).collect();
+    assert_eq!(found, variants, "the variants of {enums:?}");
     all.into_iter().map(|made| made.1).collect()
 }
 
@@ -60,7 +71,7 @@ fn broken() -> io::Error {
 }
 
 /// The refusal of a file that others may read.
-fn refused() -> Error {
+fn refused() -> HostError {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_permissions(fs::Permissions::from_mode(0o644)).unwrap();
     let meta = file.as_file().metadata().unwrap();
@@ -70,8 +81,6 @@ fn refused() -> Error {
 fn core() -> Vec<Message> {
     let id = || KeyId(*b"0123456789abcdef");
     let key = "phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5DY-PWQAM-QBYAQ";
-    let at = |error: Error, when, then| made(format!("{error:?}"), &Failure::at(Path::new(FILE), error), when, then);
-    let alone = |error: Error, when, then| made(format!("{error:?}"), &Failure::from(error), when, then);
     let typed = |text: &str, when, then| {
         let error = Error::from(key_text::read(text.as_bytes()).unwrap_err());
         made(format!("{error:?}"), &Failure::at(Path::new("work.txt"), error), when, then)
@@ -106,7 +115,7 @@ fn core() -> Vec<Message> {
             "mend its permissions, as the line says",
         ),
         at(
-            Error::Interrupted(Box::new(Error::WrongKey)),
+            HostError::Interrupted(Box::new(Error::WrongKey.into())),
             "a `rekey` was killed while it wrote",
             "do not rename or replace the file before that",
         ),
@@ -139,26 +148,30 @@ fn core() -> Vec<Message> {
         ),
         at(Error::Changed, "a program writes to the input during the run", ""),
         at(
-            Error::Unsynced(broken()),
+            HostError::Unsynced(broken()),
             "the disk or the network failed at the end",
             "`phalanx verify` it; the input was not deleted",
         ),
-        at(Error::SameFile, "the output is another name of the input", "name another output"),
-        at(Error::OwnOutput, "the file system takes two names for one", "use a folder for each, with `--output-dir`"),
-        at(Error::Displaced, "`--remove`, and somebody changes the output meanwhile", "look what is there"),
+        at(HostError::SameFile, "the output is another name of the input", "name another output"),
         at(
-            Error::Aside(".phalanx-8c05dc28e92b83a9".into()),
+            HostError::OwnOutput,
+            "the file system takes two names for one",
+            "use a folder for each, with `--output-dir`",
+        ),
+        at(HostError::Displaced, "`--remove`, and somebody changes the output meanwhile", "look what is there"),
+        at(
+            HostError::Aside(".phalanx-8c05dc28e92b83a9".into()),
             "`--remove`, and somebody changes the input meanwhile",
             "look into that file",
         ),
         at(
-            Error::Uncleared(Box::new(Error::Write(broken()))),
+            HostError::Uncleared(Box::new(HostError::write(broken()))),
             "`rekey` is done, but the disk fails",
             "run `phalanx rekey` once more",
         ),
-        at(Error::NoLocks, "`rekey` on some network file systems", ""),
+        at(HostError::NoLocks, "`rekey` on some network file systems", ""),
         alone(
-            Error::KeyDamaged("work".into()),
+            HostError::KeyDamaged("work".into()),
             "its file in the keyring was altered",
             "`phalanx key rm` it, and import it again from your copy",
         ),
@@ -198,6 +211,7 @@ fn core() -> Vec<Message> {
         alone(Error::Cancelled, LIBRARY, ""),
     ];
     let runs = [
+        "Core",
         "NotPhalanx",
         "Protected",
         "Random",
@@ -212,7 +226,7 @@ fn core() -> Vec<Message> {
         "LastWay",
         "NoSuchSlot",
     ];
-    complete(all, &runs, "crates/core/src/error.rs", "Error")
+    complete(all, &runs, &[("crates/core/src/error.rs", "Error"), ("crates/host/src/error.rs", "Error")])
 }
 
 fn volume() -> Vec<Message> {
@@ -243,7 +257,7 @@ fn volume() -> Vec<Message> {
         at(VolumeError::ReadOnly, "it is mounted with `--read-only`, or the disk failed", ""),
         at(VolumeError::Unfinished, "a mount was killed", ""),
     ];
-    complete(all, &["Core"], "crates/volume/src/error.rs", "VolumeError")
+    complete(all, &["Core", "Host"], &[("crates/volume/src/error.rs", "VolumeError")])
 }
 
 fn mount() -> Vec<Message> {
@@ -272,5 +286,5 @@ fn mount() -> Vec<Message> {
             "allow it `CAP_SYS_ADMIN`, or mount outside",
         ),
     ];
-    complete(all, &["UnknownOption"], "crates/volume/src/mount.rs", "MountError")
+    complete(all, &["UnknownOption"], &[("crates/volume/src/mount.rs", "MountError")])
 }

@@ -46,8 +46,8 @@ impl Failure {
     }
 }
 
-impl From<phalanx_core::Error> for Failure {
-    fn from(error: phalanx_core::Error) -> Self {
+impl From<phalanx_host::Error> for Failure {
+    fn from(error: phalanx_host::Error) -> Self {
         let code = match error.class() {
             Class::NotAuthentic => Code::NotAuthentic,
             Class::InputOutput => Code::InputOutput,
@@ -62,7 +62,8 @@ impl From<phalanx_bench::error::Error> for Failure {
     fn from(error: phalanx_bench::error::Error) -> Self {
         use phalanx_bench::error::Error;
         match error {
-            Error::Core(error) => error.into(),
+            Error::Core(error) => phalanx_host::Error::from(error).into(),
+            Error::Host(error) => error.into(),
             Error::Path(..) | Error::Exists(_) | Error::Folder(..) | Error::Resources(_) => {
                 Self::new(Code::InputOutput, error.to_string())
             }

@@ -98,7 +98,7 @@ impl Target {
     }
 
     fn finish(self, ends: &SefpsEnds, bytes: &[u8]) -> Outcome {
-        let failed = |e| at_output(ends, phalanx_core::Error::Write(e));
+        let failed = |e| at_output(ends, phalanx_host::Error::write(e));
         match self {
             Target::Stdout => {
                 let mut stdout = io::stdout().lock();
@@ -117,7 +117,7 @@ fn existing<'a>(ends: &SefpsEnds, made: &'a Made) -> Existing<'a> {
     if ends.force { Existing::Replace(made) } else { Existing::Keep }
 }
 
-fn at_output(ends: &SefpsEnds, error: phalanx_core::Error) -> Failure {
-    let how = if matches!(error, phalanx_core::Error::Exists) { " (--force replaces it)" } else { "" };
+fn at_output(ends: &SefpsEnds, error: phalanx_host::Error) -> Failure {
+    let how = if matches!(error, phalanx_host::Error::Exists) { " (--force replaces it)" } else { "" };
     Failure::at(&ends.output, Code::InputOutput, format!("{error}{how}"))
 }

@@ -2,10 +2,10 @@
 
 use super::calibration::{Calibration, Kind};
 use super::drivers;
+use crate::Error;
 use crate::failure::{Failure, Outcome};
 use crate::file::{Existing, InputFile, Made, Output};
 use crate::home::{self, CACHE_VARIABLE};
-use phalanx_core::Error;
 use phalanx_core::engine::Levels;
 use phalanx_gpu::DeviceInfo;
 use serde::{Deserialize, Serialize};
@@ -116,7 +116,7 @@ impl Place {
     pub fn prepare(now: &Circumstances) -> Outcome<Self> {
         let no_folder = || Failure::usage(format!("there is no home folder: set {CACHE_VARIABLE} to a cache folder"));
         let path = path(now.threads).ok_or_else(no_folder)?;
-        let made = fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(Error::Write);
+        let made = fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(Error::write);
         let output = made.and_then(|()| Output::create(&path, Existing::Replace(&Made::default())));
         let output = output.map_err(|e| Failure::at(&path, e))?;
         Ok(Self { path, output })
@@ -124,7 +124,7 @@ impl Place {
 
     /// Keeps a calibration. If that fails, what was kept before stays.
     pub fn keep(self, kept: &Kept) -> Outcome {
-        let written = self.output.file().write_all(kept.unparse().as_bytes()).map_err(Error::Write);
+        let written = self.output.file().write_all(kept.unparse().as_bytes()).map_err(Error::write);
         let done = written
             .and_then(|()| self.output.set_mode(0o644))
             .and_then(|()| self.output.commit(Existing::Replace(&Made::default()), false));

@@ -5,7 +5,8 @@ use crate::file::input::InputFile;
 use crate::file::metadata::Carry;
 use crate::file::output::{Committed, Existing, Output};
 use crate::file::regular::source;
-use phalanx_core::{Error, Result, Sink, Source};
+use crate::{Error, Result};
+use phalanx_core::{Error as CoreError, Sink, Source};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -49,7 +50,7 @@ impl<'a> Ends<'a> {
     /// What is to be read.
     ///
     /// # Errors
-    /// [`Error::Read`] if the input cannot be looked at.
+    /// [`Error::Read`](phalanx_core::Error::Read) if the input cannot be looked at.
     pub fn source(&self) -> Result<Source<'_>> {
         source(self.input.file())
     }
@@ -65,7 +66,7 @@ impl<'a> Ends<'a> {
     /// # Errors
     /// Those of [`Output::carry`] and [`Output::commit`].
     pub fn commit(self, carry: Carry) -> Result<Committed> {
-        let at_output = |error| if let Error::Read(e) = error { Error::Write(e) } else { error };
+        let at_output = |error| if let Error::Core(CoreError::Read(e)) = error { Error::write(e) } else { error };
         self.output.carry(self.input.file(), carry)?;
         self.output.commit(self.existing, self.sync).map_err(at_output)
     }

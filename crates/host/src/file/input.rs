@@ -6,7 +6,8 @@
 use crate::file::names::rename_new;
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{step, unused_name};
-use phalanx_core::{Error, Result};
+use crate::{Error, Result};
+use phalanx_core::Error as CoreError;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -31,7 +32,7 @@ impl InputFile {
     /// Opens a regular file. A symbolic link is followed; folders, pipes, sockets and devices are refused.
     ///
     /// # Errors
-    /// [`Error::Read`] if it cannot be opened, or is not a regular file.
+    /// [`Error::Read`](phalanx_core::Error::Read) if it cannot be opened, or is not a regular file.
     pub fn open(path: &Path) -> Result<Self> {
         match path.file_name() {
             Some(name) if !path.as_os_str().as_bytes().ends_with(b"/") => {
@@ -45,7 +46,7 @@ impl InputFile {
     /// Opens a regular file in an opened folder. A symbolic link is not followed.
     ///
     /// # Errors
-    /// [`Error::Read`] if it cannot be opened, or is not a regular file.
+    /// [`Error::Read`](phalanx_core::Error::Read) if it cannot be opened, or is not a regular file.
     pub fn open_in(dir: Arc<File>, name: &OsStr) -> Result<Self> {
         Self::open_entry(dir, name, OFlags::NOFOLLOW)
     }
@@ -57,7 +58,7 @@ impl InputFile {
 
     fn new(file: File, entry: Option<(Arc<File>, OsString)>) -> Result<Self> {
         let stat = fs::fstat(&file).map_err(read_error)?;
-        let refuse = |why: Obstacle| Err(Error::Read(why.into()));
+        let refuse = |why: Obstacle| Err(Error::read(why.into()));
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Self { file, stamp: Stamp::new(&stat), entry }),
             FileType::Directory => refuse(Obstacle::Folder),
@@ -186,8 +187,8 @@ impl Removal {
     /// seen. Nor can writes through a mapping on a file system that keeps no times for these (tmpfs).
     ///
     /// # Errors
-    /// [`Error::Changed`] if it changed. It then keeps its name, or has the name in [`Error::Aside`]. [`Error::Read`] or
-    /// [`Error::Write`] if it cannot be looked at, renamed or deleted.
+    /// [`Error::Changed`](phalanx_core::Error::Changed) if it changed. It then keeps its name, or has the name in [`Error::Aside`]. [`Error::Read`](phalanx_core::Error::Read) or
+    /// [`Error::Write`](phalanx_core::Error::Write) if it cannot be looked at, renamed or deleted.
     pub fn run(self) -> Result<()> {
         let _step = step();
         let stat = |name: &OsStr| fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error);
@@ -196,18 +197,18 @@ impl Removal {
         // Deleting another name of the same file changes the time of the last status change.
         let is_ours = now == self.stamp || unlinked().contains(&now.id) && self.stamp.has_same_content(&now);
         if !is_ours {
-            return Err(Error::Changed);
+            return Err(CoreError::Changed.into());
         }
         let aside = unused_name("removed")?;
         let (name, aside) = (&*self.name, OsStr::new(&aside));
         // Nobody else uses this name. Some file systems rename without replacing in two steps, and a new file could come
         // between.
-        fs::renameat(&self.dir, name, &self.dir, aside).map_err(|e| Error::Write(e.into()))?;
+        fs::renameat(&self.dir, name, &self.dir, aside).map_err(|e| Error::write(e.into()))?;
         let removed = match stat(aside) {
             Ok(now) if self.stamp.has_same_content(&Stamp::new(&now)) && self.leads_as_before(aside) => {
-                fs::unlinkat(&self.dir, aside, AtFlags::empty()).map_err(|e| Error::Write(e.into()))
+                fs::unlinkat(&self.dir, aside, AtFlags::empty()).map_err(|e| Error::write(e.into()))
             }
-            Ok(_) => Err(Error::Changed),
+            Ok(_) => Err(CoreError::Changed.into()),
             Err(error) => Err(error),
         };
         if removed.is_ok() && before.st_nlink > 1 {
@@ -232,5 +233,5 @@ fn unlinked() -> MutexGuard<'static, HashSet<(u64, u64)>> {
 }
 
 fn read_error(e: Errno) -> Error {
-    Error::Read(e.into())
+    Error::read(e.into())
 }

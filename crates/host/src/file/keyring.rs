@@ -5,10 +5,9 @@
 
 use crate::file::output::{Existing, Output};
 use crate::file::private;
-use phalanx_core::KeyId;
-use phalanx_core::Refused;
+use crate::{Error, Refused, Result};
 use phalanx_core::SecretKey;
-use phalanx_core::{Error, Result};
+use phalanx_core::{Error as CoreError, KeyId};
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -56,18 +55,18 @@ impl Keyring {
     ///
     /// # Errors
     /// [`Error::KeyName`], [`Error::Exists`] if the name is in use, [`Error::Refused`] if others could change the keyring,
-    /// [`Error::Read`] or [`Error::Write`] if the key cannot be stored.
+    /// [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if the key cannot be stored.
     pub fn store(&self, name: &str, key: &SecretKey) -> Result<()> {
         let file = file_name(name)?;
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(|e| Error::Write(at(&self.dir, e)))?;
-        let dir = Arc::new(self.open()?.ok_or_else(|| Error::Write(at(&self.dir, io::ErrorKind::NotFound.into())))?);
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(|e| Error::write(at(&self.dir, e)))?;
+        let dir = Arc::new(self.open()?.ok_or_else(|| Error::write(at(&self.dir, io::ErrorKind::NotFound.into())))?);
         let write = || {
             let output = Output::create_in(dir, OsStr::new(&file), Existing::Keep)?;
-            output.file().write_all(key.expose()).map_err(Error::Write)?;
+            output.file().write_all(key.expose()).map_err(Error::write)?;
             output.commit(Existing::Keep, true).map(drop)
         };
         write().map_err(|error| match error {
-            Error::Write(e) => Error::Write(at(&self.dir.join(file), e)),
+            Error::Core(CoreError::Write(e)) => Error::write(at(&self.dir.join(file), e)),
             error => error,
         })
     }
@@ -76,7 +75,7 @@ impl Keyring {
     ///
     /// # Errors
     /// [`Error::KeyName`], [`Error::NoSuchKey`], [`Error::Refused`] if others could read or change the key,
-    /// [`Error::KeyDamaged`], or [`Error::Read`].
+    /// [`Error::KeyDamaged`], or [`Error::Read`](phalanx_core::Error::Read).
     pub fn load(&self, name: &str) -> Result<SecretKey> {
         file_name(name)?;
         let dir = self.open()?.ok_or_else(|| Error::NoSuchKey(name.into()))?;
@@ -88,21 +87,21 @@ impl Keyring {
     /// Whether there is something under the name, whatever it is.
     ///
     /// # Errors
-    /// [`Error::KeyName`], [`Error::Refused`] if others could change the keyring, or [`Error::Read`].
+    /// [`Error::KeyName`], [`Error::Refused`] if others could change the keyring, or [`Error::Read`](phalanx_core::Error::Read).
     pub fn has(&self, name: &str) -> Result<bool> {
         let file = file_name(name)?;
         let Some(dir) = self.open()? else { return Ok(false) };
         match fs::statat(&dir, &*file, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
-            Err(e) => Err(Error::Read(at(&self.dir.join(file), e.into()))),
+            Err(e) => Err(Error::read(at(&self.dir.join(file), e.into()))),
         }
     }
 
     /// All names in order.
     ///
     /// # Errors
-    /// [`Error::Refused`] if others could change the keyring, or [`Error::Read`].
+    /// [`Error::Refused`] if others could change the keyring, or [`Error::Read`](phalanx_core::Error::Read).
     pub fn names(&self) -> Result<Vec<String>> {
         self.open()?.map_or(Ok(Vec::new()), |dir| self.names_in(&dir))
     }
@@ -113,7 +112,7 @@ impl Keyring {
     /// (A refused key is read for its id, and for nothing else.)
     ///
     /// # Errors
-    /// [`Error::Refused`] if others could change the keyring, or [`Error::Read`].
+    /// [`Error::Refused`] if others could change the keyring, or [`Error::Read`](phalanx_core::Error::Read).
     pub fn find(&self, id: &KeyId, mut unusable: impl FnMut(Error)) -> Result<Option<(String, SecretKey)>> {
         let Some(dir) = self.open()? else { return Ok(None) };
         for name in self.names_in(&dir)? {
@@ -133,20 +132,20 @@ impl Keyring {
     /// Deletes a key.
     ///
     /// # Errors
-    /// [`Error::KeyName`], [`Error::NoSuchKey`], [`Error::Refused`] if others could change the keyring, [`Error::Read`], or
-    /// [`Error::Write`] if the key cannot be deleted.
+    /// [`Error::KeyName`], [`Error::NoSuchKey`], [`Error::Refused`] if others could change the keyring, [`Error::Read`](phalanx_core::Error::Read), or
+    /// [`Error::Write`](phalanx_core::Error::Write) if the key cannot be deleted.
     pub fn remove(&self, name: &str) -> Result<()> {
         let file = file_name(name)?;
         let dir = self.open()?.ok_or_else(|| Error::NoSuchKey(name.into()))?;
         fs::unlinkat(&dir, &*file, AtFlags::empty()).map_err(|e| match e {
             Errno::NOENT => Error::NoSuchKey(name.into()),
-            e => Error::Write(at(&self.dir.join(file), e.into())),
+            e => Error::write(at(&self.dir.join(file), e.into())),
         })
     }
 
     /// Opens the folder, if it exists, and looks whether it is the user's alone.
     fn open(&self) -> Result<Option<File>> {
-        let failed = |e: io::Error| Error::Read(at(&self.dir, e));
+        let failed = |e: io::Error| Error::read(at(&self.dir, e));
         let dir = match fs::open(&self.dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
             dir => File::from(dir.map_err(|e| failed(e.into()))?),
@@ -157,7 +156,7 @@ impl Keyring {
     }
 
     fn names_in(&self, dir: &File) -> Result<Vec<String>> {
-        let failed = |e: Errno| Error::Read(at(&self.dir, e.into()));
+        let failed = |e: Errno| Error::read(at(&self.dir, e.into()));
         let mut names = Vec::new();
         for entry in Dir::read_from(dir).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -171,7 +170,7 @@ impl Keyring {
     /// The key of a name, and whether it may be used.
     fn read(&self, dir: &File, name: &str) -> Result<(SecretKey, Result<(), Refused>)> {
         let (what, path) = (format!("the key {name}"), self.dir.join(file_name(name)?));
-        let failed = |e: io::Error| Error::Read(at(&path, e));
+        let failed = |e: io::Error| Error::read(at(&path, e));
         let no_file = || Refused::new(&what, "it is not a regular file");
         // A link leads to where its owner keeps the key. Opening a pipe must not wait for its other end.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -187,9 +186,9 @@ impl Keyring {
             return Err(no_file().into());
         }
         let key = SecretKey::read(&mut file).map_err(|e| match e {
-            Error::Read(e) => failed(e),
-            Error::KeyText(_) => Error::KeyDamaged(name.into()),
-            e => e,
+            CoreError::Read(e) => failed(e),
+            CoreError::KeyText(_) => Error::KeyDamaged(name.into()),
+            e => e.into(),
         })?;
         let key = key.ok_or_else(|| Error::KeyDamaged(name.into()))?;
         Ok((key, private::check_file(&what, &meta, &path)))

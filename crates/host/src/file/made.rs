@@ -3,7 +3,7 @@
 use crate::file::names::id;
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{step, unused_name};
-use phalanx_core::{Error, Result};
+use crate::{Error, Result};
 use rustix::fs::{self, AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -39,7 +39,7 @@ impl Spared {
             Err(e) => return Err(write_error(e)),
         };
         if self.ids.contains(&(stat.st_dev, stat.st_ino)) || self.folders.contains(&id(dir)?) {
-            return Err(Error::Write(Obstacle::HoldsKey.into()));
+            return Err(Error::write(Obstacle::HoldsKey.into()));
         }
         Ok(())
     }
@@ -63,7 +63,7 @@ impl Made {
     /// Refuses to replace what is spared.
     ///
     /// # Errors
-    /// [`Error::Write`] with [`Obstacle::HoldsKey`] if that is what the name leads to, or if it cannot be looked up.
+    /// [`Error::Write`](phalanx_core::Error::Write) with [`Obstacle::HoldsKey`] if that is what the name leads to, or if it cannot be looked up.
     pub fn check(&self, dir: &File, name: &OsStr) -> Result<()> {
         self.spared.check(dir, name)
     }
@@ -71,10 +71,10 @@ impl Made {
     /// Refuses to write to an open file that is spared: standard output may be one. A terminal is no file, and may be standard input too.
     ///
     /// # Errors
-    /// [`Error::Write`] with [`Obstacle::HoldsKey`] if it is spared.
+    /// [`Error::Write`](phalanx_core::Error::Write) with [`Obstacle::HoldsKey`] if it is spared.
     pub fn check_open(&self, file: &File) -> Result<()> {
         let is_spared = |meta: Metadata| meta.is_file() && self.spared.ids.contains(&(meta.dev(), meta.ino()));
-        if file.metadata().is_ok_and(is_spared) { Err(Error::Write(Obstacle::HoldsKey.into())) } else { Ok(()) }
+        if file.metadata().is_ok_and(is_spared) { Err(Error::write(Obstacle::HoldsKey.into())) } else { Ok(()) }
     }
 
     /// Adds a folder or link by its device and inode. Returns whether it is new.
@@ -98,7 +98,7 @@ impl Made {
             Ok(stat) if made.ids.contains(&(stat.st_dev, stat.st_ino)) => return Err(Error::OwnOutput),
             Ok(_) if made.is_alias(dir, to)? => return Err(Error::OwnOutput),
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-                return Err(Error::Write(Obstacle::FolderInTheWay.into()));
+                return Err(Error::write(Obstacle::FolderInTheWay.into()));
             }
             Ok(_) | Err(Errno::NOENT) => {}
             Err(e) => return Err(write_error(e)),
@@ -188,7 +188,7 @@ fn swap_case(name: &OsStr) -> Vec<u8> {
 
 /// Whether a folder has an entry of exactly this name.
 fn lists(dir: &File, name: &OsStr) -> Result<bool> {
-    let read = |e: Errno| Error::Read(e.into());
+    let read = |e: Errno| Error::read(e.into());
     for entry in Dir::read_from(dir).map_err(read)? {
         if entry.map_err(read)?.file_name().to_bytes() == name.as_bytes() {
             return Ok(true);
@@ -198,5 +198,5 @@ fn lists(dir: &File, name: &OsStr) -> Result<bool> {
 }
 
 fn write_error(e: Errno) -> Error {
-    Error::Write(e.into())
+    Error::write(e.into())
 }

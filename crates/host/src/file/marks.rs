@@ -2,8 +2,9 @@
 
 use crate::file::input::Stamp;
 use crate::file::output::{Output, RECORD};
+use crate::{Error, Result};
 use phalanx_core::file::{Done, SharedFile};
-use phalanx_core::{Error, Progress, Result};
+use phalanx_core::{Error as CoreError, Progress};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -50,7 +51,7 @@ impl Identity {
         if kind == Kind::Protected {
             return Ok(Self { bytes: Vec::new(), is_unique: true });
         }
-        let meta = output.metadata().map_err(Error::Write)?;
+        let meta = output.metadata().map_err(Error::write)?;
         // Not every file system tells it.
         let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         let fields = [meta.ino(), born.as_secs(), born.subsec_nanos().into()];
@@ -186,7 +187,7 @@ impl<'a> Marks<'a> {
             let over = Over(self);
             let done = work();
             drop(over);
-            let noted = noting.map_or(Ok(()), |noting| noting.join().unwrap_or(Err(Error::Cancelled)));
+            let noted = noting.map_or(Ok(()), |noting| noting.join().unwrap_or(Err(CoreError::Cancelled.into())));
             done.and_then(|done| noted.map(|()| done))
         })
     }

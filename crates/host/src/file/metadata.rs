@@ -1,6 +1,6 @@
 //! The metadata that a file takes over from another one.
 
-use phalanx_core::{Error, Result};
+use crate::{Error, Result};
 use rustix::fs::{self, Gid, Mode, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -23,7 +23,7 @@ impl Carry {
     /// Takes over a file's metadata.
     ///
     /// # Errors
-    /// [`Error::Read`] if `from` cannot be looked at, [`Error::Write`] if permissions or times cannot be set. What the file
+    /// [`Error::Read`](phalanx_core::Error::Read) if `from` cannot be looked at, [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file
     /// system of `to` does not have is left out, and so are an owner or attributes that it refuses.
     pub fn file(self, from: &File, to: &File) -> Result<()> {
         self.run(from, to, 0o666)
@@ -32,7 +32,7 @@ impl Carry {
     /// Takes over a folder's metadata.
     ///
     /// # Errors
-    /// [`Error::Read`] if `from` cannot be looked at, [`Error::Write`] if permissions or times cannot be set. What the file
+    /// [`Error::Read`](phalanx_core::Error::Read) if `from` cannot be looked at, [`Error::Write`](phalanx_core::Error::Write) if permissions or times cannot be set. What the file
     /// system of `to` does not have is left out, and so are an owner or attributes that it refuses.
     pub fn folder(self, from: &File, to: &File) -> Result<()> {
         self.run(from, to, 0o777)
@@ -41,14 +41,14 @@ impl Carry {
     /// Takes over the metadata of something that is no file of this system. It has no access control lists.
     ///
     /// # Errors
-    /// [`Error::Write`], as for [`Carry::file`].
+    /// [`Error::Write`](phalanx_core::Error::Write), as for [`Carry::file`].
     pub fn attributes(self, from: &Attributes, to: &File, is_folder: bool) -> Result<()> {
         self.set(from, to, if is_folder { 0o777 } else { 0o666 }, || remove_acls(to, &[]))
     }
 
     /// `new` is the mode of a new file or folder before its umask.
     fn run(self, from: &File, to: &File, new: u32) -> Result<()> {
-        let stat = fs::fstat(from).map_err(|e| Error::Read(e.into()))?;
+        let stat = fs::fstat(from).map_err(|e| Error::read(e.into()))?;
         let attributes = Attributes {
             mode: stat.st_mode,
             owner: stat.st_uid,
@@ -104,7 +104,7 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> Result<()> {
 pub(crate) fn tolerate(done: rustix::io::Result<()>) -> Result<()> {
     match done {
         Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP) => Ok(()),
-        done => done.map_err(|e| Error::Write(e.into())),
+        done => done.map_err(|e| Error::write(e.into())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Names in a folder, and the files that they lead to.
 
-use phalanx_core::{Error, Result};
+use crate::{Error, Result};
 use rustix::fs::{self, AtFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -32,6 +32,6 @@ pub(crate) fn rename_new(dir: &File, from: &OsStr, to: &OsStr) -> rustix::io::Re
 
 /// The device and inode of an open file or folder.
 pub(crate) fn id(file: &File) -> Result<(u64, u64)> {
-    let stat = fs::fstat(file).map_err(|e| Error::Write(e.into()))?;
+    let stat = fs::fstat(file).map_err(|e| Error::write(e.into()))?;
     Ok((stat.st_dev, stat.st_ino))
 }

@@ -5,7 +5,7 @@ use crate::file::metadata::{Carry, remove_acls, set_mode};
 use crate::file::names::{id, rename_new};
 use crate::file::obstacle::Obstacle;
 use crate::file::temporary::{Temporary, create, is_named, is_own, record_name, step};
-use phalanx_core::{Error, Result};
+use crate::{Error, Result};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -63,7 +63,7 @@ impl Output {
     /// The folder is opened once. Changing its path afterwards does not move the output elsewhere.
     ///
     /// # Errors
-    /// [`Error::Exists`] if the name is in use and may not be replaced, [`Error::Write`] if no file can be created there.
+    /// [`Error::Exists`] if the name is in use and may not be replaced, [`Error::Write`](phalanx_core::Error::Write) if no file can be created there.
     pub fn create(path: &Path, existing: Existing) -> Result<Self> {
         let (dir, name) = folder_and_name(path)?;
         Self::create_in(dir, name, existing)
@@ -118,9 +118,9 @@ impl Output {
     /// what is not on the disk, and the system says so only once.
     ///
     /// # Errors
-    /// [`Error::Write`] if the system reports that something was not written.
+    /// [`Error::Write`](phalanx_core::Error::Write) if the system reports that something was not written.
     pub fn sync_kept(&self) -> Result<()> {
-        let synced = self.file().sync_all().map_err(Error::Write).and_then(|()| check_close(self.file()));
+        let synced = self.file().sync_all().map_err(Error::write).and_then(|()| check_close(self.file()));
         if synced.is_err() {
             self.discard();
         }
@@ -154,7 +154,7 @@ impl Output {
             Err(e) => return Err(write_error(e)),
         }
         let file = create(dir, &name).map_err(write_error)?;
-        file.write_all_at(bytes, 0).and_then(|()| file.sync_all()).map_err(Error::Write)?;
+        file.write_all_at(bytes, 0).and_then(|()| file.sync_all()).map_err(Error::write)?;
         sync_folder(dir).map_err(write_error)?;
         self.kept = Some(Kept { is_begun: self.is_begun(), record: Some(file) });
         Ok(())
@@ -163,12 +163,12 @@ impl Output {
     /// Writes a part of the record anew. It is on the disk then.
     pub(crate) fn update_record(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let Some(file) = self.opened_record() else { return Ok(()) };
-        file.write_all_at(bytes, offset).and_then(|()| file.sync_data()).map_err(Error::Write)
+        file.write_all_at(bytes, offset).and_then(|()| file.sync_data()).map_err(Error::write)
     }
 
     /// Empties the record, whatever name it has by now: from now on no run goes on with this file.
     fn end_record(&self) -> Result<()> {
-        self.opened_record().map_or(Ok(()), |file| file.set_len(0)).map_err(Error::Write)
+        self.opened_record().map_or(Ok(()), |file| file.set_len(0)).map_err(Error::write)
     }
 
     /// Begins a file that will be named `name` in an opened folder.
@@ -231,7 +231,7 @@ impl Output {
             _ if output.is_kept() => output.sync_kept(),
             (_, Err(e)) => Err(write_error(*e)),
             (Sync::Yes, Ok(synced)) if synced.contains(&device(output.file())?) => Ok(()),
-            _ => output.file().sync_all().map_err(Error::Write),
+            _ => output.file().sync_all().map_err(Error::write),
         };
         let done: Vec<_> = outputs
             .into_iter()
@@ -248,7 +248,7 @@ impl Output {
             let _step = step();
             if !temporary.is_named()? {
                 let taken = io::Error::new(io::ErrorKind::ResourceBusy, "another run removed the temporary file");
-                return Err(Error::Write(taken));
+                return Err(Error::write(taken));
             }
             let from = OsStr::new(&temporary.name);
             match existing {
@@ -277,7 +277,7 @@ impl Committed {
     /// Whether the name still leads to this file.
     ///
     /// # Errors
-    /// [`Error::Read`] if the name cannot be looked up.
+    /// [`Error::Read`](phalanx_core::Error::Read) if the name cannot be looked up.
     pub fn is_in_place(&self) -> Result<bool> {
         is_named(&self.temporary.file, &self.temporary.dir, &self.name)
     }
@@ -341,10 +341,10 @@ pub fn sync_folder(dir: &File) -> rustix::io::Result<()> {
 /// Some file systems report lost writes only when a file is closed, so a copy of the descriptor is closed.
 ///
 /// # Errors
-/// [`Error::Write`] if the file system reports that something was not written.
+/// [`Error::Write`](phalanx_core::Error::Write) if the file system reports that something was not written.
 pub fn check_close(file: &File) -> Result<()> {
-    let copy = file.try_clone().map_err(Error::Write)?;
-    nix::unistd::close(copy).map_err(|e| Error::Write(e.into()))
+    let copy = file.try_clone().map_err(Error::write)?;
+    nix::unistd::close(copy).map_err(|e| Error::write(e.into()))
 }
 
 /// Refuses targets that may not be replaced: all that exist, or only those that are not files (folders, devices, pipes).
@@ -355,7 +355,7 @@ fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
         Err(e) => Err(write_error(e)),
     };
     let itself = kind(AtFlags::SYMLINK_NOFOLLOW)?;
-    let refuse = |why: Obstacle| Err(Error::Write(why.into()));
+    let refuse = |why: Obstacle| Err(Error::write(why.into()));
     match if itself == Some(FileType::Symlink) { kind(AtFlags::empty()).unwrap_or(None) } else { itself } {
         Some(FileType::Directory) => refuse(Obstacle::Folder),
         Some(kind) if kind != FileType::RegularFile => refuse(Obstacle::NotRegular),
@@ -368,7 +368,7 @@ fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
 }
 
 fn folder_and_name(path: &Path) -> Result<(Arc<File>, &OsStr)> {
-    let no_name = || Error::Write(io::Error::new(io::ErrorKind::InvalidInput, "not a file's name"));
+    let no_name = || Error::write(io::Error::new(io::ErrorKind::InvalidInput, "not a file's name"));
     let name = path.file_name().ok_or_else(no_name)?;
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -388,5 +388,5 @@ fn device(file: &File) -> Result<u64> {
 }
 
 fn write_error(e: Errno) -> Error {
-    Error::Write(e.into())
+    Error::write(e.into())
 }

@@ -1,6 +1,6 @@
 //! Files and folders of secrets. They are refused where others than their user and root could read or change them.
 
-use phalanx_core::Refused;
+use crate::Refused;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

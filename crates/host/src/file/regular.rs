@@ -1,8 +1,9 @@
 //! Opened files as sources.
 
 use crate::file::input::Stamp;
+use crate::{Error, Result};
 use phalanx_core::file::Draft;
-use phalanx_core::{Error, ReadAt, Result, Snapshot, Source};
+use phalanx_core::{ReadAt, Snapshot, Source};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::{Errno, preadv};
 use std::fs::File;
@@ -12,9 +13,9 @@ use std::ops::Range;
 /// An opened file of any kind as a source. One that does not tell its length (a pipe, a device, many files under /proc) is a stream.
 ///
 /// # Errors
-/// [`Error::Read`] if the file cannot be looked at.
+/// [`Error::Read`](phalanx_core::Error::Read) if the file cannot be looked at.
 pub fn source(file: &File) -> Result<Source<'_>> {
-    let meta = file.metadata().map_err(Error::Read)?;
+    let meta = file.metadata().map_err(Error::read)?;
     match (meta.is_file(), meta.len()) {
         (true, 1..) => Ok(Source::ranged(Regular::new(file)?)),
         (true, 0) => Ok(Source::stream_of(file, Regular::new(file)?)),
@@ -25,7 +26,7 @@ pub fn source(file: &File) -> Result<Source<'_>> {
 /// A regular file as a source that is read by range. It may be empty.
 ///
 /// # Errors
-/// [`Error::Read`] if the file cannot be looked at.
+/// [`Error::Read`](phalanx_core::Error::Read) if the file cannot be looked at.
 pub fn regular(file: &File) -> Result<Source<'_>> {
     Ok(Source::ranged(Regular::new(file)?))
 }
@@ -40,7 +41,7 @@ pub(crate) struct Regular<'a> {
 impl<'a> Regular<'a> {
     /// The file as it is now.
     pub fn new(file: &'a File) -> Result<Self> {
-        Ok(Self { file, stamp: Stamp::of(file).map_err(Error::Read)? })
+        Ok(Self { file, stamp: Stamp::of(file).map_err(Error::read)? })
     }
 }
 

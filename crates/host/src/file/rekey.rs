@@ -11,8 +11,9 @@ use crate::file::metadata::tolerate;
 use crate::file::output::{Existing, Output, sync_folder};
 use crate::file::regular::{Regular, regular};
 use crate::file::temporary::{Temporary, is_named, side_name, step};
+use crate::{Error, Result};
 use phalanx_core::format::Header;
-use phalanx_core::{Class, Error, KeySource, Opener, Result, Source, Ways};
+use phalanx_core::{Class, Error as CoreError, KeySource, Opener, Source, Ways};
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -57,10 +58,10 @@ impl InPlace {
     /// If the file system has no locks, the file can be read, and replaced by a new one. Its header is not changed.
     ///
     /// # Errors
-    /// [`Error::Write`] if it may not be written, if its folder cannot be synced, or if another run has it locked.
-    /// [`Error::Changed`] if its name leads to another file by now.
+    /// [`Error::Write`](phalanx_core::Error::Write) if it may not be written, if its folder cannot be synced, or if another run has it locked.
+    /// [`Error::Changed`](phalanx_core::Error::Changed) if its name leads to another file by now.
     pub fn open(input: &InputFile) -> Result<Self> {
-        let refuse = |kind: io::ErrorKind, why: &str| Err(Error::Write(io::Error::new(kind, why)));
+        let refuse = |kind: io::ErrorKind, why: &str| Err(Error::write(io::Error::new(kind, why)));
         let Some((dir, name)) = input.entry() else {
             return refuse(io::ErrorKind::InvalidInput, "not a file's name");
         };
@@ -71,9 +72,9 @@ impl InPlace {
             Err(Errno::LOOP) => return refuse(io::ErrorKind::InvalidInput, "it is a link"),
             opened => File::from(opened.map_err(write_error)?),
         };
-        let stamp = Stamp::of(&file).map_err(Error::Read)?;
+        let stamp = Stamp::of(&file).map_err(Error::read)?;
         if stamp.id() != input.stamp().id() {
-            return Err(Error::Changed);
+            return Err(CoreError::Changed.into());
         }
         let locked = match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => {
@@ -98,7 +99,7 @@ impl InPlace {
     ///
     /// # Errors
     /// Those of [`Source::header`] and [`Opener::open`]; [`Error::Interrupted`] with them where a change of the header was
-    /// interrupted and the keys at hand do not finish it. [`Error::Write`] if what was left cannot be finished or removed.
+    /// interrupted and the keys at hand do not finish it. [`Error::Write`](phalanx_core::Error::Write) if what was left cannot be finished or removed.
     /// [`Error::NoLocks`] if it is to be finished, and the file system has no locks; what is to be removed stays then.
     /// [`Error::Uncleared`] if it was finished, and the side file cannot be removed.
     pub fn ways(&mut self, opener: &Opener<impl KeySource>) -> Result<(Ways, Unfinished)> {
@@ -110,8 +111,8 @@ impl InPlace {
                     let unfinished = self.discard(ways.header())?;
                     return Ok((ways, unfinished));
                 }
-                Err(error) if error.class() != Class::NotAuthentic => return Err(error),
-                Err(error) => error,
+                Err(error) if error.class() != Class::NotAuthentic => return Err(error.into()),
+                Err(error) => error.into(),
             },
             // The disk may fail to read a header that was torn by a power cut.
             Err(error) => error,
@@ -123,8 +124,8 @@ impl InPlace {
     /// modification stays, since it is that of the plaintext.
     ///
     /// # Errors
-    /// Those of [`Ways::changed`]. [`Error::NoLocks`] if the file system has no locks. [`Error::Changed`] if the file is not
-    /// what `ways` were opened from. [`Error::Write`] if writing failed: the old header is then in its place.
+    /// Those of [`Ways::changed`]. [`Error::NoLocks`] if the file system has no locks. [`Error::Changed`](phalanx_core::Error::Changed) if the file is not
+    /// what `ways` were opened from. [`Error::Write`](phalanx_core::Error::Write) if writing failed: the old header is then in its place.
     /// [`Error::Interrupted`] if even that failed. [`Error::Uncleared`] if the new header is in its place, and the side file
     /// cannot be removed.
     pub fn write(&mut self, ways: &Ways, opener: &Opener<impl KeySource>) -> Result<Header> {
@@ -135,22 +136,22 @@ impl InPlace {
         self.check_locked()?;
         let times = times(&self.file)?;
         let side = self.make_side(before)?;
-        side.file.write_all_at(after.bytes(), 0).map_err(Error::Write)?;
+        side.file.write_all_at(after.bytes(), 0).map_err(Error::write)?;
         // A run that finishes this one restores them.
         tolerate(fs::futimens(&side.file, &times))?;
-        side.file.sync_all().map_err(Error::Write)?;
+        side.file.sync_all().map_err(Error::write)?;
         sync_folder(&self.dir).map_err(write_error)?;
         // A signal's clean-up would remove the side file while it is needed.
         let _step = step();
         self.check_unchanged()?;
         if self.header()?.bytes() != before.bytes() {
-            return Err(Error::Changed);
+            return Err(CoreError::Changed.into());
         }
         // In this order: a process that ends at once removes what is not forgotten, without waiting for any step.
         side.forget();
         match side.is_named() {
             Ok(true) => {}
-            Ok(false) => return Err(Error::Changed),
+            Ok(false) => return Err(CoreError::Changed.into()),
             Err(error) => return Err(self.remove_side().err().unwrap_or(error)),
         }
         if let Err(error) = self.overwrite(after.bytes(), &times) {
@@ -166,11 +167,11 @@ impl InPlace {
     /// Checks that the file is what it was when it was opened, and that its name still leads to it.
     ///
     /// # Errors
-    /// [`Error::Changed`] if not, [`Error::Read`] or [`Error::Write`] if it cannot be looked at.
+    /// [`Error::Changed`](phalanx_core::Error::Changed) if not, [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if it cannot be looked at.
     pub fn check_unchanged(&self) -> Result<()> {
-        let now = Stamp::of(&self.file).map_err(Error::Read)?;
+        let now = Stamp::of(&self.file).map_err(Error::read)?;
         let is_same = self.stamp.has_same_content(&now) && is_named(&self.file, &self.dir, &self.name)?;
-        if is_same { Ok(()) } else { Err(Error::Changed) }
+        if is_same { Ok(()) } else { Err(CoreError::Changed.into()) }
     }
 
     /// Begins a whole new file that is to replace this one. Call [`InPlace::check_unchanged`] before it does.
@@ -186,7 +187,7 @@ impl InPlace {
     }
 
     fn header(&self) -> Result<Header> {
-        Source::ranged(Regular { file: &self.file, stamp: self.stamp }).header()
+        Ok(Source::ranged(Regular { file: &self.file, stamp: self.stamp }).header()?)
     }
 
     /// Makes the side file. Anything that has its name is discarded, since the header in place is whole.
@@ -237,7 +238,7 @@ impl InPlace {
         let mut ways = match Ways::open(header, opener) {
             Ok(ways) => ways,
             Err(e) if e.class() == Class::NotAuthentic => return Err(interrupted(error)),
-            Err(e) => return Err(e),
+            Err(e) => return Err(e.into()),
         };
         // Anybody may have planted it.
         if !ways.open_content(&self.file)? {
@@ -249,7 +250,7 @@ impl InPlace {
         }
         self.check_locked()?;
         // The run that made it may have been killed before that.
-        side.sync_all().map_err(Error::Write)?;
+        side.sync_all().map_err(Error::write)?;
         sync_folder(&self.dir).map_err(write_error)?;
         let _step = step();
         self.check_unchanged()?;
@@ -272,7 +273,7 @@ impl InPlace {
     /// The side file and the header that it holds, if it is a regular file that holds one and nothing else.
     fn side(&self) -> Result<Option<(File, Header)>> {
         let name = side_name(&self.name);
-        let unread = |e: io::Error| Error::Read(io::Error::new(e.kind(), format!("{name}: {e}")));
+        let unread = |e: io::Error| Error::read(io::Error::new(e.kind(), format!("{name}: {e}")));
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match fs::openat(&self.dir, &*name, flags, Mode::empty()) {
             // A link, and a socket.
@@ -283,9 +284,9 @@ impl InPlace {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(None);
         }
-        match regular(&file).and_then(|mut source| source.header()) {
+        match regular(&file).and_then(|mut source| Ok(source.header()?)) {
             Ok(header) => Ok((stat.st_size == header.bytes().len() as i64).then_some((file, header))),
-            Err(Error::Read(e)) => Err(unread(e)),
+            Err(Error::Core(CoreError::Read(e))) => Err(unread(e)),
             Err(error) if error.class() == Class::NotAuthentic => Ok(None),
             Err(error) => Err(error),
         }
@@ -293,15 +294,15 @@ impl InPlace {
 
     /// Writes a header into its place and syncs it. It is one call, unless the system writes only a part.
     fn overwrite(&mut self, header: &[u8], times: &Timestamps) -> Result<()> {
-        self.file.write_all_at(header, 0).map_err(Error::Write)?;
+        self.file.write_all_at(header, 0).map_err(Error::write)?;
         self.set_times(times)?;
-        self.file.sync_all().map_err(Error::Write)
+        self.file.sync_all().map_err(Error::write)
     }
 
     /// Sets the time of modification, and notes the file's new stamp.
     fn set_times(&mut self, times: &Timestamps) -> Result<()> {
         tolerate(fs::futimens(&self.file, times))?;
-        self.stamp = Stamp::of(&self.file).map_err(Error::Read)?;
+        self.stamp = Stamp::of(&self.file).map_err(Error::read)?;
         Ok(())
     }
 }
@@ -321,13 +322,13 @@ fn uncleared(error: Error) -> Error {
 }
 
 fn in_the_way(name: &str, e: Errno) -> Error {
-    Error::Write(io::Error::new(e.kind(), format!("{name} is in the way: {e}")))
+    Error::write(io::Error::new(e.kind(), format!("{name} is in the way: {e}")))
 }
 
 fn read_error(e: Errno) -> Error {
-    Error::Read(e.into())
+    Error::read(e.into())
 }
 
 fn write_error(e: Errno) -> Error {
-    Error::Write(e.into())
+    Error::write(e.into())
 }

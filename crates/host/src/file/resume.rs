@@ -5,10 +5,11 @@ use crate::file::input::Stamp;
 use crate::file::marks::{Found, Kind, Marks, Noting, Recorder};
 use crate::file::output::Output;
 use crate::file::regular::{Leftover, Regular, regular};
+use crate::{Error, Result};
 use phalanx_core::file::SharedFile;
 use phalanx_core::format::Layout;
 use phalanx_core::{
-    Error, KeySource, NewFile, Opener, Progress, ProtectedFile, Recipient, Result, Roster, Source, Suite,
+    Error as CoreError, KeySource, NewFile, Opener, Progress, ProtectedFile, Recipient, Roster, Source, Suite,
 };
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::File;
@@ -97,7 +98,7 @@ impl Resumable<'_> {
         let recorder = Recorder::new(&shared, Kind::Protected, stamp, file)?;
         let marks = Marks::new(recorder, output, from, &missing, layout.chunks());
         let seal = |progress: &dyn Progress| {
-            shared.seal(roster, Source::ranged(input), sink(file, sync), Some(missing.clone()), progress)
+            Ok(shared.seal(roster, Source::ranged(input), sink(file, sync), Some(missing.clone()), progress)?)
         };
         match sync {
             true => marks.keep(|| seal(&Noting { marks: &marks, progress }))?,
@@ -119,7 +120,7 @@ impl Resumable<'_> {
         // If its length cannot be right, opening it says why.
         let layout = shared.header().layout_for_file(stamp.len()).ok();
         let Some(layout) = layout else {
-            return shared.open(roster, Source::ranged(input), sink(output.file(), sync), None, progress);
+            return Ok(shared.open(roster, Source::ranged(input), sink(output.file(), sync), None, progress)?);
         };
         let (mut missing, mut from) = (iter::once(0..layout.chunks()).collect::<Vec<_>>(), 0);
         let begun = begin_plaintext(&shared, stamp, output, sync)?;
@@ -130,7 +131,7 @@ impl Resumable<'_> {
                 missing = not_opened(&shared, roster, input.file, file, synced..layout.chunks(), progress)?;
                 let all = layout.plaintext_len();
                 match all - bytes(&layout, &missing) {
-                    0 => file.set_len(0).map_err(Error::Write)?,
+                    0 => file.set_len(0).map_err(Error::write)?,
                     done => tell(Past::Continued { done, all }),
                 }
             }
@@ -140,13 +141,13 @@ impl Resumable<'_> {
         let recorder = Recorder::new(&shared, Kind::Plaintext, stamp, file)?;
         let marks = Marks::new(recorder, output, from, &missing, layout.chunks());
         let open = |progress: &dyn Progress| {
-            shared.open(roster, Source::ranged(input), sink(file, sync), Some(missing.clone()), progress)
+            Ok(shared.open(roster, Source::ranged(input), sink(file, sync), Some(missing.clone()), progress)?)
         };
         match sync {
             true => marks.keep(|| open(&Noting { marks: &marks, progress }))?,
             false => open(progress)?,
         };
-        file.set_len(layout.plaintext_len()).map_err(Error::Write)?;
+        file.set_len(layout.plaintext_len()).map_err(Error::write)?;
         Ok(layout.plaintext_len())
     }
 }
@@ -171,8 +172,8 @@ pub fn begin_protected(
             let layout = shared.header().layout_for_plaintext(stamp.len())?;
             // What lies after its end is nobody's.
             let file = output.file();
-            if file.metadata().map_err(Error::Write)?.len() > layout.file_len() {
-                file.set_len(layout.file_len()).map_err(Error::Write)?;
+            if file.metadata().map_err(Error::write)?.len() > layout.file_len() {
+                file.set_len(layout.file_len()).map_err(Error::write)?;
             }
             Ok((shared, Begun::Left { synced: synced.min(layout.chunks()) }))
         }
@@ -183,7 +184,7 @@ pub fn begin_protected(
             let shared = new.shared(Some(stamp.len()))?;
             let file = output.file();
             let header = shared.header().bytes();
-            file.write_all_at(header, 0).and_then(|()| file.sync_all()).map_err(Error::Write)?;
+            file.write_all_at(header, 0).and_then(|()| file.sync_all()).map_err(Error::write)?;
             let record = Recorder::new(&shared, Kind::Protected, stamp, file)?.first();
             output.write_record(&record)?;
             output.keep();
@@ -208,9 +209,9 @@ fn past(
         return different;
     }
     let file = output.file();
-    let shared = match regular(file).and_then(|source| ProtectedFile::open(source, opener)) {
+    let shared = match regular(file).and_then(|source| Ok(ProtectedFile::open(source, opener)?)) {
         Ok(protected) => protected.shared(),
-        Err(Error::Read(e)) => return Err(Error::Write(e)),
+        Err(Error::Core(CoreError::Read(e))) => return Err(Error::write(e)),
         // Whatever it is, it can be done again.
         Err(_) => return different,
     };
@@ -244,7 +245,7 @@ pub fn begin_plaintext(shared: &SharedFile, stamp: Stamp, output: &mut Output, s
     let mut begun = Begun::New;
     if output.is_begun() {
         // A run that was killed at its very beginning leaves an empty file.
-        if output.file().metadata().map_err(Error::Write)?.len() > 0 {
+        if output.file().metadata().map_err(Error::write)?.len() > 0 {
             begun = Begun::Over(Past::Unproven);
         }
         output.start_over()?;
@@ -297,14 +298,14 @@ pub fn not_sealed(
     within: Range<u64>,
     progress: &dyn Progress,
 ) -> Result<Vec<Range<u64>>> {
-    shared.not_sealed(roster, &Leftover(output), len, within, progress)
+    Ok(shared.not_sealed(roster, &Leftover(output), len, within, progress)?)
 }
 
 /// The chunks of a run that are not done yet in the plaintext `output` of the file `protected`: [`SharedFile::not_opened`]. They are
 /// empty then: holes, or zeros.
 ///
 /// # Errors
-/// Those of [`SharedFile::not_opened`], and [`Error::Write`] if the output cannot be cleared.
+/// Those of [`SharedFile::not_opened`], and [`Error::Write`](phalanx_core::Error::Write) if the output cannot be cleared.
 pub fn not_opened(
     shared: &SharedFile,
     roster: &Roster,
@@ -314,8 +315,8 @@ pub fn not_opened(
     progress: &dyn Progress,
 ) -> Result<Vec<Range<u64>>> {
     let missing = shared.not_opened(roster, protected, &Leftover(output), within, progress)?;
-    let len = protected.metadata().map_err(Error::Read)?.len();
-    clear(output, &shared.header().layout_for_file(len)?, &missing).map_err(Error::Write)?;
+    let len = protected.metadata().map_err(Error::read)?.len();
+    clear(output, &shared.header().layout_for_file(len)?, &missing).map_err(Error::write)?;
     Ok(missing)
 }
 

@@ -6,7 +6,8 @@
 //! `.phalanx-<hash of the name>.rekey` is the side file of a change of a header in place (`rekey.rs`), and
 //! `.phalanx-<hash of the name>.resume` the record of an output that a later run can go on with (`resume.rs`).
 
-use phalanx_core::{Error, Result};
+use crate::{Error, Result};
+use phalanx_core::Error as CoreError;
 use phalanx_kernels::keccak::sha3_256;
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -130,10 +131,10 @@ pub fn is_temporary(name: &OsStr) -> bool {
 /// A name that nobody uses: `.phalanx-<random>.<end>`.
 ///
 /// # Errors
-/// [`Error::Random`] if the system gives no random bytes.
+/// [`Error::Random`](phalanx_core::Error::Random) if the system gives no random bytes.
 pub fn unused_name(end: &str) -> Result<String> {
     let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(Error::Random)?;
+    getrandom::fill(&mut random).map_err(CoreError::Random)?;
     Ok(format!("{PREFIX}{:032x}.{end}", u128::from_le_bytes(random)))
 }
 
@@ -154,7 +155,7 @@ impl Temporary {
             return Ok(made);
         }
         let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(Error::Random)?;
+        getrandom::fill(&mut random).map_err(CoreError::Random)?;
         let name = format!("{PREFIX}{}-{:016x}{SUFFIX}", hash(target), u64::from_le_bytes(random));
         Self::make(&dir, &name).map_err(write_error)
     }
@@ -195,7 +196,7 @@ impl Temporary {
             fs::unlinkat(&self.dir, &*self.name, AtFlags::empty()).map_err(|e| in_the_way(&self.name, e))?;
         }
         // The list of unfinished files tells files of one name apart by their folders' descriptors.
-        let dir = Arc::new(self.dir.try_clone().map_err(Error::Write)?);
+        let dir = Arc::new(self.dir.try_clone().map_err(Error::write)?);
         *self = Self::create_locked(&dir, target)?.ok_or(Error::NoLocks)?;
         Ok(())
     }
@@ -322,7 +323,7 @@ pub(crate) fn create(dir: &File, name: &str) -> rustix::io::Result<File> {
 }
 
 fn in_the_way(name: &str, e: Errno) -> Error {
-    Error::Write(io::Error::new(e.kind(), format!("{name} is in the way: {e}")))
+    Error::write(io::Error::new(e.kind(), format!("{name} is in the way: {e}")))
 }
 
 /// Removes a temporary file unless a run still has it locked.
@@ -372,11 +373,11 @@ fn open_leftover(dir: &File, name: &str) -> rustix::io::Result<File> {
 }
 
 fn busy() -> Error {
-    Error::Write(io::Error::new(io::ErrorKind::ResourceBusy, "another run is writing it"))
+    Error::write(io::Error::new(io::ErrorKind::ResourceBusy, "another run is writing it"))
 }
 
 fn write_error(e: Errno) -> Error {
-    Error::Write(e.into())
+    Error::write(e.into())
 }
 
 #[cfg(test)]

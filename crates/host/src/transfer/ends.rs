@@ -4,8 +4,8 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::file::{self, Carry, InputFile, Made, Output, Removal, Stamp};
 use crate::lines::{complain, shown};
 use crate::paths::{Destination, End, Place, umask};
-use crate::{stdio, warnings};
-use phalanx_core::{Error, Sink, Source};
+use crate::{Error, stdio, warnings};
+use phalanx_core::{Error as CoreError, Sink, Source};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -29,13 +29,13 @@ impl Input {
     /// Opens an end.
     pub fn open(end: &End) -> Outcome<Self> {
         match end {
-            End::Standard => stdio::input().map(Input::Stream).map_err(|e| Failure::at(end.path(), Error::Read(e))),
+            End::Standard => stdio::input().map(Input::Stream).map_err(|e| Failure::at(end.path(), Error::read(e))),
             End::Path(path) => InputFile::open(path).map(Input::File).map_err(|e| Failure::at(path, e)),
         }
     }
 
     /// Opens a file in a folder of a tree. Links are not followed.
-    pub fn open_in(folder: Arc<File>, name: &OsStr) -> phalanx_core::Result<Self> {
+    pub fn open_in(folder: Arc<File>, name: &OsStr) -> crate::Result<Self> {
         InputFile::open_in(folder, name).map(Input::File)
     }
 
@@ -48,7 +48,7 @@ impl Input {
     }
 
     /// What the pipeline reads.
-    pub fn source(&self) -> phalanx_core::Result<Source<'_>> {
+    pub fn source(&self) -> crate::Result<Source<'_>> {
         match self {
             // It may be a file that was partly read. Reading continues from there.
             Input::Stream(file) => Ok(Source::stream(file)),
@@ -67,17 +67,20 @@ impl Input {
     }
 
     /// Why it does not open: perhaps because a change of its keys was interrupted.
-    pub fn interrupted(&self, error: Error) -> Error {
+    pub fn interrupted(&self, error: impl Into<Error>) -> Error {
+        let error = error.into();
         let is_of_header = matches!(
             error,
-            Error::Header(_)
-                | Error::NotPhalanx
-                | Error::Version(_)
-                | Error::Read(_)
-                | Error::NoKey { .. }
-                | Error::KeysRefused { .. }
-                | Error::WrongKey
-                | Error::KdfLimit(_)
+            Error::Core(
+                CoreError::Header(_)
+                    | CoreError::NotPhalanx
+                    | CoreError::Version(_)
+                    | CoreError::Read(_)
+                    | CoreError::NoKey { .. }
+                    | CoreError::KeysRefused { .. }
+                    | CoreError::WrongKey
+                    | CoreError::KdfLimit(_)
+            )
         );
         if is_of_header && self.rekey_interrupted() { Error::Interrupted(Box::new(error)) } else { error }
     }
@@ -115,7 +118,7 @@ impl Target {
         let same = |end: &End| Failure::at(end.path(), Error::SameFile);
         let path = match &place.output {
             End::Standard => {
-                let stdout = stdio::output().map_err(|e| Failure::at(place.output.path(), Error::Write(e)))?;
+                let stdout = stdio::output().map_err(|e| Failure::at(place.output.path(), Error::write(e)))?;
                 let id = stdout.metadata().ok().filter(|meta| meta.is_file()).map(|meta| (meta.dev(), meta.ino()));
                 if id.is_some_and(is_input) {
                     return Err(same(&place.input));
@@ -224,7 +227,7 @@ pub fn warn_of_special_bits(path: &Path, file: &File, carry: Carry) {
 /// Why an input is still there although its output is done.
 pub fn not_deleted(path: &Path, error: Error) -> Failure {
     match error {
-        Error::Read(e) | Error::Write(e) => {
+        Error::Core(CoreError::Read(e) | CoreError::Write(e)) => {
             let line = format!("{}: its output is on the disk, but the input could not be deleted: {e}", shown(path));
             Failure::new(Code::InputOutput, line)
         }

@@ -16,7 +16,7 @@ use crate::folders::{
 use crate::key_files::{HOLDS_KEY, KeyFiles};
 use crate::lines::{complain, shown};
 use crate::lock::lock;
-use phalanx_core::{Error, Result};
+use crate::{Error, Result};
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -127,7 +127,7 @@ enum Parent {
 impl Folder {
     /// Opens the root of a tree, and makes its mirror.
     pub fn root(tree: Arc<Tree>) -> Outcome<Arc<Self>> {
-        let at_input = |e: Errno| Failure::at(&tree.input, Error::Read(e.into()));
+        let at_input = |e: Errno| Failure::at(&tree.input, Error::read(e.into()));
         // Named on the command line, the input may be a link.
         let input: File =
             fs::open(&tree.input, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(at_input)?.into();
@@ -135,7 +135,7 @@ impl Folder {
         tree.input_id.get_or_init(|| input_id);
         let (mut output, mut output_parent, mut output_id) = (None, None, None);
         if let Some(path) = &tree.output {
-            let at_output = |e: Errno| Failure::at(path, Error::Write(e.into()));
+            let at_output = |e: Errno| Failure::at(path, Error::write(e.into()));
             let (parent, name) = open_parent(path).map_err(at_output)?;
             let is_there = |stat: fs::Stat| (stat.st_dev, stat.st_ino) == input_id;
             if is_within(&parent, input_id).map_err(at_output)?
@@ -170,7 +170,7 @@ impl Folder {
         let folder = fs::openat(&handles.input, name, FOLDER, Mode::empty()).map_err(read_error)?;
         if self.tree.made.contains(id(&folder).map_err(read_error)?) {
             let why = "it is an output of this run: the output is within the input";
-            return Err(Error::Read(std::io::Error::other(why)));
+            return Err(Error::read(std::io::Error::other(why)));
         }
         Ok(folder.into())
     }
@@ -296,7 +296,7 @@ impl Folder {
         let above = |end: &File, wanted| -> Result<File> {
             let folder = fs::openat(end, "..", FOLDER, Mode::empty()).map_err(read_error)?;
             if id(&folder).map_err(read_error)? != wanted {
-                return Err(Error::Read(std::io::Error::other("the folder was moved meanwhile")));
+                return Err(Error::read(std::io::Error::other("the folder was moved meanwhile")));
             }
             Ok(folder.into())
         };
@@ -340,7 +340,7 @@ fn make(tree: &Tree, parent: &File, name: &OsStr, original: &File) -> Result<Fil
     let made = id(&folder).map_err(write_error)?;
     tree.made.is_alias(parent, name)?;
     if tree.input_id.get() == Some(&made) {
-        return Err(Error::Write(std::io::Error::other("it is the input itself: the input is within the output")));
+        return Err(Error::write(std::io::Error::other("it is the input itself: the input is within the output")));
     }
     if !tree.made.insert(made) {
         return Err(Error::OwnOutput);

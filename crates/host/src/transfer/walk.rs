@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use crate::file;
 use crate::folders::{self, kind_name};
 use crate::strays;
-use phalanx_core::{Error, Result};
+use crate::{Error, Result};
+use phalanx_core::Error as CoreError;
 use rustix::fs::{self, AtFlags, CWD, Dir, FileType};
 use std::cell::LazyCell;
 use std::collections::HashSet;
@@ -99,7 +100,7 @@ impl Walk {
                 fail(
                     folder,
                     OsStr::new(""),
-                    Error::Read(io::Error::other("it could not be opened again: the rest is left out")),
+                    Error::read(io::Error::other("it could not be opened again: the rest is left out")),
                 );
                 self.levels.pop();
                 continue;
@@ -204,20 +205,20 @@ impl Walk {
 /// Whether there are too many open files, in this process or on the system.
 pub fn is_too_many(error: &Error) -> bool {
     match error {
-        Error::Read(e) | Error::Write(e) => matches!(e.raw_os_error(), Some(ENFILE | EMFILE)),
+        Error::Core(CoreError::Read(e) | CoreError::Write(e)) => matches!(e.raw_os_error(), Some(ENFILE | EMFILE)),
         _ => false,
     }
 }
 
 /// Whether there are too many open files in this process.
 pub fn is_of_process(error: &Error) -> bool {
-    matches!(error, Error::Read(e) | Error::Write(e) if e.raw_os_error() == Some(EMFILE))
+    matches!(error, Error::Core(CoreError::Read(e) | CoreError::Write(e)) if e.raw_os_error() == Some(EMFILE))
 }
 
 fn fail(folder: &Arc<Folder>, name: &OsStr, error: Error) {
     folder.stays();
     let path = match error {
-        Error::Write(_) | Error::Exists | Error::OwnOutput => folder.mirrored(name),
+        Error::Core(CoreError::Write(_)) | Error::Exists | Error::OwnOutput => folder.mirrored(name),
         _ => folder.path(name),
     };
     folder.tree().tally.fail(&Failure::at(&path, error));
@@ -244,7 +245,7 @@ fn count_strays(folder: &Folder, inputs: &[(OsString, FileType)], output_name: &
 
 /// The entries of a folder, in order of name.
 fn entries(folder: &File) -> Result<Vec<(OsString, FileType)>> {
-    let failed = |e: rustix::io::Errno| Error::Read(e.into());
+    let failed = |e: rustix::io::Errno| Error::read(e.into());
     let mut entries = Vec::new();
     for entry in Dir::read_from(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;

@@ -3,9 +3,10 @@
 use crate::common::{AtHand, painted};
 use phalanx_core::format::{Header, Kdf};
 use phalanx_core::{
-    ChunkSize, Class, Error, KdfLimit, KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Reader, Recipient,
-    Result, Roster, SecretKey, Sink, Source, Suite, Ways,
+    ChunkSize, Class, Error as CoreError, KdfLimit, KeyId, KeySource, NewFile, Opener, Password, ProtectedFile, Reader,
+    Recipient, Result, Roster, SecretKey, Sink, Source, Suite, Ways,
 };
+use phalanx_host::Error;
 use phalanx_host::file::{self, InPlace, InputFile, Unfinished, is_temporary, is_unfinished};
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -86,7 +87,7 @@ impl Disk {
     }
 
     /// Changes the ways in.
-    fn change(&self, keys: &Opener<impl KeySource>, change: impl FnOnce(&mut Ways)) -> Result<Header> {
+    fn change(&self, keys: &Opener<impl KeySource>, change: impl FnOnce(&mut Ways)) -> phalanx_host::Result<Header> {
         let mut target = self.in_place();
         let (mut ways, _) = target.ways(keys)?;
         change(&mut ways);
@@ -339,7 +340,7 @@ fn an_old_header_does_not_come_back() {
     // Planted by whoever was removed: neither a holder of a key that stayed nor one of a removed key brings it back.
     fs::write(disk.side(), &old).unwrap();
     let error = disk.in_place().ways(&by(2)).unwrap_err();
-    assert!(matches!(error, Error::NoKey { .. }), "{error}");
+    assert!(matches!(error, Error::Core(CoreError::NoKey { .. })), "{error}");
     assert!(disk.read() == now && disk.side().exists());
     assert_eq!(disk.in_place().ways(&by(1)).unwrap().1, Unfinished::Discarded);
     assert!(disk.read() == now && !disk.opens(&by(2)));
@@ -352,18 +353,21 @@ fn one_run_changes_a_file_at_a_time_and_only_the_file_that_was_opened() {
         let _first = disk.in_place();
         InPlace::open(&disk.input()).unwrap_err()
     };
-    assert!(matches!(&busy, Error::Write(e) if e.kind() == std::io::ErrorKind::ResourceBusy), "{busy}");
+    assert!(
+        matches!(&busy, Error::Core(CoreError::Write(e)) if e.kind() == std::io::ErrorKind::ResourceBusy),
+        "{busy}"
+    );
     // Another file takes the name, before it is opened for writing and after.
     let input = disk.input();
     disk.protect("other", Suite::default(), &[Recipient::key(&key(1))]);
     fs::rename(disk.path("other"), disk.path("f")).unwrap();
-    assert!(matches!(InPlace::open(&input), Err(Error::Changed)));
+    assert!(matches!(InPlace::open(&input), Err(Error::Core(CoreError::Changed))));
     let mut target = disk.in_place();
     let (mut ways, _) = target.ways(&by(1)).unwrap();
     ways.add(&Recipient::key(&key(2)));
     disk.protect("other", Suite::default(), &[Recipient::key(&key(1))]);
     fs::rename(disk.path("other"), disk.path("f")).unwrap();
-    assert!(matches!(target.write(&ways, &by(1)), Err(Error::Changed)));
+    assert!(matches!(target.write(&ways, &by(1)), Err(Error::Core(CoreError::Changed))));
     assert_eq!(disk.names(), ["f"], "the side file is gone");
     // Somebody writes another header.
     let mut target = disk.in_place();
@@ -371,7 +375,7 @@ fn one_run_changes_a_file_at_a_time_and_only_the_file_that_was_opened() {
     ways.add(&Recipient::key(&key(2)));
     let other = changed(&disk, &by(1), |ways| ways.add(&Recipient::key(&key(3))));
     disk.overwrite(&other);
-    assert!(matches!(target.write(&ways, &by(1)), Err(Error::Changed)));
+    assert!(matches!(target.write(&ways, &by(1)), Err(Error::Core(CoreError::Changed))));
     assert!(disk.header_bytes() == other);
     drop(target);
     // A link is not written through.
@@ -442,9 +446,9 @@ fn a_header_that_was_read_while_it_was_written_is_read_again() {
     assert_eq!(reader.unwrap().len(), disk.plain.len() as u64);
     // It is not read for ever.
     disk.overwrite(&torn);
-    assert!(matches!(open(&|| ()), Err(Error::WrongKey)));
+    assert!(matches!(open(&|| ()), Err(CoreError::WrongKey)));
     let times = AtomicUsize::new(0);
     let other = |n: usize| [&torn[..4000], &[n as u8 + 1; 10], &torn[4010..]].concat();
     let again = open(&|| disk.overwrite(&other(times.fetch_add(1, Ordering::Relaxed))));
-    assert!(matches!(again, Err(Error::WrongKey)) && times.into_inner() < 10);
+    assert!(matches!(again, Err(CoreError::WrongKey)) && times.into_inner() < 10);
 }

@@ -2,7 +2,7 @@
 
 use super::folders::plain_name;
 use super::{FILE, View};
-use phalanx_core::{Class, Error, KeySource, ProtectedFile, Reader, Result};
+use phalanx_core::{Class, Error, KeySource, ProtectedFile, Reader};
 use phalanx_host::file::{self, is_temporary};
 use rustix::fs::{self as sys, Dir, Mode, OFlags};
 use std::collections::VecDeque;
@@ -114,11 +114,11 @@ impl Tried {
     ) {
         let Some(file) = regular(folder, name) else { return };
         self.files += 1;
-        let opened = || -> Result<()> { ProtectedFile::open(file::source(&file)?, view.opener()).map(drop) };
+        let opened = || -> phalanx_host::Result<_> { Ok(ProtectedFile::open(file::source(&file)?, view.opener())?) };
         match opened() {
-            Ok(()) => self.opens = true,
+            Ok(_) => self.opens = true,
             // Damaged files show when they are opened; of the others, the first one is told of.
-            Err(e) if e.class() == Class::NotAuthentic && is_of_keys(&e) => {
+            Err(phalanx_host::Error::Core(e)) if e.class() == Class::NotAuthentic && is_of_keys(&e) => {
                 self.locked.get_or_insert((path, e));
             }
             Err(_) => {}

@@ -6,7 +6,7 @@ use crate::file::sync_folder;
 use crate::folders::write_error;
 use crate::lines::shown;
 use crate::transfer::ends::{not_deleted, warn_of_special_bits};
-use phalanx_core::{Error, Result};
+use crate::{Error, Result};
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -25,7 +25,7 @@ use std::process::{Command, ExitStatus, Stdio};
 const SWITCH: &str = "--detached";
 /// What the child says when it is ready.
 const READY: &str = "ready";
-const HINT: &str = "(without --daemon it says more)";
+const HINT: &str = "without --daemon it says more";
 
 /// Starts the child, and waits until it is ready or has failed.
 pub fn start() -> Outcome {
@@ -79,9 +79,9 @@ fn ended(status: ExitStatus) -> Failure {
         (Some(2), _) => Failure::written(Code::Usage),
         (Some(3), _) => Failure::written(Code::NotAuthentic),
         (Some(4), _) => Failure::written(Code::InputOutput),
-        (Some(0), _) => Failure::new(Code::Other, format!("the mount in the background ended at once {HINT}")),
+        (Some(0), _) => Failure::new(Code::Other, "the mount in the background ended at once").hint(HINT),
         (_, Some(signal)) => {
-            Failure::new(Code::Other, format!("the mount in the background was ended by signal {signal} {HINT}"))
+            Failure::new(Code::Other, format!("the mount in the background was ended by signal {signal}")).hint(HINT)
         }
         _ => Failure::written(Code::Other),
     }

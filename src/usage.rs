@@ -44,13 +44,17 @@ pub fn help(of: &[String]) -> Outcome {
 mod tests {
     use super::*;
     use clap::FromArgMatches;
-    use phalanx_host::usage::line;
+    use phalanx_host::usage::failure;
 
+    /// What is said of it: the line, and the hint in parentheses.
     fn wrong(line_given: &str) -> String {
         let args: Vec<OsString> = line_given.split(' ').map(Into::into).collect();
         match parse_from::<Cli>(command(), &args) {
             Ok(_) => panic!("{line_given} is right"),
-            Err(error) => line(&command(), &error, &args),
+            Err(error) => {
+                let failure = failure(&command(), &error, &args);
+                format!("{} ({})", failure.line().unwrap(), failure.advice().unwrap())
+            }
         }
     }
 

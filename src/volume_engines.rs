@@ -5,8 +5,8 @@ use phalanx_core::engine::Op;
 use phalanx_host::args::{EngineArgs, EngineName};
 use phalanx_host::engines::cache::{self, Circumstances};
 use phalanx_host::engines::calibration::{Calibration, Kind};
-use phalanx_host::engines::{Ready, ready, survey};
-use phalanx_host::failure::{Code, Failure, Outcome};
+use phalanx_host::engines::{Ready, no_gpu, ready, survey};
+use phalanx_host::failure::Outcome;
 use phalanx_host::lines::complain;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_volume::StoreOptions;
@@ -26,8 +26,7 @@ pub fn for_volume(args: &EngineArgs, suite: Suite, verbosity: Verbosity) -> Outc
     let threshold = match args.engine {
         EngineName::Serial | EngineName::Cpu => None,
         EngineName::Gpu => {
-            open(&mut ready)
-                .map_err(|why| Failure::new(Code::Other, format!("engine gpu: {why} (--engine cpu works)")))?;
+            open(&mut ready).map_err(|why| no_gpu("gpu", &why))?;
             let gpu = Arc::new(ready.crew(Kind::Gpu).expect("the device is open").roster);
             return Ok(StoreOptions { small: gpu.clone(), large: gpu, threshold: 0, ..StoreOptions::default() });
         }

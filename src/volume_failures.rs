@@ -4,8 +4,11 @@ use phalanx_host::failure::{Code, Failure};
 use phalanx_host::lines::shown;
 use phalanx_volume::VolumeError;
 use phalanx_volume::mount::MountError;
+use rustix::io::Errno;
 use std::io;
 use std::path::Path;
+
+const UNMOUNT: &str = "fusermount3 -u unmounts it";
 
 /// A failure of a volume.
 pub fn of_volume(dir: &Path, error: VolumeError) -> Failure {
@@ -14,19 +17,18 @@ pub fn of_volume(dir: &Path, error: VolumeError) -> Failure {
         VolumeError::Core(error) => Failure::at(dir, error),
         VolumeError::Host(error) => Failure::at(dir, error),
         VolumeError::Damaged(text) => Failure::new(Code::NotAuthentic, line(&text)),
+        VolumeError::Refused(Errno::ROFS) => Failure::new(Code::InputOutput, line("its file system is read-only"))
+            .hint("--read-only mounts it for reading"),
         VolumeError::Refused(errno) => {
             let error = io::Error::from(errno);
             let text = match error.kind() {
                 io::ErrorKind::AlreadyExists => "it is a volume already".into(),
                 io::ErrorKind::DirectoryNotEmpty => "not empty: a volume is made of a new or an empty folder".into(),
-                io::ErrorKind::ReadOnlyFilesystem => {
-                    "its file system is read-only (--read-only mounts it for reading)".into()
-                }
                 _ => error.to_string(),
             };
             Failure::new(Code::InputOutput, line(&text))
         }
-        VolumeError::Busy => Failure::new(Code::InputOutput, line(&format!("{error} (fusermount3 -u unmounts it)"))),
+        VolumeError::Busy => Failure::new(Code::InputOutput, line(&error.to_string())).hint(UNMOUNT),
         error => Failure::new(Code::InputOutput, line(&error.to_string())),
     };
     failure.on(dir)
@@ -41,6 +43,7 @@ pub fn of_mount(mountpoint: &Path, error: MountError) -> Failure {
         MountError::NoDevice | MountError::DeviceDenied | MountError::NoFusermount | MountError::NoAllowOther => {
             Failure::new(Code::Other, error.to_string())
         }
+        MountError::Mounted | MountError::Dead => Failure::new(Code::InputOutput, at()).hint(UNMOUNT),
         _ => Failure::new(Code::InputOutput, at()),
     }
 }

@@ -87,7 +87,7 @@ impl Mount {
         }
         let mut options = MountOptions::new(&std::path::absolute(&tree).unwrap_or_else(|_| tree.clone()));
         (options.read_only, options.allow_other) = (read_only, allow_other);
-        let wrong = |e: MountError| Failure::usage(format!("{e} (phalanx mount --help)"));
+        let wrong = |e: MountError| Failure::usage(e.to_string()).hint("phalanx mount --help");
         words.iter().try_for_each(|words| options.add(words)).map_err(wrong)?;
         options.check().map_err(wrong)?;
         let background = match (daemon, detached) {

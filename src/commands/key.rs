@@ -7,7 +7,7 @@ use phalanx_host::Keyring;
 use phalanx_host::args::KeyArgs;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::key_files::KeyFiles;
-use phalanx_host::lines::{complain, shown};
+use phalanx_host::lines::{complain_with, shown};
 use phalanx_host::say::say;
 use phalanx_host::secret_files;
 use phalanx_host::verbosity::Verbosity;
@@ -23,7 +23,10 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
             let names = keyring.names()?;
             if names.is_empty() && !verbosity.quiet {
                 let what = if keyring.dir().exists() { "is empty" } else { "does not exist yet" };
-                complain(format!("the keyring {} {what} (phalanx key new makes a key)", shown(keyring.dir())));
+                complain_with(
+                    format!("the keyring {} {what}", shown(keyring.dir())),
+                    Some("phalanx key new makes a key"),
+                );
             }
             failure::each(&names, |name| say(format!("{}  {name}", keyring.load(name)?.id())))
         }
@@ -51,7 +54,7 @@ pub fn run(command: Key, verbosity: Verbosity) -> Outcome {
             let used = KeyArgs { keys: Vec::new(), key_files: Vec::new(), password_file: password_file.clone() };
             let copy = KeyCopy::begin(output, force, is_text, &KeyFiles::new(&used, &[]))?;
             let why = "since --password is not given";
-            match secrets::password_for_new(password_file.as_deref(), password, why)? {
+            match secrets::password_for_new(password_file.as_deref(), password, why, None)? {
                 Some(password) => copy.finish(&key_copies::protect(&list, &password, verbosity)?),
                 None => copy.finish(&list),
             }
@@ -71,9 +74,8 @@ fn without_all(has_password: bool) -> Outcome {
 /// Adds a new key, and shows its id.
 fn store(keyring: &Keyring, name: &str, key: &SecretKey, verbosity: Verbosity) -> Outcome {
     keyring.store(name, key).map_err(|error| match error {
-        Error::Exists => {
-            taken(format!("a key named {name} exists already, and keys are never overwritten (choose another name)"))
-        }
+        Error::Exists => taken(format!("a key named {name} exists already, and keys are never overwritten"))
+            .hint("choose another name"),
         error => error.into(),
     })?;
     if verbosity.quiet {
@@ -90,9 +92,8 @@ fn taken(line: String) -> Failure {
 fn import_all(keyring: &Keyring, keys: &[(String, SecretKey)], verbosity: Verbosity) -> Outcome {
     failure::each(keys, |(name, key)| match keyring.load(name) {
         Ok(there) if there.matches(key) => Ok(()),
-        Ok(_) => Err(taken(format!(
-            "another key is named {name} already, and stays: this one was not imported (import it alone, under another name)"
-        ))),
+        Ok(_) => Err(taken(format!("another key is named {name} already, and stays: this one was not imported"))
+            .hint("import it alone, under another name")),
         Err(Error::NoSuchKey(_)) => store(keyring, name, key, verbosity),
         Err(error) => Err(error.into()),
     })

@@ -13,7 +13,7 @@ use phalanx_host::engines::Engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{self, Existing, Made, Output};
 use phalanx_host::key_files::KeyFiles;
-use phalanx_host::lines::{complain, shown};
+use phalanx_host::lines::{complain_with, shown};
 use phalanx_host::paths::is_dash;
 use phalanx_host::secret_files;
 use phalanx_host::secret_files::damaged;
@@ -90,7 +90,7 @@ pub fn line(key: &SecretKey) -> Secret {
 pub fn list(keyring: &Keyring) -> Outcome<Secret> {
     let names = keyring.names()?;
     if names.is_empty() {
-        return Err(damaged(keyring.dir(), "the keyring holds no key (phalanx key new makes one)"));
+        return Err(damaged(keyring.dir(), "the keyring holds no key").hint("phalanx key new makes one"));
     }
     let len = names.iter().map(|name| name.len() + 2 + key_text::LEN + 1).sum();
     if len > LONGEST_LIST {
@@ -120,14 +120,16 @@ pub fn protect(list: &[u8], password: &Password, verbosity: Verbosity) -> Outcom
     Ok(protected)
 }
 
+const ALL: &str = "--all takes a file of many keys";
+
 /// One key, from raw bytes or text.
 pub fn read(path: &Path) -> Outcome<SecretKey> {
-    let bytes = read_file(path, key_text::LONGEST, "one key (--all takes a file of many keys)")?;
+    let bytes = read_file(path, key_text::LONGEST, "one key", ALL)?;
     let key = match key_text::is_meant(&bytes) {
         // 32 bytes may be what is left of a text.
         true => key_text::read(&bytes).map_err(|e| Failure::at(path, CoreError::from(e))),
         false => SecretKey::from_slice(&bytes)
-            .ok_or_else(|| damaged(path, "neither 32 raw bytes nor one key's text (--all takes a file of many keys)")),
+            .ok_or_else(|| damaged(path, "neither 32 raw bytes nor one key's text").hint(ALL)),
     };
     warn_of_readers(path);
     key
@@ -140,7 +142,7 @@ pub fn read_all(
     verbosity: Verbosity,
 ) -> Outcome<Vec<(String, SecretKey)>> {
     let at_path = |e| Failure::at(path, e);
-    let bytes = read_file(path, LONGEST_PROTECTED, "any file of keys")?;
+    let bytes = read_file(path, LONGEST_PROTECTED, "any file of keys", "name a file that export has written")?;
     if let Err(CoreError::NotPhalanx) = Header::read(&mut &bytes[..]) {
         warn_of_readers(path);
         return parse(path, &bytes);
@@ -175,12 +177,12 @@ fn parse(path: &Path, list: &[u8]) -> Outcome<Vec<(String, SecretKey)>> {
 }
 
 /// Reads a whole file or pipe, unless it has more than this many bytes.
-fn read_file(path: &Path, longest: usize, what: &str) -> Outcome<Secret> {
+fn read_file(path: &Path, longest: usize, what: &str, hint: &str) -> Outcome<Secret> {
     let mut file = secret_files::open(path).map_err(|e| Failure::at(path, e))?;
     let mut bytes = Zeroizing::new(vec![0; longest + 1]);
     let len = read_full(&mut file, &mut bytes).map_err(|e| Failure::at(path, e))?;
     if len > longest {
-        return Err(damaged(path, &format!("it is longer than {what}")));
+        return Err(damaged(path, &format!("it is longer than {what}")).hint(hint));
     }
     bytes.truncate(len);
     Ok(bytes)
@@ -191,7 +193,10 @@ fn warn_of_readers(path: &Path) {
     let is_open = |meta: std::fs::Metadata| meta.is_file() && meta.mode() & 0o077 != 0;
     if !is_dash(path) && path.metadata().is_ok_and(is_open) {
         let path = shown(path);
-        complain(format!("warning: {path}: other users may have read this key (chmod 600 {path})"));
+        complain_with(
+            format!("warning: {path}: other users may have read this key"),
+            Some(&format!("chmod 600 {path}")),
+        );
     }
 }
 

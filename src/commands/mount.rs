@@ -9,7 +9,7 @@ use phalanx_core::Roster;
 use phalanx_host::args::EngineName;
 use phalanx_host::ask;
 use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::lines::{complain, shown};
+use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::arrow;
 use phalanx_host::{Error, engines, secrets, signals};
@@ -137,7 +137,8 @@ fn serve<F: Filesystem>(
         daemon::detach(verbosity.quiet)?;
     } else if !verbosity.quiet && is_terminal() {
         let (from, to) = (shown(&plan.tree), shown(&plan.mountpoint));
-        complain(format!("{from} {} {to}: mounted (Ctrl-C or fusermount3 -u unmounts it)", arrow()));
+        let hint = format!("Ctrl-C or fusermount3 -u {to} unmounts it");
+        complain_with(format!("{from} {} {to}: mounted", arrow()), Some(&hint));
     }
     if let Some(limit) = plan.idle {
         stop_when_idle(session.idler(), limit, &plan.mountpoint)?;
@@ -184,22 +185,19 @@ impl Ending {
 
 /// Unmounts, on a thread of its own: the kernel may have to write first, and a second signal must not wait for that.
 fn stop(stopper: Stopper) {
+    let note = |line: &str| complain_with(line, Some("a second signal ends it at once"));
     let unmount = move || {
         let path = shown(stopper.mountpoint());
         let covered = || {
-            complain(format!(
-                "{path}: something is mounted on top of it: it ends when that is unmounted (a second signal ends it at once)"
-            ));
+            note(&format!("{path}: something is mounted on top of it: it ends when that is unmounted"));
         };
         match stopper.stop_when_uncovered(covered) {
-            Ok(Stopped::Busy) => complain(format!(
-                "{path}: in use: it ends when the last file in it is closed (a second signal ends it at once)"
-            )),
+            Ok(Stopped::Busy) => note(&format!("{path}: in use: it ends when the last file in it is closed")),
             Ok(_) => {}
-            Err(e) => complain(format!("{path}: {e} (a second signal ends it at once)")),
+            Err(e) => note(&format!("{path}: {e}")),
         }
     };
     if thread::Builder::new().name("unmount".into()).spawn(unmount).is_err() {
-        complain("there is no thread to unmount with (a second signal ends it at once)");
+        note("there is no thread to unmount with");
     }
 }

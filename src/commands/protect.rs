@@ -11,7 +11,7 @@ use phalanx_host::engines::Engines;
 use phalanx_host::failure::Outcome;
 use phalanx_host::file::Resumable;
 use phalanx_host::key_files::KeyFiles;
-use phalanx_host::lines::{complain, shown};
+use phalanx_host::lines::{complain_with, shown};
 use phalanx_host::paths::{self, End, protected_name, unprotected_name};
 use phalanx_host::report::{self, Status};
 use phalanx_host::secrets::Recipients;
@@ -25,9 +25,8 @@ pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     if plan.destination.recursive && plan.keys.recipients_files.is_empty() && !verbosity.quiet {
         for path in plan.paths.iter().filter(|path| age::is_public(path)) {
             let path = shown(path);
-            complain(format!(
-                "hint: {path} holds public keys: --recipients-file {path} protects for them (-R takes folders)"
-            ));
+            let hint = format!("--recipients-file {path} protects for them; -R takes folders");
+            complain_with(format!("{path} holds public keys"), Some(&hint));
         }
     }
     if plan.json {

@@ -141,9 +141,8 @@ fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
     volumes::check(path)?;
     if is_volume(path) {
         if transfer.action.fresh {
-            let line =
-                format!("{}: a volume keeps its keys (--fresh is for files): make a new one and copy", shown(path));
-            return Err(Failure::usage(line));
+            let line = format!("{}: a volume keeps its file key: --fresh is for files", shown(path));
+            return Err(Failure::usage(line).hint("make a new volume and copy"));
         }
         return one(transfer, &path.join(CONFIG));
     }

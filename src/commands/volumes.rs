@@ -15,7 +15,7 @@ pub fn check(path: &Path) -> Outcome {
     let above = absolute.ancestors().skip(1).take_while(|above| is_folder_of_volume(above));
     let line = match above.into_iter().find(|above| is_volume(above)) {
         Some(volume) => {
-            format!("{}: it is a folder in the volume {} (name the volume)", shown(path), shown(volume))
+            format!("{}: it is a folder in the volume {}: name the volume", shown(path), shown(volume))
         }
         None => format!(
             "{}: it is a volume whose {CONFIG} is missing: nothing in it can be opened before a copy of that file is back",

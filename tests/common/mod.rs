@@ -184,12 +184,14 @@ pub fn has(program: &str) -> bool {
 }
 
 impl Ended {
-    /// Asserts the exit code and that there is exactly one line of error. Returns it.
+    /// Asserts the exit code and that there is exactly one line of error, and at most one hint after it. Returns both.
     #[track_caller]
     pub fn fails(self, code: i32) -> String {
         let error = self.error();
         assert_eq!(self.0.status.code(), Some(code), "{error}");
-        assert!(error.starts_with("phalanx: ") && error.ends_with('\n') && error.lines().count() == 1, "{error:?}");
+        let (line, hint) = error.split_once('\n').expect("it ends with a newline");
+        let is_hint = hint.starts_with("hint: ") && hint.ends_with('\n') && hint.lines().count() == 1;
+        assert!(line.starts_with("phalanx: ") && (hint.is_empty() || is_hint), "{error:?}");
         error.trim_end().to_owned()
     }
 
@@ -198,7 +200,7 @@ impl Ended {
     pub fn fails_with_lines(self, code: i32) -> String {
         let error = self.error();
         assert_eq!(self.0.status.code(), Some(code), "{error}");
-        assert!(error.lines().all(|line| line.starts_with("phalanx: ")), "{error:?}");
+        assert!(error.lines().all(|line| line.starts_with("phalanx: ") || line.starts_with("hint: ")), "{error:?}");
         error
     }
 }

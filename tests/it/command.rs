@@ -157,10 +157,12 @@ fn paths_in_json_that_are_not_utf8_are_told_apart() {
 #[test]
 fn a_name_that_begins_like_an_option_gets_a_hint() {
     let s = Sandbox::with_key();
-    assert!(s.run(&["protect", "-dash", "-k", "k"]).fails(2).contains("unknown option -d (phalanx protect --help)"));
+    assert!(
+        s.run(&["protect", "-dash", "-k", "k"]).fails(2).contains("unknown option -d\nhint: phalanx protect --help")
+    );
     s.write("-dash", "x");
     let line = s.run(&["protect", "-dash", "-k", "k"]).fails(2);
-    assert_eq!(line, "phalanx: unknown option -d: put -- before names that begin with - (phalanx protect --help)");
+    assert_eq!(line, "phalanx: unknown option -d: put -- before names that begin with -\nhint: phalanx protect --help");
     s.run(&["protect", "-k", "k", "--", "-dash"]).ok();
     assert!(s.exists("-dash.phx"));
 }

@@ -16,10 +16,14 @@ const RENEW: &str = "PHALANX_RENEW=1 cargo test -p phalanx --test it errors::";
 
 const HEAD: &str = "# Messages
 
-Each message of `phalanx` is one line on standard error: the name of the program, the path, what failed, and often in parentheses what to
-do, as in `phalanx: run42.h5.phx: exists already (--force replaces it)`. Here are all of them, by exit code. Search this page for some
-words of yours. Names, paths and numbers differ, and words in capitals stand for what the program fills in. A path may come before those
-that have none here.
+Each message of `phalanx` is one line on standard error: the name of the program, the path and what failed. Often a second line says
+what to do:
+
+    phalanx: run42.h5.phx: exists already
+    hint: --force replaces it
+
+A run writes each hint once. Here are all messages, by exit code. Search this page for some words of yours. Names, paths and numbers
+differ, and words in capitals stand for what the program fills in. A path may come before those that have none here.
 
 With several paths each failure has a line of its own, and the exit code is the first of 3, 4, 2, 1 that occurs. What begins with
 `warning:` does not change it. [The guide](../GUIDE.md#when-something-is-damaged) has more about damaged files. The Java command has the
@@ -49,6 +53,8 @@ struct Message {
     code: u8,
     /// The line, without the name of the program.
     line: String,
+    /// The hint, on a line of its own.
+    hint: Option<String>,
     /// When it appears. Empty where the line says it.
     when: &'static str,
     /// What to do. Empty where the line says it.
@@ -62,7 +68,9 @@ fn page() -> String {
         write!(page, "\n## {title}\n\n{common}\n\n| message | when it appears, and what to do |\n|---|---|\n").unwrap();
         for message in all.iter().filter(|message| message.code == code) {
             let said = [message.when, message.then].map(sentence).concat();
-            writeln!(page, "| `{}` | {}|", message.line.replace('|', "\\|"), said.replace('|', "\\|")).unwrap();
+            let hint = message.hint.as_ref().map(|hint| format!("<br>`hint: {hint}`")).unwrap_or_default();
+            let lines = format!("`{}`{hint}", message.line);
+            writeln!(page, "| {} | {}|", lines.replace('|', "\\|"), said.replace('|', "\\|")).unwrap();
         }
     }
     page

@@ -68,7 +68,7 @@ fn help_and_version_are_commands_too() {
     assert_eq!(s.run(&["help", "key", "export"]).text(), s.run(&["key", "export", "--help"]).text());
     assert_eq!(
         s.run(&["help", "protct"]).fails(2),
-        "phalanx: unknown command protct: did you mean protect? (phalanx --help)"
+        "phalanx: unknown command protct: did you mean protect?\nhint: phalanx --help"
     );
     assert_eq!(s.run(&["version"]).text(), s.run(&["--version"]).text());
     assert_eq!(s.run(&["version"]).text(), concat!("phalanx ", env!("CARGO_PKG_VERSION"), "\n"));
@@ -157,7 +157,7 @@ fn what_is_not_understood_is_one_sentence_with_one_hint() {
         assert!(!line.contains("non-zero") && !line.contains("tip:") && !line.contains('\''), "{line}");
     }
     let line = s.run(&["protect", "f", "--threads", "0"]).fails(2);
-    assert_eq!(line, "phalanx: --threads: a number from 1 to 1024, not 0 (phalanx protect --help)");
+    assert_eq!(line, "phalanx: --threads: a number from 1 to 1024, not 0\nhint: phalanx protect --help");
 }
 
 #[test]

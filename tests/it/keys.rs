@@ -448,12 +448,12 @@ fn a_keyring_without_keys_says_where_it_is() {
     let folder = s.path("keyring").display().to_string();
     let line = s.run(&["protect", "f", "-k", "work"]).fails(4);
     let why = format!(
-        "no key named work in the keyring {folder}, which does not exist (phalanx key new makes it; phalanx key import brings a key back from a copy)"
+        "no key named work in the keyring {folder}, which does not exist\nhint: phalanx key new makes it; phalanx key import brings a key back from a copy"
     );
     assert_eq!(line, format!("phalanx: {why}"));
     let told = |what: &str| {
         let ended = s.run(&["key", "list"]);
-        assert_eq!(ended.error(), format!("phalanx: the keyring {folder} {what} (phalanx key new makes a key)\n"));
+        assert_eq!(ended.error(), format!("phalanx: the keyring {folder} {what}\nhint: phalanx key new makes a key\n"));
         assert_eq!(ended.text(), "");
     };
     told("does not exist yet");
@@ -476,7 +476,7 @@ fn exit_codes_of_keys_are_those_of_the_table() {
     {
         let line = s.run(command).fails(4);
         let folder = s.path("keyring").display().to_string();
-        let why = format!("no key named gone in the keyring {folder} (phalanx key list shows them)");
+        let why = format!("no key named gone in the keyring {folder}\nhint: phalanx key list shows them");
         assert!(line.contains(&why), "{line}");
     }
     for name in ["a/b", ".hidden", "new\nline", &"x".repeat(65)] {

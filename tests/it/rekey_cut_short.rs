@@ -99,7 +99,7 @@ fn a_disk_that_fails_at_any_step_leaves_the_old_header() {
     // Not even the old one can be written back.
     let options = ["-e", "trace=pwrite64", "-e", "inject=pwrite64:error=EIO:when=2+"];
     let line = Ended(s.traced(&options, &args).unwrap().output().unwrap()).fails(4);
-    assert!(line.contains("was interrupted (phalanx rekey finishes it"), "{line}");
+    assert!(line.contains("was interrupted\nhint: phalanx rekey finishes it"), "{line}");
     assert_eq!(s.leftovers(), [side()]);
     assert!(s.run(&["rekey", "f.phx"]).text().contains("what an interrupted change had left was removed"));
     assert!(s.leftovers().is_empty());

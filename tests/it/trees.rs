@@ -68,7 +68,7 @@ fn a_folder_comes_back_as_it_was() {
     fs::create_dir(s.path("shelf")).unwrap();
     let line = s.run(&["unprotect", "-R", "tree.phx", "-o", "shelf"]).fails(4);
     assert!(
-        line.contains("shelf: it is a folder already (--force overwrites files in it and deletes nothing)"),
+        line.contains("shelf: it is a folder already\nhint: --force overwrites files in it and deletes nothing"),
         "{line}"
     );
     s.run(&["unprotect", "-R", "tree.phx", "-o", "shelf", "--force"]).ok();
@@ -80,7 +80,7 @@ fn a_folder_comes_back_as_it_was() {
     assert!(!s.exists("-") && !s.exists("missing"));
     assert!(fs::metadata(s.path("back-cpu/sparse")).unwrap().blocks() < 2048, "holes stay holes");
     let line = s.run(&["protect", "-R", "tree", "-k", "k"]).fails(4);
-    assert!(line.contains("tree.phx: it is a folder already (--force overwrites files"), "{line}");
+    assert!(line.contains("tree.phx: it is a folder already\nhint: --force overwrites files"), "{line}");
     assert!(s.run(&["protect", "-R", "tree", "-k", "k", "-o", "tree/a/inside"]).fails(2).contains("within"));
     assert!(!s.exists("tree/a/inside"));
 }

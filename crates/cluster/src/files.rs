@@ -250,8 +250,8 @@ impl Worker<'_> {
             Err(told) => match read()? {
                 again if again != first => self.open(&again, &ends.input),
                 _ if is_unfinished(input) => {
-                    let hint = "a change of its keys was interrupted: phalanx rekey finishes it";
-                    Err(Told { line: format!("{} ({hint})", told.line), ..told })
+                    let line = format!("{}; a change of its keys was interrupted", told.line);
+                    Err(Told { line, ..told }.hint("phalanx rekey finishes it"))
                 }
                 _ => Err(told),
             },

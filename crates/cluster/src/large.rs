@@ -22,6 +22,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
+const OTHER_STORAGE: &str = "use another file system, or one machine";
+
 impl Worker<'_> {
     fn spot<'e>(&self, spot: &'e Spot) -> Result<Ends<'e>, Told> {
         self.ends(spot.tree, &spot.folder, &spot.name, spot.output.as_deref())
@@ -281,11 +283,11 @@ impl Worker<'_> {
             if missing.is_empty() {
                 continue;
             }
-            let why = "its file system has lost what two machines wrote side by side (use another one, or one machine)";
+            let why = "its file system has lost what two machines wrote side by side";
             let line =
                 format!("{}: chunk {}: {why}", shown(owned.paths.1.as_deref().unwrap_or(&owned.paths.0)), run.start);
             if owned.shared.suite() == Suite::Aes256Gcm {
-                return Err(Told::new(Code::InputOutput, line));
+                return Err(Told::new(Code::InputOutput, line).hint(OTHER_STORAGE));
             }
             let (file, roster) = (now()?, &self.engines.crew.roster);
             let source = file::regular(owned.input.file()).map_err(at)?;
@@ -297,7 +299,7 @@ impl Worker<'_> {
             file.sync_data().map_err(|e| at(Error::write(e)))?;
             drop(file);
             if !self.edge(owned, &now()?, run)?.is_empty() {
-                return Err(Told::new(Code::InputOutput, line));
+                return Err(Told::new(Code::InputOutput, line).hint(OTHER_STORAGE));
             }
         }
         Ok(())

@@ -208,7 +208,7 @@ impl<'a> Leader<'a> {
 
     fn fail(&mut self, from: usize, told: &Told) {
         let host = &self.ranks[from].peer.host;
-        self.tally.fail(&format!("{host} (rank {from}): {}", told.line), told.code);
+        self.tally.fail(&format!("{host} (rank {from}): {}", told.line), told.hint.as_deref(), told.code);
     }
 
     fn record(&mut self, from: usize, report: Report) {

@@ -27,7 +27,7 @@ use phalanx_core::Error as CoreError;
 use phalanx_host::Error;
 use phalanx_host::args::EngineName;
 use phalanx_host::ask;
-use phalanx_host::engines::{Kind, Ready, levels, survey};
+use phalanx_host::engines::{Kind, Ready, levels, no_gpu, survey};
 use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{Existing, Made, Output, remove_unfinished};
 use phalanx_host::lines;
@@ -125,8 +125,7 @@ fn engines(world: &World, plan: &Plan) -> Outcome<Engines> {
         EngineName::Hybrid => Kind::Hybrid,
     };
     if matches!(kind, Kind::Gpu | Kind::Hybrid) {
-        let failed = |why| Failure::new(Code::Other, format!("engine {kind}: {why} (--engine cpu works)"));
-        let device = survey(false, plan.verbosity).device().map_err(failed)?;
+        let device = survey(false, plan.verbosity).device().map_err(|why| no_gpu(&kind.to_string(), &why))?;
         ready.open(device, Duration::ZERO);
     }
     let mut crew = ready.crew(kind).expect("the device is open");

@@ -5,9 +5,10 @@
 
 use phalanx_core::Error as CoreError;
 use phalanx_host::Error;
-use phalanx_host::failure::{Code, Failure};
+use phalanx_host::failure::{self, Code, Failure};
 use phalanx_host::lines::shown;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Range;
@@ -40,15 +41,26 @@ impl fmt::Debug for Secret {
 pub struct Told {
     pub code: u8,
     pub line: String,
+    /// Advice for the user.
+    pub hint: Option<String>,
 }
 
 impl Told {
     pub fn new(code: Code, line: impl Into<String>) -> Self {
-        Self { code: code.number(), line: line.into() }
+        Self { code: code.number(), line: line.into(), hint: None }
+    }
+
+    /// The same failure with advice for the user.
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
     }
 
     pub fn at(path: &Path, error: &Error) -> Self {
-        Self { code: Code::of(error).number(), line: format!("{}: {}", shown(path), sentence(error)) }
+        Self::of(error, format!("{}: {error}", shown(path)))
+    }
+
+    fn of(error: &Error, line: String) -> Self {
+        Self { code: Code::of(error).number(), line, hint: hint(error).map(Cow::into_owned) }
     }
 
     /// The same for a line without its path.
@@ -59,7 +71,8 @@ impl Told {
 
 impl From<&Failure> for Told {
     fn from(failure: &Failure) -> Self {
-        Self { code: failure.code().number(), line: failure.line().unwrap_or_default().to_owned() }
+        let hint = failure.advice().map(str::to_owned);
+        Self { code: failure.code().number(), line: failure.line().unwrap_or_default().to_owned(), hint }
     }
 }
 
@@ -71,19 +84,19 @@ impl From<CoreError> for Told {
 
 impl From<Error> for Told {
     fn from(error: Error) -> Self {
-        Self { code: Code::of(&error).number(), line: sentence(&error) }
+        Self::of(&error, error.to_string())
     }
 }
 
-/// The library's sentence, with hints for users of this program.
-fn sentence(error: &Error) -> String {
+/// What the user may do about an error. The options of this program are not all those of `phalanx`.
+fn hint(error: &Error) -> Option<Cow<'_, str>> {
     match error {
-        Error::NoLocks => "its file system has no locks, which --resume needs (run without it)".into(),
+        Error::NoLocks => Some("run without --resume".into()),
         Error::Core(CoreError::Altered { .. } | CoreError::Truncated(_) | CoreError::Extended(_)) => {
-            format!("{error} (phalanx unprotect --salvage saves the rest)")
+            Some("phalanx unprotect --salvage saves the rest".into())
         }
-        Error::Core(CoreError::Read(_) | CoreError::Write(_)) | Error::Protected => error.to_string(),
-        error => phalanx_host::failure::sentence(error),
+        Error::Core(CoreError::Read(_) | CoreError::Write(_)) | Error::Protected => None,
+        error => failure::hint(error),
     }
 }
 

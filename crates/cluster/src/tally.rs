@@ -4,7 +4,7 @@ use crate::args::{Plan, What};
 use crate::message::{Astray, Report, Spot, Warned};
 use phalanx_host::failure::{Code, Failure, Outcome};
 use phalanx_host::file::Past;
-use phalanx_host::lines::{complain, shown};
+use phalanx_host::lines::{complain, complain_with, shown};
 use phalanx_host::say::say;
 use phalanx_host::strays::Strays;
 use phalanx_host::words::{count, others, past_words, rate, size, summary_of, whole_seconds};
@@ -100,9 +100,9 @@ impl Tally {
         self.advanced += bytes;
     }
 
-    /// Writes a failure's line, and counts it.
-    pub fn fail(&mut self, line: &str, code: u8) {
-        complain(line);
+    /// Writes a failure's line and its hint, and counts it.
+    pub fn fail(&mut self, line: &str, hint: Option<&str>, code: u8) {
+        complain_with(line, hint);
         self.failed += 1;
         self.worst = self.worst.max(Some(Code::with_exit_code(code)));
     }

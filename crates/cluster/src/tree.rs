@@ -172,8 +172,8 @@ impl Worker<'_> {
                 self.note_filled(tree, report);
                 let path = shown(&self.roots.path(Some(tree), folder, of.as_bytes()));
                 if self.is_verifying() {
-                    let line = format!("{path}: a volume, which is not checked here (phalanx verify checks it)");
-                    report.failures.push(Told::new(Code::InputOutput, line));
+                    let line = format!("{path}: a volume, which is not checked here");
+                    report.failures.push(Told::new(Code::InputOutput, line).hint("phalanx verify checks it"));
                 } else {
                     report.left_out.push(format!("{path}: a volume: left out"));
                 }

@@ -9,10 +9,11 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-const PASSWORD: &str = "--password takes no value: a password does not belong in arguments, where others can see it \
-                        (leave it out and it is asked for, or use --password-file or PHALANX_PASSWORD)";
-const FOLDER: &str = "--password takes no value, and no folder has the name that follows it: name a new folder before the options \
-                      (phalanx init DIR --password)";
+const PASSWORD: &str = "--password takes no value: a password does not belong in arguments, where others can see it";
+const PASSWORD_HINT: &str = "leave it out and it is asked for, or use --password-file or PHALANX_PASSWORD";
+const FOLDER: &str =
+    "--password takes no value, and no folder has the name that follows it: name a new folder before the options";
+const FOLDER_HINT: &str = "phalanx init DIR --password";
 const KEY: &str = "a key's text does not belong in arguments, where others can see it: give the file that holds it, or - \
                    to type it";
 
@@ -37,16 +38,19 @@ pub fn refuse_secrets(args: impl Iterator<Item = OsString>) -> Outcome {
         }
         // An existing path is a path, whatever option it follows.
         if (after_password || is_key_text(bytes)) && is_missing(Path::new(&arg)) {
-            let line = match (after_password, is_init) {
-                (true, true) if !is_key_text(bytes) => FOLDER,
-                (true, _) => PASSWORD,
-                (false, _) => KEY,
-            };
-            return Err(Failure::usage(line));
+            return Err(match (after_password, is_init) {
+                (true, true) if !is_key_text(bytes) => Failure::usage(FOLDER).hint(FOLDER_HINT),
+                (true, _) => password(),
+                (false, _) => Failure::usage(KEY),
+            });
         }
         after_password = false;
     }
     Ok(())
+}
+
+fn password() -> Failure {
+    Failure::usage(PASSWORD).hint(PASSWORD_HINT)
 }
 
 /// Whether an option is `--password`, or short options that end with `-p`. An error if a value is attached to it.
@@ -60,7 +64,7 @@ fn asks_for_password(option: &[u8]) -> Outcome<bool> {
         || option.starts_with(b"--add-password=")
         || option.starts_with(b"-p") && !is_cluster
     {
-        return Err(Failure::usage(PASSWORD));
+        return Err(password());
     }
     Ok(option == b"--password" || option == b"--add-password" || is_cluster && option.ends_with(b"p"))
 }

@@ -123,18 +123,31 @@ fn short_name(name: &str) -> String {
     if name.len() > 64 { String::new() } else { format!(" ({})", name.escape_debug()) }
 }
 
-/// What is not used, and why. The text says what mends it, where a command does.
+/// What is not used, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is refused because {why}")]
 pub struct Refused {
     what: String,
     why: String,
+    hint: Option<String>,
 }
 
 impl Refused {
     /// A refusal of `what`: “the key work”, “it”.
     #[must_use]
     pub fn new(what: &str, why: impl Into<String>) -> Self {
-        Self { what: what.into(), why: why.into() }
+        Self { what: what.into(), why: why.into(), hint: None }
+    }
+
+    /// The same with the command that mends it.
+    #[must_use]
+    pub fn mended_by(self, command: String) -> Self {
+        Self { hint: Some(command), ..self }
+    }
+
+    /// The command that mends it, where one does.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
     }
 }

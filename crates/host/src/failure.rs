@@ -1,9 +1,10 @@
-//! How programs fail: with one line on stderr, and an exit code for the kind of failure.
+//! How programs fail: with one line on stderr, perhaps a hint on another, and an exit code for the kind of failure.
 
 use crate::file::Obstacle;
-use crate::lines::{complain, shown};
+use crate::lines::{complain, complain_with, shown};
 use crate::{Error, home, last_resort};
 use phalanx_core::{Class, Error as CoreError};
+use std::borrow::Cow;
 use std::io;
 use std::panic::UnwindSafe;
 use std::path::{Path, PathBuf};
@@ -63,6 +64,7 @@ impl Code {
 pub struct Failure {
     code: Code,
     line: Option<String>,
+    hint: Option<String>,
     /// Where it was, if it was at a path.
     path: Option<PathBuf>,
 }
@@ -70,7 +72,12 @@ pub struct Failure {
 impl Failure {
     /// A failure of this kind, with this line.
     pub fn new(code: Code, line: impl Into<String>) -> Self {
-        Self { code, line: Some(line.into()), path: None }
+        Self { code, line: Some(line.into()), hint: None, path: None }
+    }
+
+    /// The same failure with advice for its user: what mends it, or tells more.
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
     }
 
     /// The same failure, which was at this path. Its line names the path already.
@@ -85,8 +92,10 @@ impl Failure {
 
     /// A failure at a path.
     pub fn at(path: &Path, error: impl Into<Error>) -> Self {
-        let error = error.into();
-        Self::new(Code::of(&error), format!("{}: {}", shown(path), sentence(&error))).on(path)
+        let error: Error = error.into();
+        let Self { code, line, hint, .. } = error.into();
+        let line = line.map(|line| format!("{}: {line}", shown(path)));
+        Self { code, line, hint, path: Some(path.to_owned()) }
     }
 
     /// A failure at an output that the command line names.
@@ -98,8 +107,9 @@ impl Failure {
 
     /// A folder without `--recursive`.
     pub fn folder(path: &Path) -> Self {
-        let line = format!("{}: it is a folder (--recursive takes all that is in it)", shown(path));
-        Self::new(Code::InputOutput, line).on(path)
+        Self::new(Code::InputOutput, format!("{}: it is a folder", shown(path)))
+            .hint("--recursive takes all that is in it")
+            .on(path)
     }
 
     /// A folder in which there is nothing to do.
@@ -109,12 +119,12 @@ impl Failure {
 
     /// A failure of standard output.
     pub fn at_stdout(error: io::Error) -> Self {
-        Self::new(Code::InputOutput, format!("standard output: {}", sentence(&Error::write(error))))
+        Self::new(Code::InputOutput, format!("standard output: {}", Error::write(error)))
     }
 
     /// A failure whose line has been written already.
     pub fn written(code: Code) -> Self {
-        Self { code, line: None, path: None }
+        Self { code, line: None, hint: None, path: None }
     }
 
     /// The kind of the failure.
@@ -127,20 +137,25 @@ impl Failure {
         self.line.as_deref()
     }
 
-    /// Writes the line, and returns the exit code.
+    /// The advice, if there is any.
+    pub fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// Writes the line and the hint, and returns the exit code.
     pub fn report(&self) -> ExitCode {
         if let Some(line) = &self.line {
-            complain(line);
+            complain_with(line, self.hint.as_deref());
             if let Some(witness) = WITNESS.get() {
-                witness(self.path.as_deref(), line, self.code);
+                witness(self.path.as_deref(), self);
             }
         }
         ExitCode::from(self.code.number())
     }
 }
 
-/// What is done with a failure that is reported, besides writing its line: its path, its line and its kind.
-pub type Witness = fn(Option<&Path>, &str, Code);
+/// What is done with a failure that is reported, besides writing its line. It is given where the failure was, if it was at a path.
+pub type Witness = fn(Option<&Path>, &Failure);
 
 static WITNESS: OnceLock<Witness> = OnceLock::new();
 
@@ -158,7 +173,7 @@ impl From<CoreError> for Failure {
 /// An error without a path.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::new(Code::of(&error), sentence(&error))
+        Self { hint: hint(&error).map(Cow::into_owned), ..Self::new(Code::of(&error), sentence(&error)) }
     }
 }
 
@@ -167,65 +182,71 @@ pub fn is_of_key(error: &Error) -> bool {
     matches!(error, Error::Core(CoreError::Write(e)) if Obstacle::of(e) == Some(Obstacle::HoldsKey))
 }
 
-/// The library's sentence, and a hint for the user of the command.
-pub fn sentence(error: &Error) -> String {
+/// What failed. Where it says more than the library does, it is for the user of a command.
+fn sentence(error: &Error) -> String {
     match error {
-        Error::Exists => format!("{error} (--force replaces it)"),
-        Error::Core(CoreError::Read(e)) if Obstacle::of(e) == Some(Obstacle::NotRegular) => {
-            format!("{error} (use - to read from a pipe)")
-        }
-        Error::Core(CoreError::Write(e)) => match Obstacle::of(e) {
-            Some(Obstacle::NotRegular) => format!("{error} (use - for standard output)"),
-            Some(Obstacle::FolderExists) => format!("{e} (--force overwrites files in it and deletes nothing)"),
-            Some(Obstacle::HoldsKey) => format!("{e} (name another output, or move it away)"),
-            Some(Obstacle::FileInTheWay | Obstacle::FolderInTheWay) => {
-                format!("{error} (delete it, or write a new mirror)")
-            }
-            _ => error.to_string(),
-        },
-        Error::Core(CoreError::Fault(fault)) if fault.reason.starts_with("it has no ") => {
-            format!("{error} (--engine cpu has it)")
-        }
-        Error::Core(CoreError::WrongKey) => format!("{error} (try again; if it is right, restore a copy of the file)"),
-        Error::Protected => format!("{error} (- takes it from a pipe, to protect it twice)"),
-        Error::Core(CoreError::Altered { .. }) => format!("{error} (unprotect --salvage saves the other chunks)"),
-        Error::Core(CoreError::Truncated(_) | CoreError::Extended(_)) => {
-            format!("{error} (unprotect --salvage saves what is there)")
-        }
-        Error::Core(CoreError::HeaderRoom) => {
-            format!("{error} (--fresh writes a whole new file, with a header that has)")
-        }
-        Error::NoLocks => format!("{error} (--fresh writes a whole new file)"),
-        Error::Core(CoreError::Changed) => format!("{error} (try again when nothing writes to it)"),
-        Error::Core(CoreError::LastWay) => format!("{error} (name another of its keys too, or add one)"),
-        Error::Core(CoreError::NoSuchSlot(_) | CoreError::Renumbered) => {
-            format!("{error} (phalanx inspect shows its slots)")
-        }
-        Error::Core(CoreError::NotAtHand(slot)) => {
-            format!(
-                "{error} (name its key, its password, its identity or --add-recipient, or drop it with --remove-slot {slot})"
-            )
-        }
-        Error::Interrupted(_) => format!("{error} (phalanx rekey finishes it, with a key that opens the file)"),
-        Error::Core(CoreError::NoKey { identity: true, .. }) => {
-            format!("{error} (--identity names a file of identities)")
-        }
-        Error::Core(CoreError::NoKey { keys, .. }) if !keys.is_empty() => {
-            format!("{error} (phalanx key list shows yours)")
-        }
-        Error::Core(CoreError::NoKey { password: true, .. }) => {
-            format!("{error} (name no key, and the password is asked for)")
+        Error::Core(CoreError::Write(e))
+            if matches!(Obstacle::of(e), Some(Obstacle::FolderExists | Obstacle::HoldsKey)) =>
+        {
+            e.to_string()
         }
         Error::NoSuchKey(_) => match home::keyring() {
-            Some(dir) if !dir.exists() => {
-                let hint = "phalanx key new makes it; phalanx key import brings a key back from a copy";
-                format!("{error} {}, which does not exist ({hint})", shown(&dir))
-            }
-            Some(dir) => format!("{error} {} (phalanx key list shows them)", shown(&dir)),
-            None => format!("{error} (phalanx key list shows them)"),
+            Some(dir) if !dir.exists() => format!("{error} {}, which does not exist", shown(&dir)),
+            Some(dir) => format!("{error} {}", shown(&dir)),
+            None => error.to_string(),
         },
         _ => error.to_string(),
     }
+}
+
+/// What the user of a command may do about an error.
+pub fn hint(error: &Error) -> Option<Cow<'_, str>> {
+    let hint = match error {
+        Error::Core(error) => return hint_of_core(error),
+        Error::Exists => "--force replaces it",
+        Error::Protected => "a pipe protects it twice: phalanx protect - <FILE",
+        Error::NoLocks => "--fresh writes a whole new file",
+        Error::Interrupted(_) => "phalanx rekey finishes it, with a key that opens the file",
+        Error::NoSuchKey(_) if home::keyring().is_some_and(|dir| !dir.exists()) => {
+            "phalanx key new makes it; phalanx key import brings a key back from a copy"
+        }
+        Error::NoSuchKey(_) => "phalanx key list shows them",
+        Error::Refused(refused) => return refused.hint().map(Cow::Borrowed),
+        _ => return None,
+    };
+    Some(hint.into())
+}
+
+fn hint_of_core(error: &CoreError) -> Option<Cow<'_, str>> {
+    let hint = match error {
+        CoreError::Read(e) if Obstacle::of(e) == Some(Obstacle::NotRegular) => {
+            "name it -, and give it as standard input"
+        }
+        CoreError::Write(e) => match Obstacle::of(e)? {
+            Obstacle::NotRegular => "- writes to standard output",
+            Obstacle::FolderExists => "--force overwrites files in it and deletes nothing",
+            Obstacle::HoldsKey => "name another output, or move it away",
+            Obstacle::FileInTheWay | Obstacle::FolderInTheWay => "delete it, or write a new mirror",
+            _ => return None,
+        },
+        CoreError::Fault(fault) if fault.reason.starts_with("it has no ") => "--engine cpu has it",
+        CoreError::WrongKey => "try again; if it is right, restore a copy of the file",
+        CoreError::Altered { .. } => "unprotect --salvage saves the other chunks",
+        CoreError::Truncated(_) | CoreError::Extended(_) => "unprotect --salvage saves what is there",
+        CoreError::HeaderRoom => "--fresh writes a whole new file, with a header that has",
+        CoreError::Changed => "try again when nothing writes to it",
+        CoreError::LastWay => "name another of its keys too, or add one",
+        CoreError::NoSuchSlot(_) | CoreError::Renumbered => "phalanx inspect shows its slots",
+        CoreError::NotAtHand(slot) => {
+            let ways = "name its key, its password, its identity or --add-recipient";
+            return Some(format!("{ways}, or drop it with --remove-slot {slot}").into());
+        }
+        CoreError::NoKey { identity: true, .. } => "--identity names a file of identities",
+        CoreError::NoKey { keys, .. } if !keys.is_empty() => "phalanx key list shows yours",
+        CoreError::NoKey { password: true, .. } => "name no key, and the password is asked for",
+        _ => return None,
+    };
+    Some(hint.into())
 }
 
 /// Does something for each item, usually a path. A failure does not stop the others. Its line is written at once, and the

@@ -85,8 +85,8 @@ impl KeyFiles {
         let is_of_identities = |file: &File| file.metadata().map_or(true, |meta| holds_identities(file, meta.len()));
         match File::open(path) {
             Ok(file) if is_of_identities(&file) => {
-                let line = format!("{}: it holds identities, which no output replaces (move it away)", shown(path));
-                Err(Failure::usage(line))
+                let line = format!("{}: it holds identities, which no output replaces", shown(path));
+                Err(Failure::usage(line).hint("move it away"))
             }
             _ => Ok(()),
         }

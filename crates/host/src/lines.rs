@@ -1,15 +1,22 @@
 //! Lines on standard error, and what is safe to show there.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Writes one line to stderr, whatever it contains. If stderr is broken, nobody hears of it. A program in the background
 /// writes to the system's log.
 pub fn complain(line: impl Display) {
+    complain_with(line, None);
+}
+
+/// Writes one line as [`complain`] does, and advice on a line of its own. The same advice is written once in a run, and only to
+/// stderr: it is for people who type commands.
+pub fn complain_with(line: impl Display, hint: Option<&str>) {
     let line = line.to_string();
     let line = one_line(&line);
     if let Some(tell) = TELL.get() {
@@ -19,8 +26,18 @@ pub fn complain(line: impl Display) {
         // 28 is a warning of a daemon.
         Some(log) => drop(log.send(format!("<28>phalanx[{}]: {line}", std::process::id()).as_bytes())),
         // By one call: other processes may write to the same place.
-        None => drop(io::stderr().write_all(format!("{}: {line}\n", name()).as_bytes())),
+        None => {
+            let hint = hint.filter(|hint| is_new(hint)).map(|hint| format!("hint: {}\n", one_line(hint)));
+            let lines = format!("{}: {line}\n{}", name(), hint.unwrap_or_default());
+            drop(io::stderr().write_all(lines.as_bytes()));
+        }
     }
+}
+
+/// Whether this advice has not been written before.
+fn is_new(hint: &str) -> bool {
+    static WRITTEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).insert(hint.to_owned())
 }
 
 static TELL: OnceLock<fn(&str)> = OnceLock::new();

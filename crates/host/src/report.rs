@@ -65,6 +65,9 @@ struct Line<'a> {
     /// The line on stderr, without the name of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
+    /// The hint on stderr.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
     /// With which a run ends that fails for this reason alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<u8>,
@@ -113,10 +116,16 @@ pub fn left_out(path: &Path, why: &str) {
 }
 
 /// Something failed. `path` is where, if it was at a path. [`Failure::report`] calls it after [`begin`].
-fn failed(path: Option<&Path>, line: &str, code: Code) {
+fn failed(path: Option<&Path>, failure: &Failure) {
     let Some(run) = RUN.get() else { return };
     add(&run.counts.failed, 1);
-    run.write(&Line { message: Some(line), exit_code: Some(code.number()), ..Line::new(path, Status::Failed) });
+    let line = Line::new(path, Status::Failed);
+    run.write(&Line {
+        message: failure.line(),
+        hint: failure.advice(),
+        exit_code: Some(failure.code().number()),
+        ..line
+    });
 }
 
 /// So many entries of a mirror have no input.
@@ -167,6 +176,7 @@ impl Line<'_> {
             status,
             plaintext_bytes: None,
             message: None,
+            hint: None,
             exit_code: None,
         }
     }

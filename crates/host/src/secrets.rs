@@ -2,8 +2,8 @@
 
 use crate::Keyring;
 use crate::args::{KeyArgs, OpenKeys, ProtectKeys};
-use crate::failure::{Failure, Outcome};
-use crate::lines::{complain, shown};
+use crate::failure::{self, Failure, Outcome};
+use crate::lines::{complain, complain_with, shown};
 use crate::secret_files::{keyring, read_key, read_password};
 use crate::verbosity::Verbosity;
 use crate::words::count;
@@ -25,12 +25,16 @@ const PASSWORD_VARIABLE: &str = "PHALANX_PASSWORD";
 /// The key with this id in a keyring, and its name. [`Error::KeysRefused`](phalanx_core::Error::KeysRefused) says that it may be one that is refused, or that the
 /// whole keyring is: another way in may still open the file.
 pub fn find_key(keyring: &Keyring, id: &KeyId) -> Result<Option<(String, SecretKey)>> {
+    let text = |e: crate::Error| match failure::hint(&e) {
+        Some(hint) => format!("{e} ({hint})"),
+        None => e.to_string(),
+    };
     let mut refused = Vec::new();
-    match keyring.find(id, |e| refused.push(e.to_string())) {
+    match keyring.find(id, |e| refused.push(text(e))) {
         Ok(Some(found)) => return Ok(Some(found)),
         Ok(None) if refused.is_empty() => return Ok(None),
         Ok(None) => {}
-        Err(e) => refused.push(e.to_string()),
+        Err(e) => refused.push(text(e)),
     }
     Err(Error::KeysRefused { keys: vec![*id], identity: false, password: false, tried: false, refused })
 }
@@ -102,8 +106,8 @@ impl Recipients {
         let others = age::recipients("--recipient", &self.keys.recipients, &self.keys.recipients_files)?;
         let asked = self.keys.password || keys.is_empty() && others.is_empty();
         let given = if keys.is_empty() { "a recipient" } else { "a key" };
-        let why = format!("since {given} was given (--password adds it)");
-        let password = password_for_new(args.password_file.as_deref(), asked, &why)?;
+        let why = format!("since {given} was given");
+        let password = password_for_new(args.password_file.as_deref(), asked, &why, Some("--password adds it"))?;
         let mut recipients: Vec<_> = keys.iter().map(|key| Recipient::key(key)).collect();
         recipients.extend(others.into_iter().map(Recipient::from));
         if let Some(password) = &password {
@@ -119,7 +123,7 @@ impl Recipients {
 
 /// The password for new files: from a file or, if one is asked for, from the variable or a prompt. If the variable is set
 /// and not used, a line says so, and `why`.
-pub fn password_for_new(file: Option<&Path>, asked: bool, why: &str) -> Outcome<Option<Password>> {
+pub fn password_for_new(file: Option<&Path>, asked: bool, why: &str, hint: Option<&str>) -> Outcome<Option<Password>> {
     if let Some(file) = file {
         return refuse_empty(read_password(file)?, shown(file)).map(Some);
     }
@@ -127,7 +131,7 @@ pub fn password_for_new(file: Option<&Path>, asked: bool, why: &str) -> Outcome<
         return new_password().map(Some);
     }
     if password_variable().is_some_and(|password| !password.is_empty()) {
-        complain(format!("warning: {PASSWORD_VARIABLE} is set but not used, {why}"));
+        complain_with(format!("warning: {PASSWORD_VARIABLE} is set but not used, {why}"), hint);
     }
     Ok(None)
 }

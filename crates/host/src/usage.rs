@@ -33,7 +33,7 @@ pub fn parse_silently_as<C: FromArgMatches>(command: &Command) -> Outcome<C> {
     let given = given()?;
     parse_from(command.clone(), &given).map_err(|error| match error.exit_code() {
         0 => std::process::exit(0),
-        _ => Failure::usage(line(command, &error, &given)),
+        _ => failure(command, &error, &given),
     })
 }
 
@@ -65,7 +65,7 @@ pub fn end<T>(command: &Command, error: clap::Error, args: &[OsString]) -> Outco
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             write!(io::stdout(), "{}", error.render()).map(|()| Some(Failure::written(Code::Usage)))
         }
-        _ => Ok(Some(Failure::usage(line(command, &error, args)))),
+        _ => Ok(Some(failure(command, &error, args))),
     };
     match printed {
         Ok(Some(failure)) => Err(failure),
@@ -76,11 +76,12 @@ pub fn end<T>(command: &Command, error: clap::Error, args: &[OsString]) -> Outco
 }
 
 /// The error in one sentence, and where to read more.
-pub fn line(command: &Command, error: &clap::Error, args: &[OsString]) -> String {
+pub fn failure(command: &Command, error: &clap::Error, args: &[OsString]) -> Failure {
     if text(error, ContextKind::InvalidSubcommand) == "bench" {
-        return "the experiments are a program of their own: cargo run --release -p phalanx-bench -- --help".into();
+        return Failure::usage("the experiments are a program of their own")
+            .hint("cargo run --release -p phalanx-bench -- --help");
     }
-    format!("{} ({} --help)", sentence(error, args), path(command, args))
+    Failure::usage(sentence(error, args)).hint(format!("{} --help", path(command, args)))
 }
 
 fn sentence(error: &clap::Error, args: &[OsString]) -> String {

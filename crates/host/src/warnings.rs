@@ -12,7 +12,7 @@ pub fn special_bits(path: &Path, file: &File, carry: Carry) -> Option<String> {
     const SPECIAL: u32 = 0o7000;
     let is_special = || file.metadata().is_ok_and(|meta| meta.mode() & SPECIAL != 0);
     let path = (carry == Carry::All && is_special()).then(|| shown(path))?;
-    Some(format!("warning: {path}: setuid, setgid and sticky bits are not kept (this is said once)"))
+    Some(format!("warning: {path}: setuid, setgid and sticky bits are not kept"))
 }
 
 /// That a tree is protected by a key or password that lies in it. To be said once of a tree.

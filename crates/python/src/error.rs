@@ -36,7 +36,12 @@ pub fn plain(py: Python<'_>, error: impl Into<Error>) -> PyErr {
 /// The exception of an error at a path, if there is one.
 pub fn at(py: Python<'_>, path: Option<&Path>, error: impl Into<Error>) -> PyErr {
     let error = error.into();
-    let text = path.map_or_else(|| error.to_string(), |path| format!("{}: {error}", shown(path)));
+    let mut text = path.map_or_else(|| error.to_string(), |path| format!("{}: {error}", shown(path)));
+    if let Error::Refused(refused) = &error
+        && let Some(command) = refused.hint()
+    {
+        text += &format!(" ({command})");
+    }
     match error {
         Error::Core(CoreError::Read(e) | CoreError::Write(e)) => input_output(path, e, text),
         Error::Unsynced(_)
@@ -124,7 +129,7 @@ pub fn raised(error: PyErr) -> io::Error {
 
 /// The exception of a failure of the command's parts.
 pub fn of_failure(py: Python<'_>, failure: &Failure) -> PyErr {
-    let text = failure.line().unwrap_or("it failed").replace("--engine cpu works", "engine='cpu' works");
+    let text = failure.line().unwrap_or("it failed").to_owned();
     match failure.code() {
         Code::Usage => PyValueError::new_err(text),
         Code::InputOutput => exception(py, "KeyringError", text),

@@ -69,10 +69,10 @@ pub enum MountError {
     #[error("something else was put in its place: nothing is mounted")]
     Replaced,
     /// Something is mounted there.
-    #[error("something is mounted here already (fusermount3 -u unmounts it)")]
+    #[error("something is mounted here already")]
     Mounted,
     /// Something is mounted there, and the program behind it has ended.
-    #[error("what is mounted here has lost its program (fusermount3 -u unmounts it)")]
+    #[error("what is mounted here has lost its program")]
     Dead,
     /// The kernel does not show which mount is this one.
     #[error("its own mount is not in the list of mounts (/proc/self/mountinfo): unmount it with fusermount3 -u")]

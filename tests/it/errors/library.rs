@@ -5,7 +5,7 @@ use phalanx::volume_failures;
 use phalanx_core::engine::Fault;
 use phalanx_core::{Error, KeyId, key_text};
 use phalanx_host::Error as HostError;
-use phalanx_host::failure::Failure;
+use phalanx_host::failure::{self, Failure};
 use phalanx_host::file::{Obstacle, check_private};
 use phalanx_volume::VolumeError;
 use phalanx_volume::mount::MountError;
@@ -32,7 +32,8 @@ struct Made(String, Message);
 
 fn made(debug: String, failure: &Failure, when: &'static str, then: &'static str) -> Made {
     let variant = debug.split(['(', ' ', '{']).next().unwrap().to_owned();
-    Made(variant, Message { code: failure.code().number(), line: failure.line().unwrap().to_owned(), when, then })
+    let hint = failure.advice().map(str::to_owned);
+    Made(variant, Message { code: failure.code().number(), line: failure.line().unwrap().to_owned(), hint, when, then })
 }
 
 fn at(error: impl Debug + Into<HostError>, when: &'static str, then: &'static str) -> Made {
@@ -109,7 +110,7 @@ fn core() -> Vec<Message> {
                 identity: false,
                 password: true,
                 tried: false,
-                refused: vec![refused().to_string()],
+                refused: vec![format!("{} ({})", refused(), failure::hint(&refused()).unwrap())],
             },
             "the right key may be one that is refused",
             "mend its permissions, as the line says",
@@ -247,6 +248,7 @@ fn volume() -> Vec<Message> {
         at(VolumeError::Refused(Errno::EXIST), "`init` of a volume", "`phalanx rekey` changes its ways in"),
         at(VolumeError::Refused(Errno::NOTEMPTY), "`init`", ""),
         at(VolumeError::Refused(Errno::ACCESS), "", "ask for the permission"),
+        at(VolumeError::Refused(Errno::ROFS), "mounting for writing", ""),
         at(VolumeError::Busy, "", "unmount it first, or wait for the other run"),
         at(VolumeError::Full, "", "make room below the volume"),
         at(

@@ -19,25 +19,34 @@ pub fn all() -> Vec<Message> {
         .map(|&(args, when, then)| {
             let ended = run(&s, args);
             let said = ended.error();
-            let line =
-                said.lines().find(|line| !line.contains(" warning: ")).unwrap_or_else(|| panic!("{args}: no line"));
-            message(&s, args, &ended, line, when, then)
+            let is_of_warning = |line: &&str| line.contains(" warning: ") || line.starts_with("hint: ");
+            let lines = said.lines().skip_while(is_of_warning).take(2);
+            message(&s, args, &ended, lines.collect(), when, then)
         })
         .chain(WARNINGS.iter().map(|&(args, when, then)| {
             let ended = run(&s, args);
             let said = ended.error();
-            let line = said.lines().next().unwrap_or_else(|| panic!("{args}: no line"));
-            Message { code: 0, ..message(&s, args, &ended, line, when, then) }
+            Message { code: 0, ..message(&s, args, &ended, said.lines().take(2).collect(), when, then) }
         }))
         .collect()
 }
 
-fn message(s: &Sandbox, args: &str, ended: &Ended, line: &str, when: &'static str, then: &'static str) -> Message {
+/// The message of a run's first lines: the second may be a hint.
+fn message(
+    s: &Sandbox,
+    args: &str,
+    ended: &Ended,
+    lines: Vec<&str>,
+    when: &'static str,
+    then: &'static str,
+) -> Message {
     let code = ended.0.status.code().unwrap() as u8;
     let folder = s.path("");
-    let line = line.replace(&*folder.to_string_lossy(), "/home/ann/");
+    let mut lines = lines.into_iter().map(|line| line.replace(&*folder.to_string_lossy(), "/home/ann/"));
+    let line = lines.next().unwrap_or_else(|| panic!("{args}: no line"));
     let line = line.strip_prefix("phalanx: ").unwrap_or_else(|| panic!("{args}: {line}")).to_owned();
-    Message { code, line, when, then }
+    let hint = lines.next().and_then(|line| line.strip_prefix("hint: ").map(str::to_owned));
+    Message { code, line, hint, when, then }
 }
 
 /// The program, without a terminal. Words with `=` before the command are variables.

@@ -3,12 +3,12 @@
 use super::{Message, root};
 use std::fs;
 
-/// File, exit code, literal, when, what to do.
+/// File, exit code, literal (with that of the hint on a second line), when, what to do.
 const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/engines/choice.rs",
         1,
-        "engine gpu: {why} (--engine cpu works)",
+        "engine {engine}: {why}\n--engine cpu works",
         "`--engine gpu`, and no device can be used",
         "`phalanx engines` shows what was found",
     ),
@@ -28,8 +28,14 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     ),
     ("daemon.rs", 1, "cannot go on in the background: {e}", "`--daemon`", "mount without it, to see more"),
     ("commands/mount.rs", 1, "there is no thread for --idle: {e}", "a limit on processes", "mount without it"),
-    ("daemon.rs", 1, "the mount in the background ended at once {HINT}", "`--daemon`", ""),
-    ("daemon.rs", 1, "the mount in the background was ended by signal {signal} {HINT}", "`--daemon`", ""),
+    ("daemon.rs", 1, "the mount in the background ended at once\nwithout --daemon it says more", "`--daemon`", ""),
+    (
+        "daemon.rs",
+        1,
+        "the mount in the background was ended by signal {signal}\nwithout --daemon it says more",
+        "`--daemon`",
+        "",
+    ),
     (
         "../crates/host/src/signals.rs",
         1,
@@ -97,7 +103,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/transfer/ends.rs",
         4,
-        "its file system has no locks, which --resume needs (run without it)",
+        "its file system has no locks, which --resume needs\nrun without --resume",
         "`--resume` on some network file systems",
         "",
     ),
@@ -153,7 +159,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/key_files.rs",
         2,
-        "{}: it holds identities, which no output replaces (move it away)",
+        "{}: it holds identities, which no output replaces\nmove it away",
         "`protect --force` for public keys, with an output in the place of a private key",
         "",
     ),
@@ -174,7 +180,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/warnings.rs",
         0,
-        "warning: {path}: setuid, setgid and sticky bits are not kept (this is said once)",
+        "warning: {path}: setuid, setgid and sticky bits are not kept",
         "`protect`, or `unprotect --preserve`: whoever can write to a protected file decides about its permissions",
         "set them again after restoring",
     ),
@@ -245,7 +251,7 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "../crates/host/src/engines/choice.rs",
         0,
-        "warning: this machine computes {kernel} wrongly: slower kernels do the work (do not trust it)",
+        "warning: this machine computes {kernel} wrongly: slower kernels do the work\ndo not trust this machine",
         "the processor gives wrong answers to known questions: it is overclocked, failing or badly emulated",
         "test the machine, and verify on another one what it has written",
     ),
@@ -273,18 +279,18 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "commands/mount.rs",
         0,
-        "{path}: in use: it ends when the last file in it is closed (a second signal ends it at once)",
+        "{path}: in use: it ends when the last file in it is closed\na second signal ends it at once",
         "a signal ends a mount that is in use",
         "",
     ),
     (
         "commands/mount.rs",
         0,
-        "{path}: something is mounted on top of it: it ends when that is unmounted (a second signal ends it at once)",
+        "{path}: something is mounted on top of it: it ends when that is unmounted\na second signal ends it at once",
         "a signal ends a mount on which something else is mounted",
         "",
     ),
-    ("commands/mount.rs", 0, "{path}: {e} (a second signal ends it at once)", "unmounting failed", ""),
+    ("commands/mount.rs", 0, "{path}: {e}\na second signal ends it at once", "unmounting failed", ""),
     (
         "commands/mount.rs",
         0,
@@ -295,14 +301,14 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
     (
         "commands/mount.rs",
         0,
-        "there is no thread to unmount with (a second signal ends it at once)",
+        "there is no thread to unmount with\na second signal ends it at once",
         "a limit on processes",
         "`fusermount3 -u MOUNTPOINT`",
     ),
     (
         "commands/mount.rs",
         0,
-        "{from} {} {to}: mounted (Ctrl-C or fusermount3 -u unmounts it)",
+        "{from} {} {to}: mounted\nCtrl-C or fusermount3 -u {to} unmounts it",
         "a mount in the foreground, at a terminal",
         "",
     ),
@@ -357,10 +363,9 @@ const STATED: &[(&str, u8, &str, &str, &str)] = &[
 pub fn all() -> Vec<Message> {
     let from_source = |&(file, code, literal, when, then): &(&str, u8, &str, &'static str, &'static str)| {
         let text = joined(&fs::read_to_string(root().join("src").join(file)).unwrap());
-        let line = filled(literal);
-        let start = literal.split("{HINT}").next().unwrap();
-        assert!(text.contains(start), "{file} no longer says: {literal}");
-        Message { code, line, when, then }
+        assert!(literal.lines().all(|line| text.contains(line)), "{file} no longer says: {literal}");
+        let mut lines = literal.lines().map(filled);
+        Message { code, line: lines.next().unwrap(), hint: lines.next(), when, then }
     };
     STATED.iter().map(from_source).collect()
 }
@@ -375,7 +380,6 @@ fn filled(literal: &str) -> String {
             "" => line += "…",
             "e" | "error" | "why" | "0" => line += "REASON",
             "place" => line += " (FILE:LINE)",
-            "HINT" => line += "(without --daemon it says more)",
             "KEYRING_VARIABLE" => line += "PHALANX_KEYRING",
             "CACHE_VARIABLE" => line += "PHALANX_CACHE",
             name => line += &name.to_uppercase(),
@@ -386,10 +390,12 @@ fn filled(literal: &str) -> String {
 
 /// The literals of the messages in a source text: what is passed to the functions that make or write a message.
 pub fn messages(text: &str) -> impl Iterator<Item = &str> {
-    const BEFORE: [&str; 8] = [
+    const BEFORE: [&str; 10] = [
         "Failure::usage(",
         "Failure::new(",
         "complain(",
+        "complain_with(",
+        ".hint(",
         "damaged(path, ",
         "let line =",
         "let why =",

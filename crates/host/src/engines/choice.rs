@@ -5,7 +5,7 @@ use super::calibration::Kind;
 use super::ready::{Crew, Ready, survey, workers};
 use crate::args::{EngineArgs, EngineName};
 use crate::failure::{Code, Failure, Outcome};
-use crate::lines::complain;
+use crate::lines::{complain, complain_with};
 use crate::verbosity::Verbosity;
 use phalanx_core::Suite;
 use phalanx_core::engine::{Engine, Levels, Op};
@@ -40,8 +40,7 @@ impl Engines {
             EngineName::Serial => Some(Kind::Serial),
             EngineName::Cpu => Some(Kind::Cpu),
             EngineName::Gpu => {
-                let failed = |why| Failure::new(Code::Other, format!("engine gpu: {why} (--engine cpu works)"));
-                open().map_err(failed)?;
+                open().map_err(|why| no_gpu("gpu", &why))?;
                 Some(Kind::Gpu)
             }
             EngineName::Hybrid => match open() {
@@ -89,15 +88,19 @@ impl Engines {
     }
 }
 
+/// An engine that needs a GPU, where none can be had.
+pub fn no_gpu(engine: &str, why: &str) -> Failure {
+    Failure::new(Code::Other, format!("engine {engine}: {why}")).hint("--engine cpu works")
+}
+
 /// The kernels to use: the fastest of this machine, unless the variable PHALANX_KERNELS names others, for tests and bug
 /// reports.
 pub fn levels() -> Outcome<Levels> {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| {
         for kernel in Levels::wrong() {
-            complain(format!(
-                "warning: this machine computes {kernel} wrongly: slower kernels do the work (do not trust it)"
-            ));
+            let line = format!("warning: this machine computes {kernel} wrongly: slower kernels do the work");
+            complain_with(line, Some("do not trust this machine"));
         }
     });
     let names = std::env::var("PHALANX_KERNELS").unwrap_or_default();

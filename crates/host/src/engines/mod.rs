@@ -9,5 +9,5 @@ pub mod measure;
 mod ready;
 
 pub use calibration::Kind;
-pub use choice::{Engines, cpu, levels, ready, threads};
+pub use choice::{Engines, cpu, levels, no_gpu, ready, threads};
 pub use ready::{Crew, Ready, detail, survey, workers};

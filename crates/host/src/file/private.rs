@@ -13,7 +13,7 @@ use std::path::Path;
 pub fn check_file(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refused> {
     check_owner(what, meta)?;
     if meta.mode() & 0o077 != 0 {
-        return Err(Refused::new(what, format!("it is open to other users (chmod 600 {})", path.display())));
+        return Err(Refused::new(what, "it is open to other users").mended_by(format!("chmod 600 {}", path.display())));
     }
     Ok(())
 }
@@ -22,7 +22,9 @@ pub fn check_file(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refuse
 pub fn check_folder(what: &str, meta: &Metadata, path: &Path) -> Result<(), Refused> {
     check_owner(what, meta)?;
     if meta.mode() & 0o022 != 0 {
-        return Err(Refused::new(what, format!("other users may write to it (chmod 700 {})", path.display())));
+        return Err(
+            Refused::new(what, "other users may write to it").mended_by(format!("chmod 700 {}", path.display()))
+        );
     }
     Ok(())
 }

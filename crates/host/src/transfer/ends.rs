@@ -140,8 +140,8 @@ impl Target {
         };
         let output = output.map_err(|e| match e {
             Error::NoLocks => {
-                let why = "its file system has no locks, which --resume needs (run without it)";
-                Failure::new(Code::InputOutput, format!("{}: {why}", shown(path)))
+                let why = "its file system has no locks, which --resume needs";
+                Failure::new(Code::InputOutput, format!("{}: {why}", shown(path))).hint("run without --resume")
             }
             e => Failure::at_output(path, e),
         })?;

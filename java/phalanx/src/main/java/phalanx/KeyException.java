@@ -1,5 +1,7 @@
 package phalanx;
 
+import java.util.Optional;
+
 /**
  * A key of the keyring or a file with a key or password is missing, damaged or refused: because others could read or change it, or
  * because it is not a regular file.
@@ -10,17 +12,35 @@ public final class KeyException extends PhalanxException {
     /** Whether the keyring has no key of this name. */
     private final boolean missing;
 
+    /** The command that mends it, or null. */
+    private final String remedy;
+
     KeyException(String message) {
-        this(message, false);
+        this(message, false, null);
     }
 
-    private KeyException(String message, boolean missing) {
+    private KeyException(String message, boolean missing, String remedy) {
         super(message);
         this.missing = missing;
+        this.remedy = remedy;
     }
 
     static KeyException missing(String name) {
-        return new KeyException("no key named " + name + " in the keyring", true);
+        return new KeyException("no key named " + name + " in the keyring", true, null);
+    }
+
+    /** A refusal, and the command that mends it, or null. */
+    static KeyException refused(String what, String why, String remedy) {
+        return new KeyException(what + " is refused because " + why, false, remedy);
+    }
+
+    /**
+     * The command that mends it, such as {@code chmod 600 PATH}.
+     *
+     * @return empty if no single command does
+     */
+    public Optional<String> remedy() {
+        return Optional.ofNullable(remedy);
     }
 
     /**

@@ -26,10 +26,12 @@ final class SecretFile implements Closeable {
             EnumSet.of(PosixFilePermission.GROUP_WRITE, PosixFilePermission.OTHERS_WRITE);
 
     private final byte[] bytes;
-    private final String refusal;
+    private final String what;
+    private final Reason refusal;
 
-    private SecretFile(byte[] bytes, String refusal) {
+    private SecretFile(byte[] bytes, String what, Reason refusal) {
         this.bytes = bytes;
+        this.what = what;
         this.refusal = refusal;
     }
 
@@ -39,7 +41,7 @@ final class SecretFile implements Closeable {
         if (before.isOther) {
             // Permissions of a pipe, such as a shell's <(…), do not count.
             try (InputStream in = Files.newInputStream(path)) {
-                return new SecretFile(in.readNBytes(most), null);
+                return new SecretFile(in.readNBytes(most), what, null);
             }
         }
         byte[] bytes;
@@ -47,20 +49,20 @@ final class SecretFile implements Closeable {
             bytes = in.readNBytes(most);
         }
         State after = State.of(path);
-        String why = before.why(path);
+        Reason why = before.why(path);
         if (why == null) {
             why = after.why(path);
         }
         if (why == null && !Objects.equals(before.fileKey, after.fileKey)) {
-            why = "it was replaced while it was read";
+            why = new Reason("it was replaced while it was read", null);
         }
-        return new SecretFile(bytes, why == null ? null : what + " is refused because " + why);
+        return new SecretFile(bytes, what, why);
     }
 
     /** The same, and what is not a regular file is refused before it is opened, since opening a pipe may wait for ever. */
     static SecretFile readRegular(Path path, String what, int most) throws IOException {
         if (!Files.readAttributes(path, BasicFileAttributes.class).isRegularFile()) {
-            throw new KeyException(what + " is refused because it is not a regular file");
+            throw KeyException.refused(what, "it is not a regular file", null);
         }
         return read(path, what, most);
     }
@@ -68,12 +70,12 @@ final class SecretFile implements Closeable {
     /** Refuses a folder whose files others could exchange. */
     static void checkFolder(Path folder, String what) throws IOException {
         State state = State.of(folder);
-        String why = state.foreign();
+        Reason why = state.foreign();
         if (why == null && state.allows(CHANGES)) {
-            why = "other users may write to it (chmod 700 " + folder + ")";
+            why = new Reason("other users may write to it", "chmod 700 " + folder);
         }
         if (why != null) {
-            throw new KeyException(what + " is refused because " + why);
+            throw KeyException.refused(what, why.text, why.remedy);
         }
     }
 
@@ -84,7 +86,7 @@ final class SecretFile implements Closeable {
     /** Refuses a file that is open to others, or not the user's. */
     void checkPrivate() throws KeyException {
         if (refusal != null) {
-            throw new KeyException(refusal);
+            throw KeyException.refused(what, refusal.text, refusal.remedy);
         }
     }
 
@@ -92,6 +94,9 @@ final class SecretFile implements Closeable {
     public void close() {
         Arrays.fill(bytes, (byte) 0);
     }
+
+    /** Why a file is refused, and the command that mends it, or null. */
+    private record Reason(String text, String remedy) {}
 
     /** What the system says of a path. */
     private record State(Object fileKey, boolean isOther, Set<PosixFilePermission> permissions, Integer owner) {
@@ -109,20 +114,20 @@ final class SecretFile implements Closeable {
             return permissions.stream().anyMatch(some::contains);
         }
 
-        String why(Path path) {
-            String foreign = foreign();
+        Reason why(Path path) {
+            Reason foreign = foreign();
             if (foreign == null && allows(OF_OTHERS)) {
-                return "it is open to other users (chmod 600 " + path + ")";
+                return new Reason("it is open to other users", "chmod 600 " + path);
             }
             return foreign;
         }
 
-        String foreign() {
+        Reason foreign() {
             int user = user();
             if (owner == null || owner == 0 || user < 0 || owner == user) {
                 return null;
             }
-            return "it belongs to another user (uid " + owner + ", not " + user + ")";
+            return new Reason("it belongs to another user (uid " + owner + ", not " + user + ")", null);
         }
     }
 

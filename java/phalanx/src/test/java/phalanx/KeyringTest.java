@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -58,9 +59,12 @@ class KeyringTest {
         ring.store("work", key);
         Path file = ring.folder().resolve("work.key");
         permit(file, "rw-r-----");
-        String why = "the key work is refused because it is open to other users (chmod 600 " + file + ")";
-        assertEquals(why, assertThrows(KeyException.class, () -> ring.load("work")).getMessage());
-        assertEquals(why, assertThrows(KeyException.class, () -> ring.key(key.id())).getMessage());
+        for (KeyException refused : List.of(
+                assertThrows(KeyException.class, () -> ring.load("work")),
+                assertThrows(KeyException.class, () -> ring.key(key.id())))) {
+            assertEquals("the key work is refused because it is open to other users", refused.getMessage());
+            assertEquals(Optional.of("chmod 600 " + file), refused.remedy());
+        }
         assertTrue(ring.key(PhalanxKey.random().id()).isEmpty(), "another key is not concerned");
         assertThrows(KeyException.class, () -> KeyFiles.key(file));
         assertThrows(KeyException.class, () -> KeyFiles.password(file));

@@ -74,7 +74,7 @@ final class AtHand implements KeyProvider {
             key.ifPresent(found::add);
             return key;
         } catch (KeyException e) {
-            refused.add(e.getMessage());
+            refused.add(e.getMessage() + e.remedy().map(remedy -> " (" + remedy + ")").orElse(""));
             throw e;
         }
     }
@@ -117,7 +117,7 @@ final class AtHand implements KeyProvider {
             password = newPassword();
         } else if (Password.ofVariable(VARIABLE).filter(value -> !value.isEmpty()).isPresent()) {
             Terminal.complain(
-                    "warning: " + VARIABLE + " is set but not used, since a key was given (--password adds it)");
+                    "warning: " + VARIABLE + " is set but not used, since a key was given", "--password adds it");
         }
         if (password == null) {
             return recipients;

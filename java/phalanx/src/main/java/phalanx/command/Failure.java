@@ -19,7 +19,7 @@ import phalanx.PhalanxException;
 import phalanx.TruncatedException;
 import phalanx.WrongKeyException;
 
-/** How the command fails: with one line on standard error, and an exit code for the kind of failure. */
+/** How the command fails: with one line on standard error, perhaps a hint on another, and an exit code for the kind of failure. */
 final class Failure extends Exception {
     private static final long serialVersionUID = 1L;
 
@@ -59,43 +59,59 @@ final class Failure extends Exception {
             "Broken pipe", 32,
             "File name too long", 36);
 
-    private final Code code;
+    private static final String NOT_REGULAR = "not a regular file";
 
-    private Failure(Code code, String line) {
+    private final Code code;
+    private final String hint;
+
+    private Failure(Code code, String line, String hint) {
         super(line);
         this.code = code;
+        this.hint = hint;
     }
 
     static Failure of(Code code, String line) {
-        return new Failure(code, line);
+        return new Failure(code, line, null);
     }
 
     static Failure usage(String line) {
-        return new Failure(Code.USAGE, line);
+        return new Failure(Code.USAGE, line, null);
     }
 
     /** A failure whose line has been written already. */
     static Failure told(Code code) {
-        return new Failure(code, null);
+        return new Failure(code, null, null);
     }
 
     /** A failure at a path. */
     static Failure at(String path, Exception e) {
-        return new Failure(codeOf(e), Text.shown(path) + ": " + sentence(e));
+        return new Failure(codeOf(e), Text.shown(path) + ": " + sentence(e), hint(e));
     }
 
     /** A folder, which only the program {@code phalanx} takes. */
     static Failure folder(String path) {
-        return new Failure(Code.INPUT_OUTPUT, Text.shown(path) + ": it is a folder (the program phalanx takes folders)");
+        return new Failure(Code.INPUT_OUTPUT, Text.shown(path) + ": it is a folder", "the program phalanx takes folders");
     }
 
     /** A failure without a path. */
     static Failure of(Exception e) {
-        return new Failure(codeOf(e), sentence(e));
+        return new Failure(codeOf(e), sentence(e), hint(e));
+    }
+
+    /** The same failure with advice for the user. */
+    Failure hint(String advice) {
+        return new Failure(code, getMessage(), advice);
     }
 
     Code code() {
         return code;
+    }
+
+    /** Writes the line and the hint, unless the line has been written already. */
+    void report() {
+        if (getMessage() != null) {
+            Terminal.complain(getMessage(), hint);
+        }
     }
 
     private static Code codeOf(Exception e) {
@@ -114,45 +130,65 @@ final class Failure extends Exception {
         return e instanceof IOException || e instanceof UncheckedIOException ? Code.INPUT_OUTPUT : Code.OTHER;
     }
 
-    /** The library's sentence, and a hint for the user of the command. */
+    /** What failed. */
     private static String sentence(Exception e) {
         if (e instanceof FileAlreadyExistsException) {
-            return "exists already (--force replaces it)";
+            return "exists already";
         }
         if (e instanceof OutputException) {
-            String why = system((IOException) e.getCause());
-            String hint = why.equals("not a regular file") ? " (use - for standard output)" : "";
-            return "cannot write: " + why + hint;
-        }
-        if (e instanceof ChangedException) {
-            return e.getMessage() + " (try again when nothing writes to it)";
-        }
-        if (e instanceof TruncatedException) {
-            return e.getMessage() + " (unprotect --salvage of the program phalanx saves what is there)";
-        }
-        if (e instanceof AuthenticationException) {
-            return e.getMessage() + " (unprotect --salvage of the program phalanx saves the other chunks)";
-        }
-        if (e instanceof WrongKeyException wrong && wrong.wasTried()) {
-            return e.getMessage() + " (try again; if it is right, restore a copy of the file)";
-        }
-        if (e instanceof WrongKeyException wrong && wrong.lacksKey()) {
-            return e.getMessage() + " (phalanx key list shows yours)";
-        }
-        if (e instanceof WrongKeyException wrong && wrong.lacksPassword()) {
-            return e.getMessage() + " (name no key, and the password is asked for)";
+            return "cannot write: " + system((IOException) e.getCause());
         }
         if (e instanceof KeyException key && key.isMissing()) {
             Path folder = Keyring.usual().folder();
-            return e.getMessage() + " " + Text.shown(folder.toString()) + (Files.exists(folder)
-                    ? " (phalanx key list shows them)" : ", which does not exist (phalanx key new makes it;"
-                            + " phalanx key import brings a key back from a copy)");
+            String missing = Files.exists(folder) ? "" : ", which does not exist";
+            return e.getMessage() + " " + Text.shown(folder.toString()) + missing;
         }
         if (e instanceof PhalanxException || !(e instanceof IOException)) {
             return e.getMessage();
         }
-        String why = system((IOException) e);
-        return "cannot read: " + why + (why.equals("not a regular file") ? " (use - to read from a pipe)" : "");
+        return "cannot read: " + system((IOException) e);
+    }
+
+    /** What the user may do about it, or null. */
+    private static String hint(Exception e) {
+        if (e instanceof FileAlreadyExistsException) {
+            return "--force replaces it";
+        }
+        if (e instanceof OutputException) {
+            return system((IOException) e.getCause()).equals(NOT_REGULAR) ? "- writes to standard output" : null;
+        }
+        if (e instanceof ChangedException) {
+            return "try again when nothing writes to it";
+        }
+        if (e instanceof TruncatedException) {
+            return "unprotect --salvage of the program phalanx saves what is there";
+        }
+        if (e instanceof AuthenticationException) {
+            return "unprotect --salvage of the program phalanx saves the other chunks";
+        }
+        if (e instanceof WrongKeyException wrong) {
+            return hint(wrong);
+        }
+        if (e instanceof KeyException key && key.isMissing()) {
+            return Files.exists(Keyring.usual().folder())
+                    ? "phalanx key list shows them"
+                    : "phalanx key new makes it; phalanx key import brings a key back from a copy";
+        }
+        if (e instanceof KeyException key) {
+            return key.remedy().orElse(null);
+        }
+        boolean isInput = e instanceof IOException && !(e instanceof PhalanxException);
+        return isInput && system((IOException) e).equals(NOT_REGULAR) ? "name it -, and give it as standard input" : null;
+    }
+
+    private static String hint(WrongKeyException e) {
+        if (e.wasTried()) {
+            return "try again; if it is right, restore a copy of the file";
+        }
+        if (e.lacksKey()) {
+            return "phalanx key list shows yours";
+        }
+        return e.lacksPassword() ? "name no key, and the password is asked for" : null;
     }
 
     /** What the system says of a failure. Java leaves it out of the message of some. */

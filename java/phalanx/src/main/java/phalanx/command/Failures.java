@@ -16,9 +16,7 @@ final class Failures {
             attempt.run();
             return true;
         } catch (Failure e) {
-            if (e.getMessage() != null) {
-                Terminal.complain(e.getMessage());
-            }
+            e.report();
             worst = worst == null || e.code().compareTo(worst) > 0 ? e.code() : worst;
             return false;
         }

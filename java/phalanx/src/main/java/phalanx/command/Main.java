@@ -22,13 +22,12 @@ public final class Main {
 
     /** The exit code. */
     static int run(List<String> args) {
+        Terminal.begin();
         try {
             dispatch(args);
             return 0;
         } catch (Failure e) {
-            if (e.getMessage() != null) {
-                Terminal.complain(e.getMessage());
-            }
+            e.report();
             return e.code().number();
         } catch (OutOfMemoryError e) {
             Terminal.complain("not enough memory: java -Xmx gives it more");
@@ -54,7 +53,7 @@ public final class Main {
                 print("phalanx");
                 throw Failure.told(Failure.Code.USAGE);
             }
-            throw Failure.usage("no command given (phalanx --help)");
+            throw Failure.usage("no command given").hint("phalanx --help");
         }
         String command = rest.remove(0);
         switch (command) {
@@ -63,7 +62,7 @@ public final class Main {
             case "help" -> print(rest.isEmpty() ? "phalanx" : rest.get(0));
             default -> {
                 if (command.startsWith("-")) {
-                    throw Failure.usage("unknown option " + Text.shown(command) + " (phalanx --help)");
+                    throw Failure.usage("unknown option " + Text.shown(command)).hint("phalanx --help");
                 }
                 rest.addAll(0, before);
                 act(command, Options.parse(command, rest));
@@ -87,7 +86,7 @@ public final class Main {
     private static void print(String page) throws Failure {
         boolean isKnown = page.equals("phalanx") || Options.commands().contains(page);
         if (!isKnown) {
-            throw Failure.usage("unknown command " + Text.shown(page) + " (phalanx --help)");
+            throw Failure.usage("unknown command " + Text.shown(page)).hint("phalanx --help");
         }
         try (InputStream in = Main.class.getResourceAsStream(page + ".txt")) {
             System.out.print(new String(in.readAllBytes(), StandardCharsets.UTF_8));

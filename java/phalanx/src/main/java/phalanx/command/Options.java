@@ -73,10 +73,11 @@ final class Options {
     static Options parse(String command, List<String> args) throws Failure {
         if (!COMMANDS.containsKey(command)) {
             if (COMMANDS_ELSEWHERE.contains(command)) {
-                throw Failure.usage("this program has no command " + command + ": the program phalanx has it (phalanx --help)");
+                throw Failure.usage("this program has no command " + command + ": the program phalanx has it")
+                        .hint("phalanx --help");
             }
-            String hint = Similar.to(command, commands()).map(known -> ": did you mean " + known + "?").orElse("");
-            throw Failure.usage("unknown command " + Text.shown(command) + hint + " (phalanx --help)");
+            String perhaps = Similar.to(command, commands()).map(known -> ": did you mean " + known + "?").orElse("");
+            throw Failure.usage("unknown command " + Text.shown(command) + perhaps).hint("phalanx --help");
         }
         Options options = new Options(command);
         boolean pathsOnly = false;
@@ -185,7 +186,7 @@ final class Options {
 
     /** A mistake of the command line, with where to read more. */
     Failure wrong(String line) {
-        return Failure.usage(line + " (phalanx " + command + " --help)");
+        return Failure.usage(line).hint("phalanx " + command + " --help");
     }
 
     boolean has(String name) {

@@ -12,8 +12,7 @@ import java.util.Locale;
  */
 final class Secrets {
     private static final String PASSWORD =
-            "--password takes no value: a password does not belong in arguments, where others can see it (leave it out and it"
-                    + " is asked for, or use --password-file or PHALANX_PASSWORD)";
+            "--password takes no value: a password does not belong in arguments, where others can see it";
     private static final String KEY =
             "a key's text does not belong in arguments, where others can see it: give the file that holds it, or - to type it";
     private static final String SWITCHES = "pfqvhV";
@@ -40,7 +39,7 @@ final class Secrets {
             }
             // An existing path is a path, whatever option it follows.
             if ((afterPassword || isKeyText(arg)) && isMissing(arg)) {
-                throw Failure.usage(afterPassword ? PASSWORD : KEY);
+                throw afterPassword ? password() : Failure.usage(KEY);
             }
             afterPassword = false;
         }
@@ -49,9 +48,14 @@ final class Secrets {
     private static boolean asksForPassword(String option) throws Failure {
         boolean isCluster = isCluster(option);
         if (option.startsWith("--password=") || option.startsWith("-p") && !isCluster) {
-            throw Failure.usage(PASSWORD);
+            throw password();
         }
         return option.equals("--password") || isCluster && option.endsWith("p");
+    }
+
+    private static Failure password() {
+        return Failure.usage(PASSWORD)
+                .hint("leave it out and it is asked for, or use --password-file or PHALANX_PASSWORD");
     }
 
     private static boolean isCluster(String option) {

@@ -49,7 +49,8 @@ final class Spared {
         }
         if (isSpared) {
             throw Failure.usage(Text.shown(place.output())
-                    + ": it holds a key or password, which no output replaces (name another output, or move it away)");
+                    + ": it holds a key or password, which no output replaces")
+                    .hint("name another output, or move it away");
         }
     }
 

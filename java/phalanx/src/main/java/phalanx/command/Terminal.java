@@ -5,14 +5,30 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 
 /** Standard input, output and error. */
 final class Terminal {
     private Terminal() {}
 
-    /** Writes one line to standard error. If that is broken, nobody can be told. */
+    /** The hints that this run has written. */
+    private static final Set<String> HINTS = ConcurrentHashMap.newKeySet();
+
+    /** A run begins. */
+    static void begin() {
+        HINTS.clear();
+    }
+
+    /** Writes one line to standard error. If that is broken, nobody hears of it. */
     static void complain(String line) {
-        System.err.println("phalanx: " + Text.oneLine(line));
+        complain(line, null);
+    }
+
+    /** The same with advice on a line of its own, unless that is null. The same advice is written once. */
+    static void complain(String line, String hint) {
+        boolean isNew = hint != null && HINTS.add(hint);
+        System.err.print("phalanx: " + Text.oneLine(line) + "\n" + (isNew ? "hint: " + Text.oneLine(hint) + "\n" : ""));
     }
 
     /** Writes one line to standard output. */

@@ -152,7 +152,7 @@ class CommandTest {
         // Only from its jar does the program know its version, and another program salvages and takes folders.
         String[] each = ours.replaceAll("phalanx \\(not from its jar\\)", phalanx("--version").out().strip())
                 .replace("unprotect --salvage of the program phalanx", "unprotect --salvage")
-                .replace("(the program phalanx takes folders)", "(--recursive takes all that is in it)")
+                .replace("hint: the program phalanx takes folders", "hint: --recursive takes all that is in it")
                 .split("(?=\\$ phalanx )");
         assertEquals(LINES.length, each.length);
         StringBuilder theirs = new StringBuilder();

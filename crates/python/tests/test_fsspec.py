@@ -465,9 +465,7 @@ def test_readers_beside_a_writer_get_one_version_whole(below, key, lengths):
 
 
 def test_few_objects_are_kept_open(fs, monkeypatch):
-    import phalanx._stored
-
-    monkeypatch.setattr(phalanx._stored, "OPEN", 4)
+    monkeypatch.setattr("phalanx._fsspec_store.OPEN", 4)
     for i in range(10):
         fs.pipe_file(f"/{i}", painted(100, i))
     for i in range(10):
@@ -481,23 +479,23 @@ def test_open_objects_hold_little_memory(below, key):
         fs.pipe_file(f"/{i}", painted(100, i))
     for i in range(20):
         assert fs.cat_file(f"/{i}", 0, 50) == painted(100, i)[:50]
-    assert len(fs._objects) == 8
+    assert len(fs._objects) == 20 and fs._chunk_cache._held < 100_000
     assert fs.cat_file("/0", 10, 20) == painted(100)[10:20]
 
 
-def test_what_was_not_foreseen_is_fetched(fs, below, monkeypatch):
-    """A reader asks for other bytes than were thought."""
+@pytest.mark.parametrize("head", [0, 10, 100, 10_000])
+@pytest.mark.parametrize("tail", [1, 100, 10_000, 300_000])
+def test_what_was_not_foreseen_is_fetched(fs, below, monkeypatch, head, tail):
+    """Opening needs other bytes than were fetched at first."""
     data = painted(50 * CHUNK)
     fs.pipe_file("/file", data)
-    for outline in ((0, len(below.store["/file"].getvalue())), (4096, 1), (8192, 10_000_000)):
-        monkeypatch.setattr("phalanx._objects._outline", lambda head, size, outline=outline: outline)
-        for tail in (100, 10_000):
-            monkeypatch.setattr(phalanx._objects.Object.open.__func__, "__defaults__", (tail,))
-            monkeypatch.setattr("phalanx._stored.FOOTER", tail)
-            fs.invalidate_cache()
-            fs._chunk_cache.clear()
-            assert fs.cat_file("/file", -100) == data[-100:]
-            assert fs.cat_file("/file", 20 * CHUNK - 5, 20 * CHUNK + 5) == data[20 * CHUNK - 5 : 20 * CHUNK + 5]
+    monkeypatch.setattr("phalanx._fsspec_object.HEAD", head)
+    monkeypatch.setattr("phalanx._fsspec_object.ProtectedObject.open.__func__.__defaults__", (tail,))
+    monkeypatch.setattr("phalanx._fsspec_store.ProtectedStore._open_object.__defaults__", (None, tail))
+    below.reads.clear()
+    assert fs.cat_file("/file", -100) == data[-100:]
+    assert len(below.reads) == (head > 0) + 1 + (head < 4096) + (tail < CHUNK)
+    assert fs.cat_file("/file", 20 * CHUNK - 5, 20 * CHUNK + 5) == data[20 * CHUNK - 5 : 20 * CHUNK + 5]
 
 
 # What is not authentic
@@ -1002,6 +1000,42 @@ def test_local_files(key, tmp_path):
 def _written(path, data):
     path.write_bytes(data)
     return path
+
+
+def test_an_open_local_object_stays_the_same_file(key, tmp_path):
+    fs = fsspec.filesystem("phalanx", key=key)
+    path, old, new = str(tmp_path / "file.phx"), painted(5 * CHUNK), painted(5 * CHUNK, 1)
+    fs.pipe_file(path, old)
+
+    async def read():
+        opened = await fs._open_object(path)
+        fs._chunk_cache.clear()
+        await fs._pipe_file(path, new)
+        assert await opened.read(0, len(old)) == old
+        assert await fs._cat_file(path, 0, len(new)) == new
+
+    fsspec.asyn.sync(fs.loop, read)
+
+
+def test_closed_local_objects_hold_no_descriptor(key, tmp_path):
+    fs = fsspec.filesystem("phalanx", key=key)
+    fs.pipe_file(str(tmp_path / "file"), painted(5 * CHUNK))
+
+    def held():
+        return [fd for fd in os.listdir("/proc/self/fd") if os.path.realpath(f"/proc/self/fd/{fd}") == str(tmp_path / "file")]
+
+    assert fs.cat_file(str(tmp_path / "file"), 5, 10) == painted(10)[5:]
+    assert len(held()) == 1
+    fs.invalidate_cache()
+    gc.collect()
+    assert held() == []
+
+
+def test_pipes_are_no_objects(key, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    fs = fsspec.filesystem("phalanx", key=key)
+    with pytest.raises((OSError, phalanx.Error)):
+        fs.cat_file(str(tmp_path / "pipe"), 0, 10)
 
 
 # URLs

@@ -114,7 +114,7 @@ def parquet(table, **how):
 
 @pytest.mark.parametrize("groups", [1, 4])
 def test_a_column_of_parquet_costs_little_more_than_from_the_plain_file(server, bucket, options, plain_options, groups, monkeypatch):
-    monkeypatch.setattr("phalanx._stored.FRESH", 60)
+    monkeypatch.setattr("phalanx._fsspec_store.FRESH", 60)
     pandas, data = needs("pandas"), table()
     content = parquet(data, row_group_size=len(data) // groups)
     fsspec.filesystem("s3", **plain_options).pipe_file(f"{bucket}/plain.parquet", content)
@@ -181,7 +181,7 @@ def test_small_objects_are_written_by_one_request(server, bucket, fs):
 
 
 def test_opening_costs_a_look_and_two_requests_at_once(server, bucket, fs, monkeypatch):
-    monkeypatch.setattr("phalanx._stored.FRESH", 60)
+    monkeypatch.setattr("phalanx._fsspec_store.FRESH", 60)
     fs.pipe_file(f"{bucket}/large", painted(50 * CHUNK))
     fs.pipe_file(f"{bucket}/small", painted(CHUNK))
     for name, most in (("large", 2), ("small", 1)):
@@ -235,7 +235,7 @@ def test_an_object_that_somebody_else_replaces(bucket, fs, key, plain_options, m
         data = painted(length, version)
         other.pipe_file(path, data)
         assert fs.cat_file(path, 0, 150) in (data[:150], old and old[:150])
-        monkeypatch.setattr("phalanx._stored.FRESH", 0)
+        monkeypatch.setattr("phalanx._fsspec_store.FRESH", 0)
         assert fs.cat_file(path, 0, 100) == data[:100]
         assert fs.cat_file(path, -100) == data[-100:]
         assert fs.info(path)["size"] == length

@@ -39,23 +39,23 @@ struct Ready {
     /// The messages that may be done.
     ids: Vec<u64>,
     /// Whether the loop has been woken since they were last taken.
-    is_told: bool,
+    is_woken: bool,
 }
 
 impl Shared {
     fn add(&self, id: u64) {
-        let is_told = {
+        let is_woken = {
             let mut ready = lock(&self.ready);
             ready.ids.push(id);
-            mem::replace(&mut ready.is_told, true)
+            mem::replace(&mut ready.is_woken, true)
         };
-        if is_told {
+        if is_woken {
             return;
         }
         let woken = Python::try_attach(|py| self.schedule.call0(py)?.extract::<bool>(py));
         if !matches!(woken, Some(Ok(true))) {
             // The loop is closed, or has no memory: the next message wakes it again.
-            lock(&self.ready).is_told = false;
+            lock(&self.ready).is_woken = false;
         }
     }
 }
@@ -63,7 +63,7 @@ impl Shared {
 #[derive(Default)]
 struct State {
     is_closed: bool,
-    /// Dropping one waits for its threads. They always hold the state, so that only a call that closes it drops it.
+    /// Dropping one waits for its threads. They leave the state only when it is closed, so that no other call drops one.
     coalescers: HashMap<(bool, Suite), Coalescer>,
     waiting: HashMap<u64, (Submission, Py<PyAny>)>,
     next: u64,

@@ -166,7 +166,7 @@ impl Reader {
 
     fn close(&self, py: Python<'_>) {
         self.is_closed.store(true, Ordering::Relaxed);
-        // If the source closes the file that is reading it, the file ends when the read is over.
+        // If the source closes the reader that is calling it, the reader ends when the read is over.
         if !self.turn.is_at_work() {
             self.end(py);
         }

@@ -36,7 +36,7 @@ def test_every_example_is_run():
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_example(name, tmp_path):
+def test_examples_print_what_they_promise(name, tmp_path):
     modules, arguments, shown = SHOWN[name]
     if modules:
         needs(*modules)

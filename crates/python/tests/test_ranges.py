@@ -34,7 +34,7 @@ def reader_of(stored, **options):
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_ranges_are_those_of_the_plaintext(length, threads):
+def test_ranges_are_equal_to_the_plaintext(length, threads):
     data = painted(length)
     stored = protected(data)
     reader = reader_of(stored, threads=threads)
@@ -100,7 +100,7 @@ def test_a_file_is_opened_once():
             again()
 
 
-def test_keys_are_needed(other_key):
+def test_a_wrong_key_raises(other_key):
     stored = protected(b"data")
     for options in ({"key": other_key}, {"keys": [other_key]}, {}):
         with pytest.raises(phalanx.WrongKeyError):

@@ -31,8 +31,8 @@ _VERSIONS = ("ETag", "etag", "generation", "md5Hash", "content_md5", "VersionId"
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created", "ino")
 
 
-class Known(NamedTuple):
-    """What is known of a path."""
+class KnownObject(NamedTuple):
+    """The object of a path, as it was when it was looked up."""
 
     version: Any
     #: When the version was looked up, in seconds of the monotonic clock.
@@ -59,7 +59,7 @@ class ProtectedStore(ChainedBase):
         self._is_local = isinstance(self.fs, LocalFileSystem)
         self._durable = {"sync": sync} if self._is_local else {}
         self._chunk_cache = ChunkCache(cache_size)
-        self._objects: OrderedDict[str, Known] = OrderedDict()
+        self._objects: OrderedDict[str, KnownObject] = OrderedDict()
         # The version and the size of each path.
         self._known_sizes: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self._tasks: dict[str, asyncio.Task[ProtectedObject]] = {}
@@ -84,7 +84,7 @@ class ProtectedStore(ChainedBase):
         # Others may wait for it.
         return await asyncio.shield(task)
 
-    def _recent(self, path: str) -> Known | None:
+    def _recent(self, path: str) -> KnownObject | None:
         known = self._objects.get(path)
         is_fresh = known is not None and self.fs.async_impl and time.monotonic() - known.looked_up < FRESH
         return known if is_fresh else None
@@ -134,7 +134,7 @@ class ProtectedStore(ChainedBase):
             opened = await ProtectedObject.open(size, fetch, self._chunk_cache, self._opening, tail_len)
         with self._lock:
             if epoch == self._epoch:
-                _remember(self._objects, path, Known(version, now, info, opened), OPEN)
+                _remember(self._objects, path, KnownObject(version, now, info, opened), OPEN)
                 _remember(self._known_sizes, path, (version, opened.size), SIZES)
         return opened
 

@@ -37,12 +37,12 @@ async def main():
     taken = time.perf_counter() - start
     print(f"{2 * len(users):,} requests in {taken:.2f} s, {2 * len(users) / taken:,.0f} a second")
 
-    # Somebody who can write to the store gives a user the record of another one.
+    # An attacker who can write to the store gives a user the record of another user.
     service.sealed[1, "address"] = service.sealed[2, "address"]
     try:
         await service.get(1, "address")
     except phalanx.AuthenticationError as error:
-        print("a record of somebody else:", error)
+        print("the record of another user:", error)
 
     # Files are read in threads, and do not hold up the others.
     print(await asyncio.to_thread(read_a_file))

@@ -48,7 +48,7 @@ with phalanx.open(counted, key=key) as file, h5py.File(file) as h5:
     print(f"step 70, the mean: {h5['temperature'][70].mean():.2f}")
 print(f"of {counted.size:,} bytes, {counted.count:,} were read")
 
-# %% Nobody changes a byte of it unseen.
+# %% Every changed byte is detected.
 data = bytearray(protected.read_bytes())
 data[len(data) // 2] ^= 1
 protected.write_bytes(data)

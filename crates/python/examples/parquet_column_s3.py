@@ -41,7 +41,7 @@ info = fs.info(path)
 print(f"{path}: {info['size']:,} bytes, in S3 {info['stored_size']:,}")
 print("in S3 it begins with", fsspec.filesystem("s3", **s3).cat_file(path, start=0, end=8))
 
-# %% Whoever has another key reads nothing.
+# %% With another key, nothing can be read.
 try:
     other = {"phalanx": {"key": phalanx.Key.generate()}, "s3": s3}
     pd.read_parquet("phalanx::s3://measurements/table.parquet.phx", storage_options=other)

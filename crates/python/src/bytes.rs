@@ -110,8 +110,8 @@ pub fn memory(buffer: &mut PyUntypedBuffer) -> &mut [u8] {
 
 /// The bytes of a buffer of Apache Arrow, where they lie.
 ///
-/// What Arrow has made is not changed. Whether a buffer can be written to does not say more: Arrow's own mostly can. Whoever
-/// reads it reads each byte once, so that if somebody changes it all the same, the result is a mixture.
+/// By Arrow's rules, a finished buffer does not change. Most of Arrow's own buffers are writable all the same, so that flag says
+/// nothing. Each byte is read once: if another thread does change a buffer, the result is a mixture.
 pub struct Shared(PyUntypedBuffer);
 
 impl Shared {

@@ -96,13 +96,13 @@ pub fn unseal_column<'py>(
     if raises && !failed.is_empty() {
         return Err(error::not_authentic(py, failed));
     }
-    // Somebody may look at it, and new memory may have anything in it.
+    // Other code may look at it, and new memory may contain anything.
     rest.fill(0);
     let (validity, offsets) = layout(allocate, len, lens.into_iter())?;
     Ok((validity, offsets, data))
 }
 
-/// A new buffer, which nobody else knows yet, and its memory.
+/// A new buffer, which no other code has yet, and its memory.
 fn buffer<'py>(allocate: &Bound<'py, PyAny>, len: usize) -> PyResult<(Bound<'py, PyAny>, PyUntypedBuffer)> {
     let buffer = allocate.call1((len,))?;
     let exported = contiguous(&buffer)?;

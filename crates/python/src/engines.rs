@@ -56,7 +56,7 @@ pub fn engines(py: Python<'_>, engine: &str, most: Option<usize>) -> PyResult<Ar
     static MADE: LazyLock<Made> = LazyLock::new(Made::default);
     let (engine, threads) = (by_name("engine", engine, &EngineName::ALL, EngineName::name)?, threads(most)?);
     let key = (std::process::id(), engine as u8, threads);
-    // Nobody does anything else while the lock is held.
+    // Nothing else is done while the lock is held.
     let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(engines) = made().get(&key) {
         return Ok(engines.clone());
@@ -98,7 +98,8 @@ impl<'e> Team<'e> {
     }
 }
 
-fn cores() -> usize {
+/// How many threads run at the same time here.
+pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 

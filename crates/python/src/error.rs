@@ -108,7 +108,7 @@ fn input_output(path: Option<&Path>, error: io::Error, text: String) -> PyErr {
     }
     match error.downcast::<PyErr>() {
         Ok(raised) => raised,
-        // An error of the library in the clothes of one of input and output.
+        // An error of the library inside one of input and output.
         Err(error) => match error.downcast::<CoreError>() {
             Ok(error) => Python::attach(|py| at(py, path, error)),
             Err(_) => PyOSError::new_err(text),
@@ -158,7 +158,7 @@ fn with<'py>(py: Python<'py>, error: PyErr, name: &str, value: impl IntoPyObject
     set.err().unwrap_or(error)
 }
 
-/// Lines that the command would write to stderr. They become warnings when nobody holds a lock: what shows a warning is Python.
+/// Lines that the command would write to stderr. They become warnings when no lock is held, because Python code shows them.
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Keeps a line until [`warn`] is called.
@@ -167,7 +167,7 @@ pub fn tell(line: &str) {
     LINES.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
 }
 
-/// Warns of what was told.
+/// Raises the kept lines as warnings.
 pub fn warn(py: Python<'_>) {
     let lines = mem::take(&mut *LINES.lock().unwrap_or_else(PoisonError::into_inner));
     let category = py.get_type::<PyRuntimeWarning>();

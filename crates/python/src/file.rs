@@ -16,8 +16,8 @@ use std::path::PathBuf;
 
 /// Protects a file, and returns the path of the protected one.
 ///
-/// It is written beside its input with ``.phx`` behind its name, or to ``output``, and has its name when it is complete and on
-/// the disk. ``key`` and ``keys`` are keys, or names in the keyring; ``recipients`` are public keys of age or SSH. Any one of
+/// It is written beside its input with ``.phx`` appended to its name, or to ``output``, and gets its name when it is complete and
+/// on the disk. ``key`` and ``keys`` are keys, or names in the keyring; ``recipients`` are public keys of age or SSH. Any one of
 /// them, or the password, opens the file. An existing file is replaced only with ``overwrite``. Without ``sync`` it may be lost
 /// in a power cut. ``engine`` is one of auto, serial, cpu, gpu and hybrid.
 ///

@@ -27,7 +27,7 @@ pub struct Gatherer {
     pid: u32,
 }
 
-/// What the threads that seal and open know.
+/// What the threads that seal and open share.
 struct Shared {
     /// Makes the event loop call :meth:`Gatherer.drain`, from any thread. Says whether it will.
     schedule: Py<PyAny>,
@@ -38,24 +38,24 @@ struct Shared {
 struct Ready {
     /// The messages that may be done.
     ids: Vec<u64>,
-    /// Whether the loop has been told since they were last taken.
-    is_told: bool,
+    /// Whether the loop has been woken since they were last taken.
+    is_woken: bool,
 }
 
 impl Shared {
     fn add(&self, id: u64) {
-        let is_told = {
+        let is_woken = {
             let mut ready = lock(&self.ready);
             ready.ids.push(id);
-            mem::replace(&mut ready.is_told, true)
+            mem::replace(&mut ready.is_woken, true)
         };
-        if is_told {
+        if is_woken {
             return;
         }
-        let told = Python::try_attach(|py| self.schedule.call0(py)?.extract::<bool>(py));
-        if !matches!(told, Some(Ok(true))) {
-            // The loop is closed, or has no memory: the next message tells it again.
-            lock(&self.ready).is_told = false;
+        let woken = Python::try_attach(|py| self.schedule.call0(py)?.extract::<bool>(py));
+        if !matches!(woken, Some(Ok(true))) {
+            // The loop is closed, or has no memory: the next message wakes it again.
+            lock(&self.ready).is_woken = false;
         }
     }
 }
@@ -63,7 +63,7 @@ impl Shared {
 #[derive(Default)]
 struct State {
     is_closed: bool,
-    /// Whoever drops one waits for its threads. They never leave the state alone, so that nobody but those who close does.
+    /// Dropping one waits for its threads. They leave the state only when it is closed, so that no other call drops one.
     coalescers: HashMap<(bool, Suite), Coalescer>,
     waiting: HashMap<u64, (Submission, Py<PyAny>)>,
     next: u64,
@@ -210,7 +210,7 @@ fn closed() -> PyErr {
     PyRuntimeError::new_err("the interpreter is ending")
 }
 
-/// Whether nobody waits for a future any more.
+/// Whether nothing waits for a future any more.
 fn is_done(py: Python<'_>, future: &Py<PyAny>) -> bool {
     future.call_method0(py, "done").and_then(|done| done.extract::<bool>(py)).unwrap_or(false)
 }

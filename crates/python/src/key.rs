@@ -158,7 +158,7 @@ impl Key {
         format!("Key({name}id='{}')", self.id())
     }
 
-    /// For dask, whose graphs name what goes in. The id is public.
+    /// For dask, whose graphs contain the names of their inputs. The id is public.
     fn __dask_tokenize__(&self) -> (&'static str, String) {
         ("phalanx.Key", self.id())
     }
@@ -171,7 +171,7 @@ impl Key {
         this
     }
 
-    /// A key with a name is pickled as its name, and found by whoever unpickles it. No other key is pickled.
+    /// A key with a name is pickled as its name, and looked up where it is unpickled. No other key is pickled.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         let Some(name) = &self.name else {
             let why = "a key without a name is not pickled: store it in the keyring, and it is pickled as its name";
@@ -209,7 +209,7 @@ pub fn key_files() -> KeyFiles {
     KeyFiles::new(&KeyArgs { key_files, keys: Vec::new(), password_file: None }, &[])
 }
 
-/// A key, or the name of one. It is counted, because what moves within a vector leaves copies behind.
+/// A key, or the name of one. It is counted, because a key that moves within a vector leaves copies.
 pub struct KeyOrName(pub Arc<SecretKey>);
 
 impl FromPyObject<'_, '_> for KeyOrName {

@@ -12,6 +12,7 @@ mod file;
 mod gather;
 mod key;
 mod messages;
+mod ranges;
 mod reader;
 mod set;
 mod source;
@@ -32,6 +33,8 @@ mod _native {
     use super::key::{Key, check_key_name};
     #[pymodule_export]
     use super::messages::{seal, seal_many, unseal, unseal_many};
+    #[pymodule_export]
+    use super::ranges::{RangeOpening, RangeReader};
     #[pymodule_export]
     use super::reader::Reader;
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! Messages: one, or as many as there are.
+//! Sealing and opening messages, one or many in a call.
 
 use crate::bytes::{Bytes, copy, new_bytes};
 use crate::engines::{Team, engines, suite};

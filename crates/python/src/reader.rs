@@ -23,13 +23,13 @@ type Inner = phalanx_core::Reader<Source>;
 
 /// A protected file that is read by range. ``phalanx.open`` makes it.
 ///
-/// Locks are taken only while the thread is detached from the interpreter, because whoever has one may wait for the
+/// Locks are taken only while the thread is detached from the interpreter, because a thread that has one may wait for the
 /// interpreter.
 #[pyclass(frozen, module = "phalanx._native")]
 pub struct Reader {
     /// `None` when it is closed.
     inner: RwLock<Option<Inner>>,
-    /// The one that has the cursor.
+    /// A clone of it, which has the cursor.
     cursor: Mutex<Option<Inner>>,
     path: Option<PathBuf>,
     size: u64,
@@ -166,7 +166,7 @@ impl Reader {
 
     fn close(&self, py: Python<'_>) {
         self.is_closed.store(true, Ordering::Relaxed);
-        // A source that closes the file that reads it gets its way when the read is over.
+        // If the source closes the reader that is calling it, the reader ends when the read is over.
         if !self.turn.is_at_work() {
             self.end(py);
         }

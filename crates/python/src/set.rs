@@ -241,7 +241,7 @@ impl Room {
     /// This many bytes of it.
     pub fn of(&mut self, len: usize) -> phalanx_core::Result<&mut [u8]> {
         if self.0.len() < len {
-            // It is not grown, which would leave a copy behind.
+            // It is not grown, because that would leave a copy.
             let mut bytes = Vec::new();
             bytes.try_reserve_exact(len).map_err(|e| Error::Memory(e.to_string()))?;
             bytes.resize(len, 0);

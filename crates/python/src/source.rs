@@ -64,7 +64,8 @@ impl Object {
         Ok(Self { object: object.clone().unbind(), is_parallel, size: size.extract()?, reader, turn: Mutex::default() })
     }
 
-    /// Called by threads that are not attached to the interpreter: nobody waits for the turn who holds up another.
+    /// Called by threads that are not attached to the interpreter, so that no thread holds the interpreter while it waits for the
+    /// turn.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let _at_work = self.reader.at_work();
         let turn = (!self.is_parallel).then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));

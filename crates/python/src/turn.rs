@@ -10,7 +10,7 @@ thread_local! {
     static AT_WORK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What tells a reader or writer from all others.
+/// What distinguishes a reader or writer from all others.
 #[derive(Clone, Copy)]
 pub struct Turn(u64);
 

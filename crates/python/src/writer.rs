@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A protected file that is being written. ``phalanx.open`` makes it.
 ///
-/// Locks are taken only while the thread is detached from the interpreter, because whoever has one may wait for the
+/// Locks are taken only while the thread is detached from the interpreter, because a thread that has one may wait for the
 /// interpreter.
 #[pyclass(frozen, module = "phalanx._native")]
 pub struct Writer {
@@ -112,7 +112,7 @@ impl Writer {
         self.turn.detached(py, finish)?.map_err(|e| error::at(py, self.path.as_deref(), e))
     }
 
-    /// Leaves nothing of a file. An object keeps what was written to it, which everybody refuses.
+    /// Leaves nothing of a file. An object keeps what was written to it. No reader opens that.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         if self.pid == std::process::id() {
             self.turn.detached(py, || drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()))?;

@@ -13,7 +13,7 @@ import pytest
 
 import phalanx
 
-# No database of examples in the folder of the sources. In CI, a run tries what the run before it tried.
+# No database of examples in the source folder. In CI, every run tries the same examples.
 hypothesis.settings.register_profile("phalanx", database=None, deadline=None, print_blob=True, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("phalanx")
 
@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def required(name):
-    """Whether the variable PHALANX_REQUIRE (names with commas between them) says that a test may not be skipped for want of this."""
+    """Whether the variable PHALANX_REQUIRE (names with commas between them) says that a test must not be skipped if this is missing."""
     return name in os.environ.get("PHALANX_REQUIRE", "").split(",")
 
 
@@ -54,7 +54,7 @@ def painted(n, seed=0):
 
 
 def flipped(sealed):
-    """The bytes with one bit of the last one changed, whatever it was. A constant in its place would sometimes change nothing."""
+    """The bytes with one bit of the last byte flipped. A constant in its place would sometimes change nothing."""
     return sealed[:-1] + bytes([sealed[-1] ^ 1])
 
 

@@ -19,13 +19,13 @@ OTHER = phalanx.Key.from_bytes(bytes(range(1, 33)))
 
 
 def run(main):
-    """Runs a coroutine to its end, and fails if that takes for ever."""
+    """Runs a coroutine to its end, and fails if that takes too long."""
     return asyncio.run(asyncio.wait_for(main, 120))
 
 
 @pytest.mark.parametrize("cipher", CIPHERS)
 @pytest.mark.parametrize("size", [0, 1, 100, 5000])
-def test_there_and_back(cipher, size):
+def test_sealed_records_open_again(cipher, size):
     record = painted(size)
 
     async def main():
@@ -38,7 +38,7 @@ def test_there_and_back(cipher, size):
     run(main())
 
 
-def test_thousands_of_tasks():
+def test_thousands_of_tasks_get_their_own_results():
     count = 20_000
     keys = [phalanx.Key.generate() for _ in range(100)]
 
@@ -53,7 +53,7 @@ def test_thousands_of_tasks():
     assert run(main()) == [b"record %d" % n for n in range(count)]
 
 
-def test_one_alone_does_not_wait_for_others():
+def test_a_single_message_does_not_wait_for_others():
     async def main():
         await phalanx.aio.seal(KEY, b"first")
         times = []
@@ -66,7 +66,7 @@ def test_one_alone_does_not_wait_for_others():
     assert statistics.median(run(main())) < 0.1
 
 
-def test_the_loop_runs_meanwhile():
+def test_the_loop_runs_while_messages_are_sealed():
     ticks = [0]
 
     async def tick():
@@ -83,7 +83,7 @@ def test_the_loop_runs_meanwhile():
     assert ticks[0] > 1
 
 
-def test_errors_of_some():
+def test_only_altered_messages_raise():
     async def main():
         sealed = [await phalanx.aio.seal(KEY, b"%d" % n) for n in range(10)]
         sealed[3] = flipped(sealed[3])
@@ -99,7 +99,7 @@ def test_errors_of_some():
             assert result == b"%d" % n
 
 
-def test_wrong_keys_and_ads():
+def test_wrong_keys_associated_data_and_ciphers_raise():
     async def main():
         sealed = await phalanx.aio.seal(KEY, b"record", ad=b"user 7")
         for key, ad, cipher in ((OTHER, b"user 7", "aes-256"), (KEY, b"user 8", "aes-256"), (KEY, b"user 7", "aes-128"), (KEY, b"user 7", "aes-256-gcm")):
@@ -123,7 +123,7 @@ def test_wrong_keys_and_ads():
         (("absent", b"x"), {}, phalanx.KeyringError),
     ],
 )
-def test_impossible_values(arguments, options, error):
+def test_impossible_values_raise(arguments, options, error):
     async def main():
         for call in (phalanx.aio.seal, phalanx.aio.unseal):
             with pytest.raises(error):
@@ -133,7 +133,7 @@ def test_impossible_values(arguments, options, error):
     run(main())
 
 
-def test_outside_of_a_loop():
+def test_calls_outside_of_a_loop_raise():
     coroutine = phalanx.aio.seal(KEY, b"x")
     with pytest.raises(RuntimeError):
         coroutine.send(None)
@@ -142,7 +142,7 @@ def test_outside_of_a_loop():
         gc.collect()
 
 
-def test_a_buffer_that_changes_after_the_call():
+def test_a_buffer_may_change_after_the_call():
     async def main():
         buffer = bytearray(b"before")
         task = asyncio.ensure_future(phalanx.aio.seal(KEY, buffer))
@@ -153,7 +153,7 @@ def test_a_buffer_that_changes_after_the_call():
     assert run(main()) == b"before"
 
 
-def test_cancelled_tasks():
+def test_cancelled_tasks_do_not_disturb_others():
     async def main():
         tasks = [asyncio.ensure_future(phalanx.aio.seal(KEY, b"%d" % n)) for n in range(3000)]
         await asyncio.sleep(0)
@@ -164,7 +164,7 @@ def test_cancelled_tasks():
         assert cancelled > 0
         for n, result in enumerate(results):
             assert (n % 3 == 0 and isinstance(result, asyncio.CancelledError)) or phalanx.unseal(KEY, result) == b"%d" % n
-        # What was cancelled comes to nothing later, and nobody is told of it.
+        # Cancelled messages cause no error later.
         await asyncio.sleep(0.05)
         assert phalanx.unseal(KEY, await phalanx.aio.seal(KEY, b"and on")) == b"and on"
 
@@ -178,7 +178,7 @@ def test_cancelled_tasks():
     assert problems == []
 
 
-def test_timeouts():
+def test_messages_are_sealed_after_timeouts():
     async def main():
         for _ in range(50):
             try:
@@ -190,12 +190,12 @@ def test_timeouts():
     run(main())
 
 
-def test_loops_one_after_another():
+def test_loops_work_one_after_another():
     for n in range(30):
         assert phalanx.unseal(KEY, run(phalanx.aio.seal(KEY, b"%d" % n))) == b"%d" % n
 
 
-def test_a_loop_that_ends_before_its_messages_are_done():
+def test_a_loop_may_end_before_its_messages_are_done():
     """Nothing hangs, nothing is raised in other threads, and the next loop works."""
     for _ in range(20):
 
@@ -208,7 +208,7 @@ def test_a_loop_that_ends_before_its_messages_are_done():
     assert run(phalanx.aio.seal(KEY, b"x"))
 
 
-def test_a_loop_that_is_closed_with_futures_pending():
+def test_a_loop_may_be_closed_with_futures_pending():
     loop = asyncio.new_event_loop()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -228,7 +228,7 @@ def test_a_loop_is_collected():
     gone = weakref.ref(loop)
     loop.close()
     del loop
-    # The thread that told the loop of the result may still hold it.
+    # The thread that woke the loop may still hold it.
     for _ in range(1000):
         gc.collect()
         if gone() is None:
@@ -238,7 +238,7 @@ def test_a_loop_is_collected():
     assert len(phalanx.aio._gatherers) == 0 or gone() not in phalanx.aio._gatherers
 
 
-def test_loops_in_several_threads():
+def test_loops_work_in_several_threads():
     errors, results = [], []
 
     def work(seed):
@@ -262,7 +262,7 @@ def test_loops_in_several_threads():
     assert errors == [] and sorted(results) == list(range(6))
 
 
-def test_large_messages():
+def test_large_messages_are_sealed_or_refused():
     async def main():
         record = bytes(20 << 20)
         try:
@@ -276,7 +276,7 @@ def test_large_messages():
     run(main())
 
 
-def test_more_than_fits_at_once():
+def test_more_messages_than_fit_at_once_are_sealed():
     """Many large messages wait for each other, and none is lost."""
 
     async def main():
@@ -301,14 +301,14 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("end", ["pass", "raise SystemExit(0)", "asyncio.get_running_loop().stop()"])
-def test_the_end_of_the_interpreter(end):
+def test_the_interpreter_ends_while_messages_are_sealed(end):
     for _ in range(3):
         done = child(ENDING.format(end=end))
         assert done.stdout == "end\n"
         assert done.returncode in (0, 1) and "Fatal" not in done.stderr and "panicked" not in done.stderr, done.stderr
 
 
-def test_a_fork_of_a_process_that_has_a_loop():
+def test_messages_are_sealed_after_a_fork():
     code = """
 import asyncio, os, phalanx, phalanx.aio, warnings
 warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Columns of Apache Arrow, also those that lie about their buffers."""
+"""Columns of Apache Arrow, also with false buffers."""
 
 import gc
 import struct
@@ -29,7 +29,7 @@ def values_of(type_, values):
     [[], [None], [b""], [None, None, None], [b"a", None, b"", b"bcd" * 100, None], [b"x"] * 1000, [None, b"y"] * 13],
     ids=lambda values: f"{len(values)} values",
 )
-def test_there_and_back(type_, values):
+def test_sealed_columns_open_again(type_, values):
     values = values_of(type_, values)
     array = pa.array(values, type_)
     sealed = phalanx.seal_column(KEY, array)
@@ -62,7 +62,7 @@ def test_each_value_is_a_message(cipher):
     st.integers(0, 60),
     st.integers(0, 60),
 )
-def test_slices(values, type_, start, length):
+def test_slices_of_columns_are_sealed(values, type_, start, length):
     """A slice shares the buffers of the whole; its validity begins within a byte."""
     array = pa.array(values, type_).slice(min(start, len(values)), length)
     expected = values[start : start + length]
@@ -75,14 +75,14 @@ def test_slices(values, type_, start, length):
 
 
 @pytest.mark.parametrize("start", range(0, 20))
-def test_nulls_of_slices(start):
+def test_nulls_of_slices_stay_null(start):
     values = [None if n % 3 == 0 else b"%d" % n for n in range(40)]
     for end in (start, start + 1, start + 7, start + 8, start + 9, 40):
         array = pa.array(values, pa.binary())[start:end]
         assert phalanx.unseal_column(KEY, phalanx.seal_column(KEY, array)).to_pylist() == values[start:end]
 
 
-def test_keys_and_ads_of_slices():
+def test_keys_and_ads_belong_to_the_rows_of_a_slice():
     """They belong to the rows of the slice."""
     array = pa.array([b"a", None, b"c", b"d", b"e"])[2:4]
     sealed = phalanx.seal_column([KEY, OTHER], array, [b"1", b"2"])
@@ -97,7 +97,7 @@ def test_keys_and_ads_of_nulls_are_not_used():
 
 
 @pytest.mark.parametrize("count", [0, 2, 4])
-def test_unequal_lengths(count):
+def test_unequal_lengths_are_refused(count):
     array = pa.array([b"a", b"b", None])
     for call, column in ((phalanx.seal_column, array), (phalanx.unseal_column, phalanx.seal_column(KEY, array)), (phalanx.seal_column, pa.chunked_array([array]))):
         with pytest.raises(ValueError) as caught:
@@ -109,7 +109,7 @@ def test_unequal_lengths(count):
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [3], [2, 0, 3], [1] * 7])
-def test_chunked_arrays(sizes):
+def test_chunked_arrays_are_sealed(sizes):
     chunks, n = [], 0
     for size in sizes:
         chunks.append(pa.array([None if (n + i) % 4 == 2 else b"%d" % (n + i) for i in range(size)], pa.binary()))
@@ -128,7 +128,7 @@ def test_chunked_arrays(sizes):
     assert phalanx.unseal_column(keys, table["sealed"], ads).to_pylist() == column.to_pylist()
 
 
-def test_failed_rows_of_a_chunked_array():
+def test_failed_rows_of_chunked_arrays_are_counted_from_the_beginning():
     column = pa.chunked_array([[b"a", b"b"], [b"c"], [b"d", b"e", b"f"]])
     sealed = [chunk.to_pylist() for chunk in phalanx.seal_column(KEY, column).chunks]
     sealed[0][1] = sealed[2][2] = b"altered"
@@ -146,7 +146,7 @@ def altered(sealed, places):
 
 @settings(max_examples=80)
 @given(st.lists(st.none() | st.binary(max_size=20), max_size=30), st.sets(st.integers(0, 29)))
-def test_exactly_the_altered_ones_fail(values, places):
+def test_exactly_the_altered_values_fail(values, places):
     places = sorted(n for n in places if n < len(values) and values[n] is not None)
     sealed = altered(phalanx.seal_column(KEY, pa.array(values, pa.binary())), places)
     opened = phalanx.unseal_column(KEY, sealed, errors="none")
@@ -160,8 +160,8 @@ def test_exactly_the_altered_ones_fail(values, places):
         assert phalanx.unseal_column(KEY, sealed).to_pylist() == values
 
 
-def test_what_was_refused_is_not_in_the_buffers():
-    """No byte of a value that is not authentic is given out, not even unseen in a buffer."""
+def test_plaintext_of_refused_values_is_not_in_the_buffers():
+    """No byte of a value that is not authentic is given out, not even in an unused part of a buffer."""
     secret = painted(1000)
     sealed = altered(phalanx.seal_column(KEY, pa.array([b"a", secret, b"b"])), [1])
     opened = phalanx.unseal_column(KEY, sealed, errors="none")
@@ -169,7 +169,7 @@ def test_what_was_refused_is_not_in_the_buffers():
     assert all(secret[:16] not in buffer.to_pybytes() for buffer in opened.buffers() if buffer is not None)
 
 
-def test_too_short_values():
+def test_values_that_are_too_short_fail():
     short = pa.array([b"", b"x" * 10, b"x" * 47, b"x" * 48], pa.binary())
     assert phalanx.unseal_column(KEY, short, errors="none").to_pylist() == [None] * 4
     with pytest.raises(phalanx.AuthenticationError) as caught:
@@ -178,7 +178,7 @@ def test_too_short_values():
 
 
 @pytest.mark.parametrize("type_", [pa.int64(), pa.float32(), pa.bool_(), pa.list_(pa.binary()), pa.struct([("a", pa.binary())]), pa.timestamp("s"), pa.decimal128(5)], ids=str)
-def test_columns_of_other_types(type_):
+def test_columns_of_other_types_are_refused(type_):
     with pytest.raises(TypeError) as caught:
         phalanx.seal_column(KEY, pa.array([None, None], type_))
     assert is_one_line(caught.value) and str(type_).split("<")[0] in str(caught.value)
@@ -201,26 +201,26 @@ def test_related_types_work_or_are_refused(type_):
 
 
 @pytest.mark.parametrize("thing", [None, [b"a"], (b"a",), b"a", "text", 5, object(), pa.scalar(b"a"), pa.table({"a": [b"a"]}), memoryview(b"a")], ids=lambda t: type(t).__name__)
-def test_what_is_no_column(thing):
+def test_other_objects_are_refused(thing):
     for call in (phalanx.seal_column, phalanx.unseal_column):
         with pytest.raises(TypeError):
             call(KEY, thing)
 
 
-def test_an_array_of_numpy_or_pandas_is_no_column():
+def test_arrays_of_numpy_and_pandas_are_refused():
     numpy = needs("numpy")
     with pytest.raises(TypeError):
         phalanx.seal_column(KEY, numpy.array([b"a", b"b"]))
 
 
 @pytest.mark.parametrize("options", [{"cipher": "aes-512"}, {"threads": 0}, {"errors": "ignore"}])
-def test_impossible_options(options):
+def test_impossible_options_are_refused(options):
     call = phalanx.unseal_column if "errors" in options else phalanx.seal_column
     with pytest.raises(ValueError):
         call(KEY, pa.array([b"x"]), **options)
 
 
-def test_plaintext_that_is_not_of_the_type():
+def test_plaintext_of_another_type_is_refused():
     sealed = phalanx.seal_column(KEY, pa.array([b"\xff\xfe"]))
     with pytest.raises((ValueError, phalanx.Error)):
         phalanx.unseal_column(KEY, sealed, type=pa.string())
@@ -257,8 +257,8 @@ LIMITS = {pa.binary(): (1 << 31) - 1, pa.large_binary(): (1 << 63) - 1}
     ids=str,
 )
 @pytest.mark.parametrize("start", [0, 1])
-def test_offsets_that_lie(type_, numbers, start):
-    """Reading what they say would be a crash, or worse."""
+def test_false_offsets_are_refused(type_, numbers, start):
+    """Reading what they say would crash, or read other memory."""
     most = LIMITS.get(type_) or LIMITS[pa.large_binary() if type_ == pa.large_string() else pa.binary()]
     numbers = [{"most": most, "least": -most - 1}.get(number, number) for number in numbers]
     whole = [0] * start + numbers
@@ -272,8 +272,8 @@ def test_offsets_that_lie(type_, numbers, start):
         assert is_one_line(caught.value)
 
 
-def test_a_wrong_null_count():
-    """It says that there are no nulls, and its validity says otherwise, or the other way round."""
+def test_a_wrong_null_count_does_not_matter():
+    """The null count and the validity contradict each other."""
     for bits, null_count in ((b"\x00", 0), (b"\xff", 2)):
         array = pa.Array.from_buffers(pa.binary(), 2, [pa.py_buffer(bits), offsets(pa.binary(), [0, 1, 3]), pa.py_buffer(b"abc")], null_count=null_count)
         try:
@@ -284,7 +284,7 @@ def test_a_wrong_null_count():
         sealed.validate(full=True)
 
 
-def test_garbage_behind_nulls_does_not_matter():
+def test_data_of_nulls_do_not_matter():
     """A null may have any extent in the data; it is not read."""
     array = pa.Array.from_buffers(pa.binary(), 3, [pa.py_buffer(b"\x05"), offsets(pa.binary(), [0, 1, 7, 10]), pa.py_buffer(b"a??????bcd")])
     assert array.to_pylist() == [b"a", None, b"bcd"]
@@ -292,14 +292,14 @@ def test_garbage_behind_nulls_does_not_matter():
     assert phalanx.unseal_column(KEY, sealed).to_pylist() == [b"a", None, b"bcd"]
 
 
-def test_offsets_that_do_not_begin_at_0():
+def test_offsets_may_begin_after_0():
     array = pa.Array.from_buffers(pa.binary(), 2, [None, offsets(pa.binary(), [4, 6, 9]), pa.py_buffer(b"....abcde")])
     sealed = phalanx.seal_column(KEY, array)
     assert phalanx.unseal_column(KEY, sealed).to_pylist() == [b"ab", b"cde"]
 
 
-def test_buffers_that_can_be_written_to():
-    """pyarrow takes a bytearray as a buffer, and somebody may change it. What was checked is what is read."""
+def test_writable_buffers_are_sealed():
+    """pyarrow takes a bytearray as a buffer, which may be changed later. The checked bytes are the bytes that are read."""
     numbers, data = bytearray(struct.pack("=3i", 0, 2, 5)), bytearray(b"abcde")
     array = pa.Array.from_buffers(pa.binary(), 2, [None, pa.py_buffer(numbers), pa.py_buffer(data)])
     assert phalanx.unseal_column(KEY, phalanx.seal_column(KEY, array)).to_pylist() == [b"ab", b"cde"]
@@ -330,7 +330,7 @@ def test_buffers_that_can_be_written_to():
 
 
 @pytest.mark.parametrize("name", ["system", "default"])
-def test_the_result_lies_in_the_pool_that_is_named(name):
+def test_the_result_is_in_the_named_memory_pool(name):
     pool = pa.system_memory_pool() if name == "system" else pa.default_memory_pool()
     array = pa.array([b"x" * 1000] * 1000)
     before = pool.bytes_allocated()
@@ -355,14 +355,14 @@ def test_the_result_keeps_its_buffers():
     assert piece.to_pylist() == [b"value 500"]
 
 
-def test_a_large_column():
+def test_a_large_column_is_sealed():
     count = 300_000
     array = pa.array([b"%d" % n for n in range(count)])
     sealed = phalanx.seal_column([KEY, OTHER] * (count // 2), array)
     assert phalanx.unseal_column([KEY, OTHER] * (count // 2), sealed, type=pa.binary()).equals(array)
 
 
-def test_more_bytes_than_are_sealed_at_once():
+def test_more_bytes_than_fit_at_once_are_sealed():
     array = pa.array([bytes([n]) * (1 << 20) for n in range(80)] + [None, b"", bytes(40 << 20)], pa.large_binary())
     sealed = phalanx.seal_column(KEY, array)
     assert phalanx.unseal_column(KEY, sealed).equals(array)

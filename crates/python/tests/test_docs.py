@@ -33,7 +33,7 @@ def public():
 EVERYTHING = dict(public())
 
 
-def test_what_is_public():
+def test_all_public_names_are_listed():
     assert sorted(phalanx.__all__) == phalanx.__all__
     assert {"Key", "open", "protect", "seal_column", "unseal_many", "Error"} <= set(phalanx.__all__)
     assert {"seal", "unseal"} <= set(phalanx.aio.__all__)
@@ -48,7 +48,7 @@ OF_FILES = ("readable", "seekable", "writable")
 
 
 @pytest.mark.parametrize("name", EVERYTHING)
-def test_it_has_a_docstring(name):
+def test_public_names_have_docstrings(name):
     if name.rsplit(".", 1)[-1] in OF_FILES:
         return
     doc = inspect.getdoc(EVERYTHING[name])
@@ -67,7 +67,7 @@ EXAMPLES = {example.name: example for example in examples()}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_the_examples_run(name, tmp_path, monkeypatch):
+def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
     if "pyarrow" in "".join(example.source for example in EXAMPLES[name].examples):
         needs("pyarrow")
     monkeypatch.chdir(tmp_path)
@@ -78,12 +78,12 @@ def test_the_examples_run(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["protect", "unprotect", "verify", "open", "seal", "unseal", "seal_many", "unseal_many", "seal_column"])
-def test_it_has_an_example(name):
+def test_main_functions_have_examples(name):
     assert f"phalanx.{name}" in EXAMPLES
 
 
 @pytest.mark.parametrize("path", [Path(__file__).parents[1] / "README.md", REPOSITORY / "GUIDE.md"], ids=lambda path: path.name)
-def test_the_guides_examples_run(path, tmp_path):
+def test_examples_in_guides_run(path, tmp_path):
     """Each block that is Python, in their order, in one empty folder."""
     if not path.exists():
         missing(path.name)
@@ -98,7 +98,7 @@ def test_the_guides_examples_run(path, tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name, thing in EVERYTHING.items() if callable(thing) and not inspect.isclass(thing)])
-def test_signatures_can_be_seen(name):
+def test_signatures_are_visible(name):
     """help() and editors show them."""
     assert "..." not in str(inspect.signature(EVERYTHING[name]))
 
@@ -108,14 +108,14 @@ def test_the_package_is_typed():
     assert (PACKAGE / "_native.pyi").exists()
 
 
-def test_the_stubs_are_complete(tmp_path):
+def test_stubs_agree_with_the_package(tmp_path):
     needs("mypy", "fsspec")
     config = tmp_path / "mypy.ini"
     # fsspec and pyarrow have no types.
     config.write_text("[mypy]\nignore_missing_imports = True\n")
     allowed = tmp_path / "allowed"
     # The first is imported for annotations only. The classes of fsspec that the others come from have no types.
-    allowed.write_text("phalanx\\._columns\\.pa\nphalanx\\._store_files\\.(AsyncFile|PhalanxFile)\n")
+    allowed.write_text("phalanx\\._columns\\.pa\nphalanx\\._fsspec_files\\.(AsyncPhalanxFile|PhalanxFile)\n")
     done = subprocess.run(
         [sys.executable, "-m", "mypy.stubtest", "phalanx", "--mypy-config-file", str(config), "--allowlist", str(allowed), "--ignore-unused-allowlist"],
         cwd=tmp_path, capture_output=True, text=True, timeout=600,
@@ -172,7 +172,7 @@ def mypy(path):
     )
 
 
-def test_types_of_callers(tmp_path):
+def test_type_errors_of_callers_are_found(tmp_path):
     needs("mypy")
     right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
     right.write_text(TYPED)
@@ -184,7 +184,7 @@ def test_types_of_callers(tmp_path):
     assert lines == set(range(3, 9)), done.stdout
 
 
-def test_the_version_is_the_workspace_s():
+def test_the_version_is_that_of_the_workspace():
     cargo = REPOSITORY / "Cargo.toml"
     if not cargo.exists():
         missing("Cargo.toml")

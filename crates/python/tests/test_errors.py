@@ -1,4 +1,4 @@
-"""Exceptions: the right one, with its attributes and one line of text, and nothing left behind."""
+"""Exceptions: the right one, with its attributes and one line of text, and no output."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ ALL = {
 }
 
 
-def test_the_exceptions_there_are():
+def test_exceptions_have_their_documented_bases():
     assert issubclass(phalanx.Error, Exception) and not issubclass(phalanx.Error, (OSError, ValueError))
     for name, parent in ALL.items():
         assert issubclass(getattr(phalanx, name), parent)
@@ -31,7 +31,7 @@ def test_the_exceptions_there_are():
     assert not issubclass(phalanx.WrongKeyError, phalanx.AuthenticationError)
 
 
-def test_they_are_pickled():
+def test_exceptions_are_pickled():
     """Worker processes send exceptions to their parents."""
     import pickle
 
@@ -43,7 +43,7 @@ def test_they_are_pickled():
 
 
 class Calls:
-    """Everything that opens a protected file, the whole of it."""
+    """All calls that open a whole protected file."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -83,7 +83,7 @@ def call(request, tmp_path):
     assert (tmp_path / "existing").read_bytes() == b"precious"
 
 
-def test_a_wrong_key(call, stored):
+def test_a_wrong_key_raises(call, stored):
     for way in ({"key": phalanx.Key.generate()}, {"keys": [phalanx.Key.generate() for _ in range(3)]}, {"password": "x"}, {}):
         with pytest.raises(phalanx.WrongKeyError) as caught:
             call(stored, **way)
@@ -93,7 +93,7 @@ def test_a_wrong_key(call, stored):
 
 @pytest.mark.parametrize("where", ["nonce", "tag", "begin", "end"])
 @pytest.mark.parametrize("chunk", [0, 1, 2, 3])
-def test_a_changed_byte(call, stored, key, header_len, chunk, where):
+def test_a_changed_byte_is_detected_in_its_chunk(call, stored, key, header_len, chunk, where):
     data = bytearray(stored.read_bytes())
     begin = header_len + chunk * (48 + 4096)
     end = min(begin + 48 + 4096, len(data))
@@ -108,8 +108,8 @@ def test_a_changed_byte(call, stored, key, header_len, chunk, where):
 
 
 @pytest.mark.parametrize("cipher", CIPHERS)
-def test_any_changed_bit(tmp_path, key, plain, content, cipher):
-    """Bits all over the file. What opens all the same has only its unused slots changed, and gives the same bytes."""
+def test_any_changed_bit_is_detected(tmp_path, key, plain, content, cipher):
+    """Bits in all parts of the file."""
     path = phalanx.protect(plain, key=key, cipher=cipher, chunk_size=4096, sync=False)
     whole = path.read_bytes()
     header = int.from_bytes(whole[8:12], "little")
@@ -125,7 +125,7 @@ def test_any_changed_bit(tmp_path, key, plain, content, cipher):
         assert names(tmp_path) == ["plain.bin", "plain.bin.phx"]
 
 
-def test_swapped_chunks(call, stored, key, header_len):
+def test_swapped_chunks_are_detected(call, stored, key, header_len):
     data = bytearray(stored.read_bytes())
     first, second = (slice(header_len + i * 4144, header_len + (i + 1) * 4144) for i in (0, 1))
     data[first], data[second] = data[second], data[first]
@@ -135,7 +135,7 @@ def test_swapped_chunks(call, stored, key, header_len):
     assert caught.value.chunk in (0, 1)
 
 
-def test_a_chunk_of_another_file(call, stored, key, content, tmp_path_factory, header_len):
+def test_a_chunk_of_another_file_is_detected(call, stored, key, content, tmp_path_factory, header_len):
     other = tmp_path_factory.mktemp("other") / "other"
     other.write_bytes(content)
     other = phalanx.protect(other, key=key, chunk_size=4096, sync=False)
@@ -149,7 +149,7 @@ def test_a_chunk_of_another_file(call, stored, key, content, tmp_path_factory, h
 
 
 @pytest.mark.parametrize("cut", [1, 900, 1000, 1047, 1048, 1048 + 1, 1048 + 4144, 3 * 4144])
-def test_a_cut_file(call, stored, key, cut):
+def test_a_cut_file_is_detected(call, stored, key, cut):
     os.truncate(stored, stored.stat().st_size - cut)
     with pytest.raises(phalanx.AuthenticationError) as caught:
         call(stored, key=key)
@@ -157,14 +157,14 @@ def test_a_cut_file(call, stored, key, cut):
 
 
 @pytest.mark.parametrize("left", [12, 100])
-def test_a_file_that_ends_in_its_header(call, stored, key, left):
+def test_a_file_that_ends_in_its_header_is_refused(call, stored, key, left):
     os.truncate(stored, left)
     with pytest.raises((phalanx.TruncatedError, phalanx.NotPhalanxError)) as caught:
         call(stored, key=key)
     assert is_one_line(caught.value)
 
 
-def test_a_file_that_ends_with_its_header(call, stored, key, header_len):
+def test_a_file_that_ends_with_its_header_is_truncated(call, stored, key, header_len):
     os.truncate(stored, header_len)
     with pytest.raises(phalanx.TruncatedError) as caught:
         call(stored, key=key)
@@ -172,7 +172,7 @@ def test_a_file_that_ends_with_its_header(call, stored, key, header_len):
 
 
 @pytest.mark.parametrize("more", [1, 47, 48, 49, 4144, 10000])
-def test_a_file_with_more_behind_it(call, stored, key, more):
+def test_bytes_after_the_end_are_detected(call, stored, key, more):
     with open(stored, "ab") as file:
         file.write(bytes(more))
     with pytest.raises(phalanx.AuthenticationError) as caught:
@@ -181,7 +181,7 @@ def test_a_file_with_more_behind_it(call, stored, key, more):
 
 
 @pytest.mark.parametrize("content", [b"", b"P", b"PHALANX", b"not a protected file", bytes(100_000), b"phalanx\x01" + bytes(5000)])
-def test_what_is_no_phalanx_file(call, stored, key, content):
+def test_other_files_are_refused(call, stored, key, content):
     stored.write_bytes(content)
     with pytest.raises((phalanx.NotPhalanxError, phalanx.TruncatedError)) as caught:
         call(stored, key=key)
@@ -191,7 +191,7 @@ def test_what_is_no_phalanx_file(call, stored, key, content):
 
 
 @pytest.mark.parametrize("version", [0, 2, 255])
-def test_an_unknown_version(call, stored, key, version):
+def test_an_unknown_version_is_refused(call, stored, key, version):
     data = bytearray(stored.read_bytes())
     data[7] = version
     stored.write_bytes(data)
@@ -201,7 +201,7 @@ def test_an_unknown_version(call, stored, key, version):
 
 
 @pytest.mark.parametrize("place, value", [(8, 1), (11, 255), (12, 9), (13, 3), (13, 25), (14, 1), (16, 0), (17, 255)])
-def test_a_malformed_header(call, stored, key, place, value):
+def test_a_malformed_header_is_refused(call, stored, key, place, value):
     data = bytearray(stored.read_bytes())
     data[place] = value
     stored.write_bytes(data)
@@ -210,7 +210,7 @@ def test_a_malformed_header(call, stored, key, place, value):
     assert is_one_line(caught.value)
 
 
-def test_an_absent_file(call, stored, key):
+def test_an_absent_file_raises_file_not_found_error(call, stored, key):
     stored.unlink()
     with pytest.raises(FileNotFoundError) as caught:
         call(stored, key=key)
@@ -218,20 +218,20 @@ def test_an_absent_file(call, stored, key):
     assert os.fspath(caught.value.filename) == os.fspath(stored)
 
 
-def test_a_folder(call, stored, key):
+def test_a_folder_is_not_opened(call, stored, key):
     stored.unlink()
     stored.mkdir()
     with pytest.raises((OSError, phalanx.NotPhalanxError)):
         call(stored, key=key)
 
 
-def test_a_path_with_a_zero_byte(tmp_path, key):
+def test_a_path_with_a_zero_byte_is_refused(tmp_path, key):
     for function in (phalanx.protect, phalanx.unprotect, phalanx.verify, phalanx.open):
         with pytest.raises((ValueError, OSError)):
             function("a\0b", key=key)
 
 
-def test_an_empty_path(tmp_path, key, monkeypatch):
+def test_an_empty_path_is_refused(tmp_path, key, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for function in (phalanx.protect, phalanx.unprotect, phalanx.verify, phalanx.open):
         with pytest.raises((ValueError, OSError)):
@@ -239,7 +239,7 @@ def test_an_empty_path(tmp_path, key, monkeypatch):
     assert names(tmp_path) == []
 
 
-def test_a_folder_that_is_not_there(tmp_path, key, plain):
+def test_an_absent_output_folder_raises(tmp_path, key, plain):
     with pytest.raises(FileNotFoundError) as caught:
         phalanx.protect(plain, key=key, output=tmp_path / "absent" / "output")
     assert caught.value.errno == errno.ENOENT and "absent" in os.fspath(caught.value.filename)
@@ -253,7 +253,7 @@ def test_a_folder_is_not_protected(tmp_path, key):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="skipped: no /dev/full")
-def test_a_full_disk(tmp_path, key, plain):
+def test_a_full_disk_raises(tmp_path, key, plain):
     """A disk that is full from the start."""
     with pytest.raises(OSError):
         phalanx.protect(plain, key=key, output="/dev/full", overwrite=True)
@@ -280,7 +280,7 @@ except OSError as error:
 """
 
 
-def test_a_disk_that_becomes_full(tmp_path):
+def test_a_disk_that_becomes_full_raises_and_leaves_no_output(tmp_path):
     source = sparse(tmp_path / "source", 8 << 20)
     done = child(LIMITED, source, tmp_path / "output")
     assert done.stdout.split("\n")[:2] == ["protect EFBIG", "write EFBIG"], done.stderr
@@ -310,7 +310,7 @@ attempt(lambda: phalanx.open(folder + "/secret", key=key))
 """
 
 
-def test_without_permission():
+def test_missing_permissions_raise():
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         folder.chmod(0o755)
@@ -332,8 +332,8 @@ def test_without_permission():
         assert names(folder / "closed") == names(folder / "open") == []
 
 
-def test_secrets_are_in_no_message(tmp_path, key, stored):
-    password = "a password that nobody may see"
+def test_messages_contain_no_secrets(tmp_path, key, stored):
+    password = "a secret password"
     for way in ({"password": password}, {"key": phalanx.Key.from_bytes(b"secret bytes of a key, 32 bytes.")}):
         with pytest.raises(phalanx.WrongKeyError) as caught:
             phalanx.verify(stored, **way)

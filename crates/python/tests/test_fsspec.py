@@ -1,4 +1,4 @@
-"""The file system for fsspec: what it reads, keeps, writes, and tells nobody."""
+"""The file system for fsspec: what it reads, caches and writes, and that it reveals no secrets."""
 
 import asyncio
 import gc
@@ -77,7 +77,7 @@ LENGTHS = [0, 1, 4095, 4096, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 130_000, 5 
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_ranges_are_those_of_slices(fs, length):
+def test_ranges_are_equal_to_slices(fs, length):
     data = painted(length)
     fs.pipe_file("/file", data)
     edges = {None, 0, 1, -1, length, length + 5, -length, length // 2, -(length // 3), CHUNK, CHUNK - 1, -CHUNK}
@@ -92,7 +92,7 @@ def test_ranges_are_those_of_slices(fs, length):
 
 
 @pytest.mark.parametrize("options", [{"chunk_size": 4096}, {"cipher": "aes-256-gcm"}, {"chunk_size": 1 << 20}])
-def test_random_reads_of_any_file(below, key, options):
+def test_random_reads_return_the_plaintext(below, key, options):
     data = painted(3_000_000)
     fs = PhalanxFileSystem(fs=below, key=key, cache_size=300_000, **options)
     fs.pipe_file("/file", data)
@@ -107,7 +107,7 @@ def test_random_reads_of_any_file(below, key, options):
     assert sum(map(len, fs._chunk_cache._chunks.values())) == fs._chunk_cache._held
 
 
-def test_files_of_the_package_are_read(below, key, tmp_path):
+def test_files_made_by_protect_are_read(below, key, tmp_path):
     data = painted(300_000)
     (tmp_path / "plain").write_bytes(data)
     for place, options in enumerate([{}, {"chunk_size": 4096}, {"cipher": "aes-128"}, {"chunk_size": 1 << 24}]):
@@ -144,13 +144,13 @@ def test_only_the_chunks_needed_are_fetched(fs, below):
     assert fs.cat_file("/file", 50 * CHUNK + 10, 50 * CHUNK + 20) == data[50 * CHUNK + 10 : 50 * CHUNK + 20]
     assert len(below.reads) == 3, "the beginning, the end, and one chunk"
     assert below.fetched() <= 4096 + 3 * (CHUNK + 48)
-    # What has been opened is at hand.
+    # Opened chunks are in the cache.
     assert fs.cat_file("/file", 50 * CHUNK + 100, 51 * CHUNK) == data[50 * CHUNK + 100 : 51 * CHUNK]
     assert fs.cat_file("/file", -1000) == data[-1000:]
     assert below.fetched() == 0
 
 
-def test_adjacent_ranges_are_one_request(fs, below):
+def test_adjacent_ranges_cost_one_request(fs, below):
     data = painted(100 * CHUNK)
     fs.pipe_file("/file", data)
     fs.info("/file")
@@ -162,7 +162,7 @@ def test_adjacent_ranges_are_one_request(fs, below):
     assert below.fetched() <= (7 + 1) * (CHUNK + 48)
 
 
-def test_gaps_are_fetched_if_wanted(fs, below):
+def test_small_gaps_are_fetched_on_request(fs, below):
     data = painted(100 * CHUNK)
     fs.pipe_file("/file", data)
     fs.info("/file")
@@ -186,7 +186,7 @@ def test_large_ranges_are_fetched_in_pieces(fs, below):
     assert below.fetched() == 0
 
 
-def test_sequential_reading_fetches_more_and_more_but_never_twice(fs, below):
+def test_sequential_reads_fetch_more_at_once_and_nothing_twice(fs, below):
     data = painted(200 * CHUNK)
     fs.pipe_file("/file", data)
     with fs.open("/file") as file:
@@ -202,7 +202,7 @@ def test_sequential_reading_fetches_more_and_more_but_never_twice(fs, below):
     assert requests < 20
 
 
-def test_skipping_reads_nothing_ahead(fs, below):
+def test_random_reads_fetch_nothing_ahead(fs, below):
     data = painted(200 * CHUNK)
     fs.pipe_file("/file", data)
     with fs.open("/file") as file:
@@ -213,7 +213,7 @@ def test_skipping_reads_nothing_ahead(fs, below):
         assert below.fetched() == 5 * (CHUNK + 48)
 
 
-def test_a_cache_of_fsspec_is_used_if_it_is_named(fs, below):
+def test_a_named_cache_of_fsspec_is_used(fs, below):
     data = painted(10 * CHUNK)
     fs.pipe_file("/file", data)
     with fs.open(
@@ -225,7 +225,7 @@ def test_a_cache_of_fsspec_is_used_if_it_is_named(fs, below):
         assert below.fetched() >= 3 * CHUNK
 
 
-def test_many_readers_of_the_same_chunks_fetch_them_once(below, key):
+def test_concurrent_readers_fetch_a_chunk_once(below, key):
     data = painted(300 * CHUNK)
     PhalanxFileSystem(fs=below, key=key).pipe_file("/file", data)
     below.reads.clear()
@@ -240,7 +240,7 @@ def test_many_readers_of_the_same_chunks_fetch_them_once(below, key):
     assert below.fetched() <= 4096 + 2 * (CHUNK + 48) + 2 * (CHUNK + 48)
 
 
-def test_a_cancelled_read_does_not_disturb_others(below, key):
+def test_a_cancelled_read_does_not_disturb_other_reads(below, key):
     data = painted(100 * CHUNK)
     PhalanxFileSystem(fs=below, key=key).pipe_file("/file", data)
 
@@ -278,7 +278,7 @@ def test_threads_share_a_file_system(fs):
     assert not wrong
 
 
-def test_file_objects(fs, tmp_path):
+def test_file_objects_behave_like_files(fs, tmp_path):
     text = "".join(f"line {i}\n" for i in range(20_000))
     with fs.open("/text", "w") as file:
         file.write(text)
@@ -301,14 +301,14 @@ def test_file_objects(fs, tmp_path):
         assert io.BufferedReader(file).readline() == b"line 0\n"
 
 
-def test_zip_files(fs):
+def test_zip_files_are_written_and_read(fs):
     with fs.open("/z.zip", "wb") as file, zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a", painted(200_000))
     with fs.open("/z.zip") as file, zipfile.ZipFile(file) as archive:
         assert archive.read("a") == painted(200_000)
 
 
-def test_asynchronous_files(below, key):
+def test_asynchronous_files_are_read(below, key):
     data = painted(10 * CHUNK)
     PhalanxFileSystem(fs=below, key=key).pipe_file("/file", data)
 
@@ -324,7 +324,7 @@ def test_asynchronous_files(below, key):
     asyncio.run(read())
 
 
-def test_an_asynchronous_file_system_serves_callers_that_block(below, key):
+def test_an_asynchronous_file_system_serves_blocking_callers(below, key):
     fs = PhalanxFileSystem(fs=below, key=key, asynchronous=True)
     fs.pipe_file("/file", b"data")
     with fs.open("/file") as file:
@@ -334,7 +334,7 @@ def test_an_asynchronous_file_system_serves_callers_that_block(below, key):
 # Versions
 
 
-def test_a_changed_object_is_opened_anew(below, key):
+def test_a_changed_object_is_opened_again(below, key):
     fs = PhalanxFileSystem(fs=below, key=key)
     writer = PhalanxFileSystem(fs=below, key=key, cache_size=0)
     for version in range(5):
@@ -346,7 +346,7 @@ def test_a_changed_object_is_opened_anew(below, key):
             assert file.read() == data
 
 
-def test_own_writes_are_seen_at_once(fs):
+def test_writes_of_the_same_file_system_are_seen_at_once(fs):
     for version in range(5):
         data = painted(1000, version)
         with fs.open("/file", "wb") as file:
@@ -364,7 +364,7 @@ def test_own_writes_are_seen_at_once(fs):
 
 
 class Stale(Counting):
-    """A store that remembers listings until it is told to forget them, as s3fs does."""
+    """A store that remembers listings until its cache is invalidated, as s3fs does."""
 
     protocol = "stale"
 
@@ -383,25 +383,25 @@ class Stale(Counting):
 
 
 @pytest.mark.parametrize("lengths", [(5 * CHUNK, 5 * CHUNK), (5 * CHUNK, 2 * CHUNK), (2 * CHUNK, 9 * CHUNK)])
-def test_old_listings_do_not_matter(key, lengths):
+def test_outdated_listings_are_corrected(key, lengths):
     below = Stale()
     fs = PhalanxFileSystem(fs=below, key=key)
     old, new = (painted(length, seed) for seed, length in enumerate(lengths))
     fs.pipe_file("/file", old)
     assert fs.cat_file("/file", 0, 10) == old[:10]
-    # Somebody else writes it, and the listing stays what it was.
+    # Another program writes the object, and the listing stays what it was.
     other = Counting()
     PhalanxFileSystem(fs=other, key=key).pipe_file("/file", new)
     below.store["/file"] = other.store["/file"]
     assert fs.cat_file("/file", 5, 9) in (old[5:9], new[5:9])
     fs._chunk_cache.clear()
-    # A chunk that nobody has opened yet, or not as the last one.
+    # A chunk that has not been opened yet, or not as the last one.
     start = 5 if lengths[0] == 2 * CHUNK else CHUNK + 5
     assert fs.cat_file("/file", start, start + 4) == new[start : start + 4]
     assert fs.info("/file")["size"] == len(new)
 
 
-def test_an_object_that_changes_under_an_open_file_is_never_mixed(fs, below, key):
+def test_versions_of_a_changing_object_are_not_mixed(fs, below, key):
     old, new = painted(9 * CHUNK), painted(9 * CHUNK, 1)
     fs.pipe_file("/file", old)
     with fs.open("/file") as file:
@@ -414,7 +414,7 @@ def test_an_object_that_changes_under_an_open_file_is_never_mixed(fs, below, key
 
 
 @pytest.mark.parametrize("lengths", [(5 * CHUNK, 5 * CHUNK), (5 * CHUNK, 7 * CHUNK + 9)])
-def test_readers_beside_a_writer_get_one_version_whole(below, key, lengths):
+def test_concurrent_readers_get_one_whole_version(below, key, lengths):
     versions = [bytes([number]) * length for number, length in enumerate(lengths)]
     stored = []
     for data in versions:
@@ -465,9 +465,7 @@ def test_readers_beside_a_writer_get_one_version_whole(below, key, lengths):
 
 
 def test_few_objects_are_kept_open(fs, monkeypatch):
-    import phalanx._stored
-
-    monkeypatch.setattr(phalanx._stored, "OPEN", 4)
+    monkeypatch.setattr("phalanx._fsspec_store.OPEN", 4)
     for i in range(10):
         fs.pipe_file(f"/{i}", painted(100, i))
     for i in range(10):
@@ -481,23 +479,23 @@ def test_open_objects_hold_little_memory(below, key):
         fs.pipe_file(f"/{i}", painted(100, i))
     for i in range(20):
         assert fs.cat_file(f"/{i}", 0, 50) == painted(100, i)[:50]
-    assert len(fs._objects) == 8
+    assert len(fs._objects) == 20 and fs._chunk_cache._held < 100_000
     assert fs.cat_file("/0", 10, 20) == painted(100)[10:20]
 
 
-def test_what_was_not_foreseen_is_fetched(fs, below, monkeypatch):
-    """A reader asks for other bytes than were thought."""
+@pytest.mark.parametrize("head", [0, 10, 100, 10_000])
+@pytest.mark.parametrize("tail", [1, 100, 10_000, 300_000])
+def test_bytes_that_were_not_fetched_at_first_are_fetched(fs, below, monkeypatch, head, tail):
+    """Opening needs other bytes than were fetched at first."""
     data = painted(50 * CHUNK)
     fs.pipe_file("/file", data)
-    for outline in ((0, len(below.store["/file"].getvalue())), (4096, 1), (8192, 10_000_000)):
-        monkeypatch.setattr("phalanx._objects._outline", lambda head, size, outline=outline: outline)
-        for tail in (100, 10_000):
-            monkeypatch.setattr(phalanx._objects.Object.open.__func__, "__defaults__", (tail,))
-            monkeypatch.setattr("phalanx._stored.FOOTER", tail)
-            fs.invalidate_cache()
-            fs._chunk_cache.clear()
-            assert fs.cat_file("/file", -100) == data[-100:]
-            assert fs.cat_file("/file", 20 * CHUNK - 5, 20 * CHUNK + 5) == data[20 * CHUNK - 5 : 20 * CHUNK + 5]
+    monkeypatch.setattr("phalanx._fsspec_object.HEAD", head)
+    monkeypatch.setattr("phalanx._fsspec_object.ProtectedObject.open.__func__.__defaults__", (tail,))
+    monkeypatch.setattr("phalanx._fsspec_store.ProtectedStore._open_object.__defaults__", (None, tail))
+    below.reads.clear()
+    assert fs.cat_file("/file", -100) == data[-100:]
+    assert len(below.reads) == (head > 0) + 1 + (head < 4096) + (tail < CHUNK)
+    assert fs.cat_file("/file", 20 * CHUNK - 5, 20 * CHUNK + 5) == data[20 * CHUNK - 5 : 20 * CHUNK + 5]
 
 
 # What is not authentic
@@ -509,7 +507,7 @@ def altered(below, path, place):
     below.pipe_file(path, bytes(data))
 
 
-def test_altered_chunks(fs, below):
+def test_altered_chunks_fail_alone(fs, below):
     data = painted(10 * CHUNK)
     fs.pipe_file("/file", data)
     header = int.from_bytes(below.store["/file"].getvalue()[8:12], "little")
@@ -540,7 +538,7 @@ def test_altered_chunks(fs, below):
 
 
 @pytest.mark.parametrize("length", [1000, 10 * CHUNK])
-def test_cut_longer_and_foreign_objects(fs, below, length):
+def test_cut_longer_and_foreign_objects_are_refused(fs, below, length):
     fs.pipe_file("/file", painted(length))
     stored = below.store["/file"].getvalue()
     for changed, error in [
@@ -567,7 +565,7 @@ def test_cut_longer_and_foreign_objects(fs, below, length):
             assert str(raised.value).startswith("/file: ") and is_one_line(raised.value), raised.value
 
 
-def test_a_wrong_key(fs, below, other_key):
+def test_a_wrong_key_raises_with_the_path(fs, below, other_key):
     fs.pipe_file("/file", b"data")
     other = PhalanxFileSystem(fs=below, key=other_key)
     with pytest.raises(phalanx.WrongKeyError, match="^/file: "):
@@ -576,7 +574,7 @@ def test_a_wrong_key(fs, below, other_key):
         other.info("/file")
 
 
-def test_missing_files_and_folders(fs):
+def test_missing_files_and_folders_raise(fs):
     fs.pipe_file("/folder/file", b"data")
     for read in (fs.cat_file, fs.info, fs.open, fs.size, fs.rm_file, lambda path: fs.cat_file(path, 0, 1)):
         with pytest.raises(FileNotFoundError):
@@ -609,7 +607,7 @@ def test_listings_have_the_sizes_of_the_plaintext(fs, below):
     assert walked["/d/e"][1]["f"]["size"] == 70_000
     assert fs.sizes(["/d/a", "/d/c"]) == [0, 300_000]
     assert fs.info("/d/c") == entries["/d/c"] | {"created": fs.info("/d/c")["created"]}
-    # What is known is not read again.
+    # Known sizes are not read again.
     below.reads.clear()
     fs.ls("/d")
     fs.find("/d", detail=True)
@@ -617,7 +615,7 @@ def test_listings_have_the_sizes_of_the_plaintext(fs, below):
     assert not below.reads
 
 
-def test_names_cost_no_read(fs, below):
+def test_listing_names_reads_no_object(fs, below):
     for i in range(5):
         fs.pipe_file(f"/d/{i}/file", painted(1000))
     below.pipe_file("/d/foreign", b"not protected")
@@ -633,7 +631,7 @@ def test_names_cost_no_read(fs, below):
     assert not below.reads
 
 
-def test_what_does_not_open_has_no_size_in_listings(fs, below, other_key):
+def test_objects_that_do_not_open_have_no_size_in_listings(fs, below, other_key):
     fs.pipe_file("/d/good", b"data")
     below.pipe_file("/d/foreign", b"not protected")
     PhalanxFileSystem(fs=below, key=other_key).pipe_file("/d/other", b"data")
@@ -652,7 +650,7 @@ def test_what_does_not_open_has_no_size_in_listings(fs, below, other_key):
 # Writing
 
 
-def test_a_with_block_that_raises_leaves_nothing(fs, below, memory, key):
+def test_a_with_block_that_raises_leaves_no_object(fs, below, memory, key):
     def writes(fs, path):
         def binary():
             with fs.open(path, "wb") as file:
@@ -702,7 +700,7 @@ def test_a_with_block_that_raises_leaves_nothing(fs, below, memory, key):
         assert fs.cat_file("/d/file") == b"old" and list(below.store) == ["/d/file"]
 
 
-def test_a_with_block_that_does_not_raise_is_kept_wherever_it_stands(memory, key):
+def test_a_with_block_inside_an_exception_handler_keeps_its_file(memory, key):
     try:
         raise RuntimeError("before")
     except RuntimeError:
@@ -714,7 +712,7 @@ def test_a_with_block_that_does_not_raise_is_kept_wherever_it_stands(memory, key
 
 @pytest.mark.parametrize("mode", ["wb", "w"])
 @pytest.mark.parametrize("compression", [None, "gzip"])
-def test_what_is_collected_without_having_been_closed_leaves_nothing(fs, below, mode, compression):
+def test_a_collected_unclosed_file_leaves_no_object(fs, below, mode, compression):
     file = fs.open("/file", mode, compression=compression)
     file.write("data" if mode == "w" else b"data")
     with warnings.catch_warnings(record=True) as warned:
@@ -725,7 +723,7 @@ def test_what_is_collected_without_having_been_closed_leaves_nothing(fs, below, 
     assert not below.store
 
 
-def test_compressed_files(fs):
+def test_compressed_files_are_written_and_read(fs):
     for suffix in ("gz", "bz2", "xz"):
         with fs.open(f"/file.{suffix}", "wb", compression="infer") as file:
             file.write(b"data " * 1000)
@@ -771,7 +769,7 @@ def test_a_store_that_fails_gets_no_object(key):
     with pytest.raises(OSError, match="No space left"), fs.open("/file", "wb") as file:
         for _ in range(30):
             file.write(painted(1 << 20))
-    # Somebody who closes after a failed write, without a block.
+    # The file is closed after a failed write, without a block.
     file = fs.open("/file", "wb")
     with pytest.raises(OSError, match="No space left"):
         for _ in range(30):
@@ -792,7 +790,7 @@ def test_large_files_are_streamed(fs, below):
     assert fs.cat_file("/d/file", 39 << 20) == data
 
 
-def test_exclusive_creation(fs):
+def test_exclusive_creation_does_not_replace(fs):
     with fs.open("/file", "xb") as file:
         file.write(b"first")
     with pytest.raises(FileExistsError):
@@ -817,7 +815,7 @@ def test_other_modes_are_refused(fs):
 
 
 @pytest.mark.parametrize("store", ["counting", "file"])
-def test_transactions(fs, key, store, tmp_path):
+def test_transactions_are_committed_or_discarded(fs, key, store, tmp_path):
     folder = "/d"
     if store == "file":
         fs, folder = PhalanxFileSystem(key=key), str(tmp_path)
@@ -850,12 +848,12 @@ def test_versions_are_not_ignored(fs, below, monkeypatch):
         fs.open("/file", version_id="old")
 
 
-def test_touch(fs):
+def test_touch_makes_an_empty_file(fs):
     fs.touch("/file")
     assert fs.size("/file") == 0 and fs.cat_file("/file") == b""
 
 
-def test_writing_options(below, key, other_key):
+def test_writing_options_are_used(below, key, other_key):
     fs = PhalanxFileSystem(fs=below, keys=[key, other_key], cipher="aes-128", chunk_size=4096)
     fs.pipe_file("/file", painted(10_000))
     with fs.open("/other", "wb") as file:
@@ -876,7 +874,7 @@ def test_writing_options(below, key, other_key):
 
 
 @pytest.mark.parametrize("store", ["memory", "file"])
-def test_get_and_put(store, key, tmp_path, memory):
+def test_get_and_put_copy_trees(store, key, tmp_path, memory):
     fs = fsspec.filesystem("phalanx", target_protocol=store, key=key)
     root = str(tmp_path / "store") if store == "file" else "/store"
     data = painted(50_000_000)
@@ -919,7 +917,7 @@ fs.pipe_file("/file", b"content")
 shared, held = tempfile.mkdtemp(), []
 
 def plant(event, args):
-    # Right before the file is opened, somebody who may write to the folder puts one there that they hold open.
+    # Right before the file is opened, an attacker puts another one there, and holds it open.
     if event != "open" or held or not str(args[0]).startswith(shared) or not args[2] & os.O_CREAT:
         return
     held.append(None)
@@ -938,13 +936,13 @@ print(len(held), held[0].read())
 """
 
 
-def test_get_writes_into_no_file_that_somebody_else_holds_open():
+def test_get_does_not_write_to_a_planted_file():
     done = child(PLANTED)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "1 b''\n"
 
 
-def test_get_leaves_nothing_of_what_is_not_authentic(fs, below, tmp_path):
+def test_get_leaves_no_output_of_an_altered_object(fs, below, tmp_path):
     fs.pipe_file("/file", painted(100 * CHUNK))
     altered(below, "/file", 5_000_000)
     with pytest.raises(phalanx.AuthenticationError):
@@ -956,7 +954,7 @@ def test_get_leaves_nothing_of_what_is_not_authentic(fs, below, tmp_path):
     assert os.listdir(tmp_path) == ["file"] and (tmp_path / "file").read_bytes() == b"old"
 
 
-def test_objects_move_as_they_are(fs, below):
+def test_stored_objects_are_moved_unchanged(fs, below):
     fs.pipe_file("/a", b"data")
     stored = below.cat_file("/a")
     fs.cp_file("/a", "/b")
@@ -970,7 +968,7 @@ def test_objects_move_as_they_are(fs, below):
 # Local files
 
 
-def test_local_files(key, tmp_path):
+def test_local_files_are_written_and_read(key, tmp_path):
     fs = fsspec.filesystem("phalanx", key=key)
     path = str(tmp_path / "file.phx")
     data = painted(3_000_000)
@@ -1004,10 +1002,46 @@ def _written(path, data):
     return path
 
 
+def test_an_open_local_object_stays_the_same_file(key, tmp_path):
+    fs = fsspec.filesystem("phalanx", key=key)
+    path, old, new = str(tmp_path / "file.phx"), painted(5 * CHUNK), painted(5 * CHUNK, 1)
+    fs.pipe_file(path, old)
+
+    async def read():
+        opened = await fs._open_object(path)
+        fs._chunk_cache.clear()
+        await fs._pipe_file(path, new)
+        assert await opened.read(0, len(old)) == old
+        assert await fs._cat_file(path, 0, len(new)) == new
+
+    fsspec.asyn.sync(fs.loop, read)
+
+
+def test_closed_local_objects_hold_no_descriptor(key, tmp_path):
+    fs = fsspec.filesystem("phalanx", key=key)
+    fs.pipe_file(str(tmp_path / "file"), painted(5 * CHUNK))
+
+    def held():
+        return [fd for fd in os.listdir("/proc/self/fd") if os.path.realpath(f"/proc/self/fd/{fd}") == str(tmp_path / "file")]
+
+    assert fs.cat_file(str(tmp_path / "file"), 5, 10) == painted(10)[5:]
+    assert len(held()) == 1
+    fs.invalidate_cache()
+    gc.collect()
+    assert held() == []
+
+
+def test_pipes_are_refused(key, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    fs = fsspec.filesystem("phalanx", key=key)
+    with pytest.raises((OSError, phalanx.Error)):
+        fs.cat_file(str(tmp_path / "pipe"), 0, 10)
+
+
 # URLs
 
 
-def test_urls(memory, key):
+def test_urls_are_opened_by_fsspec(memory, key):
     options = {"phalanx": {"key": key}}
     for i in range(3):
         with fsspec.open(f"phalanx::memory://d/{i}.csv", "w", **options) as file:
@@ -1035,7 +1069,7 @@ def test_urls(memory, key):
     assert memory.cat("/map/a/b")[:7] == b"PHALANX"
 
 
-def test_chains_of_more(memory, key, tmp_path):
+def test_longer_chains_work(memory, key, tmp_path):
     options = {"phalanx": {"key": key}, "simplecache": {"cache_storage": str(tmp_path / "cache")}}
     with fsspec.open("phalanx::memory://file", "wb", **options) as file:
         file.write(painted(1_000_000))
@@ -1049,7 +1083,7 @@ def test_chains_of_more(memory, key, tmp_path):
 
 
 @pytest.mark.parametrize("reads", [1, 20])
-def test_stores_that_bear_one_caller_at_a_time(key, reads):
+def test_a_store_gets_one_call_at_a_time(key, reads):
     from fsspec.spec import AbstractFileSystem
 
     class Alone(AbstractFileSystem):
@@ -1059,7 +1093,7 @@ def test_stores_that_bear_one_caller_at_a_time(key, reads):
         busy = threading.Lock()
 
         def _one(self, method, *args, **kwargs):
-            assert self.busy.acquire(blocking=False), "two at once"
+            assert self.busy.acquire(blocking=False), "two calls at once"
             try:
                 return getattr(self.memory, method)(*args, **kwargs)
             finally:
@@ -1130,8 +1164,8 @@ def test_passwords_are_not_shown(memory):
         other.cat_file("/file")
 
 
-def test_tokens_tell_nothing_of_a_password():
-    """Somebody who has the token, and guesses the password, cannot find out in another process."""
+def test_tokens_reveal_nothing_about_a_password():
+    """Another process cannot use a token to check a guessed password."""
     code = """
 import fsspec, phalanx.fsspec
 fs = fsspec.filesystem("phalanx", target_protocol="memory", password="guess")
@@ -1141,7 +1175,7 @@ print(repr(fs.storage_options["password"]))
     assert len(shown) == 2 and all("guess" not in text and "<password" in text for text in shown)
 
 
-def test_bytes_of_keys_are_refused_before_they_are_written_down(below):
+def test_key_bytes_are_refused_before_they_are_stored(below):
     for options in ({"key": bytes(32)}, {"keys": [bytes(32)]}, {"keys": "work"}, {"password": 5}):
         with pytest.raises(TypeError):
             PhalanxFileSystem(fs=below, **options)
@@ -1164,7 +1198,7 @@ def test_named_keys_are_pickled_as_names(memory, key, given):
         assert pickle.loads(pickle.dumps(file)).read() == b"ta"
 
 
-def test_workers_open_files_by_the_names_of_keys(key, tmp_path):
+def test_workers_find_keys_by_name(key, tmp_path):
     key.store("work")
     fs = fsspec.filesystem("phalanx", key="work")
     fs.pipe_file(str(tmp_path / "file"), b"data")
@@ -1178,7 +1212,7 @@ def test_workers_open_files_by_the_names_of_keys(key, tmp_path):
     assert "KeyringError" in failed.stderr and "work" in failed.stderr
 
 
-def test_a_fork_makes_its_own(key, tmp_path):
+def test_a_forked_child_needs_its_own_file_system(key, tmp_path):
     code = """
 import os, sys, phalanx, fsspec, warnings
 warnings.simplefilter("ignore")
@@ -1201,7 +1235,7 @@ print(os.waitstatus_to_exitcode(status))
     assert done.stdout == "0\n", done.stderr
 
 
-def test_sizes_of_many_paths(tmp_path):
+def test_sizes_of_many_paths_are_returned(tmp_path):
     """The names of fsspec's own methods are not taken by anything else."""
     phalanx.Key.generate().store("sizes")
     fs = fsspec.filesystem("phalanx", target_protocol="file", key="sizes", skip_instance_cache=True)
@@ -1210,7 +1244,7 @@ def test_sizes_of_many_paths(tmp_path):
     assert fs.sizes([str(tmp_path / str(n)) for n in range(3)]) == [0, 1, 2]
 
 
-def test_keys_of_the_environment_stay_names(monkeypatch, tmp_path):
+def test_environment_keys_are_pickled_as_names(monkeypatch, tmp_path):
     text = "phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5DY-PWQAM-QBYAQ"
     monkeypatch.setenv("WORK_KEY", text)
     fs = fsspec.filesystem("phalanx", key="env:WORK_KEY")

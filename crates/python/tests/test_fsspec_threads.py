@@ -1,4 +1,4 @@
-"""The file system for fsspec in many threads: files, options, and file systems below that bear only one call at a time."""
+"""The file system for fsspec in many threads: files, options, and file systems below that allow one call at a time."""
 
 import asyncio
 import gc
@@ -62,7 +62,7 @@ def test_close_waits_for_a_write_of_another_thread(key):
     assert fs.cat_file("/f") == data, "what was being written when it was closed is there"
 
 
-def test_many_close_one_file(key):
+def test_concurrent_closes_create_one_object(key):
     """It appears once, and all that close it know that it is there."""
     fs = PhalanxFileSystem(fs=Store(global_store=False), key=key)
     for number in range(20):
@@ -86,8 +86,8 @@ class Watched(PhalanxFileSystem):
         super().__setattr__(name, value)
 
 
-def test_the_options_are_not_changed_while_they_are_described():
-    """Else another thread would not find the password, or would write it down."""
+def test_describing_a_file_system_does_not_change_it():
+    """Otherwise another thread would not find the password, or would store it."""
     fs = Watched(fs=Store(global_store=False), password="p")
     fs.set.clear()
     assert "password" not in fs.to_dict(include_password=False)
@@ -124,7 +124,7 @@ for method in ["_open", "cat_file", "exists", "info", "isdir", "ls", "modified",
     setattr(OneAtATime, method, calling(method))
 
 
-def test_what_bears_one_call_at_a_time_gets_one(key):
+def test_a_blocking_store_gets_one_call_at_a_time(key):
     below = OneAtATime()
     fs = PhalanxFileSystem(fs=below, key=key)
 
@@ -166,8 +166,8 @@ class Resolving(AsyncFileSystem):
             file.write(self._stored)
 
 
-def test_calls_that_wait_for_each_other_leave_threads_to_the_loop(stored, content, key, tmp_path):
-    """The loop has few threads. If they wait for a call that needs one of them, nothing goes on."""
+def test_waiting_calls_leave_threads_to_the_loop(stored, content, key, tmp_path):
+    """The loop has few threads. If they wait for a call that needs one of them, there is a deadlock."""
     cached = SimpleCacheFileSystem(fs=Resolving(stored.read_bytes()), cache_storage=str(tmp_path))
     fs = PhalanxFileSystem(fs=cached, key=key)
     assert in_threads(1, lambda _: check(fs.cat([f"/{number}" for number in range(100)]), content)) == []
@@ -213,7 +213,7 @@ class Part(AbstractBufferedFile):
 
 
 @pytest.mark.filterwarnings("ignore:.*was not closed:ResourceWarning")
-def test_what_the_loop_collects_is_aborted(key):
+def test_uploads_collected_by_the_loop_are_aborted(key):
     """The garbage is collected in any thread, and so in that of fsspec's loop, which has to send the request."""
     below = Uploads()
     fs = PhalanxFileSystem(fs=below, key=key)

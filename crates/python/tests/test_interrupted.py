@@ -17,7 +17,7 @@ import phalanx
 what, source, output = sys.argv[1:]
 # Where the tests run in the background of a shell, it is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# Should Ctrl-C do nothing, the disk is not filled.
+# If Ctrl-C does nothing, the disk is not filled.
 resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 30, 5 << 30))
 key = phalanx.Key.from_bytes(bytes(32))
 try:
@@ -70,7 +70,7 @@ def interrupt(arguments, after, **env):
 
 
 @pytest.mark.parametrize("what", ["protect", "write", "seal_many"])
-def test_ctrl_c(tmp_path, long_file, what):
+def test_ctrl_c_ends_a_call_and_leaves_no_output(tmp_path, long_file, what):
     took, out, err, code = interrupt(child_args(LONG, what, long_file, tmp_path / "output"), 0.3)
     assert (out, code) == ("interrupted\n", 0), err
     # A slow disk may keep the removal of the output waiting.
@@ -79,7 +79,7 @@ def test_ctrl_c(tmp_path, long_file, what):
 
 
 @pytest.mark.parametrize("what", ["unprotect", "verify"])
-def test_ctrl_c_while_opening(tmp_path, what):
+def test_ctrl_c_ends_opening(tmp_path, what):
     sparse(tmp_path / "plain", 768 << 20)
     key = phalanx.Key.from_bytes(bytes(32))
     source = phalanx.protect(tmp_path / "plain", key=key, output=tmp_path / "source", sync=False)
@@ -109,7 +109,7 @@ class Far:
     def read_at(self, offset, n):
         if self.is_slow:
             time.sleep(0.2)
-        # No more at once than somebody who is far away gives.
+        # As few bytes at once as a far store returns.
         return stored[offset : offset + min(n, 8192)]
 far = Far()
 file = phalanx.open(far, key=key)
@@ -126,7 +126,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("call", ["file.read()", "file.readinto(bytearray(4 << 20))", "file.read_at(0, 4 << 20)"])
-def test_ctrl_c_while_a_slow_source_is_read(call):
+def test_ctrl_c_ends_a_read_of_a_slow_source(call):
     """It would take two minutes."""
     took, out, err, code = interrupt(child_args(SLOW.format(call=call)), 0.5)
     assert (out, code) == ("interrupted\n", 0), err
@@ -150,7 +150,7 @@ except Mine as mine:
 """
 
 
-def test_what_another_signal_s_handler_raises(tmp_path, long_file):
+def test_exceptions_of_signal_handlers_end_a_call(tmp_path, long_file):
     done = child(HANDLED, long_file, tmp_path / "output")
     assert (done.stdout, done.returncode) == ("mine: of the handler\n", 0), done.stderr
     assert names(tmp_path) == ["source"]
@@ -180,14 +180,14 @@ print(length, read, len(seen) > 0)
 """
 
 
-def test_signals_that_raise_nothing_end_nothing(tmp_path):
+def test_signal_handlers_that_do_not_raise_end_no_call(tmp_path):
     source = sparse(tmp_path / "source", 200 << 20)
     done = child(HARMLESS, source, tmp_path / "output")
     assert done.stdout == f"{200 << 20} {200 << 20} True\n", done.stderr
     (tmp_path / "output").unlink()
 
 
-def test_a_second_thread_is_not_interrupted_but_works(tmp_path):
+def test_calls_in_other_threads_are_not_interrupted(tmp_path):
     """Signals belong to the main thread. A call in another one does its work."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -241,7 +241,7 @@ print(*(round(rate) for rate in rates))
 """
 
 
-def test_other_threads_run_meanwhile(tmp_path):
+def test_other_threads_run_during_a_call(tmp_path):
     source = sparse(tmp_path / "source", 300 << 20)
     done = child(WITHOUT_GIL, source, tmp_path / "output")
     rates = list(map(int, done.stdout.split()))
@@ -277,7 +277,7 @@ def in_fork(work):
 
 @needs_fork
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_reader_of_the_parent(stored, key, content):
+def test_a_forked_child_cannot_use_a_reader_of_its_parent(stored, key, content):
     with phalanx.open(stored, key=key) as file:
         file.read(100)
         for work in (lambda: file.read(10), lambda: file.read_at(0, 10), lambda: file.seek(0), lambda: file.readinto(bytearray(5))):
@@ -289,7 +289,7 @@ def test_a_reader_of_the_parent(stored, key, content):
 
 @needs_fork
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_writer_of_the_parent(tmp_path, key, content):
+def test_a_forked_child_cannot_use_a_writer_of_its_parent(tmp_path, key, content):
     with phalanx.open(tmp_path / "output", "wb", key=key, sync=False) as file:
         file.write(content[:5000])
         before = names(tmp_path)
@@ -303,7 +303,7 @@ def test_a_writer_of_the_parent(tmp_path, key, content):
 
 @needs_fork
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_work_in_a_forked_child(tmp_path, stored, key, content):
+def test_a_forked_child_works_with_its_own_threads(tmp_path, stored, key, content):
     """After the parent has used threads, a child starts its own."""
     phalanx.verify(stored, key=key)
     phalanx.seal_many(key, [b"x"] * 10_000)
@@ -329,8 +329,8 @@ def fork_worker(arguments):
 @needs_fork
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_worker_processes(stored, content, method):
-    """Keys travel to workers as their names."""
+def test_worker_processes_find_keys_by_name(stored, content, method):
+    """Keys are sent to workers by name."""
     import multiprocessing
 
     key = phalanx.Key.generate().store("work")
@@ -366,7 +366,7 @@ print("end")
 """
 
 
-def test_the_end_of_the_interpreter(tmp_path):
+def test_the_interpreter_ends_with_files_open(tmp_path):
     """Open files, threads in the middle of their work: no crash, no hang, and nothing left."""
     (tmp_path / "source").write_bytes(painted(100_000))
     for _ in range(5):

@@ -20,7 +20,7 @@ def test_generated_keys_differ():
     assert all(type(key) is bytes and len(key) == 32 for key in keys)
 
 
-def test_the_id_is_the_format_s():
+def test_the_id_is_that_of_the_format():
     """From the worked example of docs/format.md."""
     assert phalanx.Key.from_bytes(SECRET).id == "b42bb09364eaf4761ec4a8efb6bae11c"
 
@@ -32,7 +32,7 @@ def test_from_bytes_takes_any_buffer(make):
     assert key.name is None
 
 
-def test_a_key_does_not_follow_the_buffer_that_it_was_made_from():
+def test_a_key_does_not_change_with_its_source_buffer():
     buffer = bytearray(SECRET)
     key = phalanx.Key.from_bytes(buffer)
     buffer[:] = bytes(32)
@@ -40,19 +40,19 @@ def test_a_key_does_not_follow_the_buffer_that_it_was_made_from():
 
 
 @pytest.mark.parametrize("length", [0, 1, 16, 31, 33, 64, 4096])
-def test_bad_lengths(length):
+def test_keys_of_other_lengths_are_refused(length):
     with pytest.raises(ValueError) as caught:
         phalanx.Key.from_bytes(bytes(length))
     assert is_one_line(caught.value)
 
 
 @pytest.mark.parametrize("value", [None, "x" * 32, 32, [0] * 32, object(), memoryview(bytes(64))[::2]])
-def test_what_is_no_buffer(value):
+def test_objects_without_a_buffer_are_refused(value):
     with pytest.raises((TypeError, BufferError)):
         phalanx.Key.from_bytes(value)
 
 
-def test_no_constructor():
+def test_a_key_has_no_constructor():
     with pytest.raises(TypeError):
         phalanx.Key()
     with pytest.raises(TypeError):
@@ -66,7 +66,7 @@ def test_a_key_is_frozen():
             setattr(key, name, "x")
 
 
-def test_equality_and_hash():
+def test_keys_with_equal_bytes_are_equal():
     one, same, other = phalanx.Key.from_bytes(SECRET), phalanx.Key.from_bytes(SECRET), phalanx.Key.generate()
     assert one == same and not one != same and hash(one) == hash(same)
     assert one != other and not one == other
@@ -77,7 +77,7 @@ def test_equality_and_hash():
         _ = one < other
 
 
-def test_each_byte_counts():
+def test_keys_that_differ_in_one_byte_are_not_equal():
     key = phalanx.Key.from_bytes(SECRET)
     for at in range(32):
         changed = bytearray(SECRET)
@@ -89,7 +89,7 @@ def secret_texts(secret):
     return [secret.hex(), secret.hex().upper(), repr(secret), repr(secret)[2:-1], str(list(secret))]
 
 
-def test_nothing_shows_the_secret():
+def test_no_representation_shows_the_secret():
     key = phalanx.Key.from_bytes(SECRET).store("work")
     for text in (repr(key), str(key), f"{key}", f"{[key]}"):
         assert key.id in text and "work" in text
@@ -117,7 +117,7 @@ def test_a_named_key_is_pickled_as_its_name(keyring, monkeypatch, tmp_path):
         assert not any(secret.encode() in pickled for secret in secret_texts(key.to_bytes()))
         assert pickle.loads(pickled) == key
         assert pickle.loads(pickled).name == "work"
-    # Whoever unpickles it needs the key.
+    # Where it is unpickled, the key must be in the keyring.
     monkeypatch.setenv("PHALANX_KEYRING", str(tmp_path / "another"))
     with pytest.raises(phalanx.KeyringError):
         pickle.loads(pickled)
@@ -128,7 +128,7 @@ def test_copies_are_the_same_key():
         assert copy.copy(key) == key and copy.deepcopy(key) == key and copy.deepcopy([key]) == [key]
 
 
-def test_the_keyring(keyring):
+def test_stored_keys_are_found_by_name(keyring):
     key = phalanx.Key.generate()
     named = key.store("work")
     assert (key.name, named.name) == (None, "work")
@@ -142,7 +142,7 @@ def test_the_keyring(keyring):
     assert stat.S_IMODE(keyring.stat().st_mode) == 0o700
 
 
-def test_no_such_key(keyring):
+def test_an_unknown_name_raises(keyring):
     for _ in range(2):
         with pytest.raises(phalanx.KeyringError) as caught:
             phalanx.Key.named("work")
@@ -155,7 +155,7 @@ def test_no_such_key(keyring):
             call()
 
 
-def test_a_name_is_not_taken_twice():
+def test_a_stored_key_is_not_replaced():
     key = phalanx.Key.generate().store("work")
     with pytest.raises(FileExistsError) as caught:
         phalanx.Key.generate().store("work")
@@ -164,7 +164,7 @@ def test_a_name_is_not_taken_twice():
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "/etc/passwd", "-x", ".x", "x" * 65, "a b", "a\0b", "a\nb", "ä", "\udcff"])
-def test_what_is_no_name(name, keyring):
+def test_impossible_names_are_refused(name, keyring):
     for call in (phalanx.Key.named, phalanx.Key.generate().store):
         with pytest.raises((ValueError, phalanx.KeyringError)) as caught:
             call(name)
@@ -196,7 +196,7 @@ def test_a_keyring_that_others_could_change_is_refused(keyring, mode):
 
 
 @pytest.mark.parametrize("content", [b"", b"x", bytes(31), bytes(33), bytes(4096)])
-def test_a_damaged_key(keyring, content):
+def test_a_damaged_key_is_refused(keyring, content):
     phalanx.Key.generate().store("work")
     (file,) = keyring.iterdir()
     file.write_bytes(content)
@@ -205,7 +205,7 @@ def test_a_damaged_key(keyring, content):
     assert is_one_line(caught.value)
 
 
-def test_from_file(tmp_path):
+def test_from_file_reads_exactly_32_bytes(tmp_path):
     path = tmp_path / "key"
     path.touch(mode=0o600)
     path.write_bytes(SECRET)
@@ -235,7 +235,7 @@ def test_a_key_file_that_others_could_read_is_refused(tmp_path):
     assert is_one_line(caught.value)
 
 
-def test_the_command_has_the_same_keyring(command, tmp_path):
+def test_the_command_uses_the_same_keyring(command, tmp_path):
     command("key", "new", "of-the-command")
     key = phalanx.Key.named("of-the-command")
     assert key.id in command("key", "show", "of-the-command").stdout.decode()
@@ -329,13 +329,13 @@ TEXT = "phalanx-key-1-AAAQE-AYEAU-DAOCA-JBIFQ-YDIOB-4IBCE-QTCQK-RMFYY-DENBW-HA5D
 
 
 @pytest.mark.parametrize("make", [str, str.encode, lambda text: bytearray(text.encode()), str.lower, lambda text: f" {text}\n"])
-def test_from_text(make):
+def test_from_text_reads_exported_keys(make):
     key = phalanx.Key.from_text(make(TEXT))
     assert key.to_bytes() == SECRET and key.name is None
 
 
 @pytest.mark.parametrize("text", ["", "work", TEXT[1:], TEXT[:-1], TEXT + "A", TEXT[:-1] + "R", TEXT.replace("E", "9"), "\udcff" + TEXT, TEXT + "ä"])
-def test_a_wrong_text_is_not_repeated(text):
+def test_a_wrong_text_is_not_in_the_message(text):
     for given in (text, text.encode(errors="surrogateescape")):
         with pytest.raises(phalanx.KeyringError) as caught:
             phalanx.Key.from_text(given)
@@ -345,7 +345,7 @@ def test_a_wrong_text_is_not_repeated(text):
         phalanx.Key.from_text(5)
 
 
-def test_a_text_in_the_place_of_a_name_is_not_repeated(tmp_path):
+def test_a_text_given_as_a_name_is_not_in_the_message(tmp_path):
     for text in (TEXT, TEXT.replace("-", ""), TEXT.lower(), f"env:{TEXT}", f"call:{TEXT}", f"env:{TEXT.replace('-', '')}"):
         for call in (phalanx.Key.named, lambda text: phalanx.seal(text, b""), lambda text: phalanx.open(tmp_path / "x", "wb", key=text)):
             with pytest.raises(ValueError) as caught:
@@ -353,7 +353,7 @@ def test_a_text_in_the_place_of_a_name_is_not_repeated(tmp_path):
             assert is_one_line(caught.value) and "AYEAU" not in str(caught.value).upper()
 
 
-def test_a_key_of_the_environment(monkeypatch, tmp_path):
+def test_environment_keys_are_found_and_pickled_as_names(monkeypatch, tmp_path):
     monkeypatch.setenv("WORK_KEY", TEXT)
     key = phalanx.Key.named("env:WORK_KEY")
     assert key.to_bytes() == SECRET and key.name == "env:WORK_KEY"
@@ -368,14 +368,14 @@ def test_a_key_of_the_environment(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["env:", "env:1", "env:A=B", "env:" + "A" * 65, "other:x", ":", "call:", "call:os", "call:os:", "call::getcwd", "call:os:a b", "call:os.path"])
-def test_what_is_no_name_with_a_colon(name):
+def test_other_names_with_colons_are_refused(name):
     with pytest.raises(ValueError) as caught:
         phalanx.Key.named(name)
     assert is_one_line(caught.value)
 
 
 @pytest.mark.parametrize("value", [None, "", TEXT[:-1], TEXT[:-1] + "R", "AYEAU"])
-def test_the_environment_s_value_is_not_shown(monkeypatch, value):
+def test_the_value_of_the_environment_is_not_in_the_message(monkeypatch, value):
     monkeypatch.delenv("WORK_KEY", raising=False) if value is None else monkeypatch.setenv("WORK_KEY", value)
     with pytest.raises(phalanx.KeyringError, match="env:WORK_KEY") as caught:
         phalanx.Key.named("env:WORK_KEY")
@@ -388,7 +388,7 @@ def test_the_environment_s_value_is_not_shown(monkeypatch, value):
         trace = trace.tb_next
 
 
-def test_a_key_that_a_function_returns(monkeypatch, tmp_path):
+def test_function_keys_are_found_and_pickled_as_names(monkeypatch, tmp_path):
     (tmp_path / "of_vault.py").write_text(
         "import phalanx\n"
         "def key(): return phalanx.Key.from_bytes(bytes(range(32)))\n"

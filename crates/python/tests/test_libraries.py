@@ -87,7 +87,7 @@ def test_h5py_reads_what_the_package_opens(key, tmp_path, chunk_size):
         assert (h5["a/chunked"][...] == painted_array()).all()
 
 
-def test_h5py_hears_of_damage(key, tmp_path):
+def test_h5py_raises_for_damaged_chunks(key, tmp_path):
     """An altered chunk is an error, and never other numbers."""
     h5py = needs("h5py")
     (tmp_path / "run.h5").write_bytes(hdf5(h5py))
@@ -109,7 +109,7 @@ with phalanx.open(sys.argv[2], key=key) as file, h5py.File(file) as h5:
     assert done.stdout in ("AuthenticationError\n", "OSError\n"), done.stderr
 
 
-def test_netcdf(url, options):
+def test_netcdf_files_are_read(url, options):
     xarray, _ = needs("xarray", "h5netcdf")
     data = xarray.Dataset({"t": (("x", "y"), painted_array())})
     with fsspec.open(f"{url}/data.nc", "wb", **options) as file:
@@ -123,7 +123,7 @@ def test_netcdf(url, options):
 
 
 @pytest.mark.parametrize("engine", ["pyarrow", "fastparquet"])
-def test_pandas_and_parquet(url, options, engine):
+def test_pandas_writes_and_reads_parquet(url, options, engine):
     needs(engine)
     pandas, data = needs("pandas"), frame()
     data.to_parquet(f"{url}/table.parquet", engine=engine, storage_options=options)
@@ -134,7 +134,7 @@ def test_pandas_and_parquet(url, options, engine):
     assert all_are_protected(url, options)
 
 
-def test_pandas_and_partitions(url, options):
+def test_pandas_writes_and_reads_partitions(url, options):
     needs("pyarrow")
     pandas, data = needs("pandas"), frame()
     data.to_parquet(f"{url}/parts", partition_cols=["part"], storage_options=options)
@@ -144,7 +144,7 @@ def test_pandas_and_partitions(url, options):
     assert all_are_protected(url, options)
 
 
-def test_pandas_and_text(url, options):
+def test_pandas_writes_and_reads_text_and_pickles(url, options):
     pandas, data = needs("pandas"), frame()
     for name in ("table.csv", "table.csv.gz"):
         data.to_csv(f"{url}/{name}", index=False, storage_options=options)
@@ -156,7 +156,7 @@ def test_pandas_and_text(url, options):
     assert all_are_protected(url, options)
 
 
-def test_pyarrow_data_sets(url, options):
+def test_pyarrow_writes_and_reads_data_sets(url, options):
     pyarrow, dataset = needs("pyarrow", "pyarrow.dataset")
     fs, path = fsspec.url_to_fs(url, **options)
     table = pyarrow.Table.from_pandas(frame())
@@ -171,7 +171,7 @@ def test_pyarrow_data_sets(url, options):
     assert all_are_protected(f"{url}/data", options)
 
 
-def test_pyarrow_files(url, options):
+def test_pyarrow_reads_files(url, options):
     pyarrow, parquet, feather, csv = needs("pyarrow", "pyarrow.parquet", "pyarrow.feather", "pyarrow.csv")
     fs, path = fsspec.url_to_fs(url, **options)
     table = pyarrow.Table.from_pandas(frame())
@@ -203,7 +203,7 @@ def test_fsspec_reads_parts_of_parquet(url, options):
     pandas.testing.assert_frame_equal(found, data[["root"]])
 
 
-def test_dask(url, options):
+def test_dask_writes_and_reads_tables_and_text(url, options):
     dask, frames, _ = needs("dask", "dask.dataframe", "pyarrow")
     data = frame()
     with dask.config.set(scheduler="threads"):
@@ -221,7 +221,7 @@ def test_dask(url, options):
     assert all_are_protected(url, options)
 
 
-def test_dask_in_other_processes(options, tmp_path):
+def test_dask_workers_find_the_key_by_name(options, tmp_path):
     """Workers have the same keyring, and get the key's name."""
     needs("dask.dataframe", "pyarrow")
     code = """
@@ -250,7 +250,7 @@ def cube():
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("consolidated", [False, True])
 @pytest.mark.filterwarnings("ignore:Consolidated metadata")
-def test_xarray_and_zarr(url, options, zarr_format, consolidated):
+def test_xarray_writes_and_reads_zarr(url, options, zarr_format, consolidated):
     xarray, _ = needs("xarray", "zarr")
     data = cube()
     how = {"zarr_format": zarr_format, "consolidated": consolidated, "storage_options": options}
@@ -258,20 +258,20 @@ def test_xarray_and_zarr(url, options, zarr_format, consolidated):
     found = xarray.open_zarr(f"{url}/cube.zarr", **how, chunks=None)
     assert found.equals(data) and found.attrs["title"] == "cube"
     assert (found["t"][7, 30:40, 3] == data["t"][7, 30:40, 3]).all()
-    # More of it, and a part anew.
+    # Append to it, and overwrite a part.
     more = data.assign_coords(time=numpy.arange(20, 40))
     more.to_zarr(f"{url}/cube.zarr", append_dim="time", **how)
     assert xarray.open_zarr(f"{url}/cube.zarr", **how, chunks=None).equals(xarray.concat([data, more], "time"))
     data.to_zarr(f"{url}/cube.zarr", mode="w", **how)
     assert xarray.open_zarr(f"{url}/cube.zarr", **how, chunks=None).equals(data)
     assert all_are_protected(url, options)
-    # The same options serve callers that block.
+    # The same options work for blocking callers.
     with fsspec.open(f"{url}/text", "w", **options) as file:
         file.write("text")
     assert fsspec.open(f"{url}/text", "r", **options).open().read() == "text"
 
 
-def test_xarray_and_dask(url, options):
+def test_xarray_computes_with_dask(url, options):
     xarray, _, dask = needs("xarray", "zarr", "dask")
     data = cube().chunk({"time": 5})
     with dask.config.set(scheduler="threads"):
@@ -280,7 +280,7 @@ def test_xarray_and_dask(url, options):
         assert int(found["t"].sum()) == int(cube()["t"].sum())
 
 
-def test_zarr(url, options):
+def test_zarr_writes_and_reads_groups(url, options):
     zarr = needs("zarr")
     group = zarr.open_group(f"{url}/group", mode="w", storage_options=options)
     array = group.create_array("a/b", shape=(1000, 1000), chunks=(100, 100), dtype="i4")
@@ -296,7 +296,7 @@ def test_zarr(url, options):
     assert all_are_protected(url, options)
 
 
-def test_zarr_in_shards(url, options):
+def test_zarr_writes_and_reads_shards(url, options):
     zarr = needs("zarr")
     fs, path = fsspec.url_to_fs(f"{url}/a.zarr", **options)
     array = zarr.create_array(
@@ -310,14 +310,14 @@ def test_zarr_in_shards(url, options):
     assert len(fs.find(path)) == 5
 
 
-def test_zarr_over_mappings(url, options):
+def test_zarr_reads_mappings(url, options):
     zarr = needs("zarr")
     mapper = fsspec.get_mapper(f"{url}/mapped", **options)
     zarr.create_array(mapper, shape=100, chunks=10, dtype="i4")[:] = numpy.arange(100)
     assert zarr.open_array(mapper)[50:53].tolist() == [50, 51, 52]
 
 
-def test_zarr_over_mappings_and_keys_without_names(key):
+def test_zarr_refuses_mappings_with_unnamed_keys_or_reads_them(key):
     """Older ones write the file system down as JSON, which it refuses."""
     zarr = needs("zarr")
     mapper = fsspec.get_mapper("phalanx::memory://mapped", phalanx={"key": key})
@@ -329,7 +329,7 @@ def test_zarr_over_mappings_and_keys_without_names(key):
     assert zarr.open_array(mapper)[50:53].tolist() == [50, 51, 52]
 
 
-def test_zarr_stores(key):
+def test_zarr_stores_behave_as_zarr_requires(key):
     """The checks that zarr has for its own stores: what is missing, ranges, listings, removals."""
     import asyncio
 

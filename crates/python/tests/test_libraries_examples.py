@@ -27,7 +27,7 @@ SHOWN = {
         ["20000"],
         ["not authentic: [7, 8, 9]", "opened all the same: 997 of 1000", "seal_column"],
     ),
-    "asyncio_service": ([], [], ["10,000 requests", "a record of somebody else: ", "its last line: b'a line\\n'"]),
+    "asyncio_service": ([], [], ["10,000 requests", "the record of another user: ", "its last line: b'a line\\n'"]),
 }
 
 
@@ -36,7 +36,7 @@ def test_every_example_is_run():
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_example(name, tmp_path):
+def test_examples_print_what_they_promise(name, tmp_path):
     modules, arguments, shown = SHOWN[name]
     if modules:
         needs(*modules)

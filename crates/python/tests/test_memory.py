@@ -87,12 +87,12 @@ def grown(what, source, output):
 
 
 @pytest.mark.parametrize("what", ["protect", "unprotect", "verify", "read", "readinto", "object", "random", "write", "sink", "open"])
-def test_bounded(large, tmp_path, what):
+def test_calls_take_bounded_memory(large, tmp_path, what):
     source = large / ("plain" if what == "protect" else "stored")
     assert grown(what, source, tmp_path / "output") < 160 * MIB
 
 
-def test_an_open_file_takes_little_by_itself(large, tmp_path):
+def test_an_open_file_takes_little_memory(large, tmp_path):
     assert grown("kept", large / "stored", tmp_path / "output") / 300 < 2 * MIB
 
 
@@ -111,7 +111,7 @@ def command_peak(arguments):
 
 
 @pytest.mark.parametrize("what", ["protect", "unprotect", "verify"])
-def test_no_more_than_the_command(large, tmp_path, binary, what):
+def test_calls_take_no_more_memory_than_the_command(large, tmp_path, binary, what):
     key = tmp_path / "key"
     key.touch(mode=0o600)
     key.write_bytes(bytes(32))
@@ -205,6 +205,6 @@ for name, call in calls.items():
 """
 
 
-def test_no_memory_raises():
+def test_lack_of_memory_raises_memory_error():
     done = subprocess.run([sys.executable, "-c", SCARCE], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

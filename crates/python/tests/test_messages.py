@@ -21,7 +21,7 @@ OVERHEAD = {cipher: 28 if cipher.endswith("gcm") else 48 for cipher in CIPHERS}
 
 @pytest.mark.parametrize("cipher", CIPHERS)
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 4095, 4096, 4097, 100_000])
-def test_there_and_back(cipher, size):
+def test_sealed_records_open_again(cipher, size):
     record = painted(size)
     sealed = phalanx.seal(KEY, record, ad=b"ad", cipher=cipher)
     assert type(sealed) is bytes and len(sealed) == size + OVERHEAD[cipher]
@@ -39,7 +39,7 @@ def test_there_and_back(cipher, size):
     st.sampled_from(CIPHERS),
     st.sampled_from([None, 1, 2, 5]),
 )
-def test_many_are_as_each_alone(messages, cipher, threads):
+def test_many_messages_are_sealed_like_single_ones(messages, cipher, threads):
     keys = [KEY, OTHER, phalanx.Key.from_bytes(bytes(32))]
     each = [keys[which] for _, _, which in messages]
     records, ads = [m[0] for m in messages], [m[1] for m in messages]
@@ -50,19 +50,19 @@ def test_many_are_as_each_alone(messages, cipher, threads):
     assert phalanx.unseal_many(each, alone, ads, cipher=cipher, threads=threads) == records
 
 
-def test_nothing_is_sealed_the_same_way_twice():
+def test_equal_records_are_sealed_differently():
     sealed = phalanx.seal_many(KEY, [b"the same"] * 1000)
     assert len(set(sealed)) == 1000
-    assert len({message[:16] for message in sealed}) == 1000, "nonces are drawn anew"
+    assert len({message[:16] for message in sealed}) == 1000, "each message has a nonce of its own"
 
 
-def test_no_messages():
+def test_empty_lists_are_sealed():
     for empty in ([], (), iter([]), {}.values()):
         assert phalanx.seal_many(KEY, empty) == []
     assert phalanx.seal_many([], []) == phalanx.unseal_many([], []) == phalanx.unseal_many(KEY, [], [], errors="none") == []
 
 
-def test_a_great_many():
+def test_very_many_messages_are_sealed():
     count = 200_000
     records = [b"%d" % n for n in range(count)]
     sealed = phalanx.seal_many(KEY, records, [b"%d" % -n for n in range(count)])
@@ -70,7 +70,7 @@ def test_a_great_many():
     assert phalanx.unseal_many(KEY, sealed, [b"%d" % -n for n in range(count)]) == records
 
 
-def test_large_ones():
+def test_large_messages_among_small_ones_are_sealed():
     """One that is larger than what is done at once, among small ones."""
     records = [b"small", bytes(70 << 20), b"", painted(1 << 20), bytes(33 << 20)]
     for cipher in ("aes-256", "aes-256-gcm"):
@@ -88,7 +88,7 @@ def kinds(data):
     yield array.array("B", data)
 
 
-def test_any_buffer():
+def test_all_kinds_of_buffers_are_sealed():
     record = painted(1000)
     for given_, ad in itertools.product(kinds(record), kinds(b"associated data")):
         sealed = phalanx.seal(KEY, given_, ad=ad)
@@ -98,14 +98,14 @@ def test_any_buffer():
     assert phalanx.unseal_many(KEY, phalanx.seal_many(KEY, kinds(record), kinds(b"x")), kinds(b"x")) == [record] * 6
 
 
-def test_empty_buffers():
+def test_empty_buffers_are_sealed():
     for empty in (b"", bytearray(), memoryview(b""), array.array("B"), array.array("d")):
         assert phalanx.unseal(KEY, phalanx.seal(KEY, empty, ad=empty), ad=b"") == b""
     assert phalanx.unseal_many(KEY, phalanx.seal_many(KEY, [b""] * 10)) == [b""] * 10
 
 
 @pytest.mark.parametrize("kind", [list, tuple, iter, lambda values: (value for value in values), dict.fromkeys])
-def test_any_iterable(kind):
+def test_all_kinds_of_iterables_are_accepted(kind):
     keys = [KEY, OTHER, KEY]
     records = [b"a", b"b", b"c"]
     ads = [b"1", b"2", b"3"]
@@ -113,7 +113,7 @@ def test_any_iterable(kind):
     assert phalanx.unseal_many(keys, kind(sealed), kind(ads)) == records
 
 
-def test_a_generator_that_raises():
+def test_exceptions_of_generators_are_raised_unchanged():
     class Mine(Exception):
         pass
 
@@ -142,7 +142,7 @@ def test_a_generator_that_raises():
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4, 100])
-def test_unequal_lengths(count):
+def test_unequal_lengths_are_refused(count):
     records = [b"a", b"b", b"c"]
     for call in (phalanx.seal_many, phalanx.unseal_many):
         with pytest.raises(ValueError) as caught:
@@ -154,7 +154,7 @@ def test_unequal_lengths(count):
 
 
 @pytest.mark.parametrize("wrong", ["text", None, 5, 1.5, [1], object()])
-def test_what_is_no_record(wrong):
+def test_records_without_a_buffer_are_refused(wrong):
     for call in (
         lambda: phalanx.seal(KEY, wrong),
         lambda: phalanx.unseal(KEY, wrong),
@@ -169,7 +169,7 @@ def test_what_is_no_record(wrong):
 
 
 @pytest.mark.parametrize("wrong", [memoryview(bytes(20))[::2], memoryview(bytes(20))[::-1]])
-def test_buffers_that_are_not_contiguous(wrong):
+def test_buffers_that_are_not_contiguous_are_refused(wrong):
     for call in (
         lambda: phalanx.seal(KEY, wrong),
         lambda: phalanx.seal(KEY, b"x", ad=wrong),
@@ -182,7 +182,7 @@ def test_buffers_that_are_not_contiguous(wrong):
 
 
 @pytest.mark.parametrize("wrong", [None, 5, b"x" * 32, [], [b"x" * 32], [None], object()])
-def test_what_is_no_key(wrong):
+def test_other_objects_are_refused_as_keys(wrong):
     for call in (
         lambda: phalanx.seal_many(wrong, [b"a"]),
         lambda: phalanx.unseal_many(wrong, [b"a"]),
@@ -194,7 +194,7 @@ def test_what_is_no_key(wrong):
 
 
 @pytest.mark.parametrize("wrong", [5, b"x", None])
-def test_what_is_no_list(wrong):
+def test_bytes_are_refused_as_lists(wrong):
     """Bytes are a sequence of numbers, and no records."""
     with pytest.raises(TypeError):
         phalanx.seal_many(KEY, wrong)
@@ -203,7 +203,7 @@ def test_what_is_no_list(wrong):
 
 
 @pytest.mark.parametrize("options", [{"cipher": "aes-512"}, {"cipher": ""}, {"threads": 0}, {"errors": "ignore"}, {"errors": ""}])
-def test_impossible_options(options):
+def test_impossible_options_are_refused(options):
     call = phalanx.unseal_many if "errors" in options else phalanx.seal_many
     with pytest.raises(ValueError) as caught:
         call(KEY, [b"x"], **options)
@@ -211,7 +211,7 @@ def test_impossible_options(options):
 
 
 @pytest.mark.parametrize("engine", ["auto", "cpu", "serial"])
-def test_engines(engine):
+def test_all_engines_seal_messages(engine):
     records = [painted(n) for n in range(300)]
     sealed = phalanx.seal_many(KEY, records, engine=engine)
     assert phalanx.unseal_many(KEY, sealed, engine=engine) == records
@@ -219,7 +219,7 @@ def test_engines(engine):
         phalanx.seal_many(KEY, records, engine="steam")
 
 
-def test_keys_of_the_keyring():
+def test_keys_of_the_keyring_seal_messages():
     key = phalanx.Key.generate().store("work")
     sealed = phalanx.seal("work", b"record")
     assert phalanx.unseal(key, sealed) == b"record"
@@ -237,7 +237,7 @@ def refused(*arguments, **options):
 
 
 @pytest.mark.parametrize("cipher", CIPHERS)
-def test_altered(cipher):
+def test_altered_messages_are_refused(cipher):
     record = painted(100)
     sealed = phalanx.seal(KEY, record, ad=b"user 7", cipher=cipher)
     for at in range(len(sealed)):
@@ -258,7 +258,7 @@ def test_altered(cipher):
 
 @settings(max_examples=100)
 @given(st.integers(1, 40), st.sets(st.integers(0, 39)), st.sampled_from(["byte", "ad", "key", "short"]))
-def test_exactly_the_altered_ones_fail(count, bad, how):
+def test_exactly_the_altered_messages_fail(count, bad, how):
     bad = sorted(place for place in bad if place < count)
     records, ads, keys = [b"record %d" % n for n in range(count)], [b"%d" % n for n in range(count)], [KEY] * count
     sealed = phalanx.seal_many(keys, records, ads)
@@ -282,7 +282,7 @@ def test_exactly_the_altered_ones_fail(count, bad, how):
         assert phalanx.unseal_many(keys, sealed, ads, errors="raise") == records
 
 
-def test_moved_associated_data():
+def test_moved_associated_data_are_detected():
     ads = [b"a", b"b", b"c", b"d"]
     sealed = phalanx.seal_many(KEY, [b"1", b"2", b"3", b"4"], ads)
     with pytest.raises(phalanx.AuthenticationError) as caught:
@@ -296,7 +296,7 @@ def test_moved_associated_data():
     assert caught.value.failed == [0, 1]
 
 
-def test_failures_in_later_groups_have_their_own_places():
+def test_failures_in_later_groups_have_the_right_places():
     """More bytes than are opened at once."""
     records = [bytes(1 << 20)] * 80
     sealed = phalanx.seal_many(KEY, records)
@@ -309,7 +309,7 @@ def test_failures_in_later_groups_have_their_own_places():
     assert [n for n, record in enumerate(opened) if record is None] == [3, 50, 79]
 
 
-def test_all_of_a_great_many_fail():
+def test_very_many_messages_can_all_fail():
     with pytest.raises(phalanx.AuthenticationError) as caught:
         phalanx.unseal_many(KEY, [bytes(60)] * 100_000)
     assert caught.value.failed == list(range(100_000))
@@ -335,7 +335,7 @@ def changing(buffer, stop):
         buffer[:] = bytes([value]) * len(buffer)
 
 
-def test_a_buffer_that_another_thread_changes_meanwhile():
+def test_a_record_may_be_changed_by_another_thread():
     """What opens is what the buffer held at some moment, or a mixture. There is no crash."""
     buffer, stop = bytearray(1 << 20), threading.Event()
     thread = threading.Thread(target=changing, args=(buffer, stop))
@@ -355,7 +355,7 @@ def test_a_buffer_that_another_thread_changes_meanwhile():
         sys.setswitchinterval(old)
 
 
-def test_sealed_bytes_that_another_thread_changes_meanwhile():
+def test_sealed_bytes_may_be_changed_by_another_thread():
     """What is checked is what is opened."""
     record = painted(1 << 20)
     whole = phalanx.seal(KEY, record)
@@ -389,7 +389,7 @@ def attempt(function, *arguments):
         return None
 
 
-def test_a_buffer_that_is_resized_meanwhile():
+def test_a_buffer_may_be_resized_by_another_thread():
     """An exported bytearray cannot be resized; what holds no export may be."""
     stop, buffer = threading.Event(), bytearray(10_000)
 
@@ -415,7 +415,7 @@ def test_a_buffer_that_is_resized_meanwhile():
         sys.setswitchinterval(old)
 
 
-def test_buffers_are_free_afterwards():
+def test_buffers_are_released_after_a_call():
     buffer = bytearray(100)
     sealed = bytearray(phalanx.seal(KEY, buffer, ad=buffer))
     phalanx.unseal(KEY, sealed, ad=buffer)
@@ -426,7 +426,7 @@ def test_buffers_are_free_afterwards():
     sealed.extend(b"x")
 
 
-def test_an_iterable_that_lies_about_its_length():
+def test_a_false_length_hint_does_not_matter():
     class Liar:
         def __init__(self, says):
             self.says = says
@@ -444,7 +444,7 @@ def test_an_iterable_that_lies_about_its_length():
         assert phalanx.unseal_many(KEY, phalanx.seal_many(KEY, Liar(says))) == [b"a", b"b"]
 
 
-def test_a_list_that_changes_while_it_is_read():
+def test_a_sequence_may_shrink_while_it_is_read():
     records = [b"a"] * 10
 
     class Odd(bytes):
@@ -460,7 +460,7 @@ def test_a_list_that_changes_while_it_is_read():
     assert len(phalanx.seal_many(KEY, Shrinking())) == 10
 
 
-def test_subclasses_of_bytes():
+def test_subclasses_of_bytes_are_sealed():
     class Mine(bytes):
         def __len__(self):
             return 1 << 40
@@ -485,7 +485,7 @@ def test_records_may_be_dropped_while_they_are_sealed():
     assert phalanx.unseal_many(KEY, sealed) == [b"record %d" % n * 10 for n in range(100)]
 
 
-def test_8_threads():
+def test_eight_threads_seal_at_once():
     from concurrent.futures import ThreadPoolExecutor
 
     def work(seed):
@@ -500,7 +500,7 @@ def test_8_threads():
         assert all(pool.map(work, range(8)))
 
 
-def test_an_array_of_numpy():
+def test_arrays_of_numpy_are_sealed():
     from conftest import needs
 
     numpy = needs("numpy")
@@ -513,7 +513,7 @@ def test_an_array_of_numpy():
         phalanx.seal(KEY, numpy.asfortranarray(rows))
 
 
-def test_a_list_that_changes_during_the_call():
+def test_a_list_may_be_shortened_by_another_thread():
     """Another thread shortens the list. Nothing is read that is no longer there."""
     records = [b"x" * 256] * 50_000
     keys = [phalanx.Key.generate()] * len(records)
@@ -540,7 +540,7 @@ def test_a_list_that_changes_during_the_call():
         sys.setswitchinterval(old)
 
 
-def test_an_object_of_the_wrong_type_among_many():
+def test_one_object_of_a_wrong_type_is_refused():
     key = phalanx.Key.generate()
     records = [b"x" * 256] * 20_000 + ["text"] + [b"x" * 256] * 20_000
     with pytest.raises(TypeError):

@@ -53,12 +53,12 @@ def source(read_at, size=len(STORED)):
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda b: memoryview(bytearray(b))])
-def test_what_read_at_may_return(kind):
+def test_read_at_may_return_any_bytes_like_object(kind):
     with phalanx.open(source(lambda offset, n: kind(STORED[offset : offset + n])), key=KEY) as file:
         assert file.read() == DATA
 
 
-def test_read_at_may_be_short():
+def test_read_at_may_return_fewer_bytes():
     with phalanx.open(source(lambda offset, n: STORED[offset : offset + min(n, 100)]), key=KEY) as file:
         assert file.read() == DATA
 
@@ -76,7 +76,7 @@ def test_read_at_gets_whole_numbers():
 
 
 @pytest.mark.parametrize("kind", ["bytesio", "file", "unbuffered", "temporary", "short"])
-def test_seekable_file_objects(tmp_path, kind):
+def test_seekable_file_objects_are_read(tmp_path, kind):
     path = tmp_path / "stored"
     path.write_bytes(STORED)
     if kind == "temporary":
@@ -90,10 +90,10 @@ def test_seekable_file_objects(tmp_path, kind):
             assert file.size == len(DATA)
             assert file.read() == DATA
             assert file.read_at(5000, 100) == DATA[5000:5100]
-        assert not inner.closed, "whoever opened it closes it"
+        assert not inner.closed, "the caller closes it"
 
 
-def test_only_readinto():
+def test_a_raw_file_with_only_readinto_is_read():
     class Raw(io.RawIOBase):
         def __init__(self):
             self.inner = io.BytesIO(STORED)
@@ -117,7 +117,7 @@ def test_only_readinto():
         assert file.read() == DATA
 
 
-def test_a_protected_file_in_a_protected_file():
+def test_a_protected_file_in_a_protected_file_is_read():
     outer = io.BytesIO()
     with phalanx.open(outer, "wb", key=KEY, chunk_size=4096) as file:
         file.write(STORED)
@@ -126,25 +126,25 @@ def test_a_protected_file_in_a_protected_file():
 
 
 @pytest.mark.parametrize("thing", [None, 3, 3.5, object(), [], b"".join, len])
-def test_what_cannot_be_read(thing):
+def test_other_objects_are_refused(thing):
     with pytest.raises(TypeError):
         phalanx.open(thing, key=KEY)
 
 
 @pytest.mark.parametrize("thing", [io.StringIO("text"), NotSeekable(STORED)])
-def test_file_objects_that_will_not_do(thing):
+def test_unsuitable_file_objects_are_refused(thing):
     with pytest.raises((TypeError, OSError, ValueError, phalanx.Error)):
         phalanx.open(thing, key=KEY)
 
 
-def test_a_file_object_in_text_mode(tmp_path):
+def test_a_file_object_in_text_mode_is_refused(tmp_path):
     (tmp_path / "text").write_text("x" * 10_000)
     with open(tmp_path / "text") as text, pytest.raises((TypeError, ValueError, phalanx.Error)):
         phalanx.open(text, key=KEY)
 
 
 @pytest.mark.parametrize("raised", [Mine("mine"), OSError(5, "of the source"), KeyboardInterrupt("k"), SystemExit(3), StopIteration(), MemoryError(), InterruptedError(4, "again")])
-def test_an_exception_of_the_source_comes_out_as_it_is(raised):
+def test_exceptions_of_a_source_are_raised_unchanged(raised):
     calls = []
 
     def fail(offset, n):
@@ -177,7 +177,7 @@ def test_an_exception_of_the_source_comes_out_as_it_is(raised):
 
 
 @pytest.mark.parametrize("method", ["seek", "tell", "read"])
-def test_an_exception_of_a_file_object_comes_out_as_it_is(method):
+def test_exceptions_of_a_file_object_are_raised_unchanged(method):
     raised = Mine(method)
 
     def fail(*_):
@@ -191,14 +191,14 @@ def test_an_exception_of_a_file_object_comes_out_as_it_is(method):
 @pytest.mark.parametrize(
     "answer", ["text", None, 5, 3.5, [1, 2], object(), Ellipsis, memoryview(b"abcdefgh")[::2], True], ids=lambda answer: type(answer).__name__
 )
-def test_answers_of_the_wrong_type(answer):
+def test_answers_of_a_wrong_type_raise(answer):
     for thing in (source(lambda offset, n: answer), Wrapped(io.BytesIO(STORED), read=lambda n: answer)):
         with pytest.raises((TypeError, ValueError, BufferError, OSError, phalanx.Error)):
             phalanx.open(thing, key=KEY)
 
 
 @pytest.mark.parametrize("more", [1, 4096, 1 << 20])
-def test_more_than_was_asked_for(more):
+def test_answers_longer_than_the_request_raise(more):
     for thing in (
         source(lambda offset, n: STORED[offset : offset + n] + bytes(more)),
         Wrapped(io.BytesIO(STORED), read=lambda n: bytes(n + more)),
@@ -208,19 +208,19 @@ def test_more_than_was_asked_for(more):
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 100, len(STORED) - 1, len(STORED) + 1, len(STORED) * 2, (1 << 63) - 1, (1 << 64) - 1])
-def test_a_lie_about_the_size(size):
-    """Shorter or longer, it is found at the opening: nothing false, no memory for what is not there."""
+def test_a_false_size_is_detected_at_opening(size):
+    """It is detected at the opening, and takes no memory for bytes that are not there."""
     with pytest.raises((phalanx.Error, OSError)):
         phalanx.open(source(lambda offset, n: STORED[offset : offset + n], size), key=KEY)
 
 
 @pytest.mark.parametrize("size", [-1, 1 << 64, 1.5, "100", None, b"x"])
-def test_a_size_that_is_none(size):
+def test_an_impossible_size_is_refused(size):
     with pytest.raises((TypeError, ValueError, OverflowError)):
         phalanx.open(source(lambda offset, n: STORED[offset : offset + n], size), key=KEY)
 
 
-def test_a_size_that_raises():
+def test_exceptions_of_size_are_raised():
     class Source:
         @property
         def size(self):
@@ -233,7 +233,7 @@ def test_a_size_that_raises():
         phalanx.open(Source(), key=KEY)
 
 
-def test_a_source_that_changes_its_mind():
+def test_a_source_that_returns_other_bytes_later_is_detected():
     """The same place read twice with different bytes: found, as any other change."""
     calls = {}
 
@@ -252,8 +252,8 @@ def test_a_source_that_changes_its_mind():
             file.read_at(at, 10)
 
 
-def test_empty_answers_end():
-    """A source that has nothing to say is not asked for ever."""
+def test_empty_answers_raise():
+    """The source is not called again and again."""
     with pytest.raises((phalanx.Error, OSError)):
         phalanx.open(source(lambda offset, n: b""), key=KEY)
 
@@ -284,7 +284,7 @@ def test_read_at_is_called_by_several_threads_at_once():
     assert answers == {i: data[i * 4096 : i * 4096 + 10] for i in range(4)}
 
 
-def test_a_cursor_is_used_by_one_at_a_time():
+def test_a_seekable_file_is_used_by_one_thread_at_a_time():
     inside, most = [0], [0]
 
     class Watched(io.BytesIO):
@@ -307,8 +307,8 @@ def test_a_cursor_is_used_by_one_at_a_time():
     assert most == [1]
 
 
-def test_a_source_that_reads_the_file_itself():
-    """It is called while the reader waits for it. It may be an error, and may not be a deadlock."""
+def test_a_source_may_read_the_file_that_reads_it():
+    """The source is called while the reader waits for it. An error is allowed, a deadlock is not."""
     state = {}
 
     def read_at(offset, n):
@@ -336,7 +336,7 @@ def test_a_source_that_reads_the_file_itself():
     assert state["inner"] == DATA[:10] or isinstance(state["inner"], Exception)
 
 
-def test_a_source_that_closes_the_file():
+def test_a_source_may_close_the_file_that_reads_it():
     state = {}
 
     def read_at(offset, n):
@@ -362,7 +362,7 @@ def test_a_source_that_closes_the_file():
     assert file.closed
 
 
-def test_a_source_that_is_slow_does_not_stop_others():
+def test_a_slow_source_does_not_block_other_reads():
     begun, go_on = threading.Event(), threading.Event()
     slow = [False]
 
@@ -386,7 +386,7 @@ def test_a_source_that_is_slow_does_not_stop_others():
     assert result == [DATA[9000:9010]]
 
 
-def test_the_source_is_let_go(tmp_path):
+def test_a_source_is_released_with_its_reader(tmp_path):
     """The reader keeps its source alive, and no longer than itself."""
     import gc
     import weakref
@@ -404,7 +404,7 @@ def test_the_source_is_let_go(tmp_path):
 
 
 @pytest.mark.parametrize("path_type", ["int", "descriptor"])
-def test_descriptors_are_no_paths(tmp_path, path_type):
+def test_descriptors_are_refused(tmp_path, path_type):
     (tmp_path / "stored").write_bytes(STORED)
     with open(tmp_path / "stored", "rb") as inner:
         thing = inner.fileno() if path_type == "descriptor" else 10**6
@@ -412,7 +412,7 @@ def test_descriptors_are_no_paths(tmp_path, path_type):
             phalanx.open(thing, key=KEY)
 
 
-def test_recursion_limit_is_an_exception():
+def test_endless_recursion_raises_recursion_error():
     def read_at(offset, n):
         return read_at(offset, n)
 
@@ -424,14 +424,14 @@ def test_recursion_limit_is_an_exception():
 
 @pytest.mark.parametrize("read", [lambda file: file.read(), lambda file: file.read_at(0, len(LARGE)), lambda file: file.readinto(bytearray(len(LARGE)))])
 @pytest.mark.parametrize("raised", [KeyboardInterrupt(), Mine("once")], ids=lambda raised: type(raised).__name__)
-def test_an_exception_that_is_raised_once_comes_out(read, raised):
-    """Ctrl-C, above all: what interrupts one call of the source is not made good by the next.
+def test_an_exception_that_occurs_once_is_raised(read, raised):
+    """Ctrl-C, above all: if one call of the source is interrupted, the next call does not hide it.
 
     An OSError may be: what cannot be read around a chunk must not keep anybody from reading the chunk.
     """
     for place in range(1, 8):
         # How many calls of the main thread are left until one fails; None for none. What fails in a thread that reads ahead is
-        # tried again by whoever needs it.
+        # tried again by the main thread.
         left = [None]
 
         def read_at(offset, n):

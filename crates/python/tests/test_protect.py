@@ -16,7 +16,7 @@ SIZES = [0, 1, 4095, 4096, 4097, 8192, 100_000]
 
 @pytest.mark.parametrize("cipher", CIPHERS)
 @pytest.mark.parametrize("size", SIZES)
-def test_there_and_back(tmp_path, key, cipher, size):
+def test_protected_files_open_again(tmp_path, key, cipher, size):
     data = painted(size)
     source = tmp_path / "a.bin"
     source.write_bytes(data)
@@ -62,7 +62,7 @@ def test_the_command_opens_what_a_writer_wrote(tmp_path, command, key, key_file)
     assert (tmp_path / "back").read_bytes() == data
 
 
-def test_passwords_both_ways(tmp_path, command, plain, content):
+def test_passwords_work_in_python_and_the_command(tmp_path, command, plain, content):
     password_file = tmp_path / "password"
     password_file.touch(mode=0o600)
     password_file.write_text("correct horse battery staple\n")
@@ -77,7 +77,7 @@ def test_passwords_both_ways(tmp_path, command, plain, content):
             phalanx.verify(tmp_path / "c.phx", password=wrong)
 
 
-def test_each_of_several_ways_in(tmp_path, plain, content):
+def test_each_of_several_keys_and_passwords_opens_a_file(tmp_path, plain, content):
     first, second, third, stranger = (phalanx.Key.generate() for _ in range(4))
     path = phalanx.protect(plain, key=first, keys=[second, third], password="pass")
     for way in ({"key": first}, {"key": second}, {"keys": [third]}, {"keys": [stranger, second]}, {"password": "pass"}):
@@ -87,7 +87,7 @@ def test_each_of_several_ways_in(tmp_path, plain, content):
             phalanx.verify(path, **way)
 
 
-def test_the_keyring_is_tried_where_nothing_is_named(plain, content):
+def test_the_keyring_is_tried_when_no_key_is_named(plain, content):
     key = phalanx.Key.generate()
     path = phalanx.protect(plain, key=key)
     with pytest.raises(phalanx.WrongKeyError):
@@ -116,13 +116,13 @@ def test_a_refused_key_of_the_keyring_does_not_hide_the_others(keyring, plain, c
     assert "refused" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_path_is_no_name_of_a_key(plain, key_file, tmp_path):
+def test_a_path_is_refused_as_a_key_name(plain, key_file, tmp_path):
     with pytest.raises((ValueError, phalanx.KeyringError)):
         phalanx.protect(plain, key=str(key_file))
     assert names(tmp_path) == ["plain.bin"]
 
 
-def test_an_engine_that_may_be_absent(plain, key, content, tmp_path):
+def test_an_absent_engine_raises(plain, key, content, tmp_path):
     """Where there is no GPU, that is an error, and nothing is left."""
     for engine in ("gpu", "hybrid"):
         try:
@@ -134,7 +134,7 @@ def test_an_engine_that_may_be_absent(plain, key, content, tmp_path):
             assert phalanx.verify(path, key=key) == len(content)
 
 
-def test_keys_by_name(plain, content):
+def test_keys_are_found_by_name(plain, content):
     phalanx.Key.generate().store("work")
     phalanx.Key.generate().store("lab")
     path = phalanx.protect(plain, key="work", keys=["lab"])
@@ -142,7 +142,7 @@ def test_keys_by_name(plain, content):
     assert phalanx.verify(path, key=phalanx.Key.named("lab")) == len(content)
 
 
-def test_the_command_s_keyring_opens_it(tmp_path, command, plain, content):
+def test_the_command_opens_files_with_the_keyring(tmp_path, command, plain, content):
     phalanx.Key.generate().store("work")
     path = phalanx.protect(plain, key="work")
     command("unprotect", path, "--output", tmp_path / "back")
@@ -153,7 +153,7 @@ RECIPIENT = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj"
 IDENTITY = "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX"
 
 
-def test_recipients_and_identities(tmp_path, command, plain, content):
+def test_identities_open_files_of_recipients(tmp_path, command, plain, content):
     """The pair is the one of age's own test vectors."""
     identity = tmp_path / "identity"
     identity.touch(mode=0o600)
@@ -175,7 +175,7 @@ def test_recipients_and_identities(tmp_path, command, plain, content):
 
 
 @pytest.mark.parametrize("kind", [str, os.fsencode, lambda path: path, lambda path: os.path.relpath(path)])
-def test_kinds_of_paths(tmp_path, monkeypatch, key, kind):
+def test_all_kinds_of_paths_are_accepted(tmp_path, monkeypatch, key, kind):
     monkeypatch.chdir(tmp_path)
     name = tmp_path / "ä b\n.bin"
     name.write_bytes(b"x")
@@ -188,7 +188,7 @@ def test_kinds_of_paths(tmp_path, monkeypatch, key, kind):
     assert phalanx.verify(kind(path), key=key) == 1
 
 
-def test_names_that_are_not_utf8(tmp_path, key):
+def test_names_that_are_not_utf8_are_kept(tmp_path, key):
     name = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe.bin"))
     name.write_bytes(b"x")
     path = phalanx.protect(name, key=key)
@@ -196,7 +196,7 @@ def test_names_that_are_not_utf8(tmp_path, key):
     assert phalanx.unprotect(path, key=key, output=tmp_path / "back").read_bytes() == b"x"
 
 
-def test_the_output_s_name(tmp_path, key, plain, content):
+def test_outputs_are_named_after_inputs(tmp_path, key, plain, content):
     path = phalanx.protect(plain, key=key)
     assert path.name == "plain.bin.phx"
     plain.unlink()
@@ -222,7 +222,7 @@ def test_input_and_output_are_not_the_same_file(tmp_path, key, plain, content, o
     assert (plain.read_bytes(), path.read_bytes()) == (content, before)
 
 
-def test_overwrite(tmp_path, key, plain, content):
+def test_existing_files_are_replaced_only_on_request(tmp_path, key, plain, content):
     target = tmp_path / "target"
     target.write_bytes(b"precious")
     path = phalanx.protect(plain, key=key)
@@ -241,7 +241,7 @@ def test_overwrite(tmp_path, key, plain, content):
     assert target.read_bytes() == content
 
 
-def test_nothing_to_open_it_with(plain, tmp_path):
+def test_files_that_nothing_opens_are_not_made(plain, tmp_path):
     for way in ({}, {"keys": []}, {"keys": (), "recipients": []}, {"key": None, "password": None}):
         with pytest.raises(ValueError):
             phalanx.protect(plain, **way)
@@ -272,7 +272,7 @@ def test_a_protected_file_is_not_protected_again(tmp_path, key, plain):
         {"keys": [phalanx.Key.generate() for _ in range(65)]},
     ],
 )
-def test_impossible_values(tmp_path, key, plain, wrong):
+def test_impossible_values_are_refused(tmp_path, key, plain, wrong):
     with pytest.raises(ValueError) as caught:
         phalanx.protect(plain, key=key, **wrong)
     assert "\n" not in str(caught.value)
@@ -298,20 +298,20 @@ def test_impossible_values(tmp_path, key, plain, wrong):
         {"nonsense": 1},
     ],
 )
-def test_wrong_types(tmp_path, key, plain, wrong):
+def test_wrong_types_are_refused(tmp_path, key, plain, wrong):
     with pytest.raises(TypeError):
         phalanx.protect(plain, **{"key": key, **wrong})
     assert names(tmp_path) == ["plain.bin"]
 
 
 @pytest.mark.parametrize("wrong", [{"chunk_size": -1}, {"chunk_size": 1 << 64}, {"threads": -1}, {"threads": 1 << 70}])
-def test_numbers_out_of_range(tmp_path, key, plain, wrong):
+def test_numbers_out_of_range_are_refused(tmp_path, key, plain, wrong):
     with pytest.raises((ValueError, OverflowError)):
         phalanx.protect(plain, key=key, **wrong)
     assert names(tmp_path) == ["plain.bin"]
 
 
-def test_threads_must_be_possible(tmp_path, key, plain):
+def test_impossible_numbers_of_threads_abort_nothing(tmp_path, key, plain):
     """A number of threads that no system has is refused or cut down, and aborts nothing."""
     try:
         phalanx.protect(plain, key=key, threads=1 << 40)
@@ -320,14 +320,14 @@ def test_threads_must_be_possible(tmp_path, key, plain):
 
 
 @pytest.mark.parametrize("call", [phalanx.protect, phalanx.unprotect, phalanx.verify, phalanx.open])
-def test_options_are_named(plain, key, call):
+def test_options_must_be_named(plain, key, call):
     with pytest.raises((TypeError, ValueError)):
         call(plain, key)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("engine", ["auto", "cpu", "serial"])
-def test_threads_and_engines(tmp_path, key, threads, engine):
+def test_all_engines_and_thread_numbers_work(tmp_path, key, threads, engine):
     data = painted(300_000)
     (tmp_path / "a").write_bytes(data)
     path = phalanx.protect(tmp_path / "a", key=key, threads=threads, engine=engine, chunk_size=4096, sync=False)
@@ -335,7 +335,7 @@ def test_threads_and_engines(tmp_path, key, threads, engine):
     assert phalanx.unprotect(path, key=key, threads=threads, engine=engine, overwrite=True, sync=False).read_bytes() == data
 
 
-def test_modes_of_outputs(tmp_path, key, plain):
+def test_outputs_are_not_more_readable_than_inputs(tmp_path, key, plain):
     """What is unprotected is as open as a new file of this process; what is protected is no more open than its input."""
     plain.chmod(0o600)
     path = phalanx.protect(plain, key=key)
@@ -350,7 +350,7 @@ def test_modes_of_outputs(tmp_path, key, plain):
     assert stat.S_IMODE(back.stat().st_mode) & ~stat.S_IMODE(ordinary.stat().st_mode) == 0
 
 
-def test_an_input_of_unknown_length(tmp_path, key):
+def test_an_input_of_unknown_length_is_protected(tmp_path, key):
     """Files under /proc say that they have no bytes."""
     if not os.path.exists("/proc/cpuinfo"):
         pytest.skip("skipped: no /proc/cpuinfo")

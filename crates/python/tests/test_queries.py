@@ -101,7 +101,7 @@ def test_polars_reads_only_the_columns_of_file_objects_by_pyarrow(below, fs):
     assert below.requests <= 6
 
 
-def test_polars_writes(below, fs):
+def test_polars_writes_protected_files(below, fs):
     polars = needs("polars")
     data = polars.DataFrame({"a": range(1000)})
     with fs.open("/new.parquet.phx", "wb") as file:
@@ -115,7 +115,7 @@ def test_polars_writes(below, fs):
             assert polars.read_parquet(file).equals(data)
 
 
-def test_polars_and_damage(below, fs):
+def test_polars_raises_for_damaged_files(below, fs):
     polars, dataset = needs("polars", "pyarrow.dataset")
     damage(below)
     lazy = polars.scan_pyarrow_dataset(dataset.dataset(PATH, filesystem=fs))
@@ -205,7 +205,7 @@ def test_a_copy_that_fails_leaves_the_file_that_was_there(below, duck):
     assert below.cat_file(PATH) == sealed
 
 
-def test_duckdb_and_damage(below, duck):
+def test_duckdb_raises_for_damaged_files(below, duck):
     damage(below)
     with pytest.raises(Exception, match="damaged in chunk"):
         duck.sql(f"SELECT * FROM read_parquet('phalanx://{PATH}')").fetchall()
@@ -222,7 +222,7 @@ def test_duckdb_gives_no_rows_where_one_of_several_files_is_damaged(below, duck,
             duck.sql("SELECT * FROM read_parquet('phalanx:///many/*/*.phx')").fetchall()
 
 
-def test_duckdb_and_another_key(below, fs, other_key):
+def test_duckdb_raises_for_a_wrong_key(below, fs, other_key):
     duckdb = needs("duckdb")
     with duckdb.connect() as connection:
         connection.register_filesystem(ForDuckDB(fs=below, key=other_key))

@@ -46,7 +46,7 @@ def protected(data, **options):
     return out.getvalue()
 
 
-def test_what_it_is(file, path):
+def test_a_reader_is_a_raw_file_object(file, path):
     assert isinstance(file, phalanx.ProtectedReader) and isinstance(file, io.RawIOBase)
     assert (file.size, file.chunk_size, file.cipher) == (len(DATA), 4096, "aes-256")
     assert file.readable() and file.seekable() and not file.writable()
@@ -55,7 +55,7 @@ def test_what_it_is(file, path):
     assert str(path) in repr(file)
 
 
-def test_what_it_is_not(file):
+def test_a_reader_is_not_writable(file):
     with pytest.raises(OSError):
         file.fileno()
     for call in (lambda: file.write(b"x"), lambda: file.truncate(), lambda: file.truncate(0)):
@@ -69,12 +69,12 @@ def test_what_it_is_not(file):
 
 
 @pytest.mark.parametrize("kind", [str, os.fsencode, lambda path: path])
-def test_kinds_of_paths(path, kind):
+def test_all_kinds_of_paths_are_opened(path, kind):
     with phalanx.open(kind(path), key=KEY) as file:
         assert file.read() == DATA
 
 
-def test_read(file):
+def test_read_returns_the_plaintext(file):
     assert file.read(0) == b""
     assert file.read(10) == DATA[:10]
     assert file.tell() == 10
@@ -93,7 +93,7 @@ def test_read(file):
     assert file.read(1 << 62) == DATA, "no memory is taken for what is not there"
 
 
-def test_readinto(file):
+def test_readinto_fills_buffers(file):
     buffer = bytearray(b"x" * 100)
     assert file.readinto(buffer) == 100 and buffer == DATA[:100]
     assert file.readinto(bytearray()) == 0
@@ -102,7 +102,7 @@ def test_readinto(file):
     large = bytearray(len(DATA) * 2)
     assert file.readinto(large) == len(DATA) - 110
     assert large[: len(DATA) - 110] == DATA[110:]
-    assert not any(large[len(DATA) - 110 :]), "bytes behind the data are not touched"
+    assert not any(large[len(DATA) - 110 :]), "bytes after the data are not changed"
     assert file.readinto(buffer) == 0
     file.seek(0)
     import array
@@ -112,31 +112,31 @@ def test_readinto(file):
 
 
 @pytest.mark.parametrize("buffer", [b"read-only", memoryview(b"read-only"), "text", None, 10, [0] * 10, memoryview(bytearray(20))[::2]])
-def test_readinto_what_cannot_be_written_to(file, buffer):
+def test_readinto_refuses_read_only_buffers(file, buffer):
     with pytest.raises((TypeError, BufferError, ValueError)):
         file.readinto(buffer)
     assert file.tell() == 0 and file.read(4) == DATA[:4]
     assert b"read-only" == bytes([114, 101, 97, 100, 45, 111, 110, 108, 121])
 
 
-def test_the_buffer_is_free_afterwards(file):
+def test_readinto_releases_its_buffer(file):
     buffer = bytearray(10)
     file.readinto(buffer)
     buffer.extend(b"it can be resized")
 
 
-def test_seek(file):
+def test_seek_moves_the_cursor(file):
     assert file.seek(100) == 100 and file.read(5) == DATA[100:105]
     assert file.seek(-5, os.SEEK_CUR) == 100
     assert file.seek(7, os.SEEK_CUR) == 107 and file.tell() == 107
     assert file.seek(-3, os.SEEK_END) == len(DATA) - 3 and file.read() == DATA[-3:]
     assert file.seek(0, os.SEEK_END) == len(DATA)
-    assert file.seek(1000, os.SEEK_END) == len(DATA) + 1000, "behind the end, as in any file"
+    assert file.seek(1000, os.SEEK_END) == len(DATA) + 1000, "beyond the end, as in any file"
     assert file.tell() == len(DATA) + 1000 and file.read() == b"" and file.read(5) == b"" and file.readinto(bytearray(5)) == 0
     assert file.seek(0) == 0 and file.read(3) == DATA[:3]
 
 
-def test_impossible_seeks(file):
+def test_impossible_seeks_move_nothing(file):
     file.seek(10)
     for arguments in ((-1,), (-11, os.SEEK_CUR), (-len(DATA) - 1, os.SEEK_END), (0, 3), (0, -1)):
         with pytest.raises((ValueError, OSError)):
@@ -161,7 +161,7 @@ def test_impossible_seeks(file):
             file.seek((1 << 63) - 1, os.SEEK_CUR)
 
 
-def test_read_at(file):
+def test_read_at_returns_the_plaintext(file):
     file.seek(33)
     assert file.read_at(0, 10) == DATA[:10]
     assert file.read_at(4090, 10) == DATA[4090:4100]
@@ -180,7 +180,7 @@ def test_read_at(file):
 
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.sampled_from("rsSeaib"), st.integers(0, len(DATA) + 5000)), max_size=20))
-def test_it_behaves_as_bytesio_does(steps):
+def test_a_reader_behaves_like_bytesio(steps):
     """Any sequence of calls gives what io.BytesIO gives."""
     with phalanx.open(io.BytesIO(STORED), key=KEY, cache=4 * 4096) as file:
         model = io.BytesIO(DATA)
@@ -213,7 +213,7 @@ LARGE_STORED = protected(LARGE, chunk_size=4096)
 
 @pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 8192])
 @pytest.mark.parametrize("cipher", CIPHERS)
-def test_sizes_and_ciphers(size, cipher):
+def test_files_of_all_sizes_and_ciphers_are_read(size, cipher):
     with phalanx.open(io.BytesIO(protected(DATA[:size], chunk_size=4096, cipher=cipher)), key=KEY) as file:
         assert (file.size, file.cipher) == (size, cipher)
         assert file.read() == DATA[:size]
@@ -221,7 +221,7 @@ def test_sizes_and_ciphers(size, cipher):
 
 
 @pytest.mark.parametrize("options", [{"cache": 0}, {"cache": 1}, {"cache": 1 << 30}, {"read_ahead": 0}, {"read_ahead": 1 << 20}, {"threads": 1}, {"threads": 3}])
-def test_options(path, options):
+def test_options_do_not_change_the_plaintext(path, options):
     with phalanx.open(path, key=KEY, **options) as file:
         assert file.read() == DATA
         rng = random.Random(1)
@@ -244,12 +244,12 @@ def test_options(path, options):
         ({"nonsense": 1}, TypeError),
     ],
 )
-def test_impossible_options(path, options, error):
+def test_impossible_options_are_refused(path, options, error):
     with pytest.raises(error):
         phalanx.open(path, key=KEY, **options)
 
 
-def test_a_closed_file(path):
+def test_a_closed_reader_raises(path):
     file = phalanx.open(path, key=KEY)
     file.read(10)
     assert file.close() is None
@@ -283,14 +283,14 @@ def test_a_closed_file(path):
     assert "closed" in repr(file)
 
 
-def test_with_closes_it_whatever_happens(path):
+def test_with_closes_a_reader_after_an_exception(path):
     with pytest.raises(KeyError):
         with phalanx.open(path, key=KEY) as file:
             raise KeyError
     assert file.closed
 
 
-def test_a_closed_file_holds_no_descriptor(path):
+def test_a_closed_reader_holds_no_descriptor(path):
     if not os.path.isdir("/proc/self/fd"):
         pytest.skip("skipped: no /proc/self/fd")
 
@@ -312,7 +312,7 @@ def test_a_closed_file_holds_no_descriptor(path):
     assert opens() == 0
 
 
-def test_it_is_collected(path):
+def test_readers_are_collected(path):
     """Also as a part of a cycle."""
 
     class Holder:
@@ -327,7 +327,7 @@ def test_it_is_collected(path):
     assert collected() is None
 
 
-def test_closing_while_others_read(path):
+def test_a_reader_may_be_closed_while_others_read(path):
     """No crash, and either the bytes or an error."""
     for _ in range(20):
         file = phalanx.open(path, key=KEY, cache=0)
@@ -354,7 +354,7 @@ def test_closing_while_others_read(path):
         assert wrong == []
 
 
-def test_8_threads_read_at(path):
+def test_eight_threads_read_at_once(path):
     with phalanx.open(path, key=KEY, cache=3 * 4096) as file:
 
         def read(seed):
@@ -368,7 +368,7 @@ def test_8_threads_read_at(path):
             assert all(pool.map(read, range(8)))
 
 
-def test_8_threads_with_one_cursor(path):
+def test_eight_threads_share_one_cursor(path):
     """Each byte is read once, by one of them."""
     with phalanx.open(path, key=KEY) as file:
         pieces = []
@@ -384,7 +384,7 @@ def test_8_threads_with_one_cursor(path):
         assert sorted(pieces) == sorted(expected)
 
 
-def test_buffered_reader(path):
+def test_a_buffered_reader_wraps_a_reader(path):
     with io.BufferedReader(phalanx.open(path, key=KEY), 1000) as file:
         assert file.read(10) == DATA[:10]
         assert file.peek(5)[:5] == DATA[10:15]
@@ -394,7 +394,7 @@ def test_buffered_reader(path):
     assert raw.closed
 
 
-def test_lines_and_text(tmp_path):
+def test_lines_and_text_are_read(tmp_path):
     lines = [f"line {n} ä €\n" for n in range(3000)]
     text = "".join(lines)
     stored = protected(text.encode(), chunk_size=4096)
@@ -408,7 +408,7 @@ def test_lines_and_text(tmp_path):
         assert file.readlines() == lines[1:]
 
 
-def test_archives(tmp_path):
+def test_archives_are_read(tmp_path):
     members = {f"member {n}": painted(3000 + n * 100, n) for n in range(10)}
     zipped, tarred = io.BytesIO(), io.BytesIO()
     with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -428,7 +428,7 @@ def test_archives(tmp_path):
             assert {info.name: archive.extractfile(info).read() for info in archive} == members
 
 
-def test_other_readers_of_the_standard_library(tmp_path):
+def test_the_standard_library_reads_readers(tmp_path):
     import shutil
     import sqlite3  # noqa: F401 - only to show that it takes no file objects
 
@@ -444,7 +444,7 @@ def test_other_readers_of_the_standard_library(tmp_path):
         assert pickle.load(file) == {"a": DATA}
 
 
-def test_protected_range(path):
+def test_protected_range_is_exactly_what_a_read_needs(path):
     """A reader of exactly these bytes can give the range."""
     stored = path.read_bytes()
     rng = random.Random(7)
@@ -506,7 +506,7 @@ def test_an_opened_chunk_is_not_fetched_again():
         assert source.ranges != []
 
 
-def test_a_file_that_is_replaced_meanwhile(tmp_path):
+def test_an_open_file_stays_the_same_when_replaced(tmp_path):
     """The opened file stays the one that was opened."""
     path = tmp_path / "data.phx"
     path.write_bytes(STORED)
@@ -518,7 +518,7 @@ def test_a_file_that_is_replaced_meanwhile(tmp_path):
         assert file.read() == b"new content"
 
 
-def test_a_file_that_is_damaged_meanwhile(tmp_path):
+def test_damage_after_opening_is_detected(tmp_path):
     path = tmp_path / "data.phx"
     path.write_bytes(LARGE_STORED)
     with phalanx.open(path, key=KEY, cache=0, read_ahead=0) as file:
@@ -533,7 +533,7 @@ def test_a_file_that_is_damaged_meanwhile(tmp_path):
             file.read()
         assert caught.value.chunk == 500_000 // 4096
         assert file.tell() == 10, "a failed read moves nothing"
-        assert file.read_at(0, 4096) == LARGE[:4096], "other chunks are as good as ever"
+        assert file.read_at(0, 4096) == LARGE[:4096], "other chunks are read as before"
         buffer = bytearray(b"\xaa" * 4096)
         file.seek(500_000)
         with pytest.raises(phalanx.AuthenticationError):
@@ -544,8 +544,8 @@ def test_a_file_that_is_damaged_meanwhile(tmp_path):
             file.read_at(400_000, 10)
 
 
-def test_a_large_read_that_fails_in_its_middle():
-    """Whoever reads on after an error misses nothing."""
+def test_a_failed_large_read_does_not_move_the_cursor():
+    """A read after the error begins at the same place."""
     data = painted(3 << 20)
     stored = bytearray(protected(data, chunk_size=4096))
     with phalanx.open(io.BytesIO(stored), key=KEY) as file:

@@ -1,4 +1,4 @@
-"""Protected objects in a store of the kind of S3, on the loopback interface: what they cost in requests and bytes."""
+"""Protected objects in a store like S3, on the loopback interface: what they cost in requests and bytes."""
 
 import io
 import pickle
@@ -113,8 +113,8 @@ def parquet(table, **how):
 
 
 @pytest.mark.parametrize("groups", [1, 4])
-def test_a_column_of_parquet_costs_little_more_than_from_the_plain_file(server, bucket, options, plain_options, groups, monkeypatch):
-    monkeypatch.setattr("phalanx._stored.FRESH", 60)
+def test_a_parquet_column_costs_little_more_than_in_a_plain_file(server, bucket, options, plain_options, groups, monkeypatch):
+    monkeypatch.setattr("phalanx._fsspec_store.FRESH", 60)
     pandas, data = needs("pandas"), table()
     content = parquet(data, row_group_size=len(data) // groups)
     fsspec.filesystem("s3", **plain_options).pipe_file(f"{bucket}/plain.parquet", content)
@@ -180,19 +180,19 @@ def test_small_objects_are_written_by_one_request(server, bucket, fs):
     assert fs.size(f"{bucket}/written") == 8 << 20
 
 
-def test_opening_costs_a_look_and_two_requests_at_once(server, bucket, fs, monkeypatch):
-    monkeypatch.setattr("phalanx._stored.FRESH", 60)
+def test_opening_costs_a_head_request_and_two_parallel_reads(server, bucket, fs, monkeypatch):
+    monkeypatch.setattr("phalanx._fsspec_store.FRESH", 60)
     fs.pipe_file(f"{bucket}/large", painted(50 * CHUNK))
     fs.pipe_file(f"{bucket}/small", painted(CHUNK))
     for name, most in (("large", 2), ("small", 1)):
         info, requests, sent = server.cost(lambda name=name: fs.info(f"{bucket}/{name}"))
         assert requests == ["HEAD"] + most * ["GET"] and sent <= 4096 + 2 * (CHUNK + 48)
-        # All that is asked soon after is known.
+        # Later calls within the time need no request.
         _, requests, _ = server.cost(lambda name=name: (fs.info(f"{bucket}/{name}"), fs.isfile(f"{bucket}/{name}")))
         assert requests == []
 
 
-def test_listings_read_each_object_once_and_names_none(server, bucket, fs):
+def test_listings_read_each_object_once_and_names_read_none(server, bucket, fs):
     for i in range(20):
         fs.pipe_file(f"{bucket}/many/{i:02}", painted(1000 * i))
     forget(fs)
@@ -209,7 +209,7 @@ def test_listings_read_each_object_once_and_names_none(server, bucket, fs):
     assert fs.glob(f"{bucket}/many/1*") == [f"{bucket}/many/{i}" for i in range(10, 20)]
 
 
-def test_ranges_of_many_objects(server, bucket, fs):
+def test_ranges_of_many_objects_are_fetched_together(server, bucket, fs):
     data = [painted(20 * CHUNK, seed) for seed in range(5)]
     for seed in range(5):
         fs.pipe_file(f"{bucket}/{seed}", data[seed])
@@ -226,8 +226,8 @@ def test_ranges_of_many_objects(server, bucket, fs):
 # Versions
 
 
-def test_an_object_that_somebody_else_replaces(bucket, fs, key, plain_options, monkeypatch):
-    """Once a second has passed, the new one is read, and before that either, but never a part of each."""
+def test_a_replaced_object_is_read_in_one_version(bucket, fs, key, plain_options, monkeypatch):
+    """After a second the new object is read. Before that, either is read, but never a part of each."""
     target_options = {**plain_options, "default_block_size": 5 << 20}
     other = fsspec.filesystem("phalanx", target_protocol="s3", target_options=target_options, key=key)
     path, old = f"{bucket}/file", None
@@ -235,7 +235,7 @@ def test_an_object_that_somebody_else_replaces(bucket, fs, key, plain_options, m
         data = painted(length, version)
         other.pipe_file(path, data)
         assert fs.cat_file(path, 0, 150) in (data[:150], old and old[:150])
-        monkeypatch.setattr("phalanx._stored.FRESH", 0)
+        monkeypatch.setattr("phalanx._fsspec_store.FRESH", 0)
         assert fs.cat_file(path, 0, 100) == data[:100]
         assert fs.cat_file(path, -100) == data[-100:]
         assert fs.info(path)["size"] == length
@@ -243,8 +243,8 @@ def test_an_object_that_somebody_else_replaces(bucket, fs, key, plain_options, m
         old = data
 
 
-def test_a_listing_that_is_older_than_the_object(bucket, key, plain_options):
-    """s3fs remembers listings. What it remembers of a replaced object is not believed when the object says otherwise."""
+def test_outdated_listings_are_corrected(bucket, key, plain_options):
+    """s3fs remembers listings. An outdated listing is dropped when the object does not match it."""
     target_options = {**plain_options, "default_block_size": 5 << 20}
     other = fsspec.filesystem("phalanx", target_protocol="s3", target_options=target_options, key=key)
     for place, (before, after) in enumerate([(5, 5), (5, 3), (3, 9), (1, 1)]):
@@ -260,7 +260,7 @@ def test_a_listing_that_is_older_than_the_object(bucket, key, plain_options):
         assert fs.info(path)["size"] == after * CHUNK
 
 
-def test_damage_in_the_store(bucket, fs, plain_options):
+def test_damage_in_the_store_is_detected(bucket, fs, plain_options):
     fs.pipe_file(f"{bucket}/file", painted(20 * CHUNK))
     plain = fsspec.filesystem("s3", **plain_options)
     stored = bytearray(plain.cat_file(f"{bucket}/file"))
@@ -294,7 +294,7 @@ def test_large_objects_are_uploaded_in_parts_and_appear_when_complete(server, bu
     assert plain.list_multipart_uploads(bucket) == []
 
 
-def test_put_get_copy_and_remove(bucket, fs, tmp_path):
+def test_objects_are_put_copied_and_removed(bucket, fs, tmp_path):
     data = painted(30_000_000)
     (tmp_path / "plain").write_bytes(data)
     fs.put_file(str(tmp_path / "plain"), f"{bucket}/a/file")
@@ -317,14 +317,14 @@ def test_put_get_copy_and_remove(bucket, fs, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_arrays_and_tables(bucket, options):
+def test_arrays_and_tables_are_written_and_read(bucket, options):
     xarray, _, pandas, frames, h5py = needs("xarray", "zarr", "pandas", "dask.dataframe", "h5py")
     url = f"phalanx::s3://{bucket}"
     data = xarray.Dataset({"t": (("x", "y"), numpy.arange(10_000).reshape(100, 100))})
     data.to_zarr(f"{url}/cube.zarr", storage_options=options, encoding={"t": {"chunks": (10, 100)}})
     found = xarray.open_zarr(f"{url}/cube.zarr", storage_options=options, chunks=None)
     assert found.equals(data)
-    # The same options, which zarr has made asynchronous, for callers that block.
+    # The same options, which zarr has made asynchronous, for blocking callers.
     table = pandas.DataFrame({"row": range(1000), "part": [row % 2 for row in range(1000)]})
     table.to_parquet(f"{url}/table", partition_cols=["part"], storage_options=options)
     assert pandas.read_parquet(f"{url}/table", storage_options=options)["row"].sum() == 499_500
@@ -360,7 +360,7 @@ def test_a_slice_of_hdf5_costs_its_chunks(server, bucket, fs):
     assert sent <= 6 * (CHUNK + 48) and len(requests) <= 6
 
 
-def test_caches_below_hold_what_is_protected(server, bucket, options, tmp_path):
+def test_caches_below_hold_only_protected_bytes(server, bucket, options, tmp_path):
     data = painted(3_000_000)
     with fsspec.open(f"phalanx::s3://{bucket}/file", "wb", **options) as file:
         file.write(data)

@@ -36,8 +36,8 @@ def at_once(work, count=THREADS):
 
 
 @pytest.mark.skipif(not FREE_THREADED, reason="skipped: no free-threaded Python")
-def test_the_global_lock_stays_off():
-    """An extension module that does not say that it can do without turns it on."""
+def test_the_global_lock_stays_disabled():
+    """An extension module that does not declare that it works without the lock enables it."""
     done = child("import sys, phalanx, phalanx.aio; print(sys._is_gil_enabled())")
     assert (done.stdout, done.stderr) == ("False\n", "")
 
@@ -73,7 +73,7 @@ print(wrong)
 """
 
 
-def test_the_first_use_is_in_many_threads(tmp_path):
+def test_the_first_use_may_be_in_many_threads(tmp_path):
     """What is made once for a process is made once."""
     (tmp_path / "plain").write_bytes(painted(100_000))
     for _ in range(3):
@@ -106,7 +106,7 @@ print(wrong)
 """
 
 
-def test_loops_of_many_threads_come_and_go():
+def test_loops_of_many_threads_may_come_and_go():
     """Each forgets the closed loops of all, and another thread may do so at the same time."""
     done = child(LOOPS)
     assert done.stdout == "[]\n", done.stderr
@@ -126,13 +126,13 @@ time.sleep(0.2 + random.random() * 0.05)
 """
 
 
-def test_the_end_of_the_interpreter_while_loops_seal():
+def test_the_interpreter_ends_while_loops_seal():
     for _ in range(10):
         done = child(LOOPS_AT_THE_END)
         assert done.returncode == 0, done.stderr
 
 
-def test_one_output_for_many(tmp_path, key):
+def test_one_of_many_threads_writes_an_output(tmp_path, key):
     """One of them writes it, and the others say that it exists, or that another run is writing it."""
     for number in range(THREADS):
         (tmp_path / f"{number}").write_bytes(painted(50_000, number))
@@ -144,14 +144,14 @@ def test_one_output_for_many(tmp_path, key):
     assert names(tmp_path) == sorted(["back", "output", *map(str, range(THREADS))])
 
 
-def test_one_output_that_many_replace(tmp_path, key):
+def test_many_threads_may_replace_one_output(tmp_path, key):
     def write(number):
         with phalanx.open(tmp_path / "output", "wb", key=key, sync=False) as file:
             for _ in range(20):
                 file.write(bytes([number]) * 5000)
 
     results = at_once(write)
-    # Some may find that the name was taken just now. Whoever says nothing has written it whole.
+    # Some may find that the name was taken just now. Those that raise nothing have written all of it.
     assert results.count(None) >= 1 and all(result is None or isinstance(result, OSError) for result in results), results
     with phalanx.open(tmp_path / "output", key=key) as file:
         data = file.read()
@@ -159,17 +159,17 @@ def test_one_output_that_many_replace(tmp_path, key):
     assert names(tmp_path) == ["output"]
 
 
-def test_one_name_for_many_keys():
+def test_one_of_many_keys_gets_a_name():
     keys = [phalanx.Key.generate() for _ in range(THREADS)]
     results = at_once(lambda number: keys[number].store("work"))
     winners = [number for number, result in enumerate(results) if isinstance(result, phalanx.Key)]
     assert len(winners) == 1
-    # The others find that it exists, or that somebody is about to write it.
+    # The others find that it exists, or that another thread is about to write it.
     assert all(isinstance(result, OSError) for number, result in enumerate(results) if number not in winners), results
     assert phalanx.Key.named("work") == keys[winners[0]]
 
 
-def test_one_key_for_many():
+def test_many_threads_share_a_key():
     key = phalanx.Key.generate()
 
     def work(number):
@@ -182,7 +182,7 @@ def test_one_key_for_many():
     assert at_once(work) == ["done"] * THREADS
 
 
-def test_one_reader_for_many(key):
+def test_many_threads_share_a_reader(key):
     """Its cursor moves under all of them: any answer is some part of the file."""
     data = painted(200_000)
     out = io.BytesIO()
@@ -209,8 +209,8 @@ def test_one_reader_for_many(key):
         assert at_once(work) == ["done"] * THREADS
 
 
-def test_closing_a_writer_while_others_write(tmp_path, key):
-    """What was written before is there, whole pieces of it, and the others are told."""
+def test_a_writer_may_be_closed_while_others_write(tmp_path, key):
+    """Pieces that were written before are there, each whole. Later writes raise."""
     for round_ in range(10):
         path = tmp_path / f"{round_}"
         file = phalanx.open(path, "wb", key=key, chunk_size=4096, sync=False)
@@ -237,7 +237,7 @@ def test_closing_a_writer_while_others_write(tmp_path, key):
             assert pieces.count(bytes([letter]) * 100) == result
 
 
-def test_many_close_at_once(tmp_path, key):
+def test_many_threads_may_close_a_file_at_once(tmp_path, key):
     for round_ in range(20):
         writer = phalanx.open(tmp_path / f"{round_}", "wb", key=key, sync=False)
         writer.write(b"content")
@@ -247,7 +247,7 @@ def test_many_close_at_once(tmp_path, key):
         assert at_once(lambda number: reader.close()) == [None] * THREADS
 
 
-def test_closing_and_discarding_at_once(tmp_path, key):
+def test_a_file_may_be_closed_and_discarded_at_once(tmp_path, key):
     """Either of them wins, and there is a whole file or none."""
     for round_ in range(20):
         path = tmp_path / f"{round_}"
@@ -259,7 +259,7 @@ def test_closing_and_discarding_at_once(tmp_path, key):
     assert all(not name.startswith(".") for name in names(tmp_path))
 
 
-def test_lists_that_change_meanwhile(key):
+def test_lists_may_be_changed_by_other_threads(key):
     """A list of records, which another thread changes while it is read: an error or a result, and no crash."""
     records, stop = [b"record"] * 1000, threading.Event()
 
@@ -289,7 +289,7 @@ def test_lists_that_change_meanwhile(key):
         thread.join()
 
 
-def test_loops_and_calls_together(key):
+def test_loops_and_calls_work_together(key):
     def work(number):
         if number % 2:
             for _ in range(30):
@@ -306,7 +306,7 @@ def test_loops_and_calls_together(key):
     assert at_once(work) == ["done"] * THREADS
 
 
-def test_objects_that_are_used_by_many(key):
+def test_many_threads_share_a_source(key):
     """A source that is read by range gets calls of all threads."""
     data = painted(300_000)
     out = io.BytesIO()

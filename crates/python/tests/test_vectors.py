@@ -35,7 +35,7 @@ def field(scenario, name):
 
 
 def expected_of(error_class, scenario):
-    """Header cuts are told from other malformed headers, and both are refused as such."""
+    """Truncated headers are distinguished from other malformed headers."""
     return error_class if scenario["expect"] != "header" else (phalanx.NotPhalanxError, phalanx.TruncatedError)
 
 
@@ -49,7 +49,7 @@ def ways(scenario):
     return found
 
 
-def test_files(tmp_path):
+def test_file_vectors_open_or_fail_as_they_should(tmp_path):
     counts = {}
     for name, scenario in scenarios("format", 527):
         expected, path = scenario["expect"], tmp_path / "scenario.phx"
@@ -85,7 +85,7 @@ def test_files(tmp_path):
     assert counts["ok"] > 100 and set(counts) == {"ok", *OUTCOMES}
 
 
-def test_messages():
+def test_message_vectors_open_or_fail_as_they_should():
     counts = {}
     for name, scenario in scenarios("messages", 153):
         expected, cipher = scenario["expect"], CIPHERS[scenario["suite"]]
@@ -102,7 +102,7 @@ def test_messages():
     assert counts["ok"] > 50 and counts["altered"] > 50
 
 
-def test_age(tmp_path):
+def test_age_vectors_open(tmp_path):
     for name, scenario in scenarios("age", 1):
         path = tmp_path / "scenario.phx"
         path.write_bytes(field(scenario, "file"))

@@ -1,4 +1,4 @@
-"""Writing piece by piece: what is finished has its name, and what is not leaves nothing."""
+"""Writing piece by piece: a finished file has its name, and an unfinished one leaves nothing."""
 
 import gc
 import io
@@ -27,7 +27,7 @@ def opened(stored):
 
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, 9000), max_size=12), st.sampled_from(CIPHERS))
-def test_any_pieces(sizes, cipher):
+def test_pieces_of_any_size_are_written(sizes, cipher):
     data = painted(sum(sizes))
     out, at = io.BytesIO(), 0
     with phalanx.open(out, "wb", key=KEY, chunk_size=4096, cipher=cipher) as file:
@@ -38,7 +38,7 @@ def test_any_pieces(sizes, cipher):
     assert opened(out) == data
 
 
-def test_what_it_is(tmp_path):
+def test_a_writer_is_a_raw_file_object(tmp_path):
     with phalanx.open(tmp_path / "new", "wb", key=KEY) as file:
         assert isinstance(file, phalanx.ProtectedWriter) and isinstance(file, io.RawIOBase)
         assert file.writable() and not file.readable() and not file.seekable()
@@ -53,7 +53,7 @@ def test_what_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda b: memoryview(bytearray(b))])
-def test_kinds_of_data(kind):
+def test_all_kinds_of_data_are_written(kind):
     out, data = io.BytesIO(), painted(5000)
     with phalanx.open(out, "wb", key=KEY) as file:
         assert file.write(kind(data)) == 5000
@@ -61,7 +61,7 @@ def test_kinds_of_data(kind):
     assert opened(out) == data
 
 
-def test_arrays_of_larger_items():
+def test_arrays_of_larger_items_are_written_as_bytes():
     import array
 
     out, words = io.BytesIO(), array.array("q", range(1000))
@@ -71,7 +71,7 @@ def test_arrays_of_larger_items():
 
 
 @pytest.mark.parametrize("data", ["text", None, 10, 1.5, [1, 2], object(), memoryview(bytes(20))[::2]])
-def test_what_cannot_be_written(data):
+def test_other_objects_are_refused(data):
     out = io.BytesIO()
     with phalanx.open(out, "wb", key=KEY) as file:
         file.write(b"before")
@@ -82,7 +82,7 @@ def test_what_cannot_be_written(data):
     assert opened(out) == b"before after"
 
 
-def test_a_buffer_that_changes_after_it_was_written():
+def test_a_buffer_may_change_after_it_was_written():
     out, buffer = io.BytesIO(), bytearray(b"a" * 100_000)
     with phalanx.open(out, "wb", key=KEY) as file:
         file.write(buffer)
@@ -91,7 +91,7 @@ def test_a_buffer_that_changes_after_it_was_written():
     assert opened(out) == b"a" * 100_000
 
 
-def test_the_name_appears_at_the_end(tmp_path):
+def test_the_file_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "new"
     file = phalanx.open(path, "wb", key=KEY)
     file.write(painted(3_000_000))
@@ -103,7 +103,7 @@ def test_the_name_appears_at_the_end(tmp_path):
     assert file.closed
 
 
-def test_an_exception_in_the_block(tmp_path):
+def test_an_exception_in_the_block_leaves_the_old_file(tmp_path):
     (tmp_path / "old").write_bytes(b"precious")
     for raised in (ValueError("x"), KeyboardInterrupt(), SystemExit(1), GeneratorExit()):
         for name in ("old", "new"):
@@ -116,7 +116,7 @@ def test_an_exception_in_the_block(tmp_path):
             assert (tmp_path / "old").read_bytes() == b"precious"
 
 
-def test_collected_without_close(tmp_path):
+def test_a_collected_unclosed_writer_leaves_no_file(tmp_path):
     file = phalanx.open(tmp_path / "new", "wb", key=KEY)
     file.write(painted(3_000_000))
     with pytest.warns(ResourceWarning):
@@ -125,7 +125,7 @@ def test_collected_without_close(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_collected_in_a_cycle(tmp_path):
+def test_a_writer_collected_in_a_cycle_leaves_no_file(tmp_path):
     class Holder:
         pass
 
@@ -139,7 +139,7 @@ def test_collected_in_a_cycle(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_modes(tmp_path):
+def test_modes_replace_or_refuse_existing_files(tmp_path):
     path = tmp_path / "new"
     with phalanx.open(path, "xb", key=KEY) as file:
         file.write(b"first")
@@ -157,15 +157,15 @@ def test_modes(tmp_path):
     assert names(tmp_path) == ["new"]
 
 
-def test_xb_does_not_replace_what_came_meanwhile(tmp_path):
+def test_xb_does_not_replace_a_file_that_appeared_meanwhile(tmp_path):
     path = tmp_path / "new"
     file = phalanx.open(path, "xb", key=KEY)
     file.write(b"mine")
-    path.write_bytes(b"of somebody else")
+    path.write_bytes(b"of another program")
     with pytest.raises(FileExistsError):
         file.close()
     assert file.closed
-    assert path.read_bytes() == b"of somebody else" and names(tmp_path) == ["new"]
+    assert path.read_bytes() == b"of another program" and names(tmp_path) == ["new"]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_xb_does_not_replace_what_came_meanwhile(tmp_path):
         ({"nonsense": 10}, TypeError),
     ],
 )
-def test_impossible_options(tmp_path, options, error):
+def test_impossible_options_are_refused(tmp_path, options, error):
     (tmp_path / "old").write_bytes(b"precious")
     for name in ("new", "old"):
         with pytest.raises(error):
@@ -191,7 +191,7 @@ def test_impossible_options(tmp_path, options, error):
     assert names(tmp_path) == ["old"] and (tmp_path / "old").read_bytes() == b"precious"
 
 
-def test_a_closed_writer(tmp_path):
+def test_a_closed_writer_raises(tmp_path):
     file = phalanx.open(tmp_path / "new", "wb", key=KEY)
     file.close()
     for call in (lambda: file.write(b"x"), lambda: file.write(b""), lambda: file.tell(), lambda: file.writable(), lambda: file.flush(), lambda: file.__enter__(), lambda: file.writelines([b"x"])):
@@ -200,7 +200,7 @@ def test_a_closed_writer(tmp_path):
     assert opened((tmp_path / "new").read_bytes()) == b""
 
 
-def test_discard(tmp_path):
+def test_discard_leaves_no_file(tmp_path):
     file = phalanx.open(tmp_path / "new", "wb", key=KEY)
     file.write(b"x" * 10_000)
     file.discard()
@@ -210,7 +210,7 @@ def test_discard(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_ways_in(tmp_path):
+def test_each_key_password_and_identity_opens_the_file(tmp_path):
     other = phalanx.Key.generate()
     KEY.store("work")
     with phalanx.open(tmp_path / "new", "wb", key="work", keys=[other], password="pass") as file:
@@ -220,7 +220,7 @@ def test_ways_in(tmp_path):
             assert file.read() == b"content"
 
 
-def test_the_mode_of_a_new_file(tmp_path):
+def test_a_new_file_has_no_more_permissions_than_usual(tmp_path):
     old = os.umask(0o027)
     try:
         with phalanx.open(tmp_path / "new", "wb", key=KEY) as file:
@@ -231,14 +231,14 @@ def test_the_mode_of_a_new_file(tmp_path):
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) & ~stat.S_IMODE((tmp_path / "ordinary").stat().st_mode) == 0
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_an_absent_folder_raises(tmp_path):
     with pytest.raises(FileNotFoundError):
         phalanx.open(tmp_path / "absent" / "new", "wb", key=KEY)
     with pytest.raises(OSError):
         phalanx.open(tmp_path, "wb", key=KEY)
 
 
-def test_a_folder_that_goes_away(tmp_path):
+def test_a_folder_that_vanishes_raises(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
     file = phalanx.open(folder / "new", "wb", key=KEY)
@@ -251,7 +251,7 @@ def test_a_folder_that_goes_away(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_buffered_writer_and_text(tmp_path):
+def test_buffered_and_text_wrappers_write(tmp_path):
     with io.BufferedWriter(phalanx.open(tmp_path / "new", "wb", key=KEY)) as file:
         for n in range(1000):
             file.write(b"%d\n" % n)
@@ -262,7 +262,7 @@ def test_buffered_writer_and_text(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_exception_while_a_wrapper_is_at_work(tmp_path):
+def test_an_exception_with_an_open_wrapper_leaves_no_file(tmp_path):
     """The wrapper is not closed by itself, so the writer sees the exception."""
     for wrap in (io.BufferedWriter, io.TextIOWrapper, lambda raw: zipfile.ZipFile(raw, "w")):
         with pytest.raises(ZeroDivisionError):
@@ -279,14 +279,14 @@ def test_an_exception_while_a_wrapper_is_at_work(tmp_path):
         assert names(tmp_path) == []
 
 
-def test_print_lines(tmp_path):
+def test_print_writes_lines(tmp_path):
     out = io.BytesIO()
     with phalanx.open(out, "wb", key=KEY) as file:
         file.writelines([b"a\n", bytearray(b"b\n")])
     assert opened(out) == b"a\nb\n"
 
 
-def test_archives_as_streams():
+def test_archives_are_written_as_streams():
     """zipfile and tarfile write to what cannot seek."""
     members = {f"member {n}": painted(3000 + n, n) for n in range(5)}
     zipped, tarred = io.BytesIO(), io.BytesIO()
@@ -328,7 +328,7 @@ def test_a_sink_needs_only_write():
     assert opened(bytes(sink.got)) == data
 
 
-def test_a_sink_that_takes_little_at_a_time():
+def test_a_sink_may_take_few_bytes_at_a_time():
     sink, data = Sink(answer=lambda piece: min(len(piece), 1000), take=1000), painted(300_000)
     with phalanx.open(sink, "wb", key=KEY) as file:
         file.write(data)
@@ -343,7 +343,7 @@ def test_a_sink_is_not_closed():
 
 
 @pytest.mark.parametrize("answer", [0, -1, 1 << 62, 1 << 70, "3", 1.5, object()], ids=repr)
-def test_a_sink_that_answers_nonsense(answer):
+def test_impossible_answers_of_a_sink_raise(answer):
     with pytest.raises((OSError, ValueError, TypeError, OverflowError)):
         with phalanx.open(Sink(answer=lambda piece: answer), "wb", key=KEY, chunk_size=4096) as file:
             for _ in range(2000):
@@ -356,7 +356,7 @@ class Mine(Exception):
 
 @pytest.mark.parametrize("raised", [Mine("mine"), OSError(28, "no space"), KeyboardInterrupt(), SystemExit(2), BlockingIOError(11, "later"), InterruptedError(4, "again")])
 @pytest.mark.parametrize("after", [0, 1, 3])
-def test_an_exception_of_the_sink_comes_out_as_it_is(raised, after):
+def test_exceptions_of_a_sink_are_raised_unchanged(raised, after):
     calls = []
 
     def fail(piece):
@@ -373,7 +373,7 @@ def test_an_exception_of_the_sink_comes_out_as_it_is(raised, after):
     assert len(calls) <= after + 2, "a sink that failed is not written to again"
 
 
-def test_an_exception_at_the_end_comes_out_of_close():
+def test_exceptions_at_the_end_are_raised_by_close():
     raised, is_over = Mine("at the end"), [False]
 
     def fail(piece):
@@ -389,8 +389,8 @@ def test_an_exception_at_the_end_comes_out_of_close():
     assert caught.value is raised and file.closed
 
 
-def test_a_failed_write_is_not_forgotten(tmp_path):
-    """Whoever catches the exception of a write must not believe afterwards that the file is complete."""
+def test_a_writer_fails_after_a_failed_write(tmp_path):
+    """After a failed write, the file never counts as complete, even if the exception is caught."""
     state = {"fails": True}
 
     def answer(piece):
@@ -412,7 +412,7 @@ def test_a_failed_write_is_not_forgotten(tmp_path):
 
 
 def test_close_after_a_failed_write_raises():
-    """A `with` block whose body catches too much does not end as if all was well."""
+    """A `with` block raises even if its body has caught the exception."""
     with pytest.raises((phalanx.Error, OSError, ValueError)):
         with phalanx.open(Sink(answer=lambda piece: 1 / 0), "wb", key=KEY, chunk_size=4096) as file:
             for _ in range(2000):
@@ -423,19 +423,19 @@ def test_close_after_a_failed_write_raises():
 
 
 @pytest.mark.parametrize("thing", [3, None, object(), b"".join, [], len])
-def test_what_is_no_sink(thing):
+def test_objects_without_write_are_refused(thing):
     with pytest.raises((TypeError, AttributeError)):
         with phalanx.open(thing, "wb", key=KEY) as file:
             file.write(b"x")
 
 
-def test_a_sink_in_text_mode():
+def test_a_sink_in_text_mode_is_refused():
     with pytest.raises(TypeError):
         with phalanx.open(io.StringIO(), "wb", key=KEY) as file:
             file.write(b"x")
 
 
-def test_an_unfinished_stream_opens_for_nobody():
+def test_an_unfinished_stream_does_not_open():
     sink = Sink()
     with pytest.raises(Mine):
         with phalanx.open(sink, "wb", key=KEY, chunk_size=4096) as file:
@@ -445,8 +445,8 @@ def test_an_unfinished_stream_opens_for_nobody():
         opened(bytes(sink.got))
 
 
-def test_a_sink_that_writes_to_the_writer():
-    """It is called while the writer waits for it. It may be an error, and may not be a deadlock."""
+def test_a_sink_may_write_to_its_writer():
+    """The sink is called while the writer waits for it. An error is allowed, a deadlock is not."""
     state = {}
 
     def answer(piece):
@@ -495,7 +495,7 @@ def test_threads_may_write_to_one_file():
     assert sorted(pieces) == sorted(bytes([65 + i]) * 97 for i in range(6) for _ in range(200))
 
 
-def test_text(tmp_path):
+def test_text_is_written_and_read(tmp_path):
     path = tmp_path / "text.phx"
     with phalanx.open(path, "w", key=KEY, encoding="utf-8") as file:
         file.write("Grüße\n")
@@ -513,7 +513,7 @@ def test_text(tmp_path):
 
 @pytest.mark.parametrize("wrapper", [io.BufferedWriter, io.TextIOWrapper, lambda raw: io.TextIOWrapper(io.BufferedWriter(raw))])
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_wrapper_that_is_collected_finishes_nothing(tmp_path, wrapper):
+def test_a_collected_wrapper_leaves_no_file(tmp_path, wrapper):
     file = wrapper(phalanx.open(tmp_path / "new", "wb", key=KEY))
     file.write("text" if isinstance(file, io.TextIOWrapper) else b"bytes")
     del file

@@ -1,4 +1,4 @@
-"""Protected files as file objects."""
+"""The file objects of :func:`phalanx.open`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ProtectedReader(io.RawIOBase):
     def protected_range(self, start: int, stop: int) -> tuple[int, int]:
         """The bytes of the stored file that a range of the plaintext needs, besides those that were read at the opening.
 
-        Whoever stores a file far away can fetch them in one request. An empty range needs ``(0, 0)``.
+        For a file in a far store, they can be fetched by one request. An empty range needs ``(0, 0)``.
         """
         return self._native.protected_range(start, stop)
 
@@ -100,7 +100,7 @@ class ProtectedReader(io.RawIOBase):
             return self._native.readinto(data)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Moves the cursor, also behind the end. Returns where it is."""
+        """Moves the cursor, also beyond the end, and returns its new place."""
         return self._native.seek(offset, whence)
 
     def tell(self) -> int:
@@ -194,7 +194,7 @@ class ProtectedWriter(io.RawIOBase):
             self._native.finish()
 
     def discard(self) -> None:
-        """Closes the file and leaves nothing of it. What went to a file object stays there, and nobody opens it."""
+        """Closes the file and leaves nothing of it. What was written to a file object stays there, and no reader opens it."""
         if not self.closed:
             super().close()
             self._native.abort()
@@ -278,14 +278,14 @@ def open(file: Any, mode: str = "rb", **options: Any) -> ProtectedReader | Prote
 
     ``r``, ``w`` and ``x`` are for text, and take ``encoding``, ``errors`` and ``newline`` as Python's own ``open`` does. (Around a
     file that is being written, use no ``io.TextIOWrapper`` or ``io.BufferedWriter`` of your own in a ``with`` statement: they
-    close the file without a word about an exception, and so finish it.)
+    close the file also after an exception, and so finish it.)
 
     ``file`` is a path, or an object. To be read, an object has ``size`` and ``read_at(offset, n)``, which is called from several
     threads at once, or is a seekable binary file object, which is read under a lock. To be written to, it has ``write``.
 
     Reading, ``key``, ``keys``, ``password`` and ``identities`` open the file; without any, the keys of the keyring are tried.
-    ``cache`` is how many bytes of opened chunks are kept, and ``read_ahead`` how many are opened ahead of somebody who reads on
-    and on. Writing, ``key``, ``keys``, ``password`` and ``recipients`` say who can open it, and ``cipher`` and ``chunk_size`` how
+    ``cache`` is how many bytes of opened chunks are kept, and ``read_ahead`` how many are opened ahead when the
+    file is read in order. Writing, ``key``, ``keys``, ``password`` and ``recipients`` say who can open it, and ``cipher`` and ``chunk_size`` how
     it is made. A file is replaced when the new one is complete. ``threads`` is how many threads seal or open.
 
     >>> key = phalanx.Key.generate()

@@ -8,6 +8,8 @@ from typing_extensions import Buffer
 __all__ = [
     "Gatherer",
     "Key",
+    "RangeOpening",
+    "RangeReader",
     "Reader",
     "Writer",
     "check_key_name",
@@ -148,6 +150,30 @@ def unseal_column(
     engine: str,
     errors: str,
 ) -> tuple[Any, Any, Any]: ...
+@final
+class RangeOpening:
+    def __new__(cls, size: int) -> RangeOpening: ...
+    def needs(self) -> tuple[int, int] | None: ...
+    def feed(self, data: Buffer) -> None: ...
+    def open(
+        self,
+        *,
+        key: Key | str | None = None,
+        keys: Sequence[Key | str] = ...,
+        password: str | Buffer | None = None,
+        identities: Sequence[_Path] = ...,
+        threads: int | None = None,
+    ) -> RangeReader: ...
+
+@final
+class RangeReader:
+    @property
+    def size(self) -> int: ...
+    @property
+    def chunk_size(self) -> int: ...
+    def needs(self, start: int, stop: int) -> tuple[int, int]: ...
+    def read(self, start: int, stop: int, stored: Buffer, stored_start: int) -> bytes: ...
+
 @final
 class Reader:
     def __new__(

@@ -32,7 +32,7 @@ __all__ = ["seal", "unseal"]
 
 _gatherers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Gatherer] = weakref.WeakKeyDictionary()
 _is_ending = False
-# Those of the parent have no threads in a child.
+# The parent's gatherers have no threads in a child process.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_gatherers.clear)
 
@@ -77,7 +77,7 @@ def _forget(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _forget_closed() -> None:
-    """A loop that was closed with messages under way is kept by their futures."""
+    """Forgets loops that were closed while messages were under way: the futures of these messages keep them alive."""
     for loop in _loops():
         if loop.is_closed():
             _forget(loop)
@@ -87,7 +87,7 @@ def _gatherer(loop: asyncio.AbstractEventLoop) -> _native.Gatherer:
     gatherer = _gatherers.get(loop)
     if gatherer is None:
         _forget_closed()
-        # Neither keeps the other alive.
+        # The loop and the gatherer do not keep each other alive.
         its_loop = weakref.ref(loop)
 
         def schedule() -> bool:
@@ -97,7 +97,7 @@ def _gatherer(loop: asyncio.AbstractEventLoop) -> _native.Gatherer:
             try:
                 loop.call_soon_threadsafe(gatherer.drain)
             except RuntimeError:
-                # The loop is closed: nobody waits for anything.
+                # The loop is closed, so no task waits any more.
                 _gatherers.pop(loop, None)
                 return False
             return True

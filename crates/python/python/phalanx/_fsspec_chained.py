@@ -46,7 +46,7 @@ class Password:
     def reveal(self) -> Any:
         return self._password
 
-    # fsspec makes tokens of this. It tells passwords apart within this process, and says nothing outside it.
+    # fsspec makes tokens of this. It distinguishes passwords within this process, and says nothing outside it.
     def __repr__(self) -> str:
         return f"<password {self._name}>"
 
@@ -54,8 +54,8 @@ class Password:
         raise TypeError(_SECRET)
 
 
-class Guard(type(AsyncFileSystem)):  # type: ignore[misc]
-    """Looks at secrets before fsspec makes a token of them and stores them among the options."""
+class SecretsGuard(type(AsyncFileSystem)):  # type: ignore[misc]
+    """Checks secrets in the options, and wraps passwords, before fsspec makes a token of the options and stores them."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         kwargs = apply_config(cls, kwargs)
@@ -63,7 +63,7 @@ class Guard(type(AsyncFileSystem)):  # type: ignore[misc]
             if isinstance(kwargs.get(option), (str, bytes)):
                 raise TypeError(f"{option} is a sequence")
         for key in (kwargs.get("key"), *kwargs.get("keys", ())):
-            # The bytes of a key would stand in tokens.
+            # The bytes of a key would get into tokens.
             if not isinstance(key, (Key, str, type(None))):
                 raise TypeError("a key is a phalanx.Key, or the name of one")
             if isinstance(key, str):
@@ -74,8 +74,8 @@ class Guard(type(AsyncFileSystem)):  # type: ignore[misc]
         return super().__call__(*args, **kwargs)
 
 
-class Chained(AsyncFileSystem, ChainedFileSystem, metaclass=Guard):  # type: ignore[misc]
-    """What every file system has that is chained to another one."""
+class ChainedBase(AsyncFileSystem, ChainedFileSystem, metaclass=SecretsGuard):  # type: ignore[misc]
+    """The base of the file system: its chain, its paths, its tokens, and calls of the file system below."""
 
     storage_options: dict[str, Any]
     # One file system for all paths.
@@ -96,14 +96,14 @@ class Chained(AsyncFileSystem, ChainedFileSystem, metaclass=Guard):  # type: ign
             # Callers that block are served nevertheless, by fsspec's own loop. zarr writes `asynchronous` into the options
             # that it is given (fsspec's `_un_chain` does), where others find it.
             self._loop = get_loop()
-        # Few of those that block may be called by several threads at once, and the caches of fsspec may not be asked for a file
+        # Few blocking file systems may be called by several threads at once, and the caches of fsspec must not be asked for a file
         # that they are still fetching. A finalizer may call one in the middle of a call.
         is_parallel = fs.async_impl or isinstance(fs, (LocalFileSystem, MemoryFileSystem))
         self._is_parallel = is_parallel and not isinstance(fs, CachingFileSystem)
         self._turn: contextlib.AbstractContextManager[Any] = contextlib.nullcontext() if self._is_parallel else threading.RLock()
-        # It waits for the turn. The threads of the event loop must not: whoever has the turn may need one of them.
+        # This thread waits for the turn. Threads of the event loop must not, because the call that has the turn may need one of them.
         self._caller = None if self._is_parallel else ThreadPoolExecutor(1, "phalanx")
-        # As methods of the class, these know nothing of the file system below.
+        # The methods of the class do not know the file system below.
         self.root_marker = fs.root_marker
         self._strip_protocol = self._stripped
         self._parent = fs._parent
@@ -165,7 +165,7 @@ class Chained(AsyncFileSystem, ChainedFileSystem, metaclass=Guard):  # type: ign
         # fsspec reads the attribute. Other threads need it as it is.
         named = object.__new__(type(self))
         named.__dict__.update(self.__dict__, storage_options=self._named(options))
-        return super(Chained, named).to_dict(include_password=include_password)
+        return super(ChainedBase, named).to_dict(include_password=include_password)
 
     # The file system below
 

@@ -1,4 +1,4 @@
-"""File objects of the file system."""
+"""File objects of the file system for fsspec: what ``PhalanxFileSystem.open`` returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fsspec.asyn import AbstractAsyncStreamedFile, sync
 from fsspec.core import OpenFile
@@ -19,24 +19,22 @@ from fsspec.spec import AbstractBufferedFile
 from ._errors import Error
 from ._files import ProtectedWriter
 from ._files import open as _open
-from ._objects import Object, at
-
-if TYPE_CHECKING:
-    from .fsspec import PhalanxFileSystem
+from ._fsspec_object import ProtectedObject, with_path
+from ._fsspec_store import ProtectedStore
 
 #: A new object up to this length is written by one request, in bytes.
 SPOOL = 16 << 20
-#: The most that is read ahead of somebody who reads on and on, in bytes.
+#: The most that is read ahead of a sequential reader, in bytes.
 AHEAD = 4 << 20
 
 
-class Ahead:
-    """How much to read ahead: no more than was read on and on before."""
+class ReadAhead:
+    """How much to read ahead: no more than was read in order before."""
 
     def __init__(self) -> None:
         self._next = self._run = 0
 
-    def of(self, opened: Object, start: int, end: int) -> int:
+    def of(self, opened: ProtectedObject, start: int, end: int) -> int:
         goes_on = start == self._next
         ahead = min(self._run, AHEAD, opened.cache.limit // 8) if goes_on else 0
         self._run = (self._run if goes_on else 0) + end - start
@@ -47,13 +45,13 @@ class Ahead:
 class PhalanxFile(AbstractBufferedFile):
     """A protected file of a :class:`PhalanxFileSystem`.
 
-    Reading, nothing is read ahead of the first read, and later no more than was read on and on before; a ``cache_type`` of
-    fsspec is used only if it is named. Writing, the object appears when :meth:`close` has succeeded.
+    When it is read, nothing is read ahead at first, and later no more than was read in order before. A ``cache_type`` of fsspec
+    is used only if it is named. When it is written, the object appears when :meth:`close` has succeeded.
     """
 
     def __init__(
         self,
-        fs: PhalanxFileSystem,
+        fs: ProtectedStore,
         path: str,
         mode: str = "rb",
         block_size: Any = None,
@@ -65,16 +63,16 @@ class PhalanxFile(AbstractBufferedFile):
     ) -> None:
         # Until it is open, there is nothing to close.
         self.closed = True
-        # Whoever closes the file waits for a write of another thread. A finalizer may discard it in the middle of a call.
+        # Closing the file waits for a write of another thread. A finalizer may discard the file in the middle of a call.
         self._turn = threading.RLock()
-        self._object: Object | None = None
-        self._ahead = Ahead()
+        self._object: ProtectedObject | None = None
+        self._ahead = ReadAhead()
         if mode == "rb":
             if fs._is_local:
                 self._reader = _open(path, **fs._opening)
                 size, chunk_size = self._reader.size, self._reader.chunk_size
             else:
-                self._object = sync(fs.loop, fs._object, path)
+                self._object = sync(fs.loop, fs._open_object, path)
                 size, chunk_size = self._object.size, self._object.chunk_size
             super().__init__(
                 fs, path, mode, block_size or chunk_size, autocommit, cache_type, cache_options, size, **kwargs
@@ -104,10 +102,10 @@ class PhalanxFile(AbstractBufferedFile):
             return sync(self.fs.loop, self._object.read, start, end, ahead)
         except (Error, OSError) as error:
             self.fs._forget(self.path)
-            raise at(self.path, error)
+            raise with_path(self.path, error)
 
     def write(self, data: Any) -> int:
-        """Protects data. They are sent when they are many, or at the end."""
+        """Protects data. Large amounts are sent at once, and the rest at the end."""
         with self._turn:
             if self.closed:
                 raise ValueError("I/O operation on closed file.")
@@ -173,7 +171,7 @@ class PhalanxFile(AbstractBufferedFile):
         warnings.warn(f"{self!r} was not closed, and is discarded", ResourceWarning, source=self, stacklevel=3)
         self.closed = True
         if _is_in(self.fs._loop):
-            # fsspec's loop runs here, and would have to do what is waited for.
+            # This thread runs fsspec's loop, which must do the work, so it must not wait for it.
             threading.Thread(target=self.discard).start()
         else:
             self.discard()
@@ -188,8 +186,8 @@ class PhalanxFile(AbstractBufferedFile):
             self.close() if self.mode == "rb" else self.abandon()
 
 
-class Compressed(io.RawIOBase):
-    """Data that are compressed and written to a protected file."""
+class CompressedWriter(io.RawIOBase):
+    """Compresses data and writes them to a protected file."""
 
     def __init__(self, compress: Any, below: PhalanxFile) -> None:
         self._below = below
@@ -233,7 +231,7 @@ class Compressed(io.RawIOBase):
 
 
 class _Valve:
-    """What a compressor writes to: what it writes in the end, after the object was discarded, goes nowhere."""
+    """Passes on what a compressor writes. After the object was discarded, it passes on nothing."""
 
     def __init__(self, below: PhalanxFile) -> None:
         self._below = below
@@ -246,8 +244,8 @@ class _Valve:
         pass
 
 
-class Text(io.TextIOWrapper):
-    """Text that is being written to a protected file."""
+class TextWriter(io.TextIOWrapper):
+    """Writes text to a protected file."""
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         if kind is not None and not self.closed:
@@ -264,30 +262,30 @@ class Text(io.TextIOWrapper):
         self.buffer.discard()  # type: ignore[attr-defined]
 
 
-class AsyncFile(AbstractAsyncStreamedFile):
+class AsyncPhalanxFile(AbstractAsyncStreamedFile):
     """A protected file that is read by coroutines."""
 
-    def __init__(self, fs: PhalanxFileSystem, path: str, opened: Object) -> None:
-        self._object, self._ahead = opened, Ahead()
+    def __init__(self, fs: ProtectedStore, path: str, opened: ProtectedObject) -> None:
+        self._object, self._ahead = opened, ReadAhead()
         super().__init__(fs, path, "rb", opened.chunk_size, cache_type="none", size=opened.size)
 
     async def _fetch_range(self, start: int, end: int) -> bytes:
         try:
             return await self._object.read(start, end, self._ahead.of(self._object, start, end))
         except (Error, OSError) as error:
-            raise at(self.path, error)
+            raise with_path(self.path, error)
 
 
 class Upload:
-    """Where the bytes of a new object go. It appears under its name when it is complete, and not before."""
+    """Writes the stored bytes of a new object. The object appears under its name when it is complete."""
 
     def __init__(self, fs: Any, turn: contextlib.AbstractContextManager[Any], path: str, mode: str) -> None:
         self._fs, self._path, self._mode = fs, path, mode
-        # That of the file system: few may be called by several threads at once.
+        # The lock of the file system below. Few of them may be called by several threads at once.
         self._turn = turn
         self._spool = io.BytesIO()
         self._file: Any = None
-        # The name that the object has meanwhile, where the file system cannot hold it back.
+        # The name of the incomplete object, if the file system below cannot hide it.
         self._temporary: str | None = None
 
     def write(self, data: bytes) -> int:
@@ -300,7 +298,7 @@ class Upload:
     def _begin(self) -> None:
         fs, path = self._fs, self._path
         if fs.async_impl:
-            # Those of stores complete an upload, or drop it. `fs.open` would take it for a part of a transaction.
+            # Files of stores can complete or abort an upload. `fs.open` would make it a part of a transaction.
             self._file = fs._open(path, mode=self._mode, autocommit=False)
         else:
             self._temporary = f"{path}.phalanx-{secrets.token_hex(8)}"
@@ -337,7 +335,7 @@ class Upload:
         if file is None:
             return
         if self._temporary is None:
-            # Collected, it would be closed.
+            # Otherwise it would be closed when it is collected.
             file.discard()
             file.closed = True
             return
@@ -356,7 +354,7 @@ def _is_in(loop: asyncio.AbstractEventLoop | None) -> bool:
 
 
 def _is_left_by_exception() -> bool:
-    """Whether ``with fsspec.open(…)`` is being left by an exception: it closes its file without a word about that."""
+    """Whether an exception is leaving a ``with fsspec.open(…)`` block, which closes its file without saying so."""
     frame = sys._getframe(1)
     for _ in range(4):
         frame = frame.f_back  # type: ignore[assignment]

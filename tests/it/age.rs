@@ -113,8 +113,8 @@ fn what_is_named_is_all_that_is_tried() {
     let line = s.run(&["verify", "f.phx"]).fails(3);
     assert_eq!(
         line,
-        "phalanx: f.phx: no key at hand opens it: it needs the identity of one of its age recipients (--identity names a file of \
-         identities)"
+        "phalanx: f.phx: no key at hand opens it: it needs the identity of one of its age recipients\nhint: --identity names a \
+         file of identities"
     );
     s.run(&["verify", "f.phx", "-k", "work"]).fails(3);
     s.run(&["verify", "f.phx", "--password-file", "pw"]).fails(3);
@@ -134,7 +134,7 @@ fn a_recipient_needs_no_password_and_takes_one_beside_it() {
     let ended = s.run_with_password("secret", &["protect", "f", "-r", &public("alice.txt")]);
     assert_eq!(
         said(ended),
-        "phalanx: warning: PHALANX_PASSWORD is set but not used, since a recipient was given (--password adds it)\n"
+        "phalanx: warning: PHALANX_PASSWORD is set but not used, since a recipient was given\nhint: --password adds it\n"
     );
     s.run_with_password("secret", &["protect", "-pf", "f", "-r", &public("alice.txt")]).ok();
     s.run_with_password("secret", &["verify", "f.phx"]).ok();
@@ -171,7 +171,7 @@ fn a_public_key_in_the_place_of_a_private_one_is_told() {
 fn a_file_of_recipients_after_r_brings_a_hint() {
     let s = sandbox();
     s.write("team", format!("# the team\n{}\n{}", public("alice.txt"), data("ssh-rsa.pub")));
-    let hint = "phalanx: hint: team holds public keys: --recipients-file team protects for them (-R takes folders)\n";
+    let hint = "phalanx: team holds public keys\nhint: --recipients-file team protects for them; -R takes folders\n";
     assert!(said(s.run_with_password("p", &["protect", "-R", "team", "f"])).starts_with(hint));
     assert_eq!(said(s.run_with_password("p", &["protect", "-qfR", "team", "f"])), "");
     assert!(!said(s.run(&["protect", "-fR", "f", "--recipients-file", "team"])).contains("hint"));
@@ -329,7 +329,10 @@ fn files_of_identities_are_as_private_as_keys() {
     for mode in [0o644, 0o640, 0o602] {
         fs::set_permissions(s.path("alice.txt"), fs::Permissions::from_mode(mode)).unwrap();
         let line = s.run(&["verify", "f.phx", "-i", "alice.txt"]).fails(4);
-        assert_eq!(line, "phalanx: alice.txt: it is refused because it is open to other users (chmod 600 alice.txt)");
+        assert_eq!(
+            line,
+            "phalanx: alice.txt: it is refused because it is open to other users\nhint: chmod 600 alice.txt"
+        );
     }
     s.secret("bad", "hello\n");
     assert_eq!(s.run(&["verify", "f.phx", "-i", "bad"]).fails(4), "phalanx: bad: line 1 is no identity");

@@ -243,7 +243,7 @@ fn a_damaged_file_of_several_chunks_leaves_nothing() {
     s.write("g.phx", stored);
     for engine in ["serial", "cpu"] {
         let line = s.run(&["unprotect", "g.phx", "--engine", engine]).fails(3);
-        assert!(!line.contains("password") && line.contains("damaged in chunk 14 "), "{line}");
+        assert!(!line.contains("password") && line.contains("damaged in chunk 14\n"), "{line}");
         assert_eq!(s.names(), ["f", "g.phx"]);
     }
 }
@@ -263,13 +263,13 @@ fn each_kind_of_damage_has_its_own_sentence() {
     let extended = |n: usize| [&stored[..], &painted(n)].concat();
     let whole = &stored[..header + 3 * chunk];
     for (bytes, sentence) in [
-        (damaged, "damaged in chunk 1 ("),
+        (damaged, "damaged in chunk 1\n"),
         (at_end, "damaged in chunk 3, the last one, or truncated or extended there"),
         (whole.to_vec(), "truncated: chunks are missing at its end"),
         (stored[..header + 2 * chunk + 20].to_vec(), "truncated: its last chunk is not whole"),
         (stored[..header].to_vec(), "truncated: it has no chunk"),
         (extended(10), "damaged in chunk 3, the last one, or truncated or extended there"),
-        (extended(2 << 20), "damaged in chunk 3 ("),
+        (extended(2 << 20), "damaged in chunk 3\n"),
     ] {
         s.write("bad.phx", bytes);
         for command in ["unprotect", "verify"] {

@@ -153,7 +153,7 @@ fn what_is_not_understood_is_one_sentence_with_one_hint() {
     ];
     for args in wrong {
         let line = s.run(args).fails(2);
-        assert!(line.ends_with(" --help)") && line.matches("--help").count() == 1, "{line}");
+        assert!(line.ends_with(" --help") && line.matches("--help").count() == 1, "{line}");
         assert!(!line.contains("non-zero") && !line.contains("tip:") && !line.contains('\''), "{line}");
     }
     let line = s.run(&["protect", "f", "--threads", "0"]).fails(2);

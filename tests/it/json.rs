@@ -39,9 +39,15 @@ fn files_are_reported_one_by_one() {
 
     let ended = s.run(&["protect", "a", "missing", "b", "-k", "k", "--json", "--quiet"]);
     let (done, told) = lines(&ended);
-    let message = |number: usize| ended.error().lines().nth(number).unwrap().replacen("phalanx: ", "", 1);
-    let failed = |path, number| json!({"path": path, "status": "failed", "message": message(number), "exit_code": 4});
-    assert_eq!(done, [failed("a.phx", 0), failed("b.phx", 2), failed("missing", 1)]);
+    let exists = |path: &str| {
+        let message = format!("{path}: exists already");
+        assert_eq!(ended.error().matches(&format!("phalanx: {message}\n")).count(), 1);
+        json!({"path": path, "status": "failed", "message": message, "hint": "--force replaces it", "exit_code": 4})
+    };
+    let message = "missing: cannot read: No such file or directory (os error 2)";
+    let missing = json!({"path": "missing", "status": "failed", "message": message, "exit_code": 4});
+    assert_eq!(done, [exists("a.phx"), exists("b.phx"), missing]);
+    assert_eq!(ended.error().matches("hint: ").count(), 1, "{}", ended.error());
     assert_eq!(told, summary(0, 0, 0, 3, 0, 4));
 
     let (done, told) = lines(&s.run(&["verify", "a.phx", "b.phx", "--json"]));

@@ -58,7 +58,7 @@ fn a_keyring_that_others_may_write_to_is_refused() {
             &["protect", "f", "-k", "work", "-o", "g"],
         ] {
             let line = s.run(args).fails(4);
-            assert!(line.contains("refused because other users may write to it (chmod 700 "), "{line}");
+            assert!(line.contains("refused because other users may write to it\nhint: chmod 700 "), "{line}");
         }
         let line = s.run(&["verify", "f.phx"]).fails(3);
         assert!(line.contains("it needs key ") && line.contains("is refused because other users may write"), "{line}");
@@ -75,7 +75,7 @@ fn a_key_that_others_may_read_is_refused_and_told_where_it_is_needed() {
     for mode in [0o640, 0o604, 0o620, 0o666] {
         set_mode(&s, "keyring/work.key", mode);
         let line = s.run(&["protect", "f", "-k", "work", "-o", "g"]).fails(4);
-        assert!(line.contains("the key work is refused because it is open to other users (chmod 600 "), "{line}");
+        assert!(line.contains("the key work is refused because it is open to other users\nhint: chmod 600 "), "{line}");
         let line = s.run(&["unprotect", "f.phx", "-o", "g"]).fails(3);
         assert!(line.contains("the key work is refused because it is open to other users (chmod 600 "), "{line}");
     }
@@ -148,7 +148,8 @@ fn key_and_password_files_that_are_open_to_others_are_refused() {
             for args in [["protect", "f"], ["unprotect", &name.to_uppercase()], ["verify", &name.to_uppercase()]] {
                 let output = if args[0] == "verify" { &[][..] } else { &["-o", "g"] };
                 let line = s.run(&[&args[..], &[option, name], output].concat()).fails(4);
-                let expected = format!("{name}: it is refused because it is open to other users (chmod 600 {name})");
+                let expected =
+                    format!("{name}: it is refused because it is open to other users\nhint: chmod 600 {name}");
                 assert!(line.contains(&expected), "{line}");
             }
         }
@@ -203,7 +204,7 @@ fn a_password_in_the_environment_is_used_or_a_line_says_that_it_is_not() {
         let ended = s.run_with_password("p", &["protect", "f", way[0], way[1], "-o", "g", "--force"]);
         let told = ended.error();
         let warning =
-            "phalanx: warning: PHALANX_PASSWORD is set but not used, since a key was given (--password adds it)";
+            "phalanx: warning: PHALANX_PASSWORD is set but not used, since a key was given\nhint: --password adds it";
         assert_eq!(told.trim_end(), warning);
         ended.ok();
         assert_eq!(slots("g"), 0);

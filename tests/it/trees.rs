@@ -234,7 +234,7 @@ fn links_in_the_mirror_are_not_followed() {
     fs::create_dir(s.path("t.phx")).unwrap();
     symlink("../elsewhere", s.path("t.phx/d")).unwrap();
     let told = s.run(&["protect", "-R", "t", "-k", "k", "--force"]).fails_with_lines(4);
-    let hint = "is in its way (delete it, or write a new mirror)";
+    let hint = "is in its way\nhint: delete it, or write a new mirror\n";
     assert!(told.contains(&format!("t.phx/d: cannot write: a link or file {hint}")), "{told}");
     assert!(fs::read_dir(s.path("elsewhere")).unwrap().next().is_none());
     assert!(fs::symlink_metadata(s.path("t.phx/d")).unwrap().is_symlink());
@@ -385,7 +385,7 @@ fn a_folder_with_nothing_to_verify_is_an_error() {
     assert!(s.run(&["verify", "-R", "unmounted"]).fails(4).contains("no protected file"));
     s.write("unmounted/f", "x");
     assert!(s.run(&["verify", "-R", "unmounted"]).fails_with_lines(4).contains("no protected file"));
-    assert!(s.run(&["verify", "unmounted"]).fails(4).contains("(--recursive takes all that is in it)"));
+    assert!(s.run(&["verify", "unmounted"]).fails(4).contains("\nhint: --recursive takes all that is in it"));
 }
 
 #[test]
@@ -476,7 +476,7 @@ fn bits_that_are_not_kept_are_named_once() {
         fs::set_permissions(s.path(name), Permissions::from_mode(0o4755)).unwrap();
     }
     fs::set_permissions(s.path("t/d"), Permissions::from_mode(0o1755)).unwrap();
-    let line = "setuid, setgid and sticky bits are not kept (this is said once)";
+    let line = "setuid, setgid and sticky bits are not kept";
     let times = |args: &[&str]| {
         let ended = s.run(args);
         let times = ended.error().matches(line).count();

@@ -83,7 +83,7 @@ fn a_file_system_that_becomes_read_only_is_said_to_be_read_only() {
     mounted.unmount();
     mounted.ended();
     let line = s.run(&["mount", "--key-file", "key", "disk/vol", "mnt"]).fails(4);
-    assert!(line.contains("(--read-only mounts it for reading)"), "{line}");
+    assert!(line.contains("\nhint: --read-only mounts it for reading"), "{line}");
 }
 
 /// The journal names it still, and it must not hold its space for that.

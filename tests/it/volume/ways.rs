@@ -73,7 +73,7 @@ fn ways_into_a_volume_change() {
     let last = s.run(&["rekey", "vol", "--password-file", "password", "--remove-passwords"]);
     assert!(!last.0.status.success(), "the last way in");
     let fresh = s.run(&["rekey", "vol", "--password-file", "password", "--fresh"]).fails(2);
-    assert!(fresh.contains("a volume keeps its keys"), "{fresh}");
+    assert!(fresh.contains("a volume keeps its file key"), "{fresh}");
     s.run(&["-q", "verify", "vol", "--password-file", "password"]).ok();
 }
 

@@ -57,7 +57,7 @@ fn what_exists_stays() {
         job.write("f", &painted(len));
         job.write("f.phx", b"precious");
         let ended = job.run(3, &["protect", "f", "--key-file", "k"]).fails(4);
-        assert!(ended.error.contains("f.phx: exists already (--force replaces it)"), "{}", ended.error);
+        assert!(ended.error.contains("f.phx: exists already\nhint: --force replaces it"), "{}", ended.error);
         assert_eq!(job.read("f.phx"), b"precious");
         job.run(3, &["protect", "f", "--key-file", "k", "--force"]).ok();
         assert!(job.opened("f.phx") == job.read("f"));

@@ -282,7 +282,7 @@ fn warnings_are_said_once_by_all_processes_together() {
     fs::copy(job.path("k"), job.path("t/k")).unwrap();
     job.write("large", &vec![0; 17 << 20]);
     special("large", 0o2755);
-    let bits = "setuid, setgid and sticky bits are not kept (this is said once)";
+    let bits = "setuid, setgid and sticky bits are not kept";
     for ranks in [1, 3] {
         let ended = job.run(ranks, &["protect", "-R", "t", "--key-file", "t/k", "-f", "--no-sync"]).ok();
         let lines = told(&ended, bits);

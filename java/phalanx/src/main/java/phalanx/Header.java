@@ -183,7 +183,7 @@ public final class Header {
             try {
                 key = keys.key(slot.id());
             } catch (KeyException e) {
-                refused.add(e.getMessage());
+                refused.add(e.withRemedy());
                 key = Optional.empty();
             }
             if (key.isEmpty()) {

@@ -34,6 +34,11 @@ public final class KeyException extends PhalanxException {
         return new KeyException(what + " is refused because " + why, false, remedy);
     }
 
+    /** The message, and the command that mends it in parentheses. It is for lists of several keys. */
+    String withRemedy() {
+        return remedy == null ? getMessage() : getMessage() + " (" + remedy + ")";
+    }
+
     /**
      * The command that mends it, such as {@code chmod 600 PATH}.
      *

@@ -179,6 +179,8 @@ public final class Keyring implements KeyProvider {
                 key.close();
             } catch (NoSuchFileException e) {
                 // It was deleted meanwhile.
+            } catch (KeyException e) {
+                unusable.add(e.withRemedy());
             } catch (IOException e) {
                 unusable.add(e.getMessage());
             }

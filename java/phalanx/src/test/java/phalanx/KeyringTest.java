@@ -59,12 +59,12 @@ class KeyringTest {
         ring.store("work", key);
         Path file = ring.folder().resolve("work.key");
         permit(file, "rw-r-----");
-        for (KeyException refused : List.of(
-                assertThrows(KeyException.class, () -> ring.load("work")),
-                assertThrows(KeyException.class, () -> ring.key(key.id())))) {
-            assertEquals("the key work is refused because it is open to other users", refused.getMessage());
-            assertEquals(Optional.of("chmod 600 " + file), refused.remedy());
-        }
+        String why = "the key work is refused because it is open to other users";
+        KeyException refused = assertThrows(KeyException.class, () -> ring.load("work"));
+        assertEquals(why, refused.getMessage());
+        assertEquals(Optional.of("chmod 600 " + file), refused.remedy());
+        refused = assertThrows(KeyException.class, () -> ring.key(key.id()));
+        assertEquals(why + " (chmod 600 " + file + ")", refused.getMessage());
         assertTrue(ring.key(PhalanxKey.random().id()).isEmpty(), "another key is not concerned");
         assertThrows(KeyException.class, () -> KeyFiles.key(file));
         assertThrows(KeyException.class, () -> KeyFiles.password(file));

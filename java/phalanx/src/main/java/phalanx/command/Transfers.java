@@ -172,8 +172,8 @@ final class Transfers {
         } catch (IOException e) {
             throw Failure.at(name, e);
         }
-        String line = Text.shown(name) + ": protected already (- takes it from a pipe, to protect it twice)";
-        throw Failure.of(Failure.Code.INPUT_OUTPUT, line);
+        throw Failure.of(Failure.Code.INPUT_OUTPUT, Text.shown(name) + ": protected already")
+                .hint("a pipe protects it twice: phalanx protect - <FILE");
     }
 
     private static void one(Options options, Places.Place place, Mover mover, int threads) throws Failure {

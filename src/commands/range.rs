@@ -5,11 +5,11 @@ use crate::progress::Meter;
 use phalanx_core::{Error, Opener, Progress, Reader, ReaderOptions, Result, Roster};
 use phalanx_host::engines;
 use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::paths::{Place, unprotected_name};
+use phalanx_host::paths::Place;
 use phalanx_host::secrets::AtHand;
-use phalanx_host::transfer::ends::{Input, Target, blame};
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::{arrow, count};
 use std::fs::File;
@@ -43,10 +43,11 @@ fn one(
     place: &Place,
     verbosity: Verbosity,
 ) -> Outcome {
-    let input = Input::open(&place.input)?;
-    let at_place = |e| blame(place, e);
+    let input = place.input.open()?;
+    let at_place = |e| place.blame(e);
     let made = keys.made();
-    let target = Target::create(place, &input, &plan.destination, &made)?;
+    let rules = plan.destination.rules(&made);
+    let ends = place.begin(input, &rules, &made)?;
 
     let engine = engines::cpu(&plan.engine)?;
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
@@ -55,9 +56,9 @@ fn one(
         // The thread that reads does the work.
         options = options.read_ahead(0);
     }
-    let source = input.file().try_clone().map_err(Error::Read);
+    let source = ends.input.file().try_clone().map_err(Error::Read);
     let reader = source.and_then(|source| Reader::open_with(source, opener, &options));
-    let reader = reader.map_err(|e| at_place(input.interrupted(e)))?;
+    let reader = reader.map_err(|e| at_place(ends.input.interrupted(e)))?;
     let at_hand = opener.source();
     let opened = at_hand.describe(reader.opened_slot(), reader.opened_by());
     let by = reader.opened_by().clone();
@@ -69,11 +70,11 @@ fn one(
     let len = range.end - range.start;
     let meter = Meter::file(shown(place.input.path()), Some(len), verbosity);
     meter.begin();
-    let done = write(reader, range, &target, &meter);
+    let done = write(reader, range, &ends, &meter);
     meter.finish();
     done.map_err(at_place)?;
     at_hand.tell_sender(|| place.input.path().to_owned(), &by);
-    target.commit(place, &input, &plan.destination, &made, None)?;
+    place.commit(ends, &rules, None)?;
     let (from, to) = (shown(place.input.path()), shown(place.output.path()));
     if verbosity.verbose {
         complain(format!("{from} {} {to}: {}, {description}, opened by {opened}", arrow(), meter.summary(len)));
@@ -84,8 +85,8 @@ fn one(
 }
 
 /// Writes the range in order. Each piece is authentic before it is written.
-fn write(mut reader: Reader<File>, range: Range<u64>, target: &Target, meter: &Meter) -> Result<()> {
-    let mut output = target.file().expect("a range has an output");
+fn write(mut reader: Reader<File>, range: Range<u64>, ends: &Ends, meter: &Meter) -> Result<()> {
+    let mut output = ends.target.file().expect("a range has an output");
     // Small chunks are put together, so that few calls write them. Large ones are written from where they lie.
     let is_small = reader.chunk_size().bytes() < SMALL;
     let mut buf = Zeroizing::new(vec![0; if is_small { PIECE } else { 0 }]);

@@ -7,13 +7,12 @@ use phalanx_core::{Opener, ProtectedFile};
 use phalanx_host::args::{EngineArgs, EngineName};
 use phalanx_host::engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
-use phalanx_host::file::{self, Made};
+use phalanx_host::file::{self, Made, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::paths::{Place, unprotected_name};
+use phalanx_host::paths::Place;
 use phalanx_host::say::say;
 use phalanx_host::secrets::AtHand;
-use phalanx_host::transfer::ends::{Input, Target, blame};
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{arrow, count};
 
@@ -41,16 +40,17 @@ fn one(
     made: &Made,
     verbosity: Verbosity,
 ) -> Outcome<Salvage> {
-    let input = Input::open(&place.input)?;
-    let at_place = |e| blame(place, e);
-    let target = Target::create(place, &input, &plan.destination, made)?;
-    let protected = input.source().and_then(|source| ProtectedFile::open(source, opener));
-    let protected = protected.map_err(|e| at_place(input.interrupted(e)))?;
+    let input = place.input.open()?;
+    let at_place = |e| place.blame(e);
+    let rules = plan.destination.rules(made);
+    let ends = place.begin(input, &rules, made)?;
+    let protected = ends.source().and_then(|source| ProtectedFile::open(source, opener));
+    let protected = protected.map_err(|e| at_place(ends.input.interrupted(e)))?;
     let at_hand = opener.source();
     let opened = at_hand.describe(protected.opened_slot(), protected.opened_by());
     let by = protected.opened_by().clone();
-    let meter = Meter::file(shown(place.input.path()), input.len(), verbosity);
-    let sink = file::Disk::new(target.file().expect("salvage has an output"));
+    let meter = Meter::file(shown(place.input.path()), ends.input.len(), verbosity);
+    let sink = file::Disk::new(ends.target.file().expect("salvage has an output"));
     let engine = engines::cpu(&EngineArgs { engine: EngineName::Serial, ..plan.engine })?;
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
     let found = protected.salvage(&*engine, &sink, &meter);
@@ -58,8 +58,8 @@ fn one(
     let found = found.map_err(at_place)?;
     at_hand.tell_sender(|| place.input.path().to_owned(), &by);
     // A damaged input is never removed, because another attempt may save more of it.
-    let removal = if plan.destination.remove && found.is_intact() { input.removal() } else { None };
-    target.commit(place, &input, &plan.destination, made, removal)?;
+    let removal = if plan.destination.remove && found.is_intact() { ends.input.removal() } else { None };
+    place.commit(ends, &rules, removal)?;
     if verbosity.verbose {
         let (from, to) = (shown(place.input.path()), shown(place.output.path()));
         complain(format!("{from} {} {to}: {}, {description}, opened by {opened}", arrow(), meter.summary(found.saved)));

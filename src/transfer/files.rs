@@ -4,10 +4,10 @@ use super::action::{Action, Transfer};
 use super::tree;
 use crate::progress::Meter;
 use phalanx_host::failure::{self, Failure, Outcome};
+use phalanx_host::file::Input;
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::paths::{self, End, Place};
 use phalanx_host::report;
-use phalanx_host::transfer::ends::{Input, Target, blame};
 use phalanx_host::verbosity::is_terminal;
 use phalanx_host::words::arrow;
 use std::path::PathBuf;
@@ -29,23 +29,23 @@ pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf]) -> Outcome {
 }
 
 fn file<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
-    let input = Input::open(&place.input)?;
-    let at_input = |e| Failure::at(place.input.path(), e);
-    transfer.action.accept(&place.input, &input).map_err(at_input)?;
+    let input = place.input.open()?;
+    transfer.action.accept(place.input.path(), &input).map_err(|e| place.blame(e))?;
     if let End::Path(output) = &place.output {
         transfer.keys.check_output(output)?;
     }
-    let mut target = Target::create(place, &input, &transfer.destination, &transfer.made)?;
+    let rules = transfer.rules();
+    let mut ends = place.begin(input, &rules, &transfer.made)?;
     transfer.prepare()?;
-    let meter = Meter::file(shown(place.input.path()), input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &input, &mut target, &meter);
+    let meter = Meter::file(shown(place.input.path()), ends.input.len(), transfer.verbosity);
+    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter);
     meter.finish();
-    let moved = done.map_err(|e| blame(place, e))?;
+    let moved = done.map_err(|e| place.blame(e))?;
     if let Some(by) = &moved.by {
         transfer.action.opened(|| place.input.path().to_owned(), by);
     }
-    let removal = if deletes(transfer, place, &input) { input.removal() } else { None };
-    target.commit(place, &input, &transfer.destination, &transfer.made, removal)?;
+    let removal = if deletes(transfer, place, &ends.input) { ends.input.removal() } else { None };
+    place.commit(ends, &rules, removal)?;
     report::done(place.input.path(), Some(place.output.path()), moved.bytes);
     let (from, to) = (shown(place.input.path()), shown(place.output.path()));
     if transfer.verbosity.verbose {

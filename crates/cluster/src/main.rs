@@ -328,7 +328,7 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
         folder: folder.into_os_string().into_vec(),
         trees,
         outputs: marks.iter().map(|(seen, _)| seen.clone()).collect(),
-        umask: phalanx_host::paths::umask(),
+        umask: phalanx_host::file::umask(),
     };
     let failed = failure::worse(named, places_failed);
     Ok(Prepared { welcome, tasks, files, bytes, roots, marks, failed })

@@ -137,7 +137,7 @@ fn descend(root: &File, folder: &[u8]) -> Result<File> {
     Ok(at.into())
 }
 
-pub fn as_write(error: Error) -> Error {
+fn as_write(error: Error) -> Error {
     if let Error::Read(e) = error { Error::Write(e) } else { error }
 }
 

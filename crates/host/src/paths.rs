@@ -1,12 +1,11 @@
 //! Which file goes where. The command line alone decides this, never the files that happen to exist.
 
 use crate::failure::{self, Code, Failure, Outcome};
-use crate::file::{Carry, Existing, InputFile, Made};
+use crate::file::Existing;
+use crate::file::{Carry, InputFile, Made, OutputRules};
 use crate::lines::shown;
 use phalanx_core::Error;
 use phalanx_core::format::Header;
-use rustix::fs::Mode;
-use rustix::process;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,7 +13,6 @@ use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 /// One end of a transfer, as the command line names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,6 +153,11 @@ impl Destination {
         Ok((places, named))
     }
 
+    /// How outputs are made. `made` are the outputs of this run.
+    pub fn rules<'a>(&self, made: &'a Made) -> OutputRules<'a> {
+        OutputRules { existing: self.existing(made), sync: self.sync, resume: self.resume, carry: self.carry }
+    }
+
     /// How existing outputs are treated. `made` are the outputs of this run.
     pub fn existing<'a>(&self, made: &'a Made) -> Existing<'a> {
         if self.force { Existing::Replace(made) } else { Existing::Keep }
@@ -211,19 +214,6 @@ pub fn one_stdin<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
     Ok(())
 }
 
-/// The name with `.phx` behind it.
-pub fn protected_name(name: &OsStr) -> OsString {
-    let mut name = name.to_owned();
-    name.push(".phx");
-    name
-}
-
-/// The name without `.phx`.
-pub fn unprotected_name(name: &OsStr) -> Option<OsString> {
-    let name = Path::new(name);
-    name.extension().filter(|e| *e == "phx").and(name.file_stem()).map(OsStr::to_owned)
-}
-
 /// Whether an argument stands for standard input or output.
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
@@ -246,15 +236,4 @@ pub fn is_link(path: &Path) -> bool {
 /// The length of a regular file. The length of anything else is unknown before it is opened.
 pub fn file_len(path: &Path) -> Option<u64> {
     path.metadata().ok().filter(|meta| meta.is_file()).map(|meta| meta.len())
-}
-
-/// The process's file mode creation mask. It is read once, before there are threads, because reading it requires setting
-/// it.
-pub fn umask() -> u32 {
-    static UMASK: LazyLock<u32> = LazyLock::new(|| {
-        let mask = process::umask(Mode::RWXG | Mode::RWXO);
-        process::umask(mask);
-        mask.as_raw_mode()
-    });
-    *UMASK
 }

@@ -1,7 +1,7 @@
 //! How a process begins.
 
 use crate::failure::Outcome;
-use crate::{hardening, paths, signals, stdio};
+use crate::{hardening, signals, stdio};
 use phalanx_core::Error;
 
 /// Before anything else: keeps other processes and core dumps from the memory, and finds broken standard output.
@@ -11,7 +11,6 @@ use phalanx_core::Error;
 pub fn begin() -> Outcome {
     hardening::harden();
     signals::survive_limits()?;
-    paths::umask();
     stdio::check_error().map_err(Error::Write)?;
     Ok(())
 }

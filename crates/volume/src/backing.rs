@@ -9,6 +9,7 @@ mod holes;
 pub(crate) mod page;
 mod plan;
 mod read;
+mod read_ahead;
 mod sealed;
 mod state;
 mod write;
@@ -16,7 +17,7 @@ mod write;
 use crate::backing::drops::Drops;
 use crate::error::{Result, VolumeError};
 use crate::journal::Owner;
-use crate::store::{Key, Shared};
+use crate::shared::Key;
 use phalanx_core::format::{FileKeys, Header};
 use phalanx_core::volume::{Chunks, Holes, Place};
 use rustix::fs::{OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fcntl_getfl, fstat, futimens};
@@ -26,6 +27,9 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What the stored files of a mount share.
+pub(crate) type Shared = crate::shared::Shared<Backing>;
 
 /// One stored file of a mounted volume. Changes go to memory; [`Backing::commit`] and [`Backing::sync`] store them, and the
 /// store commits by itself when they get old or many.

@@ -7,12 +7,23 @@ use crate::backing::plan::{LONG, Part, Plan};
 use crate::backing::state::State;
 use crate::error::{Result, VolumeError};
 use crate::journal::{Journal, Table};
+use crate::shared::Uncommitted;
 use phalanx_core::volume::{Place, Records};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
+
+impl Uncommitted for Backing {
+    fn dirty_bytes(&self) -> usize {
+        Backing::dirty_bytes(self)
+    }
+
+    fn commit_quietly(&self) -> bool {
+        Backing::commit_quietly(self)
+    }
+}
 
 impl Backing {
     /// What somebody who opens the file now will be told of dropped changes.
@@ -67,7 +78,7 @@ impl Backing {
         done.and(told)
     }
 
-    /// Commits for others. What fails is told to the next who asks. Returns whether the memory is free.
+    /// Commits for others. What fails is reported to the next who asks. Returns whether the memory is free.
     pub(crate) fn commit_quietly(&self) -> bool {
         let mut st = self.write_state();
         let _ = self.commit_state(&mut st, false);

@@ -1,35 +1,17 @@
 //! What is known about the nodes of a tree: all in memory, under one short lock. No function here makes a system call.
 
-use super::list::Listing;
 use crate::error::{Result, VolumeError};
 use crate::names::FolderId;
+use crate::tree::kind::Kind;
+use crate::tree::listing::Listing;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 /// The number of the root's node.
 pub const ROOT: u64 = 1;
-
-/// What an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// A folder.
-    Folder,
-    /// A regular file.
-    File,
-    /// A symbolic link.
-    Link,
-    /// A FIFO.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A character device.
-    Char,
-    /// A block device.
-    Block,
-}
 
 /// What all operations in a folder share.
 pub(super) struct Folder {
@@ -307,4 +289,26 @@ impl Place {
     fn is(&self, inode: u64, parent: u64, stored: &[u8]) -> bool {
         self.inode == inode && self.parent == parent && *self.stored == *stored && self.pin.is_none()
     }
+}
+
+// A thread that panicked while it held a lock has left whole values: no lock guards a change that takes several steps in
+// memory and can panic in between.
+
+pub(super) fn read(lock: &RwLock<u64>) -> RwLockReadGuard<'_, u64> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks a folder for a change, and counts it.
+pub(super) fn write(lock: &RwLock<u64>) -> RwLockWriteGuard<'_, u64> {
+    let mut changes = lock.write().unwrap_or_else(PoisonError::into_inner);
+    *changes += 1;
+    changes
+}
+
+/// Locks folders for a change, each once, in the order of their numbers.
+pub(super) fn write_all<'a>(folders: &[&'a Arc<Folder>]) -> Vec<RwLockWriteGuard<'a, u64>> {
+    let mut folders = folders.to_vec();
+    folders.sort_by_key(|folder| folder.number);
+    folders.dedup_by_key(|folder| folder.number);
+    folders.into_iter().map(|folder| write(&folder.lock)).collect()
 }

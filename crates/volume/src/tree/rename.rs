@@ -1,15 +1,15 @@
 //! Renaming and moving. What an entry is bound to its place by is made anew: a folder's `phalanx.folder` in three steps, so that
 //! it can be read whenever the run is killed, and a symbolic link as a whole.
 
-use super::attr::with_access;
-use super::descriptors::open_folder;
-use super::make::rename_new;
-use super::node::Kind;
-use super::remove::{finish, remove_full};
-use super::{Dir, Tree, lock, write_all};
 use crate::error::{Result, VolumeError};
 use crate::folder::{NEW, Records, SAFELY, replace};
 use crate::names::{FolderId, RECORD_LEN, Stored};
+use crate::tree::base::{Dir, Tree};
+use crate::tree::kind::Kind;
+use crate::tree::node::write_all;
+use crate::tree::remove::finish;
+use crate::tree::stored::{open_folder, remove_full, rename_new, with_access};
+use phalanx_host::lock::lock;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, chownat, fstat, fsync, openat, readlinkat,
@@ -158,7 +158,7 @@ impl Tree {
         self.check_present(to.dir)?;
         self.write_full(to.dir, to.stored)?;
         let renamed = rename_new(&from.dir.fd, from.entry(), &to.dir.fd, to.entry());
-        Ok(renamed.inspect_err(|_| remove_full(to.dir, to.stored))?)
+        Ok(renamed.inspect_err(|_| remove_full(&to.dir.fd, to.stored))?)
     }
 
     /// What is bound to its id, and not to its name.
@@ -172,7 +172,7 @@ impl Tree {
                 self.gone(to.dir, to.entry(), inode, pin);
             }
         }
-        remove_full(from.dir, from.stored);
+        remove_full(&from.dir.fd, from.stored);
         let dropped = self.nodes().moved(old.inode, from.place(), to.place());
         self.drop_all(dropped);
         Ok(())
@@ -209,7 +209,7 @@ impl Tree {
         })?;
         let removed = unlinkat(&from.dir.fd, from.entry(), AtFlags::empty());
         if removed.is_ok() {
-            remove_full(from.dir, from.stored);
+            remove_full(&from.dir.fd, from.stored);
         }
         let dropped = self.nodes().remade((old.inode, before), made, from.place(), to.place());
         self.drop_all(dropped);
@@ -266,7 +266,7 @@ impl Tree {
         rename(self).inspect_err(|_| {
             let _ = self.rebind(&folder.fd, &[before]);
         })?;
-        remove_full(from.dir, from.stored);
+        remove_full(&from.dir.fd, from.stored);
         let dropped = self.nodes().moved(old.inode, from.place(), to.place());
         self.drop_all(dropped);
         self.bind_only(&folder.fd, to, after);

@@ -8,7 +8,7 @@ use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::paths::Place;
+use phalanx_host::paths::Route;
 use phalanx_host::secrets::AtHand;
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::{arrow, count};
@@ -30,9 +30,9 @@ pub fn run(
     keys: &KeyFiles,
     verbosity: Verbosity,
 ) -> Outcome {
-    let (places, named) = plan.destination.places(&plan.paths, unprotected_name)?;
+    let (routes, named) = plan.destination.routes(&plan.paths, unprotected_name)?;
     named?;
-    places.iter().try_for_each(|place| one(plan, range, opener, keys, place, verbosity))
+    routes.iter().try_for_each(|route| one(plan, range, opener, keys, route, verbosity))
 }
 
 fn one(
@@ -40,14 +40,14 @@ fn one(
     range: ByteRange,
     opener: &Opener<AtHand>,
     keys: &KeyFiles,
-    place: &Place,
+    route: &Route,
     verbosity: Verbosity,
 ) -> Outcome {
-    let input = place.input.open()?;
-    let at_place = |e| place.blame(e);
+    let input = route.input.open()?;
+    let at = |e| route.blame(e);
     let made = keys.made();
     let rules = plan.destination.rules(&made);
-    let ends = place.begin(input, &rules, &made)?;
+    let ends = route.begin(input, &rules, &made)?;
 
     let engine = engines::cpu(&plan.engine)?;
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
@@ -58,27 +58,27 @@ fn one(
     }
     let source = ends.input.file().try_clone().map_err(Error::Read);
     let reader = source.and_then(|source| Reader::open_with(source, opener, &options));
-    let reader = reader.map_err(|e| at_place(ends.input.interrupted(e)))?;
+    let reader = reader.map_err(|e| at(ends.input.interrupted(e)))?;
     let at_hand = opener.source();
     let opened = at_hand.describe(reader.opened_slot(), reader.opened_by());
     let by = reader.opened_by().clone();
     let Some(range) = range.within(reader.len()) else {
-        let (path, len) = (shown(place.input.path()), count(reader.len(), "byte"));
+        let (path, len) = (shown(route.input.path()), count(reader.len(), "byte"));
         return Err(Failure::usage(format!("{path}: it has {len}, and none of them is in the range")));
     };
 
     let len = range.end - range.start;
-    let meter = Meter::file(shown(place.input.path()), Some(len), verbosity);
+    let meter = Meter::file(shown(route.input.path()), Some(len), verbosity);
     meter.begin();
     let done = write(reader, range, &ends, &meter);
     meter.finish();
-    done.map_err(at_place)?;
-    at_hand.tell_sender(|| place.input.path().to_owned(), &by);
-    place.commit(ends, &rules, None)?;
-    let (from, to) = (shown(place.input.path()), shown(place.output.path()));
+    done.map_err(at)?;
+    at_hand.tell_sender(|| route.input.path().to_owned(), &by);
+    route.commit(ends, &rules, None)?;
+    let (from, to) = (shown(route.input.path()), shown(route.output.path()));
     if verbosity.verbose {
         complain(format!("{from} {} {to}: {}, {description}, opened by {opened}", arrow(), meter.summary(len)));
-    } else if !verbosity.quiet && is_terminal() && !place.output.is_standard() {
+    } else if !verbosity.quiet && is_terminal() && !route.output.is_standard() {
         complain(format!("{from} {} {to}: {}", arrow(), meter.brief(len)));
     }
     Ok(())

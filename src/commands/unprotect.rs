@@ -66,7 +66,7 @@ fn restore(transfer: &Transfer<Unprotect>, engine: &EngineArgs, volumes: &[PathB
         }
     };
     failure::each(volumes, refuse)?;
-    let (places, named) = destination.places(volumes, |name| Some(name.to_owned()))?;
+    let (routes, named) = destination.routes(volumes, |name| Some(name.to_owned()))?;
     let shared = volume_tree::Shared {
         opener: &transfer.action.opener,
         engine,
@@ -74,7 +74,7 @@ fn restore(transfer: &Transfer<Unprotect>, engine: &EngineArgs, volumes: &[PathB
         made: &transfer.made,
         verbosity: transfer.verbosity,
     };
-    let done = failure::each(&places, |place| volume_tree::run(&shared, place.input.path(), place.output.path()));
+    let done = failure::each(&routes, |route| volume_tree::run(&shared, route.input.path(), route.output.path()));
     failure::worse(named, done)
 }
 

@@ -76,7 +76,7 @@ pub struct Destination {
 
 /// One input and its output.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Route {
     /// The input.
     pub input: End,
     /// The output.
@@ -122,20 +122,20 @@ impl Destination {
         }
     }
 
-    /// The places of all inputs, and the failures of those that have none. `beside` returns the output that belongs beside
+    /// The routes of all inputs, and the failures of those that have none. `beside` returns the output that belongs beside
     /// an input.
-    pub fn places(
+    pub fn routes(
         &self,
         paths: &[PathBuf],
         beside: impl Fn(&OsStr) -> Option<OsString>,
-    ) -> Outcome<(Vec<Place>, Outcome)> {
+    ) -> Outcome<(Vec<Route>, Outcome)> {
         if let Outputs::In(folder) = &self.outputs
             && !folder.is_dir()
         {
             let line = format!("{}: no such folder: --output-dir needs an existing one", shown(folder));
             return Err(Failure::new(Code::InputOutput, line));
         }
-        let mut places = Vec::new();
+        let mut routes = Vec::new();
         let named = failure::each(paths, |path| {
             let input = End::from(path.clone());
             let name = || path.file_name().filter(|_| !input.is_standard()).and_then(&beside);
@@ -146,11 +146,11 @@ impl Destination {
                 Outputs::Beside if input.is_standard() => End::Standard,
                 Outputs::Beside => End::Path(path.with_file_name(name()?)),
             };
-            places.push(Place { input, output });
+            routes.push(Route { input, output });
             Ok(())
         });
-        refuse_collisions(&places)?;
-        Ok((places, named))
+        refuse_collisions(&routes)?;
+        Ok((routes, named))
     }
 
     /// How outputs are made. `made` are the outputs of this run.
@@ -176,17 +176,17 @@ fn nameless(input: &End) -> Failure {
 }
 
 /// No output may replace another one, or an input that is still to be read.
-fn refuse_collisions(places: &[Place]) -> Outcome {
-    if places.len() < 2 {
+fn refuse_collisions(routes: &[Route]) -> Outcome {
+    if routes.len() < 2 {
         return Ok(());
     }
-    // Inputs, and outputs with the place that they belong to.
-    let inputs = places.iter().filter_map(|place| Some((identity(&place.input)?, None)));
-    let mut taken: HashMap<_, Option<&Place>> = inputs.collect();
-    for place in places {
-        let Some(id) = identity(&place.output) else { continue };
-        let (input, output) = (shown(place.input.path()), shown(place.output.path()));
-        let line = match taken.insert(id, Some(place)) {
+    // Inputs, and outputs with the route that they belong to.
+    let inputs = routes.iter().filter_map(|route| Some((identity(&route.input)?, None)));
+    let mut taken: HashMap<_, Option<&Route>> = inputs.collect();
+    for route in routes {
+        let Some(id) = identity(&route.output) else { continue };
+        let (input, output) = (shown(route.input.path()), shown(route.output.path()));
+        let line = match taken.insert(id, Some(route)) {
             None => continue,
             Some(None) => format!("{output}: it is an input, and would be the output of {input}"),
             Some(Some(other)) => {

@@ -1,9 +1,9 @@
-//! Both ends of a place: how they are opened and committed, and which of them failed.
+//! Both ends of a route: how they are opened and committed, and which of them failed.
 
 use crate::failure::{Code, Failure, Outcome};
 use crate::file::{Committed, Ends, Input, Made, OutputPlace, OutputRules, Removal, Target};
 use crate::lines::shown;
-use crate::paths::{End, Place};
+use crate::paths::{End, Route};
 use crate::stdio;
 use crate::warnings::warn_of_special_bits;
 use phalanx_core::Error;
@@ -23,7 +23,7 @@ impl End {
     }
 }
 
-impl Place {
+impl Route {
     /// Begins the output of the opened input. `made` are the outputs of this run.
     pub fn begin(&self, input: Input, rules: &OutputRules<'_>, made: &Made) -> Outcome<Ends> {
         let at_output = |e| Failure::at_output(self.output.path(), e);

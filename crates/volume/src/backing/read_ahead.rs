@@ -3,8 +3,8 @@
 
 use crate::backing::Backing;
 use crate::backing::ahead::Opened;
+use crate::backing::content::Content;
 use crate::backing::plan::LARGEST;
-use crate::backing::state::State;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -27,28 +27,28 @@ impl Backing {
 
     /// The opened run that a stored chunk lies in, if reads are sequential and an engine likes long jobs. `None` if the chunk
     /// is to be opened by itself.
-    pub(super) fn read_ahead(&self, st: &State, index: u64) -> Option<Arc<Opened>> {
+    pub(super) fn read_ahead(&self, content: &Content, index: u64) -> Option<Arc<Opened>> {
         let threshold = self.shared.options.threshold;
         if threshold > LARGEST || self.reads.streak.load(Ordering::Relaxed) < STREAK {
             return None;
         }
         let _turn = self.reads.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(run) = self.shared.ahead.get(self.number, st.generation, index) {
+        if let Some(run) = self.shared.ahead.get(self.number, content.generation, index) {
             return Some(run);
         }
         let chunk_len = self.chunks.chunk_len();
         let wanted = threshold.max(LARGEST / 2);
-        let left = usize::try_from(st.layout.plaintext_len() - index * chunk_len as u64).unwrap_or(usize::MAX);
-        let chunks = index..self.run_end(st, index, wanted.min(left), wanted);
+        let left = usize::try_from(content.layout.plaintext_len() - index * chunk_len as u64).unwrap_or(usize::MAX);
+        let chunks = index..self.run_end(content, index, wanted.min(left), wanted);
         if chunks.end - chunks.start < 2 {
             return None;
         }
-        let Ok(records) = self.open_run(st, chunks.clone()) else {
+        let Ok(records) = self.open_run(content, chunks.clone()) else {
             // Only whoever reads what is damaged gets an error. For a while each read opens what it needs.
             self.reads.streak.store(0, Ordering::Relaxed);
             return None;
         };
-        let run = Arc::new(Opened { backing: self.number, generation: st.generation, chunks, records });
+        let run = Arc::new(Opened { backing: self.number, generation: content.generation, chunks, records });
         self.shared.ahead.put(run.clone());
         Some(run)
     }

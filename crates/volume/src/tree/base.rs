@@ -8,7 +8,7 @@ use crate::folder::{FOLDER, Fresh, Records, SAFELY, replace};
 use crate::names::{FolderId, Names, RECORD_LEN};
 use crate::tree::descriptors::{Descriptors, Limits};
 use crate::tree::kind::Kind;
-use crate::tree::node::{Dropped, Folder, Nodes, Place, ROOT, read};
+use crate::tree::node::{Dropped, EntryPlace, Folder, Nodes, ROOT, read};
 use phalanx_core::volume::Config;
 use phalanx_host::lock::lock;
 use rustix::fd::{AsFd, OwnedFd};
@@ -240,7 +240,11 @@ impl Tree {
 
     /// Does something with the entry of a node, whose parent and stored name it gets, without any lock. If the entry is not
     /// there it is tried again under the lock of its folder, as it may have been moved meanwhile.
-    pub(super) fn at<T>(&self, number: u64, mut run: impl FnMut(&OwnedFd, &Place) -> Result<T, Failed>) -> Result<T> {
+    pub(super) fn at<T>(
+        &self,
+        number: u64,
+        mut run: impl FnMut(&OwnedFd, &EntryPlace) -> Result<T, Failed>,
+    ) -> Result<T> {
         let mut place = self.nodes().place(number)?;
         let fd = self.descriptor(place.parent)?;
         match run(&fd, &place) {
@@ -278,7 +282,7 @@ impl Tree {
     }
 
     /// Checks that what lies in a node's place is its inode.
-    pub(super) fn is_its(&self, place: &Place, stat: &Stat) -> Result<(), Failed> {
+    pub(super) fn is_its(&self, place: &EntryPlace, stat: &Stat) -> Result<(), Failed> {
         let is_its = self.kind(stat).is_ok_and(|kind| kind == place.kind) && stat.st_ino == place.inode;
         if is_its { Ok(()) } else { Err(Failed::Stale(Errno::STALE.into())) }
     }

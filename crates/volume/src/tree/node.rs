@@ -27,7 +27,7 @@ pub(super) struct Folder {
 
 /// Where a node's entry was seen last.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct EntryPlace {
     pub kind: Kind,
     /// The inode that the entry must have.
     pub inode: u64,
@@ -38,7 +38,7 @@ pub(super) struct Place {
 }
 
 struct Node {
-    place: Place,
+    place: EntryPlace,
     /// How many lookups the kernel has not forgotten yet.
     lookups: u64,
     /// How many nodes have their place in this folder.
@@ -49,7 +49,7 @@ struct Node {
 }
 
 impl Node {
-    fn new(number: u64, place: Place) -> Self {
+    fn new(number: u64, place: EntryPlace) -> Self {
         let folder = (place.kind == Kind::Folder).then(|| new_folder(number));
         Self { place, lookups: 0, children: 0, _reserve: None, folder }
     }
@@ -85,7 +85,7 @@ pub(super) struct Dropped {
 impl Nodes {
     /// Only the root.
     pub fn new(inode: u64) -> Self {
-        let place = Place { kind: Kind::Folder, inode, parent: ROOT, stored: Arc::from([]), pin: None };
+        let place = EntryPlace { kind: Kind::Folder, inode, parent: ROOT, stored: Arc::from([]), pin: None };
         let mut root = Node::new(ROOT, place);
         root.lookups = 1;
         Self { nodes: [(ROOT, root)].into(), numbers: [(inode, ROOT)].into() }
@@ -104,7 +104,7 @@ impl Nodes {
         self.nodes.len()
     }
 
-    pub fn place(&self, number: u64) -> Result<Place> {
+    pub fn place(&self, number: u64) -> Result<EntryPlace> {
         Ok(self.get(number)?.place.clone())
     }
 
@@ -150,7 +150,7 @@ impl Nodes {
         let known = self.nodes.get_mut(&number);
         if known.as_ref().is_none_or(|node| node.place.kind != kind) {
             // Another kind under the same number: replaced from outside. The kernel drops its own node as well.
-            let mut node = Node::new(number, Place { kind, inode, parent, stored: stored.into(), pin: None });
+            let mut node = Node::new(number, EntryPlace { kind, inode, parent, stored: stored.into(), pin: None });
             node.lookups = 1;
             if let Some(old) = known {
                 node.lookups += old.lookups;
@@ -285,7 +285,7 @@ impl Nodes {
     }
 }
 
-impl Place {
+impl EntryPlace {
     fn is(&self, inode: u64, parent: u64, stored: &[u8]) -> bool {
         self.inode == inode && self.parent == parent && *self.stored == *stored && self.pin.is_none()
     }

@@ -23,6 +23,7 @@ use phalanx_core::{ChunkSize, Suite};
 use phalanx_host::args::{Cipher, EngineArgs, EngineName, OpenKeys, ProtectKeys, chunk_size};
 use phalanx_host::failure::{Failure, Outcome};
 use phalanx_host::file::Carry;
+use phalanx_host::file::umask;
 use phalanx_host::paths::{self, Destination, End, Outputs};
 use phalanx_host::verbosity::Verbosity;
 use std::path::PathBuf;
@@ -385,7 +386,7 @@ pub struct UnprotectPlan {
 impl Unprotect {
     pub fn validate(self) -> Outcome<UnprotectPlan> {
         // Nobody has authenticated it, so it does not decide who may read the plaintext.
-        let carry = if self.preserve { Carry::All } else { Carry::New { umask: paths::umask() } };
+        let carry = if self.preserve { Carry::All } else { Carry::New { umask: umask() } };
         let destination = self.destination.validate(&self.paths, carry)?;
         check_json(self.json.json, &self.paths, &destination)?;
         self.keys.validate(&self.paths)?;

@@ -4,7 +4,7 @@ use crate::args::Engines;
 use phalanx_core::engine::Op;
 use phalanx_gpu::{DeviceInfo, State, Survey};
 use phalanx_host::args::{EngineArgs, EngineName};
-use phalanx_host::engines::cache::{self, Circumstances, DeviceName, Kept, Place};
+use phalanx_host::engines::cache::{self, CalibrationFile, Circumstances, DeviceName, Kept};
 use phalanx_host::engines::calibration::{Calibration, Kind};
 use phalanx_host::engines::{self, Ready, measure};
 use phalanx_host::failure::Outcome;
@@ -47,8 +47,8 @@ fn measure_and_keep(
     now: Circumstances,
     must_keep: bool,
 ) -> Outcome<Calibration> {
-    let place = Place::prepare(&now);
-    let place = if must_keep { Some(place?) } else { place.ok() };
+    let file = CalibrationFile::prepare(&now);
+    let file = if must_keep { Some(file?) } else { file.ok() };
     let mut measured = measure::all(ready);
     if let (Err(error), true) = (&measured, ready.gpu.is_some()) {
         survey.fail(error.to_string());
@@ -56,7 +56,7 @@ fn measure_and_keep(
         measured = measure::all(ready);
     }
     let kept = Kept { circumstances: now, device, calibration: measured? };
-    match place.map(|place| place.keep(&kept)) {
+    match file.map(|file| file.keep(&kept)) {
         Some(Err(failure)) if must_keep => Err(failure),
         _ => Ok(kept.calibration),
     }

@@ -11,12 +11,12 @@ use phalanx_core::volume::CONFIG;
 use phalanx_core::{Opener, Ways};
 use phalanx_host::Keyring;
 use phalanx_host::failure::{self, Failure, Outcome};
+use phalanx_host::file::{Input, unprotected_name};
 use phalanx_host::lines::{path_hex, shown};
-use phalanx_host::paths::{End, unprotected_name};
+use phalanx_host::paths::End;
 use phalanx_host::say::{say, say_json};
 use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, AtHand};
-use phalanx_host::transfer::ends::Input;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, size};
 use phalanx_host::{Error, Result};
@@ -107,9 +107,9 @@ struct Inspection {
 
 impl Inspection {
     fn one(&self, path: &Path, on_one_line: bool) -> Outcome {
-        let input = Input::open(&End::from(path.to_owned()))?;
-        let at_path = |e| Failure::at(path, input.interrupted(e));
-        let header = read(&input).map_err(at_path)?;
+        let input = End::from(path.to_owned()).open()?;
+        let at_path = |e| Failure::at(path, e);
+        let header = read(&input).map_err(|e| at_path(input.interrupted(e)))?;
         let layout = input
             .len()
             .map(|len| Layout::for_file(header.bytes().len(), header.suite(), header.chunk_log2(), len))

@@ -156,10 +156,10 @@ fn stop_when_idle(idler: Idler, limit: Duration, mountpoint: &Path) -> Outcome {
 
 /// The end of a mount that a signal asks for. It may come while something is being mounted.
 #[derive(Default)]
-struct Ending(Mutex<State>);
+struct Ending(Mutex<MountPhase>);
 
 #[derive(Default)]
-enum State {
+enum MountPhase {
     #[default]
     Before,
     Asked,
@@ -168,8 +168,8 @@ enum State {
 
 impl Ending {
     fn asked(&self) {
-        let state = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Asked);
-        if let State::Mounted(stopper) = state {
+        let state = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), MountPhase::Asked);
+        if let MountPhase::Mounted(stopper) = state {
             stop(stopper);
         }
     }
@@ -177,8 +177,8 @@ impl Ending {
     fn mounted(&self, stopper: Stopper) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match *state {
-            State::Asked => stop(stopper),
-            _ => *state = State::Mounted(stopper),
+            MountPhase::Asked => stop(stopper),
+            _ => *state = MountPhase::Mounted(stopper),
         }
     }
 }

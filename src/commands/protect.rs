@@ -4,21 +4,20 @@ use crate::args::ProtectPlan;
 use crate::progress::Meter;
 use crate::transfer::{self, Action, Moved, Transfer};
 use phalanx_core::engine::Op;
-use phalanx_core::format::Header;
-use phalanx_core::{ChunkSize, Error as CoreError, NewFile, Suite};
+use phalanx_core::{ChunkSize, NewFile, Suite};
+use phalanx_host::Result;
 use phalanx_host::age;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::Outcome;
-use phalanx_host::file::Resumable;
+use phalanx_host::file::{Ends, Input, Resumable, protected_name, refuse_protected};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain_with, shown};
-use phalanx_host::paths::{self, End, protected_name, unprotected_name};
+use phalanx_host::paths;
 use phalanx_host::report::{self, Status};
 use phalanx_host::secrets::Recipients;
-use phalanx_host::transfer::ends::{Input, Target};
 use phalanx_host::verbosity::Verbosity;
-use phalanx_host::{Error, Result};
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 pub fn run(plan: ProtectPlan, verbosity: Verbosity) -> Outcome {
     paths::refuse_terminal(&plan.destination, &plan.paths)?;
@@ -60,21 +59,14 @@ impl Action for Protect {
         self.recipients.find()
     }
 
-    /// A pattern like `*` easily matches outputs of an earlier run.
-    fn accept(&self, end: &End, input: &Input) -> Result<()> {
-        let has_the_name = end.path().file_name().is_some_and(|name| unprotected_name(name).is_some());
-        if !end.is_standard() && has_the_name && !matches!(is_protected(input), Err(Error::Core(CoreError::NotPhalanx)))
-        {
-            return Err(Error::Protected);
-        }
-        Ok(())
+    fn accept(&self, path: &Path, input: &Input) -> Result<()> {
+        refuse_protected(input.file(), path)
     }
 
     fn transfer<'l>(
         &self,
         engines: &'l Engines,
-        input: &Input,
-        target: &mut Target,
+        Ends { input, target }: &mut Ends,
         meter: &Meter,
     ) -> Result<Moved<'l>> {
         let new = NewFile::with_chunk_size(self.suite, self.chunk_size, self.recipients.found())?;
@@ -95,9 +87,4 @@ impl Action for Protect {
     fn warns_of_keys(&self) -> bool {
         true
     }
-}
-
-/// Reads the header, if the input has one.
-fn is_protected(input: &Input) -> Result<Header> {
-    Ok(input.source()?.header()?)
 }

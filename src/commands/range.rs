@@ -5,11 +5,11 @@ use crate::progress::Meter;
 use phalanx_core::{Error as CoreError, Opener, Progress, Reader, ReaderOptions, Roster};
 use phalanx_host::engines;
 use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::paths::{Place, unprotected_name};
+use phalanx_host::paths::Route;
 use phalanx_host::secrets::AtHand;
-use phalanx_host::transfer::ends::{Input, Target, blame};
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::{arrow, count};
 use phalanx_host::{Error, Result};
@@ -31,9 +31,9 @@ pub fn run(
     keys: &KeyFiles,
     verbosity: Verbosity,
 ) -> Outcome {
-    let (places, named) = plan.destination.places(&plan.paths, unprotected_name)?;
+    let (routes, named) = plan.destination.routes(&plan.paths, unprotected_name)?;
     named?;
-    places.iter().try_for_each(|place| one(plan, range, opener, keys, place, verbosity))
+    routes.iter().try_for_each(|route| one(plan, range, opener, keys, route, verbosity))
 }
 
 fn one(
@@ -41,13 +41,14 @@ fn one(
     range: ByteRange,
     opener: &Opener<AtHand>,
     keys: &KeyFiles,
-    place: &Place,
+    route: &Route,
     verbosity: Verbosity,
 ) -> Outcome {
-    let input = Input::open(&place.input)?;
-    let at_place = |e| blame(place, e);
+    let input = route.input.open()?;
+    let at = |e| route.blame(e);
     let made = keys.made();
-    let target = Target::create(place, &input, &plan.destination, &made)?;
+    let rules = plan.destination.rules(&made);
+    let ends = route.begin(input, &rules, &made)?;
 
     let engine = engines::cpu(&plan.engine)?;
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
@@ -56,37 +57,37 @@ fn one(
         // The thread that reads does the work.
         options = options.read_ahead(0);
     }
-    let source = input.file().try_clone().map_err(Error::read);
+    let source = ends.input.file().try_clone().map_err(Error::read);
     let reader = source.and_then(|source| Ok(Reader::open_with(source, opener, &options)?));
-    let reader = reader.map_err(|e| at_place(input.interrupted(e)))?;
+    let reader = reader.map_err(|e| at(ends.input.interrupted(e)))?;
     let at_hand = opener.source();
     let opened = at_hand.describe(reader.opened_slot(), reader.opened_by());
     let by = reader.opened_by().clone();
     let Some(range) = range.within(reader.len()) else {
-        let (path, len) = (shown(place.input.path()), count(reader.len(), "byte"));
+        let (path, len) = (shown(route.input.path()), count(reader.len(), "byte"));
         return Err(Failure::usage(format!("{path}: it has {len}, and none of them is in the range")));
     };
 
     let len = range.end - range.start;
-    let meter = Meter::file(shown(place.input.path()), Some(len), verbosity);
+    let meter = Meter::file(shown(route.input.path()), Some(len), verbosity);
     meter.begin();
-    let done = write(reader, range, &target, &meter);
+    let done = write(reader, range, &ends, &meter);
     meter.finish();
-    done.map_err(at_place)?;
-    at_hand.tell_sender(|| place.input.path().to_owned(), &by);
-    target.commit(place, &input, &plan.destination, &made, None)?;
-    let (from, to) = (shown(place.input.path()), shown(place.output.path()));
+    done.map_err(at)?;
+    at_hand.tell_sender(|| route.input.path().to_owned(), &by);
+    route.commit(ends, &rules, None)?;
+    let (from, to) = (shown(route.input.path()), shown(route.output.path()));
     if verbosity.verbose {
         complain(format!("{from} {} {to}: {}, {description}, opened by {opened}", arrow(), meter.summary(len)));
-    } else if !verbosity.quiet && is_terminal() && !place.output.is_standard() {
+    } else if !verbosity.quiet && is_terminal() && !route.output.is_standard() {
         complain(format!("{from} {} {to}: {}", arrow(), meter.brief(len)));
     }
     Ok(())
 }
 
 /// Writes the range in order. Each piece is authentic before it is written.
-fn write(mut reader: Reader<File>, range: Range<u64>, target: &Target, meter: &Meter) -> Result<()> {
-    let mut output = target.file().expect("a range has an output");
+fn write(mut reader: Reader<File>, range: Range<u64>, ends: &Ends, meter: &Meter) -> Result<()> {
+    let mut output = ends.target.file().expect("a range has an output");
     // Small chunks are put together, so that few calls write them. Large ones are written from where they lie.
     let is_small = reader.chunk_size().bytes() < SMALL;
     let mut buf = Zeroizing::new(vec![0; if is_small { PIECE } else { 0 }]);

@@ -14,13 +14,14 @@ use phalanx_host::age;
 use phalanx_host::args::{EngineArgs, EngineName, KeyArgs};
 use phalanx_host::engines::{Crew, Engines};
 use phalanx_host::failure::{self, Failure, Outcome};
-use phalanx_host::file::{self, Carry, Existing, InPlace, InputFile, Made, Obstacle, Unfinished};
+use phalanx_host::file::{
+    self, Carry, Ends, Existing, InPlace, Input, InputFile, Made, Obstacle, Unfinished, unprotected_name,
+};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::paths::{Destination, End, Outputs, unprotected_name};
+use phalanx_host::paths::{Destination, End, Outputs};
 use phalanx_host::secret_files;
 use phalanx_host::secrets::{self, AtHand};
-use phalanx_host::transfer::ends::{Input, Target};
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, others};
 use phalanx_host::{Error, Result};
@@ -149,10 +150,10 @@ fn one(transfer: &Transfer<Rekey>, path: &Path) -> Outcome {
     if path.is_dir() {
         return Err(Failure::folder(path));
     }
-    let input = Input::open(&End::Path(path.to_owned()))?;
+    let mut ends = Ends::only(End::Path(path.to_owned()).open()?);
     transfer.prepare()?;
-    let meter = Meter::file(shown(path), input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &input, &mut Target::Nothing, &meter);
+    let meter = Meter::file(shown(path), ends.input.len(), transfer.verbosity);
+    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter);
     meter.finish();
     let moved = done.map_err(|e| {
         transfer.action.failed(path);
@@ -231,8 +232,8 @@ impl Action for Rekey {
         Ok(())
     }
 
-    fn transfer<'l>(&self, engines: &'l Engines, input: &Input, _: &mut Target, meter: &Meter) -> Result<Moved<'l>> {
-        let Input::File(file) = input else {
+    fn transfer<'l>(&self, engines: &'l Engines, Ends { input, .. }: &mut Ends, meter: &Meter) -> Result<Moved<'l>> {
+        let Input::File(file) = &*input else {
             return Err(Error::read(Obstacle::NotRegular.into()));
         };
         let crew = engines.crew(Op::Seal, Suite::default(), input.known_len());

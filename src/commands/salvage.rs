@@ -7,29 +7,28 @@ use phalanx_core::{Opener, ProtectedFile};
 use phalanx_host::args::{EngineArgs, EngineName};
 use phalanx_host::engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
-use phalanx_host::file::{self, Made};
+use phalanx_host::file::{self, Made, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::paths::{Place, unprotected_name};
+use phalanx_host::paths::Route;
 use phalanx_host::say::say;
 use phalanx_host::secrets::AtHand;
-use phalanx_host::transfer::ends::{Input, Target, blame};
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{arrow, count};
 
 pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, keys: &KeyFiles, verbosity: Verbosity) -> Outcome {
-    let (places, named) = plan.destination.places(&plan.paths, unprotected_name)?;
-    if places.iter().any(|place| place.input.is_standard() || place.output.is_standard()) {
+    let (routes, named) = plan.destination.routes(&plan.paths, unprotected_name)?;
+    if routes.iter().any(|route| route.input.is_standard() || route.output.is_standard()) {
         return Err(Failure::usage("--salvage needs files at both ends, not -"));
     }
     let made = keys.made();
-    let done = failure::each(&places, |place| {
-        let found = one(plan, opener, place, &made, verbosity)?;
+    let done = failure::each(&routes, |route| {
+        let found = one(plan, opener, route, &made, verbosity)?;
         for lost in &found.lost {
             // B is exclusive, as in every range of the command.
-            say(format!("{}: lost {}-{}", shown(place.input.path()), lost.start, lost.end))?;
+            say(format!("{}: lost {}-{}", shown(route.input.path()), lost.start, lost.end))?;
         }
-        if found.is_intact() { Ok(()) } else { Err(report(place, &found)) }
+        if found.is_intact() { Ok(()) } else { Err(report(route, &found)) }
     });
     failure::worse(named, done)
 }
@@ -37,40 +36,41 @@ pub fn run(plan: &UnprotectPlan, opener: &Opener<AtHand>, keys: &KeyFiles, verbo
 fn one(
     plan: &UnprotectPlan,
     opener: &Opener<AtHand>,
-    place: &Place,
+    route: &Route,
     made: &Made,
     verbosity: Verbosity,
 ) -> Outcome<Salvage> {
-    let input = Input::open(&place.input)?;
-    let at_place = |e| blame(place, e);
-    let target = Target::create(place, &input, &plan.destination, made)?;
-    let protected = input.source().and_then(|source| Ok(ProtectedFile::open(source, opener)?));
-    let protected = protected.map_err(|e| at_place(input.interrupted(e)))?;
+    let input = route.input.open()?;
+    let at = |e| route.blame(e);
+    let rules = plan.destination.rules(made);
+    let ends = route.begin(input, &rules, made)?;
+    let protected = ends.source().and_then(|source| Ok(ProtectedFile::open(source, opener)?));
+    let protected = protected.map_err(|e| at(ends.input.interrupted(e)))?;
     let at_hand = opener.source();
     let opened = at_hand.describe(protected.opened_slot(), protected.opened_by());
     let by = protected.opened_by().clone();
-    let meter = Meter::file(shown(place.input.path()), input.len(), verbosity);
-    let sink = file::Disk::new(target.file().expect("salvage has an output"));
+    let meter = Meter::file(shown(route.input.path()), ends.input.len(), verbosity);
+    let sink = file::Disk::new(ends.target.file().expect("salvage has an output"));
     let engine = engines::cpu(&EngineArgs { engine: EngineName::Serial, ..plan.engine })?;
     let description = format!("engine {} ({})", engine.info().name, engine.info().detail);
     let found = protected.salvage(&*engine, &sink, &meter);
     meter.finish();
-    let found = found.map_err(|e| at_place(e.into()))?;
-    at_hand.tell_sender(|| place.input.path().to_owned(), &by);
+    let found = found.map_err(|e| at(e.into()))?;
+    at_hand.tell_sender(|| route.input.path().to_owned(), &by);
     // A damaged input is never removed, because another attempt may save more of it.
-    let removal = if plan.destination.remove && found.is_intact() { input.removal() } else { None };
-    target.commit(place, &input, &plan.destination, made, removal)?;
+    let removal = if plan.destination.remove && found.is_intact() { ends.input.removal() } else { None };
+    route.commit(ends, &rules, removal)?;
     if verbosity.verbose {
-        let (from, to) = (shown(place.input.path()), shown(place.output.path()));
+        let (from, to) = (shown(route.input.path()), shown(route.output.path()));
         complain(format!("{from} {} {to}: {}, {description}, opened by {opened}", arrow(), meter.summary(found.saved)));
     }
     Ok(found)
 }
 
-fn report(place: &Place, found: &Salvage) -> Failure {
+fn report(route: &Route, found: &Salvage) -> Failure {
     let lost: u64 = found.lost.iter().map(|range| range.end - range.start).sum();
     let end = if found.whole_length { "" } else { ", and it was cut off or extended: what followed is not known" };
-    let (from, to) = (shown(place.input.path()), shown(place.output.path()));
+    let (from, to) = (shown(route.input.path()), shown(route.output.path()));
     let (saved, lost) = (count(found.saved, "byte"), count(lost, "byte"));
     let line = format!("{from}: damaged: {saved} saved to {to}, {lost} lost{end}");
     Failure::new(Code::NotAuthentic, line)

@@ -10,13 +10,12 @@ use phalanx_host::Result;
 use phalanx_host::args::EngineArgs;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{self, Code, Failure, Outcome};
-use phalanx_host::file::Resumable;
+use phalanx_host::file::{Ends, Resumable, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::shown;
-use phalanx_host::paths::{Outputs, unprotected_name};
+use phalanx_host::paths::Outputs;
 use phalanx_host::report::{self, Status};
 use phalanx_host::secrets::{self, AtHand};
-use phalanx_host::transfer::ends::{Input, Target};
 use phalanx_host::verbosity::Verbosity;
 use phalanx_volume::{is_folder_of_volume, is_volume};
 use std::ffi::{OsStr, OsString};
@@ -68,7 +67,7 @@ fn restore(transfer: &Transfer<Unprotect>, engine: &EngineArgs, volumes: &[PathB
         }
     };
     failure::each(volumes, refuse)?;
-    let (places, named) = destination.places(volumes, |name| Some(name.to_owned()))?;
+    let (routes, named) = destination.routes(volumes, |name| Some(name.to_owned()))?;
     let shared = volume_tree::Shared {
         opener: &transfer.action.opener,
         engine,
@@ -76,7 +75,7 @@ fn restore(transfer: &Transfer<Unprotect>, engine: &EngineArgs, volumes: &[PathB
         made: &transfer.made,
         verbosity: transfer.verbosity,
     };
-    let done = failure::each(&places, |place| volume_tree::run(&shared, place.input.path(), place.output.path()));
+    let done = failure::each(&routes, |route| volume_tree::run(&shared, route.input.path(), route.output.path()));
     failure::worse(named, done)
 }
 
@@ -89,14 +88,8 @@ impl Action for Unprotect {
         unprotected_name(name)
     }
 
-    fn transfer<'l>(
-        &self,
-        engines: &'l Engines,
-        input: &Input,
-        target: &mut Target,
-        meter: &Meter,
-    ) -> Result<Moved<'l>> {
-        open(&self.opener, engines, input, target, meter)
+    fn transfer<'l>(&self, engines: &'l Engines, ends: &mut Ends, meter: &Meter) -> Result<Moved<'l>> {
+        open(&self.opener, engines, ends, meter)
     }
 
     fn opens(&self) -> bool {
@@ -112,8 +105,7 @@ impl Action for Unprotect {
 pub fn open<'l>(
     opener: &Opener<AtHand>,
     engines: &'l Engines,
-    input: &Input,
-    target: &mut Target,
+    Ends { input, target }: &mut Ends,
     meter: &Meter,
 ) -> Result<Moved<'l>> {
     let protected = ProtectedFile::open(input.source()?, opener).map_err(|e| input.interrupted(e))?;

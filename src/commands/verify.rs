@@ -9,13 +9,13 @@ use phalanx_host::Result;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{self, Failure, Outcome};
 use phalanx_host::file::Carry;
+use phalanx_host::file::{Ends, unprotected_name};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::paths::{Destination, End, Outputs, Place, file_len, unprotected_name};
+use phalanx_host::paths::{Destination, End, Outputs, file_len};
 use phalanx_host::report::{self, Status};
 use phalanx_host::say::say;
 use phalanx_host::secrets::{self, AtHand};
-use phalanx_host::transfer::ends::{Input, Target, blame};
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::{count, others};
 use std::ffi::{OsStr, OsString};
@@ -82,12 +82,11 @@ fn one(transfer: &Transfer<Check>, path: &Path) -> Outcome<u64> {
     if path.is_dir() {
         return Err(Failure::folder(path));
     }
-    let place = Place { input: End::from(path.to_owned()), output: End::Standard };
-    let input = Input::open(&place.input)?;
-    let meter = Meter::file(shown(path), input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &input, &mut Target::Nothing, &meter);
+    let mut ends = Ends::only(End::from(path.to_owned()).open()?);
+    let meter = Meter::file(shown(path), ends.input.len(), transfer.verbosity);
+    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter);
     meter.finish();
-    let moved = done.map_err(|e| blame(&place, e))?;
+    let moved = done.map_err(|e| Failure::at(path, e))?;
     if let Some(by) = &moved.by {
         transfer.action.opened(|| path.to_owned(), by);
     }
@@ -111,14 +110,8 @@ impl Action for Check {
         unprotected_name(name)
     }
 
-    fn transfer<'l>(
-        &self,
-        engines: &'l Engines,
-        input: &Input,
-        target: &mut Target,
-        meter: &Meter,
-    ) -> Result<Moved<'l>> {
-        unprotect::open(&self.opener, engines, input, target, meter)
+    fn transfer<'l>(&self, engines: &'l Engines, ends: &mut Ends, meter: &Meter) -> Result<Moved<'l>> {
+        unprotect::open(&self.opener, engines, ends, meter)
     }
 
     fn opens(&self) -> bool {

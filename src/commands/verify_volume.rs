@@ -15,7 +15,6 @@ use phalanx_host::paths::End;
 use phalanx_host::report;
 use phalanx_host::say::say;
 use phalanx_host::secrets::AtHand;
-use phalanx_host::transfer::ends::Input;
 use phalanx_host::verbosity::Verbosity;
 use phalanx_host::words::count;
 use phalanx_volume::tree::{Tree, TreeOptions};
@@ -98,7 +97,7 @@ pub fn within(dir: &Path) -> Outcome<Vec<PathBuf>> {
 
 /// Why a volume did not open: perhaps because a change of its keys was interrupted.
 pub fn not_opened(dir: &Path, error: VolumeError) -> Failure {
-    match (error, Input::open(&End::from(dir.join(CONFIG)))) {
+    match (error, End::from(dir.join(CONFIG)).open()) {
         (VolumeError::Core(error), Ok(config)) => Failure::at(dir, config.interrupted(error)),
         (error, _) => volume_failures::of_volume(dir, error),
     }

@@ -6,11 +6,11 @@ use crate::volume_engines;
 use crate::volume_failures;
 use phalanx_core::{Opener, Progress};
 use phalanx_host::failure::{Failure, Outcome};
+use phalanx_host::file::Ends;
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::paths::Place;
+use phalanx_host::paths::Route;
 use phalanx_host::secrets::AtHand;
-use phalanx_host::transfer::ends::{Input, Target, blame};
 use phalanx_host::verbosity::{Verbosity, is_terminal};
 use phalanx_host::words::{arrow, count};
 use phalanx_host::{Error, Result};
@@ -35,30 +35,31 @@ pub fn run(
     let options = volume_engines::for_volume(&plan.engine, volume.config.suite(), verbosity)?;
     let options = StoreOptions { read_only: true, ..options };
     let store = Store::open(&volume.root, volume.config.clone(), options).map_err(at_volume)?;
-    let (places, named) = plan.destination.places(&plan.paths, |name| Some(name.to_owned()))?;
+    let (routes, named) = plan.destination.routes(&plan.paths, |name| Some(name.to_owned()))?;
     named?;
-    places.iter().try_for_each(|place| one(plan, &store, keys, place, verbosity))
+    routes.iter().try_for_each(|route| one(plan, &store, keys, route, verbosity))
 }
 
-fn one(plan: &UnprotectPlan, store: &Arc<Store>, keys: &KeyFiles, place: &Place, verbosity: Verbosity) -> Outcome {
-    let at_input = |e| volume_failures::of_volume(place.input.path(), e);
-    let input = Input::open(&place.input)?;
-    let file = input.file().try_clone().map_err(|e| Failure::at(place.input.path(), Error::read(e)))?;
+fn one(plan: &UnprotectPlan, store: &Arc<Store>, keys: &KeyFiles, route: &Route, verbosity: Verbosity) -> Outcome {
+    let at_input = |e| volume_failures::of_volume(route.input.path(), e);
+    let input = route.input.open()?;
+    let file = input.file().try_clone().map_err(|e| Failure::at(route.input.path(), Error::read(e)))?;
     let backing = store.open_file(file).map_err(at_input)?;
     let made = keys.made();
-    let target = Target::create(place, &input, &plan.destination, &made)?;
-    let meter = Meter::file(shown(place.input.path()), Some(backing.len()), verbosity);
+    let rules = plan.destination.rules(&made);
+    let ends = route.begin(input, &rules, &made)?;
+    let meter = Meter::file(shown(route.input.path()), Some(backing.len()), verbosity);
     meter.begin();
-    let done = write(&backing, &target, &meter);
+    let done = write(&backing, &ends, &meter);
     meter.finish();
     match done {
         Ok(()) => {}
         Err(Failed::Volume(error)) => return Err(at_input(error)),
-        Err(Failed::Output(error)) => return Err(blame(place, error)),
+        Err(Failed::Output(error)) => return Err(route.blame(error)),
     }
-    target.commit(place, &input, &plan.destination, &made, None)?;
-    if !verbosity.quiet && is_terminal() && !place.output.is_standard() {
-        let (from, to) = (shown(place.input.path()), shown(place.output.path()));
+    route.commit(ends, &rules, None)?;
+    if !verbosity.quiet && is_terminal() && !route.output.is_standard() {
+        let (from, to) = (shown(route.input.path()), shown(route.output.path()));
         complain(format!("{from} {} {to}: {}", arrow(), count(backing.len(), "byte")));
     }
     Ok(())
@@ -70,8 +71,8 @@ enum Failed {
 }
 
 /// Writes the plaintext in order. Each piece is authentic before it is written.
-fn write(backing: &Backing, target: &Target, meter: &Meter) -> Result<(), Failed> {
-    let mut output = target.file().expect("a stored file has an output");
+fn write(backing: &Backing, ends: &Ends, meter: &Meter) -> Result<(), Failed> {
+    let mut output = ends.target.file().expect("a stored file has an output");
     let failed = |e| Failed::Output(Error::write(e));
     let (mut at, mut piece) = (0, Zeroizing::new(vec![0; PIECE]));
     while at < backing.len() {

@@ -5,10 +5,9 @@ use phalanx_core::OpenedBy;
 use phalanx_host::args::EngineArgs;
 use phalanx_host::engines::{Crew, Engines};
 use phalanx_host::failure::{Code, Failure, Outcome};
-use phalanx_host::file::Made;
+use phalanx_host::file::{Ends, Input, Made, OutputRules};
 use phalanx_host::key_files::KeyFiles;
-use phalanx_host::paths::{Destination, End};
-use phalanx_host::transfer::ends::{Input, Target};
+use phalanx_host::paths::Destination;
 use phalanx_host::verbosity::Verbosity;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -25,18 +24,12 @@ pub trait Action: Sync {
     }
 
     /// Whether an input that was named on the command line is to be worked on.
-    fn accept(&self, _end: &End, _input: &Input) -> phalanx_host::Result<()> {
+    fn accept(&self, _path: &Path, _input: &Input) -> phalanx_host::Result<()> {
         Ok(())
     }
 
     /// Moves the bytes, and tells the meter when the work begins.
-    fn transfer<'l>(
-        &self,
-        engines: &'l Engines,
-        input: &Input,
-        target: &mut Target,
-        meter: &Meter,
-    ) -> phalanx_host::Result<Moved<'l>>;
+    fn transfer<'l>(&self, engines: &'l Engines, ends: &mut Ends, meter: &Meter) -> phalanx_host::Result<Moved<'l>>;
 
     /// Called when a file has been opened by this, and moved.
     fn opened(&self, _path: impl FnOnce() -> PathBuf, _by: &OpenedBy) {}
@@ -103,6 +96,11 @@ impl<A: Action> Transfer<A> {
         let engines = Engines::new(engine, verbosity)?;
         let (made, keys) = (Arc::new(keys.made()), Arc::new(keys));
         Ok(Self { action, engines, destination, verbosity, made, keys, prepared: OnceLock::new() })
+    }
+
+    /// How outputs are made.
+    pub fn rules(&self) -> OutputRules<'_> {
+        self.destination.rules(&self.made)
     }
 
     /// Asks the user for everything that is needed, as soon as there is something to do. A failure is reported the first

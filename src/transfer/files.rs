@@ -4,64 +4,64 @@ use super::action::{Action, Transfer};
 use super::tree;
 use crate::progress::Meter;
 use phalanx_host::failure::{self, Failure, Outcome};
+use phalanx_host::file::Input;
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::paths::{self, End, Place};
+use phalanx_host::paths::{self, End, Route};
 use phalanx_host::report;
-use phalanx_host::transfer::ends::{Input, Target, blame};
 use phalanx_host::verbosity::is_terminal;
 use phalanx_host::words::arrow;
 use std::path::PathBuf;
 
 /// Runs the action on each path. A failure does not stop the others.
 pub fn run<A: Action>(transfer: &Transfer<A>, paths: &[PathBuf]) -> Outcome {
-    let (places, named) = transfer.destination.places(paths, |name| transfer.action.output_name(name))?;
-    transfer.engines.expect(places.iter().filter_map(|place| paths::file_len(place.input.path())).sum());
-    let done = failure::each(&places, |place| match (&place.input, &place.output) {
+    let (routes, named) = transfer.destination.routes(paths, |name| transfer.action.output_name(name))?;
+    transfer.engines.expect(routes.iter().filter_map(|route| paths::file_len(route.input.path())).sum());
+    let done = failure::each(&routes, |route| match (&route.input, &route.output) {
         (End::Path(input), output) if input.is_dir() => {
             if !transfer.destination.recursive {
                 return Err(Failure::folder(input));
             }
             tree::run(transfer, input, Some(output.path()))?.outcome()
         }
-        _ => file(transfer, place),
+        _ => file(transfer, route),
     });
     failure::worse(named, done)
 }
 
-fn file<A: Action>(transfer: &Transfer<A>, place: &Place) -> Outcome {
-    let input = Input::open(&place.input)?;
-    let at_input = |e| Failure::at(place.input.path(), e);
-    transfer.action.accept(&place.input, &input).map_err(at_input)?;
-    if let End::Path(output) = &place.output {
+fn file<A: Action>(transfer: &Transfer<A>, route: &Route) -> Outcome {
+    let input = route.input.open()?;
+    transfer.action.accept(route.input.path(), &input).map_err(|e| route.blame(e))?;
+    if let End::Path(output) = &route.output {
         transfer.keys.check_output(output)?;
     }
-    let mut target = Target::create(place, &input, &transfer.destination, &transfer.made)?;
+    let rules = transfer.rules();
+    let mut ends = route.begin(input, &rules, &transfer.made)?;
     transfer.prepare()?;
-    let meter = Meter::file(shown(place.input.path()), input.len(), transfer.verbosity);
-    let done = transfer.action.transfer(&transfer.engines, &input, &mut target, &meter);
+    let meter = Meter::file(shown(route.input.path()), ends.input.len(), transfer.verbosity);
+    let done = transfer.action.transfer(&transfer.engines, &mut ends, &meter);
     meter.finish();
-    let moved = done.map_err(|e| blame(place, e))?;
+    let moved = done.map_err(|e| route.blame(e))?;
     if let Some(by) = &moved.by {
-        transfer.action.opened(|| place.input.path().to_owned(), by);
+        transfer.action.opened(|| route.input.path().to_owned(), by);
     }
-    let removal = if deletes(transfer, place, &input) { input.removal() } else { None };
-    target.commit(place, &input, &transfer.destination, &transfer.made, removal)?;
-    report::done(place.input.path(), Some(place.output.path()), moved.bytes);
-    let (from, to) = (shown(place.input.path()), shown(place.output.path()));
+    let removal = if deletes(transfer, route, &ends.input) { ends.input.removal() } else { None };
+    route.commit(ends, &rules, removal)?;
+    report::done(route.input.path(), Some(route.output.path()), moved.bytes);
+    let (from, to) = (shown(route.input.path()), shown(route.output.path()));
     if transfer.verbosity.verbose {
         complain(format!("{from} {} {to}: {}, {}", arrow(), meter.summary(moved.bytes), moved.description()));
-    } else if !transfer.verbosity.quiet && is_terminal() && !place.output.is_standard() {
+    } else if !transfer.verbosity.quiet && is_terminal() && !route.output.is_standard() {
         complain(format!("{from} {} {to}: {}", arrow(), meter.brief(moved.bytes)));
     }
     Ok(())
 }
 
 /// Whether the input is to be deleted. A key that protects it is not.
-fn deletes<A: Action>(transfer: &Transfer<A>, place: &Place, input: &Input) -> bool {
+fn deletes<A: Action>(transfer: &Transfer<A>, route: &Route, input: &Input) -> bool {
     let Some(stamp) = input.stamp() else { return false };
     let remove = transfer.destination.remove;
     let spared = if remove { transfer.keys.spares(input.file(), stamp) } else { None };
-    let path = shown(place.input.path());
+    let path = shown(route.input.path());
     if let Some(why) = spared {
         complain(format!("warning: {path}: not deleted, because {why}"));
     }

@@ -6,20 +6,19 @@
 use super::action::{Action, Transfer};
 use super::scan;
 use crate::progress::Meter;
-use phalanx_core::Error as CoreError;
+use phalanx_host::Result;
 use phalanx_host::engines::Engines;
 use phalanx_host::failure::{Failure, Outcome};
-use phalanx_host::file::{Committed, Output, Removal, Sync};
+use phalanx_host::file::{Committed, Ends, Input, Output, OutputPlace, OutputRules, Removal, Sync, Target, carry};
 use phalanx_host::lines::{complain, shown};
 use phalanx_host::lock::lock;
 use phalanx_host::report;
-use phalanx_host::transfer::ends::{Input, Target, not_deleted, warn_of_special_bits};
+use phalanx_host::transfer::ends::{blame, delete};
 use phalanx_host::transfer::folder::{Folder, Handles, Tree};
 use phalanx_host::transfer::tally::Tally;
 use phalanx_host::transfer::walk::{Held, Next, Task, Walk, is_of_process, is_too_many};
-use phalanx_host::warnings;
+use phalanx_host::warnings::{self, warn_of_special_bits};
 use phalanx_host::words::{arrow, count, others};
-use phalanx_host::{Error, Result};
 use rustix::process::{self, Resource};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -190,37 +189,32 @@ impl<A: Action> Workers<'_, A> {
     fn file(&self, task: Task, group: &mut Vec<Written>) -> Outcome<Option<Written>> {
         let Task { folder, handles, name, output_name, held } = task;
         let (tree, action) = (&self.tree, &self.transfer.action);
-        let at_input = |e| Failure::at(&folder.path(&name), e);
-        let at_output = |e| Failure::at(&folder.mirrored(&output_name), e);
-        let begin = || -> Result<_> {
+        let at = |e| blame(&folder.path(&name), &folder.mirrored(&output_name), e);
+        let rules = OutputRules { resume: false, ..self.transfer.rules() };
+        let begin = || {
             let input = Input::open_in(handles.input.clone(), &name)?;
-            let Some(dir) = &handles.output else { return Ok((input, Target::Nothing)) };
+            let Some(dir) = &handles.output else { return Ok(Ends::only(input)) };
             folder.check_kind(&handles, &name, true)?;
-            let existing = self.transfer.destination.existing(&tree.made);
-            let output = Output::create_in(dir.clone(), &output_name, existing).map_err(as_write)?;
-            Ok((input, Target::File(output, tree.sync)))
+            Ends::begin(input, OutputPlace::Entry(dir.clone(), &output_name), &rules)
         };
-        let (input, mut target) = self.patiently(group, begin).map_err(|e| match e {
-            Error::Core(CoreError::Write(_)) | Error::Exists => at_output(e),
-            e => at_input(e),
-        })?;
-        let done = if input.len().is_some_and(|len| len >= LARGE) {
+        let mut ends = self.patiently(group, begin).map_err(at)?;
+        let done = if ends.input.len().is_some_and(|len| len >= LARGE) {
             // This takes a while. Nobody should wait for what this thread holds.
             self.commit(group);
             let _alone = lock(&self.large);
-            action.transfer(&self.transfer.engines, &input, &mut target, &self.meter)
+            action.transfer(&self.transfer.engines, &mut ends, &self.meter)
         } else {
-            action.transfer(&self.small, &input, &mut target, &self.meter)
+            action.transfer(&self.small, &mut ends, &self.meter)
         };
         if done.is_err() {
             action.failed(&folder.path(&name));
         }
-        let moved =
-            done.map_err(|e| if matches!(e, Error::Core(CoreError::Write(_))) { at_output(e) } else { at_input(e) })?;
+        let moved = done.map_err(at)?;
         if let Some(by) = &moved.by {
             action.opened(|| folder.path(&name), by);
         }
         let bytes = moved.bytes;
+        let Ends { input, target } = ends;
         let Target::File(output, _) = target else {
             tree.tally.succeed(bytes);
             self.meter.file_done();
@@ -229,8 +223,8 @@ impl<A: Action> Workers<'_, A> {
             folder.rival(&handles, &name, &output_name).unwrap_or_else(|failure| tree.tally.fail(&failure));
             return Ok(None);
         };
-        warn_of_special_bits(&folder.path(&name), input.file(), tree.carry);
-        output.carry(input.file(), tree.carry).map_err(at_output)?;
+        warn_of_special_bits(&folder.path(&name), input.file(), rules.carry);
+        carry(&input, &output, &rules).map_err(at)?;
         let removal = if folder.deletes(&input, &name) { input.removal() } else { None };
         let origin = Origin { bytes, folder, handles, name, output_name, removal, _held: held };
         Ok(Some(Written { output, origin }))
@@ -301,14 +295,6 @@ impl Drop for More<'_> {
     }
 }
 
-/// A read that fails while an output is begun counts as a failed write.
-fn as_write(error: Error) -> Error {
-    match error {
-        Error::Core(CoreError::Read(e)) => Error::write(e),
-        error => error,
-    }
-}
-
 /// A file with all its bytes written.
 struct Written {
     output: Output,
@@ -335,14 +321,11 @@ impl Origin {
 
     /// Deletes the input if that was requested and its output is proven to be on the disk.
     fn finish(self, committed: Result<Committed>) -> Outcome<u64> {
-        let at_output = |e| Failure::at(&self.folder.mirrored(&self.output_name), e);
-        let committed = committed.map_err(at_output)?;
+        let output = || self.folder.mirrored(&self.output_name);
+        let committed = committed.map_err(|e| Failure::at(&output(), e))?;
         let Some(removal) = self.removal else { return Ok(self.bytes) };
-        self.folder.make_durable(&self.handles).map_err(at_output)?;
-        if !committed.is_in_place().map_err(at_output)? {
-            return Err(at_output(Error::Displaced));
-        }
-        removal.run().map_err(|e| not_deleted(&self.folder.path(&self.name), e))?;
+        self.folder.make_durable(&self.handles).map_err(|e| Failure::at(&output(), e))?;
+        delete(removal, &self.folder.path(&self.name), &committed, &output())?;
         Ok(self.bytes)
     }
 }

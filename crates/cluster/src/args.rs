@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use phalanx_core::{ChunkSize, Suite};
 use phalanx_host::args::{Cipher, EngineName, OpenKeys, ProtectKeys, chunk_size, size, threads};
 use phalanx_host::failure::{Failure, Outcome};
-use phalanx_host::file::Carry;
+use phalanx_host::file::{Carry, protected_name, umask, unprotected_name};
 use phalanx_host::paths::{self, Destination, End, Outputs};
 use phalanx_host::verbosity::Verbosity;
 use std::ffi::{OsStr, OsString};
@@ -168,16 +168,16 @@ impl Plan {
     /// The name of the output of a file. `None` if it is not to be worked on.
     pub fn output_name(&self, of: &OsStr) -> Option<OsString> {
         if !matches!(self.what, What::Protect { .. }) {
-            return paths::unprotected_name(of);
+            return unprotected_name(of);
         }
-        Some(paths::protected_name(of))
+        Some(protected_name(of))
     }
 
     /// The name of the file whose output has this one. `None` if no file's has.
     pub fn input_name(&self, output: &OsStr) -> Option<OsString> {
         match self.what {
-            What::Protect { .. } => paths::unprotected_name(output),
-            _ => Some(paths::protected_name(output)),
+            What::Protect { .. } => unprotected_name(output),
+            _ => Some(protected_name(output)),
         }
     }
 }
@@ -203,7 +203,7 @@ impl Cli {
                 Plan { what, paths: args.paths, destination, run: args.run, verbosity }
             }
             Command::Unprotect(args) => {
-                let carry = if args.preserve { Carry::All } else { Carry::New { umask: paths::umask() } };
+                let carry = if args.preserve { Carry::All } else { Carry::New { umask: umask() } };
                 let destination = args.destination.destination(carry);
                 let what = What::Unprotect { keys: args.keys };
                 Plan { what, paths: args.paths, destination, run: args.run, verbosity }

@@ -3,22 +3,24 @@
 use crate::args::What;
 use crate::message::name;
 use crate::message::{Entry, Report, Request, Told};
-use crate::roots::{Dirs, as_write};
+use crate::opened::Paths;
+use crate::roots::Dirs;
 use crate::worker::Worker;
+use phalanx_core::Roster;
 use phalanx_core::file::SharedFile;
-use phalanx_core::{Error as CoreError, Roster, Sink};
 use phalanx_host::Error;
 use phalanx_host::failure::{Code, is_of_key};
-use phalanx_host::file::{self, Existing, InputFile, Made, Output, Stamp, Sync, is_unfinished};
+use phalanx_host::file::{
+    self, Ends, InputFile, Made, Output, OutputPlace, OutputRules, Sync, Target, carry, is_unfinished, refuse_protected,
+};
 use phalanx_host::lines::shown;
 use phalanx_host::lock::lock;
 use phalanx_host::words::{arrow, size};
 use rustix::fs::{self, AtFlags, FileType};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -29,27 +31,34 @@ const LARGE: u64 = 16 << 20;
 const GROUP: usize = 128;
 
 /// A file of a batch, and how it is found.
-pub struct Ends<'e> {
+pub struct Located<'e> {
     /// The folder in a tree.
     pub dirs: Option<Dirs>,
-    /// The paths, for messages and, without a tree, for opening.
-    pub input: PathBuf,
-    pub output: Option<PathBuf>,
+    pub paths: Paths,
     pub names: (&'e OsStr, Option<&'e OsStr>),
 }
 
-impl Ends<'_> {
+impl Located<'_> {
     pub fn open(&self) -> Result<InputFile, Told> {
         let opened = match &self.dirs {
             Some(dirs) => InputFile::open_in(dirs.input.clone(), self.names.0),
-            None => InputFile::open(&self.input),
+            None => InputFile::open(&self.paths.input),
         };
-        opened.map_err(|e| Told::at(&self.input, &e))
+        opened.map_err(|e| self.blame(&e))
+    }
+
+    /// Begins the output of the opened input.
+    pub fn begin(&self, input: InputFile, rules: &OutputRules<'_>) -> Result<Ends, Told> {
+        let begin = || {
+            let target = self.target()?.map(|(dir, of)| OutputPlace::Entry(dir, of));
+            Ends::begin(input.into(), target.unwrap_or(OutputPlace::Nowhere), rules)
+        };
+        begin().map_err(|e| self.blame(&e))
     }
 
     /// The folder of the output, and its name there.
     pub fn target(&self) -> Result<Option<(Arc<File>, &OsStr)>, Error> {
-        let Some(path) = &self.output else { return Ok(None) };
+        let Some(path) = &self.paths.output else { return Ok(None) };
         if let Some(Dirs { output: Some(dir), .. }) = &self.dirs {
             return Ok(self.names.1.map(|of| (dir.clone(), of)));
         }
@@ -60,10 +69,7 @@ impl Ends<'_> {
 
     /// Assigns an error to the path where it happened.
     pub fn blame(&self, error: &Error) -> Told {
-        let Some(output) = self.output.as_ref().filter(|_| error.is_of_output()) else {
-            return Told::at(&self.input, error);
-        };
-        let told = Told::at(output, error);
+        let told = self.paths.blame(error);
         // Without a tree, the command line names it.
         let is_usage = self.dirs.is_none() && is_of_key(error);
         if is_usage { Told { code: Code::Usage.number(), ..told } } else { told }
@@ -73,24 +79,24 @@ impl Ends<'_> {
 /// A file with all its bytes written.
 struct Written<'e> {
     output: Output,
-    ends: Ends<'e>,
+    located: Located<'e>,
     bytes: u64,
 }
 
 impl Worker<'_> {
     /// How a file is found.
-    pub fn ends<'e>(
+    pub fn locate<'e>(
         &self,
         tree: Option<u32>,
         folder: &[u8],
         of: &'e [u8],
         output: Option<&'e [u8]>,
-    ) -> Result<Ends<'e>, Told> {
+    ) -> Result<Located<'e>, Told> {
         let input = self.roots.path(tree, folder, of);
         let dirs = tree.map(|tree| self.roots.open(tree, folder)).transpose().map_err(|e| Told::at(&input, &e))?;
         let names = (name(of), output.map(name));
         let output = output.map(|output| self.roots.mirrored(tree, folder, output));
-        Ok(Ends { dirs, input, output, names })
+        Ok(Located { dirs, paths: Paths { input, output }, names })
     }
 
     /// Does whole files.
@@ -140,8 +146,8 @@ impl Worker<'_> {
         report: &Mutex<Report>,
     ) {
         let seen = (entry.len, entry.mtime.0, entry.mtime.1);
-        let ends = self.ends(tree, folder, &entry.name, entry.output.as_deref());
-        match ends.and_then(|ends| self.one(ends, seen, roster, made, group, report)) {
+        let located = self.locate(tree, folder, &entry.name, entry.output.as_deref());
+        match located.and_then(|located| self.one(located, seen, roster, made, group, report)) {
             Ok(()) => {}
             Err(told) => lock(report).failures.push(told),
         }
@@ -150,65 +156,53 @@ impl Worker<'_> {
 
     fn one<'e>(
         &self,
-        ends: Ends<'e>,
+        located: Located<'e>,
         seen: (u64, i64, i64),
         roster: &Roster,
         made: &Made,
         group: &mut Vec<Written<'e>>,
         report: &Mutex<Report>,
     ) -> Result<(), Told> {
-        let input = ends.open()?;
-        let meta = input.file().metadata().map_err(|e| ends.blame(&Error::read(e)))?;
+        let at = |e: Error| located.blame(&e);
+        let input = located.open()?;
+        let meta = input.file().metadata().map_err(|e| at(Error::read(e)))?;
         if (meta.len(), meta.mtime(), meta.mtime_nsec()) != seen {
             let why = "it has changed meanwhile, or this process sees another file here (is the folder shared?)";
-            return Err(Told::new(Code::InputOutput, format!("{}: {why}", shown(&ends.input))));
+            return Err(Told::new(Code::InputOutput, format!("{}: {why}", shown(&located.paths.input))));
         }
-        let source = || file::source(input.file()).map_err(|e| ends.blame(&e));
-        if self.is_done(&ends, &input)? {
+        if self.is_done(&located, &input)? {
             let mut report = lock(report);
             report.kept += 1;
             report.kept_bytes += input.stamp().len();
             return Ok(());
         }
-        check_input(&ends, &input, None)?;
         // The keys come first: what they do not open leaves nothing behind.
         let shared = if self.is_protecting() {
-            self.check_name(&ends, &input)?;
+            self.check_name(&located, &input)?;
             let len = Some(input.stamp().len()).filter(|len| *len > 0);
-            self.desk.keys(Request::New { len }).map_err(|told| told.placed(&ends.input))?
+            self.desk.keys(Request::New { len }).map_err(|told| told.placed(&located.paths.input))?
         } else {
-            self.open_input(&ends, &input)?
+            self.open_input(&located, &input)?
         };
-        let output = match ends.target().map_err(|e| ends.blame(&e))? {
-            Some((dir, of)) => {
-                let output = Output::create_in(dir, of, self.existing(made)).map_err(|e| ends.blame(&as_write(e)))?;
-                check_input(&ends, &input, Some(&output))?;
-                Some(output)
-            }
-            None => None,
-        };
-        let sink = match &output {
-            Some(output) => file::sink(output.file(), self.plan.destination.sync),
-            None => Sink::Nothing,
-        };
+        let rules = OutputRules { resume: false, ..self.rules(made) };
+        let ends = located.begin(input, &rules)?;
+        let (source, sink) = (ends.source().map_err(at)?, ends.sink());
         let done = match self.is_protecting() {
-            true => shared.seal(roster, source()?, sink, None, &*self.desk),
-            false => shared.open(roster, source()?, sink, None, &*self.desk),
+            true => shared.seal(roster, source, sink, None, &*self.desk),
+            false => shared.open(roster, source, sink, None, &*self.desk),
         };
-        let bytes = done.map_err(|e| ends.blame(&e.into()))?;
-        match output {
-            Some(output) => {
-                self.warn_of_special_bits(&ends.input, input.file(), &mut lock(report));
-                output.carry(input.file(), self.carry).map_err(|e| ends.blame(&as_write(e)))?;
-                group.push(Written { output, ends, bytes });
-            }
-            None => {
-                let mut report = lock(report);
-                report.files += 1;
-                report.bytes += bytes;
-                report.checked.push((ends.input.as_os_str().as_bytes().to_vec(), bytes));
-            }
-        }
+        let bytes = done.map_err(|e| at(e.into()))?;
+        let Ends { input, target } = ends;
+        let Target::File(output, _) = target else {
+            let mut report = lock(report);
+            report.files += 1;
+            report.bytes += bytes;
+            report.checked.push((located.paths.input.into_os_string().into_encoded_bytes(), bytes));
+            return Ok(());
+        };
+        self.warn_of_special_bits(&located.paths.input, input.file(), &mut lock(report));
+        carry(&input, &output, &rules).map_err(at)?;
+        group.push(Written { output, located, bytes });
         Ok(())
     }
 
@@ -216,39 +210,39 @@ impl Worker<'_> {
         let sync = if self.plan.destination.sync { Sync::Yes } else { Sync::No };
         let mut outputs = Vec::new();
         let mut origins = Vec::new();
-        for Written { output, ends, bytes } in group.drain(..) {
+        for Written { output, located, bytes } in group.drain(..) {
             outputs.push(output);
-            origins.push((ends, bytes));
+            origins.push((located, bytes));
         }
         let committed = Output::commit_all(outputs, self.existing(made), sync);
         let mut report = lock(report);
-        for ((ends, bytes), committed) in origins.into_iter().zip(committed) {
+        for ((located, bytes), committed) in origins.into_iter().zip(committed) {
             match committed {
                 Ok(_) => {
                     report.files += 1;
                     report.bytes += bytes;
                     if self.plan.verbosity.verbose
-                        && let Some(output) = &ends.output
+                        && let Some(output) = &located.paths.output
                     {
-                        let (from, to) = (shown(&ends.input), shown(output));
+                        let (from, to) = (shown(&located.paths.input), shown(output));
                         report.lines.push(format!("{from} {} {to}: {}", arrow(), size(bytes)));
                     }
                 }
-                Err(e) => report.failures.push(ends.blame(&e)),
+                Err(e) => report.failures.push(located.blame(&e)),
             }
         }
     }
 
     /// Opens a protected file: rank 0 has the keys.
-    pub fn open_input(&self, ends: &Ends<'_>, input: &InputFile) -> Result<SharedFile, Told> {
+    pub fn open_input(&self, located: &Located<'_>, input: &InputFile) -> Result<SharedFile, Told> {
         let header = || Ok(file::regular(input.file())?.header()?.bytes().to_vec());
-        let read = || header().map_err(|e: Error| ends.blame(&e));
+        let read = || header().map_err(|e: Error| located.blame(&e));
         let first = read()?;
-        match self.open(&first, &ends.input) {
+        match self.open(&first, &located.paths.input) {
             Ok(shared) => Ok(shared),
             // Somebody may be changing its keys at this moment.
             Err(told) => match read()? {
-                again if again != first => self.open(&again, &ends.input),
+                again if again != first => self.open(&again, &located.paths.input),
                 _ if is_unfinished(input) => {
                     let line = format!("{}; a change of its keys was interrupted", told.line);
                     Err(Told { line, ..told }.hint("phalanx rekey finishes it"))
@@ -258,25 +252,23 @@ impl Worker<'_> {
         }
     }
 
-    /// A pattern like `*` easily matches outputs of an earlier run.
-    pub fn check_name(&self, ends: &Ends<'_>, input: &InputFile) -> Result<(), Told> {
-        let is_named = ends.dirs.is_none() && ends.input.extension().is_some_and(|ending| ending == "phx");
-        let is_protected = || file::regular(input.file()).and_then(|mut source| Ok(source.header()?));
-        if is_named && !matches!(is_protected(), Err(Error::Core(CoreError::NotPhalanx))) {
-            return Err(ends.blame(&Error::Protected));
+    /// Refuses a named file that is protected already.
+    pub fn check_name(&self, located: &Located<'_>, input: &InputFile) -> Result<(), Told> {
+        if located.dirs.is_some() {
+            return Ok(());
         }
-        Ok(())
+        refuse_protected(input.file(), &located.paths.input).map_err(|e| located.blame(&e))
     }
 
     /// Whether an interrupted run has finished an output: it is this user's file under one name, with the length and the time that
     /// the input gives, and the keys at hand open its header. Its content is not read.
-    pub fn is_done(&self, ends: &Ends<'_>, input: &InputFile) -> Result<bool, Told> {
+    pub fn is_done(&self, located: &Located<'_>, input: &InputFile) -> Result<bool, Told> {
         if !self.plan.destination.resume {
             return Ok(false);
         }
-        let Some((dir, of)) = ends.target().map_err(|e| ends.blame(&e))? else { return Ok(false) };
+        let Some((dir, of)) = located.target().map_err(|e| located.blame(&e))? else { return Ok(false) };
         let Ok(stat) = fs::statat(&dir, of, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(false) };
-        let meta = input.file().metadata().map_err(|e| ends.blame(&Error::read(e)))?;
+        let meta = input.file().metadata().map_err(|e| located.blame(&Error::read(e)))?;
         let is_as_old = stat.st_mtime == meta.mtime() && [0, meta.mtime_nsec()].contains(&(stat.st_mtime_nsec as i64));
         let is_own = stat.st_nlink == 1 && stat.st_uid == rustix::process::geteuid().as_raw();
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_as_old || !is_own {
@@ -290,30 +282,9 @@ impl Worker<'_> {
             };
             let has_shape = header.suite() == *suite && 1 << header.chunk_log2() == chunk_size.bytes();
             let fits = header.layout_for_plaintext(meta.len()).is_ok_and(|layout| layout.file_len() == there);
-            return Ok(has_shape && fits && self.open(header.bytes(), &ends.input).is_ok());
+            return Ok(has_shape && fits && self.open(header.bytes(), &located.paths.input).is_ok());
         }
-        let shared = self.open_input(ends, input)?;
+        let shared = self.open_input(located, input)?;
         Ok(shared.header().layout_for_file(meta.len()).is_ok_and(|layout| layout.plaintext_len() == there))
     }
-}
-
-/// An output must not replace its own input, whatever paths lead there.
-pub fn check_input(ends: &Ends<'_>, input: &InputFile, output: Option<&Output>) -> Result<(), Told> {
-    let Some(path) = &ends.output else { return Ok(()) };
-    let there = match output {
-        Some(output) => Stamp::of(output.file()).ok().map(|stamp| stamp.id()),
-        None => std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino())),
-    };
-    if there == Some(input.stamp().id()) {
-        let line = format!("{}: input and output are the same file", shown(path));
-        return Err(Told::new(Code::Usage, line));
-    }
-    Ok(())
-}
-
-/// Begins the output of a large file.
-pub fn begin(worker: &Worker<'_>, dir: Arc<File>, of: &OsStr, existing: Existing<'_>) -> Result<Output, Error> {
-    let resumes = worker.plan.destination.resume;
-    let begun = if resumes { Output::resume_in(dir, of, existing) } else { Output::create_in(dir, of, existing) };
-    begun.map_err(as_write)
 }

@@ -32,7 +32,7 @@ use phalanx_host::failure::{self, Code, Failure, Outcome};
 use phalanx_host::file::{Existing, Made, Output, remove_unfinished};
 use phalanx_host::lines;
 use phalanx_host::lines::{complain, shown};
-use phalanx_host::paths::{End, Place};
+use phalanx_host::paths::{End, Route};
 use state::{Peer, misfit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -266,18 +266,18 @@ struct Prepared {
 fn prepare(plan: &Plan) -> Outcome<Prepared> {
     let folder = env::current_dir().map_err(|e| Failure::at(Path::new("."), Error::read(e)))?;
     let is_verifying = matches!(plan.what, What::Verify { .. });
-    let (places, named) = match is_verifying {
+    let (routes, named) = match is_verifying {
         true => (plan.paths.iter().cloned().map(nowhere).collect(), Ok(())),
-        false => plan.destination.places(&plan.paths, |name| plan.output_name(name))?,
+        false => plan.destination.routes(&plan.paths, |name| plan.output_name(name))?,
     };
     let inputs: Vec<PathBuf> =
-        places.iter().map(|place| place.input.path().to_owned()).filter(|path| path.is_dir()).collect();
+        routes.iter().map(|route| route.input.path().to_owned()).filter(|path| path.is_dir()).collect();
     let (mut trees, mut tasks, mut small, mut roots) = (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
     let (mut files, mut bytes) = (0, 0);
     let (made, key_files) = (Made::default(), worker::key_files(plan));
-    let places_failed = failure::each(&places, |place| {
-        let input = place.input.path();
-        let output = (!is_verifying).then(|| place.output.path());
+    let routes_failed = failure::each(&routes, |route| {
+        let input = route.input.path();
+        let output = (!is_verifying).then(|| route.output.path());
         let of = |path: &Path| path.as_os_str().as_bytes().to_vec();
         let meta = std::fs::metadata(input).map_err(|e| Failure::at(input, Error::read(e)))?;
         if meta.is_dir() {
@@ -317,7 +317,7 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     };
-    let outputs = places.iter().map(|place| (place.input.path(), place.output.path()));
+    let outputs = routes.iter().map(|route| (route.input.path(), route.output.path()));
     let folders: BTreeSet<PathBuf> = match is_verifying || plan.run.dryrun {
         true => BTreeSet::new(),
         false => outputs.map(|(input, output)| if input.is_dir() { output.into() } else { parent(output) }).collect(),
@@ -328,9 +328,9 @@ fn prepare(plan: &Plan) -> Outcome<Prepared> {
         folder: folder.into_os_string().into_vec(),
         trees,
         outputs: marks.iter().map(|(seen, _)| seen.clone()).collect(),
-        umask: phalanx_host::paths::umask(),
+        umask: phalanx_host::file::umask(),
     };
-    let failed = failure::worse(named, places_failed);
+    let failed = failure::worse(named, routes_failed);
     Ok(Prepared { welcome, tasks, files, bytes, roots, marks, failed })
 }
 
@@ -373,6 +373,6 @@ fn batches(files: Vec<Entry>) -> Vec<Task> {
     batches.into_iter().map(|files| Task::Files { tree: None, folder: Vec::new(), files }).collect()
 }
 
-fn nowhere(path: PathBuf) -> Place {
-    Place { input: End::from(path), output: End::Standard }
+fn nowhere(path: PathBuf) -> Route {
+    Route { input: End::from(path), output: End::Standard }
 }

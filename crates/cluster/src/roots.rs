@@ -138,7 +138,7 @@ fn descend(root: &File, folder: &[u8]) -> Result<File> {
     Ok(at.into())
 }
 
-pub fn as_write(error: Error) -> Error {
+fn as_write(error: Error) -> Error {
     if let Error::Core(CoreError::Read(e)) = error { Error::write(e) } else { error }
 }
 

@@ -57,7 +57,7 @@ pub fn root(input: &Path) -> Outcome<((u64, u64), File)> {
 
 /// Tasks that were found and not yet offered.
 #[derive(Default)]
-struct Found {
+struct Backlog {
     entries: Vec<Entry>,
     others: Vec<Task>,
     files: u64,
@@ -92,7 +92,7 @@ impl Worker<'_> {
             }
         };
         self.find_strays(tree, folder, &dirs, report);
-        let (mut found, made) = (Found::default(), self.made());
+        let (mut found, made) = (Backlog::default(), self.made());
         for entry in entries {
             let entry = match entry {
                 Ok(entry) => entry,
@@ -126,7 +126,7 @@ impl Worker<'_> {
         of: &OsStr,
         kind: FileType,
         made: &Made,
-        found: &mut Found,
+        found: &mut Backlog,
         report: &mut Report,
     ) -> Result<()> {
         let stat = || fs::statat(&dirs.input, of, AtFlags::SYMLINK_NOFOLLOW).map_err(read_error);
@@ -285,11 +285,11 @@ impl Worker<'_> {
         tree: u32,
         folder: &[u8],
         depth: usize,
-        found: Found,
+        found: Backlog,
         left: &mut Vec<Vec<u8>>,
         report: &mut Report,
     ) {
-        let Found { entries, mut others, files, bytes, .. } = found;
+        let Backlog { entries, mut others, files, bytes, .. } = found;
         if !entries.is_empty() {
             others.push(Task::Files { tree: Some(tree), folder: folder.to_vec(), files: entries });
         }

@@ -10,7 +10,7 @@ use phalanx_core::file::SharedFile;
 use phalanx_core::{Progress, Roster};
 use phalanx_host::engines::Crew;
 use phalanx_host::failure::Outcome;
-use phalanx_host::file::{Carry, Existing, Made};
+use phalanx_host::file::{Carry, Existing, Made, OutputRules};
 use phalanx_host::key_files::KeyFiles;
 use phalanx_host::lock::lock;
 use phalanx_host::warnings;
@@ -256,6 +256,11 @@ impl<'a> Worker<'a> {
     /// How existing outputs are treated.
     pub fn existing<'m>(&self, made: &'m Made) -> Existing<'m> {
         self.plan.destination.existing(made)
+    }
+
+    /// How outputs are made.
+    pub fn rules<'m>(&self, made: &'m Made) -> OutputRules<'m> {
+        OutputRules { carry: self.carry, ..self.plan.destination.rules(made) }
     }
 
     /// Sends a report that grows too long.

@@ -1,9 +1,8 @@
 //! Protects a file for two recipients: `cargo run -p phalanx-host --example protect -- FILE PASSWORD_FILE`.
 
-use phalanx_core::{NewFile, Password, Recipient, Roster, SecretKey, Sink, Suite};
+use phalanx_core::{NewFile, Password, Recipient, Roster, SecretKey, Suite};
 use phalanx_host::Keyring;
-use phalanx_host::file::{self, Existing, Output};
-use std::fs::File;
+use phalanx_host::file::{Ends, OutputRules};
 use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,14 +14,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     keyring.store("example", &key)?;
 
     let new = NewFile::new(Suite::default(), &[Recipient::key(&key), Recipient::password(&password)?])?;
-    let input = File::open(&path)?;
-    let mut name = path.into_os_string();
+    let mut name = path.clone().into_os_string();
     name.push(".phx");
     // The file appears under its name when it is complete and on the disk, or not at all.
-    let output = Output::create(name.as_ref(), Existing::Keep)?;
-    let len =
-        new.protect(&Roster::cpu(), file::source(&input)?, Sink::ranged(file::Disk::synced(output.file())), &())?;
-    output.commit(Existing::Keep, true)?;
+    let rules = OutputRules::default();
+    let ends = Ends::of_paths(&path, name.as_ref(), &rules)?;
+    let len = new.protect(&Roster::cpu(), ends.source()?, ends.sink(), &())?;
+    ends.commit(&rules)?;
     println!("{len} bytes are protected in {}", name.display());
     Ok(())
 }

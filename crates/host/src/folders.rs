@@ -1,8 +1,7 @@
 //! Opening and making single folders, without following links.
 
-use crate::file::{Carry, Existing, Obstacle};
+use crate::file::{Carry, Existing, Obstacle, protected_name};
 use crate::lines::shown;
-use crate::paths::protected_name;
 use crate::{Error, Result};
 use phalanx_core::volume::CONFIG;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};

@@ -1,12 +1,11 @@
 //! Which file goes where. The command line alone decides this, never the files that happen to exist.
 
 use crate::failure::{self, Code, Failure, Outcome};
-use crate::file::{Carry, Existing, InputFile, Made};
+use crate::file::Existing;
+use crate::file::{Carry, InputFile, Made, OutputRules};
 use crate::lines::shown;
 use phalanx_core::Error as CoreError;
 use phalanx_core::format::Header;
-use rustix::fs::Mode;
-use rustix::process;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,7 +13,6 @@ use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 /// One end of a transfer, as the command line names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +76,7 @@ pub struct Destination {
 
 /// One input and its output.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Route {
     /// The input.
     pub input: End,
     /// The output.
@@ -124,20 +122,20 @@ impl Destination {
         }
     }
 
-    /// The places of all inputs, and the failures of those that have none. `beside` returns the output that belongs beside
+    /// The routes of all inputs, and the failures of those that have none. `beside` returns the output that belongs beside
     /// an input.
-    pub fn places(
+    pub fn routes(
         &self,
         paths: &[PathBuf],
         beside: impl Fn(&OsStr) -> Option<OsString>,
-    ) -> Outcome<(Vec<Place>, Outcome)> {
+    ) -> Outcome<(Vec<Route>, Outcome)> {
         if let Outputs::In(folder) = &self.outputs
             && !folder.is_dir()
         {
             let line = format!("{}: no such folder: --output-dir needs an existing one", shown(folder));
             return Err(Failure::new(Code::InputOutput, line));
         }
-        let mut places = Vec::new();
+        let mut routes = Vec::new();
         let named = failure::each(paths, |path| {
             let input = End::from(path.clone());
             let name = || path.file_name().filter(|_| !input.is_standard()).and_then(&beside);
@@ -148,11 +146,16 @@ impl Destination {
                 Outputs::Beside if input.is_standard() => End::Standard,
                 Outputs::Beside => End::Path(path.with_file_name(name()?)),
             };
-            places.push(Place { input, output });
+            routes.push(Route { input, output });
             Ok(())
         });
-        refuse_collisions(&places)?;
-        Ok((places, named))
+        refuse_collisions(&routes)?;
+        Ok((routes, named))
+    }
+
+    /// How outputs are made. `made` are the outputs of this run.
+    pub fn rules<'a>(&self, made: &'a Made) -> OutputRules<'a> {
+        OutputRules { existing: self.existing(made), sync: self.sync, resume: self.resume, carry: self.carry }
     }
 
     /// How existing outputs are treated. `made` are the outputs of this run.
@@ -173,17 +176,17 @@ fn nameless(input: &End) -> Failure {
 }
 
 /// No output may replace another one, or an input that is still to be read.
-fn refuse_collisions(places: &[Place]) -> Outcome {
-    if places.len() < 2 {
+fn refuse_collisions(routes: &[Route]) -> Outcome {
+    if routes.len() < 2 {
         return Ok(());
     }
-    // Inputs, and outputs with the place that they belong to.
-    let inputs = places.iter().filter_map(|place| Some((identity(&place.input)?, None)));
-    let mut taken: HashMap<_, Option<&Place>> = inputs.collect();
-    for place in places {
-        let Some(id) = identity(&place.output) else { continue };
-        let (input, output) = (shown(place.input.path()), shown(place.output.path()));
-        let line = match taken.insert(id, Some(place)) {
+    // Inputs, and outputs with the route that they belong to.
+    let inputs = routes.iter().filter_map(|route| Some((identity(&route.input)?, None)));
+    let mut taken: HashMap<_, Option<&Route>> = inputs.collect();
+    for route in routes {
+        let Some(id) = identity(&route.output) else { continue };
+        let (input, output) = (shown(route.input.path()), shown(route.output.path()));
+        let line = match taken.insert(id, Some(route)) {
             None => continue,
             Some(None) => format!("{output}: it is an input, and would be the output of {input}"),
             Some(Some(other)) => {
@@ -211,19 +214,6 @@ pub fn one_stdin<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Outcome {
     Ok(())
 }
 
-/// The name with `.phx` behind it.
-pub fn protected_name(name: &OsStr) -> OsString {
-    let mut name = name.to_owned();
-    name.push(".phx");
-    name
-}
-
-/// The name without `.phx`.
-pub fn unprotected_name(name: &OsStr) -> Option<OsString> {
-    let name = Path::new(name);
-    name.extension().filter(|e| *e == "phx").and(name.file_stem()).map(OsStr::to_owned)
-}
-
 /// Whether an argument stands for standard input or output.
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
@@ -246,15 +236,4 @@ pub fn is_link(path: &Path) -> bool {
 /// The length of a regular file. The length of anything else is unknown before it is opened.
 pub fn file_len(path: &Path) -> Option<u64> {
     path.metadata().ok().filter(|meta| meta.is_file()).map(|meta| meta.len())
-}
-
-/// The process's file mode creation mask. It is read once, before there are threads, because reading it requires setting
-/// it.
-pub fn umask() -> u32 {
-    static UMASK: LazyLock<u32> = LazyLock::new(|| {
-        let mask = process::umask(Mode::RWXG | Mode::RWXO);
-        process::umask(mask);
-        mask.as_raw_mode()
-    });
-    *UMASK
 }

@@ -44,10 +44,11 @@ pub struct Recipients {
     keys: ProtectKeys,
     /// Whether the keys and the password are kept for [`Recipients::opener`].
     keeps: bool,
-    found: OnceLock<Found>,
+    found: OnceLock<Loaded>,
 }
 
-struct Found {
+/// The recipients, when the keys are read and the password is asked for.
+struct Loaded {
     recipients: Vec<Recipient>,
     opener: Opener<Own>,
 }
@@ -96,7 +97,7 @@ impl Recipients {
         &self.found.get().expect("the action was prepared").opener
     }
 
-    fn ask(&self) -> Outcome<Found> {
+    fn ask(&self) -> Outcome<Loaded> {
         let args = &self.keys.keys;
         let named = named_keys(args)?;
         // References: to sort the keys themselves would leave copies behind.
@@ -117,7 +118,7 @@ impl Recipients {
             true => Own { keys: keys.into_iter().cloned().collect(), password },
             false => Own { keys: Vec::new(), password: None },
         };
-        Ok(Found { recipients, opener: Opener::new(own, KdfLimit::default()) })
+        Ok(Loaded { recipients, opener: Opener::new(own, KdfLimit::default()) })
     }
 }
 

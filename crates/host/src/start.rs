@@ -1,7 +1,8 @@
 //! How a process begins.
 
+use crate::Error;
 use crate::failure::Outcome;
-use crate::{Error, hardening, paths, signals, stdio};
+use crate::{hardening, signals, stdio};
 
 /// Before anything else: keeps other processes and core dumps from the memory, and finds broken standard output.
 ///
@@ -10,7 +11,6 @@ use crate::{Error, hardening, paths, signals, stdio};
 pub fn begin() -> Outcome {
     hardening::harden();
     signals::survive_limits()?;
-    paths::umask();
     stdio::check_error().map_err(Error::write)?;
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! What a run over files and folders warns of.
 
 use crate::file::Carry;
-use crate::lines::shown;
+use crate::lines::{complain, shown};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// That some permissions are not carried over: nobody vouches for those of a protected file, and these would let others act as
 /// its owner. `None` if the file or folder has none of them. To be said once.
@@ -13,6 +14,16 @@ pub fn special_bits(path: &Path, file: &File, carry: Carry) -> Option<String> {
     let is_special = || file.metadata().is_ok_and(|meta| meta.mode() & SPECIAL != 0);
     let path = (carry == Carry::All && is_special()).then(|| shown(path))?;
     Some(format!("warning: {path}: setuid, setgid and sticky bits are not kept"))
+}
+
+/// Warns once that some permissions are not carried over.
+pub fn warn_of_special_bits(path: &Path, file: &File, carry: Carry) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if let Some(line) = special_bits(path, file, carry)
+        && !SAID.swap(true, Ordering::Relaxed)
+    {
+        complain(line);
+    }
 }
 
 /// That a tree is protected by a key or password that lies in it. To be said once of a tree.

@@ -1,7 +1,7 @@
 //! Whole files by their paths, in one call.
 
 use crate::Error;
-use crate::file::{Carry, Ends, Existing, InputFile, source, umask};
+use crate::file::{Carry, Ends, Input, OutputRules, umask};
 use phalanx_core::{KeySource, NewFile, Opener, ProtectedFile, Recipient, Roster, Sink, Suite};
 use std::path::Path;
 
@@ -28,15 +28,16 @@ use std::path::Path;
 ///
 /// ```no_run
 /// use phalanx_core::{ChunkSize, NewFile, Recipient, Roster, SecretKey, Suite};
-/// use phalanx_host::file::{Carry, Ends, Existing};
+/// use phalanx_host::file::{Ends, OutputRules};
 ///
 /// # fn main() -> crate::Result<()> {
 /// # let recipients = [Recipient::key(&SecretKey::random()?)];
-/// let ends = Ends::begin("run42.h5".as_ref(), "run42.h5.phx".as_ref(), Existing::Keep, true)?;
+/// let rules = OutputRules::default();
+/// let ends = Ends::of_paths("run42.h5".as_ref(), "run42.h5.phx".as_ref(), &rules)?;
 /// let size = ChunkSize::new(64 << 10).expect("a power of two from 4 KiB to 16 MiB");
 /// let new = NewFile::with_chunk_size(Suite::Aes128CtrSha3, size, &recipients)?;
 /// new.protect(&Roster::cpu(), ends.source()?, ends.sink(), &())?;
-/// ends.commit(Carry::All)?;
+/// ends.commit(&rules)?;
 /// # Ok(())
 /// # }
 /// ```
@@ -45,10 +46,11 @@ use std::path::Path;
 /// [`Error::Exists`] if there is a file of that name, [`Error::SameFile`] if it is the input itself. [`Error::Read`](phalanx_core::Error::Read) or [`Error::Write`](phalanx_core::Error::Write) if
 /// an end cannot be opened, read or written. Those of [`NewFile::new`], [`NewFile::protect`] and [`Ends::commit`].
 pub fn protect(input: impl AsRef<Path>, output: impl AsRef<Path>, recipients: &[Recipient]) -> Result<u64, Error> {
-    let ends = Ends::begin(input.as_ref(), output.as_ref(), Existing::Keep, true)?;
+    let rules = OutputRules::default();
+    let ends = Ends::of_paths(input.as_ref(), output.as_ref(), &rules)?;
     let new = NewFile::new(Suite::default(), recipients)?;
     let len = new.protect(&Roster::cpu(), ends.source()?, ends.sink(), &())?;
-    ends.commit(Carry::All)?;
+    ends.commit(&rules)?;
     Ok(len)
 }
 
@@ -63,18 +65,19 @@ pub fn unprotect(
     output: impl AsRef<Path>,
     keys: &Opener<impl KeySource>,
 ) -> Result<u64, Error> {
-    let ends = Ends::begin(input.as_ref(), output.as_ref(), Existing::Keep, true)?;
+    let rules = OutputRules { carry: Carry::New { umask: umask() }, ..OutputRules::default() };
+    let ends = Ends::of_paths(input.as_ref(), output.as_ref(), &rules)?;
     let file = ProtectedFile::open(ends.source()?, keys)?;
     let len = file.unprotect(&Roster::cpu(), ends.sink(), &())?;
-    ends.commit(Carry::New { umask: umask() })?;
+    ends.commit(&rules)?;
     Ok(len)
 }
 
 /// Checks every chunk of a protected file, and writes nothing. Returns the plaintext's length in bytes.
 ///
 /// # Errors
-/// Those of [`InputFile::open`], [`ProtectedFile::open`] and [`ProtectedFile::unprotect`].
+/// Those of [`Input::open`], [`ProtectedFile::open`] and [`ProtectedFile::unprotect`].
 pub fn verify(path: impl AsRef<Path>, keys: &Opener<impl KeySource>) -> Result<u64, Error> {
-    let input = InputFile::open(path.as_ref())?;
-    Ok(ProtectedFile::open(source(input.file())?, keys)?.unprotect(&Roster::cpu(), Sink::Nothing, &())?)
+    let input = Input::open(path.as_ref())?;
+    Ok(ProtectedFile::open(input.source()?, keys)?.unprotect(&Roster::cpu(), Sink::Nothing, &())?)
 }

@@ -5,11 +5,12 @@ use crate::error;
 use crate::key::{KeyOrName, key_files};
 use crate::ways::{self, Keys, Secret};
 use phalanx_core::engine::Op;
-use phalanx_core::{Error as CoreError, NewFile, Progress, ProtectedFile, Sink};
-use phalanx_host::file::{self, Carry, Ends, Existing, InputFile};
+use phalanx_core::{NewFile, Progress, ProtectedFile, Sink};
+use phalanx_host::Result;
+use phalanx_host::file::{
+    Carry, Ends, Existing, Input, OutputRules, protected_name, refuse_protected, umask, unprotected_name,
+};
 use phalanx_host::folders;
-use phalanx_host::paths::{protected_name, unprotected_name};
-use phalanx_host::{Error, Result};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -48,16 +49,12 @@ pub fn protect(
     let engines = engines(py, engine, threads)?;
     let recipients = ways::recipients(py, Keys { key, keys, password }, &recipients)?;
     let output = output.unwrap_or_else(|| protected_name(path.as_os_str()).into());
-    let call = Call { input: path, output, overwrite, sync };
+    let call = Call { input: path, output, overwrite, sync, carry: Carry::All };
     call.run(py, |ends, progress| {
-        let has_the_name = call.input.file_name().is_some_and(|name| unprotected_name(name).is_some());
-        if has_the_name && !matches!(ends.source()?.header(), Err(CoreError::NotPhalanx)) {
-            return Err(Error::Protected);
-        }
+        refuse_protected(ends.input.file(), &call.input)?;
         let new = NewFile::with_chunk_size(suite, chunk_size, &recipients)?;
-        let crew = engines.crew(Op::Seal, suite, known_len(ends.input()));
-        new.protect(&crew.roster, ends.source()?, ends.sink(), progress)?;
-        Ok(Carry::All)
+        let crew = engines.crew(Op::Seal, suite, ends.input.known_len());
+        Ok(new.protect(&crew.roster, ends.source()?, ends.sink(), progress)?)
     })?;
     Ok(call.output)
 }
@@ -94,12 +91,11 @@ pub fn unprotect(
     let beside = || Some(path.with_file_name(unprotected_name(path.file_name()?)?));
     let nameless = || PyValueError::new_err(format!("{}: no name for the output: name one", path.display()));
     let output = output.or_else(beside).ok_or_else(nameless)?;
-    let call = Call { input: path, output, overwrite, sync };
+    let call = Call { input: path, output, overwrite, sync, carry: Carry::New { umask: umask() } };
     call.run(py, |ends, progress| {
         let file = ProtectedFile::open(ends.source()?, &opener)?;
-        let crew = engines.crew(Op::Open, file.suite(), known_len(ends.input()));
-        file.unprotect(&crew.roster, ends.sink(), progress)?;
-        Ok(Carry::New { umask: file::umask() })
+        let crew = engines.crew(Op::Open, file.suite(), ends.input.known_len());
+        Ok(file.unprotect(&crew.roster, ends.sink(), progress)?)
     })?;
     Ok(call.output)
 }
@@ -126,9 +122,9 @@ pub fn verify(
     let engines = engines(py, engine, threads)?;
     let opener = ways::opener(py, Keys { key, keys, password }, &identities)?;
     let checked = interruptible(py, |progress| {
-        let input = InputFile::open(&path)?;
-        let file = ProtectedFile::open(file::source(input.file())?, &opener)?;
-        let crew = engines.crew(Op::Open, file.suite(), known_len(&input));
+        let input = Input::open(&path)?;
+        let file = ProtectedFile::open(input.source()?, &opener)?;
+        let crew = engines.crew(Op::Open, file.suite(), input.known_len());
         Ok(file.unprotect(&crew.roster, Sink::Nothing, progress)?)
     })?;
     checked.map_err(|e| error::at(py, Some(&path), e))
@@ -149,31 +145,24 @@ struct Call {
     output: PathBuf,
     overwrite: bool,
     sync: bool,
+    carry: Carry,
 }
 
 impl Call {
     /// Opens both ends, moves the bytes, and gives the output its name.
-    fn run(
-        &self,
-        py: Python<'_>,
-        transfer: impl FnOnce(&Ends<'_>, &dyn Progress) -> Result<Carry> + Send,
-    ) -> PyResult<()> {
+    fn run(&self, py: Python<'_>, transfer: impl FnOnce(&Ends, &dyn Progress) -> Result<u64> + Send) -> PyResult<()> {
         let made = key_files().made();
         let existing = if self.overwrite { Existing::Replace(&made) } else { Existing::Keep };
+        let rules = OutputRules { existing, sync: self.sync, carry: self.carry, ..OutputRules::default() };
         let done = interruptible(py, |progress| {
-            let ends = Ends::begin(&self.input, &self.output, existing, self.sync)?;
-            let carry = transfer(&ends, progress)?;
+            let ends = Ends::of_paths(&self.input, &self.output, &rules)?;
+            transfer(&ends, progress)?;
             // What a signal has ended gets no name.
             if progress.is_cancelled() {
-                return Err(CoreError::Cancelled.into());
+                return Err(phalanx_core::Error::Cancelled.into());
             }
-            ends.commit(carry).map(drop)
+            ends.commit(&rules).map(drop)
         })?;
         done.map_err(|error| error::at(py, Some(if error.is_of_output() { &self.output } else { &self.input }), error))
     }
-}
-
-/// The input's length in bytes. Files that report a length of 0, as under /proc, have none.
-fn known_len(input: &InputFile) -> Option<u64> {
-    Some(input.stamp().len()).filter(|len| *len > 0)
 }

@@ -3,29 +3,33 @@
 pub(crate) mod ahead;
 pub(crate) mod cache;
 mod commit;
+mod content;
 pub(crate) mod drops;
 mod early;
 mod holes;
 pub(crate) mod page;
 mod plan;
 mod read;
+mod read_ahead;
 mod sealed;
-mod state;
 mod write;
 
 use crate::backing::drops::Drops;
 use crate::error::{Result, VolumeError};
 use crate::journal::Owner;
-use crate::store::{Key, Shared};
+use crate::shared::Key;
+use content::Content;
 use phalanx_core::format::{FileKeys, Header};
 use phalanx_core::volume::{Chunks, Holes, Place};
 use rustix::fs::{OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fcntl_getfl, fstat, futimens};
 use rustix::io::Errno;
-use state::State;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What the stored files of a mount share.
+pub(crate) type Shared = crate::shared::Shared<Backing>;
 
 /// One stored file of a mounted volume. Changes go to memory; [`Backing::commit`] and [`Backing::sync`] store them, and the
 /// store commits by itself when they get old or many.
@@ -38,7 +42,7 @@ pub struct Backing {
     owner: Owner,
     keys: FileKeys,
     chunks: Chunks,
-    state: RwLock<State>,
+    content: RwLock<Content>,
     /// The length of the plaintext with the changes in memory.
     len: AtomicU64,
     /// The memory of the changes, in bytes.
@@ -106,11 +110,11 @@ impl Backing {
         let epoch = shared.epochs();
         let is_fresh = shared.is_named_fresh(Owner { inode: key.1, id: keys.volume_file_id() });
         let backing = Self::new(shared, file, key, header, keys, holes, layout.plaintext_len(), is_fresh, epoch)?;
-        backing.write_state().drops = Drops::found(shared.drop_of(backing.owner.id));
+        backing.write_content().drops = Drops::found(shared.drop_of(backing.owner.id));
         // The length is authentic if the last chunk is.
-        let state = backing.read_state();
-        backing.cached(&state, layout.chunks() - 1)?;
-        drop(state);
+        let content = backing.read_content();
+        backing.cached(&content, layout.chunks() - 1)?;
+        drop(content);
         Ok(backing)
     }
 
@@ -140,7 +144,7 @@ impl Backing {
             owner: Owner { inode: key.1, id: keys.volume_file_id() },
             keys,
             chunks,
-            state: RwLock::new(State::new(header, layout, holes, is_fresh, written, epoch)),
+            content: RwLock::new(Content::new(header, layout, holes, is_fresh, written, epoch)),
             len: AtomicU64::new(len),
             dirty_bytes: AtomicUsize::new(0),
             reads: ahead::Reads::default(),
@@ -252,12 +256,12 @@ impl Backing {
         }
     }
 
-    fn read_state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn read_content(&self) -> RwLockReadGuard<'_, Content> {
+        self.content.read().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn write_state(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn write_content(&self) -> RwLockWriteGuard<'_, Content> {
+        self.content.write().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// A chunk is not authentic. It is told once.

@@ -78,3 +78,14 @@ pub trait Disk: Send + Sync {
 pub struct System;
 
 impl Disk for System {}
+
+/// Whether one call syncs the whole file system and reports what was lost (from Linux 5.8 on).
+pub(crate) fn reports_lost_writes(file: &File) -> bool {
+    const EXT: u64 = 0xef53;
+    const XFS: u64 = 0x5846_5342;
+    const BTRFS: u64 = 0x9123_683e;
+    let release = rustix::system::uname();
+    let mut numbers = release.release().to_str().unwrap_or("").split(['.', '-']).map(|part| part.parse().unwrap_or(0));
+    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version >= (5, 8) && rustix::fs::fstatfs(file).is_ok_and(|stat| [EXT, XFS, BTRFS].contains(&(stat.f_type as u64)))
+}

@@ -1,70 +1,20 @@
 //! All stored files of a mount: which are open, how much of them is only in memory, and when that is committed.
 
-mod shared;
-
-use crate::backing::Backing;
-use crate::disk::{Disk, System};
+use crate::backing::{Backing, Shared};
 use crate::error::{Result, VolumeError};
+use crate::header;
 use crate::journal::{JOURNAL, Journal, RESERVED};
+use crate::options::StoreOptions;
 use crate::recover;
-use phalanx_core::Roster;
+use crate::shared::Key;
 use phalanx_core::volume::Config;
 use rustix::fs::{FileType, Mode, OFlags, fstat, fstatvfs, openat};
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
-
-pub(crate) use shared::Shared;
-
-/// Device and inode.
-pub(crate) type Key = (u64, u64);
-
-/// How the files of a mount are stored.
-pub struct StoreOptions {
-    /// Seals and opens jobs of fewer bytes than the threshold.
-    pub small: Arc<Roster>,
-    /// Seals and opens the other jobs.
-    pub large: Arc<Roster>,
-    /// The length of the first job that is large, in bytes.
-    pub threshold: usize,
-    /// Nothing is changed.
-    pub read_only: bool,
-    /// Whoever changes files also tells when, by [`Backing::set_mtime`]. Otherwise they are changed when they are told to.
-    pub times_are_told: bool,
-    /// How much plaintext of all files waits in memory to be committed, in bytes.
-    pub dirty_limit: usize,
-    /// How long changes wait in memory until they are committed.
-    pub commit_after: Duration,
-    /// How long the journal stays as it is, before an idle mount trims it.
-    pub trim_after: Duration,
-    /// Told in words of everything that was altered from outside, once of each, and of changes that were dropped.
-    pub on_damage: Box<dyn Fn(&str) + Send + Sync>,
-    /// By which calls files change.
-    pub disk: Arc<dyn Disk>,
-}
-
-impl Default for StoreOptions {
-    /// All cores, 48 MiB of changes in memory for a second at most, and nobody is told anything.
-    fn default() -> Self {
-        let roster = Arc::new(Roster::cpu());
-        Self {
-            small: roster.clone(),
-            large: roster,
-            threshold: usize::MAX,
-            read_only: false,
-            times_are_told: false,
-            dirty_limit: 48 << 20,
-            commit_after: Duration::from_secs(1),
-            trim_after: Duration::from_secs(5),
-            on_damage: Box::new(|_| {}),
-            disk: Arc::new(System),
-        }
-    }
-}
 
 /// All stored files of a mount.
 ///
@@ -139,7 +89,7 @@ impl Store {
     /// The length of the plaintext of a stored file with this length; `None` if no plaintext gives it. Nothing is authenticated.
     #[must_use]
     pub fn plain_len(&self, stored_len: u64) -> Option<u64> {
-        Some(recover::layout_of(&self.shared.config, stored_len).ok()?.plaintext_len())
+        Some(header::layout_of(&self.shared.config, stored_len).ok()?.plaintext_len())
     }
 
     /// The length of a chunk in bytes of plaintext.
@@ -245,15 +195,4 @@ fn sync_folder(dir: &OwnedFd) -> rustix::io::Result<()> {
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOTSUP) => Ok(()),
         done => done,
     }
-}
-
-/// Whether one call syncs the whole file system and reports what was lost (from Linux 5.8 on).
-fn reports_lost_writes(file: impl AsFd) -> bool {
-    const EXT: u64 = 0xef53;
-    const XFS: u64 = 0x5846_5342;
-    const BTRFS: u64 = 0x9123_683e;
-    let release = rustix::system::uname();
-    let mut numbers = release.release().to_str().unwrap_or("").split(['.', '-']).map(|part| part.parse().unwrap_or(0));
-    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    version >= (5, 8) && rustix::fs::fstatfs(file).is_ok_and(|stat| [EXT, XFS, BTRFS].contains(&(stat.f_type as u64)))
 }

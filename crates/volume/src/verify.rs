@@ -168,12 +168,12 @@ fn attributes(tree: &Tree, number: u64, file: [u8; 16]) -> Result<()> {
 /// What is still to be done: a stack, so that folders are finished one after another and few wait.
 #[derive(Default)]
 struct Work {
-    state: Mutex<State>,
+    unfinished: Mutex<Unfinished>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Unfinished {
     tasks: Vec<Task>,
     /// The tasks that somebody works on, which may bring more.
     running: usize,
@@ -187,16 +187,16 @@ impl Work {
 
     /// The next task; `None` if there is none, and nobody can bring more.
     fn next(&self) -> Option<Task> {
-        let mut state = self.lock();
+        let mut unfinished = self.lock();
         loop {
-            if let Some(task) = state.tasks.pop() {
-                state.running += 1;
+            if let Some(task) = unfinished.tasks.pop() {
+                unfinished.running += 1;
                 return Some(task);
             }
-            if state.running == 0 {
+            if unfinished.running == 0 {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            unfinished = self.changed.wait(unfinished).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -205,7 +205,7 @@ impl Work {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Unfinished> {
+        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

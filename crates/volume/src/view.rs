@@ -15,7 +15,7 @@ mod probe;
 use self::attributes::{attr, plain_len};
 use self::files::{Files, OpenFile};
 use self::folders::{Listing, plain_name, stored_name};
-use self::nodes::{Found, Id, Kind, Nodes, Plain, Stamp};
+use self::nodes::{FolderEntry, Id, Kind, Nodes, Plain, Stamp};
 pub use self::probe::Probe;
 use crate::mount::{Kernel, tune};
 use fuser::{
@@ -156,7 +156,7 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
     }
 
     /// Finds an entry by the name under which it is shown, without counting it.
-    fn find(&self, parent: u64, name: &OsStr) -> io::Result<Found> {
+    fn find(&self, parent: u64, name: &OsStr) -> io::Result<FolderEntry> {
         if matches!(name.as_bytes(), b"." | b"..") {
             return Err(Errno::NOENT.into());
         }
@@ -170,8 +170,8 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         }
         match sys::statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => match sys::FileType::from_raw_mode(stat.st_mode) {
-                sys::FileType::Directory => return Ok(Found::new(name, Kind::Folder, stat)),
-                sys::FileType::Symlink if !is_temporary(name) => return Ok(Found::new(name, Kind::Link, stat)),
+                sys::FileType::Directory => return Ok(FolderEntry::new(name, Kind::Folder, stat)),
+                sys::FileType::Symlink if !is_temporary(name) => return Ok(FolderEntry::new(name, Kind::Link, stat)),
                 _ => {}
             },
             Err(Errno::NOENT) => {}
@@ -186,22 +186,22 @@ impl<K: KeySource + Send + Sync + 'static> View<K> {
         }
     }
 
-    fn file(&self, folder: &OwnedFd, stored: &OsStr, stat: Stat) -> Found {
+    fn file(&self, folder: &OwnedFd, stored: &OsStr, stat: Stat) -> FolderEntry {
         let stamp = Stamp::of(&stat);
         let known = lock(&self.nodes).plain(Id::of(&stat), stamp);
         let plain = known.unwrap_or_else(|| Plain { stamp, len: plain_len(folder, stored, &stat) });
-        Found { plain: Some(plain), ..Found::new(stored, Kind::File, stat) }
+        FolderEntry { plain: Some(plain), ..FolderEntry::new(stored, Kind::File, stat) }
     }
 
     /// Finds a node again, in the place where it was found last.
-    fn again(&self, ino: u64) -> io::Result<Found> {
+    fn again(&self, ino: u64) -> io::Result<FolderEntry> {
         let (parent, stored, id, kind) = lock(&self.nodes).place(ino)?;
         let folder = self.folder(parent)?;
         let stat = sys::statat(&*folder, &stored, AtFlags::SYMLINK_NOFOLLOW)?;
         if Id::of(&stat) != id || Kind::of(&stat) != Some(kind) {
             return Err(Errno::STALE.into());
         }
-        Ok(if kind == Kind::File { self.file(&folder, &stored, stat) } else { Found::new(&stored, kind, stat) })
+        Ok(if kind == Kind::File { self.file(&folder, &stored, stat) } else { FolderEntry::new(&stored, kind, stat) })
     }
 
     /// A folder, opened for finding what is in it.

@@ -61,7 +61,7 @@ pub(crate) fn share(
     let useful = useful_threads(suite, messages.iter().map(Message::cost)).min(workers.len());
     let parts = divide(messages, &unfit);
     let cost = parts.iter().map(|part| self::cost(part.messages)).sum();
-    let state = State { parts, cost, done: Vec::new(), failed: unfit, error: None };
+    let state = RunState { parts, cost, done: Vec::new(), failed: unfit, error: None };
     let run = Run { roster, op, suite, prepare, workers: useful, state: Mutex::new(state) };
     // The calling thread is a worker too, so a small batch starts no thread.
     let able: Vec<_> = thread::scope(|scope| {
@@ -85,7 +85,7 @@ pub(crate) fn share(
     if state.parts.is_empty() {
         return Ok(Verdicts::from_failed(state.failed));
     }
-    let State { done, failed, error, .. } = state;
+    let RunState { done, failed, error, .. } = state;
     undo(op, suite, messages, done, &failed);
     Err(error.expect("something was left because of it"))
 }
@@ -136,10 +136,10 @@ struct Run<'r, 'q, 'm> {
     suite: Suite,
     prepare: &'r Prepare<'r>,
     workers: usize,
-    state: Mutex<State<'q, 'm>>,
+    state: Mutex<RunState<'q, 'm>>,
 }
 
-struct State<'q, 'm> {
+struct RunState<'q, 'm> {
     /// The remaining parts, including those that workers gave back. The last one is next.
     parts: Vec<Part<'q, 'm>>,
     /// About how much work is left.
@@ -204,7 +204,7 @@ impl<'q, 'm> Run<'_, 'q, 'm> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<'q, 'm>> {
+    fn lock(&self) -> MutexGuard<'_, RunState<'q, 'm>> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -23,7 +23,7 @@ impl Block {
 }
 
 /// What the cache knows of a chunk.
-pub(crate) enum Found {
+pub(crate) enum ChunkState {
     Opened(Arc<Block>),
     /// Somebody is about to open it.
     Claimed,
@@ -47,13 +47,13 @@ pub(crate) struct Cache {
     used: usize,
     /// The place of each chunk.
     chunks: HashMap<u64, usize>,
-    places: Vec<Place>,
+    places: Vec<CachePlace>,
     free: Vec<usize>,
     newest: usize,
     oldest: usize,
 }
 
-struct Place {
+struct CachePlace {
     chunks: Range<u64>,
     bytes: usize,
     /// `None` while it is claimed. Then it is not in the list.
@@ -74,13 +74,13 @@ impl Cache {
     }
 
     /// What the cache knows of a chunk. What is opened counts as used now.
-    pub fn find(&mut self, chunk: u64) -> Found {
-        let Some(&place) = self.chunks.get(&chunk) else { return Found::Absent };
-        let Some(block) = self.places[place].block.clone() else { return Found::Claimed };
+    pub fn find(&mut self, chunk: u64) -> ChunkState {
+        let Some(&place) = self.chunks.get(&chunk) else { return ChunkState::Absent };
+        let Some(block) = self.places[place].block.clone() else { return ChunkState::Claimed };
         self.unlink(place);
         self.link(place);
         self.places[place].is_fresh = false;
-        Found::Opened(block)
+        ChunkState::Opened(block)
     }
 
     /// The first chunks of the range that are neither kept nor claimed, and follow each other: `most` of them or fewer.
@@ -143,7 +143,7 @@ impl Cache {
     }
 
     fn insert(&mut self, chunks: Range<u64>, bytes: usize, is_fresh: bool, memory: Option<Memory>) -> Claim {
-        let new = Place { chunks: chunks.clone(), bytes, block: None, is_fresh, newer: NONE, older: NONE };
+        let new = CachePlace { chunks: chunks.clone(), bytes, block: None, is_fresh, newer: NONE, older: NONE };
         let place = match self.free.pop() {
             Some(place) => {
                 self.places[place] = new;
@@ -183,7 +183,7 @@ impl Cache {
     }
 
     fn unlink(&mut self, place: usize) {
-        let Place { older, newer, .. } = self.places[place];
+        let CachePlace { older, newer, .. } = self.places[place];
         match older {
             NONE => self.oldest = newer,
             older => self.places[older].newer = newer,
@@ -219,7 +219,7 @@ mod tests {
     fn what_was_not_used_for_the_longest_time_goes_first() {
         let mut cache = Cache::new(30);
         assert!(!keep(&mut cache, 0..1) && !keep(&mut cache, 1..2) && !keep(&mut cache, 2..3));
-        assert!(matches!(cache.find(0), Found::Opened(_)));
+        assert!(matches!(cache.find(0), ChunkState::Opened(_)));
         // The memory of what goes is used again where it has the right length.
         assert!(keep(&mut cache, 3..4));
         assert_eq!(has(&cache, 0..5), [true, false, true, true, false]);
@@ -237,7 +237,7 @@ mod tests {
     fn memory_that_somebody_reads_is_not_used_again() {
         let mut cache = Cache::new(10);
         keep(&mut cache, 0..1);
-        let Found::Opened(held) = cache.find(0) else { panic!("it is there") };
+        let ChunkState::Opened(held) = cache.find(0) else { panic!("it is there") };
         assert!(!keep(&mut cache, 1..2));
         assert_eq!(held.chunks, 0..1);
     }
@@ -247,7 +247,7 @@ mod tests {
         let mut cache = Cache::new(100);
         let mut gone = Vec::new();
         let claim = cache.claim(2..6, 40, &mut gone);
-        assert!(matches!(cache.find(3), Found::Claimed));
+        assert!(matches!(cache.find(3), ChunkState::Claimed));
         assert_eq!(cache.absent(0..9, 9), 0..2);
         assert_eq!(cache.absent(2..9, 2), 6..8);
         assert_eq!(cache.absent(2..5, 2), 5..5);
@@ -271,10 +271,10 @@ mod tests {
         let ahead = cache.claim_ahead(3..4, 10, &mut gone).unwrap();
         cache.keep(&ahead, block(3..4));
         assert!(cache.claim_ahead(4..5, 10, &mut gone).is_none());
-        assert!(matches!(cache.find(2), Found::Opened(_)));
+        assert!(matches!(cache.find(2), ChunkState::Opened(_)));
         // The oldest is fresh still.
         assert!(cache.claim_ahead(4..5, 10, &mut gone).is_none());
-        assert!(matches!(cache.find(3), Found::Opened(_)));
+        assert!(matches!(cache.find(3), ChunkState::Opened(_)));
         assert!(cache.claim_ahead(4..5, 10, &mut gone).is_some());
         assert_eq!(has(&cache, 2..5), [false, true, true]);
     }

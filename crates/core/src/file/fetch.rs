@@ -4,7 +4,7 @@
 //! a claim waits for it, unless no thread has begun: then it does the work itself. So nobody ever waits for a thread that
 //! does not run.
 
-use crate::file::cache::{Block, Cache, Claim, Found};
+use crate::file::cache::{Block, Cache, ChunkState, Claim};
 use crate::file::ranges::{CUT_OFF, Ranges};
 use crate::file::read_at::{ReadAt, read_full_at};
 use crate::roster::Member;
@@ -30,14 +30,14 @@ pub(crate) struct Fetch<S> {
     ahead: u64,
     /// How many threads open chunks ahead at most.
     most_threads: usize,
-    state: Mutex<State>,
+    state: Mutex<FetchState>,
     /// Some claim has ended.
     ended: Condvar,
     /// There is something to open ahead, or all is over.
     queued: Condvar,
 }
 
-struct State {
+struct FetchState {
     cache: Cache,
     /// Claimed, to be opened ahead.
     queue: VecDeque<Claim>,
@@ -52,7 +52,7 @@ struct State {
 
 /// A reader that goes on where it stopped.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Stream {
+pub(crate) struct ReadStream {
     /// Where it stopped, in bytes of plaintext.
     pub end: u64,
     /// What it has read without a jump, in bytes.
@@ -61,7 +61,7 @@ pub(crate) struct Stream {
     ahead: u64,
 }
 
-impl Stream {
+impl ReadStream {
     /// One that begins at `offset`.
     pub fn new(offset: u64) -> Self {
         Self { end: offset, ..Self::default() }
@@ -85,7 +85,7 @@ impl<S: ReadAt> Fetch<S> {
         // Two jobs for each thread are to lie ahead, if they do not get too short for that.
         let share = if ahead == 0 { JOB } else { ahead as usize * record / (2 * threads) };
         let job = share.clamp(JOB / 8, JOB).min(limit / 2) / record;
-        let state = State {
+        let state = FetchState {
             cache: Cache::new(limit),
             queue: VecDeque::new(),
             threads: Vec::new(),
@@ -156,7 +156,7 @@ impl<S: ReadAt> Fetch<S> {
     }
 
     /// Tells those who wait that a claim has ended.
-    fn tell(&self, state: &State) {
+    fn tell(&self, state: &FetchState) {
         if state.waiting > 0 {
             self.ended.notify_all();
         }
@@ -173,7 +173,7 @@ fn is_of_bytes(error: &Error) -> bool {
 }
 
 impl<S> Fetch<S> {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FetchState> {
         // A thread that panicked has given up its claim.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -196,20 +196,20 @@ impl<S> Fetch<S> {
 
 impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
     /// An opened chunk and perhaps some that follow it. The reader is about to read on up to the chunk `end`.
-    pub fn block(self: &Arc<Self>, chunk: u64, end: u64, stream: &mut Stream) -> Result<Arc<Block>> {
+    pub fn block(self: &Arc<Self>, chunk: u64, end: u64, stream: &mut ReadStream) -> Result<Arc<Block>> {
         let mut most = self.job;
         loop {
             let mut gone = Vec::new();
             let mut state = self.lock();
             let found = state.cache.find(chunk);
             let mine = match &found {
-                Found::Opened(block) => Err(block.clone()),
-                Found::Absent => {
+                ChunkState::Opened(block) => Err(block.clone()),
+                ChunkState::Absent => {
                     let chunks = state.cache.absent(chunk..end.max(chunk + 1), most);
                     let bytes = self.ranges.stored_len(&chunks);
                     Ok(state.cache.claim(chunks, bytes, &mut gone))
                 }
-                Found::Claimed => match state.queue.iter().position(|claim| claim.chunks.contains(&chunk)) {
+                ChunkState::Claimed => match state.queue.iter().position(|claim| claim.chunks.contains(&chunk)) {
                     Some(place) => Ok(state.queue.remove(place).expect("it is there")),
                     None => {
                         state.waiting += 1;
@@ -242,10 +242,10 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
     /// than it has read without a jump.
     fn ask_ahead(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut FetchState,
         next: u64,
         end: u64,
-        stream: &mut Stream,
+        stream: &mut ReadStream,
         gone: &mut Vec<Arc<Block>>,
     ) {
         let window = (stream.run / self.ranges.records.chunk_len as u64).min(self.ahead);
@@ -271,7 +271,7 @@ impl<S: ReadAt + Send + Sync + 'static> Fetch<S> {
     }
 
     /// Sees to it that a thread takes what was queued. Where the system gives no thread, whoever needs it does the work.
-    fn call_thread(self: &Arc<Self>, state: &mut State) {
+    fn call_thread(self: &Arc<Self>, state: &mut FetchState) {
         if state.idle > 0 {
             self.queued.notify_one();
         }

@@ -3,6 +3,7 @@
 mod again;
 mod cache;
 mod fetch;
+mod look_ahead;
 pub(crate) mod pipeline;
 pub(crate) mod protected;
 pub(crate) mod ranges;
@@ -12,7 +13,6 @@ pub(crate) mod records;
 pub(crate) mod salvage;
 pub(crate) mod shared;
 pub(crate) mod source;
-mod stream;
 mod survey;
 mod todo;
 pub(crate) mod write_at;

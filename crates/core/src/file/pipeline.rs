@@ -3,10 +3,10 @@
 //! The worker that takes a range of a file reads it, runs it and writes it itself. If one end is a pipe, its bytes are read
 //! or written in order, under a lock. The work between still runs in parallel.
 
+use crate::file::look_ahead::LookAhead;
 use crate::file::read_at::{Snapshot, read_parts};
 use crate::file::salvage;
 use crate::file::source::{Kind, Progress, Sink, Source};
-use crate::file::stream::Stream;
 use crate::file::todo::Todo;
 use crate::file::write_at::{Filling, WriteAt};
 use crate::format::header::Header;
@@ -159,7 +159,7 @@ impl<'a> Input<'a> {
 }
 
 struct StreamIn<'a> {
-    reader: Stream<'a>,
+    reader: LookAhead<'a>,
     /// The number of the next chunk.
     next: u64,
     ended: bool,

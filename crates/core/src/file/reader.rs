@@ -1,7 +1,7 @@
 //! Reading a protected file by range, from any source of bytes at offsets.
 
 use crate::file::cache::Block;
-use crate::file::fetch::{Fetch, Stream};
+use crate::file::fetch::{Fetch, ReadStream};
 use crate::file::ranges::{GOES_ON, Ranges, whole_layout};
 use crate::file::read_at::{FromStart, ReadAt};
 use crate::file::source::open_header;
@@ -97,7 +97,7 @@ pub struct Reader<S> {
     position: u64,
     /// The block that the last read ended in.
     here: Option<Arc<Block>>,
-    stream: Stream,
+    stream: ReadStream,
 }
 
 /// What all clones share.
@@ -107,7 +107,7 @@ struct Shared<S> {
     slot: usize,
     by: OpenedBy,
     /// The streams of `read_at`, the last one last.
-    streams: Mutex<Vec<Stream>>,
+    streams: Mutex<Vec<ReadStream>>,
 }
 
 impl<S> Drop for Shared<S> {
@@ -145,7 +145,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         let fetch = Fetch::new(source, ranges, cache, ahead)?;
         fetch.check_end()?;
         let shared = Shared { fetch: Arc::new(fetch), slot, by, streams: Mutex::default() };
-        Ok(Self { shared: Arc::new(shared), position: 0, here: None, stream: Stream::default() })
+        Ok(Self { shared: Arc::new(shared), position: 0, here: None, stream: ReadStream::default() })
     }
 
     /// Reads plaintext from `offset` on into `buf`, and returns how many bytes. It is called from any number of threads.
@@ -262,7 +262,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         let chunk = self.chunk_of(self.position);
         if self.here.as_ref().is_none_or(|block| !block.chunks.contains(&chunk)) {
             if self.position != self.stream.end {
-                self.stream = Stream::new(self.position);
+                self.stream = ReadStream::new(self.position);
             }
             // Its memory may be the next block's.
             self.here = None;
@@ -279,16 +279,16 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
 
     /// The stream that a read goes on with. Reads of several threads may come in another order than they were meant, so
     /// it may begin a little before or behind the end of the one before.
-    fn take_stream(&self, offset: u64, len: u64) -> Stream {
+    fn take_stream(&self, offset: u64, len: u64) -> ReadStream {
         let near = len.saturating_mul(2).min(1 << 20);
         let mut streams = self.streams();
         match streams.iter().rposition(|stream| stream.end.abs_diff(offset) <= near) {
             Some(place) => streams.remove(place),
-            None => Stream::new(offset),
+            None => ReadStream::new(offset),
         }
     }
 
-    fn put_stream(&self, stream: Stream) {
+    fn put_stream(&self, stream: ReadStream) {
         let mut streams = self.streams();
         if streams.len() == STREAMS {
             streams.remove(0);
@@ -296,7 +296,7 @@ impl<S: ReadAt + Send + Sync + 'static> Reader<S> {
         streams.push(stream);
     }
 
-    fn streams(&self) -> MutexGuard<'_, Vec<Stream>> {
+    fn streams(&self) -> MutexGuard<'_, Vec<ReadStream>> {
         self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
 //! The source of the bytes, their destination, and progress.
 
+use crate::file::look_ahead::LookAhead;
 use crate::file::read_at::{FromStart, Snapshot};
-use crate::file::stream::Stream;
 use crate::file::write_at::WriteAt;
 use crate::format::header::Header;
 use crate::format::purpose::Purpose;
@@ -18,7 +18,7 @@ pub(crate) enum Kind<'a> {
     /// Any worker reads anywhere in it.
     Ranged(Arc<dyn Snapshot + 'a>),
     /// It is read in order. If it was found empty and may be written to meanwhile, the file is here too.
-    Stream(Stream<'a>, Option<Arc<dyn Snapshot + 'a>>),
+    Stream(LookAhead<'a>, Option<Arc<dyn Snapshot + 'a>>),
 }
 
 impl<'a> Source<'a> {
@@ -29,12 +29,12 @@ impl<'a> Source<'a> {
 
     /// A stream, read in order.
     pub fn stream(input: impl Read + Send + 'a) -> Self {
-        Self(Kind::Stream(Stream::new(input), None))
+        Self(Kind::Stream(LookAhead::new(input), None))
     }
 
     /// A stream that reads a file. If the file changes while it is read, protecting it fails.
     pub fn stream_of(input: impl Read + Send + 'a, file: impl Snapshot + 'a) -> Self {
-        Self(Kind::Stream(Stream::new(input), Some(Arc::new(file))))
+        Self(Kind::Stream(LookAhead::new(input), Some(Arc::new(file))))
     }
 
     /// What is read by range.

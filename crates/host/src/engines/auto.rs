@@ -3,7 +3,7 @@
 //! Small work must not pay for the choice. Below [`Calibration::WORTH_A_START`] nothing is looked up. From there on the kept file is
 //! read. A device is looked for and measured only if that takes little time beside the work.
 
-use super::cache::{self, Circumstances, DeviceName, Kept, Place};
+use super::cache::{self, CalibrationFile, Circumstances, DeviceName, Kept};
 use super::calibration::{Calibration, Kind};
 use super::measure;
 use super::ready::{Crew, Ready, survey};
@@ -124,15 +124,15 @@ impl Knowledge {
     fn open(&mut self) -> Option<WithDevice> {
         let (now, known) = self.kept.take()?;
         // If nothing can be kept, nothing is measured: the next run would have to do it again.
-        let place = if known.is_none() { Some(Place::prepare(&now).ok()?) } else { None };
+        let file = if known.is_none() { Some(CalibrationFile::prepare(&now).ok()?) } else { None };
         let survey = survey(false, self.verbosity);
         let Some((device, opening)) = survey.found else {
             let failed = survey.devices.iter().find_map(|(info, state)| Some((&info.name, state.failure()?)));
-            match (failed, place) {
+            match (failed, file) {
                 (Some((name, why)), _) => complain(format!("warning: {name}: {why}: the CPU does the work")),
                 // That there is none is kept too, so that it is not looked for again.
-                (None, Some(place)) => {
-                    drop(place.keep(&Kept { circumstances: now, device: None, calibration: Calibration::default() }));
+                (None, Some(file)) => {
+                    drop(file.keep(&Kept { circumstances: now, device: None, calibration: Calibration::default() }));
                 }
                 (None, None) => complain("warning: the GPU is no longer there: the CPU does the work"),
             }
@@ -142,20 +142,20 @@ impl Knowledge {
         self.ready.open(device, opening);
         let calibration = match known.filter(|known| known.device.as_ref() == Some(&name)) {
             Some(known) => known.calibration,
-            None => self.measure(name, place, now)?,
+            None => self.measure(name, file, now)?,
         };
         WithDevice::new(&self.ready, calibration)
     }
 
-    fn measure(&self, device: DeviceName, place: Option<Place>, now: Circumstances) -> Option<Calibration> {
+    fn measure(&self, device: DeviceName, file: Option<CalibrationFile>, now: Circumstances) -> Option<Calibration> {
         if self.verbosity.verbose {
             complain(format!("measuring the CPU and {}, once: up to a second", device.name));
         }
         let measured = measure::all(&self.ready);
         let calibration = measured.inspect_err(|e| complain(format!("warning: {e}: the CPU does the work"))).ok()?;
-        if let Some(place) = place.or_else(|| Place::prepare(&now).ok()) {
+        if let Some(file) = file.or_else(|| CalibrationFile::prepare(&now).ok()) {
             let kept = Kept { circumstances: now, device: Some(device), calibration: calibration.clone() };
-            let _ = place.keep(&kept);
+            let _ = file.keep(&kept);
         }
         Some(calibration)
     }

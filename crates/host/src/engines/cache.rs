@@ -104,14 +104,14 @@ impl Kept {
     }
 }
 
-/// The place of a calibration that is about to be made. Without a place nothing needs to be measured, because the next run
+/// The file of a calibration that is about to be made. Without it nothing needs to be measured, because the next run
 /// would not know of it.
-pub struct Place {
+pub struct CalibrationFile {
     path: PathBuf,
     output: Output,
 }
 
-impl Place {
+impl CalibrationFile {
     /// Makes the folder, and begins the file.
     pub fn prepare(now: &Circumstances) -> Outcome<Self> {
         let no_folder = || Failure::usage(format!("there is no home folder: set {CACHE_VARIABLE} to a cache folder"));

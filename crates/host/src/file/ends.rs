@@ -1,50 +1,256 @@
 //! Both ends of a file that is moved: the input that has been opened, and the output that has been begun.
 
 use crate::file::disk::sink;
-use crate::file::input::InputFile;
-use crate::file::metadata::Carry;
-use crate::file::output::{Committed, Existing, Output};
+use crate::file::input::{InputFile, Removal, Stamp};
+use crate::file::metadata::{Carry, umask};
+use crate::file::names::id;
+use crate::file::output::{Committed, Existing, Output, check_close, folder_and_name};
 use crate::file::regular::source;
+use crate::file::rekey::is_unfinished;
 use crate::{Error, Result};
 use phalanx_core::{Error as CoreError, Sink, Source};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use rustix::fs::{self, AtFlags, FileType, Stat};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
+
+/// An input that has been opened.
+#[derive(Debug)]
+pub enum Input {
+    /// Something that is read in order, such as standard input.
+    Stream(File),
+    /// A regular file.
+    File(InputFile),
+}
+
+impl From<InputFile> for Input {
+    fn from(file: InputFile) -> Self {
+        Input::File(file)
+    }
+}
+
+#[expect(clippy::len_without_is_empty, reason = "the length may be unknown")]
+impl Input {
+    /// Opens a regular file: [`InputFile::open`].
+    ///
+    /// # Errors
+    /// Those of [`InputFile::open`].
+    pub fn open(path: &Path) -> Result<Self> {
+        InputFile::open(path).map(Input::File)
+    }
+
+    /// Opens a regular file in an opened folder. Links are not followed.
+    ///
+    /// # Errors
+    /// Those of [`InputFile::open_in`].
+    pub fn open_in(folder: Arc<File>, name: &OsStr) -> Result<Self> {
+        InputFile::open_in(folder, name).map(Input::File)
+    }
+
+    /// The opened file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        match self {
+            Input::Stream(file) => file,
+            Input::File(input) => input.file(),
+        }
+    }
+
+    /// What the pipeline reads.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the file cannot be looked at.
+    pub fn source(&self) -> Result<Source<'_>> {
+        match self {
+            // It may be a file that was partly read. Reading continues from there.
+            Input::Stream(file) => Ok(Source::stream(file)),
+            Input::File(input) => source(input.file()),
+        }
+    }
+
+    /// The state of the file, to detect writes to it. `None` for a stream.
+    #[must_use]
+    pub fn stamp(&self) -> Option<Stamp> {
+        if let Input::File(input) = self { Some(input.stamp()) } else { None }
+    }
+
+    /// Whether a change of the file's keys may have been interrupted.
+    #[must_use]
+    pub fn rekey_interrupted(&self) -> bool {
+        matches!(self, Input::File(input) if is_unfinished(input))
+    }
+
+    /// Why it does not open: perhaps because a change of its keys was interrupted.
+    #[must_use]
+    pub fn interrupted(&self, error: impl Into<Error>) -> Error {
+        let error = error.into();
+        let is_of_header = matches!(
+            error,
+            Error::Core(
+                CoreError::Header(_)
+                    | CoreError::NotPhalanx
+                    | CoreError::Version(_)
+                    | CoreError::Read(_)
+                    | CoreError::NoKey { .. }
+                    | CoreError::KeysRefused { .. }
+                    | CoreError::WrongKey
+                    | CoreError::KdfLimit(_)
+            )
+        );
+        if is_of_header && self.rekey_interrupted() { Error::Interrupted(Box::new(error)) } else { error }
+    }
+
+    /// The removal of the input.
+    #[must_use]
+    pub fn removal(&self) -> Option<Removal> {
+        if let Input::File(input) = self { input.removal() } else { None }
+    }
+
+    /// The input's length in bytes, if it is known.
+    #[must_use]
+    pub fn len(&self) -> Option<u64> {
+        self.stamp().map(|stamp| stamp.len())
+    }
+
+    /// The length for choosing an engine. Files that report a length of 0, as under /proc, have none.
+    #[must_use]
+    pub fn known_len(&self) -> Option<u64> {
+        self.len().filter(|len| *len > 0)
+    }
+}
+
+/// Where an output goes.
+#[derive(Debug)]
+pub enum OutputPlace<'a> {
+    /// To a path.
+    Path(&'a Path),
+    /// To a name in an opened folder.
+    Entry(Arc<File>, &'a OsStr),
+    /// To something that is written in order, such as standard output.
+    Stream(File),
+    /// Nowhere: the bytes are only checked.
+    Nowhere,
+}
+
+/// How an output is made.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputRules<'a> {
+    /// How an existing file of the same name is treated.
+    pub existing: Existing<'a>,
+    /// Whether the content must be on the disk before the output has its name, and the name when it is committed.
+    pub sync: bool,
+    /// Whether the output stays if the run is interrupted, and goes on where an interrupted run was: [`Output::resume`].
+    pub resume: bool,
+    /// Which metadata of the input it takes over.
+    pub carry: Carry,
+}
+
+/// An existing file stays and is an error, the output is synced, and it takes over all metadata.
+impl Default for OutputRules<'_> {
+    fn default() -> Self {
+        Self { existing: Existing::Keep, sync: true, resume: false, carry: Carry::All }
+    }
+}
+
+/// An output that has been begun.
+#[derive(Debug)]
+pub enum Target {
+    /// A new file, and whether it will be synced.
+    File(Output, bool),
+    /// Something that is written in order, such as standard output.
+    Stream(File),
+    /// The bytes are only checked.
+    Nothing,
+}
+
+impl Target {
+    /// Begins an output, which must not be the input, whatever paths lead there.
+    fn begin(input: &Input, place: OutputPlace<'_>, rules: &OutputRules<'_>) -> Result<Self> {
+        let is_input = |id| input.stamp().is_some_and(|stamp| stamp.id() == id);
+        let is_there = |stat: Stat| is_input((stat.st_dev, stat.st_ino));
+        let (dir, name) = match place {
+            OutputPlace::Nowhere => return Ok(Target::Nothing),
+            OutputPlace::Stream(file) => {
+                let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+                let is_same = fs::fstat(&file).is_ok_and(|stat| is_file(&stat) && is_there(stat));
+                return if is_same { Err(Error::SameFile) } else { Ok(Target::Stream(file)) };
+            }
+            OutputPlace::Path(path) => folder_and_name(path)?,
+            OutputPlace::Entry(dir, name) => (dir, name),
+        };
+        if fs::statat(&dir, name, AtFlags::empty()).is_ok_and(is_there) {
+            return Err(Error::SameFile);
+        }
+        let begin = if rules.resume { Output::resume_in } else { Output::create_in };
+        let output = begin(dir, name, rules.existing)?;
+        // Somebody may have given the input the name of an unfinished file.
+        if id(output.file()).is_ok_and(is_input) {
+            return Err(Error::SameFile);
+        }
+        Ok(Target::File(output, rules.sync))
+    }
+
+    /// The output that stays if the run is interrupted, and whether it will be synced.
+    pub fn resumable(&mut self) -> Option<(&mut Output, bool)> {
+        match self {
+            Target::File(output, sync) if output.is_kept() => Some((output, *sync)),
+            _ => None,
+        }
+    }
+
+    /// What the pipeline writes to.
+    #[must_use]
+    pub fn sink(&self) -> Sink<'_> {
+        match self {
+            Target::File(output, sync) => sink(output.file(), *sync),
+            Target::Stream(file) => Sink::Stream(Box::new(file)),
+            Target::Nothing => Sink::Nothing,
+        }
+    }
+
+    /// The opened file, to write to it directly.
+    #[must_use]
+    pub fn file(&self) -> Option<&File> {
+        match self {
+            Target::File(output, _) => Some(output.file()),
+            Target::Stream(file) => Some(file),
+            Target::Nothing => None,
+        }
+    }
+}
 
 /// An input and its output. An error belongs to the output if [`Error::is_of_output`] says so, and else to the input.
 #[derive(Debug)]
-pub struct Ends<'a> {
-    input: InputFile,
-    output: Output,
-    existing: Existing<'a>,
-    sync: bool,
+pub struct Ends {
+    /// The input.
+    pub input: Input,
+    /// The output.
+    pub target: Target,
 }
 
-impl<'a> Ends<'a> {
-    /// Opens a file, and begins another one that will be named `output`. With `sync`, the content of the output will be on the disk
-    /// before its name is, and its name when it is committed.
+impl Ends {
+    /// Begins the output of an input.
     ///
     /// # Errors
-    /// Those of [`InputFile::open`] and [`Output::create`], and [`Error::SameFile`].
-    pub fn begin(input: &Path, output: &Path, existing: Existing<'a>, sync: bool) -> Result<Self> {
-        let input = InputFile::open(input)?;
-        let id = |meta: fs::Metadata| (meta.dev(), meta.ino());
-        let is_input = |meta: std::io::Result<fs::Metadata>| meta.is_ok_and(|meta| id(meta) == input.stamp().id());
-        if is_input(fs::metadata(output)) {
-            return Err(Error::SameFile);
-        }
-        let output = Output::create(output, existing)?;
-        // Somebody may have given the input the name of an unfinished file.
-        if is_input(output.file().metadata()) {
-            return Err(Error::SameFile);
-        }
-        Ok(Self { input, output, existing, sync })
+    /// Those of [`Output::create`] and [`Output::resume`], and [`Error::SameFile`]. All are of the output.
+    pub fn begin(input: Input, place: OutputPlace<'_>, rules: &OutputRules<'_>) -> Result<Self> {
+        let target = Target::begin(&input, place, rules).map_err(of_output)?;
+        Ok(Self { input, target })
     }
 
-    /// The input.
+    /// Opens a regular file, and begins another one that will be named `output`.
+    ///
+    /// # Errors
+    /// Those of [`InputFile::open`] and [`Ends::begin`].
+    pub fn of_paths(input: &Path, output: &Path, rules: &OutputRules<'_>) -> Result<Self> {
+        Self::begin(Input::open(input)?, OutputPlace::Path(output), rules)
+    }
+
+    /// An input without an output.
     #[must_use]
-    pub fn input(&self) -> &InputFile {
-        &self.input
+    pub fn only(input: Input) -> Self {
+        Self { input, target: Target::Nothing }
     }
 
     /// What is to be read.
@@ -52,31 +258,48 @@ impl<'a> Ends<'a> {
     /// # Errors
     /// [`Error::Read`](phalanx_core::Error::Read) if the input cannot be looked at.
     pub fn source(&self) -> Result<Source<'_>> {
-        source(self.input.file())
+        self.input.source()
     }
 
     /// What is to be written to.
     #[must_use]
     pub fn sink(&self) -> Sink<'_> {
-        sink(self.output.file(), self.sync)
+        self.target.sink()
     }
 
-    /// Carries over metadata, and gives the output its name.
+    /// Carries over metadata, and gives an output file its name.
     ///
     /// # Errors
-    /// Those of [`Output::carry`] and [`Output::commit`].
-    pub fn commit(self, carry: Carry) -> Result<Committed> {
-        let at_output = |error| if let Error::Core(CoreError::Read(e)) = error { Error::write(e) } else { error };
-        self.output.carry(self.input.file(), carry)?;
-        self.output.commit(self.existing, self.sync).map_err(at_output)
+    /// Those of [`carry`], [`Output::commit`] and [`check_close`]. All are of the output.
+    pub fn commit(self, rules: &OutputRules<'_>) -> Result<Option<Committed>> {
+        match self.target {
+            Target::File(output, sync) => {
+                carry(&self.input, &output, rules)?;
+                output.commit(rules.existing, sync).map(Some).map_err(of_output)
+            }
+            Target::Stream(file) => check_close(&file).map(|()| None),
+            Target::Nothing => Ok(None),
+        }
     }
 }
 
-/// The process's file mode creation mask. The system shows it; setting it, to read it, would disturb other threads. If it is not
-/// shown, nobody else gets permissions.
-#[must_use]
-pub fn umask() -> u32 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o077)
+/// Carries over metadata to an output that is written completely. Others may be able to open it from now on.
+///
+/// # Errors
+/// Those of [`Output::sync_kept`], [`Output::carry`] and [`Output::set_mode`]. All are of the output.
+pub fn carry(input: &Input, output: &Output, rules: &OutputRules<'_>) -> Result<()> {
+    if rules.sync && output.is_kept() {
+        // This may take long. Until it is done, nobody but the user can open the file, and a later run can go on with it.
+        output.sync_kept()?;
+    }
+    match input {
+        Input::File(input) => output.carry(input.file(), rules.carry),
+        Input::Stream(_) => output.set_mode(0o666 & !umask()),
+    }
+    .map_err(of_output)
+}
+
+/// A read that fails while an output is made counts as a failed write.
+fn of_output(error: Error) -> Error {
+    if let Error::Core(CoreError::Read(e)) = error { Error::write(e) } else { error }
 }

@@ -60,7 +60,7 @@ impl Identity {
 }
 
 /// What a record says.
-pub(crate) enum Found {
+pub(crate) enum Recorded {
     /// The first chunks of the output, up to this one, are on the disk.
     Synced(u64),
     /// It is for an input that has changed.
@@ -101,8 +101,8 @@ impl<'a> Recorder<'a> {
     }
 
     /// Reads a record.
-    pub fn read(&self, record: &[u8; RECORD]) -> Found {
-        let mut found = Found::Different;
+    pub fn read(&self, record: &[u8; RECORD]) -> Recorded {
+        let mut found = Recorded::Different;
         for entry in [&record[..ENTRY], &record[PLACE..PLACE + ENTRY]] {
             let (body, tag) = entry.split_at(ENTRY - TAG);
             let is_authentic: bool = self.tag(body).ct_eq(tag).into();
@@ -111,9 +111,9 @@ impl<'a> Recorder<'a> {
                 continue;
             };
             found = match found {
-                Found::Synced(other) if other >= synced => found,
-                _ if entry == self.entry(synced) => Found::Synced(synced),
-                Found::Different if entry[..16] == self.entry(synced)[..16] => Found::Changed,
+                Recorded::Synced(other) if other >= synced => found,
+                _ if entry == self.entry(synced) => Recorded::Synced(synced),
+                Recorded::Different if entry[..16] == self.entry(synced)[..16] => Recorded::Changed,
                 found => found,
             };
         }
@@ -130,13 +130,14 @@ impl<'a> Recorder<'a> {
 pub(crate) struct Marks<'a> {
     recorder: Recorder<'a>,
     output: &'a Output,
-    state: Mutex<State>,
+    state: Mutex<Reached>,
     wake: Condvar,
     /// The chunks between two entries.
     every: u64,
 }
 
-struct State {
+/// How far the work on an output is.
+struct Reached {
     done: Done,
     noted: u64,
     is_over: bool,
@@ -166,7 +167,7 @@ impl<'a> Marks<'a> {
         let ends = missing.iter().map(|run| run.start).chain([chunks]);
         starts.zip(ends).for_each(|(start, end)| done.add(start..end));
         let every = (EVERY >> recorder.shared.header().chunk_log2()).max(1);
-        let state = Mutex::new(State { done, noted: synced, is_over: false });
+        let state = Mutex::new(Reached { done, noted: synced, is_over: false });
         Self { recorder, output, state, wake: Condvar::new(), every }
     }
 
@@ -195,7 +196,7 @@ impl<'a> Marks<'a> {
     fn note(&self) -> Result<()> {
         let mut turn = 0;
         loop {
-            let is_early = |state: &mut State| !state.is_over && state.done.first() < state.noted + self.every;
+            let is_early = |state: &mut Reached| !state.is_over && state.done.first() < state.noted + self.every;
             let mut state = self.wake.wait_while(self.lock(), is_early).unwrap_or_else(PoisonError::into_inner);
             if state.is_over {
                 return Ok(());
@@ -210,7 +211,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Reached> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

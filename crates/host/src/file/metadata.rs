@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use rustix::fs::{self, Gid, Mode, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
-use std::fs::File;
+use std::fs::{File, read_to_string};
 
 /// How much metadata a file or folder takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,15 @@ impl Carry {
         let times = Timestamps { last_access: time(from.accessed), last_modification: time(from.modified) };
         tolerate(fs::futimens(to, &times))
     }
+}
+
+/// The process's file mode creation mask. The system shows it; setting it, to read it, would disturb other threads. If it is not
+/// shown, nobody else gets permissions.
+#[must_use]
+pub fn umask() -> u32 {
+    let status = read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o077)
 }
 
 /// What is taken over of a file or folder, but for its extended attributes.

@@ -1,6 +1,7 @@
 //! Both ends of a file: what is read, what is written and named, and what is left of interrupted runs. And the keyring.
 
 mod disk;
+mod ending;
 mod ends;
 mod input;
 mod keyring;
@@ -17,11 +18,12 @@ mod resume;
 mod temporary;
 
 pub use disk::{Disk, sink};
-pub use ends::{Ends, umask};
+pub use ending::{protected_name, refuse_protected, unprotected_name};
+pub use ends::{Ends, Input, OutputPlace, OutputRules, Target, carry};
 pub use input::{InputFile, Removal, Stamp};
 pub use keyring::Keyring;
 pub use made::{Made, Spared};
-pub use metadata::{Attributes, Carry};
+pub use metadata::{Attributes, Carry, umask};
 pub use obstacle::Obstacle;
 pub use output::{Committed, Existing, Output, Sync, check_close, sync_folder};
 pub use private::check_file as check_private;

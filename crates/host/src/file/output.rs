@@ -186,6 +186,12 @@ impl Output {
         OsStr::new(&self.temporary.name)
     }
 
+    /// The folder that it is in.
+    #[must_use]
+    pub fn folder(&self) -> &File {
+        &self.temporary.dir
+    }
+
     /// The file, to write to.
     #[must_use]
     pub fn file(&self) -> &File {
@@ -367,7 +373,8 @@ fn check_target(dir: &File, name: &OsStr, existing: Existing) -> Result<()> {
     }
 }
 
-fn folder_and_name(path: &Path) -> Result<(Arc<File>, &OsStr)> {
+/// The folder that a path leads to, opened, and the name there.
+pub(crate) fn folder_and_name(path: &Path) -> Result<(Arc<File>, &OsStr)> {
     let no_name = || Error::write(io::Error::new(io::ErrorKind::InvalidInput, "not a file's name"));
     let name = path.file_name().ok_or_else(no_name)?;
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -2,7 +2,7 @@
 
 use crate::file::disk::sink;
 use crate::file::input::Stamp;
-use crate::file::marks::{Found, Kind, Marks, Noting, Recorder};
+use crate::file::marks::{Kind, Marks, Noting, Recorded, Recorder};
 use crate::file::output::Output;
 use crate::file::regular::{Leftover, Regular, regular};
 use crate::{Error, Result};
@@ -216,9 +216,9 @@ fn past(
         Err(_) => return different,
     };
     let synced = match Recorder::new(&shared, Kind::Protected, stamp, file)?.read(&found) {
-        Found::Synced(synced) => synced,
-        Found::Changed => return Ok(Err(Some(Past::Changed))),
-        Found::Different => return different,
+        Recorded::Synced(synced) => synced,
+        Recorded::Changed => return Ok(Err(Some(Past::Changed))),
+        Recorded::Different => return different,
     };
     let has_its_shape = (shared.suite(), shared.chunk_size()) == (new.suite(), new.chunk_size());
     if has_its_shape && shared.is_for(recipients, opener)? { Ok(Ok((shared, synced))) } else { different }
@@ -234,13 +234,13 @@ pub fn begin_plaintext(shared: &SharedFile, stamp: Stamp, output: &mut Output, s
     let recorder = Recorder::new(shared, Kind::Plaintext, stamp, output.file())?;
     let found = output.record().filter(|_| recorder.output.is_unique).map(|record| recorder.read(&record));
     match found {
-        Some(Found::Synced(synced)) => return Ok(Begun::Left { synced }),
+        Some(Recorded::Synced(synced)) => return Ok(Begun::Left { synced }),
         // Chunk by chunk, what is there may still be right.
-        Some(Found::Changed) => {
+        Some(Recorded::Changed) => {
             output.update_record(&recorder.first(), 0)?;
             return Ok(Begun::Left { synced: 0 });
         }
-        Some(Found::Different) | None => {}
+        Some(Recorded::Different) | None => {}
     }
     let mut begun = Begun::New;
     if output.is_begun() {

@@ -6,10 +6,9 @@
 
 mod finish;
 
-use super::ends::Input;
 use super::tally::Tally;
 use crate::failure::{Code, Failure, Outcome};
-use crate::file::{Carry, Existing, Made, Removal};
+use crate::file::{Carry, Existing, Input, Made, Removal};
 use crate::folders::{
     self, FOLDER, RESERVED_NAME, SAME_NAME, id, is_within, open_parent, read_error, true_parent, write_error,
 };

@@ -1,21 +1,13 @@
-//! Reading ahead, for engines that like long jobs: what follows a sequential read is opened in one job and waits as plaintext.
-//! Other engines need none of it, because the kernel reads ahead too.
+//! What was read ahead waits here as plaintext.
 
-use crate::backing::Backing;
-use crate::backing::plan::LARGEST;
-use crate::backing::state::State;
 use phalanx_core::volume::Records;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How much of all files waits at most, in bytes.
 const LIMIT: usize = 32 << 20;
-/// Reads are sequential that begin so near to the end of the one before, in bytes: several threads serve them in any order.
-const NEAR: u64 = 1 << 20;
-/// How much has to be read in order first, in bytes.
-const STREAK: u64 = 512 << 10;
 
 /// What was read ahead of all files, the oldest first.
 #[derive(Default)]
@@ -23,23 +15,27 @@ pub(crate) struct Ahead(Mutex<VecDeque<Arc<Opened>>>);
 
 /// Opened chunks of one file. They are wiped when they are dropped.
 pub(crate) struct Opened {
-    backing: u64,
-    generation: u64,
+    /// A number that no other `Backing` of the mount has.
+    pub backing: u64,
+    /// How often the file has been committed.
+    pub generation: u64,
     pub chunks: Range<u64>,
-    records: Records,
+    pub records: Records,
 }
 
 /// How one file is read.
 #[derive(Default)]
 pub(super) struct Reads {
-    end: AtomicU64,
-    streak: AtomicU64,
+    /// Where the last read ended.
+    pub end: AtomicU64,
+    /// How much was read in order.
+    pub streak: AtomicU64,
     /// One at a time reads ahead. The others wait for what it opens.
-    turn: Mutex<()>,
+    pub turn: Mutex<()>,
 }
 
 impl Ahead {
-    fn get(&self, backing: u64, generation: u64, index: u64) -> Option<Arc<Opened>> {
+    pub fn get(&self, backing: u64, generation: u64, index: u64) -> Option<Arc<Opened>> {
         let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it =
             |run: &&Arc<Opened>| run.backing == backing && run.generation == generation && run.chunks.contains(&index);
@@ -47,7 +43,7 @@ impl Ahead {
     }
 
     /// Older runs of the same file are not asked for again.
-    fn put(&self, run: Arc<Opened>) {
+    pub fn put(&self, run: Arc<Opened>) {
         let mut gone = Vec::new();
         let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = |old: &Arc<Opened>| {
@@ -70,47 +66,6 @@ impl Ahead {
     /// Forgets the chunks of a file.
     pub fn forget(&self, backing: u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|run| run.backing != backing);
-    }
-}
-
-impl Backing {
-    /// Somebody reads a range.
-    pub(super) fn note_read(&self, offset: u64, len: usize) {
-        let end = offset + len as u64;
-        let before = self.reads.end.swap(end, Ordering::Relaxed);
-        if offset.abs_diff(before) <= NEAR {
-            self.reads.streak.fetch_add(len as u64, Ordering::Relaxed);
-        } else {
-            self.reads.streak.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// The opened run that a stored chunk lies in, if reads are sequential and an engine likes long jobs. `None` if the chunk
-    /// is to be opened by itself.
-    pub(super) fn read_ahead(&self, st: &State, index: u64) -> Option<Arc<Opened>> {
-        let threshold = self.shared.options.threshold;
-        if threshold > LARGEST || self.reads.streak.load(Ordering::Relaxed) < STREAK {
-            return None;
-        }
-        let _turn = self.reads.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(run) = self.shared.ahead.get(self.number, st.generation, index) {
-            return Some(run);
-        }
-        let chunk_len = self.chunks.chunk_len();
-        let wanted = threshold.max(LARGEST / 2);
-        let left = usize::try_from(st.layout.plaintext_len() - index * chunk_len as u64).unwrap_or(usize::MAX);
-        let chunks = index..self.run_end(st, index, wanted.min(left), wanted);
-        if chunks.end - chunks.start < 2 {
-            return None;
-        }
-        let Ok(records) = self.open_run(st, chunks.clone()) else {
-            // Only whoever reads what is damaged gets an error. For a while each read opens what it needs.
-            self.reads.streak.store(0, Ordering::Relaxed);
-            return None;
-        };
-        let run = Arc::new(Opened { backing: self.number, generation: st.generation, chunks, records });
-        self.shared.ahead.put(run.clone());
-        Some(run)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Committing: what is changed in memory is sealed, written to the journal, and then to its places.
 
 use crate::backing::Backing;
+use crate::backing::content::Content;
 use crate::backing::drops::{Drops, Witness};
 use crate::backing::page::Page;
 use crate::backing::plan::{LONG, Part, Plan};
-use crate::backing::state::State;
 use crate::error::{Result, VolumeError};
 use crate::journal::{Journal, Table};
+use crate::shared::Uncommitted;
 use phalanx_core::volume::{Place, Records};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -14,11 +15,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 
+impl Uncommitted for Backing {
+    fn dirty_bytes(&self) -> usize {
+        Backing::dirty_bytes(self)
+    }
+
+    fn commit_quietly(&self) -> bool {
+        Backing::commit_quietly(self)
+    }
+}
+
 impl Backing {
     /// What somebody who opens the file now will be told of dropped changes.
     #[must_use]
     pub fn witness(&self) -> Witness {
-        self.read_state().drops.witness()
+        self.read_content().drops.witness()
     }
 
     /// Stores the changes in memory: from now on they survive the end of this process. The system may still lose them. Called
@@ -61,35 +72,35 @@ impl Backing {
         if self.shared.options.read_only {
             return Ok(());
         }
-        let mut st = self.write_state();
-        let done = self.commit_state(&mut st, sync);
-        let told = tell(&mut st.drops);
+        let mut content = self.write_content();
+        let done = self.commit_content(&mut content, sync);
+        let told = tell(&mut content.drops);
         done.and(told)
     }
 
-    /// Commits for others. What fails is told to the next who asks. Returns whether the memory is free.
+    /// Commits for others. What fails is reported to the next who asks. Returns whether the memory is free.
     pub(crate) fn commit_quietly(&self) -> bool {
-        let mut st = self.write_state();
-        let _ = self.commit_state(&mut st, false);
-        !st.has_chunks()
+        let mut content = self.write_content();
+        let _ = self.commit_content(&mut content, false);
+        !content.has_chunks()
     }
 
-    /// Commits the state that the caller has locked. No chunk is in memory afterwards, unless there was an error which leaves
+    /// Commits the content that the caller has locked. No chunk is in memory afterwards, unless there was an error which leaves
     /// the changes as they are.
-    pub(super) fn commit_state(&self, st: &mut State, sync: bool) -> Result<()> {
+    pub(super) fn commit_content(&self, content: &mut Content, sync: bool) -> Result<()> {
         let shared = &*self.shared;
         let journal = shared.writable()?;
-        if st.is_changed() {
-            self.commit_changes(st, journal, sync)?;
+        if content.is_changed() {
+            self.commit_changes(content, journal, sync)?;
         } else {
-            self.unlist(st);
+            self.unlist(content);
         }
-        if sync { self.sync_stored(st, journal) } else { Ok(()) }
+        if sync { self.sync_stored(content, journal) } else { Ok(()) }
     }
 
-    fn commit_changes(&self, st: &mut State, journal: &Journal, sync: bool) -> Result<()> {
+    fn commit_changes(&self, content: &mut Content, journal: &Journal, sync: bool) -> Result<()> {
         let shared = &*self.shared;
-        let plan = self.plan(st)?;
+        let plan = self.plan(content)?;
         if !Journal::could_hold(plan.cost, plan.data_len) {
             // No write makes a file's changes as long as that.
             return Err(VolumeError::Refused(Errno::FBIG));
@@ -104,27 +115,27 @@ impl Backing {
                 continue;
             }
             let promise = Promise { journal, cost: plan.cost };
-            if st.named.is_some_and(|named| named < *epoch) {
+            if content.named.is_some_and(|named| named < *epoch) {
                 // The checkpoint has synced the file.
-                (st.is_fresh, st.direct_unsynced) = (false, false);
+                (content.is_fresh, content.direct_unsynced) = (false, false);
             }
-            let durable = sync || !st.is_fresh;
-            match self.prepare(st, journal, &plan, *epoch, durable) {
+            let durable = sync || !content.is_fresh;
+            match self.prepare(content, journal, &plan, *epoch, durable) {
                 Ok(sealed) => break (epoch, promise, durable, sealed),
                 // The end of the epoch makes room in the journal, where no space could be reserved for it.
-                Err(VolumeError::Full) if std::mem::take(&mut is_first) && self.cut_back(st, &plan).is_ok() => {
+                Err(VolumeError::Full) if std::mem::take(&mut is_first) && self.cut_back(content, &plan).is_ok() => {
                     drop((epoch, promise));
                     shared.checkpoint()?;
                 }
-                Err(e) => return Err(self.abort(st, e, &plan)),
+                Err(e) => return Err(self.abort(content, e, &plan)),
             }
         };
         if durable {
-            self.sync_journal(st, journal)?;
+            self.sync_journal(content, journal)?;
         }
-        self.write_in_place(st, &plan, &sealed).inspect_err(|e| shared.break_off(e))?;
+        self.write_in_place(content, &plan, &sealed).inspect_err(|e| shared.break_off(e))?;
         drop(epoch);
-        self.finish(st, plan, sealed);
+        self.finish(content, plan, sealed);
         Ok(())
     }
 
@@ -132,7 +143,7 @@ impl Backing {
     /// are written, and last the transaction.
     fn prepare(
         &self,
-        st: &mut State,
+        content: &mut Content,
         journal: &Journal,
         plan: &Plan,
         epoch: u64,
@@ -140,61 +151,61 @@ impl Backing {
     ) -> Result<Vec<Option<Records>>> {
         let shared = &*self.shared;
         let (disk, keys) = (shared.disk(), shared.config.keys());
-        self.reserve(st, plan)?;
-        if !plan.direct.is_empty() && st.logged != Some(epoch) {
+        self.reserve(content, plan)?;
+        if !plan.direct.is_empty() && content.logged != Some(epoch) {
             let mut table = Table::default();
-            table.length(self.owner, st.stored.file_len());
-            st.transactions = journal.append(disk, keys, &table, 0, std::iter::empty())?;
-            self.is_logged(st, epoch);
-            if !st.is_fresh {
-                self.sync_journal(st, journal)?;
+            table.length(self.owner, content.stored.file_len());
+            content.transactions = journal.append(disk, keys, &table, 0, std::iter::empty())?;
+            self.is_logged(content, epoch);
+            if !content.is_fresh {
+                self.sync_journal(content, journal)?;
             }
         }
-        let sealed = self.seal(st, plan)?;
-        if durable && (st.direct_unsynced || !plan.direct.is_empty()) {
+        let sealed = self.seal(content, plan)?;
+        if durable && (content.direct_unsynced || !plan.direct.is_empty()) {
             // The system tells of what was not written once. A second sync would succeed.
             let synced = disk.sync_data(&self.file).map_err(|e| VolumeError::io("cannot sync a stored file", e));
             synced.inspect_err(|e| shared.break_off(e))?;
-            st.direct_unsynced = false;
+            content.direct_unsynced = false;
         }
         let mut table = Table::default();
         if let Some(header) = &plan.header {
             table.header(self.owner, header.bytes());
         }
-        table.length(self.owner, st.layout.file_len());
+        table.length(self.owner, content.layout.file_len());
         let overhead = self.chunks.overhead();
         let mut data = Vec::new();
         for (part, records) in plan.parts.iter().zip(&sealed) {
             if part.is_direct {
                 continue;
             }
-            let (records, first) = part.records(st, records.as_ref());
+            let (records, first) = part.records(content, records.as_ref());
             for (place, &index) in part.chunks.iter().enumerate() {
-                let record = records.record(first + place, st.layout.data_len(index));
+                let record = records.record(first + place, content.layout.data_len(index));
                 let (seal, ciphertext) = record.split_at(overhead);
                 table.chunk(self.owner, index, ciphertext.len(), seal);
                 data.push(ciphertext);
             }
         }
         plan.direct.iter().for_each(|run| table.written(self.owner, run));
-        st.transactions = journal.append(disk, keys, &table, plan.data_len, data.into_iter())?;
-        self.is_logged(st, epoch);
-        st.direct_unsynced |= !durable && !plan.direct.is_empty();
+        content.transactions = journal.append(disk, keys, &table, plan.data_len, data.into_iter())?;
+        self.is_logged(content, epoch);
+        content.direct_unsynced |= !durable && !plan.direct.is_empty();
         Ok(sealed)
     }
 
-    fn is_logged(&self, st: &mut State, epoch: u64) {
-        (st.logged, st.named) = (Some(epoch), Some(epoch));
-        self.shared.name(self.owner, &self.file, st.is_fresh);
+    fn is_logged(&self, content: &mut Content, epoch: u64) {
+        (content.logged, content.named) = (Some(epoch), Some(epoch));
+        self.shared.name(self.owner, &self.file, content.is_fresh);
     }
 
     /// Reserves what the chunks of the journal need that are new in the file. Where the file system cannot do that, it is tried
     /// without.
-    fn reserve(&self, st: &State, plan: &Plan) -> Result<()> {
+    fn reserve(&self, content: &Content, plan: &Plan) -> Result<()> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for &index in plan.parts.iter().filter(|part| !part.is_direct).flat_map(|part| &part.chunks) {
             // The chunk that was the last may become longer.
-            if st.is_free(index) || st.stored.is_last(index) {
+            if content.is_free(index) || content.stored.is_last(index) {
                 match runs.last_mut() {
                     Some(run) if run.end == index => run.end += 1,
                     _ => runs.push(index..index + 1),
@@ -202,9 +213,9 @@ impl Backing {
             }
         }
         for run in runs {
-            let start = st.layout.file_offset(run.start);
-            let end =
-                st.layout.file_offset(run.end - 1) + (self.chunks.overhead() + st.layout.data_len(run.end - 1)) as u64;
+            let start = content.layout.file_offset(run.start);
+            let end = content.layout.file_offset(run.end - 1)
+                + (self.chunks.overhead() + content.layout.data_len(run.end - 1)) as u64;
             match self.shared.disk().reserve(&self.file, start, end - start) {
                 Ok(()) => {}
                 Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL)) => {
@@ -217,7 +228,7 @@ impl Backing {
     }
 
     /// Seals all parts that are not sealed. Those that need no journal are written to their places at once.
-    fn seal(&self, st: &State, plan: &Plan) -> Result<Vec<Option<Records>>> {
+    fn seal(&self, content: &Content, plan: &Plan) -> Result<Vec<Option<Records>>> {
         let sealed: Vec<OnceLock<Records>> = plan.parts.iter().map(|_| OnceLock::new()).collect();
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
         let work = || {
@@ -225,7 +236,7 @@ impl Backing {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 plan.parts.get(at).zip(sealed.get(at))
             } {
-                if let Err(e) = self.prepare_part(st, part, place) {
+                if let Err(e) = self.prepare_part(content, part, place) {
                     // The others need not go on.
                     next.store(plan.parts.len(), Ordering::Relaxed);
                     failed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(e);
@@ -248,9 +259,9 @@ impl Backing {
         }
     }
 
-    fn prepare_part(&self, st: &State, part: &Part, sealed: &OnceLock<Records>) -> Result<()> {
-        let records = if part.is_sealed { None } else { Some(self.seal_part(st, part)?) };
-        let written = if part.is_direct { self.write_part(st, part, records.as_ref()) } else { Ok(()) };
+    fn prepare_part(&self, content: &Content, part: &Part, sealed: &OnceLock<Records>) -> Result<()> {
+        let records = if part.is_sealed { None } else { Some(self.seal_part(content, part)?) };
+        let written = if part.is_direct { self.write_part(content, part, records.as_ref()) } else { Ok(()) };
         match records {
             Some(records) if part.is_direct => self.shared.give_records(records, 0),
             Some(records) => drop(sealed.set(records)),
@@ -259,15 +270,15 @@ impl Backing {
         written
     }
 
-    fn seal_part(&self, st: &State, part: &Part) -> Result<Records> {
+    fn seal_part(&self, content: &Content, part: &Part) -> Result<Records> {
         let mut records = self.shared.records(&self.chunks, part.chunks.len())?;
         let mut places = Vec::with_capacity(part.chunks.len());
         let mut all = 0;
         for (place, &index) in part.chunks.iter().enumerate() {
-            let plaintext = st.dirty.get(&index).map_or(&[][..], Page::bytes);
-            debug_assert_eq!(plaintext.len(), st.layout.data_len(index));
+            let plaintext = content.dirty.get(&index).map_or(&[][..], Page::bytes);
+            debug_assert_eq!(plaintext.len(), content.layout.data_len(index));
             records.chunk_mut(place, plaintext.len()).copy_from_slice(plaintext);
-            places.push(Place { index, last: st.layout.is_last(index), len: plaintext.len() });
+            places.push(Place { index, last: content.layout.is_last(index), len: plaintext.len() });
             all += plaintext.len();
         }
         self.chunks.seal(self.shared.roster(all), &mut records, &places)?;
@@ -275,18 +286,18 @@ impl Backing {
     }
 
     /// Writes sealed chunks to their places, neighbours at once.
-    fn write_part(&self, st: &State, part: &Part, own: Option<&Records>) -> Result<()> {
+    fn write_part(&self, content: &Content, part: &Part, own: Option<&Records>) -> Result<()> {
         let record_len = self.chunks.overhead() + self.chunks.chunk_len();
-        let (records, first) = part.records(st, own);
+        let (records, first) = part.records(content, own);
         let mut from = 0;
         while from < part.chunks.len() {
             let mut to = from + 1;
             while to < part.chunks.len() && part.chunks[to] == part.chunks[to - 1] + 1 {
                 to += 1;
             }
-            let last_len = self.chunks.overhead() + st.layout.data_len(part.chunks[to - 1]);
+            let last_len = self.chunks.overhead() + content.layout.data_len(part.chunks[to - 1]);
             let bytes = &records.bytes()[(first + from) * record_len..(first + to - 1) * record_len + last_len];
-            let written = self.shared.disk().write(&self.file, bytes, st.layout.file_offset(part.chunks[from]));
+            let written = self.shared.disk().write(&self.file, bytes, content.layout.file_offset(part.chunks[from]));
             written.map_err(|e| VolumeError::io("cannot write a stored file", e))?;
             from = to;
         }
@@ -294,22 +305,22 @@ impl Backing {
     }
 
     /// The journal has everything: the file follows.
-    fn write_in_place(&self, st: &State, plan: &Plan, sealed: &[Option<Records>]) -> Result<()> {
+    fn write_in_place(&self, content: &Content, plan: &Plan, sealed: &[Option<Records>]) -> Result<()> {
         let disk = self.shared.disk();
         let failed = |e| VolumeError::io("cannot write a stored file", e);
         for (part, records) in plan.parts.iter().zip(sealed).filter(|(part, _)| !part.is_direct) {
-            self.write_part(st, part, records.as_ref())?;
+            self.write_part(content, part, records.as_ref())?;
         }
         if let Some(header) = &plan.header {
             disk.write(&self.file, header.bytes(), 0).map_err(failed)?;
         }
-        if st.layout.file_len() < st.stored.file_len() {
-            disk.set_len(&self.file, st.layout.file_len()).map_err(failed)?;
+        if content.layout.file_len() < content.stored.file_len() {
+            disk.set_len(&self.file, content.layout.file_len()).map_err(failed)?;
         }
-        for hole in st.holes.iter().filter(|hole| !st.stored_holes.ranges().contains(hole)) {
-            let end = hole.end.min(st.stored.chunks());
+        for hole in content.holes.iter().filter(|hole| !content.stored_holes.ranges().contains(hole)) {
+            let end = hole.end.min(content.stored.chunks());
             if hole.start < end {
-                let (start, end) = (st.layout.file_offset(hole.start), st.layout.file_offset(end));
+                let (start, end) = (content.layout.file_offset(hole.start), content.layout.file_offset(end));
                 // The space is given back where that is possible.
                 let _ = disk.punch(&self.file, start, end - start);
             }
@@ -318,79 +329,79 @@ impl Backing {
     }
 
     /// What was in memory is committed.
-    fn finish(&self, st: &mut State, plan: Plan, sealed: Vec<Option<Records>>) {
-        st.stored = st.layout;
-        st.stored_holes = plan.holes;
+    fn finish(&self, content: &mut Content, plan: Plan, sealed: Vec<Option<Records>>) {
+        content.stored = content.layout;
+        content.stored_holes = plan.holes;
         if let Some(header) = plan.header {
-            st.header = header;
+            content.header = header;
         }
-        st.generation += 1;
-        self.remove_changes(st, 0..u64::MAX);
+        content.generation += 1;
+        self.remove_changes(content, 0..u64::MAX);
         sealed.into_iter().flatten().for_each(|records| self.shared.give_records(records, 0));
-        self.unlist(st);
+        self.unlist(content);
     }
 
     /// Nothing is only in memory any more.
-    fn unlist(&self, st: &mut State) {
+    fn unlist(&self, content: &mut Content) {
         self.restore_mtime();
-        if st.is_listed {
-            st.is_listed = false;
+        if content.is_listed {
+            content.is_listed = false;
             self.shared.remove_dirty(self.key);
         }
     }
 
     /// The file stays as it was committed. If the disk is the reason, the changes are dropped: nobody could store them later.
-    fn abort(&self, st: &mut State, why: VolumeError, plan: &Plan) -> VolumeError {
+    fn abort(&self, content: &mut Content, why: VolumeError, plan: &Plan) -> VolumeError {
         let shared = &*self.shared;
         if shared.writable().is_err() {
             return why;
         }
-        if let Err(e) = self.cut_back(st, plan) {
+        if let Err(e) = self.cut_back(content, plan) {
             // What was written behind its end would hide the last chunk. The journal knows its length.
             shared.break_off(&VolumeError::io("cannot cut a stored file", e));
             return why;
         }
         if matches!(why, VolumeError::Full | VolumeError::Io { .. }) {
-            st.drops.add(why.errno());
+            content.drops.add(why.errno());
             shared.remember_drop(self.owner.id, why.errno());
-            st.layout = st.stored;
-            st.holes = st.stored_holes.ranges().to_vec();
-            self.remove_changes(st, 0..u64::MAX);
-            self.len.store(st.layout.plaintext_len(), Ordering::Release);
-            self.unlist(st);
+            content.layout = content.stored;
+            content.holes = content.stored_holes.ranges().to_vec();
+            self.remove_changes(content, 0..u64::MAX);
+            self.len.store(content.layout.plaintext_len(), Ordering::Release);
+            self.unlist(content);
             shared.tell(&format!("changes of the stored file with inode {} were dropped: {why}", self.owner.inode));
         }
         why
     }
 
     /// Takes away what was written behind the end of the file as it was committed, and the space that was reserved there.
-    fn cut_back(&self, st: &State, plan: &Plan) -> std::io::Result<()> {
-        if plan.parts.is_empty() { Ok(()) } else { self.shared.disk().set_len(&self.file, st.stored.file_len()) }
+    fn cut_back(&self, content: &Content, plan: &Plan) -> std::io::Result<()> {
+        if plan.parts.is_empty() { Ok(()) } else { self.shared.disk().set_len(&self.file, content.stored.file_len()) }
     }
 
-    fn sync_journal(&self, st: &State, journal: &Journal) -> Result<()> {
-        let synced = journal.sync(self.shared.disk(), st.transactions);
+    fn sync_journal(&self, content: &Content, journal: &Journal) -> Result<()> {
+        let synced = journal.sync(self.shared.disk(), content.transactions);
         synced.map_err(|e| VolumeError::io("cannot sync the journal", e)).inspect_err(|e| self.shared.break_off(e))
     }
 
     /// Makes sure that what is committed is on the disk.
-    fn sync_stored(&self, st: &mut State, journal: &Journal) -> Result<()> {
+    fn sync_stored(&self, content: &mut Content, journal: &Journal) -> Result<()> {
         let shared = &*self.shared;
         let failed = |e| VolumeError::io("cannot sync a stored file", e);
         // A checkpoint syncs the same file. What it is told of lost writes is not told again, so it has ended here or not begun.
         let _epoch = shared.epoch.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         let is_whole = self.needs_fsync.swap(false, Ordering::AcqRel);
-        if st.direct_unsynced && !is_whole {
+        if content.direct_unsynced && !is_whole {
             shared.disk().sync_data(&self.file).map_err(failed).inspect_err(|e| shared.break_off(e))?;
         }
-        self.sync_journal(st, journal)?;
+        self.sync_journal(content, journal)?;
         if is_whole {
             shared.disk().sync_all(&self.file).map_err(failed).inspect_err(|e| shared.break_off(e))?;
         }
         // A checkpoint may have been told of what was not written of this file.
         shared.writable()?;
-        st.direct_unsynced = false;
-        if std::mem::replace(&mut st.is_fresh, false) && st.named == Some(shared.epochs()) {
+        content.direct_unsynced = false;
+        if std::mem::replace(&mut content.is_fresh, false) && content.named == Some(shared.epochs()) {
             shared.name(self.owner, &self.file, false);
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! Whole chunks of long writes: sealed as they arrive, before the file is locked, so that several threads seal at once.
 
 use crate::backing::Backing;
+use crate::backing::content::Content;
 use crate::backing::page::Page;
 use crate::backing::sealed::Run;
-use crate::backing::state::State;
 use crate::error::Result;
 use phalanx_core::volume::{Place, Records};
 use std::ops::Range;
@@ -42,11 +42,11 @@ impl Backing {
 
     /// Puts sealed chunks in the place of what the file has there. None of them is its last. The list of holes may become
     /// longer by one.
-    pub(super) fn insert_run(&self, st: &mut State, run: Run) {
-        self.remove_changes(st, run.chunks.clone());
-        st.take_out(run.chunks.clone());
+    pub(super) fn insert_run(&self, content: &mut Content, run: Run) {
+        self.remove_changes(content, run.chunks.clone());
+        content.take_out(run.chunks.clone());
         self.account(0, run.room());
-        st.sealed.insert(run);
+        content.sealed.insert(run);
     }
 
     /// Sealed chunks that are not wanted.
@@ -57,17 +57,17 @@ impl Backing {
     }
 
     /// Forgets what is changed in some chunks.
-    pub(super) fn remove_changes(&self, st: &mut State, chunks: Range<u64>) {
-        self.remove_sealed(st, chunks.clone());
-        while let Some((&index, _)) = st.dirty.range(chunks.clone()).next() {
-            self.remove_page(st, index);
+    pub(super) fn remove_changes(&self, content: &mut Content, chunks: Range<u64>) {
+        self.remove_sealed(content, chunks.clone());
+        while let Some((&index, _)) = content.dirty.range(chunks.clone()).next() {
+            self.remove_page(content, index);
         }
     }
 
-    pub(super) fn remove_sealed(&self, st: &mut State, chunks: Range<u64>) {
-        let before = st.sealed.room();
-        st.sealed.remove(&chunks, |records| self.shared.give_records(records, 0));
-        self.account(before, st.sealed.room());
+    pub(super) fn remove_sealed(&self, content: &mut Content, chunks: Range<u64>) {
+        let before = content.sealed.room();
+        content.sealed.remove(&chunks, |records| self.shared.give_records(records, 0));
+        self.account(before, content.sealed.room());
     }
 
     /// A copy of a sealed chunk.

@@ -1,7 +1,7 @@
 //! Holes: made by users, found, and filled where a header has no room for more of them.
 
 use crate::backing::Backing;
-use crate::backing::state::State;
+use crate::backing::content::Content;
 use crate::error::{Result, VolumeError};
 use phalanx_core::volume::MAX_HOLES;
 use rustix::io::Errno;
@@ -17,14 +17,14 @@ impl Backing {
     pub fn punch(&self, range: Range<u64>) -> Result<()> {
         self.check_writable()?;
         self.shared.make_room(3 * self.chunks.chunk_len());
-        let mut state = self.write_state();
-        let st = &mut *state;
-        let end = range.end.min(st.layout.plaintext_len());
+        let mut guard = self.write_content();
+        let content = &mut *guard;
+        let end = range.end.min(content.layout.plaintext_len());
         if range.start >= end {
             return Ok(());
         }
         let chunk_len = self.chunks.chunk_len() as u64;
-        let last = st.layout.chunks() - 1;
+        let last = content.layout.chunks() - 1;
         // The last chunk is never in a hole.
         let (first, behind) = (range.start.div_ceil(chunk_len), (end / chunk_len).min(last));
         let whole = first..behind.max(first);
@@ -34,28 +34,28 @@ impl Backing {
             while at < edge.end {
                 let index = at / chunk_len;
                 let stop = edge.end.min((index + 1) * chunk_len);
-                self.zero(st, index, (at - index * chunk_len) as usize..(stop - index * chunk_len) as usize)?;
+                self.zero(content, index, (at - index * chunk_len) as usize..(stop - index * chunk_len) as usize)?;
                 at = stop;
             }
         }
         if !whole.is_empty() {
-            self.free_a_hole(st)?;
-            self.remove_changes(st, whole.clone());
-            st.add_hole(whole);
+            self.free_a_hole(content)?;
+            self.remove_changes(content, whole.clone());
+            content.add_hole(whole);
         }
-        self.changed(st);
+        self.changed(content);
         Ok(())
     }
 
     /// Makes a part of a chunk zeros.
-    fn zero(&self, st: &mut State, index: u64, part: Range<usize>) -> Result<()> {
-        if st.hole_at(index).is_some() {
+    fn zero(&self, content: &mut Content, index: u64, part: Range<usize>) -> Result<()> {
+        if content.hole_at(index).is_some() {
             return Ok(());
         }
-        self.room_for_pages(st, 1)?;
-        let is_whole = part == (0..st.layout.data_len(index));
-        self.ensure_page(st, index, is_whole)?;
-        let page = st.dirty.get_mut(&index).expect("it was made just now");
+        self.room_for_pages(content, 1)?;
+        let is_whole = part == (0..content.layout.data_len(index));
+        self.ensure_page(content, index, is_whole)?;
+        let page = content.dirty.get_mut(&index).expect("it was made just now");
         let before = page.room();
         if is_whole {
             page.set_len(part.end, &self.shared.pages);
@@ -70,12 +70,12 @@ impl Backing {
     /// # Errors
     /// [`VolumeError::Refused`] with `ENXIO` if there are none.
     pub fn seek_data(&self, offset: u64) -> Result<u64> {
-        let st = self.read_state();
-        if offset >= st.layout.plaintext_len() {
+        let content = self.read_content();
+        if offset >= content.layout.plaintext_len() {
             return Err(VolumeError::Refused(Errno::NXIO));
         }
         let chunk_len = self.chunks.chunk_len() as u64;
-        Ok(st.hole_at(offset / chunk_len).map_or(offset, |place| st.holes[place].end * chunk_len))
+        Ok(content.hole_at(offset / chunk_len).map_or(offset, |place| content.holes[place].end * chunk_len))
     }
 
     /// Where the first hole lies from `offset` on. There is one at the end of each file.
@@ -83,46 +83,46 @@ impl Backing {
     /// # Errors
     /// [`VolumeError::Refused`] with `ENXIO` if `offset` is not within the file.
     pub fn seek_hole(&self, offset: u64) -> Result<u64> {
-        let st = self.read_state();
-        let len = st.layout.plaintext_len();
+        let content = self.read_content();
+        let len = content.layout.plaintext_len();
         if offset >= len {
             return Err(VolumeError::Refused(Errno::NXIO));
         }
         let chunk_len = self.chunks.chunk_len() as u64;
-        let place = st.holes.partition_point(|hole| hole.end <= offset / chunk_len);
-        Ok(st.holes.get(place).map_or(len, |hole| offset.max(hole.start * chunk_len)))
+        let place = content.holes.partition_point(|hole| hole.end <= offset / chunk_len);
+        Ok(content.holes.get(place).map_or(len, |hole| offset.max(hole.start * chunk_len)))
     }
 
     /// Makes sure that the list of holes may grow by one: fills the smallest with chunks of zeros. Changes may be committed.
-    pub(super) fn free_a_hole(&self, st: &mut State) -> Result<()> {
-        while st.holes.len() >= MAX_HOLES {
-            let smallest = st.holes.iter().enumerate().min_by_key(|(_, hole)| hole.end - hole.start);
+    pub(super) fn free_a_hole(&self, content: &mut Content) -> Result<()> {
+        while content.holes.len() >= MAX_HOLES {
+            let smallest = content.holes.iter().enumerate().min_by_key(|(_, hole)| hole.end - hole.start);
             let place = smallest.map(|(place, _)| place).expect("the list is full");
-            while !st.holes[place].is_empty() {
-                self.room_for_pages(st, 1)?;
-                let index = st.holes[place].start;
-                let zeros = self.shared.pages.zeros(st.layout.data_len(index));
+            while !content.holes[place].is_empty() {
+                self.room_for_pages(content, 1)?;
+                let index = content.holes[place].start;
+                let zeros = self.shared.pages.zeros(content.layout.data_len(index));
                 // A hole loses its first chunk: the list does not become longer.
-                st.holes[place].start += 1;
-                self.insert_page(st, index, zeros);
-                if st.holes[place].is_empty() {
+                content.holes[place].start += 1;
+                self.insert_page(content, index, zeros);
+                if content.holes[place].is_empty() {
                     break;
                 }
             }
-            st.holes.remove(place);
-            self.changed(st);
+            content.holes.remove(place);
+            self.changed(content);
         }
         Ok(())
     }
 
     /// Something is changed in memory.
-    pub(super) fn changed(&self, st: &mut State) {
-        self.len.store(st.layout.plaintext_len(), Ordering::Release);
+    pub(super) fn changed(&self, content: &mut Content) {
+        self.len.store(content.layout.plaintext_len(), Ordering::Release);
         self.touch_unless_told();
-        if !st.is_listed
+        if !content.is_listed
             && let Some(me) = self.me.upgrade()
         {
-            st.is_listed = true;
+            content.is_listed = true;
             self.shared.add_dirty(self.key, me);
         }
     }

@@ -1,7 +1,7 @@
 //! What a commit does, chunk by chunk.
 
 use crate::backing::Backing;
-use crate::backing::state::{Piece, State};
+use crate::backing::content::{Content, Piece};
 use crate::error::{Result, VolumeError};
 use crate::journal::Journal;
 use phalanx_core::format::Header;
@@ -41,28 +41,28 @@ pub(super) struct Part {
 
 impl Part {
     /// The records that hold its chunks, and which of them is the first. `own` has those that the commit sealed.
-    pub fn records<'a>(&self, st: &'a State, own: Option<&'a Records>) -> (&'a Records, usize) {
+    pub fn records<'a>(&self, content: &'a Content, own: Option<&'a Records>) -> (&'a Records, usize) {
         match own {
             Some(records) => (records, 0),
-            None => st.sealed.get(self.chunks[0]).expect("a part of a commit is sealed"),
+            None => content.sealed.get(self.chunks[0]).expect("a part of a commit is sealed"),
         }
     }
 }
 
 impl Backing {
-    pub(super) fn plan(&self, st: &State) -> Result<Plan> {
+    pub(super) fn plan(&self, content: &Content) -> Result<Plan> {
         let chunk_len = self.chunks.chunk_len();
-        let holes = Holes::new(st.holes.clone())
+        let holes = Holes::new(content.holes.clone())
             .ok_or(VolumeError::Core(phalanx_core::Error::Header("a malformed list of holes")))?;
-        let header = if holes == st.stored_holes {
+        let header = if holes == content.stored_holes {
             None
         } else {
-            Some(self.shared.config.with_holes(&st.header, &self.keys, &holes)?)
+            Some(self.shared.config.with_holes(&content.header, &self.keys, &holes)?)
         };
         let len_of = |chunks: &Range<u64>| {
-            st.layout.plaintext_len().min(chunks.end * chunk_len as u64) - chunks.start * chunk_len as u64
+            content.layout.plaintext_len().min(chunks.end * chunk_len as u64) - chunks.start * chunk_len as u64
         };
-        let pieces = st.changed();
+        let pieces = content.changed();
         let mut direct: Vec<Range<u64>> = Vec::new();
         for piece in pieces.iter().filter(|piece| piece.is_free) {
             match direct.last_mut() {

@@ -1,8 +1,8 @@
 //! Writing and changing the length: in memory.
 
 use crate::backing::Backing;
+use crate::backing::content::Content;
 use crate::backing::page::Page;
-use crate::backing::state::State;
 use crate::error::{Result, VolumeError};
 use phalanx_core::volume::MAX_HOLES;
 use rustix::io::Errno;
@@ -27,11 +27,11 @@ impl Backing {
         self.shared.make_room(data.len().next_multiple_of(chunk_len).min(FILE_LIMIT));
         let end = offset.checked_add(data.len() as u64).ok_or(VolumeError::Refused(Errno::FBIG))?;
         let run = self.seal_early(offset, data)?;
-        let mut state = self.write_state();
-        let st = &mut *state;
-        let layout = self.layout(st, end.max(st.layout.plaintext_len()))?;
+        let mut guard = self.write_content();
+        let content = &mut *guard;
+        let layout = self.layout(content, end.max(content.layout.plaintext_len()))?;
         // Each of the three parts may need a hole more.
-        let has_holes = st.holes.len() + 3 <= MAX_HOLES;
+        let has_holes = content.holes.len() + 3 <= MAX_HOLES;
         let run = match run {
             // The file has become shorter meanwhile, or holes may have to be filled.
             Some(run) if layout.is_last(run.chunks.end - 1) || !has_holes => {
@@ -40,50 +40,50 @@ impl Backing {
             }
             run => run,
         };
-        let Some(run) = run else { return self.write_pieces(st, offset, data) };
+        let Some(run) = run else { return self.write_pieces(content, offset, data) };
         let start = (run.chunks.start * chunk_len as u64 - offset) as usize;
         let len = (run.chunks.end - run.chunks.start) as usize * chunk_len;
         // All that can commit comes before the first change.
-        self.room_for(st, run.room() + 6 * chunk_len)?;
-        self.write_pieces(st, offset, &data[..start])?;
+        self.room_for(content, run.room() + 6 * chunk_len)?;
+        self.write_pieces(content, offset, &data[..start])?;
         // What lies behind the run comes first: the file is then long enough.
-        self.write_pieces(st, offset + (start + len) as u64, &data[start + len..])?;
-        self.insert_run(st, run);
-        self.changed(st);
+        self.write_pieces(content, offset + (start + len) as u64, &data[start + len..])?;
+        self.insert_run(content, run);
+        self.changed(content);
         Ok(())
     }
 
     /// Writes to memory, chunk by chunk.
-    fn write_pieces(&self, st: &mut State, offset: u64, data: &[u8]) -> Result<()> {
+    fn write_pieces(&self, content: &mut Content, offset: u64, data: &[u8]) -> Result<()> {
         let chunk_len = self.chunks.chunk_len();
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
             let (index, within) = (at / chunk_len as u64, (at % chunk_len as u64) as usize);
             let piece = &data[done..data.len().min(done + chunk_len - within)];
-            self.write_piece(st, index, within, piece)?;
-            self.changed(st);
+            self.write_piece(content, index, within, piece)?;
+            self.changed(content);
             done += piece.len();
         }
         Ok(())
     }
 
     /// Writes to one chunk.
-    fn write_piece(&self, st: &mut State, index: u64, within: usize, piece: &[u8]) -> Result<()> {
-        let (at, len) = (index * self.chunks.chunk_len() as u64 + within as u64, st.layout.plaintext_len());
+    fn write_piece(&self, content: &mut Content, index: u64, within: usize, piece: &[u8]) -> Result<()> {
+        let (at, len) = (index * self.chunks.chunk_len() as u64 + within as u64, content.layout.plaintext_len());
         let end = at + piece.len() as u64;
         if end > len {
-            self.grow(st, end, Some((within, piece)))
+            self.grow(content, end, Some((within, piece)))
         } else {
-            if !st.dirty.contains_key(&index) {
-                if st.hole_at(index).is_some() {
-                    self.free_a_hole(st)?;
+            if !content.dirty.contains_key(&index) {
+                if content.hole_at(index).is_some() {
+                    self.free_a_hole(content)?;
                 }
-                self.room_for_pages(st, 1)?;
-                let is_whole = within == 0 && piece.len() == st.layout.data_len(index);
-                self.ensure_page(st, index, is_whole)?;
+                self.room_for_pages(content, 1)?;
+                let is_whole = within == 0 && piece.len() == content.layout.data_len(index);
+                self.ensure_page(content, index, is_whole)?;
             }
-            let page = st.dirty.get_mut(&index).expect("it was made just now");
+            let page = content.dirty.get_mut(&index).expect("it was made just now");
             let before = page.room();
             page.write(within, piece, &self.shared.pages);
             self.account(before, page.room());
@@ -98,36 +98,36 @@ impl Backing {
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.check_writable()?;
         self.shared.make_room(2 * self.chunks.chunk_len());
-        let mut state = self.write_state();
-        let st = &mut *state;
-        self.layout(st, len)?;
-        match len.cmp(&st.layout.plaintext_len()) {
-            std::cmp::Ordering::Less => self.shrink(st, len)?,
-            std::cmp::Ordering::Greater => self.grow(st, len, None)?,
+        let mut guard = self.write_content();
+        let content = &mut *guard;
+        self.layout(content, len)?;
+        match len.cmp(&content.layout.plaintext_len()) {
+            std::cmp::Ordering::Less => self.shrink(content, len)?,
+            std::cmp::Ordering::Greater => self.grow(content, len, None)?,
             // The system sets the time of the change all the same.
             std::cmp::Ordering::Equal => {}
         }
-        self.changed(st);
+        self.changed(content);
         Ok(())
     }
 
     /// Makes the file longer. The new last chunk gets a piece of data that ends with it, or zeros.
-    fn grow(&self, st: &mut State, len: u64, piece: Option<(usize, &[u8])>) -> Result<()> {
-        let layout = self.layout(st, len)?;
-        let (old, new) = (st.layout.chunks() - 1, layout.chunks() - 1);
+    fn grow(&self, content: &mut Content, len: u64, piece: Option<(usize, &[u8])>) -> Result<()> {
+        let layout = self.layout(content, len)?;
+        let (old, new) = (content.layout.chunks() - 1, layout.chunks() - 1);
         // All that can commit comes first: it empties memory.
         if new > old + 1 {
-            self.free_a_hole(st)?;
+            self.free_a_hole(content)?;
         }
-        self.room_for_pages(st, 2)?;
-        self.ensure_page(st, old, false)?;
+        self.room_for_pages(content, 2)?;
+        self.ensure_page(content, old, false)?;
         let pool = &self.shared.pages;
-        let room = |st: &State, index| st.dirty.get(&index).map_or(0, Page::room);
-        let rooms_before = room(st, old);
+        let room = |content: &Content, index| content.dirty.get(&index).map_or(0, Page::room);
+        let rooms_before = room(content, old);
         let (within, data) = piece.unwrap_or((layout.data_len(new), &[]));
         let before = if new > old { self.chunks.chunk_len() } else { within };
-        let follows_hole = old > 0 && st.hole_at(old - 1).is_some();
-        let page = st.dirty.get_mut(&old).expect("it was made just now");
+        let follows_hole = old > 0 && content.hole_at(old - 1).is_some();
+        let page = content.dirty.get_mut(&old).expect("it was made just now");
         if page.bytes().len() < before {
             page.set_len(before, pool);
         }
@@ -135,94 +135,94 @@ impl Backing {
             // A chunk of zeros behind a hole joins it: else each growth of a sparse file would leave one chunk.
             let joins = follows_hole && page.is_zeros();
             let hole = if joins { old } else { old + 1 }..new;
-            if joins && let Some(page) = st.dirty.remove(&old) {
+            if joins && let Some(page) = content.dirty.remove(&old) {
                 pool.give(page);
             }
             if !hole.is_empty() {
-                st.add_hole(hole);
+                content.add_hole(hole);
             }
             let room = if data.is_empty() { within } else { self.chunks.chunk_len() };
             let mut page = pool.take(room);
             page.set_len(within, pool);
-            st.dirty.insert(new, page);
+            content.dirty.insert(new, page);
         }
-        let page = st.dirty.get_mut(&new).expect("it was made just now");
+        let page = content.dirty.get_mut(&new).expect("it was made just now");
         page.write(within, data, pool);
-        st.layout = layout;
-        self.account(rooms_before, room(st, old) + if new > old { room(st, new) } else { 0 });
+        content.layout = layout;
+        self.account(rooms_before, room(content, old) + if new > old { room(content, new) } else { 0 });
         Ok(())
     }
 
     /// Makes the file shorter.
-    fn shrink(&self, st: &mut State, len: u64) -> Result<()> {
-        let layout = self.layout(st, len)?;
+    fn shrink(&self, content: &mut Content, len: u64) -> Result<()> {
+        let layout = self.layout(content, len)?;
         let last = layout.chunks() - 1;
-        self.room_for_pages(st, 1)?;
+        self.room_for_pages(content, 1)?;
         // Its tag has to change, since it says which chunk is the last. Of an empty one nothing has to be read.
-        match st.hole_at(last) {
+        match content.hole_at(last) {
             Some(place) => {
-                st.holes[place].end = last;
-                st.holes.truncate(place + usize::from(!st.holes[place].is_empty()));
-                st.dirty.insert(last, self.shared.pages.zeros(layout.data_len(last)));
+                content.holes[place].end = last;
+                content.holes.truncate(place + usize::from(!content.holes[place].is_empty()));
+                content.dirty.insert(last, self.shared.pages.zeros(layout.data_len(last)));
             }
             None if layout.data_len(last) == 0 => {
-                self.remove_sealed(st, last..last + 1);
-                st.dirty.entry(last).or_default();
+                self.remove_sealed(content, last..last + 1);
+                content.dirty.entry(last).or_default();
             }
-            None => self.ensure_page(st, last, false)?,
+            None => self.ensure_page(content, last, false)?,
         }
-        self.remove_changes(st, last + 1..u64::MAX);
-        st.dirty.get_mut(&last).expect("it was made just now").set_len(layout.data_len(last), &self.shared.pages);
-        st.holes.truncate(st.holes.partition_point(|hole| hole.start <= last));
-        st.layout = layout;
-        self.count_pages(st);
+        self.remove_changes(content, last + 1..u64::MAX);
+        content.dirty.get_mut(&last).expect("it was made just now").set_len(layout.data_len(last), &self.shared.pages);
+        content.holes.truncate(content.holes.partition_point(|hole| hole.start <= last));
+        content.layout = layout;
+        self.count_pages(content);
         Ok(())
     }
 
     /// Makes sure that a chunk below the end is in memory. With `is_whole` it is empty, to be written whole at once. The list of
     /// holes may become longer by one.
-    pub(super) fn ensure_page(&self, st: &mut State, index: u64, is_whole: bool) -> Result<()> {
-        if st.dirty.contains_key(&index) {
+    pub(super) fn ensure_page(&self, content: &mut Content, index: u64, is_whole: bool) -> Result<()> {
+        if content.dirty.contains_key(&index) {
             return Ok(());
         }
-        let page = if st.layout.data_len(index) == 0 {
+        let page = if content.layout.data_len(index) == 0 {
             Page::default()
         } else if is_whole {
-            self.shared.pages.take(st.layout.data_len(index))
-        } else if st.hole_at(index).is_some() {
-            self.shared.pages.zeros(st.layout.data_len(index))
-        } else if let Some(sealed) = st.sealed.get(index) {
+            self.shared.pages.take(content.layout.data_len(index))
+        } else if content.hole_at(index).is_some() {
+            self.shared.pages.zeros(content.layout.data_len(index))
+        } else if let Some(sealed) = content.sealed.get(index) {
             self.open_sealed(sealed, index)?
         } else {
-            self.load(st, index)?
+            self.load(content, index)?
         };
-        self.remove_sealed(st, index..index + 1);
-        st.take_out(index..index + 1);
-        self.insert_page(st, index, page);
+        self.remove_sealed(content, index..index + 1);
+        content.take_out(index..index + 1);
+        self.insert_page(content, index, page);
         Ok(())
     }
 
     /// Makes room for `count` pages: commits the file if it has too many. Then none is in memory any more.
-    pub(super) fn room_for_pages(&self, st: &mut State, count: usize) -> Result<()> {
-        self.room_for(st, count * self.chunks.chunk_len())
+    pub(super) fn room_for_pages(&self, content: &mut Content, count: usize) -> Result<()> {
+        self.room_for(content, count * self.chunks.chunk_len())
     }
 
     /// Makes room for `more` bytes: commits the file if it has too much in memory.
-    fn room_for(&self, st: &mut State, more: usize) -> Result<()> {
-        if st.has_chunks() && self.dirty_bytes() + more > FILE_LIMIT {
-            self.commit_state(st, false)?;
+    fn room_for(&self, content: &mut Content, more: usize) -> Result<()> {
+        if content.has_chunks() && self.dirty_bytes() + more > FILE_LIMIT {
+            self.commit_content(content, false)?;
         }
         Ok(())
     }
 
-    pub(super) fn insert_page(&self, st: &mut State, index: u64, page: Page) {
+    pub(super) fn insert_page(&self, content: &mut Content, index: u64, page: Page) {
         let room = page.room();
-        let before = st.dirty.insert(index, page);
+        let before = content.dirty.insert(index, page);
         self.account(before.map_or(0, |page| page.room()), room);
     }
 
-    pub(super) fn remove_page(&self, st: &mut State, index: u64) {
-        if let Some(page) = st.dirty.remove(&index) {
+    pub(super) fn remove_page(&self, content: &mut Content, index: u64) {
+        if let Some(page) = content.dirty.remove(&index) {
             self.account(page.room(), 0);
             self.shared.pages.give(page);
         }
@@ -238,11 +238,11 @@ impl Backing {
     }
 
     /// Counts the memory of all changes anew.
-    pub(super) fn count_pages(&self, st: &State) {
-        self.account(self.dirty_bytes(), st.sealed.room() + st.dirty.values().map(Page::room).sum::<usize>());
+    pub(super) fn count_pages(&self, content: &Content) {
+        self.account(self.dirty_bytes(), content.sealed.room() + content.dirty.values().map(Page::room).sum::<usize>());
     }
 
-    pub(super) fn layout(&self, st: &State, len: u64) -> Result<phalanx_core::format::Layout> {
-        st.header.layout_for_plaintext(len).map_err(|_| VolumeError::Refused(Errno::FBIG))
+    pub(super) fn layout(&self, content: &Content, len: u64) -> Result<phalanx_core::format::Layout> {
+        content.header.layout_for_plaintext(len).map_err(|_| VolumeError::Refused(Errno::FBIG))
     }
 }

@@ -54,7 +54,7 @@ impl Id {
 }
 
 /// Where the mount is, and its topmost folder.
-struct Found {
+struct MountFolder {
     path: PathBuf,
     folder: OwnedFd,
 }
@@ -132,7 +132,7 @@ impl Stopper {
     pub fn stop_if_unused(&self) -> Result<bool, MountError> {
         let before = Table::read();
         let path = match self.find() {
-            Ok(Some(Found { path, folder })) => {
+            Ok(Some(MountFolder { path, folder })) => {
                 drop(folder);
                 path
             }
@@ -169,7 +169,7 @@ impl Stopper {
     }
 
     fn take_name(&self) -> Result<Nameless, MountError> {
-        let Some(Found { path, folder }) = self.find()? else { return Ok(Nameless(None)) };
+        let Some(MountFolder { path, folder }) = self.find()? else { return Ok(Nameless(None)) };
         match detach(folder.as_fd()) {
             Err(Errno::PERM) => detach_as_user(&path)?,
             done => done.map_err(MountError::io("unmounting"))?,
@@ -178,7 +178,7 @@ impl Stopper {
     }
 
     /// `None` if the mount is gone.
-    fn find(&self) -> Result<Option<Found>, MountError> {
+    fn find(&self) -> Result<Option<MountFolder>, MountError> {
         if self.is_over() {
             return Ok(None);
         }
@@ -201,7 +201,7 @@ impl Stopper {
         match find()? {
             Some(_) if self.is_over() => Ok(None),
             Some((_, is_covered)) if is_covered || number != Some(id.number) => Err(MountError::Covered),
-            Some(_) => Ok(Some(Found { path, folder })),
+            Some(_) => Ok(Some(MountFolder { path, folder })),
             None => Ok(None),
         }
     }

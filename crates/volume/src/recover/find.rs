@@ -2,10 +2,11 @@
 //! one name.
 
 use crate::error::{Result, VolumeError};
+use crate::header;
 use crate::journal::{Record, Transaction};
 use crate::names::is_entry;
+use crate::recover::target::Target;
 use crate::recover::walk::walk;
-use crate::recover::{Target, header, open_header};
 use phalanx_core::volume::{Chunks, Config, HEADER_LEN};
 use rustix::fs::{FileType, Mode, OFlags, chmod, fchmod, fstat, open, openat};
 use rustix::io::Errno;
@@ -91,7 +92,7 @@ pub(super) fn targets(root: &OwnedFd, transactions: &[Transaction], config: &Con
         let its = claims.iter().filter(|(id, claim)| !found.contains_key(*id) && claim.inode == inode);
         let whole = its.filter_map(|(id, claim)| {
             claim.headers.iter().rev().filter(|(_, bytes)| bytes[KEY_SLOT] == slot).find_map(|(number, bytes)| {
-                let (header, keys, holes) = open_header(bytes, config).ok()?;
+                let (header, keys, holes) = header::open(bytes, config).ok()?;
                 (keys.volume_file_id() == *id).then_some((*number, *id, header, keys, holes))
             })
         });
@@ -126,7 +127,7 @@ fn key_slot(file: &File) -> Result<Option<KeySlot>> {
 
 /// A file with its id, or the file alone if its header is not one of this volume.
 fn target(file: File, inode: u64, config: &Config) -> Result<Result<(Id, Target), File>> {
-    match header(&file, config) {
+    match header::read(&file, config) {
         Ok((header, keys, holes)) => {
             let chunks = Chunks::new(&header, &keys);
             Ok(Ok((keys.volume_file_id(), Target { file, header, holes, chunks, inode })))

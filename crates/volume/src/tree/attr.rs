@@ -1,14 +1,15 @@
 //! The attributes of entries: read, and changed.
 
-use super::node::{Kind, ROOT};
-use super::{Failed, Tree};
 use crate::error::{Result, VolumeError};
 use crate::folder::{FOLDER, SAFELY, kind_of};
 use crate::names::target_len;
-use rustix::fd::{AsRawFd, OwnedFd};
+use crate::tree::base::{Failed, Tree};
+use crate::tree::kind::Kind;
+use crate::tree::node::ROOT;
+use crate::tree::stored::{change_mode, through_proc};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, StatVfs, Timespec, Timestamps, Uid, chmodat, chownat, fchmod,
-    fdatasync, fstat, fstatvfs, fsync, openat, readlinkat, statat, utimensat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, StatVfs, Timespec, Timestamps, Uid, chownat, fdatasync, fstat,
+    fstatvfs, fsync, openat, readlinkat, statat, utimensat,
 };
 use rustix::io::Errno;
 use std::fs::File;
@@ -306,37 +307,4 @@ impl Tree {
 
 fn is_stale<T>(opened: &Result<T>) -> bool {
     matches!(opened, Err(VolumeError::Refused(Errno::STALE)))
-}
-
-/// The path by which the system gives the inode behind a descriptor that is good for its attributes only. It leads to this
-/// inode, whatever has its name now.
-pub(super) fn through_proc(handle: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", handle.as_raw_fd())
-}
-
-/// Changes the permissions of an inode by a descriptor of any kind.
-pub(super) fn change_mode(handle: &OwnedFd, mode: u32) -> Result<(), Errno> {
-    let mode = Mode::from_raw_mode(mode & 0o7777);
-    match fchmod(handle, mode) {
-        Err(Errno::BADF) => chmodat(CWD, through_proc(handle), mode, AtFlags::empty()),
-        changed => changed,
-    }
-}
-
-/// All permissions for the owner.
-pub(super) const OWNER_ALL: u32 = 0o700;
-
-/// Does something in a folder to which its owner has no access, where an ordinary file system needs none: to rename or remove
-/// a folder one need not read it.
-pub(super) fn with_access<T>(folder: &OwnedFd, run: impl Fn() -> Result<T>) -> Result<T> {
-    match run() {
-        Err(VolumeError::Refused(Errno::ACCESS)) => {
-            let mode = fstat(folder)?.st_mode;
-            change_mode(folder, mode | OWNER_ALL)?;
-            let done = run();
-            change_mode(folder, mode)?;
-            done
-        }
-        done => done,
-    }
 }

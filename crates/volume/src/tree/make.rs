@@ -1,17 +1,17 @@
 //! New entries: files, folders, links, special files, and more names for what there is.
 
-use super::attr::{Attr, change_mode, through_proc};
-use super::descriptors::open_folder;
-use super::node::Kind;
-use super::remove::remove_full;
-use super::{Dir, Tree, write};
 use crate::error::Result;
 use crate::folder::{FOLDER, NEW, SAFELY, write_full, write_new};
 use crate::names::Stored;
+use crate::tree::attr::Attr;
+use crate::tree::base::{Dir, Tree};
+use crate::tree::kind::Kind;
+use crate::tree::node::write;
+use crate::tree::stored::{change_mode, open_folder, remove_full, rename_new, through_proc};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, chownat, fstat, linkat, mkdirat, mknodat,
-    openat, renameat, renameat_with, statat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, chownat, fstat, linkat, mkdirat, mknodat, openat, statat,
+    symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::fs::File;
@@ -175,7 +175,7 @@ impl Tree {
         }
         self.write_full(&dir, &stored)?;
         let linked = linkat(CWD, through_proc(&handle), &dir.fd, &*stored.entry, AtFlags::SYMLINK_FOLLOW);
-        linked.inspect_err(|_| remove_full(&dir, &stored))?;
+        linked.inspect_err(|_| remove_full(&dir.fd, &stored))?;
         self.known(&dir, &stored.entry, &fstat(&handle)?)
     }
 
@@ -188,7 +188,7 @@ impl Tree {
             self.write_full(dir, stored)?;
         }
         let renamed = rename_new(&dir.fd, new.as_bytes(), &dir.fd, &stored.entry);
-        Ok(renamed.inspect_err(|_| remove_full(dir, stored))?)
+        Ok(renamed.inspect_err(|_| remove_full(&dir.fd, stored))?)
     }
 
     /// Writes the file beside a long name, if the name is long.
@@ -227,19 +227,6 @@ impl Tree {
         let Stat { st_mode, st_gid, .. } = fstat(&dir.fd)?;
         let is_inherited = st_mode & SET_GROUP_ID != 0;
         Ok((Gid::from_raw(if is_inherited { st_gid } else { owner.gid }), is_inherited))
-    }
-}
-
-/// Renames an entry to a name that is free. The lock of the folder where the name is must be held.
-pub(super) fn rename_new(from: &OwnedFd, name: &[u8], to: &OwnedFd, new: &[u8]) -> Result<(), Errno> {
-    match renameat_with(from, name, to, new, RenameFlags::NOREPLACE) {
-        // A file system that cannot refuse: only this program makes entries, and it holds the folder's lock.
-        Err(Errno::INVAL | Errno::NOSYS) => match statat(to, new, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => renameat(from, name, to, new),
-            Ok(_) => Err(Errno::EXIST),
-            Err(errno) => Err(errno),
-        },
-        renamed => renamed,
     }
 }
 

@@ -1,35 +1,17 @@
 //! What is known about the nodes of a tree: all in memory, under one short lock. No function here makes a system call.
 
-use super::list::Listing;
 use crate::error::{Result, VolumeError};
 use crate::names::FolderId;
+use crate::tree::kind::Kind;
+use crate::tree::listing::Listing;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 /// The number of the root's node.
 pub const ROOT: u64 = 1;
-
-/// What an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// A folder.
-    Folder,
-    /// A regular file.
-    File,
-    /// A symbolic link.
-    Link,
-    /// A FIFO.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A character device.
-    Char,
-    /// A block device.
-    Block,
-}
 
 /// What all operations in a folder share.
 pub(super) struct Folder {
@@ -45,7 +27,7 @@ pub(super) struct Folder {
 
 /// Where a node's entry was seen last.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct EntryPlace {
     pub kind: Kind,
     /// The inode that the entry must have.
     pub inode: u64,
@@ -56,7 +38,7 @@ pub(super) struct Place {
 }
 
 struct Node {
-    place: Place,
+    place: EntryPlace,
     /// How many lookups the kernel has not forgotten yet.
     lookups: u64,
     /// How many nodes have their place in this folder.
@@ -67,7 +49,7 @@ struct Node {
 }
 
 impl Node {
-    fn new(number: u64, place: Place) -> Self {
+    fn new(number: u64, place: EntryPlace) -> Self {
         let folder = (place.kind == Kind::Folder).then(|| new_folder(number));
         Self { place, lookups: 0, children: 0, _reserve: None, folder }
     }
@@ -103,7 +85,7 @@ pub(super) struct Dropped {
 impl Nodes {
     /// Only the root.
     pub fn new(inode: u64) -> Self {
-        let place = Place { kind: Kind::Folder, inode, parent: ROOT, stored: Arc::from([]), pin: None };
+        let place = EntryPlace { kind: Kind::Folder, inode, parent: ROOT, stored: Arc::from([]), pin: None };
         let mut root = Node::new(ROOT, place);
         root.lookups = 1;
         Self { nodes: [(ROOT, root)].into(), numbers: [(inode, ROOT)].into() }
@@ -122,7 +104,7 @@ impl Nodes {
         self.nodes.len()
     }
 
-    pub fn place(&self, number: u64) -> Result<Place> {
+    pub fn place(&self, number: u64) -> Result<EntryPlace> {
         Ok(self.get(number)?.place.clone())
     }
 
@@ -168,7 +150,7 @@ impl Nodes {
         let known = self.nodes.get_mut(&number);
         if known.as_ref().is_none_or(|node| node.place.kind != kind) {
             // Another kind under the same number: replaced from outside. The kernel drops its own node as well.
-            let mut node = Node::new(number, Place { kind, inode, parent, stored: stored.into(), pin: None });
+            let mut node = Node::new(number, EntryPlace { kind, inode, parent, stored: stored.into(), pin: None });
             node.lookups = 1;
             if let Some(old) = known {
                 node.lookups += old.lookups;
@@ -303,8 +285,30 @@ impl Nodes {
     }
 }
 
-impl Place {
+impl EntryPlace {
     fn is(&self, inode: u64, parent: u64, stored: &[u8]) -> bool {
         self.inode == inode && self.parent == parent && *self.stored == *stored && self.pin.is_none()
     }
+}
+
+// A thread that panicked while it held a lock has left whole values: no lock guards a change that takes several steps in
+// memory and can panic in between.
+
+pub(super) fn read(lock: &RwLock<u64>) -> RwLockReadGuard<'_, u64> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks a folder for a change, and counts it.
+pub(super) fn write(lock: &RwLock<u64>) -> RwLockWriteGuard<'_, u64> {
+    let mut changes = lock.write().unwrap_or_else(PoisonError::into_inner);
+    *changes += 1;
+    changes
+}
+
+/// Locks folders for a change, each once, in the order of their numbers.
+pub(super) fn write_all<'a>(folders: &[&'a Arc<Folder>]) -> Vec<RwLockWriteGuard<'a, u64>> {
+    let mut folders = folders.to_vec();
+    folders.sort_by_key(|folder| folder.number);
+    folders.dedup_by_key(|folder| folder.number);
+    folders.into_iter().map(|folder| write(&folder.lock)).collect()
 }

@@ -1,14 +1,14 @@
 //! Entries that go: names, folders, and what killed runs have left.
 
-use super::attr::{OWNER_ALL, change_mode, with_access};
-use super::descriptors::open_folder;
-use super::list::each_entry;
-use super::make::rename_new;
-use super::node::Kind;
-use super::{Dir, Tree, write, write_all};
 use crate::error::Result;
-use crate::folder::{FOLDER, GONE, NEW, SAFELY};
-use crate::names::{FULL, Stored, full_name, is_long};
+use crate::folder::{FOLDER, GONE, SAFELY};
+use crate::names::{FULL, is_long};
+use crate::tree::base::{Dir, Tree};
+use crate::tree::kind::Kind;
+use crate::tree::node::{write, write_all};
+use crate::tree::stored::{
+    MAX_REMOVED, OWNER_ALL, change_mode, each_entry, is_left, open_folder, remove_full, rename_new, with_access,
+};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
@@ -16,8 +16,6 @@ use std::sync::Arc;
 
 /// How deep the folders of a killed run lie in each other at most: one that was being made or removed, and what was left in it.
 const MAX_LEFT: usize = 8;
-/// How much of what killed runs have left goes at once, whoever has put it there: nobody has to wait for millions of entries.
-pub(super) const MAX_REMOVED: usize = 1024;
 
 impl Tree {
     /// Removes a name of anything but a folder.
@@ -30,7 +28,7 @@ impl Tree {
         let _guard = write(&dir.folder.lock);
         let (pin, inode) = self.pin(&dir, &stored.entry)?;
         unlinkat(&dir.fd, &*stored.entry, AtFlags::empty())?;
-        remove_full(&dir, &stored);
+        remove_full(&dir.fd, &stored);
         self.gone(&dir, &stored.entry, inode, pin);
         Ok(())
     }
@@ -68,7 +66,7 @@ impl Tree {
             let fd = self.open_empty(&dir, &stored.entry)?;
             let (gone, pin) = self.take_away(&dir, &stored.entry)?;
             self.gone(&dir, &stored.entry, inode, pin);
-            remove_full(&dir, &stored);
+            remove_full(&dir.fd, &stored);
             drop(guards);
             finish(&dir, &gone, &fd);
             return Ok(());
@@ -119,11 +117,6 @@ impl Tree {
             remove_deep(fd, name, MAX_LEFT, &mut budget);
         }
     }
-}
-
-/// Whether a name is that of something that is being made or removed.
-pub(super) fn is_left(name: &[u8]) -> bool {
-    name.starts_with(NEW.as_bytes()) || name.starts_with(GONE.as_bytes())
 }
 
 fn is_empty(fd: &OwnedFd) -> Result<bool, Errno> {
@@ -195,11 +188,4 @@ fn remove_deep(fd: &OwnedFd, name: &[u8], depth: usize, budget: &mut usize) {
         let _ = empty_out(&inner, depth, budget);
     }
     let _ = unlinkat(fd, name, AtFlags::REMOVEDIR);
-}
-
-/// Removes the file beside a long name, after its entry. One that stays means nothing.
-pub(super) fn remove_full(dir: &Dir, stored: &Stored) {
-    if stored.full.is_some() {
-        let _ = unlinkat(&dir.fd, full_name(&stored.entry), AtFlags::empty());
-    }
 }

@@ -1,15 +1,15 @@
 //! Renaming and moving. What an entry is bound to its place by is made anew: a folder's `phalanx.folder` in three steps, so that
 //! it can be read whenever the run is killed, and a symbolic link as a whole.
 
-use super::attr::with_access;
-use super::descriptors::open_folder;
-use super::make::rename_new;
-use super::node::Kind;
-use super::remove::{finish, remove_full};
-use super::{Dir, Tree, lock, write_all};
 use crate::error::{Result, VolumeError};
 use crate::folder::{NEW, Records, SAFELY, replace};
 use crate::names::{FolderId, RECORD_LEN, Stored};
+use crate::tree::base::{Dir, Tree};
+use crate::tree::kind::Kind;
+use crate::tree::node::write_all;
+use crate::tree::remove::finish;
+use crate::tree::stored::{open_folder, remove_full, rename_new, with_access};
+use phalanx_host::lock::lock;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, chownat, fstat, fsync, openat, readlinkat,
@@ -39,7 +39,7 @@ struct Name<'a> {
 
 /// What has a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Found {
+struct Target {
     kind: Kind,
     inode: u64,
 }
@@ -79,12 +79,12 @@ impl Tree {
         loop {
             // What is there says which locks are needed. Once they are held, it is looked at again.
             let seen = (self.find(from)?, self.find(to)?);
-            let known = |found: Option<Found>| {
+            let known = |found: Option<Target>| {
                 let nodes = self.nodes();
                 nodes.known_folder(nodes.number(found?.inode))
             };
             let replaced = known(seen.1);
-            let is_folder = |found: Option<Found>| found.is_some_and(|found| found.kind == Kind::Folder);
+            let is_folder = |found: Option<Target>| found.is_some_and(|found| found.kind == Kind::Folder);
             let _moving = (is_folder(seen.0) || is_folder(seen.1)).then(|| lock(&self.moving));
             let folders = [Some(&from.dir.folder), Some(&to.dir.folder), replaced.as_ref()];
             let guards = write_all(&folders.into_iter().flatten().collect::<Vec<_>>());
@@ -101,9 +101,9 @@ impl Tree {
         }
     }
 
-    fn find(&self, name: Name<'_>) -> Result<Option<Found>> {
+    fn find(&self, name: Name<'_>) -> Result<Option<Target>> {
         match name.stat() {
-            Ok(stat) => Ok(Some(Found { kind: self.kind(&stat)?, inode: stat.st_ino })),
+            Ok(stat) => Ok(Some(Target { kind: self.kind(&stat)?, inode: stat.st_ino })),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -114,8 +114,8 @@ impl Tree {
         &self,
         from: Name<'_>,
         to: Name<'_>,
-        old: Found,
-        new: Option<Found>,
+        old: Target,
+        new: Option<Target>,
         mode: RenameMode,
     ) -> Result<Option<(String, OwnedFd)>> {
         match mode {
@@ -123,7 +123,7 @@ impl Tree {
             RenameMode::Exchange if new.is_none() => return Err(Errno::NOENT.into()),
             _ => {}
         }
-        let is_within = |folder: Found, name: Name<'_>| {
+        let is_within = |folder: Target, name: Name<'_>| {
             let nodes = self.nodes();
             folder.kind == Kind::Folder && nodes.is_within(name.dir.folder.number, nodes.number(folder.inode))
         };
@@ -158,11 +158,11 @@ impl Tree {
         self.check_present(to.dir)?;
         self.write_full(to.dir, to.stored)?;
         let renamed = rename_new(&from.dir.fd, from.entry(), &to.dir.fd, to.entry());
-        Ok(renamed.inspect_err(|_| remove_full(to.dir, to.stored))?)
+        Ok(renamed.inspect_err(|_| remove_full(&to.dir.fd, to.stored))?)
     }
 
     /// What is bound to its id, and not to its name.
-    fn move_file(&self, from: Name<'_>, to: Name<'_>, old: Found, new: Option<Found>) -> Result<()> {
+    fn move_file(&self, from: Name<'_>, to: Name<'_>, old: Target, new: Option<Target>) -> Result<()> {
         match new {
             None => self.rename_to_free(from, to)?,
             Some(_) => {
@@ -172,7 +172,7 @@ impl Tree {
                 self.gone(to.dir, to.entry(), inode, pin);
             }
         }
-        remove_full(from.dir, from.stored);
+        remove_full(&from.dir.fd, from.stored);
         let dropped = self.nodes().moved(old.inode, from.place(), to.place());
         self.drop_all(dropped);
         Ok(())
@@ -180,7 +180,7 @@ impl Tree {
 
     /// A link is made anew, bound to its new name, and replaces what is there. Then the old one goes: a run that is killed in
     /// between leaves both.
-    fn move_link(&self, from: Name<'_>, to: Name<'_>, old: Found, new: Option<Found>) -> Result<()> {
+    fn move_link(&self, from: Name<'_>, to: Name<'_>, old: Target, new: Option<Target>) -> Result<()> {
         let stat = from.stat()?;
         let stored = readlinkat(&from.dir.fd, from.entry(), Vec::new())?;
         let target = self.names.open_link(&from.dir.id, from.entry(), stored.as_bytes());
@@ -209,7 +209,7 @@ impl Tree {
         })?;
         let removed = unlinkat(&from.dir.fd, from.entry(), AtFlags::empty());
         if removed.is_ok() {
-            remove_full(from.dir, from.stored);
+            remove_full(&from.dir.fd, from.stored);
         }
         let dropped = self.nodes().remade((old.inode, before), made, from.place(), to.place());
         self.drop_all(dropped);
@@ -232,7 +232,7 @@ impl Tree {
     }
 
     /// Replaces an empty folder. It is taken away first: a folder cannot be renamed over one that holds `phalanx.folder`.
-    fn replace_folder(&self, from: Name<'_>, to: Name<'_>, old: Found, new: Found) -> Result<(String, OwnedFd)> {
+    fn replace_folder(&self, from: Name<'_>, to: Name<'_>, old: Target, new: Target) -> Result<(String, OwnedFd)> {
         let empty = self.open_empty(to.dir, to.entry())?;
         let mut gone = None;
         self.move_folder(from, to, old, |tree| {
@@ -253,7 +253,7 @@ impl Tree {
         &self,
         from: Name<'_>,
         to: Name<'_>,
-        old: Found,
+        old: Target,
         rename: impl FnOnce(&Self) -> Result<()>,
     ) -> Result<()> {
         let folder = self.bound(from, old)?;
@@ -266,14 +266,14 @@ impl Tree {
         rename(self).inspect_err(|_| {
             let _ = self.rebind(&folder.fd, &[before]);
         })?;
-        remove_full(from.dir, from.stored);
+        remove_full(&from.dir.fd, from.stored);
         let dropped = self.nodes().moved(old.inode, from.place(), to.place());
         self.drop_all(dropped);
         self.bind_only(&folder.fd, to, after);
         Ok(())
     }
 
-    fn exchange(&self, from: Name<'_>, to: Name<'_>, old: Found, new: Found) -> Result<()> {
+    fn exchange(&self, from: Name<'_>, to: Name<'_>, old: Target, new: Target) -> Result<()> {
         if old.kind == Kind::Link || new.kind == Kind::Link {
             return Err(Errno::INVAL.into());
         }
@@ -310,7 +310,7 @@ impl Tree {
     }
 
     /// Opens a folder that is to be moved, and reads its id.
-    fn bound(&self, name: Name<'_>, found: Found) -> Result<Bound> {
+    fn bound(&self, name: Name<'_>, found: Target) -> Result<Bound> {
         let fd = open_folder(&name.dir.fd, name.entry())?;
         if fstat(&fd)?.st_ino != found.inode {
             return Err(Errno::STALE.into());

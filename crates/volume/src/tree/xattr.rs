@@ -1,10 +1,10 @@
 //! Extended attributes: those that begin with `user.`, of regular files and folders.
 
-use super::Tree;
-use super::attr::through_proc;
-use super::node::Kind;
 use crate::error::{Result, VolumeError};
 use crate::names::{ATTRIBUTE, MAX_VALUE};
+use crate::tree::base::Tree;
+use crate::tree::kind::Kind;
+use crate::tree::stored::through_proc;
 use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr};
 use rustix::io::Errno;
 

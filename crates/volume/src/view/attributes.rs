@@ -1,7 +1,7 @@
 //! What a program is told of a folder, file or link.
 
 use super::FILE;
-use super::nodes::{Found, Id, Kind};
+use super::nodes::{FolderEntry, Id, Kind};
 use fuser::{FileAttr, FileType, INodeNo};
 use phalanx_core::format::Header;
 use rustix::fs::{self as sys, Mode, Stat};
@@ -25,7 +25,7 @@ pub fn plain_len(folder: &OwnedFd, stored: &OsStr, stat: &Stat) -> u64 {
     len().unwrap_or(0)
 }
 
-impl Found {
+impl FolderEntry {
     pub fn attr(&self, ino: u64) -> FileAttr {
         attr(ino, self.kind, &self.stat, self.plain.map(|plain| plain.len))
     }

@@ -61,7 +61,7 @@ struct Ready {
 }
 
 #[derive(Default)]
-struct State {
+struct OpenFiles {
     /// By which file it is: the file, and how many handles have it.
     open: HashMap<(u64, Stamp), (Arc<OpenFile>, usize)>,
     /// By the file's number.
@@ -78,7 +78,7 @@ pub struct Files<K> {
     limit: usize,
     read_ahead: Option<usize>,
     opened: TellOpened,
-    state: Mutex<State>,
+    state: Mutex<OpenFiles>,
     /// Some reader is not in use any more.
     idle: Condvar,
     next: AtomicU64,
@@ -167,7 +167,7 @@ impl<K: KeySource> Files<K> {
         self.with(file, |reader| reader.read_at(buf, offset))
     }
 
-    fn remove(&self, state: &mut State, number: u64) -> Option<Ready> {
+    fn remove(&self, state: &mut OpenFiles, number: u64) -> Option<Ready> {
         let gone = state.ready.remove(&number)?;
         state.memory -= gone.memory;
         self.idle.notify_all();

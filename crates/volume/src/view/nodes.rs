@@ -72,14 +72,14 @@ impl Kind {
 }
 
 /// Something in a folder.
-pub struct Found {
+pub struct FolderEntry {
     pub stored: OsString,
     pub kind: Kind,
     pub stat: Stat,
     pub plain: Option<Plain>,
 }
 
-impl Found {
+impl FolderEntry {
     pub fn new(stored: &OsStr, kind: Kind, stat: Stat) -> Self {
         Self { stored: stored.to_owned(), kind, stat, plain: None }
     }
@@ -125,7 +125,7 @@ impl Nodes {
     }
 
     /// Notes that the kernel is told of what was found in a folder, and gives its number.
-    pub fn remember(&mut self, parent: u64, found: &Found) -> io::Result<u64> {
+    pub fn remember(&mut self, parent: u64, found: &FolderEntry) -> io::Result<u64> {
         let id = Id::of(&found.stat);
         if parent != ROOT && !self.table.contains_key(&parent) {
             return Err(Errno::STALE.into());
@@ -289,10 +289,10 @@ mod tests {
         (folder, Nodes::new(Id::of(&stat), Arc::new(fd)), stat)
     }
 
-    fn found(name: &str, kind: Kind, stat: &Stat, device: u64, inode: u64) -> Found {
+    fn found(name: &str, kind: Kind, stat: &Stat, device: u64, inode: u64) -> FolderEntry {
         let mut stat = *stat;
         (stat.st_dev, stat.st_ino) = (stat.st_dev + device, inode);
-        Found::new(OsStr::new(name), kind, stat)
+        FolderEntry::new(OsStr::new(name), kind, stat)
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Drop for Item {
 /// The waiting messages, in the order of arrival.
 pub(super) struct Queue {
     limits: Limits,
-    state: Mutex<State>,
+    state: Mutex<Queued>,
     /// The worker waits for it.
     filled: Condvar,
     /// Threads that submit wait for it.
@@ -69,7 +69,7 @@ pub(super) struct Queue {
 }
 
 #[derive(Default)]
-struct State {
+struct Queued {
     items: VecDeque<Item>,
     /// The bytes of all items.
     len: usize,
@@ -134,7 +134,7 @@ impl Queue {
 
     /// Takes out the tasks for which there is room, in their order, or all of them when the queue is closed. Waking every
     /// task at each batch would take quadratic time.
-    fn next(&self, state: &mut State) -> Vec<Waker> {
+    fn next(&self, state: &mut Queued) -> Vec<Waker> {
         let mut room = self.limits.queue.saturating_sub(state.len);
         let mut next = Vec::new();
         while let Some(first) = state.wakers.first_entry() {
@@ -149,7 +149,7 @@ impl Queue {
         next
     }
 
-    fn admit(&self, state: &mut State, mut item: Item) -> Result<(), (Item, Failure)> {
+    fn admit(&self, state: &mut Queued, mut item: Item) -> Result<(), (Item, Failure)> {
         let len = item.len();
         if state.closed {
             return Err((item, Failure::Closed));

@@ -64,11 +64,11 @@ impl fmt::Debug for Wiped {
 
 /// The place where a result is left for its ticket.
 pub(super) struct Slot {
-    state: Mutex<State>,
+    state: Mutex<Delivery>,
     done: Condvar,
 }
 
-enum State {
+enum Delivery {
     Waiting(Option<Waker>),
     Done(Result<Wiped, Failure>),
     Given,
@@ -76,15 +76,15 @@ enum State {
 
 impl Slot {
     pub fn new() -> Self {
-        Self { state: Mutex::new(State::Waiting(None)), done: Condvar::new() }
+        Self { state: Mutex::new(Delivery::Waiting(None)), done: Condvar::new() }
     }
 
     /// Leaves the result, unless there is one.
     pub fn finish(&self, result: Result<Wiped, Failure>) {
         let mut state = lock(&self.state);
-        let State::Waiting(waker) = &mut *state else { return };
+        let Delivery::Waiting(waker) = &mut *state else { return };
         let waker = waker.take();
-        *state = State::Done(result);
+        *state = Delivery::Done(result);
         drop(state);
         self.done.notify_all();
         if let Some(waker) = waker {
@@ -115,10 +115,10 @@ impl Ticket {
     pub fn wait(self) -> Result<Wiped, Failure> {
         let mut state = lock(&self.slot.state);
         loop {
-            match mem::replace(&mut *state, State::Given) {
-                State::Done(result) => return result,
-                State::Waiting(waker) => *state = State::Waiting(waker),
-                State::Given => unreachable!("a ticket gives its result once"),
+            match mem::replace(&mut *state, Delivery::Given) {
+                Delivery::Done(result) => return result,
+                Delivery::Waiting(waker) => *state = Delivery::Waiting(waker),
+                Delivery::Given => unreachable!("a ticket gives its result once"),
             }
             state = wait(&self.slot.done, state);
         }
@@ -132,16 +132,16 @@ impl Future for Ticket {
     /// If it was polled to its end before.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = lock(&self.slot.state);
-        match mem::replace(&mut *state, State::Given) {
-            State::Done(result) => Poll::Ready(result),
-            State::Waiting(before) => {
-                *state = State::Waiting(Some(context.waker().clone()));
+        match mem::replace(&mut *state, Delivery::Given) {
+            Delivery::Done(result) => Poll::Ready(result),
+            Delivery::Waiting(before) => {
+                *state = Delivery::Waiting(Some(context.waker().clone()));
                 // A waker's drop is the caller's code, so it must not run under the lock.
                 drop(state);
                 drop(before);
                 Poll::Pending
             }
-            State::Given => panic!("a ticket gives its result once"),
+            Delivery::Given => panic!("a ticket gives its result once"),
         }
     }
 }

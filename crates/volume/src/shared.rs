@@ -1,17 +1,16 @@
 //! What a store and its files share.
 
-use crate::backing::Backing;
 use crate::backing::ahead::Ahead;
 use crate::backing::cache::Cache;
 use crate::backing::page::PagePool;
-use crate::disk::Disk;
+use crate::disk::{Disk, reports_lost_writes};
 use crate::error::{Result, VolumeError};
+use crate::header;
 use crate::journal::{Journal, Owner};
-use crate::recover;
-use crate::store::{Key, StoreOptions, reports_lost_writes};
+use crate::options::StoreOptions;
 use phalanx_core::Roster;
 use phalanx_core::format::{FileKeys, Header};
-use phalanx_core::volume::{Chunks, Config, Records};
+use phalanx_core::volume::{Chunks, Config, Holes, Records};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -22,8 +21,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-/// What the store and its files share.
-pub(crate) struct Shared {
+/// Device and inode.
+pub(crate) type Key = (u64, u64);
+
+/// A file that may have changes in memory.
+pub(crate) trait Uncommitted {
+    /// The memory that its changes take, in bytes.
+    fn dirty_bytes(&self) -> usize;
+
+    /// Commits its changes for others. What fails is reported to the next who asks. Returns whether the memory is free.
+    fn commit_quietly(&self) -> bool;
+}
+
+/// What the store and its files share: `F` is such a file.
+pub(crate) struct Shared<F> {
     pub config: Config,
     pub options: StoreOptions,
     /// `None` in a mount for reading only.
@@ -39,13 +50,13 @@ pub(crate) struct Shared {
     pub threads: usize,
     /// Plaintext in memory that is not committed, in bytes.
     pub dirty_bytes: AtomicUsize,
-    pub(super) device: u64,
+    pub device: u64,
     root: File,
     syncs_at_once: bool,
     named_at_once: usize,
-    pub(super) table: Mutex<HashMap<Key, Weak<Backing>>>,
-    pub(super) opening: [Mutex<()>; 32],
-    dirty: Mutex<HashMap<Key, Dirty>>,
+    pub table: Mutex<HashMap<Key, Weak<F>>>,
+    pub opening: [Mutex<()>; 32],
+    dirty: Mutex<HashMap<Key, Dirty<F>>>,
     wake: Condvar,
     /// Whether the thread in the background has nothing to do. Changed under the lock of `dirty`.
     is_idle: AtomicBool,
@@ -57,11 +68,11 @@ pub(crate) struct Shared {
     told: Mutex<HashSet<(Key, Option<u64>)>>,
     broken: AtomicBool,
     ending: AtomicBool,
-    pub(super) closed: AtomicBool,
+    pub closed: AtomicBool,
 }
 
-struct Dirty {
-    backing: Arc<Backing>,
+struct Dirty<F> {
+    file: Arc<F>,
     since: Instant,
 }
 
@@ -80,8 +91,8 @@ const NAMED: usize = 256;
 /// are no more than half as many as a process may open.
 const NAMED_AT_ONCE: usize = 100_000;
 
-impl Shared {
-    pub(super) fn new(root: &OwnedFd, config: Config, options: StoreOptions, journal: Option<Journal>) -> Result<Self> {
+impl<F: Uncommitted> Shared<F> {
+    pub fn new(root: &OwnedFd, config: Config, options: StoreOptions, journal: Option<Journal>) -> Result<Self> {
         let failed = |e| VolumeError::io("cannot look at the volume's folder", e);
         let root = File::from(root.try_clone().map_err(|e| VolumeError::io("cannot copy a descriptor", e))?);
         let device = fstat(&root).map_err(failed)?.st_dev;
@@ -246,12 +257,12 @@ impl Shared {
     }
 
     /// A file has changes in memory from now on.
-    pub fn add_dirty(&self, key: Key, backing: Arc<Backing>) {
+    pub fn add_dirty(&self, key: Key, file: Arc<F>) {
         let mut dirty = self.dirty();
         if self.is_idle.swap(false, Ordering::Relaxed) {
             self.wake.notify_all();
         }
-        dirty.entry(key).or_insert_with(|| Dirty { backing, since: Instant::now() });
+        dirty.entry(key).or_insert_with(|| Dirty { file, since: Instant::now() });
     }
 
     /// A file has none any more.
@@ -265,7 +276,7 @@ impl Shared {
         while self.dirty_bytes.load(Ordering::Relaxed) + len > self.options.dirty_limit {
             let largest = {
                 let dirty = self.dirty();
-                dirty.values().max_by_key(|dirty| dirty.backing.dirty_bytes()).map(|dirty| dirty.backing.clone())
+                dirty.values().max_by_key(|dirty| dirty.file.dirty_bytes()).map(|dirty| dirty.file.clone())
             };
             let Some(largest) = largest else { break };
             if !largest.commit_quietly() {
@@ -288,38 +299,38 @@ impl Shared {
         }
     }
 
-    pub(super) fn find(&self, key: Key) -> Option<Arc<Backing>> {
+    pub fn find(&self, key: Key) -> Option<Arc<F>> {
         self.table().get(&key).and_then(Weak::upgrade)
     }
 
-    pub(super) fn all_dirty(&self) -> Vec<Arc<Backing>> {
-        self.dirty().values().map(|dirty| dirty.backing.clone()).collect()
+    pub fn all_dirty(&self) -> Vec<Arc<F>> {
+        self.dirty().values().map(|dirty| dirty.file.clone()).collect()
     }
 
     /// The thread in the background ends soon.
-    pub(super) fn end_thread(&self) {
+    pub fn end_thread(&self) {
         self.ending.store(true, Ordering::Release);
         let _woken = self.dirty();
         self.wake.notify_all();
     }
 
     /// What is only in memory is lost.
-    pub(super) fn drop_changes(&self) {
+    pub fn drop_changes(&self) {
         // Each of them holds this list.
         let left = std::mem::take(&mut *self.dirty());
         drop(left);
     }
 
     /// The work of the thread in the background.
-    pub(super) fn commit_in_background(&self) {
+    pub fn commit_in_background(&self) {
         loop {
-            let due: Vec<Arc<Backing>>;
+            let due: Vec<Arc<F>>;
             {
                 let dirty = self.dirty();
                 if self.ending.load(Ordering::Acquire) {
                     return;
                 }
-                let age = |dirty: &Dirty| dirty.since.elapsed();
+                let age = |dirty: &Dirty<F>| dirty.since.elapsed();
                 let wait = dirty.values().map(|dirty| self.options.commit_after.saturating_sub(age(dirty))).min();
                 // With nothing to do it is woken. Otherwise it looks again by itself: programs that write small files would wake
                 // it for each.
@@ -333,11 +344,11 @@ impl Shared {
                     drop(self.wake.wait_timeout(dirty, self.options.trim_after));
                     continue;
                 }
-                let is_due = |dirty: &&Dirty| age(dirty) >= self.options.commit_after;
-                due = dirty.values().filter(is_due).map(|dirty| dirty.backing.clone()).collect();
+                let is_due = |dirty: &&Dirty<F>| age(dirty) >= self.options.commit_after;
+                due = dirty.values().filter(is_due).map(|dirty| dirty.file.clone()).collect();
             }
-            for backing in &due {
-                backing.commit_quietly();
+            for file in &due {
+                file.commit_quietly();
             }
             let is_idle = |last: Instant| last.elapsed() >= self.options.trim_after;
             if self.journal.as_ref().and_then(Journal::last).is_some_and(is_idle) && self.writable().is_ok() {
@@ -347,7 +358,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn table(&self) -> MutexGuard<'_, HashMap<Key, Weak<Backing>>> {
+    pub fn table(&self) -> MutexGuard<'_, HashMap<Key, Weak<F>>> {
         self.table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -355,7 +366,7 @@ impl Shared {
         self.untold.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn dirty(&self) -> MutexGuard<'_, HashMap<Key, Dirty>> {
+    fn dirty(&self) -> MutexGuard<'_, HashMap<Key, Dirty<F>>> {
         self.dirty.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -401,7 +412,7 @@ impl Shared {
     }
 
     /// Opens the header of a stored file.
-    pub fn header(&self, file: &File) -> Result<(Header, FileKeys, phalanx_core::volume::Holes)> {
-        recover::header(file, &self.config)
+    pub fn header(&self, file: &File) -> Result<(Header, FileKeys, Holes)> {
+        header::read(file, &self.config)
     }
 }

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 /// An input that looks ahead. The bytes it holds are wiped.
-pub struct Stream<'a> {
+pub struct LookAhead<'a> {
     input: Box<dyn Read + Send + 'a>,
     /// Allocated when it is needed.
     buffer: Option<Buffer>,
@@ -17,7 +17,7 @@ pub struct Stream<'a> {
     ended: bool,
 }
 
-impl<'a> Stream<'a> {
+impl<'a> LookAhead<'a> {
     /// The number of bytes that are read ahead. An input is short if it ends within them.
     const PROBE: usize = 64 * 1024;
 
@@ -54,7 +54,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-impl Read for Stream<'_> {
+impl Read for LookAhead<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let Some(buffer) = self.buffer.as_ref().filter(|_| !self.ahead.is_empty()) else {
             return if self.ended { Ok(0) } else { self.input.read(buf) };

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// A chunk below the file's end is in `dirty`, or in `sealed`, or in one of `holes`, or stored and unchanged. It is stored only
 /// if it was no hole when the file was committed, and neither has its length changed since then nor whether it is the last.
-pub(super) struct State {
+pub(super) struct Content {
     /// As it was committed.
     pub header: Header,
     pub stored: Layout,
@@ -47,7 +47,7 @@ pub(super) struct Piece {
     pub is_free: bool,
 }
 
-impl State {
+impl Content {
     pub fn new(header: Header, layout: Layout, holes: Holes, is_fresh: bool, transactions: u64, epoch: u64) -> Self {
         Self {
             header,
@@ -161,32 +161,32 @@ mod tests {
     use phalanx_core::volume::Config;
     use phalanx_core::{ChunkSize, Recipient, SecretKey, Suite};
 
-    fn state() -> State {
+    fn content() -> Content {
         let recipient = Recipient::key(&SecretKey::random().unwrap());
         let made = Config::create(Suite::default(), ChunkSize::new(4096).unwrap(), &[recipient]).unwrap();
         let (header, _) = made.1.new_file().unwrap();
         let layout = header.layout_for_plaintext(100 * 4096).unwrap();
-        State::new(header, layout, Holes::default(), false, 0, 0)
+        Content::new(header, layout, Holes::default(), false, 0, 0)
     }
 
     /// Against a list of all chunks.
     #[test]
     fn holes_are_split_and_joined() {
-        let (mut state, mut model, mut seed) = (state(), [false; 100], 1u64);
+        let (mut content, mut model, mut seed) = (content(), [false; 100], 1u64);
         for _ in 0..5000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let (first, len) = ((seed >> 33) % 90, 1 + (seed >> 50) % 9);
             if seed >> 63 == 0 {
-                state.take_out(first..first + len);
+                content.take_out(first..first + len);
                 model[first as usize..(first + len) as usize].fill(false);
             } else {
-                state.add_hole(first..first + len);
+                content.add_hole(first..first + len);
                 model[first as usize..(first + len) as usize].fill(true);
             }
             for (index, is_hole) in model.iter().enumerate() {
-                assert_eq!(state.hole_at(index as u64).is_some(), *is_hole);
+                assert_eq!(content.hole_at(index as u64).is_some(), *is_hole);
             }
-            assert!(Holes::new(state.holes.clone()).is_some(), "{:?}", state.holes);
+            assert!(Holes::new(content.holes.clone()).is_some(), "{:?}", content.holes);
         }
     }
 }

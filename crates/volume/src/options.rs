@@ -1,0 +1,49 @@
+//! How the files of a mount are stored.
+
+use crate::disk::{Disk, System};
+use phalanx_core::Roster;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How the files of a mount are stored: by which engines, when, and who hears of damage.
+pub struct StoreOptions {
+    /// Seals and opens jobs of fewer bytes than the threshold.
+    pub small: Arc<Roster>,
+    /// Seals and opens the other jobs.
+    pub large: Arc<Roster>,
+    /// The length of the first job that is large, in bytes.
+    pub threshold: usize,
+    /// Nothing is changed.
+    pub read_only: bool,
+    /// Whoever changes files also tells when, by [`Backing::set_mtime`](crate::Backing::set_mtime). Otherwise they are changed when they are told to.
+    pub times_are_told: bool,
+    /// How much plaintext of all files waits in memory to be committed, in bytes.
+    pub dirty_limit: usize,
+    /// How long changes wait in memory until they are committed.
+    pub commit_after: Duration,
+    /// How long the journal stays as it is, before an idle mount trims it.
+    pub trim_after: Duration,
+    /// Told in words of everything that was altered from outside, once of each, and of changes that were dropped.
+    pub on_damage: Box<dyn Fn(&str) + Send + Sync>,
+    /// By which calls files change.
+    pub disk: Arc<dyn Disk>,
+}
+
+impl Default for StoreOptions {
+    /// All cores, 48 MiB of changes in memory for a second at most, and nobody is told anything.
+    fn default() -> Self {
+        let roster = Arc::new(Roster::cpu());
+        Self {
+            small: roster.clone(),
+            large: roster,
+            threshold: usize::MAX,
+            read_only: false,
+            times_are_told: false,
+            dirty_limit: 48 << 20,
+            commit_after: Duration::from_secs(1),
+            trim_after: Duration::from_secs(5),
+            on_damage: Box::new(|_| {}),
+            disk: Arc::new(System),
+        }
+    }
+}

@@ -26,7 +26,7 @@ fn golden_files_open_by_each_of_their_ways() {
             let mut hand = Identities::new(Plugins::default());
             hand.add("golden", way.identity.as_bytes()).unwrap();
             let opener = Opener::new(hand, Default::default());
-            let opened = ProtectedFile::open(Source::stream(&file[..]), &opener).unwrap();
+            let opened = ProtectedFile::open(Source::stream(file), &opener).unwrap();
             assert_eq!(opened.opened_slot(), place, "{text}");
             let Slot::Age { tag, .. } = opened.header().slots()[place] else { panic!("slot {place}") };
             assert_eq!(tag, opened.recipient_tag(text));

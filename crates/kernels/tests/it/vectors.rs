@@ -108,7 +108,7 @@ fn kmac256() {
         if want.len() == keccak::DIGEST {
             for level in keccak::Level::available() {
                 let mut out = [[0; keccak::DIGEST]; keccak::MAX_LANES];
-                keccak::kmac256_many(level, &[(&kmac, &message[..]); keccak::MAX_LANES], &mut out);
+                keccak::kmac256_many(level, &[(&kmac, message); keccak::MAX_LANES], &mut out);
                 assert!(out.iter().all(|o| o[..] == *want), "{} on {level}", test.name);
             }
             checked += 1;

@@ -1,4 +1,6 @@
-"""The test vectors of the format, which the reference implementation made: every file and every message."""
+"""The test vectors of the format, which the reference implementation made: every file and every message.
+
+vectors/README.md states their schema."""
 
 import io
 import json

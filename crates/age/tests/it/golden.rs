@@ -4,44 +4,35 @@ use phalanx_age::{Identities, Plugins, Recipient};
 use phalanx_core::format::Slot;
 use phalanx_core::{Opener, ProtectedFile, Roster, SecretKey, Sink, Source};
 use phalanx_reference as reference;
-use serde_json::Value;
-use std::fs;
-
-fn unhex(value: &Value) -> Vec<u8> {
-    let hex = value.as_str().unwrap();
-    (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
-}
 
 #[test]
 fn golden_files_open_by_each_of_their_ways() {
     let mut seen = 0;
-    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/age")).unwrap() {
-        let golden: Value = serde_json::from_slice(&fs::read(entry.unwrap().path()).unwrap()).unwrap();
-        let (file, plaintext, key) = (unhex(&golden["file"]), unhex(&golden["plaintext"]), unhex(&golden["key"]));
+    for (_, golden) in phalanx_vectors::age() {
+        let (file, plaintext, key) = (&*golden.file, &*golden.plaintext, golden.key.array());
         // The reference passes over slots of age, and finds whose they are by their tags.
-        let (header, file_key) = reference::open_header(&file, &[], &[key.as_slice().try_into().unwrap()]).unwrap();
-        assert_eq!(reference::open_file(&file, &[], &[key.as_slice().try_into().unwrap()]).unwrap(), plaintext);
+        let (header, file_key) = reference::open_header(file, &[], &[key]).unwrap();
+        assert_eq!(reference::open_file(file, &[], &[key]).unwrap(), *plaintext);
         let mac =
             SecretKey::from_slice(&file_key).unwrap().file_keys(phalanx_core::Suite::from_id(header.suite).unwrap());
 
-        for way in golden["recipients"].as_array().unwrap() {
-            let place = way["slot"].as_u64().unwrap() as usize;
-            let text = way["recipient"].as_str().unwrap();
+        for way in &golden.recipients {
+            let (place, text) = (way.slot, &*way.recipient);
             let (kind, body) = &header.slots[place];
             let tag = reference::kmac256(mac.content().mac(), text.as_bytes(), 128, "phalanx v1 recipient");
             assert!(*kind == 3 && body[..16] == tag, "{text}");
             assert_eq!(Recipient::parse(text, &Plugins::default()).unwrap().text(), text);
 
             let mut hand = Identities::new(Plugins::default());
-            hand.add("golden", way["identity"].as_str().unwrap().as_bytes()).unwrap();
+            hand.add("golden", way.identity.as_bytes()).unwrap();
             let opener = Opener::new(hand, Default::default());
-            let opened = ProtectedFile::open(Source::stream(&file[..]), &opener).unwrap();
+            let opened = ProtectedFile::open(Source::stream(file), &opener).unwrap();
             assert_eq!(opened.opened_slot(), place, "{text}");
             let Slot::Age { tag, .. } = opened.header().slots()[place] else { panic!("slot {place}") };
             assert_eq!(tag, opened.recipient_tag(text));
             let mut found = vec![0; plaintext.len()];
             let len = opened.unprotect(&Roster::cpu(), Sink::Stream(Box::new(&mut found[..])), &()).unwrap();
-            assert!(len == plaintext.len() as u64 && found == plaintext, "{text}");
+            assert!(len == plaintext.len() as u64 && found == *plaintext, "{text}");
             seen += 1;
         }
     }

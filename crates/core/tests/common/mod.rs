@@ -69,7 +69,3 @@ pub fn sweep_by(all: usize, part: usize) -> usize {
     println!("skipped: exhaustive sweep (PHALANX_EXHAUSTIVE=1)");
     part
 }
-
-pub fn unhex(hex: &str) -> Vec<u8> {
-    (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
-}

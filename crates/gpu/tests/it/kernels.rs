@@ -7,6 +7,7 @@ use crate::devices::paint;
 use ciphers::*;
 use phalanx_gpu::{AesLaunch, Buffer, Device, Direction, KeyDigest, Slice, Slices, Span, Stream, Variant};
 use phalanx_kernels::keccak::{self, Kmac256};
+use phalanx_vectors::primitives::{AesCtr, AesEcb, Sha3, TurboShake, tests};
 
 macro_rules! on_all_devices {
     ($($test:ident)*) => {
@@ -69,70 +70,54 @@ fn replaced(device: &Device) {
     }
 }
 
-/// The tests of a file of `vectors/primitives`, which must be there and not be empty.
-fn vectors(file: &str) -> Vec<serde_json::Value> {
-    let path = format!("{}/../../vectors/primitives/{file}.json", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    let tests = serde_json::from_str::<serde_json::Value>(&text).unwrap()["tests"].as_array().unwrap().clone();
-    assert!(!tests.is_empty(), "{path}");
-    tests
-}
-
-fn hex(test: &serde_json::Value, field: &str) -> Vec<u8> {
-    let digits = test[field].as_str().unwrap();
-    (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap()).collect()
-}
-
 fn official_vectors(device: &Device) {
     for bits in [128, 192, 256] {
-        for test in vectors(&format!("aes-{bits}-ctr")) {
-            let (key, counter) = (hex(&test, "key"), hex(&test, "counter").try_into().unwrap());
+        for test in tests::<AesCtr>(&format!("aes-{bits}-ctr")) {
             for variant in Variant::ALL {
-                let got = run_ctr(device, &small(variant), &key, &counter, &hex(&test, "plaintext"));
-                assert!(got == hex(&test, "ciphertext"), "{} on {variant}", test["name"]);
+                let got = run_ctr(device, &small(variant), &test.key, &test.counter.array(), &test.plaintext);
+                assert!(got == *test.ciphertext, "{} on {variant}", test.name);
             }
         }
         // The data of all tests are in one buffer.
-        let tests = vectors(&format!("aes-{bits}-ecb"));
-        let keys: Vec<_> = tests.iter().map(|test| hex(test, "key")).collect();
-        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let tests = tests::<AesEcb>(&format!("aes-{bits}-ecb"));
+        let keys: Vec<&[u8]> = tests.iter().map(|test| &test.key[..]).collect();
         let mut stream = device.stream().unwrap();
         for variant in Variant::ALL {
             for direction in [Direction::Encrypt, Direction::Decrypt] {
+                let plain: Vec<u8> = tests.iter().flat_map(|test| test.plaintext.to_vec()).collect();
+                let cipher: Vec<u8> = tests.iter().flat_map(|test| test.ciphertext.to_vec()).collect();
                 let (from, to) = match direction {
-                    Direction::Encrypt => ("plaintext", "ciphertext"),
-                    Direction::Decrypt => ("ciphertext", "plaintext"),
+                    Direction::Encrypt => (plain, cipher),
+                    Direction::Decrypt => (cipher, plain),
                 };
                 let round_keys = stream.round_keys(&keys, direction).unwrap();
-                let mut data = stream.buffer_of(&tests.iter().flat_map(|t| hex(t, from)).collect::<Vec<_>>()).unwrap();
+                let mut data = stream.buffer_of(&from).unwrap();
                 let mut at = 0;
                 for (i, test) in tests.iter().enumerate() {
-                    let end = at + hex(test, from).len();
+                    let end = at + test.plaintext.len();
                     stream.aes_ecb(&small(variant), &round_keys, i as u32, &mut data, at..end).unwrap();
                     at = end;
                 }
                 let mut got = vec![0; at];
                 stream.download(&data, 0, &mut got).unwrap();
-                let want: Vec<u8> = tests.iter().flat_map(|test| hex(test, to)).collect();
-                assert!(got == want, "AES-{bits}-ECB {direction:?} on {variant}");
+                assert!(got == to, "AES-{bits}-ECB {direction:?} on {variant}");
             }
         }
     }
-    let tests = vectors("sha3-256");
-    let messages: Vec<_> = tests.iter().map(|test| hex(test, "message")).collect();
-    let lens: Vec<usize> = messages.iter().map(Vec::len).collect();
-    let digests = run_slices(device, Stream::sha3_slices, 64, &messages.iter().map(|m| &m[..]).collect::<Vec<_>>());
-    for ((test, len), got) in tests.iter().zip(lens).zip(digests.chunks(32)) {
-        assert_eq!(got, hex(test, "digest"), "{}, {len} bytes", test["name"]);
+    let sha3 = tests::<Sha3>("sha3-256");
+    let messages: Vec<&[u8]> = sha3.iter().map(|test| &test.message[..]).collect();
+    let digests = run_slices(device, Stream::sha3_slices, 64, &messages);
+    for (test, got) in sha3.iter().zip(digests.chunks(32)) {
+        assert_eq!(got, &*test.digest, "{}, {} bytes", test.name, test.message.len());
     }
     // The kernel has but one domain.
-    let tests: Vec<_> = vectors("turboshake256").into_iter().filter(|test| test["domain"] == 0x50).collect();
-    assert!(!tests.is_empty());
-    let messages: Vec<_> = tests.iter().map(|test| paint(test["pattern_len"].as_u64().unwrap() as usize)).collect();
+    let turbo: Vec<_> = tests::<TurboShake>("turboshake256").into_iter().filter(|test| test.domain == 0x50).collect();
+    assert!(!turbo.is_empty());
+    let messages: Vec<_> = turbo.iter().map(TurboShake::message).collect();
     let messages: Vec<&[u8]> = messages.iter().map(|m| &m[..]).collect();
     let digests = run_slices(device, Stream::turboshake_slices, 64, &messages);
-    for (test, got) in tests.iter().zip(digests.chunks(32)) {
-        assert_eq!(got, &hex(test, "output")[..32], "{}", test["name"]);
+    for (test, got) in turbo.iter().zip(digests.chunks(32)) {
+        assert_eq!(got, &test.output[..32], "{}", test.name);
     }
 }
 

@@ -1,7 +1,8 @@
 //! A volume that is open as `phalanx mount` has it, and what is seen in it.
 
-use crate::vectors::model::{Want, hex};
+use crate::vectors::model::Want;
 use phalanx_core::{KdfLimit, KeyId, KeySource, Opener, Password, SecretKey};
+use phalanx_vectors::hex;
 use phalanx_volume::tree::{Kind, ROOT, Tree, TreeOptions};
 use phalanx_volume::{Disk, Store, StoreOptions, Volume, VolumeError};
 use rustix::io::Errno;

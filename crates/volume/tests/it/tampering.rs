@@ -4,8 +4,9 @@ mod flips;
 mod states;
 
 use crate::mounted::{AtHand, Mounted, Unsynced, mount, walk};
-use crate::vectors::model::{Want, hex};
+use crate::vectors::model::Want;
 use phalanx_core::{ChunkSize, Recipient, SecretKey, Suite};
+use phalanx_vectors::hex;
 use phalanx_volume::tree::{Attr, Owner, ROOT, SetMode};
 use phalanx_volume::{Backing, Disk};
 use std::collections::{BTreeMap, BTreeSet};

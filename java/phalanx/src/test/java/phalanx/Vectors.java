@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
 
-/** The test vectors of {@code vectors/}. */
+/** The test vectors of {@code vectors/}, whose schema is in {@code vectors/README.md}. All tests in Java read them by this class. */
 public final class Vectors {
     private Vectors() {}
 
@@ -31,6 +31,13 @@ public final class Vectors {
         /** The bytes of a field. */
         public byte[] bytes(String field) {
             return Vectors.bytes(fields, field);
+        }
+
+        /** The bytes of each element of a list. */
+        public List<byte[]> list(String field) {
+            return fields.getAsJsonArray(field).asList().stream()
+                    .map(element -> HexFormat.of().parseHex(element.getAsString()))
+                    .toList();
         }
 
         /** The text of a field. */

@@ -25,7 +25,7 @@ class PrimitiveVectorsTest {
     void allOfThem() throws GeneralSecurityException {
         Set<String> seen = new HashSet<>();
         int checked = 0;
-        for (Vector vector : Vectors.of("primitives", 10)) {
+        for (Vector vector : Vectors.of("primitives", 15)) {
             String algorithm = vector.text("algorithm");
             for (JsonElement element : vector.fields().getAsJsonArray("tests")) {
                 JsonObject test = element.getAsJsonObject();

@@ -1,0 +1,136 @@
+//! The test vectors of Phalanx as values, for tests in Rust. `README.md` beside this crate states the schema, and the types here
+//! have the same fields.
+//!
+//! A file that is not as the schema says is a panic: a test can do nothing else about it.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod bytes;
+pub mod primitives;
+pub mod volume;
+
+pub use bytes::{Hex, hex, unhex};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+
+/// What a reader must find: that all is well, or the first check that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "README.md says what each of them means")]
+pub enum Expect {
+    Ok,
+    NotPhalanx,
+    Version,
+    Header,
+    KdfLimit,
+    NoKey,
+    Altered,
+    NoConfig,
+    Root,
+    Journal,
+}
+
+/// A protected file, of the folder `format`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "README.md says what each field is")]
+pub struct Format {
+    pub comment: String,
+    pub expect: Expect,
+    pub password: Option<Hex>,
+    pub key: Option<Hex>,
+    pub file: Hex,
+    pub suite: Option<u8>,
+    pub chunk_log2: Option<u8>,
+    pub header_len: Option<usize>,
+    pub file_key: Option<Hex>,
+    pub nonces: Option<Vec<Hex>>,
+    pub plaintext: Option<Hex>,
+}
+
+/// A message, of the folder `messages`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "README.md says what each field is")]
+pub struct Message {
+    pub comment: String,
+    pub expect: Expect,
+    pub suite: u8,
+    pub key: Hex,
+    pub ad: Hex,
+    pub message: Hex,
+    pub nonce: Option<Hex>,
+    pub plaintext: Option<Hex>,
+}
+
+/// A file with age slots, of the folder `age`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "README.md says what each field is")]
+pub struct Age {
+    pub comment: String,
+    pub key: Hex,
+    pub recipients: Vec<Recipient>,
+    pub plaintext: Hex,
+    pub file: Hex,
+}
+
+/// Somebody who can open a file with age slots.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "README.md says what each field is")]
+pub struct Recipient {
+    pub recipient: String,
+    pub identity: String,
+    pub slot: usize,
+}
+
+/// All files of `format`, each with its name.
+pub fn format() -> Vec<(String, Format)> {
+    all("format", 527)
+}
+
+/// All files of `messages`, each with its name.
+pub fn messages() -> Vec<(String, Message)> {
+    all("messages", 153)
+}
+
+/// All files of `age`, each with its name.
+pub fn age() -> Vec<(String, Age)> {
+    all("age", 1)
+}
+
+/// All files of `volume`, each with its name.
+pub fn volumes() -> Vec<(String, volume::Volume)> {
+    all("volume", 177)
+}
+
+/// The names of the files in a folder, without `.json`, in order.
+pub fn names(folder: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let entries = std::fs::read_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let name = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let mut names: Vec<String> = entries.map(|entry| name(entry.unwrap().path())).collect();
+    names.sort();
+    names
+}
+
+/// A file's text.
+pub fn text(folder: &str, name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(format!("{name}.json"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn load<T: DeserializeOwned>(folder: &str, name: &str) -> T {
+    serde_json::from_str(&text(folder, name)).unwrap_or_else(|error| panic!("{folder}/{name}: {error}"))
+}
+
+/// Fewer files than `least` mean that something was lost.
+fn all<T: DeserializeOwned>(folder: &str, least: usize) -> Vec<(String, T)> {
+    let names = names(folder);
+    assert!(names.len() >= least, "{folder}: only {} files of {least}", names.len());
+    names.into_iter().map(|name| (name.clone(), load(folder, &name))).collect()
+}

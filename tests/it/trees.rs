@@ -492,3 +492,17 @@ fn bits_that_are_not_kept_are_named_once() {
     fs::set_permissions(s.path("single.phx"), Permissions::from_mode(0o2755)).unwrap();
     assert_eq!(times(&["unprotect", "single.phx", "-o", "x", "--preserve"]), 1);
 }
+
+#[test]
+fn an_output_is_not_its_own_input_in_a_tree() {
+    let s = Sandbox::with_key();
+    fs::create_dir(s.path("t")).unwrap();
+    s.write("t/f", "x");
+    s.run(&["protect", "-R", "t", "-k", "k"]).ok();
+    let before = s.read("t.phx/f.phx");
+    fs::create_dir(s.path("out")).unwrap();
+    fs::hard_link(s.path("t.phx/f.phx"), s.path("out/f")).unwrap();
+    let told = s.run(&["unprotect", "-R", "t.phx", "-o", "out", "-k", "k", "--force"]).fails_with_lines(2);
+    assert!(told.contains("out/f: input and output are the same file"), "{told}");
+    assert!(s.read("t.phx/f.phx") == before && s.read("out/f") == before);
+}

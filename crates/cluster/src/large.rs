@@ -28,7 +28,7 @@ struct Fresh {
     shared: SharedFile,
     ends: Ends,
     begun: Begun,
-    /// For an output that has no header: what lies behind its end.
+    /// For an output that has no header: what lies beyond its end.
     mark: [u8; 32],
 }
 

@@ -1,6 +1,6 @@
 //! The tests of the command, in one program: it is compiled and linked once.
 //!
-//! `cargo test --test it keys::` runs those of one module.
+//! `cargo test --test it keys::` runs the tests of one module.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -103,7 +103,7 @@ class KeyringTest {
             assertEquals(key, ring.key(key.id()).orElseThrow());
             assertThrows(KeyException.class, () -> ring.key(PhalanxKey.random().id()));
         });
-        // A link to a key is the user's own way of keeping it elsewhere.
+        // A link to a key is allowed: the user may keep the key elsewhere.
         Path elsewhere = Files.move(ring.folder().resolve("work.key"), folder.resolve("elsewhere"));
         Files.createSymbolicLink(ring.folder().resolve("work.key"), elsewhere);
         assertEquals(key, ring.load("work"));

@@ -40,7 +40,7 @@ class SharedFileTest {
         return SharedFile.protect(plain, folder.resolve("sealed.phx"), Recipients.of(key), suite, LOG2, false);
     }
 
-    /** Does all parts, the last one first, each by a value of its own. */
+    /** Does all parts, the last one first, each by a separate value. */
     private static long inParts(SharedFile file, int parts) throws IOException {
         long bytes = 0;
         for (int part = parts - 1; part > 0; part--) {

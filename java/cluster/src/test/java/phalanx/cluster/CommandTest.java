@@ -31,7 +31,7 @@ import org.junit.jupiter.api.io.TempDir;
 import phalanx.Header;
 import phalanx.Slot;
 
-/** The command with threads as ranks: where MPJ Express is not installed, too. */
+/** The command with threads as ranks, which also works without MPJ Express. */
 class CommandTest {
     @TempDir
     Path folder;
@@ -125,7 +125,7 @@ class CommandTest {
                 .map(word -> word.startsWith("/") ? at(word.substring(1)).toString() : word).toArray(String[]::new);
     }
 
-    /** Runs a command in a process of its own, with the bytes that printf makes of this as the password in its environment. */
+    /** Runs a command in a separate process. The password in its environment is what printf makes of {@code password}. */
     private Ended withPassword(String password, String line) throws Exception {
         List<String> command = new ArrayList<>(List.of(
                 "sh", "-c", "PHALANX_PASSWORD=$(printf \"$0\"); export PHALANX_PASSWORD; exec \"$@\"", password,
@@ -145,7 +145,7 @@ class CommandTest {
         }
     }
 
-    /** Runs a command, whose words that name files of the folder begin with a slash. */
+    /** Runs a command. Words that name files of the folder begin with a slash. */
     private Ended run(int ranks, String line) throws Exception {
         String[] args = words(line);
         ByteArrayOutputStream out = new ByteArrayOutputStream();
@@ -238,7 +238,7 @@ class CommandTest {
         assertEquals("phalanx-cluster: warning: PHALANX_PASSWORD is set but not used, since a key was given"
                 + " (--password-file adds one)\n", ended.err);
         assertEquals(0, passwordsOf("plain.phx"));
-        // A user who opens a file with a key does not need to hear of it.
+        // A user who opens a file with a key need not be warned.
         ended = withPassword(password, "verify --key-file /key /plain.phx");
         assertTrue(ended.code == 0 && ended.err.isEmpty(), ended.err);
 

@@ -1,4 +1,4 @@
-//! The Phalanx format, version 1, written from `docs/format.md` alone: slow and meant to be read.
+//! The Phalanx format, version 1, written from `docs/format.md` alone. It is slow, and meant to be read.
 //!
 //! Other implementations are compared with it, and it makes and checks the files in `vectors/`. **It is never shipped**: it is not
 //! constant-time, it wipes no secrets, it draws no randomness (every nonce, salt and key is an argument), and it works on whole

@@ -50,7 +50,7 @@ pub enum Error {
     Header,
     /// Step 4: no given key opens the file, and trying the passwords would exceed the limits of §4.
     KdfLimit,
-    /// Step 4: no given password or key opens the file, or its header was altered. The two cannot be told apart.
+    /// Step 4: no given password or key opens the file, or its header was altered. The two cannot be distinguished.
     NoKey,
     /// Steps 5 and 6: the file was truncated, extended or altered.
     Altered,

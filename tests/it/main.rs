@@ -28,7 +28,7 @@ mod ranges;
 mod readme;
 mod rekey;
 mod rekey_cut_short;
-mod rekey_told;
+mod rekey_reports;
 mod removal;
 mod resume;
 mod starting;

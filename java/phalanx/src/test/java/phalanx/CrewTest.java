@@ -55,7 +55,7 @@ class CrewTest {
 
     /** After a failure the caller may close the keys. */
     @Test
-    void nobodyWorksBehindAFailure() {
+    void noThreadWorksAfterAFailure() {
         CountDownLatch begun = new CountDownLatch(1);
         AtomicInteger working = new AtomicInteger();
         AtomicInteger asked = new AtomicInteger();

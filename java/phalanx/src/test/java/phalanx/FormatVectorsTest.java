@@ -111,7 +111,7 @@ class FormatVectorsTest {
 
     @ParameterizedTest
     @MethodSource("age")
-    void ageSlotsArePassedOver(Vector vector) throws IOException {
+    void ageSlotsAreSkipped(Vector vector) throws IOException {
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         KeyProvider keys = Vectors.keys(vector);
         new Unprotector(keys).unprotect(new ByteArrayInputStream(vector.bytes("file")), out);

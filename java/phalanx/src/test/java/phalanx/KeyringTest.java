@@ -52,7 +52,7 @@ class KeyringTest {
     }
 
     @Test
-    void whatIsOpenToOthersIsRefused() throws IOException {
+    void filesOpenToOthersAreRefused() throws IOException {
         Keyring ring = Keyring.in(folder.resolve("ring"));
         PhalanxKey key = PhalanxKey.random();
         ring.store("work", key);
@@ -73,7 +73,7 @@ class KeyringTest {
     }
 
     @Test
-    void damagedKeysAreTold() throws IOException {
+    void damagedKeysAreReported() throws IOException {
         Keyring ring = Keyring.in(folder.resolve("ring"));
         ring.store("work", PhalanxKey.random());
         Path file = ring.folder().resolve("work.key");
@@ -86,7 +86,7 @@ class KeyringTest {
     }
 
     @Test
-    void whatIsNoFileIsRefusedAndNotOpened() throws IOException, InterruptedException {
+    void thingsOtherThanFilesAreRefusedAndNotOpened() throws IOException, InterruptedException {
         Keyring ring = Keyring.in(folder.resolve("ring"));
         PhalanxKey key = PhalanxKey.random();
         ring.store("work", key);

@@ -176,7 +176,7 @@ class LibraryTest {
     }
 
     @Test
-    void failuresOfOutputStreamsAreToldApart() {
+    void failuresOfOutputStreamsAreDistinguished() {
         OutputStream failing = new OutputStream() {
             @Override
             public void write(int b) throws IOException {

@@ -127,7 +127,7 @@ class MeanwhileTest {
     }
 
     @Test
-    void whatIsPlantedInThePlaceOfAnOutputIsNeitherChangedNorNamed() throws IOException {
+    void aPlantedFileInPlaceOfAnOutputIsNotChangedOrRenamed() throws IOException {
         setUserAttribute(input);
         for (Deed plant : List.<Deed>of(this::plantLink, this::plantFile)) {
             byte[] plain = Files.readAllBytes(input);
@@ -193,7 +193,7 @@ class MeanwhileTest {
     }
 
     @Test
-    void aProtectedFileHasTheExtendedAttributesAndItsPlaintextHasNot() throws IOException {
+    void onlyAProtectedFileHasTheExtendedAttributes() throws IOException {
         Needs.require("xattrs", setUserAttribute(input));
         protector.protect(input, output);
         Map<String, byte[]> found = Metadata.userAttributes(output);

@@ -135,7 +135,7 @@ class SharedFileTest {
     }
 
     @Test
-    void whatOthersGetHoldsNoKeyOfAUserAndNoFileKey() throws IOException {
+    void sharedBytesHoldNoUserKeyAndNoFileKey() throws IOException {
         Path plain = file("plain", 1);
         try (SharedFile file = protect(plain, Suite.AES_128_CTR_SHA3)) {
             byte[] told = file.toBytes();

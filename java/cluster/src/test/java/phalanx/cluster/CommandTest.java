@@ -171,7 +171,7 @@ class CommandTest {
     }
 
     @Test
-    void filesGoThereAndBack() throws Exception {
+    void filesRoundTrip() throws Exception {
         int chunk = 1 << 20;
         List<Integer> lengths = List.of(0, 1, chunk - 1, chunk, chunk + 1, 4 * chunk + 5);
         StringBuilder plain = new StringBuilder();
@@ -229,7 +229,7 @@ class CommandTest {
     }
 
     @Test
-    void aKeyThatIsNamedIsTheOnlyWay() throws Exception {
+    void onlyANamedKeyIsTried() throws Exception {
         // Not UTF-8: the bytes count.
         String password = "p\\344";
         file("plain", 100);
@@ -268,7 +268,7 @@ class CommandTest {
     }
 
     @Test
-    void whatIsWrongIsOneLineOfOneRank() throws Exception {
+    void errorsAreOneLineOfOneRank() throws Exception {
         file("plain", 100);
         Set<String> before = names();
         record Case(int code, String line, String words) {}

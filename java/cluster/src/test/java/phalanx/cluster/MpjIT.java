@@ -126,7 +126,7 @@ class MpjIT {
     }
 
     @Test
-    void filesGoThereAndBackWithAnyNumberOfRanksAndOpenInRust() throws Exception {
+    void filesRoundTripWithAnyNumberOfRanksAndOpenInRust() throws Exception {
         int chunk = 1 << 20;
         List<Integer> lengths = List.of(0, 1, chunk - 1, chunk, chunk + 1, 7 * chunk + 5);
         for (int length : lengths) {
@@ -177,7 +177,7 @@ class MpjIT {
     }
 
     @Test
-    void failuresOfOneRankLeaveNothingAndTellTheCode() throws Exception {
+    void failuresOfOneRankLeaveNothingAndSetTheCode() throws Exception {
         file("plain", 6 << 20);
         Set<String> before = names();
         for (String device : DEVICES) {

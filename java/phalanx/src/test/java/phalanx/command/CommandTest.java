@@ -142,7 +142,7 @@ class CommandTest {
 
     /** All lines run in one JVM, because starting one for each would take a minute. */
     @Test
-    void saysWhatPhalanxSays() throws IOException, InterruptedException {
+    void hasTheOutputOfPhalanx() throws IOException, InterruptedException {
         Path script = folder.resolve("lines");
         Files.write(script, List.of(LINES));
         List<String> command = List.of(

@@ -22,7 +22,7 @@ import phalanx.Vectors.Vector;
 /** The official vectors of the primitives that this library uses. */
 class PrimitiveVectorsTest {
     @Test
-    void allOfThem() throws GeneralSecurityException {
+    void allVectors() throws GeneralSecurityException {
         Set<String> seen = new HashSet<>();
         int checked = 0;
         for (Vector vector : Vectors.of("primitives", 10)) {

@@ -19,7 +19,7 @@ pub enum Error {
     /// The header breaks a rule of the format.
     #[error("malformed header: {0}")]
     Header(&'static str),
-    /// The file is the config of a volume: it has no content of its own.
+    /// The file is the config of a volume, which has no content of its own.
     #[error("it is the config of a volume, not a file: mount the folder that it lies in")]
     Volume,
     /// Deriving the key from a password would cost more than the limit.
@@ -78,7 +78,7 @@ pub enum Error {
         password: bool,
         /// Whether another key or a password was tried and does not open the file.
         tried: bool,
-        /// For each of these keys, which it is and why.
+        /// For each refused key, which one it is and why.
         refused: Vec<String>,
     },
     /// A file cannot be protected for this age recipient.
@@ -89,7 +89,7 @@ pub enum Error {
         /// What failed, in one line.
         reason: String,
     },
-    /// A file cannot have this number of recipients.
+    /// The number of recipients is not allowed.
     #[error("a file has 1 to 64 keys, not {0}")]
     KeyCount(usize),
     /// A file cannot have more passwords than the format allows.
@@ -98,10 +98,10 @@ pub enum Error {
     /// The slots of the file would make its header too long.
     #[error("too many recipients: a header has at most 65536 bytes, and these need {0}")]
     HeaderLen(usize),
-    /// The header keeps its length when it is changed in place, and the ways in do not fit into it.
+    /// A header that is changed in place keeps its length, and the ways in do not fit into it.
     #[error("its header has no room for these keys and passwords")]
     HeaderRoom,
-    /// Nothing would open the file any more, as far as the keys at hand can tell.
+    /// As far as the keys at hand can tell, nothing would open the file any more.
     #[error("no way in would be left that is known to work")]
     LastWay,
     /// The header has no such slot, or it is padding.
@@ -141,8 +141,7 @@ pub enum Error {
     Cancelled,
 }
 
-/// An engine could not run a job. The job's input is as it was. If another engine can continue, this one is not asked
-/// again.
+/// An engine could not run a job. The job's input is unchanged. If another engine can continue, this one is not used again.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("engine {engine} failed: {reason}")]
 pub struct Fault {
@@ -220,7 +219,7 @@ impl Error {
     }
 }
 
-/// An error of input or output stays what it was. What is not authentic, or changed while it was read, is
+/// An error of input or output is passed on as it is. If data are not authentic, or changed while they were read, the kind is
 /// [`io::ErrorKind::InvalidData`] with the [`Error`] inside.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
@@ -258,7 +257,7 @@ fn unopened(keys: &[KeyId], identity: bool, password: bool, tried: bool) -> Stri
     }
 }
 
-/// A recipient's text, which can have thousands of characters.
+/// A recipient's text, shortened, because it can have thousands of characters.
 fn brief(text: &str) -> String {
     const START: usize = 64;
     match text.split_at_checked(START) {

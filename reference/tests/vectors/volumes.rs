@@ -28,7 +28,7 @@ fn volumes() {
             assert_eq!(opened.config.keys.volume[..], **file.volume_key.as_ref().unwrap(), "{name}");
             check_tree(&name, &file, &opened.tree);
             check_journal(&name, &file, &stored, &opened);
-            // The journal has been dealt with.
+            // The journal has been applied.
             let again = open_volume(&opened.stored, &passwords, &keys).unwrap();
             assert_eq!((again.applied, again.stored), (v::Applied::default(), opened.stored), "{name}");
             assert_eq!(again.tree, opened.tree, "{name}");
@@ -69,7 +69,7 @@ fn check_journal(name: &str, file: &Volume, before: &Stored, opened: &Opened) {
         file.left_out.iter().map(|chunk| (chunk.file_id.array(), chunk.index)).collect();
     assert_eq!(opened.applied.left_out, left_out, "{name}");
 
-    // Nothing else is altered than what `after` names.
+    // Only the files that `after` names are altered.
     for (path, entry) in &before.entries {
         match file.after.get(std::str::from_utf8(path).unwrap()) {
             None => assert!(opened.stored.entries[path] == *entry, "{name}"),
@@ -105,7 +105,7 @@ fn the_document_has_the_worked_example() {
     assert!(std::fs::read_to_string(document).unwrap().contains(&example), "{message}");
 }
 
-/// What a program finds on a disk is what the vectors describe: a volume that is written to a folder, loaded and opened.
+/// A volume that is written to a folder, loaded and opened is what the vectors describe.
 #[cfg(unix)]
 #[test]
 fn a_folder_on_a_disk() {

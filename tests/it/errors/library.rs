@@ -1,4 +1,4 @@
-//! Messages made from the libraries' errors, of each kind at least one.
+//! Messages made from the libraries' errors, at least one of each kind.
 
 use super::{Message, root};
 use phalanx::volume_failures;
@@ -27,7 +27,7 @@ pub fn all() -> Vec<Message> {
     all
 }
 
-/// A message, and the variant that it is of.
+/// A variant of an error, and its message.
 struct Made(String, Message);
 
 fn made(debug: String, failure: &Failure, when: &'static str, then: &'static str) -> Made {

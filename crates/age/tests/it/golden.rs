@@ -1,4 +1,4 @@
-//! The files of `vectors/age`: what was made once opens for ever.
+//! The files of `vectors/age`: files that were made once must always open.
 
 use phalanx_age::{Identities, Plugins, Recipient};
 use phalanx_core::format::Slot;

@@ -32,7 +32,7 @@ fn small(variant: Variant) -> AesLaunch {
     AesLaunch { variant, threads: 64, granularity }
 }
 
-/// Keys, spans and users work in the same way in new memory and in that of others, which may be shorter or longer.
+/// Keys, spans and users work in new memory and in the memory of earlier ones, which may be shorter or longer.
 fn replaced(device: &Device) {
     let launch = small(Variant::Bitsliced);
     let mut stream = device.stream().unwrap();
@@ -121,7 +121,7 @@ fn official_vectors(device: &Device) {
     }
 }
 
-/// What makes digests of slices: [`Stream::sha3_slices`] or [`Stream::turboshake_slices`].
+/// A method that makes digests of slices: [`Stream::sha3_slices`] or [`Stream::turboshake_slices`].
 type DigestSlices = fn(&mut Stream, u32, &Slices, &Buffer, &mut Buffer) -> phalanx_gpu::Result<()>;
 
 fn run_slices(device: &Device, digest: DigestSlices, threads: u32, messages: &[&[u8]]) -> Vec<u8> {
@@ -148,7 +148,7 @@ fn sha3_slices(device: &Device) {
 
 fn turboshake_slices(device: &Device) {
     check_slices(device, Stream::turboshake_slices, |message| {
-        // The CPU's kernels stand in for the reference: they have the official vectors as tests.
+        // The CPU's kernels replace the reference: they are tested with the official vectors.
         let mut digest = [[0; 32]];
         keccak::turboshake256_many::<0x50>(keccak::Level::Portable, &[message], &mut digest);
         digest[0]

@@ -40,7 +40,7 @@ final class Terminal {
         }
     }
 
-    /** Whether standard input (0), output (1) or error (2) is a terminal, as far as Linux tells. */
+    /** Whether standard input (0), output (1) or error (2) is a terminal, as reported by Linux. */
     static boolean isTerminal(int number) {
         try {
             String target = Files.readSymbolicLink(Path.of("/proc/self/fd/" + number)).toString();
@@ -51,8 +51,8 @@ final class Terminal {
     }
 
     /**
-     * Where a password can be asked for, or null. From Java 22 on there is a console also where standard input and output are
-     * no terminals.
+     * The console where a password can be asked for, or null. From Java 22 on there is a console even if standard input
+     * and output are no terminals.
      */
     static Console console() {
         boolean tells = Files.isSymbolicLink(Path.of("/proc/self/fd/0"));

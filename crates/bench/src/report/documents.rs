@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::names::mounts::{CEILING, RATIO};
 use crate::names::peers::COPY;
-use crate::report::section::{Cell, Table, milliseconds};
+use crate::report::section::{Table, milliseconds};
 use crate::report::text::digits;
 use crate::row::{Bar, Row};
 use crate::{merged, record};
@@ -115,7 +115,7 @@ fn commands(rows: &[Row]) -> Table {
     let cells = rows.into_iter().map(|row| {
         let best = row.seconds.iter().copied().reduce(f64::min).map(|best| digits(best * 1e3));
         let text = format!("{} ({}){}", milliseconds(row).unwrap_or_default(), best.unwrap_or_default(), row.mark());
-        Cell { line: &row.scheme, column: format!("{}, ms (best)", row.operation), text }
+        [row.scheme.clone(), format!("{}, ms (best)", row.operation), text]
     });
     Table::pivot("program", cells)
 }
@@ -134,12 +134,12 @@ fn mounts(rows: &[Row]) -> Table {
     };
     let mut cells = Vec::new();
     for row in &rows {
-        let line = row.operation.as_str();
-        cells.push(Cell { line, column: "at least".into(), text: required(line) });
+        let line = &row.operation;
+        cells.push([line.clone(), "at least".into(), required(line)]);
         let scheme = row.scheme.strip_prefix("phalanx, ").unwrap_or(&row.scheme);
         let figure = row.speedup.map_or_else(|| "not run".into(), digits);
         let text = if row.scheme == CEILING { figure } else { judged(row.bar.as_ref(), figure) } + row.mark();
-        cells.push(Cell { line, column: format!("{}: {scheme}", row.case), text });
+        cells.push([line.clone(), format!("{}: {scheme}", row.case), text]);
     }
     Table::pivot("times as fast as gocryptfs", cells)
 }

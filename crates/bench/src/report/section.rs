@@ -1,6 +1,5 @@
 //! Sections of the page: tables, lines by columns in the order in which they come, and figures of any number of lines.
 
-use crate::paper::Printed;
 use crate::report::chart::{Chart, Line, Thing, on_one_axis, points};
 use crate::report::text::{digits, escaped};
 use crate::row::Row;
@@ -23,11 +22,6 @@ impl Section {
     pub fn new(title: impl Into<String>, text: impl Into<String>, table: Table) -> Self {
         Self { title: title.into(), text: text.into(), table, figure: None }
     }
-
-    /// The same with a figure.
-    pub fn drawn(self, figure: Figure) -> Self {
-        Self { figure: Some(figure), ..self }
-    }
 }
 
 /// A table: the names of its columns, and its rows. Printed figures stand between asterisks.
@@ -36,23 +30,16 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// A cell of a table.
-pub struct Cell<'a> {
-    pub line: &'a str,
-    pub column: String,
-    pub text: String,
-}
-
 impl Table {
     /// A table with fixed columns.
     pub fn of<const N: usize>(columns: [&str; N], rows: impl IntoIterator<Item = Vec<String>>) -> Self {
         Self { columns: columns.map(String::from).to_vec(), rows: rows.into_iter().collect() }
     }
 
-    /// Lines by the row's name, columns by the column's, both in the order in which they come.
-    pub fn pivot<'a>(corner: &str, cells: impl IntoIterator<Item = Cell<'a>>) -> Self {
+    /// A table of cells, each with the names of its line and column, which stand in the order in which they come.
+    pub fn pivot(corner: &str, cells: impl IntoIterator<Item = [String; 3]>) -> Self {
         let mut table = Self { columns: vec![corner.into()], rows: Vec::new() };
-        for Cell { line, column, text } in cells {
+        for [line, column, text] in cells {
             let column = match table.columns.iter().skip(1).position(|c| *c == column) {
                 Some(at) => at + 1,
                 None => {
@@ -63,7 +50,7 @@ impl Table {
             let row = match table.rows.iter().position(|r| r[0] == line) {
                 Some(at) => &mut table.rows[at],
                 None => {
-                    table.rows.push(vec![line.into()]);
+                    table.rows.push(vec![line]);
                     table.rows.last_mut().expect("it was pushed")
                 }
             };
@@ -92,30 +79,11 @@ impl Table {
     }
 }
 
-/// A row's measured cell, and the cells of the printed figures beside it, whose measure is `printed`.
-pub fn beside<'a>(
-    row: &'a Row,
-    column: String,
-    cell: impl Fn(&Row) -> Option<String>,
-    printed: &'static str,
-) -> impl Iterator<Item = Cell<'a>> {
-    let text = cell(row).unwrap_or_else(|| row.why_not().map(|_| "not run".into()).unwrap_or_default());
-    let measured = Cell { line: &row.case, column, text };
-    let printed = row.printed.iter().filter(move |p| p.measure == printed);
-    let unit = |p: &Printed| if p.unit == "x" { String::new() } else { format!(" {}", p.unit) };
-    let printed = printed.map(move |p| Cell {
-        line: &row.case,
-        column: format!("*printed: {}*", p.by),
-        text: format!("*{}{}*", p.value, unit(p)),
-    });
-    [measured].into_iter().chain(printed)
-}
-
 /// The rows that were not run, and why, as sentences for below a table.
 pub fn not_run<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for (row, why) in rows.into_iter().filter_map(|row| Some((row, row.why_not()?))) {
-        let what = program(row);
+        let what = format!("{}, {}", row.scheme, row.engine);
         match reasons.iter_mut().find(|(reason, _)| *reason == why) {
             Some((_, all)) if all.contains(&what) => {}
             Some((_, all)) => all.push(what),
@@ -125,32 +93,9 @@ pub fn not_run<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
     reasons.iter().map(|(why, what)| format!(" Not run: {}: {why}.", what.join("; "))).collect()
 }
 
-/// A row's speed.
-pub fn gb_per_s(row: &Row) -> Option<String> {
-    row.gb_per_s.map(digits)
-}
-
 /// A row's median.
 pub fn milliseconds(row: &Row) -> Option<String> {
     row.median_s.map(|s| digits(s * 1e3))
-}
-
-/// A row's median, or that it was not run.
-pub fn ms(row: &Row) -> String {
-    milliseconds(row).or_else(|| row.why_not().map(|_| "not run".into())).unwrap_or_default()
-}
-
-/// Why some were not run, as a sentence.
-pub fn missing(rows: &[&Row]) -> String {
-    let mut reasons: Vec<&str> = rows.iter().filter_map(|row| row.why_not()).collect();
-    reasons.sort_unstable();
-    reasons.dedup();
-    if reasons.is_empty() { String::new() } else { format!(" Not run: {}.", reasons.join("; ")) }
-}
-
-/// "scheme, engine".
-pub fn program(row: &Row) -> String {
-    format!("{}, {}", row.scheme, row.engine)
 }
 
 /// The most measured lines of a panel.
@@ -235,9 +180,8 @@ mod tests {
 
     #[test]
     fn pivots_keep_their_order_and_leave_gaps_empty() {
-        let cell = |line, column: &str, text: &str| Cell { line, column: column.into(), text: text.into() };
-        let cells = [cell("b", "y", "1"), cell("a", "*x*", "*2*"), cell("b", "*x*", "<3")];
-        let html = Table::pivot("size", cells).html();
+        let cells = [["b", "y", "1"], ["a", "*x*", "*2*"], ["b", "*x*", "<3"]];
+        let html = Table::pivot("size", cells.map(|cell| cell.map(String::from))).html();
         let rows =
             "<tr><td>b</td><td>1</td><td>&lt;3</td></tr>\n<tr><td>a</td><td></td><td class=\"paper\">2</td></tr>";
         assert!(html.contains(r#"<th>size</th><th>y</th><th class="paper">x</th>"#) && html.contains(rows), "{html}");

@@ -29,6 +29,17 @@ pub fn percent(part: f64) -> String {
     format!("{} %", digits(part * 100.0))
 }
 
+/// Each once, in the order in which they come.
+pub fn unique<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for one in all {
+        if !once.contains(&one) {
+            once.push(one);
+        }
+    }
+    once
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -226,6 +226,11 @@ impl Paper {
         sweep.printed.iter().map(String::as_str).zip(sweep.values.iter().map(number)).collect()
     }
 
+    /// The first figure for which `wanted` is true.
+    pub fn number(&self, wanted: impl Fn(&Value) -> bool) -> Option<f64> {
+        self.values.iter().find(|v| wanted(v)).map(Value::number)
+    }
+
     /// The printed figures for which `wanted` is true.
     pub fn printed(&self, wanted: impl Fn(&Value) -> bool) -> Vec<Printed> {
         self.values.iter().filter(|v| wanted(v)).map(|v| self.beside(v)).collect()

@@ -1,8 +1,8 @@
 //! The page: one HTML file with its own style and no script, which loads nothing.
 
 use crate::paper::Paper;
-use crate::report::answer::{Grid, Panels, Part, Reason, Verdict};
-use crate::report::catalogue::{Item, items, papers};
+use crate::report::answer::{Part, Reason, Said, Verdict};
+use crate::report::catalogue::{Item, headlines, items, papers};
 use crate::report::chart::{Bars, Chart};
 use crate::report::machine::Machine;
 use crate::report::section::{Section, Table};
@@ -28,7 +28,7 @@ pub fn index(machines: &[Machine]) -> String {
     let page = Page { machines, html: String::new(), pictures: 0 };
     let mut text = "| paper | number | what | in the page | verdict | times as fast as printed, in the median |\n|---|---|---|---|---|---|\n".to_owned();
     for answered in page.answers() {
-        let item = &answered.item;
+        let item = answered.item;
         let factor = answered.factor().map(digits).unwrap_or_default();
         let (number, title, words) = (&item.number, &item.title, answered.verdict.words());
         let _ = writeln!(text, "| P{} | {number} | {title} | #{} | {words} | {factor} |", item.paper, item.id());
@@ -251,21 +251,24 @@ impl Page<'_> {
 
     fn headlines(&mut self) {
         self.html += "<section aria-label=\"The papers' headlines, then and now\"><div class=\"headlines\">\n";
-        for headline in summary::headlines(self.machines) {
+        for (i, headline) in headlines().iter().enumerate() {
             let _ = writeln!(
                 self.html,
                 "<div class=\"card\"><span class=\"label\">P{0} then</span><p class=\"big paper\">{1}</p><p>{2}</p>\
                  <div class=\"now\"><span class=\"label\"><a href=\"#p{0}\">now</a></span>",
-                headline.paper, headline.figure, headline.then
+                i + 1,
+                headline.figure,
+                headline.then
             );
-            for (name, said) in &headline.now {
-                let Some((big, rest)) = said.split_first() else { continue };
-                let rest: Vec<String> = rest.iter().map(|said| escaped(&said.text)).collect();
-                let (big, rest, name) = (escaped(&big.text), rest.join(" "), escaped(name));
+            let mut is_run = false;
+            for machine in self.machines {
+                let Some(said) = summary::now(headline, i + 1, machine) else { continue };
+                is_run = true;
+                let (big, rest, name) = (escaped(&said[0].text), sentences(&said[1..]), escaped(&machine.name));
                 let _ =
                     writeln!(self.html, "<p class=\"big\">{big}</p><p>{rest} <span class=\"soft\">({name})</span></p>");
             }
-            if headline.now.is_empty() {
+            if !is_run {
                 self.html += "<p>Not run.</p>";
             }
             self.html += "</div></div>\n";
@@ -278,7 +281,7 @@ impl Page<'_> {
     fn card_of_commands(&mut self) {
         let of = |machine: &Machine| Some((machine.name.clone(), summary::commands(machine)?));
         let Some((name, commands)) = self.machines.iter().rev().find_map(of) else { return };
-        let Some((big, text)) = commands.headline else { return };
+        let Some([big, text]) = commands.headline else { return };
         let _ = writeln!(
             self.html,
             "<div class=\"card\"><span class=\"label\"><a href=\"#peers\">Whole commands now</a></span>\
@@ -298,8 +301,7 @@ impl Page<'_> {
         self.html += "<section><h3>Whole commands beside other programs</h3>\n";
         for (name, commands) in all {
             let _ = writeln!(self.html, "<h4>{}</h4>", escaped(&name));
-            let text: Vec<String> = commands.said.iter().map(|said| escaped(&said.text)).collect();
-            let _ = writeln!(self.html, "<p>{}</p>", text.join(" "));
+            let _ = writeln!(self.html, "<p>{}</p>", sentences(&commands.said));
             self.bars(&commands.bars);
         }
         self.html += "<p class=\"soft\"><code>openssl enc</code> does not authenticate, and <code>restic</code> also looks for equal chunks. More is under <a href=\"#peers\">whole \
@@ -331,7 +333,7 @@ const EXPERIMENTS: [&str; 5] = ["sefps", "users", "hpc", "volume", "keys"];
 /// One of the 52 with its answers.
 pub struct Answered {
     /// The table or figure.
-    pub item: Item,
+    pub item: &'static Item,
     /// The machines that answer it, by their places, and their answers.
     pub parts: Vec<(usize, Part)>,
     /// The judgement of the machine that has most to say.
@@ -345,21 +347,20 @@ impl Answered {
     }
 
     fn best(&self) -> Option<&Part> {
-        let known = |part: &Part| part.claims.iter().filter(|claim| claim.holds.is_some()).count();
         // The first of those that know most.
-        self.parts.iter().map(|(_, part)| part).rev().max_by_key(|part| known(part))
+        self.parts.iter().map(|(_, part)| part).rev().max_by_key(|part| part.judged())
     }
 }
 
 impl Page<'_> {
     /// All answers of all machines.
     pub fn answers(&self) -> Vec<Answered> {
-        let one = |item: Item| {
+        let one = |item: &'static Item| {
             let mut parts: Vec<(usize, Part)> = Vec::new();
             let mut silent = None;
             for (i, machine) in self.machines.iter().enumerate() {
                 let part = item.answer(machine);
-                if part.is_answered() || part.grid.as_ref().is_some_and(Grid::has_ours) {
+                if part.has_figures() {
                     parts.push((i, part));
                     if item.is_model() {
                         break;
@@ -375,7 +376,7 @@ impl Page<'_> {
             answered.verdict = answered.best().map_or(Verdict::NotRun, Part::verdict);
             answered
         };
-        items().into_iter().map(one).collect()
+        items().iter().map(one).collect()
     }
 
     /// The papers, and links to their tables and figures.
@@ -436,8 +437,7 @@ impl Page<'_> {
             escaped(&item.form)
         );
         for (i, part) in parts {
-            let has_figures = part.is_answered() || part.grid.as_ref().is_some_and(Grid::has_ours);
-            let is_named = !item.is_model() && has_figures;
+            let is_named = !item.is_model() && part.has_figures();
             self.part(part, is_named.then_some(self.machines[*i].name.as_str()));
         }
         self.html += "</article>\n";
@@ -456,14 +456,11 @@ impl Page<'_> {
                 write!(self.html, "<span class=\"on\">{} × as fast as printed, in the median</span>", digits(factor));
         }
         self.html += "</p>\n";
-        for panels in &part.panels {
-            match panels {
-                Panels::Charts(charts) => self.charts(charts),
-                Panels::Bars(bars) => self.bars(bars),
-            }
+        self.charts(&part.charts);
+        if !part.bars.is_empty() {
+            self.bars(&part.bars);
         }
-        let text: Vec<String> = part.said.iter().map(|said| escaped(&said.text)).collect();
-        let _ = writeln!(self.html, "<div class=\"answer\"><div><p>{}</p>", text.join(" "));
+        let _ = writeln!(self.html, "<div class=\"answer\"><div><p>{}</p>", sentences(&part.said));
         self.html += "<ul class=\"claims\">\n";
         for claim in &part.claims {
             let (sign, class, word) = match claim.holds {
@@ -499,6 +496,10 @@ impl Page<'_> {
         }
         self.html += "</ul></details>\n";
     }
+}
+
+fn sentences(all: &[Said]) -> String {
+    all.iter().map(|said| escaped(&said.text)).collect::<Vec<_>>().join(" ")
 }
 
 /// "A, B and C. Where, when."

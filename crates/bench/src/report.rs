@@ -20,7 +20,6 @@ use crate::{merged, record};
 pub use documents::renewed;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tables::sections;
 
 /// The report's name in the run's folder.
 pub const FILE: &str = "report.html";
@@ -30,7 +29,7 @@ pub const CHART: &str = "whole-commands.svg";
 /// The report of a run's folder. Rows that were added to the folder join it, each machine under its own name. A folder of runs
 /// has one report of them all.
 pub fn page(out: &Path) -> Result<String> {
-    Ok(page::Page::of(&machine::joined(runs(out)?), sections))
+    Ok(page::Page::of(&machine::joined(runs(out)?)))
 }
 
 /// The papers' tables and figures with the verdicts on them, as a table in Markdown.

@@ -1,4 +1,4 @@
-//! Sections of the page: tables, lines by columns in the order in which they come, and figures of any number of lines.
+//! Sections of the page: tables, and figures of any number of lines.
 
 use crate::report::chart::{Chart, Line, Thing, on_one_axis, points};
 use crate::report::text::{digits, escaped};
@@ -7,18 +7,14 @@ use std::fmt::Write;
 
 /// A table of an experiment, with a figure if it is in none of the papers' own.
 pub struct Section {
-    /// What it shows.
     pub title: String,
     /// Notes that readers need.
     pub text: String,
-    /// The table.
     pub table: Table,
-    /// A figure that is in none of the papers.
     pub figure: Option<Figure>,
 }
 
 impl Section {
-    /// A table without a figure.
     pub fn new(title: impl Into<String>, text: impl Into<String>, table: Table) -> Self {
         Self { title: title.into(), text: text.into(), table, figure: None }
     }
@@ -31,7 +27,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with fixed columns.
     pub fn of<const N: usize>(columns: [&str; N], rows: impl IntoIterator<Item = Vec<String>>) -> Self {
         Self { columns: columns.map(String::from).to_vec(), rows: rows.into_iter().collect() }
     }
@@ -103,20 +98,15 @@ const LINES: usize = 3;
 
 /// Lines over named places on the x axis.
 pub struct Figure {
-    /// Its title.
     pub title: String,
-    /// What the x axis shows.
     pub x: String,
-    /// What the y axis shows.
     pub y: String,
-    /// The places on the x axis.
     pub places: Vec<String>,
     /// The lines: their names, whether they are printed figures, and their values at the places.
     pub lines: Vec<(String, bool, Vec<Option<f64>>)>,
 }
 
 impl Figure {
-    /// A figure without lines.
     pub fn new(title: &str, x: &str, y: &str) -> Self {
         let [title, x, y] = [title, x, y].map(String::from);
         Self { title, x, y, places: Vec::new(), lines: Vec::new() }

@@ -4,7 +4,6 @@ use super::answer::{Claim, Part, Reason, Said, Verdict};
 use super::catalogue::{headlines, items};
 use super::machine::{Machine, joined};
 use super::page::Page;
-use super::tables::sections;
 use super::text::digits;
 use super::{runs, summary};
 use std::path::{Path, PathBuf};
@@ -49,7 +48,7 @@ fn changed(machine: &Machine, factor: impl Fn(&crate::row::Row) -> f64) -> Machi
 #[test]
 fn each_of_the_52_is_in_the_page_with_a_verdict() {
     let machines = machines();
-    let page = Page::of(&machines, sections);
+    let page = Page::of(&machines);
     let items = items();
     assert_eq!(items.len(), 52);
     for item in items {
@@ -141,7 +140,7 @@ fn other_rows_give_other_sentences() {
 #[test]
 fn what_does_not_hold_is_named_by_its_reason() {
     let machines = machines();
-    let page = Page::of(&machines, sections);
+    let page = Page::of(&machines);
     assert!(!page.contains("a conclusion no longer holds") && !page.contains("does not hold here"));
     let verdict = |id: &str| best(&machines, id).1.verdict();
     assert_eq!(verdict("p1-fig-3"), Verdict::Changed(Reason::SmallFiles));
@@ -208,7 +207,7 @@ fn without_rows_everything_is_said_to_be_not_run() {
         assert_eq!(part.verdict(), Verdict::NotRun, "{}", item.id());
         assert!(part.said.iter().all(|said| said.figures.is_empty()), "{}: {:?}", item.id(), part.said);
     }
-    let page = Page::of(&[empty], sections);
+    let page = Page::of(&[empty]);
     assert!(page.matches("<article id=").count() == 52);
 }
 

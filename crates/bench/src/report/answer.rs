@@ -116,7 +116,6 @@ impl Pair {
 /// A table that answers one question: in each cell ours, and below it theirs and the ratio.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
-    /// The question, with the unit.
     caption: String,
     /// What the lines are.
     corner: String,

@@ -357,7 +357,7 @@ impl<'a> Page<'a> {
             line!(self, "<details><summary>All {count} rows measured on {name}</summary>");
             for section in sections(experiment, &rows) {
                 line!(self, "<h4>{}</h4>", escaped(&section.title));
-                self.charts(&section.figure.map(|figure| figure.charts()).unwrap_or_default());
+                self.charts(&section.charts);
                 self.html += &section.table.html();
                 if !section.text.is_empty() {
                     line!(self, r#"<p class="soft">{}</p>"#, escaped(&section.text));

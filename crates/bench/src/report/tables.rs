@@ -9,15 +9,17 @@
 //!   not known is left out. `printed` has the same for each printed figure beside a row. A table without `line` has a line for
 //!   each row, with the patterns of `columns`, if all are known.
 
+mod drawn;
 mod words;
 
 use crate::names::sefps::{MEANS, RATIO};
 use crate::names::{cluster, hpc, java, mounts, study};
 use crate::paper::{equations, p1};
 use crate::report::answer::questions;
-use crate::report::section::{Figure, Section, Table, not_run};
+use crate::report::section::{Section, Table, not_run};
 use crate::report::text::{digits, percent};
 use crate::row::Row;
+use drawn::Drawn;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -47,17 +49,6 @@ struct Record {
 
 fn everything() -> Vec<String> {
     vec![String::new()]
-}
-
-/// A chart of the speeds, and of the printed times as speeds.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Drawn {
-    x: String,
-    place: String,
-    line: String,
-    #[serde(default)]
-    when: String,
 }
 
 static RECORDS: LazyLock<HashMap<String, Vec<Record>>> =
@@ -188,8 +179,8 @@ impl Record {
         };
         let of_table: Vec<&Row> = rows.iter().map(|at| at.row).collect();
         let text = fill(&self.text, |name| Some(sentences(&of_table, name)))?;
-        let figure = self.chart.as_ref().map(|chart| chart.figure(&title, &rows));
-        Some(Section { title, text, table, figure })
+        let charts = self.chart.as_ref().map(|chart| chart.charts(&title, &rows)).unwrap_or_default();
+        Some(Section { title, text, table, charts })
     }
 
     fn cells(&self, rows: &[At<'_>], line: &str) -> Vec<[String; 3]> {
@@ -205,22 +196,6 @@ impl Record {
         }
         rows.iter().for_each(|at| add(at, &self.last));
         cells
-    }
-}
-
-impl Drawn {
-    fn figure(&self, title: &str, rows: &[At<'_>]) -> Figure {
-        let mut figure = Figure::new(title, &self.x, "GB/s");
-        for at in rows {
-            let (place, line) = (at.fill(&self.place).unwrap_or_default(), at.fill(&self.line).unwrap_or_default());
-            if let Some(speed) = at.row.gb_per_s.filter(|_| at.holds(&self.when)) {
-                figure.add(&line, false, &place, speed);
-            }
-            for p in at.row.printed.iter().filter(|p| p.unit == "ms") {
-                figure.add(&format!("printed: {}", p.by), true, &place, at.row.bytes as f64 / p.value / 1e6);
-            }
-        }
-        figure
     }
 }
 

@@ -43,8 +43,10 @@ pub struct Paper {
     pub parameters: Vec<Parameter>,
     pub corrections: BTreeMap<String, String>,
     pub doubts: BTreeMap<String, String>,
-    pub notes: Vec<Note>,
-    pub left_out: Vec<LeftOut>,
+    /// Faults and facts that concern no single figure.
+    pub notes: Vec<BTreeMap<String, String>>,
+    /// The parts of the paper that are not in the file.
+    pub left_out: Vec<BTreeMap<String, String>>,
     pub values: Vec<Value>,
 }
 
@@ -100,23 +102,6 @@ pub struct Parameter {
     pub engine: Option<String>,
     #[serde(flatten)]
     pub figure: Figure,
-}
-
-/// A fault or fact that concerns no single figure.
-#[derive(Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
-pub struct Note {
-    pub text: String,
-    pub r#where: String,
-}
-
-/// A part of the paper that is not in the file.
-#[derive(Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
-pub struct LeftOut {
-    pub what: String,
-    pub r#where: String,
-    pub why: String,
 }
 
 /// A measured or derived figure.

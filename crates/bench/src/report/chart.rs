@@ -116,22 +116,22 @@ pub fn on_one_axis(mut charts: Vec<Chart>) -> Vec<Chart> {
 }
 
 impl Chart {
-    /// Lines over places: a title, what the places are, and the unit of the values. Lines without points are left out.
+    /// Lines over places: a title, what the places are, and the unit of the values. Only positive values are drawn, and lines
+    /// without any are left out.
     pub fn new(title: impl Into<String>, x: &str, y: &str, places: Vec<String>, mut lines: Vec<Line>) -> Self {
+        lines.iter_mut().for_each(|line| line.points.retain(|(_, value)| *value > 0.0));
         lines.retain(|line| !line.points.is_empty());
         Self { title: title.into(), x: x.into(), y: y.into(), places, lines, ..Self::default() }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.lines.iter().all(|line| line.points.iter().all(|(_, value)| *value <= 0.0))
+        self.lines.is_empty()
     }
 
-    pub fn extent(&self) -> Option<[f64; 2]> {
-        let values = self.lines.iter().flat_map(|line| &line.points).map(|(_, value)| *value).filter(|v| *v > 0.0);
-        values.fold(None, |extent, v| match extent {
-            None => Some([v, v]),
-            Some([least, largest]) => Some([v.min(least), v.max(largest)]),
-        })
+    /// The least and the largest value.
+    fn extent(&self) -> Option<[f64; 2]> {
+        let values = self.lines.iter().flat_map(|line| &line.points).map(|(_, value)| [*value; 2]);
+        values.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])
     }
 
     /// In words, for those who do not see it.
@@ -181,7 +181,7 @@ impl Chart {
         lines.sort_by_key(|line| line.source == Source::Ours);
         lines.iter().for_each(|line| plot.draw(&mut svg, line));
         let ends = self.lines.iter().filter(|line| !line.name.is_empty()).filter_map(|line| {
-            let (place, value) = line.points.iter().rev().find(|(_, value)| *value > 0.0)?;
+            let (place, value) = line.points.last()?;
             Some(([plot.x(*place), plot.scale.at(*value)], line))
         });
         write_names(&mut svg, plot.right + 8.0, [TOP, HEIGHT - BOTTOM + 4.0], ends.collect());
@@ -237,11 +237,7 @@ impl Plot {
     }
 
     fn draw(&self, svg: &mut String, line: &Line) {
-        let points: Vec<[f64; 2]> =
-            line.points.iter().filter(|(_, v)| *v > 0.0).map(|(x, v)| [self.x(*x), self.scale.at(*v)]).collect();
-        if points.is_empty() {
-            return;
-        }
+        let points: Vec<[f64; 2]> = line.points.iter().map(|(x, v)| [self.x(*x), self.scale.at(*v)]).collect();
         let paper = if line.source == Source::Paper { "paper " } else { "" };
         let class = format!("{paper}{}", line.thing.class());
         let path: Vec<String> = points.iter().map(|[x, y]| format!("{x:.1} {y:.1}")).collect();

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::names::mounts::{CEILING, RATIO};
 use crate::names::peers::COPY;
-use crate::report::section::{Table, milliseconds};
+use crate::report::section::Table;
 use crate::report::text::digits;
 use crate::row::{Bar, Row};
 use crate::{merged, record};
@@ -72,6 +72,10 @@ fn markdown(table: &Table) -> String {
     line(&table.columns) + &rule + &rows
 }
 
+fn milliseconds(row: &Row) -> String {
+    row.median_s.map(|seconds| digits(seconds * 1e3)).unwrap_or_default()
+}
+
 /// A figure, bold where it misses what is required.
 fn judged(bar: Option<&Bar>, figure: String) -> String {
     if bar.is_some_and(|bar| bar.reached == Some(false)) { format!("**{figure}**") } else { figure }
@@ -88,7 +92,7 @@ fn bars(rows: &[Row]) -> Table {
             (Some(kib), ..) => format!("{} MiB", digits(kib as f64 / 1024.0)),
             (_, Some(value), _) => digits(value),
             (.., Some(ratio)) => digits(ratio),
-            _ => format!("{} ms", milliseconds(row).unwrap_or_default()),
+            _ => format!("{} ms", milliseconds(row)),
         };
         let measure = row.measure.split(": times as fast").next().unwrap_or(&row.measure);
         let what = format!("{}: {}, {measure}; {}", row.case, row.operation, row.scheme);
@@ -114,10 +118,10 @@ fn commands(rows: &[Row]) -> Table {
     rows.sort_by_key(|row| row.operation != "protect");
     let cells = rows.into_iter().map(|row| {
         let best = row.seconds.iter().copied().reduce(f64::min).map(|best| digits(best * 1e3));
-        let text = format!("{} ({}){}", milliseconds(row).unwrap_or_default(), best.unwrap_or_default(), row.mark());
+        let text = format!("{} ({}){}", milliseconds(row), best.unwrap_or_default(), row.mark());
         [row.scheme.clone(), format!("{}, ms (best)", row.operation), text]
     });
-    Table::pivot("program", cells)
+    Table::pivot("program", &cells.collect::<Vec<_>>())
 }
 
 fn mounts(rows: &[Row]) -> Table {
@@ -141,7 +145,7 @@ fn mounts(rows: &[Row]) -> Table {
         let text = if row.scheme == CEILING { figure } else { judged(row.bar.as_ref(), figure) } + row.mark();
         cells.push([line.clone(), format!("{}: {scheme}", row.case), text]);
     }
-    Table::pivot("times as fast as gocryptfs", cells)
+    Table::pivot("times as fast as gocryptfs", &cells)
 }
 
 fn headlines(rows: &[Row]) -> Table {

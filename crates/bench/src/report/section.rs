@@ -1,8 +1,7 @@
 //! Sections of the page: tables, and charts of them.
 
 use crate::report::chart::Chart;
-use crate::report::text::{digits, escaped};
-use crate::row::Row;
+use crate::report::text::{escaped, unique};
 use std::fmt::Write;
 
 /// A table of an experiment, with charts if they are none of the papers' own.
@@ -32,29 +31,18 @@ impl Table {
     }
 
     /// A table of cells, each with the names of its line and column, which stand in the order in which they come.
-    pub fn pivot(corner: &str, cells: impl IntoIterator<Item = [String; 3]>) -> Self {
-        let mut table = Self { columns: vec![corner.into()], rows: Vec::new() };
-        for [line, column, text] in cells {
-            let column = match table.columns.iter().skip(1).position(|c| *c == column) {
-                Some(at) => at + 1,
-                None => {
-                    table.columns.push(column);
-                    table.columns.len() - 1
-                }
-            };
-            let row = match table.rows.iter().position(|r| r[0] == line) {
-                Some(at) => &mut table.rows[at],
-                None => {
-                    table.rows.push(vec![line]);
-                    table.rows.last_mut().expect("it was pushed")
-                }
-            };
-            row.resize(row.len().max(column + 1), String::new());
-            row[column] = text;
-        }
-        let width = table.columns.len();
-        table.rows.iter_mut().for_each(|row| row.resize(width, String::new()));
-        table
+    pub fn pivot(corner: &str, cells: &[[String; 3]]) -> Self {
+        let columns = unique(cells.iter().map(|[_, column, _]| column));
+        let text = |line: &String, column: &String| {
+            let cell = cells.iter().rev().find(|[l, c, _]| l == line && c == column);
+            cell.map(|[.., text]| text.clone()).unwrap_or_default()
+        };
+        let row = |line: &String| {
+            let texts = columns.iter().map(|column| text(line, column));
+            [line.clone()].into_iter().chain(texts).collect()
+        };
+        let rows = unique(cells.iter().map(|[line, ..]| line)).into_iter().map(row).collect();
+        Self { rows, columns: [corner.to_owned()].into_iter().chain(columns.into_iter().cloned()).collect() }
     }
 
     /// The table, in a frame that scrolls where the screen is narrow.
@@ -74,25 +62,6 @@ impl Table {
     }
 }
 
-/// The rows that were not run, and why, as sentences for below a table.
-pub fn not_run<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for (row, why) in rows.into_iter().filter_map(|row| Some((row, row.why_not()?))) {
-        let what = format!("{}, {}", row.scheme, row.engine);
-        match reasons.iter_mut().find(|(reason, _)| *reason == why) {
-            Some((_, all)) if all.contains(&what) => {}
-            Some((_, all)) => all.push(what),
-            None => reasons.push((why, vec![what])),
-        }
-    }
-    reasons.iter().map(|(why, what)| format!(" Not run: {}: {why}.", what.join("; "))).collect()
-}
-
-/// A row's median.
-pub fn milliseconds(row: &Row) -> Option<String> {
-    row.median_s.map(|s| digits(s * 1e3))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,7 +69,7 @@ mod tests {
     #[test]
     fn pivots_keep_their_order_and_leave_gaps_empty() {
         let cells = [["b", "y", "1"], ["a", "*x*", "*2*"], ["b", "*x*", "<3"]];
-        let html = Table::pivot("size", cells.map(|cell| cell.map(String::from))).html();
+        let html = Table::pivot("size", &cells.map(|cell| cell.map(String::from))).html();
         let rows =
             "<tr><td>b</td><td>1</td><td>&lt;3</td></tr>\n<tr><td>a</td><td></td><td class=\"paper\">2</td></tr>";
         assert!(html.contains(r#"<th>size</th><th>y</th><th class="paper">x</th>"#) && html.contains(rows), "{html}");

@@ -16,39 +16,29 @@ use crate::names::sefps::{MEANS, RATIO};
 use crate::names::{cluster, hpc, java, mounts, study};
 use crate::paper::{equations, p1};
 use crate::report::answer::questions;
-use crate::report::section::{Section, Table, not_run};
+use crate::report::section::{Section, Table};
 use crate::report::text::{digits, percent};
 use crate::row::Row;
 use drawn::Drawn;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::LazyLock;
-use words::{At, fill, sentences};
+use words::{At, fill, not_run, sentences};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 struct Record {
     title: String,
-    #[serde(default = "everything")]
+    /// Conditions: first the rows that satisfy the first one, and so on. All rows if there are none.
     rows: Vec<String>,
-    #[serde(default)]
     corner: String,
     line: Option<String>,
-    #[serde(default)]
     cells: Vec<[String; 3]>,
-    #[serde(default)]
     printed: Vec<[String; 3]>,
-    #[serde(default)]
     last: Vec<[String; 3]>,
-    #[serde(default)]
     columns: Vec<[String; 2]>,
     chart: Option<Drawn>,
-    #[serde(default)]
     text: String,
-}
-
-fn everything() -> Vec<String> {
-    vec![String::new()]
 }
 
 static RECORDS: LazyLock<HashMap<String, Vec<Record>>> =
@@ -134,7 +124,7 @@ fn ratios(rows: &[&Row]) -> Section {
     });
     let lines = p1().platforms.iter().filter_map(|platform| line(&platform.id)).chain(here);
     let table = Table::of(["machine", "ratio (Eq. 1)", "part of the data for the GPU"], lines);
-    Section::new("what the hybrid program gives to the GPU", not_run(rows).trim_start(), table)
+    Section::new("what the hybrid program gives to the GPU", not_run(&rows).trim_start(), table)
 }
 
 fn pick<'a>(rows: &[&'a Row], is_it: impl Fn(&Row) -> bool) -> Vec<&'a Row> {
@@ -164,13 +154,15 @@ fn made(name: &str, rows: &[&Row]) -> Vec<Section> {
 
 impl Record {
     fn section(&self, all: &[&Row]) -> Option<Section> {
+        let everything = [String::new()];
+        let conditions = if self.rows.is_empty() { &everything[..] } else { &self.rows };
         let mut rows: Vec<At<'_>> = Vec::new();
-        for condition in &self.rows {
+        for condition in conditions {
             rows.extend(all.iter().map(|row| At::of(row, all)).filter(|at| at.holds(condition)));
         }
         let title = rows.first()?.fill(&self.title)?;
         let table = match &self.line {
-            Some(line) => Table::pivot(&self.corner, self.cells(&rows, line)),
+            Some(line) => Table::pivot(&self.corner, &self.cells(&rows, line)),
             None => {
                 let line = |at: &At<'_>| self.columns.iter().map(|[_, pattern]| at.fill(pattern)).collect();
                 let columns = self.columns.iter().map(|[name, _]| name.clone()).collect();

@@ -5,6 +5,7 @@
 //! a name in it is not known.
 
 use super::{Claim, Reason, Said, shown};
+use crate::report::text::filled;
 
 /// What a name stands for: a figure if it is known, or words if they are to be said.
 pub enum Fact {
@@ -79,22 +80,20 @@ impl Facts {
     }
 
     fn said(&self, pattern: &str) -> Option<Said> {
-        let mut parts = pattern.split('{');
-        let mut said = Said { text: parts.next()?.to_owned(), figures: Vec::new() };
-        for (gap, rest) in parts.map(|part| part.split_once('}').expect("a gap has an end")) {
-            if let Some((condition, words)) = gap.split_once(" ? ") {
+        let mut figures = Vec::new();
+        let text = filled(pattern, |gap| match (gap.split_once(" ? "), self.find(gap)) {
+            (Some((condition, words)), _) => {
                 let (one, other) = words.split_once(" : ").expect("one or the other");
-                said.text += if self.holds(condition)? { one } else { other };
-            } else if let Some(Fact::Words(words)) = self.find(gap) {
-                said.text += words.as_ref()?;
-            } else {
-                let figure = self.figure(gap)?;
-                said.text += &shown(figure);
-                said.figures.push(figure);
+                Some(if self.holds(condition)? { one } else { other }.to_owned())
             }
-            said.text += rest;
-        }
-        Some(said)
+            (_, Some(Fact::Words(words))) => words.clone(),
+            _ => {
+                let figure = self.figure(gap)?;
+                figures.push(figure);
+                Some(shown(figure))
+            }
+        })?;
+        Some(Said { text, figures })
     }
 
     /// Products and quotients, from the left to the right.

@@ -10,8 +10,7 @@ use crate::names::sefps::BASELINE;
 use crate::names::users::SPEEDUP;
 use crate::paper::Printed;
 use crate::report::answer::questions::{self, line_name};
-use crate::report::section::not_run;
-use crate::report::text::{digits, percent, unique};
+use crate::report::text::{digits, filled, percent, unique};
 use crate::row::Row;
 
 /// A row among those of its experiment, and one of the printed figures beside it.
@@ -24,15 +23,7 @@ pub struct At<'a> {
 
 /// The first of the patterns whose words are all known.
 pub fn fill(pattern: &str, word: impl Fn(&str) -> Option<String>) -> Option<String> {
-    pattern.split(" || ").find_map(|pattern| {
-        let mut parts = pattern.split('{');
-        let mut text = parts.next()?.to_owned();
-        for (name, rest) in parts.map(|part| part.split_once('}').expect("a word has an end")) {
-            text += &word(name)?;
-            text += rest;
-        }
-        Some(text)
-    })
+    pattern.split(" || ").find_map(|pattern| filled(pattern, &word))
 }
 
 impl<'a> At<'a> {
@@ -214,7 +205,7 @@ pub fn sentences(rows: &[&Row], name: &str) -> String {
         all => format!(" {what}: {}.", all.join("; ")),
     };
     match name {
-        "why not" => not_run(rows.iter().copied()),
+        "why not" => not_run(rows),
         "reasons" => {
             let mut reasons = unique(rows.iter().filter_map(|row| row.why_not()).map(String::from));
             reasons.sort_unstable();
@@ -259,6 +250,16 @@ pub fn sentences(rows: &[&Row], name: &str) -> String {
         "pads" => questions::pads(rows),
         _ => panic!("there is no sentence {name}"),
     }
+}
+
+/// The rows that were not run, and why.
+pub fn not_run(rows: &[&Row]) -> String {
+    let missing: Vec<&Row> = rows.iter().copied().filter(|row| row.why_not().is_some()).collect();
+    let sentence = |rows: Vec<&Row>| {
+        let programs = unique(rows.iter().map(|row| format!("{}, {}", row.scheme, row.engine)));
+        format!(" Not run: {}: {}.", programs.join("; "), rows[0].why_not().unwrap_or_default())
+    };
+    by(&missing, |row| row.why_not()).into_iter().map(sentence).collect()
 }
 
 /// How many requirements are met.

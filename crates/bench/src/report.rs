@@ -1,6 +1,7 @@
 //! The report of a run: one HTML page with the papers' tables and figures, ours beside theirs, made from the rows alone.
 
 mod answer;
+mod bars;
 mod catalogue;
 mod chart;
 mod documents;
@@ -53,7 +54,7 @@ pub fn write(out: &Path) -> Result<()> {
     }
 }
 
-/// Makes the tables of rows in a document anew from a folder of runs.
+/// Renews the tables of rows in a document from a folder of runs.
 pub fn renew(document: &Path, results: &Path) -> Result<()> {
     whole(document, &renewed(document, results)?)
 }

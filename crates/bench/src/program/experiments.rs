@@ -24,7 +24,7 @@ pub fn run(args: &Experiments, verbosity: Verbosity) -> Outcome {
     let done = phalanx_bench::run::run(&args.experiments, &setup, &meter);
     meter.finish();
     done?;
-    told(&setup.out, verbosity)
+    say_where(&setup.out, verbosity)
 }
 
 /// Writes the report of a run again, including rows of other machines, and the tables of rows in documents.
@@ -41,7 +41,7 @@ pub fn report(
     if prints_index {
         return phalanx_bench::report::index(folder)?.lines().try_for_each(say);
     }
-    told(folder, verbosity)
+    say_where(folder, verbosity)
 }
 
 /// Copies a file by several threads: a program to compare with.
@@ -101,7 +101,7 @@ pub fn all_cores() -> usize {
     thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-fn told(folder: &Path, verbosity: Verbosity) -> Outcome {
+fn say_where(folder: &Path, verbosity: Verbosity) -> Outcome {
     if verbosity.quiet {
         return Ok(());
     }

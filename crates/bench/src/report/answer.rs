@@ -9,7 +9,8 @@ pub mod rules;
 pub mod users;
 pub mod volume;
 
-use crate::report::chart::{Bars, Chart};
+use crate::report::bars::Bars;
+use crate::report::chart::Chart;
 use crate::report::text::{digits, escaped};
 use crate::row::median;
 use rules::Facts;

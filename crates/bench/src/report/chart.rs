@@ -5,14 +5,14 @@ use crate::report::text::{digits, escaped};
 use std::fmt::Write;
 
 /// In units of its own: the page scales a chart to the place that it has. One of four is narrow.
-const WIDTH: f64 = 380.0;
+pub const WIDTH: f64 = 380.0;
 const NARROW: f64 = 290.0;
 const HEIGHT: f64 = 250.0;
 /// Above the plot is the unit of the y axis, and below it are the names of the places, and what they are.
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 38.0;
 /// The width of a character of a label, about, and of a bold one, as at the ends of lines.
-const CHARACTER: f64 = 6.1;
+pub const CHARACTER: f64 = 6.1;
 const BOLD: f64 = 7.2;
 const RADIUS: f64 = 2.6;
 
@@ -45,7 +45,7 @@ impl Thing {
     }
 
     /// The class in the style sheet.
-    fn class(self) -> String {
+    pub fn class(self) -> String {
         format!("{self:?}").to_lowercase()
     }
 }
@@ -190,7 +190,7 @@ impl Chart {
 }
 
 /// The beginning of an SVG element.
-fn opened(id: &str, [width, height]: [f64; 2], title: &str, description: &str) -> String {
+pub fn opened(id: &str, [width, height]: [f64; 2], title: &str, description: &str) -> String {
     format!(
         r#"<svg viewBox="0 0 {width:.0} {height:.0}" role="img" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>"#,
         escaped(title),
@@ -385,74 +385,6 @@ fn apart(wanted: &[f64], [top, bottom]: [f64; 2]) -> Vec<f64> {
         most = *y - NAME;
     }
     heights
-}
-
-/// The height of a bar with its gap.
-const STEP: f64 = 20.0;
-
-/// A bar.
-#[derive(Clone, Debug)]
-pub struct Bar {
-    pub name: String,
-    pub thing: Thing,
-    pub value: f64,
-    /// Whether it is printed in a paper: hollow and dashed.
-    pub printed: bool,
-}
-
-/// Bars from 0. Each has its name on the left and its value on the right.
-#[derive(Clone, Debug, Default)]
-pub struct Bars {
-    pub title: String,
-    pub unit: String,
-    pub bars: Vec<Bar>,
-}
-
-/// The style of a chart that stands alone, on a light or dark ground.
-const ALONE: &str = "<style>text{font:11px system-ui,sans-serif;fill:#6b7683}.unit,.name{font-weight:600}.end{text-anchor:end}\
-                     .b,.name{fill:#8a929c}.b.cpu,.name.cpu{fill:#2f86d0}</style>";
-
-impl Bars {
-    /// The chart as a file of its own.
-    pub fn alone(&self) -> String {
-        let svg = self.svg("chart").replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
-        match svg.find("</desc>") {
-            Some(at) => format!("{}{ALONE}{}\n", &svg[..at + 7], &svg[at + 7..]),
-            None => svg,
-        }
-    }
-
-    /// The chart. `id` is unique in the page.
-    pub fn svg(&self, id: &str) -> String {
-        let largest = self.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-        if largest <= 0.0 {
-            return String::new();
-        }
-        let told: Vec<String> = self.bars.iter().map(|bar| format!("{}: {}", bar.name, digits(bar.value))).collect();
-        let height = STEP * self.bars.len() as f64 + 18.0;
-        let mut svg = opened(id, [WIDTH, height], &self.title, &format!("{}. {}.", self.unit, told.join("; ")));
-        let longest = self.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
-        let left = (longest as f64 * CHARACTER + 14.0).min(WIDTH * 0.55);
-        let room = WIDTH - left - 44.0;
-        let _ = write!(svg, r#"<text class="unit" x="{left:.0}" y="11">{}</text>"#, escaped(&self.unit));
-        for (i, bar) in self.bars.iter().enumerate() {
-            let (y, width) = (18.0 + STEP * i as f64, (room * bar.value / largest).max(1.0));
-            let text = y + 12.5;
-            let class = bar.thing.class();
-            let paper = if bar.printed { " paper" } else { "" };
-            let end = left - 6.0;
-            let _ = write!(svg, r#"<text class="tick end" x="{end:.0}" y="{text:.1}">{}</text>"#, escaped(&bar.name));
-            let _ = write!(
-                svg,
-                r#"<rect class="b {class}{paper}" x="{left:.1}" y="{:.1}" width="{width:.1}" height="14"/>"#,
-                y + 1.0
-            );
-            let after = left + width + 5.0;
-            let _ =
-                write!(svg, r#"<text class="name {class}" x="{after:.1}" y="{text:.1}">{}</text>"#, digits(bar.value));
-        }
-        svg + "</svg>"
-    }
 }
 
 #[cfg(test)]

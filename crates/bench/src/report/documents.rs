@@ -13,7 +13,7 @@ use crate::head::Head;
 use crate::names::mounts::{CEILING, RATIO};
 use crate::names::peers::COPY;
 use crate::report::section::Table;
-use crate::report::text::digits;
+use crate::report::text::{digits, unique};
 use crate::row::{Bar, Row};
 use crate::{merged, record};
 use std::fs;
@@ -22,7 +22,7 @@ use std::path::Path;
 const BEGIN: &str = "<!-- rows: ";
 const END: &str = "<!-- end of rows -->";
 
-/// The document with its tables made anew from the runs in the folder of results.
+/// The document with its tables renewed from the runs in the folder of results.
 pub fn renewed(document: &Path, results: &Path) -> Result<String> {
     let text = fs::read_to_string(document).map_err(Error::at(document))?;
     let wrong = |line: &str, why: &str| Error::Folder(document.into(), format!("{line}: {why}"));
@@ -127,14 +127,8 @@ fn commands(rows: &[Row]) -> Table {
 fn mounts(rows: &[Row]) -> Table {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.measure == RATIO).collect();
     let required = |operation: &str| {
-        let mut all: Vec<&str> = Vec::new();
-        for bar in rows.iter().filter(|row| row.operation == operation).filter_map(|row| row.bar.as_ref()) {
-            let least = bar.asked.split(' ').nth(2).unwrap_or_default();
-            if !all.contains(&least) {
-                all.push(least);
-            }
-        }
-        all.join("; suite 5 ")
+        let bars = rows.iter().filter(|row| row.operation == operation).filter_map(|row| row.bar.as_ref());
+        unique(bars.map(|bar| bar.asked.split(' ').nth(2).unwrap_or_default())).join("; suite 5 ")
     };
     let mut cells = Vec::new();
     for row in &rows {

@@ -2,8 +2,9 @@
 
 use crate::paper::Paper;
 use crate::report::answer::{Part, Reason, Said, Verdict};
+use crate::report::bars::Bars;
 use crate::report::catalogue::{Item, headlines, items, papers};
-use crate::report::chart::{Bars, Chart};
+use crate::report::chart::Chart;
 use crate::report::machine::Machine;
 use crate::report::section::Table;
 use crate::report::summary;

@@ -7,8 +7,9 @@ use crate::names::users::{AVERAGES, PRINTED};
 use crate::names::{cluster, keys};
 use crate::report::answer::Said;
 use crate::report::answer::rules::{Facts, facts};
+use crate::report::bars::{Bar, Bars};
 use crate::report::catalogue::Headline;
-use crate::report::chart::{Bar, Bars, Thing};
+use crate::report::chart::Thing;
 use crate::report::machine::Machine;
 use crate::row::Row;
 

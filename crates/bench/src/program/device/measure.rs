@@ -64,7 +64,7 @@ pub fn engine(device: &Device, quick: bool) -> Result<()> {
         Kind::Gpu => (&[4, 8, 12], &[16 << 20, 32 << 20, 64 << 20], 4 << 30),
         _ => (&[1, 2], &[1 << 20], 4 << 20),
     };
-    // Each run pins its memory anew, which takes longer than the copies.
+    // Each run pins its memory again, which takes longer than the copies.
     bench.runs = bench.runs.min(4);
     for lanes in all_lanes {
         for job in jobs {

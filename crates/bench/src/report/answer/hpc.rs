@@ -170,7 +170,7 @@ fn ours(program: Program, machine: &Machine) -> Vec<Ours> {
         if !printed.values.contains(&(row.bytes, count, figure.value)) {
             continue;
         }
-        // A process of a cluster may not have told its time at work, and has no speedup in it.
+        // A process of a cluster may not have reported its time at work, and has no speedup in it.
         let own = own_time(row, machine);
         let Some(median) = row.median_s.or_else(|| own?.median_s) else { continue };
         let one = (count == 1 && !program.is_cluster()).then_some(1.0);

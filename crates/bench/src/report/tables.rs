@@ -232,6 +232,20 @@ mod tests {
         assert_eq!(all[3].table.rows[0][1], "1.00");
     }
 
+    /// The names in the records are those of rows. Kernels of devices are in no committed row.
+    #[test]
+    fn every_table_has_rows_among_the_committed_ones() {
+        let results = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+        let runs = crate::report::runs(&results).unwrap();
+        let rows: Vec<&Row> = runs.iter().flat_map(|(_, rows)| rows).collect();
+        for (name, records) in RECORDS.iter().filter(|(name, _)| *name != "gpu") {
+            for record in records {
+                let section = record.section(&rows);
+                assert!(section.is_some_and(|section| !section.table.rows.is_empty()), "{name}: {}", record.title);
+            }
+        }
+    }
+
     #[test]
     fn no_row_of_a_device_is_left_out() {
         let of = |measure: &str| row("gpu", ["", measure, "s", ""]);

@@ -194,7 +194,7 @@ fn hashes(stream: &mut Stream) -> Result<u64> {
     let tags: Vec<u8> = raw.iter().flat_map(|key| Kmac256::new(key, b"phalanx v1 chunk").tag(b"")).collect();
     stream.key_digests(128, KeyDigest::Kmac256, &label, &keys, &mut out)?;
     checks += expect(stream, &out, &tags, format_args!("KMAC256 of keys"))?;
-    let digests: Vec<u8> = raw.iter().flat_map(|key| md5::Md5::digest(key)).collect();
+    let digests: Vec<u8> = raw.iter().flat_map(md5::Md5::digest).collect();
     stream.key_digests(128, KeyDigest::Md5, &label, &keys, &mut out)?;
     Ok(checks + expect(stream, &out, &digests, format_args!("MD5 of keys"))?)
 }

@@ -286,10 +286,6 @@ fn facts_of(program: Program, machine: &Machine, printed: &Printed, ours: Option
     let stays =
         each(&|bytes, ours| Some((ours.ms(bytes, 1_000_000)? / ours.ms(bytes, 10_000_000)? - 1.0).abs() < 0.25));
     let throughput = |size: Option<&(String, u64)>| Some(size?.1 as f64 / ours?.fastest_ms(size?.1)?);
-    let why_not = match program {
-        Cuda => "Not run here: this machine has no GPU, or its rows were not measured.",
-        _ => "Not run here: there are no rows.",
-    };
     let is_other = program == Java && ours.is_some_and(|ours| ours.thing != Thing::Java);
     let of_encryption = format!(
         "The paper's times are of encryption alone on up to 31 nodes. Ours contain reading, hashing and writing, by processes on one machine with {cores} cores."
@@ -302,7 +298,6 @@ fn facts_of(program: Program, machine: &Machine, printed: &Printed, ours: Option
         "paper": theirs.map(|(ms, _)| ms),
         "count": [theirs.map(|(_, n)| count_text(n)).unwrap_or_default()],
         "workers": [program.about().workers],
-        "why not": ours.is_none().then_some(why_not),
         "best": bytes.and_then(|bytes| ours?.best(bytes)),
         "cores": [cores],
         "no java": is_other.then_some("No Java was measured on this machine: the program beside the paper's is Phalanx's AES."),

@@ -1,4 +1,5 @@
 //! The conditions of a run: date, versions, machine.
+#![allow(missing_docs, reason = "most fields say what they are")]
 
 use serde::{Deserialize, Serialize};
 
@@ -8,21 +9,16 @@ use serde::{Deserialize, Serialize};
 pub struct Head {
     /// When it began, in UTC.
     pub date: String,
-    /// The version of Phalanx.
     pub phalanx: String,
     /// The commit that the binary was built from; `-dirty` where files had been changed since.
     pub commit: String,
-    /// The compiler.
     pub rustc: String,
     /// Whether the run is a short one, with fewer and smaller cases.
     pub quick: bool,
-    /// The processor's name.
     pub cpu: String,
     /// Its cores that this process may use.
     pub cores: usize,
-    /// The main memory.
     pub memory: u64,
-    /// The operating system.
     pub system: String,
     /// The AES kernel in use.
     pub aes: String,
@@ -30,7 +26,6 @@ pub struct Head {
     pub keccak: String,
     /// The kind of file system that files are measured on.
     pub file_system: String,
-    /// The device that GPU parts run on, where there is one.
     #[serde(default)]
     pub device: Option<DeviceHead>,
     /// The versions of the programs measured beside Phalanx.
@@ -60,21 +55,17 @@ impl Head {
     }
 }
 
-/// The device of a run.
+/// The device that GPU parts run on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceHead {
-    /// Its name.
     pub name: String,
     /// `GPU`, `CPU` or `other`.
     pub kind: String,
     /// The interface that leads to it.
     pub api: String,
-    /// Its driver's name and version.
     pub driver: String,
-    /// Its memory in bytes.
     pub memory: u64,
-    /// Its multiprocessors.
     pub multiprocessors: u32,
     /// The threads that a multiprocessor runs in step, or 0 if the driver does not tell.
     pub warp: u32,
@@ -83,7 +74,6 @@ pub struct DeviceHead {
 }
 
 impl DeviceHead {
-    /// In words.
     pub fn line(&self) -> String {
         let Self { name, kind, api, driver, multiprocessors, clock_mhz, .. } = self;
         let memory = self.memory as f64 / 1e9;

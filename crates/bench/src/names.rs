@@ -1,4 +1,5 @@
-//! The names in rows: experiments write them, and the report finds rows by them.
+//! The names in rows: experiments write them, and the report finds rows by them. A comment says what a name does not.
+#![allow(missing_docs, reason = "most names say what they are")]
 
 /// The measure of the same without copies, by the device's own clock.
 pub fn kernel_only(measure: &str) -> String {
@@ -9,25 +10,16 @@ pub const KERNEL_ONLY: &str = ", kernel only";
 
 /// Files in SEFPS's layout.
 pub mod sefps {
-    /// The experiment.
     pub const EXPERIMENT: &str = "sefps";
     /// The paper's own program: AES-128 with tables.
     pub const BASELINE: &str = "SEFPS as printed (T-tables), AES-128";
-    /// The name of Eq. 1's ratio in rows.
     pub const RATIO: &str = "ratio (Eq. 1)";
-    /// Where AES runs.
     pub const SERIAL: &str = "serial";
-    /// Where AES runs.
     pub const CPU: &str = "cpu";
-    /// Where AES runs.
     pub const GPU: &str = "gpu";
-    /// Where AES runs.
     pub const HYBRID: &str = "hybrid";
-    /// The averages' name in rows.
     pub const MEANS: &str = "12.5 to 598 MB";
-    /// The part of a file that is measured here.
     pub const IN_MEMORY: &str = "in memory";
-    /// SEFPS with Phalanx's kernels.
     pub fn ours(bits: usize) -> String {
         format!("SEFPS with Phalanx's kernels, AES-{bits}")
     }
@@ -35,27 +27,21 @@ pub mod sefps {
 
 /// The data of many users.
 pub mod users {
-    /// The experiment.
     pub const EXPERIMENT: &str = "users";
     /// The paper's cipher. All its printed figures are for it.
     pub const PRINTED: &str = "AES-128-CTR";
-    /// The speedup over one CPU thread, as in the paper.
     pub const SPEEDUP: &str = "AES speedup";
-    /// The beginning of the averages' name in rows.
     pub const AVERAGES: &str = "mean over the numbers of users";
 }
 
 /// Threads and processes.
 pub mod hpc {
-    /// The experiment.
     pub const EXPERIMENT: &str = "hpc";
-    /// The engine of these rows.
     pub const GPU: &str = "gpu";
 }
 
 /// The processes of a cluster.
 pub mod cluster {
-    /// The engine of these rows.
     pub const ENGINE: &str = "cluster";
     /// The measure of whole commands, from before the start of `mpirun` to its end.
     pub const WHOLE: &str = "whole command";
@@ -65,33 +51,20 @@ pub mod cluster {
     pub const OWN: &str = "its own time";
     /// The measure of the longest time that a process was at work.
     pub const AT_WORK: &str = "longest process at work";
-    /// The measure of the part of the time that is for messages.
     pub const MESSAGES: &str = "time for messages";
-    /// The measure of the largest process's memory.
     pub const MEMORY: &str = "peak memory of a process";
-    /// The scheme of rows with the default cipher.
     pub const SUITE_1: &str = "phalanx-mpi, suite 1";
-    /// The scheme of rows with the fastest cipher.
     pub const SUITE_5: &str = "phalanx-mpi, suite 5";
-    /// The scheme of the plain copy.
     pub const COPY: &str = "parallel-copy";
     /// The scheme of mpiFileUtils' copy.
     pub const DCP: &str = "dcp";
-    /// What the same commands do without data.
     pub const START: &str = "start";
-    /// The operation of the run that goes on.
     pub const GOES_ON: &str = "protect --resume, interrupted at 90 %";
-    /// The measure of its part of a whole run.
     pub const PART: &str = "part of a whole run";
-    /// The scheme of rows with the division beforehand.
     pub const STATIC: &str = "phalanx-mpi, suite 1, static division";
-    /// The scheme of rows with the division as it goes.
     pub const DYNAMIC: &str = "phalanx-mpi, suite 1, dynamic division";
-    /// The operation with all at full speed.
     pub const FULL_SPEED: &str = "protect";
-    /// The operation with one process slowed down.
     pub const SLOWED: &str = "protect, one process stopped half of the time";
-    /// The measure of the ratios.
     pub fn over(copy: &str) -> String {
         format!("times as fast as {copy}")
     }
@@ -99,27 +72,18 @@ pub mod cluster {
 
 /// The programs in Java.
 pub mod java {
-    /// The engine of these rows.
     pub const ENGINE: &str = "java";
     /// The paper's own program. Its C programs have this mode; that of its Java program is not printed.
     pub const PAPERS: &str = "P3's program, AES-256-CBC by the JCE";
-    /// The same division with the mode that Phalanx has.
     pub const CTR: &str = "AES-256-CTR by the JCE";
-    /// What is measured with which state of the JVM.
     pub const ENCRYPTION_COLD: &str = "encryption only, cold";
-    /// The same, warm.
     pub const ENCRYPTION_WARM: &str = "encryption only, warm";
     /// With reading and writing, in a JVM that has run the same before.
     pub const FILES_WARM: &str = "with reading and writing, warm";
-    /// The format, by the library.
     pub const FORMAT: &str = "Phalanx's format, suite 1, in Java";
-    /// The command in Java.
     pub const COMMAND: &str = "phalanx.jar, suite 1";
-    /// The command in Rust, beside it.
     pub const PHALANX: &str = "phalanx, suite 1";
-    /// The command for clusters in Java.
     pub const CLUSTER_JAR: &str = "phalanx-cluster.jar, suite 1";
-    /// The one in Rust, beside it.
     pub const PHALANX_MPI: &str = "phalanx-mpi, suite 1";
 }
 
@@ -127,17 +91,13 @@ pub mod java {
 pub mod study {
     use phalanx_kernels::aes::BLOCK;
 
-    /// The lengths of AES keys in bits.
     pub const KEYS: [u64; 3] = [128, 192, 256];
     /// AES as in the paper's time, on the CPU and on the device.
     pub const TABLES: &str = "T-tables";
     /// Phalanx's kernels: AES instructions on the CPU, and bit planes on the device.
     pub const OURS: &str = "Phalanx's kernels";
-    /// What the rows do.
     pub const OPERATION: &str = "encrypt";
-    /// What the device is compared with.
     pub const ONE_CORE: &str = "one core";
-    /// What the device is compared with.
     pub const ALL_CORES: &str = "all cores";
     /// The blocks of 16 bytes that a thread of the device takes, with tables.
     pub const GRANULARITIES: [u32; 3] = [1, 2, 4];
@@ -148,17 +108,14 @@ pub mod study {
     /// The end of the names of programs that use several streams. The number is in the row, where others have their threads.
     pub const SEVERAL: &str = "several streams";
 
-    /// The name of a measure for a length of keys.
     pub fn measure(bits: u64) -> String {
         format!("AES-{bits}-CTR")
     }
 
-    /// The measure of the device's speed over that of the CPU's cores.
     pub fn over_measure(bits: u64, cores: &str) -> String {
         format!("{}: times as fast as {cores}", measure(bits))
     }
 
-    /// The name of a program of the device in rows.
     pub fn scheme(granularity: Option<u32>, streams: usize) -> String {
         let program = match granularity {
             Some(blocks) => format!("{TABLES}, {} bytes a thread", blocks as usize * BLOCK),
@@ -170,7 +127,6 @@ pub mod study {
         }
     }
 
-    /// The name of the paper's fastest program with other blocks of threads.
     pub fn scheme_of_threads(threads: u32) -> String {
         format!("{}, {threads} threads a block", scheme(Some(FASTEST), 1))
     }
@@ -180,17 +136,11 @@ pub mod study {
 pub mod ahead {
     use phalanx_core::Suite;
 
-    /// What the rows do.
     pub const OPERATION: &str = "write";
-    /// From the moment at which the data are there.
     pub const LATENCY: &str = "latency";
-    /// With what was done before.
     pub const WORK: &str = "total work";
-    /// The ordinary way.
     pub const AT_ONCE: &str = "AES-256-CTR at once";
-    /// The pad.
     pub const AHEAD: &str = "AES-256-CTR keystream made ahead, XOR";
-    /// The suites whose seals are measured.
     pub const SUITES: [Suite; 2] = [Suite::Aes256CtrSha3, Suite::Aes256CtrTurboShake];
 
     /// A whole seal, of which the encryption is a part.
@@ -201,11 +151,8 @@ pub mod ahead {
 
 /// What ciphertext looks like.
 pub mod ciphertext {
-    /// What the rows do.
     pub const OPERATION: &str = "statistics";
-    /// The row of the plaintext itself.
     pub const PLAINTEXT: &str = "plaintext";
-    /// The row of its ciphertext.
     pub const CIPHERTEXT: &str = "AES-256-CTR";
     /// Two ciphertexts as Phalanx makes them: every encryption has a new nonce.
     pub const NEW_NONCES: &str = "AES-256-CTR, new nonces";
@@ -221,11 +168,8 @@ pub mod mounts {
     pub const PLAIN: &str = "the folder itself";
     /// A mount that passes everything on without encryption: what FUSE alone costs.
     pub const BINDFS: &str = "bindfs";
-    /// The program to compare with.
     pub const GOCRYPTFS: &str = "gocryptfs";
-    /// Phalanx with its default suite.
     pub const SUITE_1: &str = "phalanx, suite 1";
-    /// Phalanx with its fastest suite.
     pub const SUITE_5: &str = "phalanx, suite 5";
     /// All contestants, in the order of tables.
     pub const CONTESTANTS: [&str; 5] = [PLAIN, BINDFS, GOCRYPTFS, SUITE_1, SUITE_5];
@@ -233,39 +177,29 @@ pub mod mounts {
     pub const CEILING: &str = BINDFS;
     /// The engine of these rows: whole commands, or work through a mount.
     pub const ENGINE: &str = "mount";
-    /// The measure of the times.
     pub const TIME: &str = "time";
-    /// The measure of the ratios.
     pub const RATIO: &str = "times as fast as gocryptfs";
-    /// The measure of the memory.
     pub const MEMORY: &str = "peak memory of the mount";
 }
 
 /// Parts of the experiment on volumes.
 pub mod volume {
-    /// The experiment.
     pub const EXPERIMENT: &str = "volume";
 }
 
 /// Digests of keys.
 pub mod keys {
-    /// The experiment.
     pub const EXPERIMENT: &str = "keys";
     /// The paper's CPU mode. The paper prints no key length.
     pub const PRINTED: &str = "MD5 and AES-128-ECB as printed (T-tables)";
-    /// The same with Phalanx's kernels.
     pub const OURS: &str = "MD5 and AES-128-ECB with Phalanx's kernels";
-    /// The receiver's search as the paper's.
     pub const FIND_MD5: &str = "MD5 of each key, as printed";
-    /// Phalanx's search.
     pub const FIND_KMAC: &str = "KMAC256 of many keys side by side";
-    /// The measure of energy.
     pub const ENERGY: &str = "energy, nJ a byte";
 }
 
 /// Whole commands.
 pub mod peers {
-    /// The experiment.
     pub const EXPERIMENT: &str = "peers";
     /// The program that shows the limit of the machine.
     pub const COPY: &str = "copy by threads";

@@ -1,4 +1,5 @@
 //! The papers' printed figures, from `papers/`, whose README explains each field.
+#![allow(missing_docs, reason = "papers/README.md documents the fields")]
 
 pub mod equations;
 pub mod occupancy;
@@ -29,7 +30,6 @@ paper!(p5, "p5-keys.json", "AES with a hash of the key (Unnikrishnan and Ramesh)
 /// One paper's data file.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "papers/README.md documents the fields")]
 pub struct Paper {
     pub paper: String,
     pub title: String,
@@ -43,15 +43,16 @@ pub struct Paper {
     pub parameters: Vec<Parameter>,
     pub corrections: BTreeMap<String, String>,
     pub doubts: BTreeMap<String, String>,
-    pub notes: Vec<Note>,
-    pub left_out: Vec<LeftOut>,
+    /// Faults and facts that concern no single figure.
+    pub notes: Vec<BTreeMap<String, String>>,
+    /// The parts of the paper that are not in the file.
+    pub left_out: Vec<BTreeMap<String, String>>,
     pub values: Vec<Value>,
 }
 
 /// A machine of the paper's.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "as above")]
 pub struct Platform {
     pub id: String,
     pub gpu: Option<String>,
@@ -63,7 +64,6 @@ pub struct Platform {
 /// What the paper measured.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "as above")]
 pub struct Experiment {
     pub id: String,
     pub about: String,
@@ -74,7 +74,6 @@ pub struct Experiment {
 /// What was varied.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "as above")]
 pub struct Sweep {
     pub experiments: Vec<String>,
     pub over: String,
@@ -87,7 +86,6 @@ pub struct Sweep {
 /// A fact that is not a number.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "as above")]
 pub struct Setting {
     pub name: String,
     pub text: String,
@@ -96,7 +94,6 @@ pub struct Setting {
 
 /// A number that went into an experiment or a model.
 #[derive(Deserialize, Debug)]
-#[allow(missing_docs, reason = "as above")]
 pub struct Parameter {
     pub name: String,
     pub symbol: Option<String>,
@@ -107,28 +104,8 @@ pub struct Parameter {
     pub figure: Figure,
 }
 
-/// A fault or fact that concerns no single figure.
-#[derive(Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "as above")]
-pub struct Note {
-    pub text: String,
-    pub r#where: String,
-}
-
-/// A part of the paper that is not in the file.
-#[derive(Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "as above")]
-pub struct LeftOut {
-    pub what: String,
-    pub r#where: String,
-    pub why: String,
-}
-
 /// A measured or derived figure.
 #[derive(Deserialize, Debug)]
-#[allow(missing_docs, reason = "as above")]
 pub struct Value {
     pub experiment: String,
     pub platform: Option<String>,
@@ -145,7 +122,6 @@ pub struct Value {
 /// The input that a figure belongs to.
 #[derive(Deserialize, Debug, PartialEq)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "as above")]
 pub struct Case {
     pub size: Option<String>,
     pub bytes: Option<u64>,
@@ -165,7 +141,6 @@ pub struct Case {
 
 /// A number as printed, and as corrected.
 #[derive(Deserialize, Debug)]
-#[allow(missing_docs, reason = "as above")]
 pub struct Figure {
     #[serde(default)]
     pub about: bool,
@@ -180,22 +155,18 @@ pub struct Figure {
     pub r#where: String,
 }
 
-/// A printed figure beside a measured one.
+/// A printed figure beside a measured one, corrected if necessary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Printed {
     /// The paper, its platform and its program.
     pub by: String,
-    /// What the figure measures.
     pub measure: String,
-    /// The figure, corrected if necessary.
     pub value: f64,
-    /// Its unit, corrected if necessary.
     pub unit: String,
     /// Number and unit as printed, if they were corrected.
     pub as_printed: Option<String>,
     /// Corrections and their reasons, and doubts.
     pub why: Vec<String>,
-    /// The page, section or table.
     pub r#where: String,
 }
 
@@ -226,6 +197,11 @@ impl Paper {
         sweep.printed.iter().map(String::as_str).zip(sweep.values.iter().map(number)).collect()
     }
 
+    /// The first figure for which `wanted` is true.
+    pub fn number(&self, wanted: impl Fn(&Value) -> bool) -> Option<f64> {
+        self.values.iter().find(|v| wanted(v)).map(Value::number)
+    }
+
     /// The printed figures for which `wanted` is true.
     pub fn printed(&self, wanted: impl Fn(&Value) -> bool) -> Vec<Printed> {
         self.values.iter().filter(|v| wanted(v)).map(|v| self.beside(v)).collect()
@@ -241,7 +217,7 @@ impl Paper {
         Printed {
             by: format!("{}{platform}{program}", self.paper),
             measure: value.measure.clone(),
-            value: figure.value.unwrap_or(figure.printed),
+            value: value.number(),
             unit: figure.unit.clone().unwrap_or_else(|| figure.printed_unit.clone()),
             as_printed: figure.value.map(|_| format!("{} {}", figure.printed, figure.printed_unit)),
             why: why.chain(doubt).collect(),

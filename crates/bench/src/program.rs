@@ -18,7 +18,7 @@ pub fn run() -> Outcome {
     let args = args::parse()?;
     clean_up_on_signals()?;
     match args.command {
-        Command::Run(experiment) => experiments::run(*experiment, args.verbosity),
+        Command::Run(runs) => experiments::run(&runs.into(), args.verbosity),
         Command::Report { folder, merge, documents, index } => {
             experiments::report(&folder, &merge, &documents, index, args.verbosity)
         }

@@ -1,6 +1,7 @@
 //! The report of a run: one HTML page with the papers' tables and figures, ours beside theirs, made from the rows alone.
 
 mod answer;
+mod bars;
 mod catalogue;
 mod chart;
 mod documents;
@@ -20,7 +21,6 @@ use crate::{merged, record};
 pub use documents::renewed;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tables::sections;
 
 /// The report's name in the run's folder.
 pub const FILE: &str = "report.html";
@@ -30,7 +30,7 @@ pub const CHART: &str = "whole-commands.svg";
 /// The report of a run's folder. Rows that were added to the folder join it, each machine under its own name. A folder of runs
 /// has one report of them all.
 pub fn page(out: &Path) -> Result<String> {
-    Ok(page::Page::of(&machine::joined(runs(out)?), sections))
+    Ok(page::Page::of(&machine::joined(runs(out)?)))
 }
 
 /// The papers' tables and figures with the verdicts on them, as a table in Markdown.
@@ -54,7 +54,7 @@ pub fn write(out: &Path) -> Result<()> {
     }
 }
 
-/// Makes the tables of rows in a document anew from a folder of runs.
+/// Renews the tables of rows in a document from a folder of runs.
 pub fn renew(document: &Path, results: &Path) -> Result<()> {
     whole(document, &renewed(document, results)?)
 }

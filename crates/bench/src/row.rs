@@ -1,4 +1,5 @@
 //! The one row type: a measured figure, and the printed ones.
+#![allow(missing_docs, reason = "some fields say what they are")]
 
 use crate::paper::Printed;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,6 @@ pub struct Row {
     pub operation: String,
     /// What the times measure: `total`, `AES`, `hash` and so on.
     pub measure: String,
-    /// The program or construction.
     pub scheme: String,
     /// `serial`, `cpu`, `gpu`, `hybrid`, `command` for a whole process, `mount` for work in a folder, `cluster` for a whole
     /// job of MPI, or `java` for a program in Java and what stands beside it.
@@ -38,7 +38,6 @@ pub struct Row {
     pub seconds: Vec<f64>,
     /// The number of consecutive runs of which each time is the mean.
     pub runs_per_time: u64,
-    /// The median of the times.
     pub median_s: Option<f64>,
     /// `bytes` / median, in GB/s (10^9 bytes a second).
     pub gb_per_s: Option<f64>,
@@ -58,9 +57,7 @@ pub struct Row {
     /// The value that the same figure has, on average, for random bytes.
     #[serde(default)]
     pub ideal: Option<f64>,
-    /// The project's requirement for this figure.
     pub bar: Option<Bar>,
-    /// The paper's corresponding figures.
     pub printed: Vec<Printed>,
     /// Why there are no times, or other things to know.
     pub note: Option<String>,
@@ -84,9 +81,7 @@ pub struct Bar {
 
 /// The row with which a row's times are compared.
 pub struct Over<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// Its median in seconds.
     pub median_s: f64,
 }
 
@@ -196,7 +191,6 @@ impl Row {
 }
 
 impl Bar {
-    /// In a word.
     pub fn verdict(&self) -> &'static str {
         match self.reached {
             Some(true) => "reached",

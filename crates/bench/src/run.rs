@@ -59,7 +59,7 @@ fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes the report of a run that ends early, with what it has so far. Nobody could be told of a failure.
+/// Writes the report of a run that ends early, with what it has so far. A failure to do so is not reported.
 pub fn report_unfinished() {
     if let Some(out) = unfinished().take() {
         let _ = report::write(&out);

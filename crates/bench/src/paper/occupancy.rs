@@ -57,7 +57,6 @@ pub struct Occupancy {
     pub by_blocks_and_warps: u32,
     /// Active warps: Eqs. 5 and 6.
     pub active_warps: u32,
-    /// The most warps that the multiprocessor has.
     pub warps: u32,
 }
 

@@ -13,11 +13,11 @@ use std::path::PathBuf;
 /// The papers' experiments on this machine, and comparisons with other programs.
 #[derive(Parser)]
 #[command(name = "phalanx-bench", version, max_term_width = 80, after_help = EXAMPLES)]
-struct Cli {
+pub struct Cli {
     #[command(subcommand)]
-    command: Sub,
+    pub command: Command,
     #[command(flatten)]
-    verbosity: Verbosity,
+    pub verbosity: Verbosity,
 }
 
 const EXAMPLES: &str = "\
@@ -40,7 +40,7 @@ pub struct Verbosity {
 }
 
 #[derive(Subcommand)]
-enum Sub {
+pub enum Runs {
     /// P1: files in SEFPS's layout and in Phalanx's format
     Sefps(Run),
     /// P2: the data of many users, each under its own key
@@ -55,6 +55,12 @@ enum Sub {
     Peers(PeersRun),
     /// Run all of these experiments: on two cores in less than an hour, with --quick in less than three minutes
     All(PeersRun),
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    #[command(flatten)]
+    Run(Runs),
     /// Write a run's report again, with rows of other machines
     Report {
         /// The run's folder
@@ -109,7 +115,7 @@ pub struct Run {
 
 #[derive(Args)]
 #[group(skip)]
-struct PeersRun {
+pub struct PeersRun {
     #[command(flatten)]
     run: Run,
     /// The phalanx to measure (default: the one beside this program)
@@ -119,7 +125,7 @@ struct PeersRun {
 
 #[derive(Args)]
 #[group(skip)]
-struct VolumeRun {
+pub struct VolumeRun {
     #[command(flatten)]
     run: PeersRun,
     /// Run only this part (may be repeated): study, ciphertext, ahead or mounts
@@ -136,7 +142,7 @@ struct VolumeRun {
 
 #[derive(Args)]
 #[group(skip)]
-struct HpcRun {
+pub struct HpcRun {
     #[command(flatten)]
     run: Run,
     /// Run only this part (may be repeated): threads, gpu, cluster or java
@@ -267,20 +273,6 @@ pub struct Copy {
     pub to: PathBuf,
 }
 
-/// A parsed command line.
-pub struct Parsed {
-    pub command: Command,
-    pub verbosity: Verbosity,
-}
-
-pub enum Command {
-    Run(Box<Experiments>),
-    Report { folder: PathBuf, merge: Vec<PathBuf>, documents: Vec<PathBuf>, index: bool },
-    Copy(Copy),
-    Device(DeviceCommand),
-    SefpsFile(SefpsFile),
-}
-
 /// Which experiments to run, and how.
 pub struct Experiments {
     pub experiments: Vec<Experiment>,
@@ -304,43 +296,33 @@ impl Experiments {
         let hpc = HpcOptions { parts, program, mpirun, folders, interrupted, java, jars, mpj_home };
         Self { hpc, ..Self::new(&[Experiment::Hpc], run, phalanx) }
     }
+}
 
-    fn volume(run: VolumeRun) -> Self {
-        let VolumeRun { run: PeersRun { run, phalanx }, parts, backing } = run;
-        Self { volume: VolumeOptions { parts, backing }, ..Self::new(&[Experiment::Volume], run, phalanx) }
+impl From<Runs> for Experiments {
+    fn from(runs: Runs) -> Self {
+        match runs {
+            Runs::Sefps(run) => Self::new(&[Experiment::Sefps], run, None),
+            Runs::Users(run) => Self::new(&[Experiment::Users], run, None),
+            Runs::Keys(run) => Self::new(&[Experiment::Keys], run, None),
+            Runs::Hpc(run) => Self::hpc(run),
+            Runs::Volume(VolumeRun { run: PeersRun { run, phalanx }, parts, backing }) => {
+                Self { volume: VolumeOptions { parts, backing }, ..Self::new(&[Experiment::Volume], run, phalanx) }
+            }
+            Runs::Peers(PeersRun { run, phalanx }) => Self::new(&[Experiment::Peers], run, phalanx),
+            Runs::All(PeersRun { run, phalanx }) => Self::new(Experiment::ALL, run, phalanx),
+        }
     }
 }
 
 /// Parses the command line. Help and version are printed here and end the program. An error becomes one line.
-pub fn parse() -> Outcome<Parsed> {
-    let cli = Cli::try_parse().or_else(refuse)?;
-    let of = |experiment, run| Command::Run(Box::new(Experiments::new(&[experiment], run, None)));
-    let command = match cli.command {
-        Sub::Sefps(run) => of(Experiment::Sefps, run),
-        Sub::Users(run) => of(Experiment::Users, run),
-        Sub::Keys(run) => of(Experiment::Keys, run),
-        Sub::Hpc(run) => Command::Run(Box::new(Experiments::hpc(run))),
-        Sub::Volume(run) => Command::Run(Box::new(Experiments::volume(run))),
-        Sub::Peers(PeersRun { run, phalanx }) => {
-            Command::Run(Box::new(Experiments::new(&[Experiment::Peers], run, phalanx)))
-        }
-        Sub::All(PeersRun { run, phalanx }) => Command::Run(Box::new(Experiments::new(Experiment::ALL, run, phalanx))),
-        Sub::Report { folder, merge, documents, index } => Command::Report { folder, merge, documents, index },
-        Sub::Copy(copy) => Command::Copy(copy),
-        Sub::Device(command) => Command::Device(command),
-        Sub::SefpsFile(command) => Command::SefpsFile(command),
-    };
-    Ok(Parsed { command, verbosity: cli.verbosity })
-}
-
-fn refuse<T>(error: clap::Error) -> Outcome<T> {
-    match error.kind() {
+pub fn parse() -> Outcome<Cli> {
+    Cli::try_parse().map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.exit(),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            Err(Failure::new(Code::Usage, "no command given (phalanx-bench --help)"))
+            Failure::new(Code::Usage, "no command given (phalanx-bench --help)")
         }
-        _ => Err(Failure::new(Code::Usage, sentence(&error))),
-    }
+        _ => Failure::new(Code::Usage, sentence(&error)),
+    })
 }
 
 /// The first paragraph of clap's message, as one sentence.

@@ -18,13 +18,13 @@ use std::time::Duration;
 use std::{env, thread};
 
 /// Runs experiments, and writes their report.
-pub fn run(args: Experiments, verbosity: Verbosity) -> Outcome {
-    let setup = setup(&args)?;
+pub fn run(args: &Experiments, verbosity: Verbosity) -> Outcome {
+    let setup = setup(args)?;
     let meter = Meter::new(verbosity);
     let done = phalanx_bench::run::run(&args.experiments, &setup, &meter);
     meter.finish();
     done?;
-    told(&setup.out, verbosity)
+    say_where(&setup.out, verbosity)
 }
 
 /// Writes the report of a run again, including rows of other machines, and the tables of rows in documents.
@@ -41,7 +41,7 @@ pub fn report(
     if prints_index {
         return phalanx_bench::report::index(folder)?.lines().try_for_each(say);
     }
-    told(folder, verbosity)
+    say_where(folder, verbosity)
 }
 
 /// Copies a file by several threads: a program to compare with.
@@ -51,14 +51,21 @@ pub fn copy(args: &Copy) -> Outcome {
 }
 
 fn setup(args: &Experiments) -> Outcome<Setup> {
-    let program = match phalanx(args.phalanx.as_deref()) {
-        Err(failure) if args.experiments.contains(&Experiment::Peers) || args.phalanx.is_some() => return Err(failure),
-        // Without it, rows of volumes say so.
-        found => found.unwrap_or_default(),
-    };
-    let java = named(args.hpc.java.as_deref(), Path::is_file, "there is no such program")?;
-    let jars = named(args.hpc.jars.as_deref(), Path::is_dir, "there is no such folder")?;
-    let hpc = HpcOptions { program: phalanx_mpi(args)?, java, jars, ..args.hpc.clone() };
+    let beside = |program: Option<PathBuf>, name| program.map(|program| program.with_file_name(name));
+    let of_cargo =
+        |package: &str| format!("there is no such program: build it with `cargo build --release -p {package}`");
+    // Without these programs, rows of volumes and clusters say so.
+    let needs_phalanx = args.phalanx.is_some() || args.experiments.contains(&Experiment::Peers);
+    let phalanx = args.phalanx.clone().or_else(|| beside(env::current_exe().ok(), "phalanx"));
+    let phalanx = phalanx.filter(|path| needs_phalanx || path.is_file());
+    let how = format!("{}, or name one with --phalanx", of_cargo("phalanx"));
+    let program = named(phalanx, Path::is_file, &how)?.unwrap_or_default();
+    let found = || beside(args.phalanx.clone().or_else(|| env::current_exe().ok()), "phalanx-mpi");
+    let mpi = args.hpc.program.clone().or_else(|| found().filter(|path| path.is_file()));
+    let mpi = named(mpi, Path::is_file, &of_cargo("phalanx-cluster"))?;
+    let java = named(args.hpc.java.clone(), Path::is_file, "there is no such program")?;
+    let jars = named(args.hpc.jars.clone(), Path::is_dir, "there is no such folder")?;
+    let hpc = HpcOptions { program: mpi, java, jars, ..args.hpc.clone() };
     // Whole commands run in other folders.
     let out = std::path::absolute(&args.run.out).map_err(|e| Error::Path(args.run.out.clone(), e))?;
     Ok(Setup {
@@ -75,38 +82,12 @@ fn setup(args: &Experiments) -> Outcome<Setup> {
 }
 
 /// The absolute path of what is named, if something is.
-fn named(path: Option<&Path>, exists: fn(&Path) -> bool, or: &str) -> Outcome<Option<PathBuf>> {
-    let Some(path) = path else { return Ok(None) };
-    if !exists(path) {
-        return Err(Failure::at(path, Code::InputOutput, or));
+fn named(path: Option<PathBuf>, exists: fn(&Path) -> bool, or: &str) -> Outcome<Option<PathBuf>> {
+    match path {
+        Some(path) if !exists(&path) => Err(Failure::at(&path, Code::InputOutput, or)),
+        Some(path) => std::path::absolute(&path).map(Some).map_err(|e| Error::Path(path, e).into()),
+        None => Ok(None),
     }
-    Ok(Some(std::path::absolute(path).map_err(|e| Error::Path(path.into(), e))?))
-}
-
-/// The program `phalanx` to measure: the one that is named, or else the one beside this program.
-fn phalanx(named: Option<&Path>) -> Outcome<PathBuf> {
-    let beside = || Some(env::current_exe().ok()?.with_file_name("phalanx"));
-    let path = named.map(Path::to_owned).or_else(beside).unwrap_or_else(|| "phalanx".into());
-    if path.is_file() {
-        return std::path::absolute(&path).map_err(|e| Error::Path(path, e).into());
-    }
-    let how = "there is no such program: build it with `cargo build --release -p phalanx`, or name one with --phalanx";
-    Err(Failure::at(&path, Code::InputOutput, how))
-}
-
-/// The program for clusters: the one that is named, or else the one beside `phalanx`, if it is there.
-fn phalanx_mpi(args: &Experiments) -> Outcome<Option<PathBuf>> {
-    if let Some(path) = &args.hpc.program {
-        if path.is_file() {
-            return Ok(Some(std::path::absolute(path).map_err(|e| Error::Path(path.clone(), e))?));
-        }
-        let how = "there is no such program: build it with `cargo build --release -p phalanx-cluster`";
-        return Err(Failure::at(path, Code::InputOutput, how));
-    }
-    let beside = args.phalanx.clone().or_else(|| env::current_exe().ok());
-    let path = beside.map(|path| path.with_file_name("phalanx-mpi")).filter(|path| path.is_file());
-    // Without it, rows say so.
-    Ok(path.and_then(|path| std::path::absolute(path).ok()))
 }
 
 /// The kernels to use: the fastest of this machine, unless the variable PHALANX_KERNELS names others.
@@ -120,7 +101,7 @@ pub fn all_cores() -> usize {
     thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-fn told(folder: &Path, verbosity: Verbosity) -> Outcome {
+fn say_where(folder: &Path, verbosity: Verbosity) -> Outcome {
     if verbosity.quiet {
         return Ok(());
     }

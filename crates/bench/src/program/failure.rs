@@ -72,7 +72,7 @@ impl From<phalanx_bench::error::Error> for Failure {
     }
 }
 
-/// Writes one line to stderr. If stderr is broken, nobody can be told.
+/// Writes one line to stderr. If stderr is broken, the line is lost.
 pub fn complain(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "phalanx-bench: {}", one_line(&line.to_string()));
 }

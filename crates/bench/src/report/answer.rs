@@ -9,34 +9,18 @@ pub mod rules;
 pub mod users;
 pub mod volume;
 
-use crate::report::chart::{Bars, Chart};
+use crate::report::bars::Bars;
+use crate::report::chart::Chart;
 use crate::report::text::{digits, escaped};
+use crate::row::median;
+use rules::Facts;
 use std::fmt::Write;
 
-/// A sentence, and the figures in it.
+/// A sentence, and the figures in it in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
-    /// The sentence.
     pub text: String,
-    /// Its figures, in their order.
     pub figures: Vec<f64>,
-}
-
-/// A sentence whose gaps `{}` are filled with figures.
-///
-/// # Panics
-/// If there are not as many figures as gaps.
-pub fn said(pattern: impl AsRef<str>, figures: &[f64]) -> Said {
-    let mut parts = pattern.as_ref().split("{}");
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    let mut count = 0;
-    for (part, figure) in parts.zip(figures) {
-        text += &shown(*figure);
-        text += part;
-        count += 1;
-    }
-    assert_eq!([count, pattern.as_ref().matches("{}").count()], [figures.len(); 2], "{}", pattern.as_ref());
-    Said { text, figures: figures.to_vec() }
 }
 
 /// Three digits, but counts as they are.
@@ -51,9 +35,7 @@ fn shown(figure: f64) -> String {
 /// A conclusion of the paper, and whether it holds here. `None` if what it needs was not run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// The conclusion.
     pub text: String,
-    /// Whether it holds.
     pub holds: Option<bool>,
     /// Why it does not hold, if so.
     pub reason: Reason,
@@ -73,10 +55,15 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Refuted, Self::FasterHardware, Self::OtherFormat, Self::SmallFiles];
 
-    /// In words.
+    /// By its name in rules.
+    fn of(name: &str) -> Self {
+        let names = ["holds", "faster hardware", "other format", "small files"];
+        let place = names.iter().position(|known| *known == name);
+        Self::ALL[place.unwrap_or_else(|| panic!("there is no reason {name}"))]
+    }
+
     pub fn words(self) -> &'static str {
         match self {
             Reason::Refuted => "refuted",
@@ -87,22 +74,20 @@ impl Reason {
     }
 }
 
-/// A conclusion. If it does not hold, it is refuted.
-pub fn claim(text: impl Into<String>, holds: Option<bool>) -> Claim {
-    Claim { text: text.into(), holds, reason: Reason::Refuted }
-}
-
 /// A comparison of two figures that may be missing.
 pub fn more(a: Option<f64>, b: Option<f64>) -> Option<bool> {
     a.zip(b).map(|(a, b)| a > b)
 }
 
+/// Whether all of them hold, if there are any.
+pub fn all(holds: impl IntoIterator<Item = bool>) -> Option<bool> {
+    holds.into_iter().reduce(|a, b| a && b)
+}
+
 /// Ours and theirs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pair {
-    /// Measured here.
     pub ours: Option<f64>,
-    /// Printed.
     pub theirs: Option<f64>,
     /// Instead of a figure: why there is none.
     pub word: Option<&'static str>,
@@ -123,41 +108,55 @@ impl Pair {
 
     /// How many times as good ours is.
     pub fn ratio(&self, less_is_better: bool) -> Option<f64> {
-        if self.plain {
-            return None;
-        }
         let (ours, theirs) = self.ours.zip(self.theirs).filter(|(ours, theirs)| *ours > 0.0 && *theirs > 0.0)?;
-        Some(if less_is_better { theirs / ours } else { ours / theirs })
+        let ratio = if less_is_better { theirs / ours } else { ours / theirs };
+        (!self.plain).then_some(ratio)
     }
 }
 
 /// A table that answers one question: in each cell ours, and below it theirs and the ratio.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
-    /// The question, with the unit.
-    pub caption: String,
+    caption: String,
     /// What the lines are.
-    pub corner: String,
-    /// The columns.
-    pub columns: Vec<String>,
-    /// The lines.
-    pub lines: Vec<(String, Vec<Pair>)>,
+    corner: String,
+    columns: Vec<String>,
+    lines: Vec<(String, Vec<Pair>)>,
     /// Whether less is better, as with times.
-    pub less_is_better: bool,
+    less_is_better: bool,
 }
 
 impl Grid {
+    /// A caption, what the lines are, the columns, and the lines.
+    pub fn new<T: ToString>(
+        caption: impl Into<String>,
+        corner: &str,
+        columns: impl IntoIterator<Item = T>,
+        lines: Vec<(String, Vec<Pair>)>,
+    ) -> Self {
+        let columns = columns.into_iter().map(|column| column.to_string()).collect();
+        Self { caption: caption.into(), corner: corner.into(), columns, lines, less_is_better: false }
+    }
+
+    /// The same for times, of which less is better.
+    pub fn of_times(self, are_times: bool) -> Self {
+        Self { less_is_better: are_times, ..self }
+    }
+
+    fn cells(&self) -> impl Iterator<Item = &Pair> {
+        self.lines.iter().flat_map(|(_, cells)| cells)
+    }
+
     /// Whether a line has a measured figure.
     pub fn has_ours(&self) -> bool {
-        self.lines.iter().flat_map(|(_, cells)| cells).any(|cell| cell.ours.is_some())
+        self.cells().any(|cell| cell.ours.is_some())
     }
 
-    /// All ratios.
-    pub fn ratios(&self) -> impl Iterator<Item = f64> + '_ {
-        self.lines.iter().flat_map(|(_, cells)| cells).filter_map(|cell| cell.ratio(self.less_is_better))
+    /// The median of all ratios.
+    pub fn factor(&self) -> Option<f64> {
+        median(&self.cells().filter_map(|cell| cell.ratio(self.less_is_better)).collect::<Vec<_>>())
     }
 
-    /// The table.
     pub fn html(&self) -> String {
         let mut html = format!(
             r#"<div class="scroll" tabindex="0"><table class="grid"><caption>{}</caption><thead><tr><th scope="col">{}</th>"#,
@@ -191,24 +190,15 @@ impl Grid {
     }
 }
 
-/// Pictures of an answer, side by side, with one name for all.
-pub enum Panels {
-    /// Lines.
-    Charts(Vec<Chart>),
-    /// Bars.
-    Bars(Vec<Bars>),
-}
-
 /// What one machine's rows answer.
 #[derive(Default)]
 pub struct Part {
-    /// The charts.
-    pub panels: Vec<Panels>,
-    /// The table.
+    pub charts: Vec<Chart>,
+    pub bars: Vec<Bars>,
     pub grid: Option<Grid>,
-    /// A few sentences on what it shows.
+    /// What sentences and conclusions are made of. None if there is nothing to say.
+    pub facts: Facts,
     pub said: Vec<Said>,
-    /// The paper's conclusions.
     pub claims: Vec<Claim>,
     /// How many times as fast as printed the comparable program is.
     pub factor: Option<f64>,
@@ -242,7 +232,6 @@ impl Verdict {
         }
     }
 
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Holds => "reproduced",
@@ -264,14 +253,18 @@ impl Verdict {
 }
 
 impl Part {
-    /// The judgement of its conclusions.
     pub fn verdict(&self) -> Verdict {
         Verdict::of(&self.claims)
     }
 
+    /// How many of the paper's conclusions were judged.
+    pub fn judged(&self) -> usize {
+        self.claims.iter().filter(|claim| claim.holds.is_some()).count()
+    }
+
     /// Whether anything was measured.
-    pub fn is_answered(&self) -> bool {
-        self.verdict() != Verdict::NotRun
+    pub fn has_figures(&self) -> bool {
+        self.verdict() != Verdict::NotRun || self.grid.as_ref().is_some_and(Grid::has_ours)
     }
 }
 
@@ -280,40 +273,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sentence_names_its_figures() {
-        let sentence = said("{} GB/s, {} × as fast", &[1.234, 56.78]);
-        assert_eq!(sentence.text, "1.23 GB/s, 56.8 × as fast");
-        assert_eq!(sentence.figures, [1.234, 56.78]);
-    }
-
-    #[test]
-    #[should_panic(expected = "{} and {}")]
-    fn a_figure_that_is_missing_is_noticed() {
-        said("{} and {}", &[1.0]);
-    }
-
-    #[test]
     fn verdicts() {
-        let of = |all: &[Option<bool>]| Verdict::of(&all.iter().map(|holds| claim("c", *holds)).collect::<Vec<_>>());
+        let claim = |holds, reason| Claim { text: "c".into(), holds, reason };
+        let of = |all: &[Option<bool>]| {
+            Verdict::of(&all.iter().map(|holds| claim(*holds, Reason::Refuted)).collect::<Vec<_>>())
+        };
         assert_eq!(of(&[]), Verdict::NotRun);
         assert_eq!(of(&[None, None]), Verdict::NotRun);
         assert_eq!(of(&[Some(true), None]), Verdict::HoldsInPart);
         assert_eq!(of(&[Some(true)]), Verdict::Holds);
         assert_eq!(of(&[Some(true), Some(false), None]), Verdict::Changed(Reason::Refuted));
-        let small = Claim { reason: Reason::SmallFiles, ..claim("c", Some(false)) };
-        let faster = Claim { reason: Reason::FasterHardware, ..claim("c", Some(false)) };
+        let [small, faster] = ["small files", "faster hardware"].map(|name| claim(Some(false), Reason::of(name)));
         assert_eq!(Verdict::of(std::slice::from_ref(&small)), Verdict::Changed(Reason::SmallFiles));
         assert_eq!(Verdict::of(&[small, faster.clone()]), Verdict::Changed(Reason::FasterHardware));
         assert_eq!(Verdict::of(&[Claim { reason: Reason::Refuted, ..faster }]).words(), "refuted");
-        let holds = Claim { reason: Reason::SmallFiles, ..claim("c", Some(true)) };
-        assert_eq!(Verdict::of(&[holds]), Verdict::Holds);
+        assert_eq!(Verdict::of(&[claim(Some(true), Reason::SmallFiles)]), Verdict::Holds);
     }
 
     #[test]
     fn ratios_say_how_many_times_as_good_ours_is() {
         let pair = Pair { ours: Some(2.0), theirs: Some(8.0), ..Pair::default() };
         assert_eq!((pair.ratio(true), pair.ratio(false)), (Some(4.0), Some(0.25)));
-        assert_eq!(Pair { plain: true, ..pair.clone() }.ratio(true), None);
+        assert_eq!(pair.clone().plain().ratio(true), None);
         assert_eq!(Pair { ours: None, ..pair }.ratio(true), None);
     }
 }

@@ -4,37 +4,26 @@
 use crate::report::text::{digits, escaped};
 use std::fmt::Write;
 
-/// The width of a chart in its own units. The page scales it to the place that it has.
-const WIDTH: f64 = 380.0;
-/// The width of one of four.
+/// In units of its own: the page scales a chart to the place that it has. One of four is narrow.
+pub const WIDTH: f64 = 380.0;
 const NARROW: f64 = 290.0;
-/// Its height.
 const HEIGHT: f64 = 250.0;
-/// Above the plot: the unit of the y axis.
+/// Above the plot is the unit of the y axis, and below it are the names of the places, and what they are.
 const TOP: f64 = 22.0;
-/// Below it: the names of the places, and what they are.
 const BOTTOM: f64 = 38.0;
-/// The width of a character of a label, about.
-const CHARACTER: f64 = 6.1;
-/// The same of a bold one, as at the ends of lines.
+/// The width of a character of a label, about, and of a bold one, as at the ends of lines.
+pub const CHARACTER: f64 = 6.1;
 const BOLD: f64 = 7.2;
-/// The radius of a point.
 const RADIUS: f64 = 2.6;
 
 /// What a line shows. Each has one colour, wherever it appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thing {
-    /// One CPU thread.
     Serial,
-    /// Several CPU threads.
     Cpu,
-    /// A GPU.
     Gpu,
-    /// CPU and GPU together.
     Hybrid,
-    /// The processes of a cluster.
     Cluster,
-    /// The Java programs.
     Java,
     /// A program that is neither Phalanx nor a paper's.
     Peer,
@@ -56,17 +45,8 @@ impl Thing {
     }
 
     /// The class in the style sheet.
-    pub fn class(self) -> &'static str {
-        match self {
-            Thing::Serial => "serial",
-            Thing::Cpu => "cpu",
-            Thing::Gpu => "gpu",
-            Thing::Hybrid => "hybrid",
-            Thing::Cluster => "cluster",
-            Thing::Java => "java",
-            Thing::Peer => "peer",
-            Thing::Bound => "bound",
-        }
+    pub fn class(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
@@ -77,18 +57,13 @@ pub enum Source {
     Ours,
     /// Printed in a paper: dashed, with hollow points.
     Paper,
-    /// A line of another panel, for comparison: thin and grey, without a name.
-    Behind,
 }
 
-/// A line of a chart.
+/// A line of a chart. Its name stands at its end.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its name, which stands at its end.
     pub name: String,
-    /// What it shows.
     pub thing: Thing,
-    /// Whose figures they are.
     pub source: Source,
     /// The places, counted from 0, and the values there.
     pub points: Vec<(usize, f64)>,
@@ -97,12 +72,10 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line of measured figures.
     pub fn ours(name: impl Into<String>, thing: Thing, points: Vec<(usize, f64)>) -> Self {
         Self { name: name.into(), thing, source: Source::Ours, points, marked: true }
     }
 
-    /// A line of printed figures.
     pub fn paper(name: impl Into<String>, thing: Thing, points: Vec<(usize, f64)>) -> Self {
         Self { name: name.into(), thing, source: Source::Paper, points, marked: true }
     }
@@ -117,17 +90,12 @@ impl Line {
 /// Lines over named places that have an order.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// What it shows.
     pub title: String,
-    /// What the places are.
     pub x: String,
-    /// The unit of the values.
     pub y: String,
-    /// The names of the places.
     pub places: Vec<String>,
-    /// The lines.
     pub lines: Vec<Line>,
-    /// A horizontal line with a name, such as "as fast".
+    /// A horizontal line with a name.
     pub mark: Option<(f64, String)>,
     /// The least and the largest value to show, so that several charts can have the same axis.
     pub range: Option<[f64; 2]>,
@@ -148,24 +116,22 @@ pub fn on_one_axis(mut charts: Vec<Chart>) -> Vec<Chart> {
 }
 
 impl Chart {
-    /// Lines over places: a title, what the places are, and the unit of the values. Lines without points are left out.
+    /// Lines over places: a title, what the places are, and the unit of the values. Only positive values are drawn, and lines
+    /// without any are left out.
     pub fn new(title: impl Into<String>, x: &str, y: &str, places: Vec<String>, mut lines: Vec<Line>) -> Self {
+        lines.iter_mut().for_each(|line| line.points.retain(|(_, value)| *value > 0.0));
         lines.retain(|line| !line.points.is_empty());
         Self { title: title.into(), x: x.into(), y: y.into(), places, lines, ..Self::default() }
     }
 
-    /// Whether there is nothing to draw.
     pub fn is_empty(&self) -> bool {
-        self.lines.iter().all(|line| line.points.iter().all(|(_, value)| *value <= 0.0))
+        self.lines.is_empty()
     }
 
     /// The least and the largest value.
-    pub fn extent(&self) -> Option<[f64; 2]> {
-        let values = self.lines.iter().flat_map(|line| &line.points).map(|(_, value)| *value).filter(|v| *v > 0.0);
-        values.fold(None, |extent, v| match extent {
-            None => Some([v, v]),
-            Some([least, largest]) => Some([v.min(least), v.max(largest)]),
-        })
+    fn extent(&self) -> Option<[f64; 2]> {
+        let values = self.lines.iter().flat_map(|line| &line.points).map(|(_, value)| [*value; 2]);
+        values.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])
     }
 
     /// In words, for those who do not see it.
@@ -181,17 +147,15 @@ impl Chart {
             let to = last.map(|last| format!(" to {last}")).unwrap_or_default();
             Some(format!("{} ({whose}), {first}{to}", line.name))
         };
-        let named = self.lines.iter().filter(|line| line.source != Source::Behind && !line.name.is_empty());
-        let lines: Vec<String> = named.filter_map(line).collect();
+        let lines: Vec<String> = self.lines.iter().filter(|line| !line.name.is_empty()).filter_map(line).collect();
         format!("{} by {}. {}.", self.y, self.x, lines.join("; "))
     }
 
     /// The chart. `id` is unique in the page.
     pub fn svg(&self, id: &str) -> String {
         let Some([least, largest]) = self.range.or(self.extent()) else { return String::new() };
-        let named: Vec<&Line> = self.lines.iter().filter(|line| line.source != Source::Behind).collect();
         let width = if self.narrow { NARROW } else { WIDTH };
-        let longest = named.iter().map(|line| short(&line.name).chars().count()).max().unwrap_or(0);
+        let longest = self.lines.iter().map(|line| short(&line.name).chars().count()).max().unwrap_or(0);
         let right = (longest as f64 * BOLD + 12.0).max(24.0);
         let scale = Scale::new(least, largest, [HEIGHT - BOTTOM, TOP]);
         let ticks = scale.ticks();
@@ -212,17 +176,13 @@ impl Chart {
             let _ = write!(svg, r#"<text class="tick" x="{x:.0}" y="{above:.1}">{}</text>"#, escaped(name));
         }
         plot.name_places(&mut svg, &self.places, &self.x);
-        let order = |line: &&Line| match line.source {
-            Source::Behind => 0,
-            Source::Paper => 1,
-            Source::Ours => 2,
-        };
+        // Ours above the paper's.
         let mut lines: Vec<&Line> = self.lines.iter().collect();
-        lines.sort_by_key(order);
+        lines.sort_by_key(|line| line.source == Source::Ours);
         lines.iter().for_each(|line| plot.draw(&mut svg, line));
-        let ends = named.iter().filter(|line| !line.name.is_empty()).filter_map(|line| {
-            let (place, value) = line.points.iter().rev().find(|(_, value)| *value > 0.0)?;
-            Some(End { at: [plot.x(*place), plot.scale.at(*value)], line })
+        let ends = self.lines.iter().filter(|line| !line.name.is_empty()).filter_map(|line| {
+            let (place, value) = line.points.last()?;
+            Some(([plot.x(*place), plot.scale.at(*value)], line))
         });
         write_names(&mut svg, plot.right + 8.0, [TOP, HEIGHT - BOTTOM + 4.0], ends.collect());
         svg + "</svg>"
@@ -230,7 +190,7 @@ impl Chart {
 }
 
 /// The beginning of an SVG element.
-fn opened(id: &str, [width, height]: [f64; 2], title: &str, description: &str) -> String {
+pub fn opened(id: &str, [width, height]: [f64; 2], title: &str, description: &str) -> String {
     format!(
         r#"<svg viewBox="0 0 {width:.0} {height:.0}" role="img" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>"#,
         escaped(title),
@@ -277,27 +237,19 @@ impl Plot {
     }
 
     fn draw(&self, svg: &mut String, line: &Line) {
-        let points: Vec<[f64; 2]> =
-            line.points.iter().filter(|(_, v)| *v > 0.0).map(|(x, v)| [self.x(*x), self.scale.at(*v)]).collect();
-        if points.is_empty() {
-            return;
-        }
-        let class = match line.source {
-            Source::Ours => format!("l {}", line.thing.class()),
-            Source::Paper => format!("l paper {}", line.thing.class()),
-            Source::Behind => "l behind".into(),
-        };
+        let points: Vec<[f64; 2]> = line.points.iter().map(|(x, v)| [self.x(*x), self.scale.at(*v)]).collect();
+        let paper = if line.source == Source::Paper { "paper " } else { "" };
+        let class = format!("{paper}{}", line.thing.class());
         let path: Vec<String> = points.iter().map(|[x, y]| format!("{x:.1} {y:.1}")).collect();
-        let _ = write!(svg, r#"<path class="{class}" d="M{}"/>"#, path.join("L"));
-        if line.marked && line.source != Source::Behind {
+        let _ = write!(svg, r#"<path class="l {class}" d="M{}"/>"#, path.join("L"));
+        if line.marked {
             let d = RADIUS * 2.0;
             let dot = |[x, y]: &[f64; 2]| {
                 let x = x - RADIUS;
                 format!("M{x:.1} {y:.1}a{RADIUS} {RADIUS} 0 1 0 {d} 0a{RADIUS} {RADIUS} 0 1 0-{d} 0")
             };
             let dots: String = points.iter().map(dot).collect();
-            let class = class.replacen('l', "p", 1);
-            let _ = write!(svg, r#"<path class="{class}" d="{dots}"/>"#);
+            let _ = write!(svg, r#"<path class="p {class}" d="{dots}"/>"#);
         }
     }
 }
@@ -315,7 +267,6 @@ struct Scale {
 }
 
 impl Scale {
-    /// For values between two positive ones.
     fn new(least: f64, largest: f64, span: [f64; 2]) -> Self {
         match largest / least > WIDE {
             true => Self { logarithmic: true, least: least * 0.85, largest: largest * 1.15, span },
@@ -323,7 +274,6 @@ impl Scale {
         }
     }
 
-    /// The height of a value.
     fn at(&self, value: f64) -> f64 {
         let part = match self.logarithmic {
             true => (value / self.least).ln() / (self.largest / self.least).ln(),
@@ -381,27 +331,18 @@ const NEAR: f64 = 4.0;
 /// The most characters of a name.
 const LONGEST: usize = 19;
 
-/// The end of a line.
-struct End<'a> {
-    /// Where it is.
-    at: [f64; 2],
-    /// The line.
-    line: &'a Line,
-}
-
-/// Writes the names at `x`, between two heights.
-fn write_names(svg: &mut String, x: f64, within: [f64; 2], mut ends: Vec<End<'_>>) {
-    ends.sort_by(|a, b| a.at[1].total_cmp(&b.at[1]));
-    let wanted: Vec<f64> = ends.iter().map(|end| end.at[1]).collect();
-    for (end, y) in ends.iter().zip(apart(&wanted, within)) {
-        let class = end.line.thing.class();
-        let paper = if end.line.source == Source::Paper { " of-paper" } else { "" };
-        let [from, height] = end.at;
+/// Writes the names of lines at `x`, between two heights. Each has the place of its line's end.
+fn write_names(svg: &mut String, x: f64, within: [f64; 2], mut ends: Vec<([f64; 2], &Line)>) {
+    ends.sort_by(|(a, _), (b, _)| a[1].total_cmp(&b[1]));
+    let wanted: Vec<f64> = ends.iter().map(|(at, _)| at[1]).collect();
+    for (([from, height], line), y) in ends.iter().zip(apart(&wanted, within)) {
+        let class = line.thing.class();
+        let paper = if line.source == Source::Paper { " of-paper" } else { "" };
         if (y - height).abs() > NEAR || x - from > 16.0 {
             let (from, to) = (from + 4.0, x - 2.0);
             let _ = write!(svg, r#"<path class="lead" d="M{from:.1} {height:.1}L{to:.1} {y:.1}"/>"#);
         }
-        let name = escaped(&short(&end.line.name));
+        let name = escaped(&short(&line.name));
         let below = y + 4.0;
         let _ = write!(svg, r#"<text class="name {class}{paper}" x="{x:.0}" y="{below:.1}">{name}</text>"#);
     }
@@ -444,80 +385,6 @@ fn apart(wanted: &[f64], [top, bottom]: [f64; 2]) -> Vec<f64> {
         most = *y - NAME;
     }
     heights
-}
-
-/// The height of a bar with its gap.
-const STEP: f64 = 20.0;
-
-/// A bar.
-#[derive(Clone, Debug)]
-pub struct Bar {
-    /// What it is of.
-    pub name: String,
-    /// Its colour.
-    pub thing: Thing,
-    /// Its length.
-    pub value: f64,
-    /// Whether it is printed in a paper: hollow and dashed.
-    pub printed: bool,
-}
-
-/// Bars from 0. Each has its name on the left and its value on the right.
-#[derive(Clone, Debug, Default)]
-pub struct Bars {
-    /// What they show.
-    pub title: String,
-    /// The unit of the values.
-    pub unit: String,
-    /// From above to below.
-    pub bars: Vec<Bar>,
-}
-
-/// The style of a chart that stands alone, on a light or dark ground.
-const ALONE: &str = "<style>text{font:11px system-ui,sans-serif;fill:#6b7683}.unit,.name{font-weight:600}.end{text-anchor:end}\
-                     .b,.name{fill:#8a929c}.b.cpu,.name.cpu{fill:#2f86d0}</style>";
-
-impl Bars {
-    /// The chart as a file of its own.
-    pub fn alone(&self) -> String {
-        let svg = self.svg("chart").replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
-        match svg.find("</desc>") {
-            Some(at) => format!("{}{ALONE}{}\n", &svg[..at + 7], &svg[at + 7..]),
-            None => svg,
-        }
-    }
-
-    /// The chart. `id` is unique in the page.
-    pub fn svg(&self, id: &str) -> String {
-        let largest = self.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-        if largest <= 0.0 {
-            return String::new();
-        }
-        let told: Vec<String> = self.bars.iter().map(|bar| format!("{}: {}", bar.name, digits(bar.value))).collect();
-        let height = STEP * self.bars.len() as f64 + 18.0;
-        let mut svg = opened(id, [WIDTH, height], &self.title, &format!("{}. {}.", self.unit, told.join("; ")));
-        let longest = self.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
-        let left = (longest as f64 * CHARACTER + 14.0).min(WIDTH * 0.55);
-        let room = WIDTH - left - 44.0;
-        let _ = write!(svg, r#"<text class="unit" x="{left:.0}" y="11">{}</text>"#, escaped(&self.unit));
-        for (i, bar) in self.bars.iter().enumerate() {
-            let (y, width) = (18.0 + STEP * i as f64, (room * bar.value / largest).max(1.0));
-            let text = y + 12.5;
-            let class = bar.thing.class();
-            let paper = if bar.printed { " paper" } else { "" };
-            let end = left - 6.0;
-            let _ = write!(svg, r#"<text class="tick end" x="{end:.0}" y="{text:.1}">{}</text>"#, escaped(&bar.name));
-            let _ = write!(
-                svg,
-                r#"<rect class="b {class}{paper}" x="{left:.1}" y="{:.1}" width="{width:.1}" height="14"/>"#,
-                y + 1.0
-            );
-            let after = left + width + 5.0;
-            let _ =
-                write!(svg, r#"<text class="name {class}" x="{after:.1}" y="{text:.1}">{}</text>"#, digits(bar.value));
-        }
-        svg + "</svg>"
-    }
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::names::mounts::{CEILING, RATIO};
 use crate::names::peers::COPY;
-use crate::report::section::{Cell, Table, milliseconds};
-use crate::report::text::digits;
+use crate::report::section::Table;
+use crate::report::text::{digits, unique};
 use crate::row::{Bar, Row};
 use crate::{merged, record};
 use std::fs;
@@ -22,7 +22,7 @@ use std::path::Path;
 const BEGIN: &str = "<!-- rows: ";
 const END: &str = "<!-- end of rows -->";
 
-/// The document with its tables made anew from the runs in the folder of results.
+/// The document with its tables renewed from the runs in the folder of results.
 pub fn renewed(document: &Path, results: &Path) -> Result<String> {
     let text = fs::read_to_string(document).map_err(Error::at(document))?;
     let wrong = |line: &str, why: &str| Error::Folder(document.into(), format!("{line}: {why}"));
@@ -72,6 +72,10 @@ fn markdown(table: &Table) -> String {
     line(&table.columns) + &rule + &rows
 }
 
+fn milliseconds(row: &Row) -> String {
+    row.median_s.map(|seconds| digits(seconds * 1e3)).unwrap_or_default()
+}
+
 /// A figure, bold where it misses what is required.
 fn judged(bar: Option<&Bar>, figure: String) -> String {
     if bar.is_some_and(|bar| bar.reached == Some(false)) { format!("**{figure}**") } else { figure }
@@ -88,7 +92,7 @@ fn bars(rows: &[Row]) -> Table {
             (Some(kib), ..) => format!("{} MiB", digits(kib as f64 / 1024.0)),
             (_, Some(value), _) => digits(value),
             (.., Some(ratio)) => digits(ratio),
-            _ => format!("{} ms", milliseconds(row).unwrap_or_default()),
+            _ => format!("{} ms", milliseconds(row)),
         };
         let measure = row.measure.split(": times as fast").next().unwrap_or(&row.measure);
         let what = format!("{}: {}, {measure}; {}", row.case, row.operation, row.scheme);
@@ -114,34 +118,28 @@ fn commands(rows: &[Row]) -> Table {
     rows.sort_by_key(|row| row.operation != "protect");
     let cells = rows.into_iter().map(|row| {
         let best = row.seconds.iter().copied().reduce(f64::min).map(|best| digits(best * 1e3));
-        let text = format!("{} ({}){}", milliseconds(row).unwrap_or_default(), best.unwrap_or_default(), row.mark());
-        Cell { line: &row.scheme, column: format!("{}, ms (best)", row.operation), text }
+        let text = format!("{} ({}){}", milliseconds(row), best.unwrap_or_default(), row.mark());
+        [row.scheme.clone(), format!("{}, ms (best)", row.operation), text]
     });
-    Table::pivot("program", cells)
+    Table::pivot("program", &cells.collect::<Vec<_>>())
 }
 
 fn mounts(rows: &[Row]) -> Table {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.measure == RATIO).collect();
     let required = |operation: &str| {
-        let mut all: Vec<&str> = Vec::new();
-        for bar in rows.iter().filter(|row| row.operation == operation).filter_map(|row| row.bar.as_ref()) {
-            let least = bar.asked.split(' ').nth(2).unwrap_or_default();
-            if !all.contains(&least) {
-                all.push(least);
-            }
-        }
-        all.join("; suite 5 ")
+        let bars = rows.iter().filter(|row| row.operation == operation).filter_map(|row| row.bar.as_ref());
+        unique(bars.map(|bar| bar.asked.split(' ').nth(2).unwrap_or_default())).join("; suite 5 ")
     };
     let mut cells = Vec::new();
     for row in &rows {
-        let line = row.operation.as_str();
-        cells.push(Cell { line, column: "at least".into(), text: required(line) });
+        let line = &row.operation;
+        cells.push([line.clone(), "at least".into(), required(line)]);
         let scheme = row.scheme.strip_prefix("phalanx, ").unwrap_or(&row.scheme);
         let figure = row.speedup.map_or_else(|| "not run".into(), digits);
         let text = if row.scheme == CEILING { figure } else { judged(row.bar.as_ref(), figure) } + row.mark();
-        cells.push(Cell { line, column: format!("{}: {scheme}", row.case), text });
+        cells.push([line.clone(), format!("{}: {scheme}", row.case), text]);
     }
-    Table::pivot("times as fast as gocryptfs", cells)
+    Table::pivot("times as fast as gocryptfs", &cells)
 }
 
 fn headlines(rows: &[Row]) -> Table {

@@ -3,13 +3,10 @@
 use crate::head::Head;
 use crate::row::Row;
 
-/// A machine.
+/// A machine with the heads of its runs.
 pub struct Machine {
-    /// Its name in the report.
     pub name: String,
-    /// The heads of its runs.
     pub heads: Vec<Head>,
-    /// Its rows.
     pub rows: Vec<Row>,
 }
 
@@ -24,7 +21,6 @@ impl Machine {
         self.heads.iter().any(|head| head.quick)
     }
 
-    /// The rows of one experiment.
     pub fn of<'a>(&'a self, experiment: &'a str) -> impl Iterator<Item = &'a Row> {
         self.rows.iter().filter(move |row| row.experiment == experiment)
     }

@@ -1,32 +1,21 @@
-//! Sections of the page: tables, lines by columns in the order in which they come, and figures of any number of lines.
+//! Sections of the page: tables, and charts of them.
 
-use crate::paper::Printed;
-use crate::report::chart::{Chart, Line, Thing, on_one_axis, points};
-use crate::report::text::{digits, escaped};
-use crate::row::Row;
+use crate::report::chart::Chart;
+use crate::report::text::{escaped, unique};
 use std::fmt::Write;
 
-/// A table of an experiment, with a figure if it is in none of the papers' own.
+/// A table of an experiment, with charts if they are none of the papers' own.
 pub struct Section {
-    /// What it shows.
     pub title: String,
     /// Notes that readers need.
     pub text: String,
-    /// The table.
     pub table: Table,
-    /// A figure that is in none of the papers.
-    pub figure: Option<Figure>,
+    pub charts: Vec<Chart>,
 }
 
 impl Section {
-    /// A table without a figure.
     pub fn new(title: impl Into<String>, text: impl Into<String>, table: Table) -> Self {
-        Self { title: title.into(), text: text.into(), table, figure: None }
-    }
-
-    /// The same with a figure.
-    pub fn drawn(self, figure: Figure) -> Self {
-        Self { figure: Some(figure), ..self }
+        Self { title: title.into(), text: text.into(), table, charts: Vec::new() }
     }
 }
 
@@ -36,43 +25,24 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// A cell of a table.
-pub struct Cell<'a> {
-    pub line: &'a str,
-    pub column: String,
-    pub text: String,
-}
-
 impl Table {
-    /// A table with fixed columns.
     pub fn of<const N: usize>(columns: [&str; N], rows: impl IntoIterator<Item = Vec<String>>) -> Self {
         Self { columns: columns.map(String::from).to_vec(), rows: rows.into_iter().collect() }
     }
 
-    /// Lines by the row's name, columns by the column's, both in the order in which they come.
-    pub fn pivot<'a>(corner: &str, cells: impl IntoIterator<Item = Cell<'a>>) -> Self {
-        let mut table = Self { columns: vec![corner.into()], rows: Vec::new() };
-        for Cell { line, column, text } in cells {
-            let column = match table.columns.iter().skip(1).position(|c| *c == column) {
-                Some(at) => at + 1,
-                None => {
-                    table.columns.push(column);
-                    table.columns.len() - 1
-                }
-            };
-            let row = match table.rows.iter().position(|r| r[0] == line) {
-                Some(at) => &mut table.rows[at],
-                None => {
-                    table.rows.push(vec![line.into()]);
-                    table.rows.last_mut().expect("it was pushed")
-                }
-            };
-            row.resize(row.len().max(column + 1), String::new());
-            row[column] = text;
-        }
-        let width = table.columns.len();
-        table.rows.iter_mut().for_each(|row| row.resize(width, String::new()));
-        table
+    /// A table of cells, each with the names of its line and column, which stand in the order in which they come.
+    pub fn pivot(corner: &str, cells: &[[String; 3]]) -> Self {
+        let columns = unique(cells.iter().map(|[_, column, _]| column));
+        let text = |line: &String, column: &String| {
+            let cell = cells.iter().rev().find(|[l, c, _]| l == line && c == column);
+            cell.map(|[.., text]| text.clone()).unwrap_or_default()
+        };
+        let row = |line: &String| {
+            let texts = columns.iter().map(|column| text(line, column));
+            [line.clone()].into_iter().chain(texts).collect()
+        };
+        let rows = unique(cells.iter().map(|[line, ..]| line)).into_iter().map(row).collect();
+        Self { rows, columns: [corner.to_owned()].into_iter().chain(columns.into_iter().cloned()).collect() }
     }
 
     /// The table, in a frame that scrolls where the screen is narrow.
@@ -92,169 +62,16 @@ impl Table {
     }
 }
 
-/// A row's measured cell, and the cells of the printed figures beside it, whose measure is `printed`.
-pub fn beside<'a>(
-    row: &'a Row,
-    column: String,
-    cell: impl Fn(&Row) -> Option<String>,
-    printed: &'static str,
-) -> impl Iterator<Item = Cell<'a>> {
-    let text = cell(row).unwrap_or_else(|| row.why_not().map(|_| "not run".into()).unwrap_or_default());
-    let measured = Cell { line: &row.case, column, text };
-    let printed = row.printed.iter().filter(move |p| p.measure == printed);
-    let unit = |p: &Printed| if p.unit == "x" { String::new() } else { format!(" {}", p.unit) };
-    let printed = printed.map(move |p| Cell {
-        line: &row.case,
-        column: format!("*printed: {}*", p.by),
-        text: format!("*{}{}*", p.value, unit(p)),
-    });
-    [measured].into_iter().chain(printed)
-}
-
-/// The rows that were not run, and why, as sentences for below a table.
-pub fn not_run<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for (row, why) in rows.into_iter().filter_map(|row| Some((row, row.why_not()?))) {
-        let what = program(row);
-        match reasons.iter_mut().find(|(reason, _)| *reason == why) {
-            Some((_, all)) if all.contains(&what) => {}
-            Some((_, all)) => all.push(what),
-            None => reasons.push((why, vec![what])),
-        }
-    }
-    reasons.iter().map(|(why, what)| format!(" Not run: {}: {why}.", what.join("; "))).collect()
-}
-
-/// A row's speed.
-pub fn gb_per_s(row: &Row) -> Option<String> {
-    row.gb_per_s.map(digits)
-}
-
-/// A row's median.
-pub fn milliseconds(row: &Row) -> Option<String> {
-    row.median_s.map(|s| digits(s * 1e3))
-}
-
-/// A row's median, or that it was not run.
-pub fn ms(row: &Row) -> String {
-    milliseconds(row).or_else(|| row.why_not().map(|_| "not run".into())).unwrap_or_default()
-}
-
-/// Why some were not run, as a sentence.
-pub fn missing(rows: &[&Row]) -> String {
-    let mut reasons: Vec<&str> = rows.iter().filter_map(|row| row.why_not()).collect();
-    reasons.sort_unstable();
-    reasons.dedup();
-    if reasons.is_empty() { String::new() } else { format!(" Not run: {}.", reasons.join("; ")) }
-}
-
-/// "scheme, engine".
-pub fn program(row: &Row) -> String {
-    format!("{}, {}", row.scheme, row.engine)
-}
-
-/// The most measured lines of a panel.
-const LINES: usize = 3;
-
-/// Lines over named places on the x axis.
-pub struct Figure {
-    /// Its title.
-    pub title: String,
-    /// What the x axis shows.
-    pub x: String,
-    /// What the y axis shows.
-    pub y: String,
-    /// The places on the x axis.
-    pub places: Vec<String>,
-    /// The lines: their names, whether they are printed figures, and their values at the places.
-    pub lines: Vec<(String, bool, Vec<Option<f64>>)>,
-}
-
-impl Figure {
-    /// A figure without lines.
-    pub fn new(title: &str, x: &str, y: &str) -> Self {
-        let [title, x, y] = [title, x, y].map(String::from);
-        Self { title, x, y, places: Vec::new(), lines: Vec::new() }
-    }
-
-    /// Adds a value to a line. Line and place are added if they are new.
-    pub fn add(&mut self, line: &str, is_printed: bool, place: &str, value: f64) {
-        let at = self.places.iter().position(|p| p == place).unwrap_or_else(|| {
-            self.places.push(place.into());
-            self.places.len() - 1
-        });
-        let index = self.lines.iter().position(|(name, ..)| name == line).unwrap_or_else(|| {
-            self.lines.push((line.into(), is_printed, Vec::new()));
-            self.lines.len() - 1
-        });
-        let values = &mut self.lines[index].2;
-        values.resize(values.len().max(at + 1), None);
-        values[at] = Some(value);
-    }
-
-    /// Its panels: a few measured lines in each, and all printed ones.
-    pub fn charts(&self) -> Vec<Chart> {
-        let line = |(name, is_printed, values): &(String, bool, Vec<Option<f64>>)| {
-            let points = points(values, |value| *value);
-            let thing = thing(name);
-            // Of the paper's lines the program's name is enough, and of a cluster's that in which they differ.
-            let name = match name.split_once("platform ").and_then(|(_, rest)| rest.split_once(' ')) {
-                Some((_, program)) if *is_printed => program,
-                _ => name.trim_start_matches("phalanx-mpi, "),
-            };
-            if *is_printed { Line::paper(name, thing, points) } else { Line::ours(name, thing, points) }
-        };
-        let (printed, measured): (Vec<_>, Vec<_>) = self.lines.iter().partition(|(_, is_printed, _)| *is_printed);
-        let chart = |lines: &[&(String, bool, Vec<Option<f64>>)]| {
-            let lines = lines.iter().chain(&printed).map(|l| line(l)).collect();
-            Chart::new(&self.title, &self.x, &self.y, self.places.clone(), lines)
-        };
-        let mut charts: Vec<Chart> = measured.chunks(LINES).map(chart).collect();
-        charts.retain(|chart| !chart.is_empty());
-        on_one_axis(charts)
-    }
-}
-
-/// What a line shows, by its name.
-fn thing(name: &str) -> Thing {
-    let has = |part: &str| name.contains(part);
-    match () {
-        () if has("MPJ") || has("Java") => Thing::Java,
-        () if has("hybrid") => Thing::Hybrid,
-        () if has("gpu") || has("GPU") || has("CUDA") => Thing::Gpu,
-        () if has("mpi") || has("MPICH") || has("process") => Thing::Cluster,
-        () if has("serial") || has("1 thread") => Thing::Serial,
-        () if has("gocryptfs") || has("folder itself") => Thing::Peer,
-        () => Thing::Cpu,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn pivots_keep_their_order_and_leave_gaps_empty() {
-        let cell = |line, column: &str, text: &str| Cell { line, column: column.into(), text: text.into() };
-        let cells = [cell("b", "y", "1"), cell("a", "*x*", "*2*"), cell("b", "*x*", "<3")];
-        let html = Table::pivot("size", cells).html();
+        let cells = [["b", "y", "1"], ["a", "*x*", "*2*"], ["b", "*x*", "<3"]];
+        let html = Table::pivot("size", &cells.map(|cell| cell.map(String::from))).html();
         let rows =
             "<tr><td>b</td><td>1</td><td>&lt;3</td></tr>\n<tr><td>a</td><td></td><td class=\"paper\">2</td></tr>";
         assert!(html.contains(r#"<th>size</th><th>y</th><th class="paper">x</th>"#) && html.contains(rows), "{html}");
-    }
-
-    #[test]
-    fn many_lines_become_panels_with_one_axis() {
-        let mut figure = Figure::new("t", "x", "y");
-        for i in 0..7 {
-            figure.add(&format!("line {i}"), false, "a", 1.0 + f64::from(i));
-            figure.add(&format!("line {i}"), false, "b", 2.0 + f64::from(i));
-        }
-        figure.add("printed: P3 MPICH", true, "b", 0.5);
-        let charts = figure.charts();
-        let counts: Vec<usize> = charts.iter().map(|chart| chart.lines.len()).collect();
-        assert_eq!(counts, [4, 4, 2]);
-        assert!(charts.iter().all(|chart| chart.range == Some([0.5, 8.0]) && chart.places == ["a", "b"]));
-        assert!(Figure::new("t", "x", "y").charts().is_empty());
     }
 }

@@ -1,10 +1,9 @@
 //! The page and what it says, on the committed rows and on changed ones.
 
 use super::answer::{Claim, Part, Reason, Said, Verdict};
-use super::catalogue::items;
+use super::catalogue::{headlines, items};
 use super::machine::{Machine, joined};
 use super::page::Page;
-use super::tables::sections;
 use super::text::digits;
 use super::{runs, summary};
 use std::path::{Path, PathBuf};
@@ -19,14 +18,17 @@ fn machines() -> Vec<Machine> {
 
 /// The machine whose rows answer one of the 52 best.
 fn best<'a>(machines: &'a [Machine], id: &str) -> (&'a Machine, Part) {
-    let item = items().into_iter().find(|item| item.id() == id).unwrap_or_else(|| panic!("no {id}"));
-    let parts = machines.iter().map(|machine| (machine, item.answer(machine)));
-    let known = |part: &Part| part.claims.iter().filter(|claim| claim.holds.is_some()).count();
-    parts.max_by_key(|(_, part)| known(part)).unwrap()
+    machines.iter().map(|machine| (machine, answer(machine, id))).max_by_key(|(_, part)| part.judged()).unwrap()
 }
 
 fn answer(machine: &Machine, id: &str) -> Part {
-    items().into_iter().find(|item| item.id() == id).unwrap().answer(machine)
+    items().iter().find(|item| item.id() == id).unwrap_or_else(|| panic!("no {id}")).answer(machine)
+}
+
+/// What the machines say to each headline.
+fn all_headlines(machines: &[Machine]) -> Vec<Vec<Vec<Said>>> {
+    let now = |(i, headline)| machines.iter().filter_map(|machine| summary::now(headline, i + 1, machine)).collect();
+    headlines().iter().enumerate().map(now).collect()
 }
 
 /// The same machine with other times.
@@ -46,10 +48,10 @@ fn changed(machine: &Machine, factor: impl Fn(&crate::row::Row) -> f64) -> Machi
 #[test]
 fn each_of_the_52_is_in_the_page_with_a_verdict() {
     let machines = machines();
-    let page = Page::of(&machines, sections);
+    let page = Page::of(&machines);
     let items = items();
     assert_eq!(items.len(), 52);
-    for item in &items {
+    for item in items {
         let id = item.id();
         assert_eq!(page.matches(&format!("<article id=\"{id}\">")).count(), 1, "{id}");
         assert!(page.contains(&format!("<a href=\"#{id}\">")), "{id} is not in the index");
@@ -122,8 +124,7 @@ fn other_rows_give_other_sentences() {
         assert!(part.factor.unwrap() > twice.factor.unwrap() * 1.99, "{id}");
     }
     let headlines = |machines: &[Machine]| -> Vec<String> {
-        let all = summary::headlines(machines).into_iter().flat_map(|headline| headline.now);
-        all.flat_map(|(_, said)| said).map(|said| said.text).collect()
+        all_headlines(machines).into_iter().flatten().flatten().map(|said| said.text).collect()
     };
     // Everything at half the speed, but the paper's own programs.
     let slower: Vec<Machine> = machines
@@ -139,7 +140,7 @@ fn other_rows_give_other_sentences() {
 #[test]
 fn what_does_not_hold_is_named_by_its_reason() {
     let machines = machines();
-    let page = Page::of(&machines, sections);
+    let page = Page::of(&machines);
     assert!(!page.contains("a conclusion no longer holds") && !page.contains("does not hold here"));
     let verdict = |id: &str| best(&machines, id).1.verdict();
     assert_eq!(verdict("p1-fig-3"), Verdict::Changed(Reason::SmallFiles));
@@ -155,13 +156,13 @@ fn what_does_not_hold_is_named_by_its_reason() {
 #[test]
 fn the_boxes_of_the_head_lead_with_speeds() {
     let machines = machines();
-    let headlines = summary::headlines(&machines);
-    assert!(headlines.iter().all(|headline| !headline.now.is_empty()));
-    for (_, said) in headlines.iter().flat_map(|headline| &headline.now) {
+    let headlines = all_headlines(&machines);
+    assert!(headlines.len() == 5 && headlines.iter().all(|now| !now.is_empty()));
+    for said in headlines.iter().flatten() {
         assert!(said[0].text.ends_with(" GB/s"), "{said:?}");
     }
     let commands = machines.iter().rev().find_map(summary::commands).unwrap();
-    assert!(commands.headline.unwrap().0.text.ends_with(" GB/s"));
+    assert!(commands.headline.unwrap()[0].text.ends_with(" GB/s"));
 }
 
 fn holds(claims: &[Claim], part: &str) -> Option<bool> {
@@ -201,12 +202,12 @@ fn conclusions_turn_when_the_rows_do() {
 fn without_rows_everything_is_said_to_be_not_run() {
     let heads = machines().remove(0).heads;
     let empty = Machine { name: "empty".into(), heads, rows: Vec::new() };
-    for item in items().into_iter().filter(|item| !item.is_model()) {
+    for item in items().iter().filter(|item| !item.is_model()) {
         let part = item.answer(&empty);
         assert_eq!(part.verdict(), Verdict::NotRun, "{}", item.id());
         assert!(part.said.iter().all(|said| said.figures.is_empty()), "{}: {:?}", item.id(), part.said);
     }
-    let page = Page::of(&[empty], sections);
+    let page = Page::of(&[empty]);
     assert!(page.matches("<article id=").count() == 52);
 }
 

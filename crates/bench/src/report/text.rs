@@ -29,6 +29,28 @@ pub fn percent(part: f64) -> String {
     format!("{} %", digits(part * 100.0))
 }
 
+/// A pattern whose gaps in braces are filled, if each is known.
+pub fn filled(pattern: &str, mut gap: impl FnMut(&str) -> Option<String>) -> Option<String> {
+    let mut parts = pattern.split('{');
+    let mut text = parts.next()?.to_owned();
+    for (name, rest) in parts.map(|part| part.split_once('}').expect("a gap has an end")) {
+        text += &gap(name)?;
+        text += rest;
+    }
+    Some(text)
+}
+
+/// Each once, in the order in which they come.
+pub fn unique<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for one in all {
+        if !once.contains(&one) {
+            once.push(one);
+        }
+    }
+    once
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

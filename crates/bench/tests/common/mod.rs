@@ -5,8 +5,25 @@ mod sandbox;
 
 pub use sandbox::*;
 
-use std::path::PathBuf;
+use phalanx_bench::measure::setup::Setup;
+use phalanx_core::engine::Levels;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// A short run with two threads and without a device.
+pub fn setup(out: &Path, resume: bool) -> Setup {
+    Setup {
+        out: out.to_owned(),
+        quick: true,
+        resume,
+        levels: Levels::detect(),
+        threads: 2,
+        device: Err("none was looked for".into()),
+        program: "phalanx".into(),
+        volume: Default::default(),
+        hpc: Default::default(),
+    }
+}
 
 impl Sandbox {
     /// The program, in the folder.

@@ -1,8 +1,8 @@
 //! Rows of other machines. They are added to a report under their own machine's name, and nothing hostile gets in with
 //! them.
 
-use phalanx_bench::head::DeviceHead;
-use phalanx_bench::head::Head;
+use crate::common::setup;
+use phalanx_bench::head::{DeviceHead, Head};
 use phalanx_bench::measure::machine;
 use phalanx_bench::measure::setup::Setup;
 use phalanx_bench::measure::steps::{Step, run_steps};
@@ -10,43 +10,17 @@ use phalanx_bench::merged;
 use phalanx_bench::record::{CSV, JSON, Line, Record, read};
 use phalanx_bench::report;
 use phalanx_bench::row::Row;
-use phalanx_core::engine::Levels;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn setup(out: &Path) -> Setup {
-    Setup {
-        out: out.to_owned(),
-        quick: true,
-        resume: true,
-        levels: Levels::detect(),
-        threads: 2,
-        device: Err("none was looked for".into()),
-        program: "phalanx".into(),
-        volume: Default::default(),
-        hpc: Default::default(),
-    }
-}
-
 fn row(engine: &str, seconds: f64) -> Row {
-    let row = Row {
-        experiment: "hpc".into(),
-        case: "107MBs".into(),
-        operation: "encrypt".into(),
-        measure: "encryption only".into(),
-        scheme: "AES-256-CTR".into(),
-        engine: engine.into(),
-        bytes: 1_000_000_000,
-        items: 1,
-        threads: 1,
-        ..Row::default()
-    };
-    row.timed(vec![seconds; 3])
+    let row = Row::of("hpc", "107MBs", ["encrypt", "encryption only", "AES-256-CTR", engine]);
+    Row { bytes: 1_000_000_000, items: 1, threads: 1, ..row }.timed(vec![seconds; 3])
 }
 
 /// A run's folder with one row.
 fn run(out: &Path) -> Setup {
-    let setup = setup(out);
+    let setup = setup(out, true);
     let mut record = Record::open(&setup.out, setup.resume, machine::head(&setup, vec![])).unwrap();
     let step = Step::new("step".into(), 1, |rows| rows.write(row("cpu", 0.5)));
     run_steps(&mut record, vec![step], &()).unwrap();
@@ -55,17 +29,9 @@ fn run(out: &Path) -> Setup {
 
 /// The head of a machine with a GPU.
 fn elsewhere(out: &Path) -> Head {
-    let device = DeviceHead {
-        name: "Example <b>GPU</b>".into(),
-        kind: "GPU".into(),
-        api: "CUDA".into(),
-        driver: "CUDA 12.0".into(),
-        memory: 1 << 30,
-        multiprocessors: 13,
-        warp: 32,
-        clock_mhz: 706,
-    };
-    Head { cpu: "another processor".into(), device: Some(device), ..machine::head(&setup(out), vec![]) }
+    let [name, kind, api, driver] = ["Example <b>GPU</b>", "GPU", "CUDA", "CUDA 12.0"].map(String::from);
+    let device = DeviceHead { name, kind, api, driver, memory: 1 << 30, multiprocessors: 13, warp: 32, clock_mhz: 706 };
+    Head { cpu: "another processor".into(), device: Some(device), ..machine::head(&setup(out, true), vec![]) }
 }
 
 fn lines(head: &Head, rows: &[Row]) -> String {

@@ -1,33 +1,16 @@
 //! The runner: rows as they come, interrupted runs, and the two files that must agree.
 
+use crate::common::setup;
 use phalanx_bench::error::{Error, Result};
 use phalanx_bench::measure::machine;
-use phalanx_bench::measure::setup::Setup;
-use phalanx_bench::measure::steps::Watch;
-use phalanx_bench::measure::steps::{Step, run_steps};
+use phalanx_bench::measure::steps::{Step, Watch, run_steps};
 use phalanx_bench::paper;
 use phalanx_bench::record::{CSV, JSON, Line, Record, read};
 use phalanx_bench::report;
 use phalanx_bench::row::{Bar, Over, Row};
-use phalanx_core::engine::Levels;
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::path::Path;
-
-fn setup(out: &Path, resume: bool) -> Setup {
-    let (out, levels, device) = (out.to_owned(), Levels::detect(), Err("none was looked for".into()));
-    Setup {
-        out,
-        quick: true,
-        resume,
-        levels,
-        threads: 2,
-        device,
-        program: "phalanx".into(),
-        volume: Default::default(),
-        hpc: Default::default(),
-    }
-}
 
 fn record(out: &Path, resume: bool) -> Result<Record> {
     let setup = setup(out, resume);
@@ -36,20 +19,15 @@ fn record(out: &Path, resume: bool) -> Result<Record> {
 }
 
 fn row(step: usize, i: usize) -> Row {
+    let names = ["protect", "total", &format!("a \"scheme\", {i}"), "serial"];
     let row = Row {
-        experiment: "sefps".into(),
-        case: format!("case {step}"),
-        operation: "protect".into(),
-        measure: "total".into(),
-        scheme: format!("a \"scheme\", {i}"),
-        engine: "serial".into(),
         bytes: 1000,
         items: 1,
         threads: 1,
         printed: paper::p1().printed(|v| v.case.bytes == Some(5610) && v.measure == "total speed"),
         bar: Some(Bar { asked: "at most 1 ms".into(), reached: Some(i == 0) }),
         note: Some("two\nlines".into()),
-        ..Row::default()
+        ..Row::of("sefps", format!("case {step}"), names)
     };
     row.timed(vec![0.25, 1.0 / 3.0, 1e-9 * step as f64]).compared(Over { name: "x", median_s: 0.5 }, Some(2))
 }

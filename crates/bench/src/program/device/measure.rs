@@ -14,14 +14,10 @@ use phalanx_gpu::{
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The contents of a row, except its times.
-struct Case {
-    case: String,
-    operation: &'static str,
-    measure: &'static str,
-    scheme: String,
-    bytes: usize,
-    items: usize,
+/// A row without times: its case, and what is done, what the times measure, and by what.
+fn row(case: String, names: [&str; 3], bytes: usize, items: usize) -> Row {
+    let [operation, measure, scheme] = names;
+    Row { bytes: bytes as u64, items: items as u64, ..Row::of("gpu", case, [operation, measure, scheme, "gpu"]) }
 }
 
 struct Bench<'a> {
@@ -54,13 +50,10 @@ pub fn kernels(device: &Device, quick: bool) -> Result<()> {
 /// Encryption and digests of the same data, which lie on the device: what sealing takes there.
 pub fn resident(device: &Device, quick: bool) -> Result<()> {
     let mut bench = Bench::new(device, quick)?;
-    for bytes in [bench.bytes.min(16 << 20), bench.bytes] {
-        bench.resident(bytes)?;
-        if bytes == bench.bytes {
-            break;
-        }
+    if bench.bytes > 16 << 20 {
+        bench.resident(16 << 20)?;
     }
-    Ok(())
+    bench.resident(bench.bytes)
 }
 
 /// The engine from host to host, by lanes and sizes of jobs, each beside pinned copies alone.
@@ -71,7 +64,7 @@ pub fn engine(device: &Device, quick: bool) -> Result<()> {
         Kind::Gpu => (&[4, 8, 12], &[16 << 20, 32 << 20, 64 << 20], 4 << 30),
         _ => (&[1, 2], &[1 << 20], 4 << 20),
     };
-    // Each run pins its memory anew, which takes longer than the copies.
+    // Each run pins its memory again, which takes longer than the copies.
     bench.runs = bench.runs.min(4);
     for lanes in all_lanes {
         for job in jobs {
@@ -113,45 +106,29 @@ impl<'a> Bench<'a> {
     }
 
     /// Times the work after a run that is not counted, and prints the row.
-    fn row(&mut self, case: Case, mut work: impl FnMut(&mut Stream) -> Result<Duration>) -> Result<()> {
+    fn row(&mut self, row: Row, mut work: impl FnMut(&mut Stream) -> Result<Duration>) -> Result<()> {
         work(&mut self.stream)?;
-        let mut seconds = Vec::new();
-        for _ in 0..self.runs {
-            seconds.push(work(&mut self.stream)?.as_secs_f64());
-        }
-        let Case { case, operation, measure, scheme, bytes, items } = case;
-        let row = Row {
-            experiment: "gpu".into(),
-            // Two devices of one kind have the same head: their rows must differ.
-            case: format!("{} {}: {case}", self.info.api, self.info.index),
-            operation: operation.into(),
-            measure: measure.into(),
-            scheme,
-            engine: "gpu".into(),
-            bytes: bytes as u64,
-            items: items as u64,
-            ..Row::default()
-        };
-        print!("{}", Line::Row(Box::new(row.timed(seconds))).json());
+        let times = (0..self.runs).map(|_| work(&mut self.stream).map(|time| time.as_secs_f64()));
+        let seconds = times.collect::<Result<Vec<f64>>>()?;
+        // Two devices of one kind have the same head: their rows must differ.
+        let case = format!("{} {}: {}", self.info.api, self.info.index, row.case);
+        print!("{}", Line::Row(Box::new(Row { case, ..row }.timed(seconds))).json());
         Ok(())
+    }
+
+    /// The same by the device's own clock.
+    fn kernel(&mut self, row: Row, mut work: impl FnMut(&mut Stream) -> Result<()>) -> Result<()> {
+        self.row(row, |stream| stream.timed(&mut work).map(|((), time)| time))
     }
 
     /// Copies within the device, and both ways between it and the host, from pinned memory and from ordinary memory.
     fn ceilings(&mut self, device: &Device) -> Result<()> {
         let bytes = self.bytes;
-        let case = |operation, scheme: &str| Case {
-            case: format!("{bytes} bytes"),
-            operation,
-            measure: "ceiling",
-            scheme: scheme.into(),
-            bytes,
-            items: 1,
-        };
+        let case =
+            |operation: &str, scheme: &str| row(format!("{bytes} bytes"), [operation, "ceiling", scheme], bytes, 1);
         let from = self.stream.buffer(bytes)?;
         let mut to = self.stream.buffer(bytes)?;
-        self.row(case("copy", "device to device"), |stream| {
-            stream.timed(|stream| stream.copy(&from, &mut to, bytes)).map(|((), time)| time)
-        })?;
+        self.kernel(case("copy", "device to device"), |stream| stream.copy(&from, &mut to, bytes))?;
         let mut pinned = device.pinned(bytes)?;
         let mut paged = vec![1u8; bytes];
         for (scheme, host) in [("pinned memory", &mut pinned[..]), ("ordinary memory", &mut paged[..])] {
@@ -168,20 +145,13 @@ impl<'a> Bench<'a> {
     }
 
     fn engine(&mut self, device: &Device, whole: &HostToHost) -> Result<()> {
-        let case = |operation, measure, scheme: &str, passes| Case {
-            case: whole.case(),
-            operation,
-            measure,
-            scheme: scheme.into(),
-            bytes: passes * whole.bytes(),
-            items: 1,
-        };
+        let case = |names: [&str; 3], passes| row(whole.case(), names, passes * whole.bytes(), 1);
         let failed = |fault: Fault| device.info().error(Reason::Failed("the engine", fault.reason));
-        self.row(case("copy both ways", "ceiling", "pinned memory", 1), |_| whole.copies(device).map_err(failed))?;
-        self.row(case("seal", "host to host", "engine", 1), |_| whole.run(&[Op::Seal]).map_err(failed))?;
-        self.row(case("seal and open", "host to host", "engine", 2), |_| {
-            whole.run(&[Op::Seal, Op::Open]).map_err(failed)
-        })
+        let copies = case(["copy both ways", "ceiling", "pinned memory"], 1);
+        self.row(copies, |_| whole.copies(device).map_err(failed))?;
+        self.row(case(["seal", "host to host", "engine"], 1), |_| whole.run(&[Op::Seal]).map_err(failed))?;
+        let both = case(["seal and open", "host to host", "engine"], 2);
+        self.row(both, |_| whole.run(&[Op::Seal, Op::Open]).map_err(failed))
     }
 
     /// The kernels that seal data of this length as the engine does, in the order of the engine.
@@ -201,27 +171,15 @@ impl<'a> Bench<'a> {
         let mut digests = self.stream.buffer(32 * bytes / SLICE)?;
         for (key_len, turbo, suite) in [(32, false, "suite 1"), (16, false, "suite 3"), (32, true, "suite 5")] {
             let keys = self.stream.round_keys(&[&[7; 32][..key_len]], Direction::Encrypt)?;
-            let case = Case {
-                case: format!("{} MiB", bytes >> 20),
-                operation: "seal",
-                measure: "device memory",
-                scheme: format!(
-                    "AES-{} and {}, {suite}",
-                    8 * key_len,
-                    if turbo { "TurboSHAKE256" } else { "SHA3-256" }
-                ),
-                bytes,
-                items: 1,
-            };
-            self.row(case, |stream| {
-                let seal = |stream: &mut Stream| {
-                    stream.aes_ctr_spans(&launch, &keys, &spans, &mut data)?;
-                    match turbo {
-                        true => stream.turboshake_slices(32, &slices, &data, &mut digests),
-                        false => stream.sha3_slices(32, &slices, &data, &mut digests),
-                    }
-                };
-                stream.timed(seal).map(|((), time)| time)
+            let hash = if turbo { "TurboSHAKE256" } else { "SHA3-256" };
+            let scheme = format!("AES-{} and {hash}, {suite}", 8 * key_len);
+            let case = row(format!("{} MiB", bytes >> 20), ["seal", "device memory", &scheme], bytes, 1);
+            self.kernel(case, |stream| {
+                stream.aes_ctr_spans(&launch, &keys, &spans, &mut data)?;
+                match turbo {
+                    true => stream.turboshake_slices(32, &slices, &data, &mut digests),
+                    false => stream.sha3_slices(32, &slices, &data, &mut digests),
+                }
             })?;
         }
         Ok(())
@@ -250,22 +208,12 @@ impl<'a> Bench<'a> {
                         "aes_ecb_encrypt" => ("ECB", "encrypt"),
                         _ => ("ECB", "decrypt"),
                     };
-                    let case = Case {
-                        case: format!("{bytes} bytes, {} B a thread, {threads} threads a block", 16 * granularity),
-                        operation,
-                        measure: "kernel",
-                        scheme: format!("AES-{}-{mode} {variant}", 8 * key_len),
-                        bytes,
-                        items: 1,
-                    };
-                    self.row(case, |stream| {
-                        stream
-                            .timed(|stream| match entry {
-                                "aes_ctr" => stream.aes_ctr(&launch, &encrypt, 0, &[9; 16], &mut data, 0..bytes),
-                                "aes_ecb_encrypt" => stream.aes_ecb(&launch, &encrypt, 0, &mut data, 0..bytes),
-                                _ => stream.aes_ecb(&launch, &decrypt, 0, &mut data, 0..bytes),
-                            })
-                            .map(|((), time)| time)
+                    let scheme = format!("AES-{}-{mode} {variant}", 8 * key_len);
+                    let case = format!("{bytes} bytes, {} B a thread, {threads} threads a block", 16 * granularity);
+                    self.kernel(row(case, [operation, "kernel", &scheme], bytes, 1), |stream| match entry {
+                        "aes_ctr" => stream.aes_ctr(&launch, &encrypt, 0, &[9; 16], &mut data, 0..bytes),
+                        "aes_ecb_encrypt" => stream.aes_ecb(&launch, &encrypt, 0, &mut data, 0..bytes),
+                        _ => stream.aes_ecb(&launch, &decrypt, 0, &mut data, 0..bytes),
                     })?;
                 }
             }
@@ -301,24 +249,15 @@ impl<'a> Bench<'a> {
         let mut on_device = self.stream.users(&users, &keys)?;
         let mut data = self.stream.buffer(bytes)?;
         for scheme in ["GCS", "GCNS", "GNC"] {
-            let case = Case {
-                case: format!("{count} users of {USER} bytes, {} threads a block", launch.threads),
-                operation: "encrypt",
-                measure: "kernel",
-                scheme: format!("{scheme} AES-{}-CTR {variant}", 8 * key_len),
-                bytes,
-                items: count,
-            };
-            self.row(case, |stream| {
-                let work = |stream: &mut Stream| match scheme {
-                    "GCS" => stream.aes_ctr_spans(&launch, &round_keys, &spans, &mut data),
-                    "GCNS" => stream.aes_ctr_users(&launch, &mut on_device, &mut data),
-                    _ => users.iter().try_for_each(|user| {
-                        let range = user.at..user.at + user.len;
-                        stream.aes_ctr(&launch, &round_keys, user.key, &user.counter, &mut data, range)
-                    }),
-                };
-                stream.timed(work).map(|((), time)| time)
+            let case = format!("{count} users of {USER} bytes, {} threads a block", launch.threads);
+            let name = format!("{scheme} AES-{}-CTR {variant}", 8 * key_len);
+            self.kernel(row(case, ["encrypt", "kernel", &name], bytes, count), |stream| match scheme {
+                "GCS" => stream.aes_ctr_spans(&launch, &round_keys, &spans, &mut data),
+                "GCNS" => stream.aes_ctr_users(&launch, &mut on_device, &mut data),
+                _ => users.iter().try_for_each(|user| {
+                    let range = user.at..user.at + user.len;
+                    stream.aes_ctr(&launch, &round_keys, user.key, &user.counter, &mut data, range)
+                }),
             })?;
         }
         Ok(())
@@ -334,20 +273,10 @@ impl<'a> Bench<'a> {
         let mut digests = self.stream.buffer(32 * count)?;
         for scheme in ["SHA3-256", "TurboSHAKE256"] {
             for threads in [32, 64, 128, 256] {
-                let case = Case {
-                    case: format!("{count} slices of 4096 bytes, {threads} threads a block"),
-                    operation: "hash",
-                    measure: "kernel",
-                    scheme: scheme.into(),
-                    bytes,
-                    items: count,
-                };
-                self.row(case, |stream| {
-                    let digest = |s: &mut Stream| match scheme {
-                        "SHA3-256" => s.sha3_slices(threads, &slices, &data, &mut digests),
-                        _ => s.turboshake_slices(threads, &slices, &data, &mut digests),
-                    };
-                    stream.timed(digest).map(|((), time)| time)
+                let case = format!("{count} slices of 4096 bytes, {threads} threads a block");
+                self.kernel(row(case, ["hash", "kernel", scheme], bytes, count), |stream| match scheme {
+                    "SHA3-256" => stream.sha3_slices(threads, &slices, &data, &mut digests),
+                    _ => stream.turboshake_slices(threads, &slices, &data, &mut digests),
                 })?;
             }
         }
@@ -365,18 +294,9 @@ impl<'a> Bench<'a> {
         let mut out = self.stream.buffer(32 * count)?;
         for (digest, scheme) in [(KeyDigest::Kmac256, "KMAC256"), (KeyDigest::Md5, "MD5")] {
             for threads in [64, 128, 256] {
-                let case = Case {
-                    case: format!("{count} keys of 32 bytes, {threads} threads a block"),
-                    operation: "key digest",
-                    measure: "kernel",
-                    scheme: scheme.into(),
-                    bytes: 32 * count,
-                    items: count,
-                };
-                self.row(case, |stream| {
-                    let work = |stream: &mut Stream| stream.key_digests(threads, digest, &label, &keys, &mut out);
-                    stream.timed(work).map(|((), time)| time)
-                })?;
+                let case = format!("{count} keys of 32 bytes, {threads} threads a block");
+                let row = row(case, ["key digest", "kernel", scheme], 32 * count, count);
+                self.kernel(row, |stream| stream.key_digests(threads, digest, &label, &keys, &mut out))?;
             }
         }
         Ok(())

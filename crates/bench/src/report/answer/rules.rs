@@ -1,16 +1,15 @@
-//! The sentences and conclusions of an answer as a table of rules over figures that have names.
+//! The sentences and conclusions of an answer as rules over figures that have names. `figures.json` has the rules.
 //!
 //! In a sentence `{a}` and `{a / b}` stand for figures, `{a > b ? one : other}` for words that depend on them, and a name can stand
 //! for words too. A sentence is said if all its names are known. A conclusion is a condition, `a > b & b > 1`, and is not run if
 //! a name in it is not known.
 
 use super::{Claim, Reason, Said, shown};
+use crate::report::text::filled;
 
-/// What a name stands for.
+/// What a name stands for: a figure if it is known, or words if they are to be said.
 pub enum Fact {
-    /// A figure, if it is known.
     Figure(Option<f64>),
-    /// Words, if they are to be said.
     Words(Option<String>),
 }
 
@@ -39,6 +38,7 @@ impl<T: ToString> From<[T; 1]> for Fact {
 }
 
 /// The named facts of an answer.
+#[derive(Default)]
 pub struct Facts(pub Vec<(&'static str, Fact)>);
 
 /// A list of names, each with a figure, or with words in brackets.
@@ -49,68 +49,59 @@ macro_rules! facts {
 }
 pub(crate) use facts;
 
-/// A sentence or a conclusion.
-#[derive(Clone, Copy)]
-pub enum Rule {
-    /// The first of these sentences that can be said.
-    Say(&'static [&'static str]),
-    /// A conclusion of the paper, its condition, and why it does not hold, if so.
-    Claim(&'static str, &'static str, Reason),
-}
-
-/// A conclusion that is refuted if it does not hold.
-pub const fn holds(text: &'static str, condition: &'static str) -> Rule {
-    Rule::Claim(text, condition, Reason::Refuted)
-}
+/// `say` and sentences, of which the first is said that can be; or a reason, a conclusion of the paper and its condition. The
+/// reason says why the conclusion does not hold, if so.
+pub type Rule = Vec<String>;
 
 impl Facts {
-    /// What the rules make of them.
-    pub fn by(&self, rules: &[&[Rule]]) -> (Vec<Said>, Vec<Claim>) {
+    /// What a rule makes of them.
+    pub fn by<'a>(&self, rules: impl IntoIterator<Item = &'a Rule>) -> (Vec<Said>, Vec<Claim>) {
         let (mut all, mut claims) = (Vec::new(), Vec::new());
-        for rule in rules.iter().copied().flatten() {
-            match *rule {
-                Rule::Say(patterns) => all.extend(patterns.iter().find_map(|pattern| self.said(pattern))),
-                Rule::Claim(text, condition, reason) => {
-                    let text = self.said(text).expect("its words are known").text;
-                    claims.push(Claim { text, holds: self.holds(condition), reason });
-                }
+        for rule in rules {
+            match &rule[..] {
+                [say, patterns @ ..] if say == "say" => all.extend(self.first(patterns)),
+                [reason, text, condition] => claims.extend(self.said(text).map(|said| {
+                    let (text, holds) = (said.text, self.holds(condition));
+                    Claim { text, holds, reason: Reason::of(reason) }
+                })),
+                _ => panic!("{rule:?}"),
             }
         }
         (all, claims)
     }
 
-    fn of(&self, name: &str) -> &Fact {
-        let found = self.0.iter().find(|(known, _)| *known == name);
-        &found.unwrap_or_else(|| panic!("there is no fact {name}")).1
+    /// The first of these sentences that can be said.
+    pub fn first(&self, patterns: &[String]) -> Option<Said> {
+        patterns.iter().find_map(|pattern| self.said(pattern))
+    }
+
+    fn find(&self, name: &str) -> Option<&Fact> {
+        Some(&self.0.iter().find(|(known, _)| *known == name)?.1)
     }
 
     fn said(&self, pattern: &str) -> Option<Said> {
-        let mut parts = pattern.split('{');
-        let mut said = Said { text: parts.next()?.to_owned(), figures: Vec::new() };
-        for (gap, rest) in parts.map(|part| part.split_once('}').expect("a gap has an end")) {
-            if let Some((condition, words)) = gap.split_once(" ? ") {
+        let mut figures = Vec::new();
+        let text = filled(pattern, |gap| match (gap.split_once(" ? "), self.find(gap)) {
+            (Some((condition, words)), _) => {
                 let (one, other) = words.split_once(" : ").expect("one or the other");
-                said.text += if self.holds(condition)? { one } else { other };
-            } else if let Some((_, Fact::Words(words))) = self.0.iter().find(|(known, _)| *known == gap) {
-                said.text += words.as_ref()?;
-            } else {
-                let figure = self.figure(gap)?;
-                said.text += &shown(figure);
-                said.figures.push(figure);
+                Some(if self.holds(condition)? { one } else { other }.to_owned())
             }
-            said.text += rest;
-        }
-        Some(said)
+            (_, Some(Fact::Words(words))) => words.clone(),
+            _ => {
+                let figure = self.figure(gap)?;
+                figures.push(figure);
+                Some(shown(figure))
+            }
+        })?;
+        Some(Said { text, figures })
     }
 
     /// Products and quotients, from the left to the right.
     fn figure(&self, expression: &str) -> Option<f64> {
-        let one = |word: &str| match word.parse() {
-            Ok(number) => Some(number),
-            Err(_) => match self.of(word) {
-                Fact::Figure(figure) => *figure,
-                Fact::Words(_) => panic!("{word} is no figure"),
-            },
+        let one = |word: &str| match (word.parse(), self.find(word)) {
+            (Ok(number), _) => Some(number),
+            (_, Some(Fact::Figure(figure))) => *figure,
+            _ => panic!("there is no figure {word}"),
         };
         let words: Vec<&str> = expression.split_whitespace().collect();
         words[1..].chunks(2).try_fold(one(words[0])?, |left, pair| match *pair {
@@ -137,6 +128,10 @@ impl Facts {
 mod tests {
     use super::*;
 
+    fn rule<const N: usize>(words: [&str; N]) -> Rule {
+        words.map(String::from).to_vec()
+    }
+
     #[test]
     fn rules_make_sentences_and_conclusions_of_what_is_known() {
         let facts = facts! { "a": Some(6.0), "b": Some(1.5), "none": None::<f64>, "n": [4], "silent": None::<&str> };
@@ -145,12 +140,15 @@ mod tests {
         assert_eq!((said("{a / none}"), said("{none}"), said("{silent}")), (None, None, None));
         let holds = ["a > b & b > 1", "a > b & none > 1", "b > a", "a", ""].map(|condition| facts.holds(condition));
         assert_eq!(holds, [Some(true), None, Some(false), Some(true), None]);
-        let (said, claims) = facts.by(&[&[Rule::Say(&["{none}", "{a}"]), super::holds("{n} win", "b > a")]]);
-        assert_eq!((said[0].text.as_str(), claims[0].text.as_str(), claims[0].holds), ("6", "4 win", Some(false)));
+        let rules =
+            [rule(["say", "{none}", "{a}"]), rule(["holds", "{n} win", "b > a"]), rule(["holds", "{silent}", ""])];
+        let (said, claims) = facts.by(&rules);
+        assert_eq!((said[0].text.as_str(), said.len(), claims.len()), ("6", 1, 1));
+        assert_eq!((claims[0].text.as_str(), claims[0].holds), ("4 win", Some(false)));
     }
 
     #[test]
-    #[should_panic(expected = "no fact c")]
+    #[should_panic(expected = "no figure c")]
     fn a_name_that_is_not_known_is_noticed() {
         facts! { "a": Some(1.0) }.holds("c > 1");
     }

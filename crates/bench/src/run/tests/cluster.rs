@@ -1,22 +1,19 @@
-//! All of it in small, with stand-ins for `mpirun` and `phalanx-mpi`: where neither is installed, too.
+//! With stand-ins for `mpirun` and `phalanx-mpi`.
 
 use crate::error::Result;
 use crate::measure::hpc::cluster::cell::Cell;
 use crate::measure::hpc::cluster::job::Programs;
 use crate::measure::hpc::cluster::{compared, interrupted, printed, ranks, slowed};
-use crate::measure::machine;
 use crate::measure::setup::{HpcOptions, Setup};
-use crate::measure::steps::{Rows, Step, run_steps};
+use crate::measure::steps::{Rows, Step};
 use crate::names::cluster::{
     AT_WORK, COPY, DYNAMIC, FULL_SPEED, LESS_START, MEMORY, MESSAGES, OWN, PART, SLOWED, STATIC, SUITE_1, SUITE_5,
     WHOLE,
 };
-use crate::record::Record;
-use crate::report;
 use crate::row::Row;
+use crate::run::tests::script;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Starts the processes.
@@ -77,20 +74,13 @@ const PARALLEL_COPY: &str = r#"#!/bin/sh
 [ $OMPI_COMM_WORLD_RANK != 0 ] || { cp "$1" "$2"; [ ! -s "$1" ] || sleep 0.1; echo "parallel-copy: copied $(wc -c < "$1") bytes in 0.020000 s" >&2; }
 "#;
 
-fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
-    let path = folder.join(name);
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
-
 /// A setup with the stand-ins, in a folder.
 fn setup(out: &Path) -> Setup {
     let programs = out.join("programs");
     fs::create_dir_all(programs.join("examples")).unwrap();
-    script(&programs, "examples/parallel-copy", PARALLEL_COPY);
-    let program = Some(script(&programs, "phalanx-mpi", PHALANX_MPI));
-    let mpirun = Some(script(&programs, "mpirun", MPIRUN));
+    script(programs.join("examples/parallel-copy"), PARALLEL_COPY);
+    let program = Some(script(programs.join("phalanx-mpi"), PHALANX_MPI));
+    let mpirun = Some(script(programs.join("mpirun"), MPIRUN));
     Setup { hpc: HpcOptions { program, mpirun, ..HpcOptions::default() }, ..Setup::of_tests(out) }
 }
 
@@ -100,12 +90,7 @@ fn cell<'a>(setup: &'a Setup, bytes: u64) -> Cell<'a> {
 
 /// The rows of one step, and the report of them.
 fn measured<'a>(setup: &'a Setup, run: impl FnOnce(&mut Rows<'_>) -> Result<()> + 'a) -> (Vec<Row>, String) {
-    let _ = fs::remove_file(setup.out.join(crate::record::JSON));
-    let mut record = Record::open(&setup.out, setup.resume, machine::head(setup, Vec::new())).unwrap();
-    run_steps(&mut record, vec![Step::new("it".into(), 1, run)], &()).unwrap();
-    report::write(&setup.out).unwrap();
-    let (_, rows) = crate::record::read(&setup.out).unwrap();
-    (rows, fs::read_to_string(setup.out.join(report::FILE)).unwrap())
+    super::measured(setup, Vec::new(), vec![Step::new("it".into(), 1, run)])
 }
 
 const BYTES: u64 = 1_000_000;
@@ -230,10 +215,10 @@ fn a_job_that_fails_says_why_and_a_job_that_is_dropped_ends() {
     let out = tempfile::tempdir().unwrap();
     let setup = setup(out.path());
     let programs = Programs::find(&setup.hpc).unwrap();
-    let failing = script(out.path(), "failing", "#!/bin/sh\necho it broke >&2; exit 3\n");
+    let failing = script(out.path().join("failing"), "#!/bin/sh\necho it broke >&2; exit 3\n");
     let error = programs.job(2, &failing, []).run().err().unwrap().to_string();
     assert!(error.starts_with("failing with 2 processes: ") && error.contains("it broke"), "{error}");
-    let lasting = script(out.path(), "lasting", "#!/bin/sh\nexec sleep 60\n");
+    let lasting = script(out.path().join("lasting"), "#!/bin/sh\nexec sleep 60\n");
     let tell = out.path().join("process");
     let started = Instant::now();
     let mut job = programs.job(2, &lasting, []).start(Some(&tell)).unwrap();

@@ -1,25 +1,22 @@
-//! All of it in small, with a stand-in for `java`: where none is installed, too.
+//! With a stand-in for `java`.
 
 use crate::error::Result;
 use crate::measure::hpc::cluster::cell::secret;
 use crate::measure::hpc::java::cell::{Cell, Counts};
 use crate::measure::hpc::java::programs::versions;
 use crate::measure::hpc::java::{processes, threads};
-use crate::measure::machine;
 use crate::measure::scratch::Scratch;
 use crate::measure::setup::{HpcOptions, Setup};
-use crate::measure::steps::{Rows, Step, run_steps};
+use crate::measure::steps::{Rows, Step};
 use crate::names::cluster;
 use crate::names::java::{
     CLUSTER_JAR, COMMAND, CTR, ENCRYPTION_COLD, ENCRYPTION_WARM, FILES_WARM, FORMAT, PAPERS, PHALANX, PHALANX_MPI,
 };
-use crate::record::Record;
-use crate::report;
 use crate::row::Row;
+use crate::run::tests::script;
 use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Sink, Suite};
 use phalanx_host::file;
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Tells times, and copies what it is to protect.
@@ -61,11 +58,6 @@ case "$*" in
 esac
 "#;
 
-fn script(path: &Path, text: &str) {
-    fs::write(path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 const BYTES: u64 = 100_000;
 
 /// A setup with the stand-ins, in a folder.
@@ -80,7 +72,7 @@ fn setup(out: &Path) -> Setup {
     let mpj_home = programs.join("mpj");
     fs::create_dir_all(mpj_home.join("lib")).unwrap();
     fs::write(mpj_home.join("lib/mpj.jar"), "").unwrap();
-    script(&programs.join("java"), JAVA);
+    script(programs.join("java"), JAVA);
     let hpc = HpcOptions {
         java: Some(programs.join("java")),
         jars: Some(programs),
@@ -109,19 +101,14 @@ fn measured(setup: &Setup, scratch: &Scratch, bytes: u64) -> (Vec<Row>, String) 
         bytes,
         counts: Counts { warm: 2, cold: 2, threads: vec![1, 2, 4], processes: vec![1, 4] },
     };
-    let all: [fn(&Cell<'_>, &mut Rows<'_>) -> Result<()>; 5] =
-        [threads::papers, threads::format, threads::commands, processes::papers, processes::commands];
-    let mut record = Record::open(&setup.out, setup.resume, machine::head(setup, versions(&setup.hpc))).unwrap();
     type Measure = fn(&Cell<'_>, &mut Rows<'_>) -> Result<()>;
+    let all: [Measure; 5] =
+        [threads::papers, threads::format, threads::commands, processes::papers, processes::commands];
     let step = |(i, measure): (usize, Measure)| {
         let cell = cell();
         Step::new(i.to_string(), 1, move |rows| measure(&cell, rows))
     };
-    let steps = all.into_iter().enumerate().map(step).collect();
-    run_steps(&mut record, steps, &()).unwrap();
-    report::write(&setup.out).unwrap();
-    let (_, rows) = crate::record::read(&setup.out).unwrap();
-    (rows, fs::read_to_string(setup.out.join(report::FILE)).unwrap())
+    super::measured(setup, versions(&setup.hpc), all.into_iter().enumerate().map(step).collect())
 }
 
 #[test]

@@ -4,10 +4,11 @@
 //! and the data come back. Device memory is allocated before. Data that do not fit a window pass through in several.
 
 use crate::error::{Error, Result};
-use crate::measure::device::{window, write};
-use crate::measure::steps::Rows;
-use crate::measure::times::{Times, told_rounds, try_rounds};
+use crate::measure::device::{for_bytes, window};
+use crate::measure::times::{rounds_by_clock, try_rounds};
 use crate::measure::users::data::{COUNTER, Data};
+use crate::measure::users::rounds;
+use crate::measure::{Rows, Setup, Times};
 use crate::names::kernel_only;
 use crate::row::Row;
 use phalanx_core::engine::SLICE;
@@ -70,38 +71,27 @@ pub fn printed_name(scheme: &str) -> &str {
     scheme.split(", ").next().unwrap_or(scheme)
 }
 
-/// The setting for measuring the schemes.
-pub struct Place<'a> {
-    /// The device, or why the data are not run.
-    pub device: Result<&'a Device, String>,
-    /// How many times are taken.
-    pub rounds: usize,
-    /// The CPU kernel that the device's bytes are compared with.
-    pub level: aes::Level,
-    /// The median of one CPU thread.
-    pub one_thread: Option<f64>,
-}
-
-/// All schemes on the same data. `row` makes a row of scheme and measure.
+/// All schemes on the same data, compared with one CPU thread. `row` makes a row of a scheme.
 pub fn one_count(
-    place: &Place<'_>,
+    setup: &Setup,
     data: &Data,
     key_len: usize,
-    measure: &str,
-    row: impl Fn(&str, &str) -> Row,
+    one_thread: Option<f64>,
+    row: impl Fn(&str) -> Row,
     rows: &mut Rows<'_>,
 ) -> Result<()> {
-    let device = match &place.device {
+    let device = match for_bytes(setup, data.plaintext() as u64) {
         Ok(device) => device,
-        Err(why) => return KINDS.iter().try_for_each(|kind| rows.write(row(kind.name(), measure).not_run(why))),
+        Err(why) => return rows.not_run(KINDS.map(|kind| row(kind.name())), &why.to_string()),
     };
-    let over = place.one_thread.map(|median| ("1 thread", median));
+    let over = one_thread.map(|median| ("1 thread", median));
     for variant in VARIANTS.into_iter().filter(|variant| device.has_room_for(variant.module())) {
         for kind in KINDS {
-            let scheme = kind.scheme(variant);
-            let named = [row(&scheme, measure), row(&scheme, &kernel_only(measure))];
+            let whole = row(&kind.scheme(variant));
+            let kernels = Row { measure: kernel_only(&whole.measure), ..whole.clone() };
             let work = Work::new(device, kind, variant, data, key_len, window(device.info()));
-            write(rows, named, work.map_err(Error::from).and_then(|work| work.times(place, data, key_len)), over)?;
+            let times = work.map_err(Error::from).and_then(|work| work.times(setup, data, key_len));
+            rows.measured([whole, kernels], times, over)?;
         }
     }
     Ok(())
@@ -199,12 +189,11 @@ impl<'a> Work<'a> {
     }
 
     /// The times from host to host, and of the kernels alone, after the bytes were found to be right.
-    fn times(mut self, place: &Place<'_>, data: &Data, key_len: usize) -> Result<[Times; 2]> {
+    fn times(mut self, setup: &Setup, data: &Data, key_len: usize) -> Result<[Times; 2]> {
         self.host_to_host()?;
-        self.check(data, key_len, place.level)?;
-        let whole = try_rounds(place.rounds, || self.host_to_host())?;
-        let kernels = told_rounds(place.rounds, || self.kernels())?;
-        Ok([whole, kernels])
+        self.check(data, key_len, setup.levels.aes)?;
+        let whole = try_rounds(rounds(setup), || self.host_to_host())?;
+        Ok([whole, rounds_by_clock(rounds(setup), || self.kernels())?])
     }
 
     /// Encrypts everything, from the host's memory and back into it.

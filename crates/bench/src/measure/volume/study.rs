@@ -8,12 +8,11 @@ pub(crate) mod input;
 
 use crate::error::{Error, Result};
 use crate::measure::scratch::require_memory;
-use crate::measure::setup::{Setup, processors};
-use crate::measure::steps::{Rows, Step};
-use crate::measure::times::{Times, try_rounds};
+use crate::measure::times::try_rounds;
 use crate::measure::ttable::TTable;
 use crate::measure::volume::crew;
 use crate::measure::volume::study::input::{COUNTER, Input, are, inputs, key, plaintext, rounds};
+use crate::measure::{Rows, Setup, Step, Times};
 use crate::names::study::{ALL_CORES, KEYS, ONE_CORE, OPERATION, OURS, TABLES, measure, over_measure};
 use crate::names::volume::EXPERIMENT;
 use crate::paper::{Printed, p4};
@@ -34,6 +33,7 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
 }
 
 fn one_input(setup: &Setup, input: Input, rows: &mut Rows<'_>) -> Result<()> {
+    let plain = plaintext(input.bytes());
     for bits in KEYS {
         let row = |scheme: &str, engine: &str, threads: usize| Row {
             bytes: input.bytes() as u64,
@@ -42,27 +42,24 @@ fn one_input(setup: &Setup, input: Input, rows: &mut Rows<'_>) -> Result<()> {
             ..Row::of(EXPERIMENT, input.name(), [OPERATION, &measure(bits), scheme, engine])
         };
         let key = &key()[..bits as usize / 8];
-        let plain = plaintext(input.bytes());
         let mut wanted = plain.clone();
         aes::ctr_xor(setup.levels.aes, &aes::Key::new(key), &COUNTER, &mut wanted);
         let mut cores = Vec::new();
         for (scheme, cipher) in [(TABLES, Cipher::tables(key)), (OURS, Cipher::ours(setup, key))] {
-            let mut one = None;
-            for threads in if setup.threads > 1 { vec![1, setup.threads] } else { vec![1] } {
+            let more = (setup.threads > 1).then_some(setup.threads);
+            let mut of_scheme = Vec::new();
+            for (threads, engine) in [(1, "serial")].into_iter().chain(more.map(|threads| (threads, "cpu"))) {
                 let times = on_cores(&cipher, threads, &plain, &wanted, rounds(setup))?;
-                let engine = if threads == 1 { "serial" } else { "cpu" };
-                let row = row(scheme, engine, threads);
-                let row = times.of(row);
-                let row = row.beside(&mut one, ONE_CORE, processors(threads));
-                cores.push((scheme, if threads == 1 { ONE_CORE } else { ALL_CORES }, row.median_s));
-                rows.write(row)?;
+                of_scheme.push(times.of(row(scheme, engine, threads)));
             }
+            rows.beside_first(of_scheme.iter().cloned(), ONE_CORE)?;
+            cores.extend([ONE_CORE, ALL_CORES].into_iter().zip(of_scheme));
         }
         let on_device = device::rows_of(setup, input, key, &plain, &wanted, &row, rows)?;
         for scheme in [TABLES, OURS] {
             for over in [ONE_CORE, ALL_CORES] {
-                let of = |(name, cores, _): &&(&str, &str, _)| (*name, *cores) == (scheme, over);
-                let peer = cores.iter().find(of).and_then(|(.., median)| *median);
+                let peer = cores.iter().find(|(cores, row)| *cores == over && row.scheme == scheme);
+                let peer = peer.and_then(|(_, row)| row.median_s);
                 let row = Row { measure: over_measure(bits, over), over: Some(over.into()), ..row(scheme, "gpu", 1) };
                 let printed = if scheme == TABLES { printed(input, bits, over) } else { Vec::new() };
                 let row = Row { printed, note: on_device.note.clone(), ..row };

@@ -1,7 +1,7 @@
 //! The inputs.
 
-use crate::measure::scratch::Random;
-use crate::measure::setup::Setup;
+use crate::measure::Setup;
+use crate::measure::scratch::{random, random_vec};
 use phalanx_core::engine::Nonce;
 
 /// The bytes that the paper hands to the GPU at a time.
@@ -57,26 +57,14 @@ pub fn rounds(setup: &Setup) -> usize {
 }
 
 pub fn key() -> [u8; 32] {
-    let mut key = [0; 32];
-    Random::new(4).fill(&mut key);
-    key
+    random(4)
 }
 
 pub fn plaintext(len: usize) -> Vec<u8> {
-    let mut plain = vec![0; len];
-    Random::new(len as u64).fill(&mut plain);
-    plain
+    random_vec(len as u64, len)
 }
 
 /// Whether parts that follow each other are these bytes.
-pub fn are<'a>(parts: impl IntoIterator<Item = &'a [u8]>, mut wanted: &[u8]) -> bool {
-    let mut all = parts.into_iter().all(|part| match wanted.split_at_checked(part.len()) {
-        Some((front, rest)) => {
-            wanted = rest;
-            front == part
-        }
-        None => false,
-    });
-    all &= wanted.is_empty();
-    all
+pub fn are<'a>(parts: impl IntoIterator<Item = &'a [u8]>, wanted: &[u8]) -> bool {
+    parts.into_iter().collect::<Vec<_>>().concat() == wanted
 }

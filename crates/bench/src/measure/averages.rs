@@ -1,6 +1,6 @@
 //! The means of speeds that the papers print.
 
-use crate::row::Row;
+use crate::measure::Row;
 
 /// An average, and the rows that it is of.
 pub type Average<'a> = (Row, Vec<&'a Row>);

@@ -1,8 +1,7 @@
 //! The device that the papers' GPU parts are measured on.
 
-use crate::error::{Error, Result};
-use crate::measure::Setup;
 use crate::measure::machine::cpu_mhz;
+use crate::measure::{Error, Result, Setup};
 use crate::paper::equations;
 use phalanx_core::Roster;
 use phalanx_core::engine::{Engine, Fault, Nonce};
@@ -66,9 +65,7 @@ pub fn engine(setup: &Setup, bytes: u64) -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(GpuEngine::new(for_bytes(setup, bytes)?.clone(), setup.levels.keccak)))
 }
 
-/// Engines that work together.
 pub struct Crew {
-    /// The engines.
     pub roster: Roster,
     fault: Arc<OnceLock<Fault>>,
 }
@@ -90,7 +87,6 @@ impl Crew {
 
 /// AES on a stream of the device, through which data pass in windows.
 pub struct Aes {
-    /// The stream.
     pub stream: Stream,
     /// How kernels are launched.
     pub launch: AesLaunch,

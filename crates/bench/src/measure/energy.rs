@@ -1,6 +1,6 @@
 //! Energy by the processor's own counters (RAPL), where the system shows them.
 
-use crate::error::{Error, Result};
+use crate::measure::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -6,15 +6,13 @@ pub mod cluster;
 pub mod device;
 pub mod java;
 
-use crate::error::{Error, Result};
 use crate::measure::scratch::{self, random_vec};
 use crate::measure::sefps::{format, format_run, layout};
 use crate::measure::setup::HpcPart;
 use crate::measure::threads::each;
-use crate::measure::{Contestant, Rows, Scratch, Setup, Step, in_turns};
+use crate::measure::{Contestant, Error, Result, Row, Rows, Scratch, Setup, Step, engine, in_turns, row_of};
 use crate::names::hpc::EXPERIMENT;
 use crate::paper::{Printed, p3};
-use crate::row::Row;
 use phalanx_core::engine::{CpuEngine, Engine, Op};
 use phalanx_core::{Roster, SecretKey, Suite};
 use phalanx_kernels::aes;
@@ -98,9 +96,9 @@ fn one_size(
     rows: &mut Rows<'_>,
 ) -> Result<()> {
     let row = |threads: usize| {
-        let names = ["encrypt", measure.name(), &measure.scheme(), if threads == 1 { "serial" } else { "cpu" }];
+        let names = ["encrypt", measure.name(), &measure.scheme(), engine(threads)];
         let printed = if measure == Measure::Encryption { printed(bytes, threads as u64) } else { Vec::new() };
-        Row { bytes, items: 1, threads, printed, ..Row::of(EXPERIMENT, size, names) }
+        Row { printed, ..row_of(EXPERIMENT, size, names, [bytes, 1], threads) }
     };
     let (plain, sealed) = (scratch.path("plain"), scratch.path("sealed"));
     let data = RefCell::new(Vec::new());

@@ -5,17 +5,15 @@
 mod device;
 mod sealing;
 
-use crate::error::{Error, Result};
 use crate::measure::energy::Counters;
 use crate::measure::scratch::{self, random, random_vec};
 use crate::measure::sefps::layout::{BlockCipher, Kernels};
 use crate::measure::threads::each;
 use crate::measure::times::{self, try_rounds};
 use crate::measure::ttable::TTable;
-use crate::measure::{Rows, Setup, Step, Times};
+use crate::measure::{Error, Result, Row, Rows, Setup, Step, Times, row_of};
 use crate::names::keys::{ENERGY, EXPERIMENT, FIND_KMAC, FIND_MD5, OURS, PRINTED};
 use crate::paper::p5;
-use crate::row::Row;
 use md5::{Digest, Md5};
 use phalanx_core::engine::{CpuEngine, Engine};
 use phalanx_core::{KeyId, SecretKey, Suite};
@@ -33,7 +31,6 @@ const ENERGY_TIME: Duration = Duration::from_secs(2);
 const SERIAL: &str = "serial";
 const CPU: &str = "cpu";
 
-/// How often each is measured.
 fn rounds(setup: &Setup) -> usize {
     if setup.quick { 3 } else { 5 }
 }
@@ -78,11 +75,8 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
 fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
     let printed =
         p5().printed(|v| v.experiment == "sizes" && v.program.as_deref() == Some("CPU") && v.case.bytes == Some(bytes));
-    let row = |scheme: &str, engine: &str, threads: usize| Row {
-        bytes,
-        items: 1,
-        threads,
-        ..Row::of(EXPERIMENT, size, ["encrypt", "key digest and encryption", scheme, engine])
+    let row = |scheme: &str, engine: &str, threads: usize| {
+        row_of(EXPERIMENT, size, ["encrypt", "key digest and encryption", scheme, engine], [bytes, 1], threads)
     };
     let (key, mut data) = (key(0), random_vec(bytes, bytes as usize));
     let times = times::rounds(rounds(setup), || {
@@ -94,7 +88,7 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
     rows.write(as_printed)?;
     let times = times::rounds(rounds(setup), || {
         black_box(Md5::digest(&key[..16]));
-        kernels(setup).encrypt(&mut data);
+        kernels(setup, &key).encrypt(&mut data);
     });
     rows.write(times.of(row(OURS, SERIAL, 1)))?;
     drop(data);
@@ -104,21 +98,24 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
     device::one_size(setup, bytes, row, cpu_mode, rows)
 }
 
-fn kernels(setup: &Setup) -> Kernels {
-    Kernels::new(setup.levels.aes, &key(0)[..16]).expect("a valid length")
+fn kernels(setup: &Setup, key: &[u8; 32]) -> Kernels {
+    Kernels::new(setup.levels.aes, &key[..16]).expect("a valid length")
 }
 
 /// What energy a byte takes, as the paper asks in its outlook, where the machine tells it. It is that of whole processors, or of
 /// the whole device, with all that they do at rest.
 fn energy(setup: &Setup, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
     let mut data = vec![0; bytes as usize];
-    let row = |scheme: &str, engine: &str, threads| Row {
-        bytes,
-        items: 1,
-        threads,
-        ..Row::of(EXPERIMENT, format!("{} MiB, again and again", bytes >> 20), ["encrypt", ENERGY, scheme, engine])
+    let row = |scheme: &str, engine: &str, threads| {
+        row_of(
+            EXPERIMENT,
+            format!("{} MiB, again and again", bytes >> 20),
+            ["encrypt", ENERGY, scheme, engine],
+            [bytes, 1],
+            threads,
+        )
     };
-    let (tables, kernels) = (TTable::new(&key(0)[..16]), kernels(setup));
+    let (tables, kernels) = (TTable::new(&key(0)[..16]), kernels(setup, &key(0)));
     let ciphers: [(&str, &dyn BlockCipher); 2] = [(PRINTED, &tables), (OURS, &kernels)];
     for (scheme, cipher) in ciphers {
         let measured = Counters::find().and_then(|counters| {
@@ -174,10 +171,8 @@ fn one_set(setup: &Setup, count: u64, rows: &mut Rows<'_>) -> Result<()> {
     let secrets: Vec<SecretKey> = keys.iter().map(|key| SecretKey::from_slice(key).expect("32 bytes")).collect();
     let last = keys.len() - 1;
     let (md5, id) = (Md5::digest(&keys[last][..16]), secrets[last].id());
-    let row = |scheme: &str, engine: &str, threads: usize| Row {
-        items: count,
-        threads,
-        ..Row::of(EXPERIMENT, format!("{count} keys"), ["find key", "time", scheme, engine])
+    let row = |scheme: &str, engine: &str, threads: usize| {
+        row_of(EXPERIMENT, format!("{count} keys"), ["find key", "time", scheme, engine], [0, count], threads)
     };
     let mut check = |row: Row, find: &mut dyn FnMut() -> Option<usize>| -> Result<()> {
         if find() != Some(last) {

@@ -1,9 +1,8 @@
 //! Mounts of this process: none stays behind, whatever happens to the run.
 
-use crate::error::{Error, Result};
 use crate::measure::load::reap;
 use crate::measure::programs::{command, failure, find, one_line};
-use crate::measure::{lock, machine};
+use crate::measure::{Error, Result, lock, machine};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -35,7 +34,6 @@ fn fusermount() -> Option<PathBuf> {
 /// A mount, unmounted on drop.
 pub struct Mounted {
     at: PathBuf,
-    /// The processes that serve it.
     processes: Vec<u32>,
 }
 

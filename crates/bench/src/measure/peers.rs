@@ -3,12 +3,11 @@
 pub mod copy;
 pub(crate) mod programs;
 
-use crate::error::{Error, Result};
 use crate::measure::programs::{command, find, finish};
 use crate::measure::scratch;
-use crate::measure::{Contestant, Random, Rows, Scratch, Setup, Step, in_turns, time};
+use crate::measure::{Contestant, Error, Random, Result, Row, Rows, Scratch, Setup, Step, in_turns, row_of, time};
 use crate::names::peers::EXPERIMENT;
-use crate::row::{Bar, Row};
+use crate::row::Bar;
 use phalanx_core::engine::Op;
 use programs::Program;
 use std::cell::Cell;
@@ -109,41 +108,29 @@ pub fn missing() -> Vec<String> {
 
 impl<'a> Set<'a> {
     fn row(&self, operation: &str, scheme: &str) -> Row {
-        Row {
-            bytes: self.bytes,
-            items: self.items,
-            ..Row::of(EXPERIMENT, self.case.clone(), [operation, self.measure, scheme, "command"])
-        }
+        row_of(EXPERIMENT, &self.case, [operation, self.measure, scheme, "command"], [self.bytes, self.items], 0)
     }
 
     /// Phalanx in these suites. A row names each suite that this build does not have.
     fn ours(&self, suites: &[(&'static str, &str)], more: &str, rows: &mut Rows<'_>) -> Result<Vec<Program>> {
-        let program = &self.setup.program;
-        let found =
-            suites.iter().map(|(name, cipher)| (*name, programs::phalanx(program, self.scratch, name, cipher, more)));
-        self.those_here(found, rows)
+        let mut programs = Vec::new();
+        for (name, cipher) in suites {
+            match programs::phalanx(&self.setup.program, self.scratch, name, cipher, more) {
+                Ok(program) => programs.push(program),
+                Err(Error::NotRun(why)) => rows.write(self.row("protect", name).not_run(&why))?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(programs)
     }
 
     /// The other programs that are installed. Rows name those that are not.
     fn peers(&self, names: &[&'static str], rows: &mut Rows<'_>) -> Result<Vec<Program>> {
-        let found = names.iter().map(|name| {
-            let found = programs::peer(name, self.scratch);
-            (*name, found.map_err(|e| Error::NotRun(e.to_string())))
-        });
-        self.those_here(found, rows)
-    }
-
-    fn those_here(
-        &self,
-        found: impl Iterator<Item = (&'static str, Result<Program>)>,
-        rows: &mut Rows<'_>,
-    ) -> Result<Vec<Program>> {
         let mut programs = Vec::new();
-        for (name, found) in found {
-            match found {
+        for name in names {
+            match programs::peer(name, self.scratch) {
                 Ok(program) => programs.push(program),
-                Err(Error::NotRun(why)) => rows.write(self.row("protect", name).not_run(&why))?,
-                Err(error) => return Err(error),
+                Err(why) => rows.write(self.row("protect", name).not_run(&why.to_string()))?,
             }
         }
         Ok(programs)
@@ -154,10 +141,9 @@ impl<'a> Set<'a> {
         &'b self,
         scheme: &str,
         operation: &str,
-        work: impl FnMut() -> Result<()> + 'b,
+        mut work: impl FnMut() -> Result<()> + 'b,
         mut after: impl FnMut() -> Result<()> + 'b,
     ) -> Contestant<'b> {
-        let mut work = work;
         Contestant::new(vec![self.row(operation, scheme)], move |_| {
             let seconds = self.time(&mut work)?;
             after().map(|()| vec![Some(seconds)])
@@ -172,7 +158,7 @@ impl<'a> Set<'a> {
 
     /// Measures them in turn, and compares Phalanx with the others. It may take `at_most` so many seconds.
     fn measure(&self, contestants: Vec<Contestant<'_>>, at_most: Option<f64>, rows: &mut Rows<'_>) -> Result<()> {
-        let all: Vec<Row> = in_turns(contestants, 1, self.rounds)?.into_iter().flatten().collect();
+        let all = in_turns(contestants, 1, self.rounds)?.concat();
         for row in &all {
             let limit = at_most.zip(row.median_s).filter(|_| is_ours(&row));
             let bar = limit.map(|(limit, median)| Bar {

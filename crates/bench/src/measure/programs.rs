@@ -1,6 +1,6 @@
 //! Other programs: where they are, which versions they have, how they are called, and how they end.
 
-use crate::error::{Error, Result};
+use crate::measure::{Error, Result};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,7 +21,6 @@ pub fn first_line(command: &mut Command) -> Option<String> {
     text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
-/// Where a program is installed.
 pub fn find(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
@@ -58,7 +57,6 @@ pub fn finish(mut command: Command) -> Result<()> {
     }
 }
 
-/// Makes the error of a command.
 pub fn failure(command: &Command) -> impl Fn(&str) -> Error + use<> {
     let name = command.get_program().to_string_lossy().into_owned();
     move |why| Error::Program(format!("{name}: {why}"))

@@ -1,8 +1,8 @@
 //! The files for measuring: generated, always the same, and removed at the end.
 
-use crate::error::{Error, Result};
 use crate::measure::lock;
 use crate::measure::machine::{file_system, memory};
+use crate::measure::{Error, Result};
 use phalanx_kernels::aes;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -181,13 +181,12 @@ pub fn random_vec(seed: u64, len: usize) -> Vec<u8> {
 }
 
 /// Random bytes that are the same in every run: AES-256-CTR of zeros.
-pub struct Random {
+pub(crate) struct Random {
     key: aes::Key,
     counter: [u8; 16],
 }
 
 impl Random {
-    /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -210,17 +209,15 @@ impl Random {
     }
 }
 
-/// A folder that is measured in.
 #[derive(Clone)]
-pub struct Backing {
+pub(crate) struct Backing {
     /// The kind of its file system, and more if there are several of it.
     pub name: String,
-    /// Its path.
     pub folder: PathBuf,
 }
 
 /// The folders that were named, or else one in memory and the run's own, on a disk.
-pub fn backings(folders: &[PathBuf], out: &Path) -> Result<Vec<Backing>> {
+pub(crate) fn backings(folders: &[PathBuf], out: &Path) -> Result<Vec<Backing>> {
     let mut all: Vec<Backing> = Vec::new();
     let named = !folders.is_empty();
     let folders = if named { folders.to_vec() } else { vec!["/dev/shm".into(), out.to_owned()] };

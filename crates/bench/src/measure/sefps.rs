@@ -7,12 +7,12 @@ pub mod layout;
 mod memory;
 mod programs;
 
-use crate::error::{Error, Result};
 use crate::measure::device::eq_1;
-use crate::measure::{Contestant, Rows, Scratch, Setup, Step, in_turns, processors, scratch};
+use crate::measure::{
+    Contestant, Error, Over, Result, Row, Rows, Scratch, Setup, Step, in_turns, processors, row_of, scratch,
+};
 use crate::names::sefps::{CPU, EXPERIMENT, GPU, HYBRID, RATIO, SERIAL};
 use crate::paper::{equations, p1};
-use crate::row::{Over, Row};
 use phalanx_core::engine::Op;
 use programs::{Variant, variants};
 pub(crate) use programs::{format, format_run};
@@ -61,12 +61,10 @@ struct Case {
 }
 
 impl Case {
-    /// A row of it.
     fn row(&self, names: [&str; 4], threads: usize) -> Row {
-        Row { bytes: self.bytes, items: 1, threads, ..Row::of(EXPERIMENT, &self.name, names) }
+        row_of(EXPERIMENT, &self.name, names, [self.bytes, 1], threads)
     }
 
-    /// A row of a program.
     fn row_of(&self, variant: &Variant, operation: &str, measure: &str) -> Row {
         let is_printed = variant.is_layout() && variant.scheme.ends_with("AES-128");
         let printed = p1().printed(|v| {

@@ -1,10 +1,8 @@
 //! The steps of a run, one after another.
 
-use crate::error::{Error, Result};
 use crate::measure::load::{Load, Sample};
-use crate::measure::{Times, processors};
+use crate::measure::{Error, Over, Result, Row, Times, processors};
 use crate::record::Record;
-use crate::row::{Over, Row};
 
 /// Receives the progress of a run. Weights are in some unit of expected time.
 pub trait Watch {
@@ -89,8 +87,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Writes rows.
-    pub fn write_all(&mut self, all: impl IntoIterator<Item = Row>) -> Result<()> {
+    pub(crate) fn write_all(&mut self, all: impl IntoIterator<Item = Row>) -> Result<()> {
         all.into_iter().try_for_each(|row| self.write(row))
     }
 
@@ -99,16 +96,17 @@ impl Rows<'_> {
         self.write_all(all.into_iter().map(|row| row.not_run(why)))
     }
 
-    /// Writes rows with their times, compared with a median of that name. If a device is missing or has failed, they say why. Any
-    /// other failure ends the run.
+    /// Writes rows with their times, compared with a median of that name. If a device has failed, they say why. If nothing was
+    /// tried, the first one does, of which the others are parts. Any other failure ends the run.
     pub fn measured<const N: usize>(
         &mut self,
         named: [Row; N],
         times: Result<[Times; N]>,
         over: Option<(&str, f64)>,
     ) -> Result<()> {
+        let tried = if matches!(times, Err(Error::NotRun(_))) { 1 } else { N };
         if let Some(why) = times.as_ref().err().and_then(Error::of_device) {
-            return self.not_run(named, &why);
+            return self.not_run(named.into_iter().take(tried), &why);
         }
         let compared = |row: Row| match over {
             Some((name, median_s)) => row.compared(Over { name, median_s }, None),

@@ -1,6 +1,6 @@
 //! Taking times.
 
-use crate::row::Row;
+use crate::measure::Row;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
@@ -22,14 +22,12 @@ pub fn runs(once: f64) -> u64 {
 
 /// Times of work that changes nothing outside itself.
 pub struct Times {
-    /// Each time in seconds, for one run.
     pub seconds: Vec<f64>,
     /// The number of runs of which each time is the mean.
     pub runs_per_time: u64,
 }
 
 impl Times {
-    /// The row with these times.
     pub fn of(self, row: Row) -> Row {
         Row { runs_per_time: self.runs_per_time, ..row }.timed(self.seconds)
     }

@@ -1,8 +1,7 @@
 //! Contestants that do the same work in turn, so that whatever else happens on the machine happens to all of them.
 
-use crate::error::Result;
 use crate::measure::times::{runs, time};
-use crate::row::Row;
+use crate::measure::{Result, Row};
 
 /// One of those that are measured in turn.
 pub struct Contestant<'a> {
@@ -17,7 +16,6 @@ pub struct Contestant<'a> {
 /// Does the work once. Returns a time for each row, or `None` where a program does not tell it.
 type Work<'a> = Box<dyn FnMut(&mut Turn) -> Result<Vec<Option<f64>>> + 'a>;
 
-/// What work knows of the round.
 pub struct Turn {
     /// Whether it is the first round, in which results are checked.
     pub is_first: bool,

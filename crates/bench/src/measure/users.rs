@@ -7,16 +7,14 @@ mod batches;
 mod data;
 mod device;
 mod flow;
-pub mod workload;
+mod workload;
 
-use crate::error::Result;
 use crate::measure::averages::averages;
 use crate::measure::scratch;
-use crate::measure::{Rows, Setup, Step};
+use crate::measure::{Result, Row, Rows, Setup, Step, row_of};
 use crate::names::kernel_only;
 use crate::names::users::{AVERAGES, EXPERIMENT, PRINTED, SPEEDUP};
 use crate::paper::{Printed, p2};
-use crate::row::Row;
 use bare::{Cpu, Kind};
 use data::{Data, Scheme, take_turns};
 use phalanx_core::Suite;
@@ -26,7 +24,6 @@ use workload::{SEED, Shape};
 const USERS: [usize; 11] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 const QUICK: [usize; 3] = [5, 200, 1000];
 
-/// The operation on the users' data.
 #[derive(Clone, Copy)]
 enum Work {
     /// AES in counter mode and nothing else.
@@ -112,11 +109,14 @@ fn rounds(setup: &Setup) -> usize {
 fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>) -> Result<()> {
     let bytes = lengths.iter().sum::<usize>() as u64;
     for work in WORKS {
-        let row = |scheme: &str, engine: &str, threads: usize| Row {
-            bytes,
-            items: lengths.len() as u64,
-            threads,
-            ..Row::of(EXPERIMENT, workload::case(lengths.len(), shape), [work.operation(), work.name(), scheme, engine])
+        let row = |scheme: &str, engine: &str, threads: usize| {
+            row_of(
+                EXPERIMENT,
+                workload::case(lengths.len(), shape),
+                [work.operation(), work.name(), scheme, engine],
+                [bytes, lengths.len() as u64],
+                threads,
+            )
         };
         let mut data = Data::new(lengths.to_vec(), work.room());
         let all = take_turns(&mut data, &work.schemes(setup), rounds(setup), row)?;

@@ -8,9 +8,8 @@ pub mod mounts;
 pub mod statistics;
 pub mod study;
 
-use crate::error::Result;
 use crate::measure::setup::VolumePart;
-use crate::measure::{Scratch, Setup, Step};
+use crate::measure::{Result, Scratch, Setup, Step};
 
 /// The steps of the parts that are run.
 pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {

@@ -14,18 +14,16 @@ pub(crate) mod told;
 
 pub use job::end_all;
 
-use crate::error::Result;
 use crate::measure::hpc::cluster::cell::{Cell, MEMORY_FILES};
 use crate::measure::programs::{first_line, versions_of};
 use crate::measure::scratch::{Backing, backings};
 use crate::measure::setup::HpcOptions;
-use crate::measure::{Rows, Setup, Step};
+use crate::measure::{Result, Rows, Setup, Step};
 use crate::names::hpc::EXPERIMENT;
 use job::Programs;
 use std::process::Command;
 
-/// The version of the launcher.
-pub fn versions(options: &HpcOptions) -> Vec<String> {
+pub(crate) fn versions(options: &HpcOptions) -> Vec<String> {
     let Some(mpirun) = &options.mpirun else { return versions_of(&[("mpirun", "--version")]) };
     let line = first_line(Command::new(mpirun).arg("--version"));
     line.map(|line| format!("{}: {line}", mpirun.display())).into_iter().collect()
@@ -37,8 +35,7 @@ pub fn missing(options: &HpcOptions) -> Option<String> {
     Some(why.to_string().trim_start_matches("no ").into())
 }
 
-/// The steps.
-pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
+pub(crate) fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
     // The bytes that are copied and protected, those of the run that is interrupted, and the rounds of comparisons.
     let (file, interrupted, many_rounds) = match setup.quick {
         true => (32 << 20, 64 << 20, 2),
@@ -59,7 +56,7 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
             for (size, bytes) in printed::sizes(setup.quick) {
                 add(size, bytes / 30, bytes, Box::new(move |cell, rows| printed::measure(cell, size, 1, rows)));
             }
-            add("slowed", file / 10, file, Box::new(|cell, rows| slowed::measure(cell, 1, rows)));
+            add("slowed", file / 10, file, Box::new(move |cell, rows| slowed::measure(cell, many_rounds, rows)));
             add("processes", file / 40, file, Box::new(ranks::measure));
         }
         // In memory nothing can be taken out of the page cache.

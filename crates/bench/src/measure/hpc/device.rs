@@ -4,16 +4,14 @@
 //! The paper's program looks bytes up in tables and encrypts each block by itself, so this is AES-128-ECB by the kernels with
 //! tables. The threads come in blocks of 250, because that divides each of the printed numbers.
 
-use crate::error::{Error, Result};
 use crate::measure::device::{Aes, for_bytes};
 use crate::measure::scratch::{random_vec, require_memory};
 use crate::measure::sefps::layout::{BlockCipher, Kernels, in_parallel};
 use crate::measure::times::rounds_by_clock;
-use crate::measure::{Rows, Setup, Step};
+use crate::measure::{Error, Over, Result, Row, Rows, Setup, Step, row_of};
 use crate::names::hpc::{EXPERIMENT, GPU};
 use crate::names::kernel_only;
 use crate::paper::{Printed, p3};
-use crate::row::{Over, Row};
 use phalanx_gpu::{AesLaunch, Device, Pinned, Variant};
 use phalanx_kernels::aes::BLOCK;
 use std::time::Instant;
@@ -23,7 +21,6 @@ pub const COPIED: &str = "encryption and copies";
 /// The measure of the kernel alone, by the device's own clock. The printed times hold no copies: 1080 MB would have taken
 /// longer than the 40 ms that they are, over the bus of that machine.
 pub const ALONE: &str = "encryption only";
-/// The threads of a group.
 const GROUP: u32 = 250;
 const KEY: [u8; 16] = [7; 16];
 /// What a short run has besides the smallest printed size.
@@ -74,13 +71,11 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
         for (i, (measure, printed)) in
             [(kernel_only(ALONE), printed(bytes, threads)), (COPIED.into(), Vec::new())].into_iter().enumerate()
         {
+            let names = ["encrypt", &measure, "AES-128-ECB, T-tables", GPU];
             let row = Row {
-                bytes: blocks * BLOCK as u64,
-                items: 1,
-                threads: threads as usize,
                 printed,
                 note: (threads > blocks).then(|| format!("{blocks} threads work: one for each block")),
-                ..Row::of(EXPERIMENT, size, ["encrypt", &measure, "AES-128-ECB, T-tables", GPU])
+                ..row_of(EXPERIMENT, size, names, [blocks * BLOCK as u64, 1], threads as usize)
             };
             let row = match &times {
                 Ok(times) => row.timed(times[i].clone()),

@@ -10,11 +10,10 @@ pub(crate) mod threads;
 
 pub use programs::versions;
 
-use crate::error::Result;
 use crate::measure::hpc::java::cell::{Cell, Counts};
 use crate::measure::scratch;
 use crate::measure::setup::HpcOptions;
-use crate::measure::{Rows, Scratch, Setup, Step};
+use crate::measure::{Result, Rows, Scratch, Setup, Step};
 use crate::names::hpc::EXPERIMENT;
 use crate::paper::p3;
 use programs::Java;

@@ -3,17 +3,15 @@
 //!
 //! Times are from host to host. Key and data go to the device from pinned memory, and digest and ciphertext come back.
 
-use crate::error::{Error, Result};
 use crate::measure::device::{Aes, for_bytes, window};
 use crate::measure::keys::{again_and_again, key, rounds};
 use crate::measure::scratch::random_vec;
 use crate::measure::sefps::layout::{BlockCipher, Kernels};
 use crate::measure::times::{rounds_by_clock, try_rounds};
-use crate::measure::{Random, Rows, Setup, Times};
+use crate::measure::{Error, Random, Result, Row, Rows, Setup, Times};
 use crate::names::kernel_only;
 use crate::names::keys::{FIND_KMAC, FIND_MD5, OURS, PRINTED};
 use crate::paper::{Value, p5};
-use crate::row::Row;
 use md5::{Digest, Md5};
 use phalanx_core::SecretKey;
 use phalanx_gpu::{
@@ -75,25 +73,19 @@ pub fn one_size(
 ) -> Result<()> {
     let is_in_table_ii = |v: &Value| v.experiment == "threads" && v.case.bytes == Some(bytes);
     let is_varied = if setup.quick { bytes == 1 << 20 } else { p5().values.iter().any(is_in_table_ii) };
-    let device = for_bytes(setup, bytes).map_err(|why| why.to_string());
     for Way { mode: (program, engine), scheme, launch, printed } in ways(is_varied) {
-        let printed = p5().printed(|v| {
-            printed.is_some_and(|(table, threads)| {
+        let is_printed = |v: &Value| {
+            let is_it = |(table, threads): (&str, u32)| {
                 v.experiment == table && v.case.threads_per_block == Some(threads.into())
-            }) && v.program.as_deref() == Some(program)
-                && v.case.bytes == Some(bytes)
-        });
-        let row = Row { printed, ..row(&scheme, engine, 0) };
-        let device = match &device {
-            Ok(device) => device,
-            Err(why) => {
-                rows.write(row.not_run(why))?;
-                continue;
-            }
+            };
+            printed.is_some_and(is_it) && v.program.as_deref() == Some(program) && v.case.bytes == Some(bytes)
         };
+        let row = Row { printed: p5().printed(is_printed), ..row(&scheme, engine, 0) };
         let kernels = Row { measure: kernel_only(&row.measure), printed: Vec::new(), ..row.clone() };
-        let work = Encryption::new(device, launch, engine == "gpu", bytes as usize, window(device.info()));
-        let times = work.map_err(Error::from).and_then(|work| work.times(rounds(setup), setup.levels.aes));
+        let times = for_bytes(setup, bytes).and_then(|device| {
+            let work = Encryption::new(device, launch, engine == "gpu", bytes as usize, window(device.info()))?;
+            work.times(rounds(setup), setup.levels.aes)
+        });
         rows.measured([row, kernels], times, over.map(|median| ("the paper's CPU mode", median)))?;
     }
     Ok(())
@@ -220,16 +212,10 @@ impl Digests {
 pub fn one_set(setup: &Setup, keys: &[[u8; 32]], row: impl Fn(&str) -> Row, rows: &mut Rows<'_>) -> Result<()> {
     for (digest, scheme, len) in [(KeyDigest::Md5, FIND_MD5, 16), (KeyDigest::Kmac256, FIND_KMAC, 32)] {
         let row = row(scheme);
-        let device = match for_bytes(setup, 0) {
-            Ok(device) => device,
-            Err(why) => {
-                rows.write(row.not_run(&why.to_string()))?;
-                continue;
-            }
-        };
         let kernels = Row { measure: kernel_only(&row.measure), ..row.clone() };
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..len]).collect();
-        rows.measured([row, kernels], find_times(device, rounds(setup), digest, &keys), None)?;
+        let times = for_bytes(setup, 0).and_then(|device| find_times(device, rounds(setup), digest, &keys));
+        rows.measured([row, kernels], times, None)?;
     }
     Ok(())
 }

@@ -1,9 +1,8 @@
 //! P5's two steps as Phalanx does them: the key's id, and chunks sealed under the key.
 
-use crate::error::{Error, Result};
-use crate::measure::Random;
 use crate::measure::keys::key;
 use crate::measure::threads::try_each;
+use crate::measure::{Error, Random, Result};
 use phalanx_core::engine::{Bind, Engine, Job, Op, Tag, Unit};
 use phalanx_core::{SecretKey, Suite};
 use std::sync::Arc;

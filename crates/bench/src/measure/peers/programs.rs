@@ -1,11 +1,10 @@
 //! The programs that are measured, each as a whole command: how it is called, and whether it is installed.
 
-use crate::error::{Error, Result};
-use crate::measure::Scratch;
 use crate::measure::machine;
 use crate::measure::mounted::Mounted;
 use crate::measure::programs::{command, failure, find, finish, require, versions_of};
 use crate::measure::scratch;
+use crate::measure::{Error, Result, Scratch};
 use crate::names::peers::COPY;
 use phalanx_core::engine::Op;
 use std::any::Any;
@@ -33,13 +32,11 @@ pub fn versions() -> Vec<String> {
 
 /// One program, with its keys made.
 pub struct Program {
-    /// Its name in the rows.
     pub name: &'static str,
     /// The commands that protect a file and get it back, with `{from}`, `{to}`, and the names of the paths.
     lines: [String; 2],
     paths: Vec<(&'static str, PathBuf)>,
     keyring: Option<PathBuf>,
-    /// The folder in which it runs.
     folder: Option<PathBuf>,
     /// Whether what it gets back comes from standard output.
     to_stdout: bool,
@@ -47,7 +44,6 @@ pub struct Program {
     pub keeps: Option<PathBuf>,
     /// Makes what it keeps its output in, if it needs that before each round. This is not timed.
     prepare: Option<Box<dyn Fn() -> Result<()>>>,
-    /// Cleans up on drop.
     _ending: Option<Box<dyn Any>>,
 }
 
@@ -77,13 +73,13 @@ impl Program {
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
-        if let (true, Op::Open, Ok(file)) = (self.to_stdout, op, File::create(to)) {
-            command.stdout(file);
+        if self.to_stdout && op == Op::Open {
+            // If this fails, so does the comparison of what comes back.
+            File::create(to).map(|file| drop(command.stdout(file))).unwrap_or_default();
         }
         command
     }
 
-    /// Runs it to its end.
     pub fn run(&self, op: Op, from: &Path, to: &Path) -> Result<()> {
         finish(self.command(op, from, to))
     }
@@ -95,7 +91,6 @@ impl Program {
     }
 }
 
-/// The program that copies.
 pub fn cp() -> Program {
     Program::new("cp", ["cp {from} {to}"; 2], Vec::new())
 }

@@ -1,9 +1,9 @@
 //! The means over the sizes that the paper averages over.
 
+use crate::measure::Row;
 use crate::measure::averages::{averages, mean};
 use crate::names::sefps::{BASELINE, EXPERIMENT, MEANS, SERIAL, ours};
 use crate::paper::p1;
-use crate::row::Row;
 
 /// The smallest and the largest of the sizes, in bytes.
 const SIZES: [u64; 2] = [12_500_000, 598_000_000];

@@ -3,7 +3,7 @@
 //!
 //! The file is in ordinary memory, as in the paper's programs, and passes through the device's memory in windows.
 
-use crate::error::Result;
+use crate::measure::Result;
 use crate::measure::device::Aes;
 use crate::measure::sefps::layout::{BlockCipher, in_parallel};
 use phalanx_gpu::{AesLaunch, Device, Direction};
@@ -32,7 +32,6 @@ impl Ecb {
         Ok(Self { aes: Aes::new(device, launch, key, None, room)?, beside })
     }
 
-    /// Encrypts or decrypts whole blocks.
     pub fn crypt(&mut self, direction: Direction, blocks: &mut [u8]) -> Result<()> {
         let Some((part, threads, cipher)) = self.beside.clone() else { return self.on_device(direction, blocks) };
         let (mine, others) = blocks.split_at_mut(device_part(blocks.len(), part));

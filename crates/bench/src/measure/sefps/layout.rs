@@ -5,7 +5,7 @@
 //!
 //! **Not a way to protect anything**: equal blocks show, and the digest is no authentication (`crates/bench/README.md`).
 
-use crate::error::Error;
+use crate::measure::Error;
 use crate::measure::threads::each;
 use phalanx_kernels::aes::{self, BLOCK};
 use phalanx_kernels::keccak::{DIGEST, sha3_256};

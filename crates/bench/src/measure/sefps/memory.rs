@@ -1,14 +1,12 @@
 //! Phalanx's format in memory: its two parts separately, AES and the hashes of slices; and the whole on the CPU, on a device, and on
 //! both. Their work is divided by one queue, from which faster lanes take more, or by P1's fixed ratio (Eq. 1).
 
-use crate::error::{Error, Result};
 use crate::measure::device::{self, Crew, fixed_part};
 use crate::measure::sefps::{Case, format};
 use crate::measure::threads::each;
 use crate::measure::times::{rounds as times_of, try_rounds};
-use crate::measure::{Rows, Setup, lock};
+use crate::measure::{Error, Result, Row, Rows, Setup, lock};
 use crate::names::sefps::{CPU, GPU, HYBRID, IN_MEMORY, SERIAL};
-use crate::row::Row;
 use phalanx_core::engine::{
     self, Bind, Buffer, ContentKeys, CpuEngine, Engine, Extent, Job, Op, SLICE, Share, Tag, Unit, Verdicts, Work,
 };
@@ -57,7 +55,6 @@ pub(super) fn parts_of_format(
     Ok(())
 }
 
-/// How the work is divided.
 enum Split {
     /// All lanes take from one queue.
     Queue(Crew),

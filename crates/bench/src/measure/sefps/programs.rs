@@ -1,12 +1,11 @@
 //! The programs: SEFPS's layout with several ciphers, and Phalanx's format, each on several engines.
 
-use crate::error::{Error, Result};
 use crate::measure::device::{Crew, engine, fixed_part, for_bytes, window};
 use crate::measure::scratch::random;
 use crate::measure::sefps::device::Ecb;
 use crate::measure::sefps::layout::{self, BlockCipher, Kernels, Parts};
 use crate::measure::ttable::TTable;
-use crate::measure::{Setup, time};
+use crate::measure::{Error, Result, Setup, time};
 use crate::names::sefps::{BASELINE, CPU, GPU, HYBRID, SERIAL, ours};
 use phalanx_core::engine::{CpuEngine, Engine, Op};
 use phalanx_core::{NewFile, Opener, ProtectedFile, Recipient, Roster, SecretKey, Sink, Suite};
@@ -17,7 +16,6 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A program in one engine.
 pub struct Variant {
     pub scheme: String,
     pub engine: &'static str,
@@ -31,8 +29,11 @@ pub enum Program {
     Layout(Arc<dyn BlockCipher + Send>, usize),
     /// SEFPS with its AES on a device, alone or beside the CPU.
     Device(Box<Ecb>),
-    /// Phalanx's format.
-    Format { suite: Suite, crew: Crew, key: SecretKey },
+    Format {
+        suite: Suite,
+        crew: Crew,
+        key: SecretKey,
+    },
 }
 
 /// The programs that are measured on a file of this length.
@@ -103,13 +104,11 @@ fn on_device(
     Ok(Program::Device(Box::new(Ecb::new(device, launch, key, window(device.info()).min(len), beside)?)))
 }
 
-/// Phalanx's format.
 pub fn format(suite: Suite) -> String {
     format!("Phalanx's format, {}", suite.name())
 }
 
 impl Variant {
-    /// Whether it is SEFPS's layout.
     pub fn is_layout(&self) -> bool {
         self.scheme.starts_with("SEFPS")
     }

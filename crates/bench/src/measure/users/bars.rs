@@ -1,15 +1,13 @@
 //! The project's requirements for batches. Each figure is compared with its named peers in the same run.
 
-use crate::error::{Error, Result};
 use crate::measure::users::bare::{Cpu, Kind};
 use crate::measure::users::data::{
-    AWS_CTR, AWS_CTR_SHA3, AWS_GCM, BATCH, Data, ONE_BY_ONE, Scheme, XOR_PASS, engine, take_turns,
+    AWS_CTR, AWS_CTR_SHA3, AWS_GCM, BATCH, Data, ONE_BY_ONE, Scheme, XOR_PASS, take_turns,
 };
 use crate::measure::users::rounds;
 use crate::measure::users::workload::{self, SEED, Shape, case};
-use crate::measure::{Rows, Setup, Step, scratch};
+use crate::measure::{Error, Result, Row, Rows, Setup, Step, engine, row_of, scratch};
 use crate::names::users::EXPERIMENT;
-use crate::row::Row;
 use phalanx_core::Suite;
 
 const BARE: &str = "bare AES-256-CTR";
@@ -19,9 +17,7 @@ const SHORT: usize = 256;
 /// The number of threads of the peer.
 #[derive(Clone, Copy)]
 enum Peer {
-    /// The same number as the figure.
     All,
-    /// One.
     One,
 }
 
@@ -102,11 +98,8 @@ fn one_set(setup: &Setup, set: &Set, rows: &mut Rows<'_>) -> Result<()> {
     let mut data = Data::new(set.lengths.clone(), set.room());
     let (bytes, items) = (data.plaintext() as u64, data.users() as u64);
     let operation = if set.suite.is_some() { "seal" } else { "encrypt" };
-    let row = |measure: String, scheme: &str, engine: &str, threads: usize| Row {
-        bytes,
-        items,
-        threads,
-        ..Row::of(EXPERIMENT, set.name.clone(), [operation, &measure, scheme, engine])
+    let row = |measure: String, scheme: &str, engine: &str, threads: usize| {
+        row_of(EXPERIMENT, set.name.clone(), [operation, &measure, scheme, engine], [bytes, items], threads)
     };
     let measure = format!("{}, beside its peers", set.measure());
     let all = take_turns(&mut data, &schemes(setup, set), rounds(setup), |scheme, engine, threads| {

@@ -2,13 +2,11 @@
 //!
 //! Times are from the caller's memory and back into it, so the call's copies through pinned memory are part of them.
 
-use crate::error::{Error, Result};
 use crate::measure::device::{self, Crew};
 use crate::measure::times::try_rounds;
 use crate::measure::users::data::{Data, roster};
 use crate::measure::users::rounds;
-use crate::measure::{Rows, Setup, Times};
-use crate::row::Row;
+use crate::measure::{Error, Result, Row, Rows, Setup, Times};
 use phalanx_core::engine::{CpuEngine, Engine, Op};
 use phalanx_core::{Roster, Suite, batch};
 use std::sync::Arc;

@@ -1,11 +1,9 @@
 //! The users' data in memory, and the schemes that work on them in turn.
 
-use crate::error::{Error, Result};
 use crate::measure::threads::{each, try_each};
 use crate::measure::users::bare::{Cpu, Task};
 use crate::measure::users::workload::Random;
-use crate::measure::{Contestant, in_turns};
-use crate::row::Row;
+use crate::measure::{Contestant, Error, Result, Row, engine, in_turns};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::digest;
@@ -55,7 +53,6 @@ impl Data {
         })
     }
 
-    /// How many users there are.
     pub fn users(&self) -> usize {
         self.lengths.len()
     }
@@ -65,7 +62,6 @@ impl Data {
         self.lengths.iter().sum()
     }
 
-    /// Each user's key and data.
     pub fn each(&self) -> impl Iterator<Item = (&SecretKey, &[u8])> {
         let mut rest = &self.bytes[..];
         self.keys.iter().zip(&self.lengths).map(move |(key, len)| {
@@ -93,7 +89,6 @@ impl Data {
         self.parts().into_iter().map(task).collect()
     }
 
-    /// For the library's batch call.
     pub fn messages(&mut self, op: Op) -> Vec<Message<'_>> {
         let suite = Suite::ALL.iter().copied().find(|suite| suite.overhead() == self.room).unwrap_or_default();
         let message = |(key, data)| match op {
@@ -111,7 +106,6 @@ fn painted(at: usize) -> u8 {
 
 /// A way of working on all of the data.
 pub struct Scheme {
-    /// The name in rows.
     pub name: &'static str,
     pub threads: usize,
     act: Box<dyn Fn(&mut Data) -> Result<()>>,
@@ -122,7 +116,6 @@ impl Scheme {
         Self { name, threads, act: Box::new(act) }
     }
 
-    /// A bare scheme.
     pub fn bare(scheme: Cpu, key_len: usize) -> Self {
         Self::new(scheme.name(), scheme.threads, move |data| {
             scheme.run(&mut data.tasks(key_len));
@@ -175,11 +168,6 @@ impl Scheme {
     pub fn aws_gcm(threads: usize) -> Self {
         Self::new(AWS_GCM, threads, move |data| try_each(threads, data.parts(), |(key, part)| aws_gcm(key, part)))
     }
-}
-
-/// `serial` or `cpu`, as in rows.
-pub fn engine(threads: usize) -> &'static str {
-    if threads == 1 { "serial" } else { "cpu" }
 }
 
 /// All schemes work on the same data in turn. `row` makes a row of scheme, engine and threads.

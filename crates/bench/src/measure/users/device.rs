@@ -1,23 +1,20 @@
 //! P2's schemes on a device. All users' data are in one buffer of pinned memory, as for the schemes on the CPU.
 //!
 //! Times from host to host cover the same as the paper's: keys, data and the place of each slice's key go to the device,
-//! and the data come back. Device memory is allocated before. Data that do not fit a window pass through in several.
+//! and the data come back. Device memory is allocated before, in the run that is not counted. Data that do not fit a window pass through in several.
 
-use crate::error::{Error, Result};
 use crate::measure::device::{for_bytes, window};
 use crate::measure::times::{rounds_by_clock, try_rounds};
 use crate::measure::users::data::{COUNTER, Data};
 use crate::measure::users::rounds;
-use crate::measure::{Rows, Setup, Times};
+use crate::measure::{Error, Result, Row, Rows, Setup, Times};
 use crate::names::kernel_only;
-use crate::row::Row;
 use phalanx_core::engine::SLICE;
 use phalanx_gpu::{AesLaunch, Buffer, Device, Direction, Pinned, RoundKeys, Span, Spans, Stream, Users, Variant};
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The paper's scheme.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     /// Coalesced and sliced: one slice for each block of threads, with keys expanded by the CPU.
@@ -31,7 +28,6 @@ enum Kind {
 const KINDS: [Kind; 3] = [Kind::Gcs, Kind::Gcns, Kind::Gnc];
 /// Phalanx's default, and the variant closest to the paper's: four tables.
 const VARIANTS: [Variant; 2] = [Variant::Bitsliced, Variant::Table4];
-/// The paper's threads per block.
 const THREADS: u32 = 256;
 const ENCRYPT: Direction = Direction::Encrypt;
 
@@ -57,7 +53,6 @@ impl Kind {
         if self == Kind::Gcs { SLICE } else { BLOCK }
     }
 
-    /// The name in rows.
     fn scheme(self, variant: Variant) -> String {
         match variant {
             Variant::Bitsliced => self.name().into(),
@@ -147,10 +142,11 @@ struct Work<'a> {
 }
 
 /// The device memory beside the data. Each window reuses the memory of the one before.
-enum Beside {
-    Gcs(Option<(RoundKeys, Spans)>),
-    Gcns(Option<Users>),
-    Gnc(Option<RoundKeys>),
+struct Beside {
+    kind: Kind,
+    round_keys: Option<RoundKeys>,
+    spans: Option<Spans>,
+    users: Option<Users>,
 }
 
 impl<'a> Work<'a> {
@@ -173,17 +169,9 @@ impl<'a> Work<'a> {
         for (start, (_, data)) in starts.iter().zip(data.each()) {
             host[*start..start + data.len()].copy_from_slice(data);
         }
-        // Enough memory for every window.
-        let most =
-            |len: fn(&Window) -> usize| windows.iter().max_by_key(|window| len(window)).expect("there are users");
-        let buffer = stream.buffer(most(|window| window.bytes.len()).bytes.len())?;
-        let most_keys = &keys[most(|window| window.users.len()).users.clone()];
-        let most_spans = &most(|window| window.spans.len()).spans;
-        let beside = match kind {
-            Kind::Gcs => Beside::Gcs(Some((stream.round_keys(most_keys, ENCRYPT)?, stream.spans(most_spans)?))),
-            Kind::Gcns => Beside::Gcns(Some(stream.users(most_spans, most_keys)?)),
-            Kind::Gnc => Beside::Gnc(Some(stream.round_keys(most_keys, ENCRYPT)?)),
-        };
+        let longest = windows.iter().map(|window| window.bytes.len()).max().unwrap_or(0);
+        let buffer = stream.buffer(longest)?;
+        let beside = Beside { kind, round_keys: None, spans: None, users: None };
         let launch = AesLaunch { threads, ..launch };
         Ok(Self { stream, launch, host, starts, windows, keys, data: buffer, beside })
     }
@@ -236,14 +224,14 @@ impl Beside {
     /// Copies a window's keys to the device, and the places where they belong.
     fn bring(&mut self, stream: &mut Stream, window: &Window, keys: &[&[u8]]) -> phalanx_gpu::Result<()> {
         let keys = &keys[window.users.clone()];
-        match self {
-            Beside::Gcs(old) => {
-                let (old_keys, old_spans) = old.take().unzip();
-                let round_keys = stream.round_keys_again(keys, ENCRYPT, old_keys)?;
-                *old = Some((round_keys, stream.spans_again(&window.spans, old_spans)?));
+        match self.kind {
+            Kind::Gcs | Kind::Gnc => {
+                self.round_keys = Some(stream.round_keys_again(keys, ENCRYPT, self.round_keys.take())?);
             }
-            Beside::Gcns(old) => *old = Some(stream.users_again(&window.spans, keys, old.take())?),
-            Beside::Gnc(old) => *old = Some(stream.round_keys_again(keys, ENCRYPT, old.take())?),
+            Kind::Gcns => self.users = Some(stream.users_again(&window.spans, keys, self.users.take())?),
+        }
+        if self.kind == Kind::Gcs {
+            self.spans = Some(stream.spans_again(&window.spans, self.spans.take())?);
         }
         Ok(())
     }
@@ -255,15 +243,12 @@ impl Beside {
         window: &Window,
         data: &mut Buffer,
     ) -> phalanx_gpu::Result<()> {
-        match self {
-            Beside::Gcs(Some((round_keys, spans))) => stream.aes_ctr_spans(launch, round_keys, spans, data),
-            Beside::Gcns(Some(users)) => stream.aes_ctr_users(launch, users, data),
-            Beside::Gnc(Some(round_keys)) => window.spans.iter().try_for_each(|user| {
+        match (&self.round_keys, &self.spans, &mut self.users) {
+            (Some(round_keys), Some(spans), _) => stream.aes_ctr_spans(launch, round_keys, spans, data),
+            (Some(round_keys), None, _) => window.spans.iter().try_for_each(|user| {
                 stream.aes_ctr(launch, round_keys, user.key, &user.counter, data, user.at..user.at + user.len)
             }),
-            Beside::Gcs(None) | Beside::Gcns(None) | Beside::Gnc(None) => {
-                unreachable!("a failure to bring ends the work")
-            }
+            (None, _, users) => stream.aes_ctr_users(launch, users.as_mut().expect("they were brought"), data),
         }
     }
 }

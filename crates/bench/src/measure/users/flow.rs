@@ -3,12 +3,10 @@
 //! A latency runs from the time when the message was due to arrive, even if it was submitted later, to the time when the
 //! task that awaits its result is woken.
 
-use crate::error::{Error, Result};
-use crate::measure::users::data::{Data, Scheme, engine, roster, take_turns};
+use crate::measure::users::data::{Data, Scheme, roster, take_turns};
 use crate::measure::users::workload::{self, Random, SEED, Shape};
-use crate::measure::{Rows, Setup, Step, scratch};
+use crate::measure::{Error, Over, Result, Row, Rows, Setup, Step, engine, row_of, scratch};
 use crate::names::users::EXPERIMENT;
-use crate::row::{Over, Row};
 use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits, Ticket};
 use phalanx_core::{SecretKey, Suite};
 use std::pin::Pin;
@@ -33,7 +31,6 @@ struct Sizes {
     runs: usize,
 }
 
-/// The step.
 pub fn step(setup: &Setup) -> Result<Step<'_>> {
     let sizes = match setup.quick {
         true => Sizes { users: 300, seconds: 1.0, least: 1000, runs: 1 },
@@ -49,9 +46,8 @@ pub fn step(setup: &Setup) -> Result<Step<'_>> {
 const CAPACITY: &str = "arrivals as fast as the queue takes them";
 const BOUND: &str = "the time bound and the sealing of a full batch";
 
-fn row(setup: &Setup, case: &str, measure: &str, scheme: &str, [bytes, items]: [u64; 2]) -> Row {
-    let names = ["seal", measure, scheme, engine(setup.threads)];
-    Row { bytes, items, threads: setup.threads, ..Row::of(EXPERIMENT, case, names) }
+fn row(setup: &Setup, case: &str, measure: &str, scheme: &str, size: [u64; 2]) -> Row {
+    row_of(EXPERIMENT, case, ["seal", measure, scheme, engine(setup.threads)], size, setup.threads)
 }
 
 fn measure(setup: &Setup, sizes: &Sizes, rows: &mut Rows<'_>) -> Result<()> {
@@ -131,7 +127,6 @@ impl Source {
 struct Run {
     /// From the first arrival to the last result.
     seconds: f64,
-    /// Ascending, in seconds.
     latencies: Vec<f64>,
 }
 
@@ -193,7 +188,6 @@ impl Wake for Arrived {
     }
 }
 
-/// The given percentile of ascending numbers.
 fn percentile(ascending: &[f64], percent: f64) -> f64 {
     let rank = (ascending.len() as f64 * percent / 100.0).ceil() as usize;
     ascending[rank.clamp(1, ascending.len()) - 1]

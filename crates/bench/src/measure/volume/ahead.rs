@@ -1,14 +1,12 @@
 //! P4's pad that is made ahead, in its sound form: AES-CTR keystream made before the data are there, and then XORed. Is a
 //! write done sooner, and what does it cost?
 
-use crate::error::{Error, Result};
 use crate::measure::scratch::{random, random_vec, require_memory};
 use crate::measure::times::{rounds, try_rounds};
 use crate::measure::volume::study::input::PART;
-use crate::measure::{Rows, Setup, Step};
+use crate::measure::{Error, Over, Result, Rows, Setup, Step, row_of};
 use crate::names::ahead::{AHEAD, AT_ONCE, LATENCY, OPERATION, SUITES, WORK, sealed};
 use crate::names::volume::EXPERIMENT;
-use crate::row::{Over, Row};
 use phalanx_core::engine::{Bind, CpuEngine, Engine, Job, Nonce, Op, Unit};
 use phalanx_core::{SecretKey, Suite};
 use phalanx_kernels::aes::{self, counter_after};
@@ -28,11 +26,8 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
 
 fn one_length(setup: &Setup, case: &str, len: usize, all: usize, rows: &mut Rows<'_>) -> Result<()> {
     let count = if setup.quick { 3 } else { 7 };
-    let row = |measure: &str, scheme: &str| Row {
-        bytes: len as u64,
-        items: 1,
-        threads: 1,
-        ..Row::of(EXPERIMENT, case, [OPERATION, measure, scheme, "serial"])
+    let row = |measure: &str, scheme: &str| {
+        row_of(EXPERIMENT, case, [OPERATION, measure, scheme, "serial"], [len as u64, 1], 1)
     };
     let (mut data, mut pads) = (random_vec(len as u64, len), Pads::new(setup, len, all));
     pads.check(&data)?;

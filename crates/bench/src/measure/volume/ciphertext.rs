@@ -1,22 +1,18 @@
 //! What AES-CTR ciphertext of an image and of a text looks like, by the statistics that P4's abstract names.
 
-use crate::error::Result;
 use crate::measure::scratch::{random, random_vec};
 use crate::measure::volume::statistics::{
     CHI_SQUARE, NPCR, Neighbour, UACI, chi_square, correlation, entropy, entropy_of_random, npcr, uaci,
 };
-use crate::measure::{Random, Rows, Setup, Step};
+use crate::measure::{Random, Result, Row, Rows, Setup, Step, row_of};
 use crate::names::ciphertext::{CIPHERTEXT, NEW_NONCES, OPERATION, PLAINTEXT, SAME_NONCE};
 use crate::names::volume::EXPERIMENT;
-use crate::row::Row;
 use phalanx_kernels::aes;
 
 /// The image's width and height in pixels.
 pub const WIDTH: usize = 512;
-/// The text's length in bytes.
 const TEXT: usize = 1 << 18;
 
-/// The step.
 pub fn step(setup: &Setup) -> Step<'_> {
     Step::new(format!("{EXPERIMENT} ciphertext"), 500_000, move |rows| {
         of(setup, &format!("image of {WIDTH} × {WIDTH}"), &image(), rows)?;
@@ -30,12 +26,9 @@ type Measured = (String, Option<f64>, f64);
 fn of(setup: &Setup, case: &str, plain: &[u8], rows: &mut Rows<'_>) -> Result<()> {
     let row = |scheme: &str, (measure, value, ideal): Measured| {
         let row = Row {
-            bytes: plain.len() as u64,
-            items: 1,
-            threads: 1,
             value,
             ideal: Some(ideal),
-            ..Row::of(EXPERIMENT, case, [OPERATION, &measure, scheme, "serial"])
+            ..row_of(EXPERIMENT, case, [OPERATION, &measure, scheme, "serial"], [plain.len() as u64, 1], 1)
         };
         if value.is_none() { row.not_run("all bytes are the same") } else { row }
     };
@@ -71,7 +64,6 @@ fn encrypted(setup: &Setup, plain: &[u8], nonce: u64) -> Vec<u8> {
 }
 
 /// A grey image like a photograph, always the same: a sky that darkens, hills, a sun, a wall of bricks, and grain.
-#[must_use]
 pub fn image() -> Vec<u8> {
     let (grain, noise) = (random_vec(512, WIDTH * WIDTH), Noise(random(64)));
     let pixel = |i: usize| {
@@ -114,7 +106,6 @@ impl Noise {
 }
 
 /// A text of made-up words, always the same. Frequent words come often, as in a language.
-#[must_use]
 pub fn text() -> Vec<u8> {
     const SYLLABLES: [&str; 24] = [
         "an", "ber", "con", "de", "el", "for", "ga", "hi", "in", "ka", "lo", "mer", "na", "or", "pa", "que", "ri",

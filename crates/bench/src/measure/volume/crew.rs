@@ -1,6 +1,6 @@
 //! A crew of threads that wait for work, so that no time contains the start of a thread.
 
-use crate::error::Result;
+use crate::measure::Result;
 use crate::measure::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};

@@ -9,14 +9,12 @@ mod fio;
 mod sources;
 mod work;
 
-use crate::error::{Error, Result};
 use crate::measure::mounted::{self, unmount_below};
 use crate::measure::programs::{find, versions_of};
 use crate::measure::scratch::{Backing, backings, require_disk};
-use crate::measure::{Contestant, Rows, Scratch, Setup, Step, in_turns};
+use crate::measure::{Contestant, Error, Result, Row, Rows, Scratch, Setup, Step, in_turns};
 use crate::names::mounts::{BINDFS, ENGINE, GOCRYPTFS, MEMORY, RATIO, SUITE_1, SUITE_5, TIME};
 use crate::names::volume::EXPERIMENT;
-use crate::row::Row;
 use contestant::{Volume, volumes};
 use std::cell::RefCell;
 use work::{FULL, QUICK, Task, tasks};

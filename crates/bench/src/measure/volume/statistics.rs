@@ -4,7 +4,6 @@
 
 /// Pearson's chi-square of the histogram of bytes against equal numbers of all 256. Random bytes have 255 on average, and
 /// more than [`CHI_SQUARE_MOST`](crate::names::ciphertext::CHI_SQUARE_MOST) in one case of a hundred. 0 if there are no bytes.
-#[must_use]
 pub fn chi_square(bytes: &[u8]) -> f64 {
     if bytes.is_empty() {
         return 0.0;
@@ -17,7 +16,6 @@ pub fn chi_square(bytes: &[u8]) -> f64 {
 pub const CHI_SQUARE: f64 = 255.0;
 
 /// Shannon's entropy of the histogram in bits per byte: 8 if all bytes are equally frequent. 0 if there are no bytes.
-#[must_use]
 pub fn entropy(bytes: &[u8]) -> f64 {
     let part = |count: &u64| {
         let p = *count as f64 / bytes.len() as f64;
@@ -27,7 +25,6 @@ pub fn entropy(bytes: &[u8]) -> f64 {
 }
 
 /// The entropy that random bytes of this number have on average, to the first order.
-#[must_use]
 pub fn entropy_of_random(len: usize) -> f64 {
     8.0 - 255.0 / (2.0 * len as f64 * std::f64::consts::LN_2)
 }
@@ -50,11 +47,8 @@ pub enum Neighbour {
 }
 
 impl Neighbour {
-    /// All directions.
     pub const ALL: [Self; 3] = [Self::Horizontal, Self::Vertical, Self::Diagonal];
 
-    /// In a word.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Horizontal => "horizontal",
@@ -66,7 +60,6 @@ impl Neighbour {
 
 /// Pearson's correlation of all pairs of neighbours in rows of `width` bytes: between -1 and 1, and 0 on average for random
 /// bytes. `None` if there is no pair, or if all bytes are the same. A last row that is not full is left out.
-#[must_use]
 pub fn correlation(bytes: &[u8], width: usize, neighbour: Neighbour) -> Option<f64> {
     let rows: Vec<&[u8]> = bytes.chunks_exact(width.max(1)).collect();
     let (right, down) = match neighbour {
@@ -96,7 +89,6 @@ pub fn correlation(bytes: &[u8], width: usize, neighbour: Neighbour) -> Option<f
 ///
 /// # Panics
 /// If the lengths differ.
-#[must_use]
 pub fn npcr(a: &[u8], b: &[u8]) -> f64 {
     assert_eq!(a.len(), b.len(), "ciphertexts of the same length");
     let different = a.iter().zip(b).filter(|(a, b)| a != b).count();
@@ -107,7 +99,6 @@ pub fn npcr(a: &[u8], b: &[u8]) -> f64 {
 ///
 /// # Panics
 /// If the lengths differ.
-#[must_use]
 pub fn uaci(a: &[u8], b: &[u8]) -> f64 {
     assert_eq!(a.len(), b.len(), "ciphertexts of the same length");
     let sum: u64 = a.iter().zip(b).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();

@@ -1,13 +1,11 @@
 //! What the steps of a cluster share: a folder with data, the jobs that are measured there, and checks of what they wrote.
 
-use crate::error::{Error, Result};
 use crate::measure::hpc::cluster::job::{Job, Programs};
 use crate::measure::mounted::unmount_below;
 use crate::measure::scratch::{self, random, require_disk, require_memory, require_same};
-use crate::measure::{Contestant, Scratch, Setup, in_turns};
+use crate::measure::{Contestant, Error, Result, Row, Scratch, Setup, in_turns, row_of};
 use crate::names::cluster::{ENGINE, OWN, SUITE_1, SUITE_5, WHOLE};
 use crate::names::hpc::EXPERIMENT;
-use crate::row::Row;
 use phalanx_core::{KdfLimit, Opener, ProtectedFile, Roster, SecretKey, Sink};
 use phalanx_host::file;
 use std::ffi::OsString;
@@ -22,7 +20,6 @@ pub const SUITES: [(&str, &str); 2] = [(SUITE_1, "aes-256"), (SUITE_5, "aes-256-
 /// What a step is about: some bytes in a folder.
 pub struct Cell<'a> {
     pub setup: &'a Setup,
-    /// The folder's kind.
     pub backing: String,
     pub folder: PathBuf,
     pub bytes: u64,
@@ -34,14 +31,8 @@ impl Cell<'_> {
             mib if mib << 20 == self.bytes => format!("{mib} MiB on {}", self.backing),
             _ => format!("{} MB on {}", self.bytes / 1_000_000, self.backing),
         };
-        Row {
-            bytes: self.bytes,
-            items: 1,
-            processes,
-            threads,
-            note: crowded(processes * threads.max(1), self.setup.threads),
-            ..Row::of(EXPERIMENT, case, [operation, measure, scheme, ENGINE])
-        }
+        let row = row_of(EXPERIMENT, case, [operation, measure, scheme, ENGINE], [self.bytes, 1], threads);
+        Row { processes, note: crowded(processes * threads.max(1), self.setup.threads), ..row }
     }
 
     /// The programs, and a folder with the data; or why not.
@@ -75,7 +66,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// A job that protects the data.
     pub fn protect(&self, processes: usize, threads: usize, cipher: &str, more: &[&str]) -> Job {
         let threads = threads.to_string();
         let mut args = vec!["protect", "--verbose", "--progress", "0", "--cipher", cipher, "--threads", &threads];
@@ -156,7 +146,6 @@ pub fn crowded(threads: usize, cores: usize) -> Option<String> {
     (threads > cores).then(|| format!("oversubscribed: {threads} threads on {cores} cores"))
 }
 
-/// The key of all jobs.
 pub fn secret() -> [u8; 32] {
     random(7)
 }

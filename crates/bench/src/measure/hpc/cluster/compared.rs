@@ -1,13 +1,11 @@
 //! Protecting beside a plain copy of the same data by the same processes, in turn.
 
-use crate::error::{Error, Result};
-use crate::measure::Rows;
 use crate::measure::hpc::cluster::cell::{Cell, MEMORY_FILES, Place, Planned, SUITES, measured};
 use crate::measure::hpc::cluster::job::Job;
 use crate::measure::programs::require;
 use crate::measure::scratch::{self, require_same};
+use crate::measure::{Error, Result, Row, Rows};
 use crate::names::cluster::{COPY, DCP, LESS_START, OWN, START, SUITE_1, SUITE_5, WHOLE, over};
-use crate::row::Row;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -115,7 +113,6 @@ fn write(cell: &Cell<'_>, all: &[Vec<Row>], rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A row without its times.
 fn cell_row(row: &Row) -> Row {
     Row { seconds: Vec::new(), median_s: None, gb_per_s: None, runs_per_time: 0, ..row.clone() }
 }

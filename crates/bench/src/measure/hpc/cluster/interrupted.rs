@@ -1,13 +1,11 @@
 //! A run that is killed when nine tenths are written, and goes on. What it read and wrote is taken out of the page cache
 //! between the two, because in practice some time passes between them.
 
-use crate::error::{Error, Result};
-use crate::measure::Rows;
 use crate::measure::hpc::cluster::cell::{Cell, Place, SUITES};
 use crate::measure::hpc::cluster::job::evict;
 use crate::measure::scratch;
+use crate::measure::{Error, Over, Result, Row, Rows};
 use crate::names::cluster::{GOES_ON, PART, WHOLE};
-use crate::row::{Over, Row};
 use std::fs;
 
 /// The largest part that is asked for.

@@ -1,10 +1,9 @@
 //! Jobs of MPI: how they are started, watched, slowed down and killed. None goes on when this process ends.
 
-use crate::error::{Error, Result};
 use crate::measure::hpc::cluster::told::Told;
 use crate::measure::programs::{one_line, require};
 use crate::measure::setup::HpcOptions;
-use crate::measure::{Scratch, lock, machine, scratch};
+use crate::measure::{Error, Result, Scratch, lock, machine, scratch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsString;
@@ -42,7 +41,6 @@ pub fn end_all() {
     lock(&RUNNING).iter().for_each(Process::end);
 }
 
-/// The programs.
 pub struct Programs {
     mpirun: PathBuf,
     /// The program that is measured.
@@ -65,7 +63,6 @@ impl Programs {
         self.copy.as_deref().ok_or_else(|| Error::NotRun("no parallel-copy".into()))
     }
 
-    /// A job.
     pub fn job(&self, processes: usize, program: &Path, args: impl IntoIterator<Item = OsString>) -> Job {
         let args = args.into_iter().collect();
         Job { mpirun: Some(self.mpirun.clone()), processes, program: program.to_owned(), args }
@@ -82,11 +79,9 @@ pub struct Job {
     args: Vec<OsString>,
 }
 
-/// A job that is over.
 pub struct Ended {
     /// From before the launcher's start to its end.
     pub seconds: f64,
-    /// What it wrote to standard error.
     pub text: String,
 }
 
@@ -102,7 +97,6 @@ impl Job {
         Error::Program(format!("{name} with {} {processes}: {why}", self.processes))
     }
 
-    /// Runs it to its end.
     pub fn run(&self) -> Result<Ended> {
         self.start(None)?.wait()
     }
@@ -182,7 +176,6 @@ pub struct Running {
     status: Option<ExitStatus>,
 }
 
-/// A process of a job.
 #[derive(Clone)]
 struct Process {
     id: u32,
@@ -201,7 +194,6 @@ impl Process {
         self.signal(if self.is_launcher { Signal::TERM } else { Signal::KILL });
     }
 
-    /// Whether it ends within this time.
     fn ends(&self, within: Duration) -> bool {
         let within = Timespec::try_from(within).ok();
         let ended = poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], within.as_ref());

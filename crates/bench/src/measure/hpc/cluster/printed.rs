@@ -5,13 +5,11 @@
 //! process was at work, with reading and writing, so the printed times stand beside the longest of these. Encryption alone
 //! is measured with threads.
 
-use crate::error::Result;
 use crate::measure::hpc::cluster::cell::{Cell, Place, Planned, SUITES, measured};
 use crate::measure::machine;
-use crate::measure::{Rows, processors};
+use crate::measure::{Over, Result, Row, Rows, processors};
 use crate::names::cluster::{AT_WORK, OWN, WHOLE};
 use crate::paper::{Printed, p3};
-use crate::row::{Over, Row};
 
 /// The paper's programs for clusters, by the name of their experiments.
 const PROGRAMS: [&str; 2] = ["mpich", "mpj-cluster"];

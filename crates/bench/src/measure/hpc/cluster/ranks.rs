@@ -1,11 +1,9 @@
 //! What single processes take: time for messages, and memory.
 
-use crate::error::Result;
-use crate::measure::Rows;
 use crate::measure::hpc::cluster::cell::{Cell, SUITES};
 use crate::measure::scratch;
+use crate::measure::{Result, Row, Rows};
 use crate::names::cluster::{MEMORY, MESSAGES};
-use crate::row::Row;
 
 /// The number of processes that the requirements are for.
 const PROCESSES: usize = 8;

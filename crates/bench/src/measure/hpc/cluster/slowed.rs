@@ -1,14 +1,11 @@
 //! Work that is divided beforehand beside work that is divided as it goes, with all processes at full speed, and with one that
 //! is stopped for half of the time.
 
-use crate::error::Result;
-use crate::measure::Rows;
 use crate::measure::hpc::cluster::cell::{Cell, Place, Planned, SUITES, measured};
+use crate::measure::{Over, Result, Row, Rows};
 use crate::names::cluster::{DYNAMIC, FULL_SPEED, OWN, SLOWED, STATIC, over};
-use crate::row::{Over, Row};
 
 const DIVISIONS: [(&str, &str); 2] = [(STATIC, "static"), (DYNAMIC, "dynamic")];
-/// The numbers of processes.
 const PROCESSES: [usize; 2] = [2, 4];
 
 /// Both divisions, both speeds, in turn.

@@ -1,15 +1,13 @@
 //! What the steps in Java share: a size, and the counts of a run.
 
-use crate::error::Result;
 use crate::measure::hpc::cluster::cell::{check, crowded, secret};
 use crate::measure::hpc::cluster::job::{Ended, Job};
 use crate::measure::hpc::java::programs::Java;
 use crate::measure::scratch;
-use crate::measure::{Scratch, Setup};
+use crate::measure::{Result, Row, Scratch, Setup, row_of};
 use crate::names::hpc::EXPERIMENT;
 use crate::names::java::{CTR, ENCRYPTION_COLD, ENCRYPTION_WARM, ENGINE, PAPERS};
 use crate::paper::{Printed, p3};
-use crate::row::Row;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -46,15 +44,13 @@ impl Cell<'_> {
     }
 
     pub fn row(&self, measure: &str, scheme: &str, processes: usize, threads: usize) -> Row {
-        let encrypts = [PAPERS, CTR].contains(&scheme);
+        let operation = if [PAPERS, CTR].contains(&scheme) { "encrypt" } else { "protect" };
+        let names = [operation, measure, scheme, ENGINE];
         Row {
-            bytes: self.bytes,
-            items: 1,
             processes,
-            threads,
             printed: self.printed(measure, scheme, processes, threads),
             note: crowded(processes.max(1) * threads, self.setup.threads),
-            ..Row::of(EXPERIMENT, self.size, [if encrypts { "encrypt" } else { "protect" }, measure, scheme, ENGINE])
+            ..row_of(EXPERIMENT, self.size, names, [self.bytes, 1], threads)
         }
     }
 
@@ -82,7 +78,6 @@ impl Cell<'_> {
     }
 }
 
-/// The files of commands that protect the data.
 pub struct Ends<'a> {
     scratch: &'a Scratch,
     plain: PathBuf,

@@ -1,14 +1,12 @@
 //! The processes of MPJ Express, all on this machine, with one thread each.
 
-use crate::error::{Error, Result};
 use crate::measure::hpc::cluster::job::Programs;
 use crate::measure::hpc::java::cell::{Cell, Ends};
 use crate::measure::hpc::java::programs::{Java, Times};
 use crate::measure::scratch;
-use crate::measure::{Contestant, Rows, in_turns, processors};
+use crate::measure::{Contestant, Error, Over, Result, Row, Rows, in_turns, processors};
 use crate::names::cluster::{AT_WORK, OWN, WHOLE};
 use crate::names::java::{CLUSTER_JAR, CTR, ENCRYPTION_COLD, ENCRYPTION_WARM, FILES_WARM, PAPERS, PHALANX_MPI};
-use crate::row::{Over, Row};
 use std::ffi::OsString;
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! The programs in Java: where they are, how they are called, and what they tell.
 
-use crate::error::{Error, Result};
 use crate::measure::hpc::cluster::job::Job;
 use crate::measure::programs::{find, first_line, require};
 use crate::measure::setup::HpcOptions;
+use crate::measure::{Error, Result};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,11 @@ use std::process::Command;
 /// Where Debian's package has MPJ Express.
 const MPJ_HOME: &str = "/usr/share/mpj";
 
-/// The programs.
 pub struct Java {
     java: PathBuf,
     phalanx: PathBuf,
     phalanx_cluster: PathBuf,
     papers: PathBuf,
-    /// Whether MPJ Express is installed.
     pub has_mpj: bool,
 }
 

@@ -1,11 +1,10 @@
 //! 1 to 16 threads of one JVM.
 
-use crate::error::{Error, Result};
 use crate::measure::hpc::cluster::job::Job;
 use crate::measure::hpc::java::cell::{Cell, Ends};
 use crate::measure::hpc::java::programs::Times;
 use crate::measure::scratch;
-use crate::measure::{Contestant, Rows, in_turns};
+use crate::measure::{Contestant, Error, Result, Rows, in_turns};
 use crate::names::cluster::WHOLE;
 use crate::names::java::{COMMAND, CTR, ENCRYPTION_COLD, ENCRYPTION_WARM, FILES_WARM, FORMAT, PAPERS, PHALANX};
 use std::path::Path;

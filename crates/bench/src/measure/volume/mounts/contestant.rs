@@ -1,10 +1,9 @@
 //! Who takes part: Phalanx, gocryptfs, bindfs, and the backing folder itself. Each is known by its commands only.
 
-use crate::error::{Error, Result};
-use crate::measure::Scratch;
 use crate::measure::mounted::{Mounted, missing};
 use crate::measure::programs::{command, failure, finish, require};
 use crate::measure::scratch::random;
+use crate::measure::{Error, Result, Scratch};
 use crate::names::mounts::{BINDFS, GOCRYPTFS, PLAIN, SUITE_1, SUITE_5};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,9 +11,7 @@ use std::process::Command;
 
 /// A folder to work in: a mounted volume, or a plain folder.
 pub struct Volume {
-    /// Its name in rows.
     pub name: &'static str,
-    /// Where the work is done.
     pub at: PathBuf,
     /// Where what is done there ends up.
     stored: PathBuf,
@@ -37,7 +34,6 @@ pub fn volumes(phalanx: &Path, place: &Scratch) -> Vec<(&'static str, Result<Vol
 }
 
 impl Volume {
-    /// A plain folder.
     pub fn plain(place: &Scratch) -> Result<Self> {
         let at = place.folder("plain")?;
         Ok(Self { name: PLAIN, stored: at.clone(), at, command: None, mounted: None, peak_kib: None })
@@ -105,7 +101,6 @@ impl Volume {
         Self::new(name, place, program, &random::<32>(7), Some(&init), mount)
     }
 
-    /// Mounts it.
     pub fn mount(&mut self) -> Result<()> {
         if let Some(command) = &self.command {
             self.mounted = Some(Mounted::new(&self.at, command)?);

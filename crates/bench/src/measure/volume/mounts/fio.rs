@@ -1,14 +1,12 @@
 //! Random reads and writes of 4 KiB by fio.
 
-use crate::error::Result;
+use crate::measure::Result;
 use crate::measure::programs::{command, failure, one_line};
 use std::path::Path;
 use std::process::Stdio;
 
-/// The bytes of one access.
 pub const BLOCK: u64 = 4096;
 
-/// What fio does.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Access {
     /// Reads every block once, in random order.

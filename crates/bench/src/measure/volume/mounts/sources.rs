@@ -1,9 +1,8 @@
 //! A source tree, as an archive and as a repository: made up, and always the same.
 
-use crate::error::{Error, Result};
 use crate::measure::programs::{command, finish, require};
 use crate::measure::volume::ciphertext::text;
-use crate::measure::{Random, Scratch};
+use crate::measure::{Error, Random, Result, Scratch};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

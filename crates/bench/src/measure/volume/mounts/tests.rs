@@ -32,7 +32,6 @@ fn rows(
     crate::record::read(out).unwrap().1
 }
 
-/// The number of phases of tasks.
 fn phases(out: &Path, is_wanted: impl Fn(&Task<'_>) -> bool) -> usize {
     let scratch = Scratch::new(out).unwrap();
     tasks(TINY, &scratch).iter().filter(|task| is_wanted(task)).map(|task| task.phases.len()).sum()

@@ -1,10 +1,9 @@
 //! The work that is done in each folder.
 
-use crate::error::{Error, Result};
 use crate::measure::programs::{command, failure, finish, require};
 use crate::measure::scratch::{random_vec, remove};
 use crate::measure::volume::mounts::{fio, sources};
-use crate::measure::{Scratch, time};
+use crate::measure::{Error, Result, Scratch, time};
 use fio::Access;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -20,29 +19,23 @@ pub struct Sizes {
     pub random: u64,
     /// The small files that are made, read and deleted.
     pub small_files: u64,
-    /// The files of the source tree.
     pub sources: u64,
-    /// The entries that are listed.
     pub entries: u64,
-    /// The rounds that count.
     pub rounds: usize,
 }
 
 /// One round, because a round on a disk takes minutes: so all experiments together took 51 minutes on two cores.
 pub const FULL: Sizes =
     Sizes { sequential: 1 << 30, random: 256 << 20, small_files: 10_000, sources: 3_000, entries: 20_000, rounds: 1 };
-/// The sizes of a short run.
 pub const QUICK: Sizes =
     Sizes { sequential: 32 << 20, random: 8 << 20, small_files: 300, sources: 200, entries: 10_000, rounds: 1 };
 
 /// The block in which files are written and read in order.
 const BLOCK: usize = 128 << 10;
-/// The length of a small file.
 const SMALL: usize = 4096;
 
 /// What is measured together: phases that follow each other, with the same files.
 pub struct Task<'a> {
-    /// Its name.
     pub name: &'static str,
     pub weight: u64,
     /// The most bytes that it needs in a backing folder.
@@ -58,7 +51,6 @@ pub struct Task<'a> {
 
 type InFolder = Box<dyn Fn(&Path) -> Result<()>>;
 
-/// A measured piece of work.
 pub struct Phase<'a> {
     pub operation: String,
     pub bytes: u64,
@@ -253,7 +245,6 @@ fn small_files_task(count: u64) -> Task<'static> {
     task("small files", count * 3000, count * 20_000, phases)
 }
 
-/// Counts the files below a folder.
 fn files_below(folder: &Path) -> Result<u64> {
     let mut count = 0;
     for entry in fs::read_dir(folder).map_err(Error::at(folder))? {

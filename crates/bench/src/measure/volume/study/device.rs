@@ -1,15 +1,13 @@
 //! The study on a device: from host memory to host memory, with one stream or several. Each stream is driven by a thread of
 //! its own, so that copies of one go on beside the kernels of another.
 
-use crate::error::{Error, Result};
 use crate::measure::device::{Aes, for_bytes, window};
 use crate::measure::times::{rounds_by_clock, try_rounds};
 use crate::measure::volume::crew;
 use crate::measure::volume::study::input::{COUNTER, Input, PART, are, rounds};
-use crate::measure::{Rows, Setup, Times};
+use crate::measure::{Error, Result, Row, Rows, Setup, Times};
 use crate::names::kernel_only;
-use crate::names::study::{FASTEST, GRANULARITIES, MORE_THREADS, OURS, TABLES, scheme, scheme_of_threads};
-use crate::row::Row;
+use crate::names::study::{FASTEST, GRANULARITIES, MORE_THREADS, scheme, scheme_of_threads};
 use phalanx_gpu::{AesLaunch, Device, Kind, Pinned, Variant};
 use phalanx_kernels::aes::{BLOCK, counter_after};
 
@@ -32,7 +30,6 @@ impl Way {
     }
 }
 
-/// All ways for an input.
 fn ways(input: Input) -> Vec<Way> {
     let several = if input.parts > 1 { input.parts } else { STREAMS };
     let programs = GRANULARITIES.into_iter().map(Some).chain([None]);
@@ -41,23 +38,6 @@ fn ways(input: Input) -> Vec<Way> {
     let others = MORE_THREADS.into_iter().filter(|_| input.part == PART);
     let others = others.map(|threads| Way { granularity: Some(FASTEST), threads: Some(threads), streams: 1 });
     usual.chain(others).collect()
-}
-
-/// The medians of the programs that are compared with the CPU, and what is to know of the device.
-pub struct OnDevice {
-    medians: Vec<(&'static str, std::result::Result<f64, String>)>,
-    pub note: Option<String>,
-}
-
-impl OnDevice {
-    /// With one stream; of the programs with tables, the one that the paper calls the fastest.
-    pub fn median(&self, scheme: &str) -> std::result::Result<f64, &str> {
-        match self.medians.iter().find(|(name, _)| *name == scheme) {
-            Some((_, Ok(median))) => Ok(*median),
-            Some((_, Err(why))) => Err(why),
-            None => Err("no such program"),
-        }
-    }
 }
 
 /// All programs on the device. `row` makes a row of scheme, engine and threads.
@@ -69,46 +49,30 @@ pub fn rows_of(
     wanted: &[u8],
     row: &impl Fn(&str, &str, usize) -> Row,
     rows: &mut Rows<'_>,
-) -> Result<OnDevice> {
+) -> Result<()> {
     let device = for_bytes(setup, input.bytes() as u64).map_err(|why| why.to_string());
     let note = device.as_ref().ok().map(|device| device.info()).filter(|info| info.kind != Kind::Gpu);
     let note = note.map(|info| format!("through {} on the CPU ({}), not on a GPU", info.api, info.name));
-    let mut on_device = OnDevice { medians: Vec::new(), note };
     for way in ways(input) {
         let Way { granularity, threads, streams } = way;
-        let row = Row { note: on_device.note.clone(), ..row(&way.scheme(), "gpu", streams) };
-        let launch = match &device {
-            Ok(device) => launch(device, granularity, threads).map(|launch| (*device, launch)),
-            Err(why) => Err(Error::NotRun(why.clone())),
-        };
-        match launch.map(|(device, launch)| lanes(device, launch, key, input, streams, plain)) {
-            Err(why) => rows.measured([row.clone()], Err::<[Times; 1], _>(why), None)?,
-            Ok(lanes) if streams == 1 => {
-                let times = lanes.map_err(Error::from).and_then(|mut lanes| {
-                    let whole = times(setup, &mut lanes, wanted)?;
-                    Ok([whole, rounds_by_clock(rounds(setup), || lanes[0].aes.kernels(plain.len()))?])
-                });
-                let kernels = Row { measure: kernel_only(&row.measure), ..row.clone() };
-                rows.measured([row.clone(), kernels], times, None)?;
-            }
-            Ok(lanes) => {
-                let times = lanes.map_err(Error::from).and_then(|mut lanes| times(setup, &mut lanes, wanted));
-                rows.measured([row.clone()], times.map(|whole| [whole]), None)?;
-            }
-        }
-        let program = match granularity {
-            None => OURS,
-            Some(FASTEST) => TABLES,
-            Some(_) => continue,
-        };
-        if streams == 1 && threads.is_none() {
-            // The row may be of an earlier, interrupted run.
-            let written = rows.all().iter().find(|written| written.key() == row.key());
-            let why = || written.and_then(Row::why_not).unwrap_or("no time").to_owned();
-            on_device.medians.push((program, written.and_then(|row| row.median_s).ok_or_else(why)));
+        let row = Row { note: note.clone(), ..row(&way.scheme(), "gpu", streams) };
+        let kernels = Row { measure: kernel_only(&row.measure), ..row.clone() };
+        let lanes = device.as_ref().map_err(|why| Error::NotRun(why.clone())).and_then(|device| {
+            let launch = launch(device, granularity, threads)?;
+            Ok(lanes(device, launch, key, input, streams, plain)?)
+        });
+        let whole = |lanes: &mut [Lane]| times(setup, lanes, wanted);
+        if streams == 1 {
+            let times = lanes.and_then(|mut lanes| {
+                let whole = whole(&mut lanes)?;
+                Ok([whole, rounds_by_clock(rounds(setup), || lanes[0].aes.kernels(plain.len()))?])
+            });
+            rows.measured([row, kernels], times, None)?;
+        } else {
+            rows.measured([row], lanes.and_then(|mut lanes| Ok([whole(&mut lanes)?])), None)?;
         }
     }
-    Ok(on_device)
+    Ok(())
 }
 
 /// How a program is launched on this device. The error says why it cannot be.

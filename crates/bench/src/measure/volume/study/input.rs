@@ -9,7 +9,6 @@ pub const PART: usize = 32_000;
 /// The first counter block. Its low half is near its end, so that carries occur.
 pub const COUNTER: Nonce = *b"\0\0\0\0\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff\0";
 
-/// The data of a row.
 #[derive(Clone, Copy)]
 pub struct Input {
     /// The length of a part. Parts are handed to a device one after another, or each to a stream of its own.
@@ -30,7 +29,6 @@ impl Input {
     }
 }
 
-/// A length in words.
 pub fn size(bytes: usize) -> String {
     match bytes {
         n if n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),

@@ -85,6 +85,14 @@ impl Crew {
     }
 }
 
+/// Fails unless the device's bytes are those of the CPU.
+pub fn require_right(device: &Device, is_right: bool) -> Result<()> {
+    match is_right {
+        true => Ok(()),
+        false => Err(Error::Program(format!("{}: other bytes than the CPU's", device.info().name))),
+    }
+}
+
 /// AES on a stream of the device, through which data pass in windows.
 pub struct Aes {
     pub stream: Stream,

@@ -2,6 +2,7 @@
 
 use crate::measure::load::{Load, Sample};
 use crate::measure::{Error, Over, Result, Row, Times, processors};
+use crate::names::kernel_only;
 use crate::record::Record;
 
 /// Receives the progress of a run. Weights are in some unit of expected time.
@@ -113,6 +114,17 @@ impl Rows<'_> {
             None => row,
         };
         self.write_all(named.into_iter().zip(times?).map(|(row, times)| compared(times.of(row))))
+    }
+
+    /// Writes a row of work on a device from host to host, and one of its kernels alone.
+    pub(crate) fn with_kernels(
+        &mut self,
+        row: Row,
+        times: Result<[Times; 2]>,
+        over: Option<(&str, f64)>,
+    ) -> Result<()> {
+        let kernels = Row { measure: kernel_only(&row.measure), printed: Vec::new(), ..row.clone() };
+        self.measured([row, kernels], times, over)
     }
 
     /// Writes rows with their values, or with the reason why they have none.

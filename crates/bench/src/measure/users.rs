@@ -24,57 +24,34 @@ use workload::{SEED, Shape};
 const USERS: [usize; 11] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 const QUICK: [usize; 3] = [5, 200, 1000];
 
-#[derive(Clone, Copy)]
-enum Work {
-    /// AES in counter mode and nothing else.
-    Bare { name: &'static str, key_len: usize },
-    /// With authentication: messages as they are stored.
-    Sealed(Suite),
+/// What is done with the users' data: AES in counter mode and nothing else, or messages sealed as they are stored.
+struct Work {
+    name: &'static str,
+    key_len: usize,
+    suite: Option<Suite>,
 }
 
-const WORKS: [Work; 5] = [
-    Work::Bare { name: PRINTED, key_len: 16 },
-    Work::Bare { name: "AES-256-CTR", key_len: 32 },
-    Work::Sealed(Suite::Aes256CtrSha3),
-    Work::Sealed(Suite::Aes256CtrTurboShake),
-    Work::Sealed(Suite::Aes256Gcm),
-];
-
 impl Work {
-    fn operation(self) -> &'static str {
-        match self {
-            Work::Bare { .. } => "encrypt",
-            Work::Sealed(_) => "seal",
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Work::Bare { name, .. } => name,
-            Work::Sealed(suite) => suite.name(),
-        }
-    }
-
-    fn room(self) -> usize {
-        match self {
-            Work::Bare { .. } => 0,
-            Work::Sealed(suite) => suite.overhead(),
-        }
+    fn all() -> impl Iterator<Item = Self> {
+        let bare = [(PRINTED, 16), ("AES-256-CTR", 32)].map(|(name, key_len)| Self { name, key_len, suite: None });
+        let sealed = [Suite::Aes256CtrSha3, Suite::Aes256CtrTurboShake, Suite::Aes256Gcm].map(|suite| Self {
+            name: suite.name(),
+            key_len: suite.key_len(),
+            suite: Some(suite),
+        });
+        bare.into_iter().chain(sealed)
     }
 
     /// One thread alone comes first: the others are compared with it.
-    fn schemes(self, setup: &Setup) -> Vec<Scheme> {
+    fn schemes(&self, setup: &Setup) -> Vec<Scheme> {
         let Setup { threads, levels, .. } = *setup;
-        match self {
-            Work::Bare { key_len, .. } => {
-                let kinds = [(Kind::Sr, 1), (Kind::Ccs, threads), (Kind::Ccns, threads), (Kind::Cnc, threads)];
-                kinds.map(|(kind, threads)| Scheme::bare(Cpu { kind, threads, level: levels.aes }, key_len)).into()
-            }
-            Work::Sealed(suite) => {
-                let more = (threads > 1).then_some(threads);
-                [1].into_iter().chain(more).map(|threads| Scheme::batch(suite, threads, levels)).collect()
-            }
-        }
+        let Some(suite) = self.suite else {
+            let kinds = [(Kind::Sr, 1), (Kind::Ccs, threads), (Kind::Ccns, threads), (Kind::Cnc, threads)];
+            let scheme = |(kind, threads)| Scheme::bare(Cpu { kind, threads, level: levels.aes }, self.key_len);
+            return kinds.map(scheme).into();
+        };
+        let more = (threads > 1).then_some(threads);
+        [1].into_iter().chain(more).map(|threads| Scheme::batch(suite, threads, levels)).collect()
     }
 }
 
@@ -108,34 +85,27 @@ fn rounds(setup: &Setup) -> usize {
 /// All schemes in turn, one kind of work after another.
 fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>) -> Result<()> {
     let bytes = lengths.iter().sum::<usize>() as u64;
-    for work in WORKS {
+    for work in Work::all() {
+        let operation = if work.suite.is_some() { "seal" } else { "encrypt" };
         let row = |scheme: &str, engine: &str, threads: usize| {
             row_of(
                 EXPERIMENT,
                 workload::case(lengths.len(), shape),
-                [work.operation(), work.name(), scheme, engine],
+                [operation, work.name, scheme, engine],
                 [bytes, lengths.len() as u64],
                 threads,
             )
         };
-        let mut data = Data::new(lengths.to_vec(), work.room());
+        let mut data = Data::new(lengths.to_vec(), work.suite.map_or(0, Suite::overhead));
         let all = take_turns(&mut data, &work.schemes(setup), rounds(setup), row)?;
         let one = rows.beside_first(all, "1 thread")?;
-        match work {
-            Work::Bare { key_len, .. } => {
-                device::one_count(setup, &data, key_len, one, |scheme| row(scheme, "gpu", 0), rows)?
-            }
+        match work.suite {
+            None => device::one_count(setup, &data, work.key_len, one, |scheme| row(scheme, "gpu", 0), rows)?,
             // Only the CPU's engine has AES-GCM.
-            Work::Sealed(Suite::Aes256Gcm) => {}
-            Work::Sealed(suite) => {
-                batches::one_count(
-                    setup,
-                    suite,
-                    &mut data,
-                    one,
-                    |engine, threads| row(data::BATCH, engine, threads),
-                    rows,
-                )?;
+            Some(Suite::Aes256Gcm) => {}
+            Some(suite) => {
+                let row = |engine: &str, threads| row(data::BATCH, engine, threads);
+                batches::one_count(setup, suite, &mut data, one, row, rows)?;
             }
         }
     }
@@ -146,9 +116,8 @@ fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>
 fn means(rows: &[Row], shape: Shape) -> Vec<Row> {
     let suffix = format!(" users, {}", shape.name());
     let is_count = |row: &&Row| row.experiment == EXPERIMENT && row.case == format!("{}{suffix}", row.items);
-    let is_swept = |row: &&Row| {
-        WORKS.iter().map(|work| work.name()).any(|name| row.measure == name || row.measure == kernel_only(name))
-    };
+    let is_swept =
+        |row: &&Row| Work::all().any(|work| row.measure == work.name || row.measure == kernel_only(work.name));
     let case = format!("{AVERAGES}, {}", shape.name());
     let named = |row: &Row| Row {
         threads: row.threads,

@@ -4,7 +4,7 @@
 //! The paper's program looks bytes up in tables and encrypts each block by itself, so this is AES-128-ECB by the kernels with
 //! tables. The threads come in blocks of 250, because that divides each of the printed numbers.
 
-use crate::measure::device::{Aes, for_bytes};
+use crate::measure::device::{Aes, for_bytes, require_right};
 use crate::measure::scratch::{random_vec, require_memory};
 use crate::measure::sefps::layout::{BlockCipher, Kernels, in_parallel};
 use crate::measure::times::rounds_by_clock;
@@ -126,10 +126,7 @@ impl Work {
             let started = Instant::now();
             self.aes.run(&mut self.host)?;
             let time = started.elapsed();
-            match self.host[..] == self.sealed[..] {
-                true => Ok(time),
-                false => Err(Error::Program(format!("{threads} GPU threads gave other bytes than the CPU"))),
-            }
+            require_right(self.aes.stream.device(), self.host[..] == self.sealed[..]).map(|()| time)
         })?;
         let alone = rounds_by_clock(rounds, || self.aes.kernels(self.host.len()))?;
         Ok([alone.seconds, copied.seconds])

@@ -3,13 +3,12 @@
 //!
 //! Times are from host to host. Key and data go to the device from pinned memory, and digest and ciphertext come back.
 
-use crate::measure::device::{Aes, for_bytes, window};
+use crate::measure::device::{Aes, for_bytes, require_right, window};
 use crate::measure::keys::{again_and_again, key, rounds};
 use crate::measure::scratch::random_vec;
 use crate::measure::sefps::layout::{BlockCipher, Kernels};
 use crate::measure::times::{rounds_by_clock, try_rounds};
 use crate::measure::{Error, Random, Result, Row, Rows, Setup, Times};
-use crate::names::kernel_only;
 use crate::names::keys::{FIND_KMAC, FIND_MD5, OURS, PRINTED};
 use crate::paper::{Value, p5};
 use md5::{Digest, Md5};
@@ -81,12 +80,11 @@ pub fn one_size(
             printed.is_some_and(is_it) && v.program.as_deref() == Some(program) && v.case.bytes == Some(bytes)
         };
         let row = Row { printed: p5().printed(is_printed), ..row(&scheme, engine, 0) };
-        let kernels = Row { measure: kernel_only(&row.measure), printed: Vec::new(), ..row.clone() };
         let times = for_bytes(setup, bytes).and_then(|device| {
             let work = Encryption::new(device, launch, engine == "gpu", bytes as usize, window(device.info()))?;
             work.times(rounds(setup), setup.levels.aes)
         });
-        rows.measured([row, kernels], times, over.map(|median| ("the paper's CPU mode", median)))?;
+        rows.with_kernels(row, times, over.map(|median| ("the paper's CPU mode", median)))?;
     }
     Ok(())
 }
@@ -160,11 +158,8 @@ impl Encryption {
     fn check(&self, digest: &[u8], level: aes::Level) -> Result<()> {
         let mut wanted = random_vec(self.host.len() as u64, self.host.len());
         Kernels::new(level, &aes_key()).expect("a valid length").encrypt(&mut wanted);
-        if self.host[..] != wanted || digest != &Md5::digest(aes_key())[..] {
-            let device = &self.aes.stream.device().info().name;
-            return Err(Error::Program(format!("{device}: other bytes than the CPU's")));
-        }
-        Ok(())
+        let is_right = self.host[..] == wanted && digest == &Md5::digest(aes_key())[..];
+        require_right(self.aes.stream.device(), is_right)
     }
 }
 
@@ -211,11 +206,9 @@ impl Digests {
 /// Finds the last of the keys by the digest that the message names. `row` makes a row of a scheme.
 pub fn one_set(setup: &Setup, keys: &[[u8; 32]], row: impl Fn(&str) -> Row, rows: &mut Rows<'_>) -> Result<()> {
     for (digest, scheme, len) in [(KeyDigest::Md5, FIND_MD5, 16), (KeyDigest::Kmac256, FIND_KMAC, 32)] {
-        let row = row(scheme);
-        let kernels = Row { measure: kernel_only(&row.measure), ..row.clone() };
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..len]).collect();
         let times = for_bytes(setup, 0).and_then(|device| find_times(device, rounds(setup), digest, &keys));
-        rows.measured([row, kernels], times, None)?;
+        rows.with_kernels(row(scheme), times, None)?;
     }
     Ok(())
 }

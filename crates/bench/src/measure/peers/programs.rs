@@ -73,9 +73,11 @@ impl Program {
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
-        if self.to_stdout && op == Op::Open {
-            // If this fails, so does the comparison of what comes back.
-            File::create(to).map(|file| drop(command.stdout(file))).unwrap_or_default();
+        if self.to_stdout
+            && op == Op::Open
+            && let Ok(file) = File::create(to)
+        {
+            command.stdout(file);
         }
         command
     }

@@ -104,11 +104,13 @@ fn painted(at: usize) -> u8 {
     at as u8
 }
 
+type Act = Box<dyn Fn(&mut Data) -> Result<()>>;
+
 /// A way of working on all of the data.
 pub struct Scheme {
     pub name: &'static str,
     pub threads: usize,
-    act: Box<dyn Fn(&mut Data) -> Result<()>>,
+    act: Act,
 }
 
 impl Scheme {

@@ -3,12 +3,11 @@
 //! Times from host to host cover the same as the paper's: keys, data and the place of each slice's key go to the device,
 //! and the data come back. Device memory is allocated before, in the run that is not counted. Data that do not fit a window pass through in several.
 
-use crate::measure::device::{for_bytes, window};
+use crate::measure::device::{for_bytes, require_right, window};
 use crate::measure::times::{rounds_by_clock, try_rounds};
 use crate::measure::users::data::{COUNTER, Data};
 use crate::measure::users::rounds;
 use crate::measure::{Error, Result, Row, Rows, Setup, Times};
-use crate::names::kernel_only;
 use phalanx_core::engine::SLICE;
 use phalanx_gpu::{AesLaunch, Buffer, Device, Direction, Pinned, RoundKeys, Span, Spans, Stream, Users, Variant};
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
@@ -32,32 +31,18 @@ const THREADS: u32 = 256;
 const ENCRYPT: Direction = Direction::Encrypt;
 
 impl Kind {
-    fn name(self) -> &'static str {
+    /// Its name, its kernel, and the alignment of each user's data: slices are padded (Eq. 10), and blocks are not divided.
+    fn what(self) -> (&'static str, &'static str, usize) {
         match self {
-            Kind::Gcs => "GCS",
-            Kind::Gcns => "GCNS",
-            Kind::Gnc => "GNC",
+            Kind::Gcs => ("GCS", "aes_ctr_spans", SLICE),
+            Kind::Gcns => ("GCNS", "aes_ctr_users", BLOCK),
+            Kind::Gnc => ("GNC", "aes_ctr", BLOCK),
         }
     }
 
-    fn kernel(self) -> &'static str {
-        match self {
-            Kind::Gcs => "aes_ctr_spans",
-            Kind::Gcns => "aes_ctr_users",
-            Kind::Gnc => "aes_ctr",
-        }
-    }
-
-    /// The alignment of each user's data: slices are padded (Eq. 10), and blocks are not divided.
-    fn alignment(self) -> usize {
-        if self == Kind::Gcs { SLICE } else { BLOCK }
-    }
-
+    /// The name in rows.
     fn scheme(self, variant: Variant) -> String {
-        match variant {
-            Variant::Bitsliced => self.name().into(),
-            _ => format!("{}, T-tables", self.name()),
-        }
+        self.what().0.to_owned() + if variant == Variant::Bitsliced { "" } else { ", T-tables" }
     }
 }
 
@@ -77,16 +62,14 @@ pub fn one_count(
 ) -> Result<()> {
     let device = match for_bytes(setup, data.plaintext() as u64) {
         Ok(device) => device,
-        Err(why) => return rows.not_run(KINDS.map(|kind| row(kind.name())), &why.to_string()),
+        Err(why) => return rows.not_run(KINDS.map(|kind| row(kind.what().0)), &why.to_string()),
     };
     let over = one_thread.map(|median| ("1 thread", median));
     for variant in VARIANTS.into_iter().filter(|variant| device.has_room_for(variant.module())) {
         for kind in KINDS {
-            let whole = row(&kind.scheme(variant));
-            let kernels = Row { measure: kernel_only(&whole.measure), ..whole.clone() };
             let work = Work::new(device, kind, variant, data, key_len, window(device.info()));
             let times = work.map_err(Error::from).and_then(|work| work.times(setup, data, key_len));
-            rows.measured([whole, kernels], times, over)?;
+            rows.with_kernels(row(&kind.scheme(variant)), times, over)?;
         }
     }
     Ok(())
@@ -107,7 +90,7 @@ fn windows(kind: Kind, lengths: &[usize], room: usize) -> (Vec<usize>, Vec<Windo
     let (mut starts, mut windows) = (Vec::new(), Vec::<Window>::new());
     let mut at = 0;
     for (i, len) in lengths.iter().copied().enumerate() {
-        let end = at + len.next_multiple_of(kind.alignment());
+        let end = at + len.next_multiple_of(kind.what().2);
         // One user after another uses the device alone.
         let fits = |window: &Window| kind != Kind::Gnc && end - window.bytes.start <= room;
         if !windows.last().is_some_and(fits) {
@@ -161,7 +144,7 @@ impl<'a> Work<'a> {
         let mut stream = device.stream()?;
         let launch = AesLaunch { threads: THREADS, ..AesLaunch::new(variant) };
         // Some kernels have too many registers for the paper's threads.
-        let threads = THREADS.min(device.max_threads(launch.kernel(kind.kernel()))?);
+        let threads = THREADS.min(device.max_threads(launch.kernel(kind.what().1))?);
         let lengths: Vec<usize> = data.each().map(|(_, data)| data.len()).collect();
         let keys: Vec<&[u8]> = data.each().map(|(key, _)| &key.expose()[..key_len]).collect();
         let (starts, windows) = windows(kind, &lengths, room);
@@ -208,15 +191,11 @@ impl<'a> Work<'a> {
 
     /// Runs once, and compares the data in the host's memory with the CPU's result.
     fn check(&self, data: &Data, key_len: usize, level: aes::Level) -> Result<()> {
-        for (i, (start, (key, data))) in self.starts.iter().zip(data.each()).enumerate() {
+        self.starts.iter().zip(data.each()).try_for_each(|(start, (key, data))| {
             let mut want = data.to_vec();
             aes::ctr_xor(level, &aes::Key::new(&key.expose()[..key_len]), &COUNTER, &mut want);
-            if self.host[*start..start + want.len()] != want {
-                let device = &self.stream.device().info().name;
-                return Err(Error::Program(format!("{device}: user {i}: other bytes than the CPU's")));
-            }
-        }
-        Ok(())
+            require_right(self.stream.device(), self.host[*start..start + want.len()] == want)
+        })
     }
 }
 

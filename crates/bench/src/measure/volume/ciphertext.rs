@@ -2,7 +2,7 @@
 
 use crate::measure::scratch::{random, random_vec};
 use crate::measure::volume::statistics::{
-    CHI_SQUARE, NPCR, Neighbour, UACI, chi_square, correlation, entropy, entropy_of_random, npcr, uaci,
+    CHI_SQUARE, NEIGHBOURS, NPCR, Neighbour, UACI, chi_square, correlation, entropy, entropy_of_random, npcr, uaci,
 };
 use crate::measure::{Random, Result, Row, Rows, Setup, Step, row_of};
 use crate::names::ciphertext::{CIPHERTEXT, NEW_NONCES, OPERATION, PLAINTEXT, SAME_NONCE};
@@ -51,10 +51,9 @@ fn of_one(bytes: &[u8]) -> impl Iterator<Item = Measured> {
         ("histogram: chi-square".into(), Some(chi_square(bytes)), CHI_SQUARE),
         ("entropy, bits a byte".into(), Some(entropy(bytes)), entropy_of_random(bytes.len())),
     ];
-    let correlation = |neighbour: Neighbour| {
-        (format!("correlation, {}", neighbour.name()), correlation(bytes, WIDTH, neighbour), 0.0)
-    };
-    histogram.into_iter().chain(Neighbour::ALL.map(correlation))
+    let correlation =
+        |neighbour: Neighbour| (format!("correlation, {}", neighbour.0), correlation(bytes, WIDTH, neighbour), 0.0);
+    histogram.into_iter().chain(NEIGHBOURS.map(correlation))
 }
 
 fn encrypted(setup: &Setup, plain: &[u8], nonce: u64) -> Vec<u8> {
@@ -147,7 +146,7 @@ mod tests {
     fn the_image_is_like_a_photograph_and_the_text_like_a_language() {
         let (image, text) = (image(), text());
         assert_eq!((image.len(), text.len()), (WIDTH * WIDTH, TEXT));
-        for neighbour in Neighbour::ALL {
+        for neighbour in NEIGHBOURS {
             let of = correlation(&image, WIDTH, neighbour).unwrap();
             assert!((0.9..0.999).contains(&of), "{neighbour:?}: {of}");
         }

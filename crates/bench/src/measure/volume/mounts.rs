@@ -97,7 +97,7 @@ fn one_task(
     let contestant = |volume| at_work(task, volume, |operation| row(operation, TIME, volume.borrow().name));
     let all = in_turns(volumes.iter().map(contestant).collect(), 1, rounds)?;
     volumes.iter().try_for_each(|volume| volume.borrow_mut().unmount())?;
-    write(setup, task, &all, &row, rows)?;
+    write(setup, task, &all, row, rows)?;
     for volume in &volumes {
         let Volume { name, peak_kib: Some(peak), .. } = *volume.borrow() else { continue };
         let bar = setup.bar(format!("at most {} MiB", MOST_MEMORY >> 10), peak <= MOST_MEMORY);

@@ -87,6 +87,9 @@ impl Place {
     }
 }
 
+/// Makes a job at a place.
+pub type MakeJob<'a> = Box<dyn Fn(&Place) -> Result<Job> + 'a>;
+
 /// A job that is to be measured.
 pub struct Planned<'a> {
     /// Its row, but for the measure.
@@ -94,7 +97,7 @@ pub struct Planned<'a> {
     pub measures: &'static [&'static str],
     pub is_slowed: bool,
     /// The job at a place. The error says why there is none.
-    pub job: Box<dyn Fn(&Place) -> Result<Job> + 'a>,
+    pub job: MakeJob<'a>,
     /// Checks what the first run made.
     pub check: fn(&Place) -> Result<()>,
 }
@@ -105,40 +108,29 @@ pub fn measured(
     planned: Vec<Planned<'_>>,
     rounds: usize,
 ) -> Result<Vec<Vec<Row>>> {
-    let contestant = |planned: Planned<'_>| {
-        let of = |measure: &&str| Row { measure: (*measure).into(), ..planned.row.clone() };
-        let rows = planned.measures.iter().map(of).collect();
-        match place.as_ref().map(|place| (place, (planned.job)(place))) {
-            Err(why) => Contestant::missing(rows, why.clone()),
-            Ok((_, Err(missing))) => Contestant::missing(rows, missing.to_string()),
-            Ok((place, Ok(job))) => at_work(place, planned.measures, job, planned.is_slowed, rows, planned.check),
-        }
-    };
-    in_turns(planned.into_iter().map(contestant).collect(), 1, rounds)
-}
-
-fn at_work<'a>(
-    place: &'a Place,
-    measures: &'static [&'static str],
-    job: Job,
-    is_slowed: bool,
-    rows: Vec<Row>,
-    check: fn(&Place) -> Result<()>,
-) -> Contestant<'a> {
-    Contestant::new(rows, move |turn| {
-        let ended = if is_slowed { job.run_slowed(&place.scratch)? } else { job.run()? };
-        if turn.is_first {
-            check(place)?;
-        }
-        scratch::remove(&place.sealed)?;
-        let told = ended.told(place.bytes);
-        let of = |measure: &&str| match *measure {
-            WHOLE => Some(ended.seconds),
-            OWN => told.own,
-            _ => told.longest(),
+    let contestant = |Planned { row, measures, is_slowed, job, check }: Planned<'_>| {
+        let rows = measures.iter().map(|measure| Row { measure: (*measure).into(), ..row.clone() }).collect();
+        let (place, job) = match place.as_ref().map(|place| (place, job(place))) {
+            Err(why) => return Ok(Contestant::missing(rows, why.clone())),
+            Ok((_, Err(Error::NotRun(why)))) => return Ok(Contestant::missing(rows, why)),
+            Ok((place, job)) => (place, job?),
         };
-        Ok(measures.iter().map(of).collect())
-    })
+        Ok(Contestant::new(rows, move |turn| {
+            let ended = if is_slowed { job.run_slowed(&place.scratch)? } else { job.run()? };
+            if turn.is_first {
+                check(place)?;
+            }
+            scratch::remove(&place.sealed)?;
+            let told = ended.told(place.bytes);
+            let of = |measure: &&str| match *measure {
+                WHOLE => Some(ended.seconds),
+                OWN => told.own,
+                _ => told.longest(),
+            };
+            Ok(measures.iter().map(of).collect())
+        }))
+    };
+    in_turns(planned.into_iter().map(contestant).collect::<Result<_>>()?, 1, rounds)
 }
 
 /// What rows of more threads than cores say.

@@ -1,7 +1,6 @@
 //! Protecting beside a plain copy of the same data by the same processes, in turn.
 
-use crate::measure::hpc::cluster::cell::{Cell, MEMORY_FILES, Place, Planned, SUITES, measured};
-use crate::measure::hpc::cluster::job::Job;
+use crate::measure::hpc::cluster::cell::{Cell, MEMORY_FILES, MakeJob, Place, Planned, SUITES, measured};
 use crate::measure::programs::require;
 use crate::measure::scratch::{self, require_same};
 use crate::measure::{Error, Result, Row, Rows};
@@ -31,7 +30,7 @@ fn in_one_way(
 ) -> Result<()> {
     // One process for each core, with one thread, as the copy's processes have.
     let n = cell.setup.threads;
-    let planned = |operation: &str, scheme: &str, job: Box<dyn Fn(&Place) -> Result<Job>>| {
+    let planned = |operation: &str, scheme: &str, job: MakeJob<'static>| {
         let row = cell.row(operation, WHOLE, scheme, n, 1);
         let bytes = if operation == START { 0 } else { row.bytes };
         let measures: &[&str] = if operation == START || scheme == DCP { &[WHOLE] } else { &[WHOLE, OWN] };
@@ -106,13 +105,13 @@ fn write(cell: &Cell<'_>, all: &[Vec<Row>], rows: &mut Rows<'_>) -> Result<()> {
                 speedup: Some(ratio),
                 over: Some(copy.scheme.clone()),
                 bar: cell.setup.bar(asked, ratio >= at_least),
-                ..cell_row(ours)
+                ..without_times(ours)
             })?;
         }
     }
     Ok(())
 }
 
-fn cell_row(row: &Row) -> Row {
+fn without_times(row: &Row) -> Row {
     Row { seconds: Vec::new(), median_s: None, gb_per_s: None, runs_per_time: 0, ..row.clone() }
 }

@@ -1,12 +1,11 @@
 //! The study on a device: from host memory to host memory, with one stream or several. Each stream is driven by a thread of
 //! its own, so that copies of one go on beside the kernels of another.
 
-use crate::measure::device::{Aes, for_bytes, window};
+use crate::measure::device::{Aes, for_bytes, require_right, window};
 use crate::measure::times::{rounds_by_clock, try_rounds};
 use crate::measure::volume::crew;
 use crate::measure::volume::study::input::{COUNTER, Input, PART, are, rounds};
 use crate::measure::{Error, Result, Row, Rows, Setup, Times};
-use crate::names::kernel_only;
 use crate::names::study::{FASTEST, GRANULARITIES, MORE_THREADS, scheme, scheme_of_threads};
 use phalanx_gpu::{AesLaunch, Device, Kind, Pinned, Variant};
 use phalanx_kernels::aes::{BLOCK, counter_after};
@@ -56,7 +55,6 @@ pub fn rows_of(
     for way in ways(input) {
         let Way { granularity, threads, streams } = way;
         let row = Row { note: note.clone(), ..row(&way.scheme(), "gpu", streams) };
-        let kernels = Row { measure: kernel_only(&row.measure), ..row.clone() };
         let lanes = device.as_ref().map_err(|why| Error::NotRun(why.clone())).and_then(|device| {
             let launch = launch(device, granularity, threads)?;
             Ok(lanes(device, launch, key, input, streams, plain)?)
@@ -67,7 +65,7 @@ pub fn rows_of(
                 let whole = whole(&mut lanes)?;
                 Ok([whole, rounds_by_clock(rounds(setup), || lanes[0].aes.kernels(plain.len()))?])
             });
-            rows.measured([row, kernels], times, None)?;
+            rows.with_kernels(row, times, None)?;
         } else {
             rows.measured([row], lanes.and_then(|mut lanes| Ok([whole(&mut lanes)?])), None)?;
         }
@@ -123,10 +121,8 @@ fn lanes(
 fn times(setup: &Setup, lanes: &mut [Lane], wanted: &[u8]) -> Result<Times> {
     let work = |lane: &mut Lane| lane.aes.run(&mut lane.host).map_err(Error::from);
     crew::with(lanes, work, |run| run())?;
-    if !are(lanes.iter().map(|lane| &lane.host[..]), wanted) {
-        let name = &lanes[0].aes.stream.device().info().name;
-        return Err(Error::Program(format!("{name}: other bytes than the CPU's")));
-    }
+    let is_right = are(lanes.iter().map(|lane| &lane.host[..]), wanted);
+    require_right(lanes[0].aes.stream.device(), is_right)?;
     crew::with(lanes, work, |run| try_rounds(rounds(setup), run))
 }
 

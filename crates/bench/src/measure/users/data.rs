@@ -188,17 +188,11 @@ pub fn take_turns(
     Ok(in_turns(contestants, 1, rounds)?.concat())
 }
 
-/// One call of [`batch::seal`].
 pub const BATCH: &str = "batch";
-/// [`batch::seal`] for each message.
 pub const ONE_BY_ONE: &str = "our own seal, one by one";
-/// What memory allows.
 pub const XOR_PASS: &str = "XOR pass in place";
-/// AES-256-CTR of aws-lc-rs.
 pub const AWS_CTR: &str = "aws-lc-rs CTR, one by one";
-/// AES-256-CTR of aws-lc-rs, and SHA3-256.
 pub const AWS_CTR_SHA3: &str = "aws-lc-rs CTR and SHA3-256, one by one";
-/// AES-256-GCM of aws-lc-rs.
 pub const AWS_GCM: &str = "aws-lc-rs GCM in a parallel loop";
 
 /// The lanes of a `cpu` engine.

@@ -53,7 +53,6 @@ impl Cell<'_> {
     }
 }
 
-/// The programs, and a folder with the data.
 pub struct Place {
     pub programs: Programs,
     pub plain: PathBuf,
@@ -87,7 +86,6 @@ impl Place {
     }
 }
 
-/// Makes a job at a place.
 pub type MakeJob<'a> = Box<dyn Fn(&Place) -> Result<Job> + 'a>;
 
 /// A job that is to be measured.

@@ -15,7 +15,6 @@ const THREADS: u32 = 256;
 /// The streams of an input that the paper does not divide.
 const STREAMS: usize = 4;
 
-/// A way of encrypting on the device.
 struct Way {
     granularity: Option<u32>,
     /// Other than usual.

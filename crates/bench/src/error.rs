@@ -30,15 +30,19 @@ pub enum Error {
     /// There is not enough disk space or memory.
     #[error("{0}")]
     Resources(String),
+    /// Something cannot be measured here: its rows say why.
+    #[error("{0}")]
+    NotRun(String),
     /// A measured program gave a wrong result.
     #[error("{0}")]
     Program(String),
 }
 
 impl Error {
-    /// A description, if it was a device that failed.
+    /// Why rows have no times, if a device is missing or has failed.
     pub fn of_device(&self) -> Option<String> {
         match self {
+            Error::NotRun(why) => Some(why.clone()),
             Error::Device(failure) => Some(failure.to_string()),
             Error::Core(phalanx_core::Error::Fault(fault)) => Some(fault.to_string()),
             _ => None,

@@ -1,19 +1,53 @@
 //! The experiments: what they measure becomes rows.
 
-pub mod device;
-pub mod energy;
+mod averages;
+mod device;
+mod energy;
 pub mod hpc;
 pub mod keys;
-pub mod load;
+pub(crate) mod load;
 pub mod machine;
 pub mod mounted;
 pub mod peers;
-pub mod programs;
+mod programs;
 pub mod scratch;
 pub mod sefps;
 pub mod setup;
 pub mod steps;
-pub mod times;
+mod threads;
+mod times;
 pub mod ttable;
+mod turns;
 pub mod users;
-pub mod volume;
+pub(crate) mod volume;
+
+use crate::error::{Error, Result};
+use crate::row::{Over, Row};
+use scratch::{Random, Scratch};
+use setup::{Setup, processors};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use steps::{Rows, Step};
+use times::{Times, time};
+use turns::{Contestant, in_turns};
+
+/// A row of an experiment: its input, and what was done, what the times measure, by which program, and where it ran; on so many
+/// bytes and items, by so many threads.
+fn row_of(
+    experiment: &str,
+    case: impl Into<String>,
+    names: [&str; 4],
+    [bytes, items]: [u64; 2],
+    threads: usize,
+) -> Row {
+    Row { bytes, items, threads, ..Row::of(experiment, case, names) }
+}
+
+/// The name in rows of the CPU with so many threads.
+fn engine(threads: usize) -> &'static str {
+    if threads == 1 { "serial" } else { "cpu" }
+}
+
+/// Locks, whatever became of other threads.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,36 +1,35 @@
 //! The device that the papers' GPU parts are measured on.
 
-use crate::error::{Error, Result};
 use crate::measure::machine::cpu_mhz;
-use crate::measure::setup::{Found, Setup};
-use crate::measure::steps::Rows;
-use crate::measure::times::Times;
+use crate::measure::{Error, Result, Setup};
 use crate::paper::equations;
-use crate::row::{Over, Row};
-use phalanx_core::engine::Engine;
-use phalanx_gpu::{Device, DeviceInfo, GpuEngine, Kind};
-use std::sync::Arc;
+use phalanx_core::Roster;
+use phalanx_core::engine::{Engine, Fault, Nonce};
+use phalanx_gpu::{AesLaunch, Buffer, Device, DeviceInfo, Direction, GpuEngine, Kind, RoundKeys, Stream};
+use phalanx_kernels::aes::{BLOCK, counter_after};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-/// P1's Eq. 1 for this device and a number of CPU cores: the computing power of the device, divided by that of the cores
-/// that do not serve it.
-pub fn ratio(info: &DeviceInfo, cores: usize) -> std::result::Result<f64, String> {
+/// P1's Eq. 1: the computing power of the device, divided by that of the CPU cores that do not serve it. The error says why
+/// there is no such figure.
+pub fn eq_1(setup: &Setup) -> Result<f64> {
+    let (info, cores) = (any(setup)?.info(), setup.threads);
+    let none = |why: &str| Error::NotRun(why.into());
     if info.warp == 0 || info.clock_mhz == 0 {
-        return Err("the driver tells neither warp nor clock of the device, which Eq. 1 needs".into());
+        return Err(none("the driver tells neither warp nor clock of the device, which Eq. 1 needs"));
     }
-    let Some(cpu_clock) = cpu_mhz() else {
-        return Err("the system does not tell the processor's clock, which Eq. 1 needs".into());
-    };
+    let cpu_clock =
+        cpu_mhz().ok_or_else(|| none("the system does not tell the processor's clock, which Eq. 1 needs"))?;
     if cores < 2 {
-        return Err("Eq. 1 needs a core beside the one that serves the device".into());
+        return Err(none("Eq. 1 needs a core beside the one that serves the device"));
     }
     let [multiprocessors, warp, clock] = [info.compute_units, info.warp, info.clock_mhz].map(f64::from);
     Ok(equations::ratio(multiprocessors, warp, clock, cores as f64, cpu_clock))
 }
 
-/// Eq. 1 on this machine, or why there is no such figure.
-pub fn eq_1(setup: &Setup) -> std::result::Result<f64, String> {
-    let device = setup.device.as_ref().map_err(|why| format!("no device ({why})"))?;
-    ratio(device.info(), setup.threads)
+/// The part of the work that Eq. 1 gives to the device.
+pub fn fixed_part(setup: &Setup) -> Result<f64> {
+    eq_1(setup).map(|ratio| ratio / (ratio + 1.0))
 }
 
 /// The most bytes on the device at a time. Larger data pass through it in windows.
@@ -42,48 +41,122 @@ pub fn window(info: &DeviceInfo) -> usize {
     (most as usize / 4096 * 4096).max(4096)
 }
 
-/// The most bytes for a CPU behind OpenCL. Its speed says nothing about GPUs, and a gigabyte would take minutes.
-const ON_A_CPU: u64 = 16 << 20;
-/// The same in a short run.
-const ON_A_CPU_QUICK: u64 = 1 << 20;
+/// The most bytes for a CPU behind OpenCL, and in a short run. Its speed says nothing about GPUs, and a gigabyte would take
+/// minutes.
+const ON_A_CPU: [u64; 2] = [16 << 20, 1 << 20];
 
-/// The device for data of this length, or why they are not run.
-pub fn for_bytes(found: &Found, quick: bool, bytes: u64) -> std::result::Result<&Device, String> {
-    let device = found.as_ref().map_err(|why| format!("no device ({why})"))?;
-    let most = if quick { ON_A_CPU_QUICK } else { ON_A_CPU };
+fn any(setup: &Setup) -> Result<&Device> {
+    setup.device.as_ref().map_err(|why| Error::NotRun(format!("no device ({why})")))
+}
+
+/// The device for data of this length. The error says why they are not run.
+pub fn for_bytes(setup: &Setup, bytes: u64) -> Result<&Device> {
+    let device = any(setup)?;
+    let most = ON_A_CPU[usize::from(setup.quick)];
     if device.info().kind != Kind::Gpu && bytes > most {
-        return Err(format!("the device is not a GPU: it gets at most {} MiB", most >> 20));
+        return Err(Error::NotRun(format!("the device is not a GPU: it gets at most {} MiB", most >> 20)));
     }
     Ok(device)
 }
 
-/// The device as the program's engine, for data of this length, or why they are not run. In `hybrid` the CPU's engine comes
-/// first, as in the program, so the CPU does small work.
-pub fn engine(setup: &Setup, bytes: u64) -> std::result::Result<Arc<dyn Engine>, String> {
-    let device = for_bytes(&setup.device, setup.quick, bytes)?;
-    Ok(Arc::new(GpuEngine::new(device.clone(), setup.levels.keccak)))
+/// The device as the program's engine, for data of this length. The error says why they are not run. In `hybrid` the CPU's engine
+/// comes first, as in the program, so the CPU does small work.
+pub fn engine(setup: &Setup, bytes: u64) -> Result<Arc<dyn Engine>> {
+    Ok(Arc::new(GpuEngine::new(for_bytes(setup, bytes)?.clone(), setup.levels.keccak)))
 }
 
-/// Writes rows with times of a device, compared with those of another engine. A device that fails loses its rows. Any other
-/// failure ends the run.
-pub fn write<const N: usize>(
-    rows: &mut Rows<'_>,
-    named: [Row; N],
-    times: Result<[Times; N]>,
-    over: Option<(&str, f64)>,
-) -> Result<()> {
-    if let Some(why) = times.as_ref().err().and_then(Error::of_device) {
-        return named.into_iter().try_for_each(|row| rows.write(row.not_run(&why)));
+pub struct Crew {
+    pub roster: Roster,
+    fault: Arc<OnceLock<Fault>>,
+}
+
+impl Crew {
+    /// These engines, in the order in which work is offered to them.
+    pub fn new(engines: &[Arc<dyn Engine>]) -> Self {
+        let fault = Arc::new(OnceLock::<Fault>::new());
+        let seen = fault.clone();
+        let roster = Roster::new(engines).on_fault(move |fault| drop(seen.set(fault.clone())));
+        Self { roster, fault }
     }
-    let times = times?;
-    for (row, times) in named.into_iter().zip(times) {
-        let row = times.of(row);
-        rows.write(match over {
-            Some((name, median_s)) => row.compared(Over { name, median_s }, None),
-            None => row,
-        })?;
+
+    /// Fails if one engine took over from another: then what was measured was not the work of all.
+    pub fn check(&self) -> Result<()> {
+        self.fault.get().map_or(Ok(()), |fault| Err(Error::Core(fault.clone().into())))
     }
-    Ok(())
+}
+
+/// Fails unless the device's bytes are those of the CPU.
+pub fn require_right(device: &Device, is_right: bool) -> Result<()> {
+    match is_right {
+        true => Ok(()),
+        false => Err(Error::Program(format!("{}: other bytes than the CPU's", device.info().name))),
+    }
+}
+
+/// AES on a stream of the device, through which data pass in windows.
+pub struct Aes {
+    pub stream: Stream,
+    /// How kernels are launched.
+    pub launch: AesLaunch,
+    /// The first counter block in CTR mode; without one, it is ECB mode.
+    counter: Option<Nonce>,
+    key: Vec<u8>,
+    keys: Option<RoundKeys>,
+    window: Buffer,
+    room: usize,
+}
+
+impl Aes {
+    /// A stream with the key for encryption, and with windows of `room` bytes.
+    pub fn new(
+        device: &Device,
+        launch: AesLaunch,
+        key: &[u8],
+        counter: Option<Nonce>,
+        room: usize,
+    ) -> phalanx_gpu::Result<Self> {
+        let mut stream = device.stream()?;
+        let keys = Some(stream.round_keys(&[key], Direction::Encrypt)?);
+        let window = stream.buffer(room)?;
+        Ok(Self { stream, launch, counter, key: key.to_vec(), keys, window, room })
+    }
+
+    /// Sends the key to the device once more, into the memory that it had, because allocating takes long.
+    pub fn bring_key(&mut self, direction: Direction) -> phalanx_gpu::Result<()> {
+        self.keys = Some(self.stream.round_keys_again(&[&self.key], direction, self.keys.take())?);
+        Ok(())
+    }
+
+    /// Encrypts or decrypts data in the host's memory.
+    pub fn run(&mut self, host: &mut [u8]) -> phalanx_gpu::Result<()> {
+        for (i, part) in host.chunks_mut(self.room).enumerate() {
+            self.stream.upload(&mut self.window, 0, part)?;
+            self.launch((i * self.room / BLOCK) as u64, part.len(), false)?;
+            self.stream.download(&self.window, 0, part)?;
+        }
+        Ok(())
+    }
+
+    /// How long the kernels take for `len` bytes, by the device's clock.
+    pub fn kernels(&mut self, len: usize) -> phalanx_gpu::Result<Duration> {
+        let mut windows = (0..len).step_by(self.room);
+        windows.try_fold(Duration::ZERO, |sum, at| Ok(sum + self.launch(0, self.room.min(len - at), true)?))
+    }
+
+    /// Launches the kernel for the front of the window, and waits for its time if that is asked for.
+    fn launch(&mut self, first_block: u64, len: usize, is_timed: bool) -> phalanx_gpu::Result<Duration> {
+        let Self { stream, launch, counter, keys, window, .. } = self;
+        let keys = keys.as_ref().expect("it was brought");
+        let counter = counter.map(|counter| counter_after(&counter, first_block));
+        let mut work = |stream: &mut Stream| match &counter {
+            Some(counter) => stream.aes_ctr(launch, keys, 0, counter, window, 0..len),
+            None => stream.aes_ecb(launch, keys, 0, window, 0..len),
+        };
+        match is_timed {
+            true => stream.timed(work).map(|((), time)| time),
+            false => work(stream).map(|()| Duration::ZERO),
+        }
+    }
 }
 
 #[cfg(test)]

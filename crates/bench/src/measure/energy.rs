@@ -1,5 +1,6 @@
 //! Energy by the processor's own counters (RAPL), where the system shows them.
 
+use crate::measure::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,12 +15,12 @@ pub struct Counters {
 
 impl Counters {
     /// Those of this machine. The error is the reason why there are none.
-    pub fn find() -> Result<Self, String> {
+    pub fn find() -> Result<Self> {
         Self::below(Path::new(ZONES))
     }
 
-    fn below(zones: &Path) -> Result<Self, String> {
-        let none = || format!("the machine does not tell its energy: no RAPL in {ZONES}");
+    fn below(zones: &Path) -> Result<Self> {
+        let none = || Error::NotRun(format!("the machine does not tell its energy: no RAPL in {ZONES}"));
         let mut packages = Vec::new();
         for entry in fs::read_dir(zones).map_err(|_| none())?.flatten() {
             let name = fs::read_to_string(entry.path().join("name")).unwrap_or_default();
@@ -29,7 +30,8 @@ impl Counters {
             let counter = entry.path().join("energy_uj");
             let most = number(&entry.path().join("max_energy_range_uj")).unwrap_or(u64::MAX);
             // Only root may read it on most systems.
-            number(&counter).ok_or_else(|| format!("the counter of energy cannot be read: {}", counter.display()))?;
+            let hidden = || Error::NotRun(format!("the counter of energy cannot be read: {}", counter.display()));
+            number(&counter).ok_or_else(hidden)?;
             packages.push((counter, most));
         }
         if packages.is_empty() { Err(none()) } else { Ok(Self { packages }) }
@@ -73,7 +75,7 @@ mod tests {
             fs::write(folder.join("max_energy_range_uj"), "1000000").unwrap();
             fs::write(folder.join("energy_uj"), energy.to_string()).unwrap();
         };
-        assert!(Counters::below(zones.path()).err().unwrap().contains("no RAPL"));
+        assert!(Counters::below(zones.path()).err().unwrap().to_string().contains("no RAPL"));
         assert!(Counters::below(&zones.path().join("missing")).is_err());
         zone("intel-rapl:0", "package-0\n", 900_000);
         zone("intel-rapl:1", "package-1\n", 100);

@@ -6,20 +6,17 @@ pub mod cluster;
 pub mod device;
 pub mod java;
 
-use crate::error::{Error, Result};
-use crate::measure::scratch;
-use crate::measure::scratch::{Random, Scratch};
-use crate::measure::sefps::layout;
-use crate::measure::setup::{HpcPart, Setup, processors};
-use crate::measure::steps::{Rows, Step};
-use crate::measure::times::time;
+use crate::measure::scratch::{self, random_vec};
+use crate::measure::sefps::{format, format_run, layout};
+use crate::measure::setup::HpcPart;
+use crate::measure::threads::each;
+use crate::measure::{Contestant, Error, Result, Row, Rows, Scratch, Setup, Step, engine, in_turns, row_of};
 use crate::names::hpc::EXPERIMENT;
 use crate::paper::{Printed, p3};
-use crate::row::Row;
-use phalanx_core::engine::{CpuEngine, Engine};
-use phalanx_core::{NewFile, Recipient, Roster, SecretKey, Sink, Suite};
-use phalanx_host::file;
+use phalanx_core::engine::{CpuEngine, Engine, Op};
+use phalanx_core::{Roster, SecretKey, Suite};
 use phalanx_kernels::aes;
+use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -52,27 +49,22 @@ impl Measure {
     fn scheme(self) -> String {
         match self {
             Measure::Encryption | Measure::WithFiles => "AES-256-CTR".into(),
-            Measure::Format(suite) => format!("Phalanx's format, {}", suite.name()),
+            Measure::Format(suite) => format(suite),
         }
     }
 }
 
 /// The steps of the parts that are run.
 pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
-    let mut steps = Vec::new();
-    if setup.hpc.has(HpcPart::Threads) {
-        steps.extend(threads(setup, scratch)?);
-    }
-    if setup.hpc.has(HpcPart::Gpu) {
-        steps.extend(device::steps(setup)?);
-    }
-    if setup.hpc.has(HpcPart::Cluster) {
-        steps.extend(cluster::steps(setup)?);
-    }
-    if setup.hpc.has(HpcPart::Java) {
-        steps.extend(java::steps(setup, scratch)?);
-    }
-    Ok(steps)
+    let of_part = |part| match part {
+        HpcPart::Threads => threads(setup, scratch),
+        HpcPart::Gpu => device::steps(setup),
+        HpcPart::Cluster => cluster::steps(setup),
+        HpcPart::Java => java::steps(setup, scratch),
+    };
+    let parts = [HpcPart::Threads, HpcPart::Gpu, HpcPart::Cluster, HpcPart::Java];
+    let steps = parts.into_iter().filter(|part| setup.hpc.has(*part)).map(of_part);
+    Ok(steps.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 /// The steps with threads: one for each size and measure.
@@ -103,54 +95,35 @@ fn one_size(
     measure: Measure,
     rows: &mut Rows<'_>,
 ) -> Result<()> {
-    let rounds = if setup.quick { 1 } else { 3 };
-    let threads = p3().sweep("openmp", "threads");
-    let mut times = vec![Vec::new(); threads.len()];
+    let row = |threads: usize| {
+        let names = ["encrypt", measure.name(), &measure.scheme(), engine(threads)];
+        let printed = if measure == Measure::Encryption { printed(bytes, threads as u64) } else { Vec::new() };
+        Row { printed, ..row_of(EXPERIMENT, size, names, [bytes, 1], threads) }
+    };
+    let (plain, sealed) = (scratch.path("plain"), scratch.path("sealed"));
+    let data = RefCell::new(Vec::new());
     if measure == Measure::Encryption {
-        let mut data = vec![0; bytes as usize];
-        Random::new(bytes).fill(&mut data);
-        for _ in 0..rounds {
-            for ((_, threads), times) in threads.iter().zip(&mut times) {
-                times.push(time(|| in_parts(*threads as usize, setup, &mut data)).0);
-            }
-        }
+        data.replace(random_vec(bytes, bytes as usize));
     } else {
-        let plain = scratch.file("plain", bytes, bytes)?;
-        let sealed = scratch.path("sealed");
-        let run = |threads: u64| {
-            let (seconds, done) = time(|| match measure {
-                Measure::Format(suite) => protect(setup, suite, threads as usize, &plain, &sealed),
-                _ => files(setup, threads as usize, &plain, &sealed, bytes),
-            });
-            done?;
-            scratch::remove(&sealed)?;
-            Ok::<_, Error>(seconds)
-        };
-        // To warm up.
-        run(1)?;
-        for _ in 0..rounds {
-            for ((_, threads), times) in threads.iter().zip(&mut times) {
-                times.push(run(*threads)?);
+        scratch.file("plain", bytes, bytes)?;
+    }
+    let contestant = |(_, threads): (&str, u64)| {
+        let (threads, plain, sealed, data) = (threads as usize, &plain, &sealed, &data);
+        let work = move || match measure {
+            Measure::Encryption => {
+                in_parts(threads, setup, &mut data.borrow_mut());
+                Ok(())
             }
-        }
-        scratch::remove(&plain)?;
-    }
-    let mut one = None;
-    for ((_, threads), seconds) in threads.iter().zip(times) {
-        let row = Row {
-            bytes,
-            items: 1,
-            threads: *threads as usize,
-            printed: if measure == Measure::Encryption { printed(bytes, *threads) } else { Vec::new() },
-            ..Row::of(
-                EXPERIMENT,
-                size,
-                ["encrypt", measure.name(), &measure.scheme(), if *threads == 1 { "serial" } else { "cpu" }],
-            )
+            Measure::WithFiles => files(setup, threads, plain, sealed, bytes),
+            Measure::Format(suite) => protect(setup, suite, threads, plain, sealed),
         };
-        rows.write(row.timed(seconds).beside(&mut one, "1 thread", processors(*threads as usize)))?;
-    }
-    Ok(())
+        Contestant::timed(row(threads), work, move || scratch::remove(sealed))
+    };
+    let all = p3().sweep("openmp", "threads").into_iter().map(contestant).collect();
+    let warm_ups = usize::from(measure != Measure::Encryption);
+    let all = in_turns(all, warm_ups, if setup.quick { 1 } else { 3 })?;
+    rows.beside_first(all.concat(), "1 thread")?;
+    scratch::remove(&plain)
 }
 
 fn printed(bytes: u64, threads: u64) -> Vec<Printed> {
@@ -162,24 +135,15 @@ fn printed(bytes: u64, threads: u64) -> Vec<Printed> {
     })
 }
 
-/// The bytes that thread `i` of `threads` takes. Only the last block may be incomplete.
-fn share(bytes: usize, threads: usize, i: usize) -> usize {
-    layout::share(bytes.div_ceil(aes::BLOCK), threads, i) * aes::BLOCK
-}
-
 fn in_parts(threads: usize, setup: &Setup, data: &mut [u8]) {
     let key = aes::Key::new(&[7; 32]);
-    let len = data.len();
-    thread::scope(|scope| {
-        let (mut rest, mut at) = (data, 0);
-        for i in 0..threads {
-            let (part, after) = rest.split_at_mut(share(len, threads, i).min(rest.len()));
-            rest = after;
-            let (key, counter) = (&key, aes::counter_after(&[0; 16], (at / aes::BLOCK) as u64));
-            at += part.len();
-            scope.spawn(move || aes::ctr_xor(setup.levels.aes, key, &counter, part));
-        }
+    let mut at = 0;
+    let parts = layout::parts(threads, data).into_iter().map(|part| {
+        let counter = aes::counter_after(&[0; 16], (at / aes::BLOCK) as u64);
+        at += part.len();
+        (counter, part)
     });
+    each(threads, parts, |(counter, part)| aes::ctr_xor(setup.levels.aes, &key, &counter, part));
 }
 
 fn files(setup: &Setup, threads: usize, from: &Path, to: &Path, bytes: u64) -> Result<()> {
@@ -195,11 +159,12 @@ fn files(setup: &Setup, threads: usize, from: &Path, to: &Path, bytes: u64) -> R
         read.map_err(Error::at(from))?;
         output.write_all_at(&part, at).map_err(Error::at(to))
     };
+    let blocks = bytes.div_ceil(aes::BLOCK as u64) as usize;
     thread::scope(|scope| {
         let mut at = 0;
         let mut lanes = Vec::new();
         for i in 0..threads {
-            let len = (share(bytes as usize, threads, i) as u64).min(bytes - at);
+            let len = ((layout::share(blocks, threads, i) * aes::BLOCK) as u64).min(bytes - at);
             let part = &part;
             lanes.push(scope.spawn(move || part(at, len as usize)));
             at += len;
@@ -210,13 +175,8 @@ fn files(setup: &Setup, threads: usize, from: &Path, to: &Path, bytes: u64) -> R
 
 fn protect(setup: &Setup, suite: Suite, threads: usize, from: &Path, to: &Path) -> Result<()> {
     let engine: Arc<dyn Engine> = Arc::new(CpuEngine::parallel(threads, setup.levels));
-    let input = File::open(from).map_err(Error::at(from))?;
-    let output = File::create(to).map_err(Error::at(to))?;
     let key = SecretKey::from_slice(&[7; 32]).expect("32 bytes");
-    let new = NewFile::new(suite, &[Recipient::key(&key)])?;
-    let source = file::source(&input)?;
-    new.protect(&Roster::new(&[engine]), source, Sink::ranged(file::Disk::new(&output)), &())?;
-    Ok(())
+    format_run(&Roster::new(&[engine]), suite, &key, Op::Seal, from, to)
 }
 
 #[cfg(test)]

@@ -4,38 +4,51 @@
 
 mod device;
 mod sealing;
-mod work;
 
-use crate::error::{Error, Result};
-use crate::measure::device::{for_bytes, write};
 use crate::measure::energy::Counters;
-use crate::measure::keys::work::{again_and_again, key, rounds, told};
-use crate::measure::scratch::Random;
+use crate::measure::scratch::{self, random, random_vec};
 use crate::measure::sefps::layout::{BlockCipher, Kernels};
-use crate::measure::setup::{Setup, processors};
-use crate::measure::steps::{Rows, Step};
-use crate::measure::times::Times;
+use crate::measure::threads::each;
+use crate::measure::times::{self, try_rounds};
 use crate::measure::ttable::TTable;
-use crate::measure::{scratch, times};
+use crate::measure::{Error, Result, Row, Rows, Setup, Step, Times, row_of};
 use crate::names::keys::{ENERGY, EXPERIMENT, FIND_KMAC, FIND_MD5, OURS, PRINTED};
 use crate::paper::p5;
-use crate::row::Row;
 use md5::{Digest, Md5};
 use phalanx_core::engine::{CpuEngine, Engine};
 use phalanx_core::{KeyId, SecretKey, Suite};
-use phalanx_gpu::GpuEngine;
 use phalanx_kernels::keccak::{DIGEST, Kmac256, kmac256_many};
 use sealing::Sealing;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::hint::black_box;
-use std::sync::Arc;
-use std::thread;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-/// The most data for it, and how long it is measured at least.
+/// The most data for energy, and how long it is measured at least.
 const ENERGY_BYTES: u64 = 64 << 20;
+const ENERGY_TIME: Duration = Duration::from_secs(2);
 const SERIAL: &str = "serial";
 const CPU: &str = "cpu";
+
+fn rounds(setup: &Setup) -> usize {
+    if setup.quick { 3 } else { 5 }
+}
+
+/// Key `i` of a set. The first 16 bytes are the paper's AES key.
+fn key(i: u64) -> [u8; 32] {
+    random(i)
+}
+
+/// Does something for some seconds. Returns how often.
+fn again_and_again<E>(mut act: impl FnMut() -> std::result::Result<(), E>) -> std::result::Result<u64, E> {
+    let (started, mut rounds) = (Instant::now(), 0);
+    while started.elapsed() < ENERGY_TIME {
+        act()?;
+        rounds += 1;
+    }
+    Ok(rounds)
+}
 
 /// The steps: one for each size, and one for each number of keys.
 pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
@@ -62,27 +75,22 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
 fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
     let printed =
         p5().printed(|v| v.experiment == "sizes" && v.program.as_deref() == Some("CPU") && v.case.bytes == Some(bytes));
-    let row = |scheme: &str, engine: &str, threads: usize| Row {
-        bytes,
-        items: 1,
-        threads,
-        ..Row::of(EXPERIMENT, size, ["encrypt", "key digest and encryption", scheme, engine])
+    let row = |scheme: &str, engine: &str, threads: usize| {
+        row_of(EXPERIMENT, size, ["encrypt", "key digest and encryption", scheme, engine], [bytes, 1], threads)
     };
-    let key = key(0);
-    let mut data = vec![0; bytes as usize];
-    Random::new(bytes).fill(&mut data);
+    let (key, mut data) = (key(0), random_vec(bytes, bytes as usize));
     let times = times::rounds(rounds(setup), || {
         black_box(Md5::digest(&key[..16]));
         TTable::new(&key[..16]).encrypt(&mut data);
     });
-    let as_printed = Row { printed, ..timed(row(PRINTED, SERIAL, 1), times) };
+    let as_printed = times.of(Row { printed, ..row(PRINTED, SERIAL, 1) });
     let cpu_mode = as_printed.median_s;
     rows.write(as_printed)?;
     let times = times::rounds(rounds(setup), || {
         black_box(Md5::digest(&key[..16]));
-        Kernels::new(setup.levels.aes, &key[..16]).expect("a valid length").encrypt(&mut data);
+        kernels(setup, &key).encrypt(&mut data);
     });
-    rows.write(timed(row(OURS, SERIAL, 1), times))?;
+    rows.write(times.of(row(OURS, SERIAL, 1)))?;
     drop(data);
     for suite in [Suite::Aes256CtrSha3, Suite::Aes256CtrTurboShake] {
         sealed(setup, suite, bytes, &row, rows)?;
@@ -90,33 +98,37 @@ fn one_size(setup: &Setup, size: &str, bytes: u64, rows: &mut Rows<'_>) -> Resul
     device::one_size(setup, bytes, row, cpu_mode, rows)
 }
 
+fn kernels(setup: &Setup, key: &[u8; 32]) -> Kernels {
+    Kernels::new(setup.levels.aes, &key[..16]).expect("a valid length")
+}
+
 /// What energy a byte takes, as the paper asks in its outlook, where the machine tells it. It is that of whole processors, or of
 /// the whole device, with all that they do at rest.
 fn energy(setup: &Setup, bytes: u64, rows: &mut Rows<'_>) -> Result<()> {
-    let key = key(0);
     let mut data = vec![0; bytes as usize];
-    let tables = TTable::new(&key[..16]);
-    let kernels = Kernels::new(setup.levels.aes, &key[..16]).expect("a valid length");
-    let row = |scheme: &str, engine: &str, threads| Row {
-        bytes,
-        items: 1,
-        threads,
-        ..Row::of(EXPERIMENT, format!("{} MiB, again and again", bytes >> 20), ["encrypt", ENERGY, scheme, engine])
+    let row = |scheme: &str, engine: &str, threads| {
+        row_of(
+            EXPERIMENT,
+            format!("{} MiB, again and again", bytes >> 20),
+            ["encrypt", ENERGY, scheme, engine],
+            [bytes, 1],
+            threads,
+        )
     };
+    let (tables, kernels) = (TTable::new(&key(0)[..16]), kernels(setup, &key(0)));
     let ciphers: [(&str, &dyn BlockCipher); 2] = [(PRINTED, &tables), (OURS, &kernels)];
     for (scheme, cipher) in ciphers {
         let measured = Counters::find().and_then(|counters| {
-            let (joules, rounds) = counters.joules(|| {
-                let Ok(rounds) = again_and_again(|| {
+            let (joules, Ok(rounds)) = counters.joules(|| {
+                again_and_again(|| {
                     cipher.encrypt(black_box(&mut data));
                     Ok::<_, Infallible>(())
-                });
-                rounds
+                })
             });
-            let joules = joules.ok_or("a counter of energy stopped working")?;
+            let joules = joules.ok_or_else(|| Error::NotRun("a counter of energy stopped working".into()))?;
             Ok(joules * 1e9 / (rounds * bytes) as f64)
         });
-        rows.write(told(row(scheme, SERIAL, 1), measured))?;
+        rows.valued(row(scheme, SERIAL, 1), measured)?;
     }
     device::energy(setup, bytes, |scheme| row(scheme, "gpu", 0), rows)
 }
@@ -131,34 +143,26 @@ fn sealed(
 ) -> Result<()> {
     let scheme = format!("KMAC256 and Phalanx's chunks, {}", suite.name());
     let key = SecretKey::from_slice(&key(0)).expect("32 bytes");
-    let (mut one, mut tags) = (None, None);
+    let mut tags = None;
     let mut sealing = |engine: Arc<dyn Engine>| -> Result<Times> {
         let mut sealing = Sealing::new(engine, suite, bytes as usize)?;
         sealing.run(&key)?;
         if *tags.get_or_insert_with(|| sealing.tags()) != sealing.tags() {
             return Err(Error::Program(format!("{scheme}: the engines do not agree")));
         }
-        times::try_rounds(rounds(setup), || {
+        try_rounds(rounds(setup), || {
             black_box(key.id());
             sealing.run(&key)
         })
     };
+    let mut on_cpu = Vec::new();
     for (name, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
-        let row = timed(row(&scheme, name, threads), sealing(Arc::new(CpuEngine::parallel(threads, setup.levels)))?);
-        let row = row.beside(&mut one, SERIAL, processors(threads));
-        rows.write(row)?;
+        let times = sealing(Arc::new(CpuEngine::parallel(threads, setup.levels)))?;
+        on_cpu.push(times.of(row(&scheme, name, threads)));
     }
-    match for_bytes(&setup.device, setup.quick, bytes) {
-        Err(why) => rows.write(row(&scheme, "gpu", 0).not_run(&why)),
-        Ok(device) => {
-            let times = sealing(Arc::new(GpuEngine::new(device.clone(), setup.levels.keccak))).map(|times| [times]);
-            write(rows, [row(&scheme, "gpu", 0)], times, one.map(|median| (SERIAL, median)))
-        }
-    }
-}
-
-fn timed(row: Row, times: Times) -> Row {
-    times.of(row)
+    let one = rows.beside_first(on_cpu, SERIAL)?;
+    let times = crate::measure::device::engine(setup, bytes).and_then(sealing);
+    rows.measured([row(&scheme, "gpu", 0)], times.map(|times| [times]), one.map(|median| (SERIAL, median)))
 }
 
 /// The receiver has `count` keys, and the message names the last one that is looked at.
@@ -167,10 +171,8 @@ fn one_set(setup: &Setup, count: u64, rows: &mut Rows<'_>) -> Result<()> {
     let secrets: Vec<SecretKey> = keys.iter().map(|key| SecretKey::from_slice(key).expect("32 bytes")).collect();
     let last = keys.len() - 1;
     let (md5, id) = (Md5::digest(&keys[last][..16]), secrets[last].id());
-    let row = |scheme: &str, engine: &str, threads: usize| Row {
-        items: count,
-        threads,
-        ..Row::of(EXPERIMENT, format!("{count} keys"), ["find key", "time", scheme, engine])
+    let row = |scheme: &str, engine: &str, threads: usize| {
+        row_of(EXPERIMENT, format!("{count} keys"), ["find key", "time", scheme, engine], [0, count], threads)
     };
     let mut check = |row: Row, find: &mut dyn FnMut() -> Option<usize>| -> Result<()> {
         if find() != Some(last) {
@@ -179,7 +181,7 @@ fn one_set(setup: &Setup, count: u64, rows: &mut Rows<'_>) -> Result<()> {
         let times = times::rounds(rounds(setup), || {
             black_box(find());
         });
-        rows.write(timed(row, times))
+        rows.write(times.of(row))
     };
     check(row(FIND_MD5, SERIAL, 1), &mut || keys.iter().position(|key| Md5::digest(&key[..16]) == md5))?;
     check(row("KMAC256 of each key", SERIAL, 1), &mut || secrets.iter().position(|key| key.id() == id))?;
@@ -196,20 +198,18 @@ const BATCH: usize = 64;
 
 fn side_by_side(setup: &Setup, threads: usize, keys: &[[u8; 32]], id: &KeyId) -> Option<usize> {
     let share = keys.len().div_ceil(threads).max(1);
-    let search = |first: usize, keys: &[[u8; 32]]| {
-        keys.chunks(BATCH).enumerate().find_map(|(i, keys)| {
+    let found = OnceLock::new();
+    each(threads, keys.chunks(share).enumerate(), |(part, keys)| {
+        let place = keys.chunks(BATCH).enumerate().find_map(|(i, keys)| {
             let kmacs: Vec<Kmac256> = keys.iter().map(|key| Kmac256::new(key, b"phalanx v1 key id")).collect();
             let inputs: Vec<(&Kmac256, &[u8])> = kmacs.iter().map(|kmac| (kmac, &[][..])).collect();
             let mut ids = vec![[0; DIGEST]; keys.len()];
             kmac256_many(setup.levels.keccak, &inputs, &mut ids);
-            ids.iter().position(|full| full[..16] == id.0).map(|found| first + i * BATCH + found)
-        })
-    };
-    thread::scope(|scope| {
-        let mut parts = keys.chunks(share).enumerate();
-        let (_, mine) = parts.next()?;
-        let others: Vec<_> = parts.map(|(i, part)| scope.spawn(move || search(i * share, part))).collect();
-        let mine = search(0, mine);
-        others.into_iter().map(|lane| lane.join().expect("a lane does not panic")).fold(mine, Option::or)
-    })
+            ids.iter().position(|full| full[..16] == id.0).map(|found| part * share + i * BATCH + found)
+        });
+        if let Some(place) = place {
+            found.get_or_init(|| place);
+        }
+    });
+    found.into_inner()
 }

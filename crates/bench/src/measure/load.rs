@@ -19,7 +19,6 @@ pub struct Load {
     pub steal: f64,
 }
 
-/// Processor time so far, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     at: Instant,

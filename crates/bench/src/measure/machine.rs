@@ -1,7 +1,7 @@
 //! This machine: its processor, memory, system and device.
 
 use crate::head::{DeviceHead, Head};
-use crate::measure::setup::Setup;
+use crate::measure::Setup;
 use phalanx_gpu::DeviceInfo;
 use std::fs;
 use std::path::Path;
@@ -69,9 +69,19 @@ pub fn cpu_mhz() -> Option<f64> {
 
 /// A line of the system's report on its memory, in bytes.
 pub fn memory(name: &str) -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    number("/proc/meminfo", name).map(|kib| kib << 10)
+}
+
+/// The largest resident memory of a process so far, in KiB.
+pub fn peak_kib(process: u32) -> Option<u64> {
+    number(&format!("/proc/{process}/status"), "VmHWM")
+}
+
+/// The number after a name and a colon in a file of /proc.
+pub fn number(file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    line.split_whitespace().next()?.parse().ok()
 }
 
 fn system() -> String {

@@ -1,8 +1,8 @@
 //! Mounts of this process: none stays behind, whatever happens to the run.
 
-use crate::error::{Error, Result};
 use crate::measure::load::reap;
-use crate::measure::programs::find;
+use crate::measure::programs::{command, failure, find, one_line};
+use crate::measure::{Error, Result, lock, machine};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -34,7 +34,6 @@ fn fusermount() -> Option<PathBuf> {
 /// A mount, unmounted on drop.
 pub struct Mounted {
     at: PathBuf,
-    /// The processes that serve it.
     processes: Vec<u32>,
 }
 
@@ -45,7 +44,7 @@ impl Mounted {
         let started = Instant::now();
         let mut mounted = loop {
             // A signal waits until the mount is there, and then ends it.
-            let mut all = lock();
+            let mut all = lock(&MOUNTED);
             match run(command(), at) {
                 Ok(()) => {
                     all.push(at.to_owned());
@@ -68,19 +67,14 @@ impl Mounted {
 
     /// The largest resident memory of the processes that serve it, in KiB.
     pub fn peak_kib(&self) -> Option<u64> {
-        let of = |process: &u32| {
-            let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB"))?;
-            line.trim().parse::<u64>().ok()
-        };
-        self.processes.iter().filter_map(of).reduce(|a, b| a + b)
+        self.processes.iter().filter_map(|process| machine::peak_kib(*process)).reduce(|a, b| a + b)
     }
 
     /// Unmounts, and waits for the end of the processes: then everything is written.
     pub fn unmount(self) -> Result<()> {
         let started = Instant::now();
         while is_mounted(&self.at) {
-            let Err(error) = unmount(&self.at, &["-u"]) else { break };
+            let Err(error) = unmount(&self.at, "-u") else { break };
             // A process may still be leaving the folder.
             if started.elapsed() > PATIENCE / 6 {
                 return Err(error);
@@ -101,25 +95,21 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let mut all = lock();
+        let mut all = lock(&MOUNTED);
         if is_mounted(&self.at) {
-            let _ = unmount(&self.at, &["-u", "-z"]);
+            let _ = unmount(&self.at, "-u -z");
         }
         all.retain(|at| *at != self.at);
     }
-}
-
-fn lock() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
-    MOUNTED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Unmounts everything that this process has mounted. Until the returned guard is dropped, nothing new is mounted. For a
 /// process that is about to end by a signal.
 #[must_use]
 pub fn unmount_all() -> impl Sized {
-    let all = lock();
+    let all = lock(&MOUNTED);
     for at in all.iter() {
-        let _ = unmount(at, &["-u", "-z"]);
+        let _ = unmount(at, "-u -z");
     }
     all
 }
@@ -130,31 +120,27 @@ pub fn unmount_below(folder: &Path) {
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
     // Deeper ones first.
     for at in points.filter(|at| Path::new(at).starts_with(folder)).collect::<Vec<_>>().into_iter().rev() {
-        let _ = unmount(Path::new(at), &["-u", "-z"]);
+        let _ = unmount(Path::new(at), "-u -z");
     }
 }
 
-fn unmount(at: &Path, args: &[&str]) -> Result<()> {
+fn unmount(at: &Path, options: &str) -> Result<()> {
     let program = fusermount().ok_or_else(|| Error::Program("no fusermount3".into()))?;
-    let mut command = Command::new(program);
-    command.args(args).arg(at);
-    run(command, at)
+    run(command(&format!("{{fusermount}} {options} {{at}}"), &[("fusermount", &program), ("at", at)]), at)
 }
 
 /// Runs a command to its end. What it writes to stderr goes to a file, because a process that it leaves behind may keep
 /// stderr open.
 fn run(mut command: Command, at: &Path) -> Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let failed = |why: &str| Error::Program(format!("{name}: {why}"));
+    let failed = failure(&command);
     let log = at.with_extension("log");
     let file = fs::File::create(&log).map_err(Error::at(&log))?;
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).status();
     let status = status.map_err(|e| failed(&e.to_string()))?;
-    if status.success() {
-        return Ok(());
+    match status.success() {
+        true => Ok(()),
+        false => Err(failed(&format!("{status}: {}", one_line(&fs::read(&log).unwrap_or_default())))),
     }
-    let text = fs::read_to_string(&log).unwrap_or_default();
-    Err(failed(&format!("{status}: {}", text.split_whitespace().collect::<Vec<_>>().join(" "))))
 }
 
 /// Whether something is mounted at a folder.

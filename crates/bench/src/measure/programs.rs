@@ -1,35 +1,65 @@
-//! Other programs: where they are, which versions they have, and how they end.
+//! Other programs: where they are, which versions they have, how they are called, and how they end.
 
-use crate::error::{Error, Result};
-use std::path::PathBuf;
+use crate::measure::{Error, Result};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The versions of those of these programs that are installed. Each comes with the argument that makes it print its version.
 pub fn versions_of(programs: &[(&str, &str)]) -> Vec<String> {
     let version = |&(name, argument): &(&str, &str)| {
-        let output = find(name).and_then(|path| Command::new(path).arg(argument).output().ok())?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let line = text.lines().find(|line| !line.trim().is_empty())?.trim().to_owned();
+        let line = first_line(Command::new(find(name)?).arg(argument))?;
         Some(if line.contains(name) { line } else { format!("{name} {line}") })
     };
     programs.iter().filter_map(version).collect()
 }
 
-/// Where a program is installed.
+/// The first line that a command prints and that is not empty.
+pub fn first_line(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}
+
 pub fn find(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
+/// Where a program is installed. The error says that it is not.
+pub fn require(name: &str) -> Result<PathBuf> {
+    find(name).ok_or_else(|| Error::NotRun(format!("no {name}")))
+}
+
+/// A command by its words. A name in braces, also within a word, stands for the path of that name.
+///
+/// # Panics
+/// If there is no path of a name.
+pub fn command(line: &str, paths: &[(&str, &Path)]) -> Command {
+    let mut words = line.split_whitespace().map(|word| -> OsString {
+        let Some((before, rest)) = word.split_once('{') else { return word.into() };
+        let (name, after) = rest.split_once('}').expect("a name ends");
+        let (_, path) = paths.iter().find(|(of, _)| *of == name).expect("a name has a path");
+        [OsStr::new(before), path.as_os_str(), OsStr::new(after)].into_iter().collect()
+    });
+    let mut command = Command::new(words.next().expect("a program"));
+    command.args(words);
+    command
+}
+
 /// Runs a command to its end; an error holds what it wrote to stderr.
 pub fn finish(mut command: Command) -> Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let failed = |why: String| Error::Program(format!("{name}: {why}"));
-    let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output().map_err(|e| failed(e.to_string()))?;
+    let failed = failure(&command);
+    let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output().map_err(|e| failed(&e.to_string()))?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(failed(format!("{}: {}", output.status, one_line(&output.stderr)))),
+        false => Err(failed(&format!("{}: {}", output.status, one_line(&output.stderr)))),
     }
+}
+
+pub fn failure(command: &Command) -> impl Fn(&str) -> Error + use<> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    move |why| Error::Program(format!("{name}: {why}"))
 }
 
 /// What a command wrote to stderr, in one line.

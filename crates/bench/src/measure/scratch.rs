@@ -1,14 +1,15 @@
 //! The files for measuring: generated, always the same, and removed at the end.
 
-use crate::error::{Error, Result};
+use crate::measure::lock;
 use crate::measure::machine::{file_system, memory};
+use crate::measure::{Error, Result};
 use phalanx_kernels::aes;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::hint::black_box;
-use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -35,13 +36,13 @@ impl Scratch {
     /// are removed first, after `clear`, which unmounts what is mounted there. Two runs cannot have it at the same time.
     pub fn within(folder: &Path, clear: impl FnOnce(&Path)) -> Result<Self> {
         let path = folder.join(WITHIN);
-        let lock = |path: &Path| {
+        let locked = |path: &Path| {
             let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let opened = rustix::fs::open(path, flags, Mode::empty())?;
             rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive)?;
             Ok(File::from(opened))
         };
-        let old = match lock(&path) {
+        let old = match locked(&path) {
             Err(Errno::WOULDBLOCK) => {
                 return Err(Error::Folder(path, "another run is measuring there".into()));
             }
@@ -51,7 +52,7 @@ impl Scratch {
         let mut scratch = Self::make(path)?;
         drop(old);
         let failed = |e: Errno| Error::Path(scratch.folder.clone(), e.into());
-        scratch._lock = Some(lock(&scratch.folder).map_err(failed)?);
+        scratch._lock = Some(locked(&scratch.folder).map_err(failed)?);
         Ok(scratch)
     }
 
@@ -61,7 +62,7 @@ impl Scratch {
             _ => {}
         }
         fs::DirBuilder::new().mode(0o700).create(&folder).map_err(Error::at(&folder))?;
-        lock().push(folder.clone());
+        lock(&UNFINISHED).push(folder.clone());
         Ok(Self { folder, _lock: None })
     }
 
@@ -79,6 +80,14 @@ impl Scratch {
         Ok(path)
     }
 
+    /// A file that only its owner can read.
+    pub fn secret(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
+        let path = self.path(name);
+        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(bytes)).map_err(Error::at(&path))?;
+        Ok(path)
+    }
+
     /// An empty folder within this one.
     pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let path = self.path(name);
@@ -89,7 +98,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let mut unfinished = lock();
+        let mut unfinished = lock(&UNFINISHED);
         if let Some(mine) = unfinished.iter().position(|folder| *folder == self.folder) {
             let _ = fs::remove_dir_all(unfinished.swap_remove(mine));
         }
@@ -100,15 +109,11 @@ impl Drop for Scratch {
 /// process that is about to end by a signal.
 #[must_use]
 pub fn remove_unfinished() -> impl Sized {
-    let mut unfinished = lock();
+    let mut unfinished = lock(&UNFINISHED);
     for folder in unfinished.drain(..) {
         let _ = fs::remove_dir_all(folder);
     }
     unfinished
-}
-
-fn lock() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
-    UNFINISHED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Writes a file of `len` random bytes, which depend on `seed` alone.
@@ -142,14 +147,46 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
+/// Fails unless two files are the same.
+pub fn require_same(a: &Path, b: &Path) -> Result<()> {
+    let open = |path: &Path| File::open(path).map_err(Error::at(path));
+    let (mut of_a, mut of_b) = (open(a)?, open(b)?);
+    let (mut piece_a, mut piece_b) = (Vec::new(), Vec::new());
+    loop {
+        for (file, piece, path) in [(&mut of_a, &mut piece_a, a), (&mut of_b, &mut piece_b, b)] {
+            piece.clear();
+            file.take(4 << 20).read_to_end(piece).map_err(Error::at(path))?;
+        }
+        if piece_a != piece_b {
+            return Err(Error::Program(format!("{}: it is not the file that went in", b.display())));
+        }
+        if piece_a.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// Random bytes of a seed.
+pub fn random<const N: usize>(seed: u64) -> [u8; N] {
+    let mut bytes = [0; N];
+    Random::new(seed).fill(&mut bytes);
+    bytes
+}
+
+/// Random bytes of a seed, as many as asked for.
+pub fn random_vec(seed: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    Random::new(seed).fill(&mut bytes);
+    bytes
+}
+
 /// Random bytes that are the same in every run: AES-256-CTR of zeros.
-pub struct Random {
+pub(crate) struct Random {
     key: aes::Key,
     counter: [u8; 16],
 }
 
 impl Random {
-    /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -172,16 +209,15 @@ impl Random {
     }
 }
 
-/// A folder that is measured in.
-pub struct Backing {
+#[derive(Clone)]
+pub(crate) struct Backing {
     /// The kind of its file system, and more if there are several of it.
     pub name: String,
-    /// Its path.
     pub folder: PathBuf,
 }
 
 /// The folders that were named, or else one in memory and the run's own, on a disk.
-pub fn backings(folders: &[PathBuf], out: &Path) -> Result<Vec<Backing>> {
+pub(crate) fn backings(folders: &[PathBuf], out: &Path) -> Result<Vec<Backing>> {
     let mut all: Vec<Backing> = Vec::new();
     let named = !folders.is_empty();
     let folders = if named { folders.to_vec() } else { vec!["/dev/shm".into(), out.to_owned()] };

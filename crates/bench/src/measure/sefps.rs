@@ -1,28 +1,22 @@
 //! P1: files are protected and unprotected in SEFPS's layout, with the paper's own code and with Phalanx's kernels, and in
 //! Phalanx's format.
 
-mod apart;
 pub mod averages;
-mod case;
 mod device;
 pub mod layout;
+mod memory;
 mod programs;
-pub mod splits;
 
-use crate::error::{Error, Result};
 use crate::measure::device::eq_1;
-use crate::measure::scratch;
-use crate::measure::scratch::Scratch;
-use crate::measure::sefps::case::Case;
-use crate::measure::setup::{Setup, processors};
-use crate::measure::steps::{Rows, Step};
+use crate::measure::{
+    Contestant, Error, Over, Result, Row, Rows, Scratch, Setup, Step, in_turns, processors, row_of, scratch,
+};
 use crate::names::sefps::{CPU, EXPERIMENT, GPU, HYBRID, RATIO, SERIAL};
 use crate::paper::{equations, p1};
-use crate::row::{Over, Row};
-use programs::{Run, variants};
-use std::collections::HashMap;
+use phalanx_core::engine::Op;
+use programs::{Variant, variants};
+pub(crate) use programs::{format, format_run};
 use std::fs;
-use std::path::Path;
 
 const OPERATIONS: [&str; 2] = ["protect", "unprotect"];
 
@@ -38,16 +32,14 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
     scratch::require_memory(5 * largest)?;
     let mut steps = vec![Step::new(format!("{EXPERIMENT} {RATIO}"), 1, |rows| rows.write(ratio_row(setup)))];
     for (size, bytes) in &sizes {
-        let (case, bytes, rounds) = (size.to_string(), *bytes, rounds(setup, *bytes));
+        let (case, rounds) = (Case { name: size.to_string(), bytes: *bytes }, rounds(setup, *bytes));
         let weight = (bytes / 1000 + 1000) * rounds as u64;
-        steps.push(Step::new(format!("{EXPERIMENT} {case}"), weight, move |rows| {
-            one_file(setup, scratch, &case, bytes, rounds, rows)
+        steps.push(Step::new(format!("{EXPERIMENT} {size}"), weight, move |rows| {
+            one_file(setup, scratch, &case, rounds, rows)
         }));
     }
     if !setup.quick {
-        steps.push(Step::new(format!("{EXPERIMENT} averages"), 1, |rows| {
-            averages::of(rows.all()).into_iter().try_for_each(|row| rows.write(row))
-        }));
+        steps.push(Step::new(format!("{EXPERIMENT} averages"), 1, |rows| rows.write_all(averages::of(rows.all()))));
     }
     Ok(steps)
 }
@@ -62,80 +54,98 @@ fn rounds(setup: &Setup, bytes: u64) -> usize {
     }
 }
 
-/// Measures all programs in turn on one file, `rounds` times, and checks each result.
-fn one_file(
-    setup: &Setup,
-    scratch: &Scratch,
-    case: &str,
+/// A file that all programs are measured on.
+struct Case {
+    name: String,
     bytes: u64,
-    rounds: usize,
-    rows: &mut Rows<'_>,
-) -> Result<()> {
-    let plain = scratch.file("plain", bytes, bytes)?;
+}
+
+impl Case {
+    fn row(&self, names: [&str; 4], threads: usize) -> Row {
+        row_of(EXPERIMENT, &self.name, names, [self.bytes, 1], threads)
+    }
+
+    fn row_of(&self, variant: &Variant, operation: &str, measure: &str) -> Row {
+        let is_printed = variant.is_layout() && variant.scheme.ends_with("AES-128");
+        let printed = p1().printed(|v| {
+            is_printed
+                && v.experiment == operation
+                && v.engine.as_deref() == Some(variant.engine)
+                && v.measure == format!("{measure} speed")
+                && v.case.bytes == Some(self.bytes)
+        });
+        let threads = if measure == "hash" { 1 } else { variant.threads };
+        Row { printed, ..self.row([operation, measure, &variant.scheme, variant.engine], threads) }
+    }
+}
+
+/// Measures all programs in turn on one file, `rounds` times, and checks each result.
+fn one_file(setup: &Setup, scratch: &Scratch, case: &Case, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
+    let plain = scratch.file("plain", case.bytes, case.bytes)?;
     let (sealed, back) = (scratch.path("sealed"), scratch.path("back"));
     // The output of the CPU's program. A device's program must write the same.
     let wanted = scratch.path("wanted");
-    let mut variants = variants(setup, bytes);
-    let mut runs: Vec<[Vec<Run>; 2]> = variants.iter().map(|_| Default::default()).collect();
-    for round in 0..rounds {
-        for (variant, runs) in variants.iter_mut().zip(&mut runs) {
-            let Some(sealing) = variant.run("protect", &plain, &sealed)? else { continue };
-            let Some(opening) = variant.run("unprotect", &sealed, &back)? else { continue };
-            runs[0].push(sealing);
-            runs[1].push(opening);
-            if round == 0 {
-                let is_right = same(&plain, &back)? && (!variant.is_layout_on_device() || same(&wanted, &sealed)?);
-                if !is_right {
-                    return Err(Error::Program(format!("{}, {}: wrong bytes", variant.scheme, variant.engine)));
+    let contestant = |variant: Variant| {
+        let measures: &[&str] = if variant.is_layout() { &["AES", "hash", "total"] } else { &["total"] };
+        let of = |operation| measures.iter().map(move |measure| (operation, *measure));
+        let all = OPERATIONS.into_iter().flat_map(of);
+        let all = all.map(|(operation, measure)| case.row_of(&variant, operation, measure)).collect();
+        let is_layout_on_device = variant.is_layout() && [GPU, HYBRID].contains(&variant.engine);
+        let mut program = match variant.program {
+            Ok(program) => program,
+            Err(why) => return Contestant::missing(all, why.to_string()),
+        };
+        let (plain, sealed, back, wanted) = (&plain, &sealed, &back, &wanted);
+        Contestant::new(all, move |turn| {
+            let sealing = program.run(Op::Seal, plain, sealed)?;
+            let opening = program.run(Op::Open, sealed, back)?;
+            if turn.is_first {
+                scratch::require_same(plain, back)?;
+                if is_layout_on_device {
+                    scratch::require_same(wanted, sealed)?;
                 }
                 if !wanted.exists() {
-                    fs::copy(&sealed, &wanted).map_err(Error::at(&wanted))?;
+                    fs::copy(sealed, wanted).map_err(Error::at(wanted))?;
                 }
             }
             // Removed before their write-back begins, so that it does not disturb the next run.
-            scratch::remove(&sealed)?;
-            scratch::remove(&back)?;
-        }
-        scratch::remove(&wanted)?;
-    }
-    let case = Case { name: case, bytes };
-    let mut serial: HashMap<_, Row> = HashMap::new();
-    for (variant, runs) in variants.iter().zip(&runs) {
-        for (operation, runs) in OPERATIONS.iter().zip(runs) {
-            if let Err(why) = &variant.program {
-                for measure in ["AES", "total"].into_iter().skip(usize::from(!variant.is_layout())) {
-                    rows.write(case.row(variant, operation, measure).not_run(why))?;
-                }
-                continue;
-            }
-            let total: Vec<f64> = runs.iter().map(|run| run.total).collect();
-            let aes: Option<Vec<f64>> = runs.iter().map(|run| run.aes).collect();
-            let hash: Option<Vec<f64>> = runs.iter().map(|run| run.hash).collect();
-            for (measure, seconds) in [("AES", aes), ("hash", hash), ("total", Some(total))] {
-                let Some(seconds) = seconds else { continue };
-                let mut row = case.row(variant, operation, measure).timed(seconds);
-                let key = |measure: &'static str| (variant.scheme.clone(), *operation, measure);
-                if variant.engine == SERIAL {
-                    serial.insert(key(measure), row.clone());
-                } else if let Some(one) = serial.get(&key(measure)) {
-                    let median_s = one.median_s.unwrap_or(f64::NAN);
-                    row = row.compared(Over { name: SERIAL, median_s }, None);
-                    // Eqs. 6 to 8 are about AES, the only part that is shared.
-                    let speedup = row.speedup.filter(|_| measure == "AES");
-                    row.efficiency = speedup.and_then(|speedup| efficiency(setup, variant.engine, speedup));
-                    let is_bounded = measure == "total" && variant.engine == CPU;
-                    row.amdahl = serial.get(&key("AES")).filter(|_| is_bounded).and_then(|aes| {
-                        let parallel = aes.median_s? / one.median_s?;
-                        Some(equations::amdahl(parallel, processors(variant.threads) as f64))
-                    });
-                }
-                rows.write(row)?;
-            }
+            scratch::remove(sealed)?;
+            scratch::remove(back)?;
+            Ok([sealing, opening].concat())
+        })
+    };
+    let all = in_turns(variants(setup, case.bytes).into_iter().map(contestant).collect(), 0, rounds)?.concat();
+    scratch::remove(&wanted)?;
+    for row in &all {
+        // The device has no part in the hash.
+        if row.measure != "hash" || row.why_not().is_none() {
+            rows.write(beside_serial(setup, row, &all))?;
         }
     }
-    apart::rows_of(setup, &case, &plain, rounds, rows)?;
-    splits::rows_of(setup, &case, &plain, rounds, rows)?;
+    memory::parts_of_format(setup, case, &plain, rounds, rows)?;
+    memory::splits(setup, case, &plain, rounds, rows)?;
     scratch::remove(&plain)
+}
+
+/// A row with its speedup over one thread, and what follows from that.
+fn beside_serial(setup: &Setup, row: &Row, all: &[Row]) -> Row {
+    let serial = |measure: &str| {
+        let is_it = |one: &&Row| {
+            let same = (&one.scheme, &one.operation) == (&row.scheme, &row.operation);
+            same && one.engine == SERIAL && one.measure == measure
+        };
+        all.iter().find(is_it).and_then(|one| one.median_s)
+    };
+    let Some(one) = serial(&row.measure).filter(|_| row.engine != SERIAL && row.median_s.is_some()) else {
+        return row.clone();
+    };
+    let row = row.clone().compared(Over { name: SERIAL, median_s: one }, None);
+    // Eqs. 6 to 8 are about AES, the only part that is shared.
+    let speedup = row.speedup.filter(|_| row.measure == "AES");
+    let efficiency = speedup.and_then(|speedup| efficiency(setup, &row.engine, speedup));
+    let aes = serial("AES").filter(|_| row.measure == "total" && row.engine == CPU);
+    let amdahl = aes.map(|aes| equations::amdahl(aes / one, processors(row.threads) as f64));
+    Row { efficiency, amdahl, ..row }
 }
 
 /// Eqs. 6, 7 and 8.
@@ -150,19 +160,13 @@ fn efficiency(setup: &Setup, engine: &str, speedup: f64) -> Option<f64> {
 }
 
 fn ratio_row(setup: &Setup) -> Row {
-    let row = Row {
-        threads: setup.threads,
-        ..Row::of(EXPERIMENT, "this machine", ["divide", RATIO, "the fixed split", HYBRID])
-    };
+    let names = ["divide", RATIO, "the fixed split", HYBRID];
+    let row = Row { threads: setup.threads, ..Row::of(EXPERIMENT, "this machine", names) };
     match eq_1(setup) {
         Ok(ratio) => {
             let over = format!("the {} CPU cores that do not serve the device", setup.threads - 1);
             Row { speedup: Some(ratio), over: Some(over), ..row }
         }
-        Err(why) => row.not_run(&why),
+        Err(why) => row.not_run(&why.to_string()),
     }
-}
-
-fn same(a: &Path, b: &Path) -> Result<bool> {
-    Ok(fs::read(a).map_err(Error::at(a))? == fs::read(b).map_err(Error::at(b))?)
 }

@@ -1,5 +1,6 @@
 //! What a run is made with.
 
+use crate::row::Bar;
 use phalanx_core::engine::Levels;
 use phalanx_gpu::Device;
 use std::path::PathBuf;
@@ -95,6 +96,13 @@ impl VolumeOptions {
     #[must_use]
     pub fn has(&self, part: VolumePart) -> bool {
         self.parts.is_empty() || self.parts.contains(&part)
+    }
+}
+
+impl Setup {
+    /// A requirement. It is for the inputs of a full run.
+    pub fn bar(&self, asked: String, reached: bool) -> Option<Bar> {
+        Some(Bar { asked, reached: (!self.quick).then_some(reached) })
     }
 }
 

@@ -1,9 +1,9 @@
 //! The steps of a run, one after another.
 
-use crate::error::Result;
 use crate::measure::load::{Load, Sample};
+use crate::measure::{Error, Over, Result, Row, Times, processors};
+use crate::names::kernel_only;
 use crate::record::Record;
-use crate::row::Row;
 
 /// Receives the progress of a run. Weights are in some unit of expected time.
 pub trait Watch {
@@ -88,9 +88,62 @@ impl Rows<'_> {
         Ok(())
     }
 
+    pub(crate) fn write_all(&mut self, all: impl IntoIterator<Item = Row>) -> Result<()> {
+        all.into_iter().try_for_each(|row| self.write(row))
+    }
+
     /// Writes rows that say why nothing was measured.
     pub fn not_run(&mut self, all: impl IntoIterator<Item = Row>, why: &str) -> Result<()> {
-        all.into_iter().try_for_each(|row| self.write(row.not_run(why)))
+        self.write_all(all.into_iter().map(|row| row.not_run(why)))
+    }
+
+    /// Writes rows with their times, compared with a median of that name. If a device has failed, they say why. If nothing was
+    /// tried, the first one does, of which the others are parts. Any other failure ends the run.
+    pub fn measured<const N: usize>(
+        &mut self,
+        named: [Row; N],
+        times: Result<[Times; N]>,
+        over: Option<(&str, f64)>,
+    ) -> Result<()> {
+        let tried = if matches!(times, Err(Error::NotRun(_))) { 1 } else { N };
+        if let Some(why) = times.as_ref().err().and_then(Error::of_device) {
+            return self.not_run(named.into_iter().take(tried), &why);
+        }
+        let compared = |row: Row| match over {
+            Some((name, median_s)) => row.compared(Over { name, median_s }, None),
+            None => row,
+        };
+        self.write_all(named.into_iter().zip(times?).map(|(row, times)| compared(times.of(row))))
+    }
+
+    /// Writes a row of work on a device from host to host, and one of its kernels alone.
+    pub(crate) fn with_kernels(
+        &mut self,
+        row: Row,
+        times: Result<[Times; 2]>,
+        over: Option<(&str, f64)>,
+    ) -> Result<()> {
+        let kernels = Row { measure: kernel_only(&row.measure), printed: Vec::new(), ..row.clone() };
+        self.measured([row, kernels], times, over)
+    }
+
+    /// Writes rows with their values, or with the reason why they have none.
+    pub fn valued(&mut self, row: Row, value: Result<f64>) -> Result<()> {
+        match value.as_ref().map_err(Error::of_device) {
+            Ok(value) => self.write(Row { value: Some(*value), ..row }),
+            Err(Some(why)) => self.write(row.not_run(&why)),
+            Err(None) => value.map(drop),
+        }
+    }
+
+    /// Writes rows, the first one as it is, and the others compared with it. Returns its median.
+    pub fn beside_first(&mut self, all: impl IntoIterator<Item = Row>, name: &str) -> Result<Option<f64>> {
+        let mut first = None;
+        for row in all {
+            let cores = processors(row.threads * row.processes.max(1));
+            self.write(row.beside(&mut first, name, cores))?;
+        }
+        Ok(first)
     }
 
     /// All rows so far.

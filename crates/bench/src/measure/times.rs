@@ -1,10 +1,12 @@
 //! Taking times.
 
-use crate::row::Row;
+use crate::measure::Row;
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-/// Shorter work is run several times, because reading the clock costs some tens of nanoseconds.
-const SHORTEST: Duration = Duration::from_millis(2);
+/// Shorter work is run several times, because reading the clock costs some tens of nanoseconds, and starting threads some tens of
+/// microseconds.
+const SHORTEST: f64 = 0.002;
 
 /// Runs something, and returns the time in seconds and the result.
 pub fn time<T>(act: impl FnOnce() -> T) -> (f64, T) {
@@ -13,16 +15,19 @@ pub fn time<T>(act: impl FnOnce() -> T) -> (f64, T) {
     (started.elapsed().as_secs_f64(), result)
 }
 
+/// How often work that took this long is run for one time.
+pub fn runs(once: f64) -> u64 {
+    (SHORTEST / once.max(1e-9)).ceil().clamp(1.0, 100_000.0) as u64
+}
+
 /// Times of work that changes nothing outside itself.
 pub struct Times {
-    /// Each time in seconds, for one run.
     pub seconds: Vec<f64>,
     /// The number of runs of which each time is the mean.
     pub runs_per_time: u64,
 }
 
 impl Times {
-    /// The row with these times.
     pub fn of(self, row: Row) -> Row {
         Row { runs_per_time: self.runs_per_time, ..row }.timed(self.seconds)
     }
@@ -32,29 +37,27 @@ impl Times {
 pub fn rounds(rounds: usize, mut act: impl FnMut()) -> Times {
     let done = try_rounds(rounds, || {
         act();
-        Ok::<(), std::convert::Infallible>(())
+        Ok::<(), Infallible>(())
     });
     match done {
         Ok(times) => times,
     }
 }
 
-/// The same for work that can fail. The first failure ends it.
+/// Like [`rounds`] for work that can fail. The first failure ends it.
 pub fn try_rounds<E>(rounds: usize, mut act: impl FnMut() -> Result<(), E>) -> Result<Times, E> {
     let (once, done) = time(&mut act);
     done?;
-    let runs = (SHORTEST.as_secs_f64() / once.max(1e-9)).ceil().clamp(1.0, 100_000.0) as u64;
-    let mut seconds = Vec::with_capacity(rounds);
-    for _ in 0..rounds {
+    let runs = runs(once);
+    let one = |_| {
         let (several, done) = time(|| (0..runs).try_for_each(|_| act()));
-        done?;
-        seconds.push(several / runs as f64);
-    }
-    Ok(Times { seconds, runs_per_time: runs })
+        done.map(|()| several / runs as f64)
+    };
+    Ok(Times { seconds: (0..rounds).map(one).collect::<Result<_, E>>()?, runs_per_time: runs })
 }
 
 /// Takes `rounds` times by another clock, after one run to warm up.
-pub fn told_rounds<E>(rounds: usize, mut act: impl FnMut() -> Result<Duration, E>) -> Result<Times, E> {
+pub fn rounds_by_clock<E>(rounds: usize, mut act: impl FnMut() -> Result<Duration, E>) -> Result<Times, E> {
     act()?;
     let seconds = (0..rounds).map(|_| act().map(|time| time.as_secs_f64())).collect::<Result<_, E>>()?;
     Ok(Times { seconds, runs_per_time: 1 })

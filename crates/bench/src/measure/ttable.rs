@@ -9,7 +9,7 @@ use phalanx_kernels::aes::BLOCK;
 const SBOXES: ([u8; 256], [u8; 256]) = sboxes();
 /// SubBytes and MixColumns of one byte, for each row of a column. Each table is the one before, rotated by a byte.
 static ENCRYPT: [[u32; 256]; 4] = tables(SBOXES.0, [2, 1, 1, 3]);
-/// The same for InvSubBytes and InvMixColumns.
+/// InvSubBytes and InvMixColumns of one byte.
 static DECRYPT: [[u32; 256]; 4] = tables(SBOXES.1, [14, 9, 13, 11]);
 
 /// The product in GF(2^8).
@@ -48,17 +48,14 @@ const fn sboxes() -> ([u8; 256], [u8; 256]) {
 
 const fn tables(sbox: [u8; 256], column: [u8; 4]) -> [[u32; 256]; 4] {
     let mut tables = [[0; 256]; 4];
+    let [a, b, c, d] = column;
     let mut x = 0;
     while x < 256 {
+        let s = sbox[x];
+        let word = u32::from_be_bytes([product(s, a), product(s, b), product(s, c), product(s, d)]);
         let mut row = 0;
         while row < 4 {
-            let mut bytes = [0; 4];
-            let mut i = 0;
-            while i < 4 {
-                bytes[(i + row) % 4] = product(sbox[x], column[i]);
-                i += 1;
-            }
-            tables[row][x] = u32::from_be_bytes(bytes);
+            tables[row][x] = word.rotate_right(8 * row as u32);
             row += 1;
         }
         x += 1;
@@ -102,9 +99,7 @@ impl TTable {
         }
         Self { encrypt, decrypt }
     }
-}
 
-impl TTable {
     /// AES in counter mode, in place. The counter counts as in SP 800-38A, all 16 bytes big-endian.
     pub fn ctr_xor(&self, counter: &[u8; BLOCK], data: &mut [u8]) {
         let mut keystream = [0; 256 * BLOCK];

@@ -7,81 +7,51 @@ mod batches;
 mod data;
 mod device;
 mod flow;
-pub mod workload;
+mod workload;
 
-use crate::error::Result;
-use crate::measure::device::{engine, for_bytes};
+use crate::measure::averages::averages;
 use crate::measure::scratch;
-use crate::measure::setup::{Setup, processors};
-use crate::measure::steps::{Rows, Step};
-use crate::measure::users::workload::SEED;
+use crate::measure::{Result, Row, Rows, Setup, Step, row_of};
 use crate::names::kernel_only;
 use crate::names::users::{AVERAGES, EXPERIMENT, PRINTED, SPEEDUP};
 use crate::paper::{Printed, p2};
-use crate::row::Row;
 use bare::{Cpu, Kind};
-use data::{Contestant, Data, take_turns};
+use data::{Data, Scheme, take_turns};
 use phalanx_core::Suite;
-use workload::Shape;
+use workload::{SEED, Shape};
 
 /// The paper gives the first and the last, and draws the ones between.
 const USERS: [usize; 11] = [5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 const QUICK: [usize; 3] = [5, 200, 1000];
 
-/// The operation on the users' data.
-#[derive(Clone, Copy)]
-enum Work {
-    /// AES in counter mode and nothing else.
-    Bare { name: &'static str, key_len: usize },
-    /// With authentication: messages as they are stored.
-    Sealed(Suite),
+/// What is done with the users' data: AES in counter mode and nothing else, or messages sealed as they are stored.
+struct Work {
+    name: &'static str,
+    key_len: usize,
+    suite: Option<Suite>,
 }
 
-const WORKS: [Work; 5] = [
-    Work::Bare { name: PRINTED, key_len: 16 },
-    Work::Bare { name: "AES-256-CTR", key_len: 32 },
-    Work::Sealed(Suite::Aes256CtrSha3),
-    Work::Sealed(Suite::Aes256CtrTurboShake),
-    Work::Sealed(Suite::Aes256Gcm),
-];
-
 impl Work {
-    fn operation(self) -> &'static str {
-        match self {
-            Work::Bare { .. } => "encrypt",
-            Work::Sealed(_) => "seal",
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Work::Bare { name, .. } => name,
-            Work::Sealed(suite) => suite.name(),
-        }
-    }
-
-    fn room(self) -> usize {
-        match self {
-            Work::Bare { .. } => 0,
-            Work::Sealed(suite) => suite.overhead(),
-        }
+    fn all() -> impl Iterator<Item = Self> {
+        let bare = [(PRINTED, 16), ("AES-256-CTR", 32)].map(|(name, key_len)| Self { name, key_len, suite: None });
+        let sealed = [Suite::Aes256CtrSha3, Suite::Aes256CtrTurboShake, Suite::Aes256Gcm].map(|suite| Self {
+            name: suite.name(),
+            key_len: suite.key_len(),
+            suite: Some(suite),
+        });
+        bare.into_iter().chain(sealed)
     }
 
     /// One thread alone comes first: the others are compared with it.
-    fn contestants(self, setup: &Setup) -> Vec<Contestant<'static>> {
+    fn schemes(&self, setup: &Setup) -> Vec<Scheme> {
         let Setup { threads, levels, .. } = *setup;
-        match self {
-            Work::Bare { key_len, .. } => {
-                let kinds = [(Kind::Sr, 1), (Kind::Ccs, threads), (Kind::Ccns, threads), (Kind::Cnc, threads)];
-                let scheme = |(kind, threads)| Cpu { kind, threads, level: levels.aes };
-                kinds.map(|kind| Contestant::bare(scheme(kind), key_len)).into()
-            }
-            Work::Sealed(suite) => {
-                let mut all = vec![Contestant::batch(suite, 1, levels)];
-                all.extend((threads > 1).then(|| Contestant::batch(suite, threads, levels)));
-                all
-            }
-        }
+        let Some(suite) = self.suite else {
+            let kinds = [(Kind::Sr, 1), (Kind::Ccs, threads), (Kind::Ccns, threads), (Kind::Cnc, threads)];
+            let scheme = |(kind, threads)| Scheme::bare(Cpu { kind, threads, level: levels.aes }, self.key_len);
+            return kinds.map(scheme).into();
+        };
+        let more = (threads > 1).then_some(threads);
+        [1].into_iter().chain(more).map(|threads| Scheme::batch(suite, threads, levels)).collect()
     }
 }
 
@@ -100,49 +70,42 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
             steps.push(Step::new(name, weight, move |rows| one_count(setup, shape, &lengths, rows)));
         }
         let name = format!("{EXPERIMENT} averages {}", shape.name());
-        steps.push(Step::new(name, 1, move |rows| {
-            averages(rows.all(), shape).into_iter().try_for_each(|r| rows.write(r))
-        }));
+        steps.push(Step::new(name, 1, move |rows| rows.write_all(means(rows.all(), shape))));
     }
     steps.extend(bars::steps(setup)?);
     steps.push(flow::step(setup)?);
     Ok(steps)
 }
 
+/// How many times are taken. The paper has 100.
+fn rounds(setup: &Setup) -> usize {
+    if setup.quick { 3 } else { 5 }
+}
+
 /// All schemes in turn, one kind of work after another.
 fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>) -> Result<()> {
-    // The paper has 100.
-    let rounds = if setup.quick { 3 } else { 5 };
-    for work in WORKS {
-        let mut data = Data::new(lengths.to_vec(), work.room());
-        let mut contestants = work.contestants(setup);
-        take_turns(&mut data, &mut contestants, rounds)?;
-        let bytes = data.plaintext() as u64;
-        let row = |scheme: &str, engine: &str, threads: usize| Row {
-            bytes,
-            items: lengths.len() as u64,
-            threads,
-            ..Row::of(EXPERIMENT, workload::case(lengths.len(), shape), [work.operation(), work.name(), scheme, engine])
+    let bytes = lengths.iter().sum::<usize>() as u64;
+    for work in Work::all() {
+        let operation = if work.suite.is_some() { "seal" } else { "encrypt" };
+        let row = |scheme: &str, engine: &str, threads: usize| {
+            row_of(
+                EXPERIMENT,
+                workload::case(lengths.len(), shape),
+                [operation, work.name, scheme, engine],
+                [bytes, lengths.len() as u64],
+                threads,
+            )
         };
-        let mut one = None;
-        for contestant in contestants {
-            let row = row(&contestant.scheme, contestant.engine(), contestant.threads);
-            let row = Row { runs_per_time: contestant.runs_per_time, ..row }.timed(contestant.seconds);
-            let cores = processors(row.threads);
-            rows.write(row.beside(&mut one, "1 thread", cores))?;
-        }
-        match work {
-            Work::Bare { name, key_len } => {
-                let device = for_bytes(&setup.device, setup.quick, bytes);
-                let place = device::Place { device, rounds, level: setup.levels.aes, one_thread: one };
-                let row = |scheme: &str, measure: &str| Row { measure: measure.into(), ..row(scheme, "gpu", 0) };
-                device::one_count(&place, &data, key_len, name, row, rows)?;
-            }
+        let mut data = Data::new(lengths.to_vec(), work.suite.map_or(0, Suite::overhead));
+        let all = take_turns(&mut data, &work.schemes(setup), rounds(setup), row)?;
+        let one = rows.beside_first(all, "1 thread")?;
+        match work.suite {
+            None => device::one_count(setup, &data, work.key_len, one, |scheme| row(scheme, "gpu", 0), rows)?,
             // Only the CPU's engine has AES-GCM.
-            Work::Sealed(Suite::Aes256Gcm) => {}
-            Work::Sealed(suite) => {
-                let place = batches::Place { setup, device: engine(setup, bytes), suite, rounds, one_thread: one };
-                batches::one_count(&place, &mut data, |engine, threads| row(data::BATCH, engine, threads), rows)?;
+            Some(Suite::Aes256Gcm) => {}
+            Some(suite) => {
+                let row = |engine: &str, threads| row(data::BATCH, engine, threads);
+                batches::one_count(setup, suite, &mut data, one, row, rows)?;
             }
         }
     }
@@ -150,55 +113,23 @@ fn one_count(setup: &Setup, shape: Shape, lengths: &[usize], rows: &mut Rows<'_>
 }
 
 /// The mean of the speeds at all numbers of users, which is what the paper prints: a row for each scheme.
-fn averages(rows: &[Row], shape: Shape) -> Vec<Row> {
+fn means(rows: &[Row], shape: Shape) -> Vec<Row> {
     let suffix = format!(" users, {}", shape.name());
     let is_count = |row: &&Row| row.experiment == EXPERIMENT && row.case == format!("{}{suffix}", row.items);
-    let is_swept = |row: &&Row| {
-        WORKS.iter().map(|work| work.name()).any(|name| row.measure == name || row.measure == kernel_only(name))
+    let is_swept =
+        |row: &&Row| Work::all().any(|work| row.measure == work.name || row.measure == kernel_only(work.name));
+    let case = format!("{AVERAGES}, {}", shape.name());
+    let named = |row: &Row| Row {
+        threads: row.threads,
+        printed: if row.measure == PRINTED { printed(&row.scheme, shape) } else { Vec::new() },
+        ..Row::of(EXPERIMENT, &case, [&row.operation, &row.measure, &row.scheme, &row.engine])
     };
-    let mut groups: Vec<Vec<&Row>> = Vec::new();
-    for row in rows.iter().filter(is_count).filter(is_swept) {
-        let what = |row: &Row| (row.measure.clone(), row.scheme.clone(), row.engine.clone(), row.threads);
-        match groups.iter_mut().find(|group| what(group[0]) == what(row)) {
-            Some(group) => group.push(row),
-            None => groups.push(vec![row]),
-        }
-    }
-    let mut averages: Vec<Row> = Vec::new();
-    for group in groups {
-        let first = group[0];
-        let average = Row {
-            threads: first.threads,
-            printed: if first.measure == PRINTED { printed(&first.scheme, shape) } else { Vec::new() },
-            ..Row::of(
-                EXPERIMENT,
-                format!("{AVERAGES}, {}", shape.name()),
-                [&first.operation, &first.measure, &first.scheme, &first.engine],
-            )
-        };
-        let speeds: Option<Vec<f64>> = group.iter().map(|row| row.gb_per_s).collect();
-        let Some(speeds) = speeds else {
-            // Either none was run, or the first one tells why the mean is missing.
-            let why = group.iter().find(|row| row.gb_per_s.is_none()).and_then(|row| row.note.clone());
-            averages.push(Row { note: why, ..average });
-            continue;
-        };
-        let mean = speeds.iter().sum::<f64>() / speeds.len() as f64;
-        let one = averages.iter().find(|one| one.measure == average.measure && one.threads == 1);
-        averages.push(Row {
-            gb_per_s: Some(mean),
-            speedup: one.and_then(|one| one.gb_per_s).map(|one| mean / one),
-            over: one.map(|_| "1 thread".into()),
-            note: Some(format!(
-                "of {} to {} users, {} numbers",
-                first.items,
-                group[group.len() - 1].items,
-                group.len()
-            )),
-            ..average
-        });
-    }
-    averages
+    let note = |group: &[&Row]| {
+        format!("of {} to {} users, {} numbers", group[0].items, group[group.len() - 1].items, group.len())
+    };
+    let is_base = |base: &Row, average: &Row| base.measure == average.measure && base.threads == 1;
+    let rows = rows.iter().filter(is_count).filter(is_swept);
+    averages(rows, named, note, is_base, "1 thread").into_iter().map(|(average, _)| average).collect()
 }
 
 /// The paper's mean speeds, and its speedups over one CPU thread.
@@ -239,7 +170,7 @@ mod tests {
                 [sealed("serial", 1, 1.0), sealed("cpu", 2, 0.5), sealed("gpu", 0, 0.25), sealed("hybrid", 2, 0.2)]
             })
             .collect();
-        let averages = averages(&rows, Shape::Regular);
+        let averages = means(&rows, Shape::Regular);
         let found: Vec<_> = averages.iter().map(|row| (row.engine.as_str(), row.speedup.map(f64::round))).collect();
         assert_eq!(found, [("serial", None), ("cpu", Some(2.0)), ("gpu", Some(4.0)), ("hybrid", Some(5.0))]);
         assert!(averages.iter().all(|row| row.printed.is_empty()), "{averages:?}");
@@ -257,7 +188,7 @@ mod tests {
             Row { case: workload::case(10, Shape::Irregular), ..row(10, "CCS", 2, &[1e-9]) },
             Row { measure: "another".into(), ..row(10, "CCS", 2, &[1e-9]) },
         ];
-        let averages = averages(&rows, Shape::Regular);
+        let averages = means(&rows, Shape::Regular);
         let [serial, ccs, gcs] = &averages[..] else { panic!("{averages:?}") };
         assert!((serial.gb_per_s.unwrap() - 2.0).abs() < 1e-9 && serial.speedup.is_none(), "{serial:?}");
         assert!((ccs.gb_per_s.unwrap() - 3.0).abs() < 1e-9 && (ccs.speedup.unwrap() - 1.5).abs() < 1e-9, "{ccs:?}");

@@ -8,25 +8,18 @@ pub mod mounts;
 pub mod statistics;
 pub mod study;
 
-use crate::error::Result;
-use crate::measure::scratch::Scratch;
-use crate::measure::setup::{Setup, VolumePart};
-use crate::measure::steps::Step;
+use crate::measure::setup::VolumePart;
+use crate::measure::{Result, Scratch, Setup, Step};
 
 /// The steps of the parts that are run.
 pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
-    let mut steps = Vec::new();
-    if setup.volume.has(VolumePart::Study) {
-        steps.extend(study::steps(setup)?);
-    }
-    if setup.volume.has(VolumePart::Ciphertext) {
-        steps.push(ciphertext::step(setup));
-    }
-    if setup.volume.has(VolumePart::Ahead) {
-        steps.extend(ahead::steps(setup)?);
-    }
-    if setup.volume.has(VolumePart::Mounts) {
-        steps.extend(mounts::steps(setup, scratch)?);
-    }
-    Ok(steps)
+    let of_part = |part| match part {
+        VolumePart::Study => study::steps(setup),
+        VolumePart::Ciphertext => Ok(vec![ciphertext::step(setup)]),
+        VolumePart::Ahead => ahead::steps(setup),
+        VolumePart::Mounts => mounts::steps(setup, scratch),
+    };
+    let parts = [VolumePart::Study, VolumePart::Ciphertext, VolumePart::Ahead, VolumePart::Mounts];
+    let steps = parts.into_iter().filter(|part| setup.volume.has(*part)).map(of_part);
+    Ok(steps.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }

@@ -67,7 +67,7 @@ impl From<phalanx_bench::error::Error> for Failure {
             Error::Path(..) | Error::Exists(_) | Error::Folder(..) | Error::Resources(_) => {
                 Self::new(Code::InputOutput, error.to_string())
             }
-            Error::Program(_) | Error::Device(_) => Self::new(Code::Other, error.to_string()),
+            Error::Program(_) | Error::Device(_) | Error::NotRun(_) => Self::new(Code::Other, error.to_string()),
         }
     }
 }

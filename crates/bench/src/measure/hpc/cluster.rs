@@ -14,74 +14,58 @@ pub(crate) mod told;
 
 pub use job::end_all;
 
-use crate::error::Result;
 use crate::measure::hpc::cluster::cell::{Cell, MEMORY_FILES};
-use crate::measure::programs::versions_of;
+use crate::measure::programs::{first_line, versions_of};
 use crate::measure::scratch::{Backing, backings};
-use crate::measure::setup::{HpcOptions, Setup};
-use crate::measure::steps::Step;
+use crate::measure::setup::HpcOptions;
+use crate::measure::{Result, Rows, Setup, Step};
 use crate::names::hpc::EXPERIMENT;
 use job::Programs;
 use std::process::Command;
 
-/// The version of the launcher.
-pub fn versions(options: &HpcOptions) -> Vec<String> {
+pub(crate) fn versions(options: &HpcOptions) -> Vec<String> {
     let Some(mpirun) = &options.mpirun else { return versions_of(&[("mpirun", "--version")]) };
-    let output = Command::new(mpirun).arg("--version").output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    text.lines().next().map(|line| format!("{}: {}", mpirun.display(), line.trim())).into_iter().collect()
+    let line = first_line(Command::new(mpirun).arg("--version"));
+    line.map(|line| format!("{}: {line}", mpirun.display())).into_iter().collect()
 }
 
 /// What these measurements need that is not here.
 pub fn missing(options: &HpcOptions) -> Option<String> {
-    let why = Programs::find(options).map_or_else(Some, |programs| programs.copy.err())?;
-    Some(why.trim_start_matches("no ").into())
+    let why = Programs::find(options).and_then(|programs| programs.copy().map(drop)).err()?;
+    Some(why.to_string().trim_start_matches("no ").into())
 }
 
-/// The sizes and counts of a run.
-struct Sizes {
-    /// The bytes that are copied and protected.
-    file: u64,
-    /// The bytes of the run that is interrupted.
-    interrupted: u64,
-    /// The rounds that count.
-    rounds: usize,
-    /// The rounds of comparisons.
-    many_rounds: usize,
-}
-
-/// The steps.
-pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
-    let mut sizes = match setup.quick {
-        true => Sizes { file: 32 << 20, interrupted: 64 << 20, rounds: 1, many_rounds: 2 },
-        false => Sizes { file: 2 << 30, interrupted: 2 << 30, rounds: 1, many_rounds: 3 },
+pub(crate) fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
+    // The bytes that are copied and protected, those of the run that is interrupted, and the rounds of comparisons.
+    let (file, interrupted, many_rounds) = match setup.quick {
+        true => (32 << 20, 64 << 20, 2),
+        false => (2 << 30, 2 << 30, 3),
     };
-    sizes.interrupted = setup.hpc.interrupted.unwrap_or(sizes.interrupted);
+    let interrupted = setup.hpc.interrupted.unwrap_or(interrupted);
     let mut steps = Vec::new();
     for (i, Backing { name, folder }) in backings(&setup.hpc.folders, &setup.out)?.into_iter().enumerate() {
-        let step = |what: &str| format!("{EXPERIMENT} cluster on {name}: {what}");
         let cell = |bytes: u64| Cell { setup, backing: name.clone(), folder: folder.clone(), bytes };
-        let (file, rounds) = (sizes.file, sizes.many_rounds);
-        let it = cell(file);
-        steps.push(Step::new(step("copies"), file / 10, move |rows| compared::measure(&it, rounds, rows)));
+        let mut add = |what: &str, weight: u64, bytes: u64, measure: Box<Measure>| {
+            let cell = cell(bytes);
+            let step = format!("{EXPERIMENT} cluster on {name}: {what}");
+            steps.push(Step::new(step, weight, move |rows| measure(&cell, rows)));
+        };
+        add("copies", file / 10, file, Box::new(move |cell, rows| compared::measure(cell, many_rounds, rows)));
         // The rest is about processes and processors, so it is measured in one folder: in memory, if none is named.
         if i == 0 {
             for (size, bytes) in printed::sizes(setup.quick) {
-                let (cell, rounds) = (cell(bytes), sizes.rounds);
-                steps.push(Step::new(step(size), bytes / 30, move |rows| printed::measure(&cell, size, rounds, rows)));
+                add(size, bytes / 30, bytes, Box::new(move |cell, rows| printed::measure(cell, size, 1, rows)));
             }
-            let it = cell(file);
-            steps.push(Step::new(step("slowed"), file / 10, move |rows| slowed::measure(&it, rounds, rows)));
-            let it = cell(file);
-            steps.push(Step::new(step("processes"), file / 40, move |rows| ranks::measure(&it, rows)));
+            add("slowed", file / 10, file, Box::new(move |cell, rows| slowed::measure(cell, many_rounds, rows)));
+            add("processes", file / 40, file, Box::new(ranks::measure));
         }
-        if name.starts_with(MEMORY_FILES) {
-            // Nothing can be taken out of the page cache there.
-            continue;
+        // In memory nothing can be taken out of the page cache.
+        if !name.starts_with(MEMORY_FILES) {
+            let measure = Box::new(|cell: &Cell<'_>, rows: &mut Rows<'_>| interrupted::measure(cell, 1, rows));
+            add("interrupted", interrupted / 15, interrupted, measure);
         }
-        let (it, rounds) = (cell(sizes.interrupted), sizes.rounds);
-        let weight = sizes.interrupted / 15;
-        steps.push(Step::new(step("interrupted"), weight, move |rows| interrupted::measure(&it, rounds, rows)));
     }
     Ok(steps)
 }
+
+type Measure = dyn Fn(&Cell<'_>, &mut Rows<'_>) -> Result<()>;

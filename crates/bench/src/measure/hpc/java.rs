@@ -10,12 +10,10 @@ pub(crate) mod threads;
 
 pub use programs::versions;
 
-use crate::error::Result;
 use crate::measure::hpc::java::cell::{Cell, Counts};
 use crate::measure::scratch;
-use crate::measure::scratch::Scratch;
-use crate::measure::setup::{HpcOptions, Setup};
-use crate::measure::steps::{Rows, Step};
+use crate::measure::setup::HpcOptions;
+use crate::measure::{Result, Rows, Scratch, Setup, Step};
 use crate::names::hpc::EXPERIMENT;
 use crate::paper::p3;
 use programs::Java;
@@ -54,6 +52,9 @@ pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>
 
 /// What these measurements need that is not here.
 pub fn missing(options: &HpcOptions) -> Option<String> {
-    let why = Java::find(options).map_or_else(Some, |java| java.mpj.err())?;
-    Some(why.trim_start_matches("no ").into())
+    match Java::find(options) {
+        Ok(java) if java.has_mpj => None,
+        Ok(_) => Some("mpj".into()),
+        Err(missing) => Some(missing.to_string().trim_start_matches("no ").into()),
+    }
 }

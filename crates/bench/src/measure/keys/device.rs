@@ -3,22 +3,18 @@
 //!
 //! Times are from host to host. Key and data go to the device from pinned memory, and digest and ciphertext come back.
 
-use crate::error::{Error, Result};
-use crate::measure::device::{for_bytes, window, write};
-use crate::measure::keys::work::{again_and_again, key, rounds, told};
-use crate::measure::scratch::Random;
+use crate::measure::device::{Aes, for_bytes, require_right, window};
+use crate::measure::keys::{again_and_again, key, rounds};
+use crate::measure::scratch::random_vec;
 use crate::measure::sefps::layout::{BlockCipher, Kernels};
-use crate::measure::setup::Setup;
-use crate::measure::steps::Rows;
-use crate::measure::times::{Times, told_rounds, try_rounds};
-use crate::names::kernel_only;
+use crate::measure::times::{rounds_by_clock, try_rounds};
+use crate::measure::{Error, Random, Result, Row, Rows, Setup, Times};
 use crate::names::keys::{FIND_KMAC, FIND_MD5, OURS, PRINTED};
 use crate::paper::{Value, p5};
-use crate::row::Row;
 use md5::{Digest, Md5};
 use phalanx_core::SecretKey;
 use phalanx_gpu::{
-    AesLaunch, Buffer, Device, Direction, EnergyCounter, KeyDigest, Label, Pinned, RawKeys, RoundKeys, Stream, Variant,
+    AesLaunch, Buffer, Device, Direction, EnergyCounter, KeyDigest, Label, Pinned, RawKeys, Stream, Variant,
 };
 use phalanx_kernels::aes;
 use std::hint::black_box;
@@ -76,27 +72,19 @@ pub fn one_size(
 ) -> Result<()> {
     let is_in_table_ii = |v: &Value| v.experiment == "threads" && v.case.bytes == Some(bytes);
     let is_varied = if setup.quick { bytes == 1 << 20 } else { p5().values.iter().any(is_in_table_ii) };
-    let device = for_bytes(&setup.device, setup.quick, bytes);
     for Way { mode: (program, engine), scheme, launch, printed } in ways(is_varied) {
-        let printed = p5().printed(|v| {
-            printed.is_some_and(|(table, threads)| {
+        let is_printed = |v: &Value| {
+            let is_it = |(table, threads): (&str, u32)| {
                 v.experiment == table && v.case.threads_per_block == Some(threads.into())
-            }) && v.program.as_deref() == Some(program)
-                && v.case.bytes == Some(bytes)
-        });
-        let row = Row { printed, ..row(&scheme, engine, 0) };
-        let device = match &device {
-            Ok(device) => device,
-            Err(why) => {
-                rows.write(row.not_run(why))?;
-                continue;
-            }
+            };
+            printed.is_some_and(is_it) && v.program.as_deref() == Some(program) && v.case.bytes == Some(bytes)
         };
-        let kernels = Row { measure: kernel_only(&row.measure), printed: Vec::new(), ..row.clone() };
-        let room = window(device.info());
-        let work = Encryption::new(device, launch, engine == "gpu", bytes as usize, room).map_err(Error::from);
-        let times = work.and_then(|work| work.times(rounds(setup), setup.levels.aes));
-        write(rows, [row, kernels], times, over.map(|median| ("the paper's CPU mode", median)))?;
+        let row = Row { printed: p5().printed(is_printed), ..row(&scheme, engine, 0) };
+        let times = for_bytes(setup, bytes).and_then(|device| {
+            let work = Encryption::new(device, launch, engine == "gpu", bytes as usize, window(device.info()))?;
+            work.times(rounds(setup), setup.levels.aes)
+        });
+        rows.with_kernels(row, times, over.map(|median| ("the paper's CPU mode", median)))?;
     }
     Ok(())
 }
@@ -104,29 +92,23 @@ pub fn one_size(
 /// What energy a byte takes in the GPU mode, as printed and with Phalanx's kernels. It is that of the device alone.
 pub fn energy(setup: &Setup, bytes: u64, row: impl Fn(&str) -> Row, rows: &mut Rows<'_>) -> Result<()> {
     for Way { scheme, launch, .. } in ways(false).into_iter().filter(|way| way.mode.0 == "GPU") {
-        let measured = for_bytes(&setup.device, setup.quick, bytes).and_then(|device| {
-            let measured = || {
-                let counter = EnergyCounter::of(device.info())?;
-                let mut work = Encryption::new(device, launch, true, bytes as usize, window(device.info()))?;
-                work.host_to_host()?;
-                let before = counter.joules()?;
-                let rounds = again_and_again(|| work.host_to_host().map(drop))?;
-                Ok((counter.joules()? - before) * 1e9 / (rounds * bytes) as f64)
-            };
-            measured().map_err(|error: phalanx_gpu::Error| error.to_string())
+        let measured = for_bytes(setup, bytes).and_then(|device| {
+            let counter = EnergyCounter::of(device.info())?;
+            let mut work = Encryption::new(device, launch, true, bytes as usize, window(device.info()))?;
+            work.host_to_host()?;
+            let before = counter.joules()?;
+            let rounds = again_and_again(|| work.host_to_host().map(drop))?;
+            Ok((counter.joules()? - before) * 1e9 / (rounds * bytes) as f64)
         });
-        rows.write(told(row(&scheme), measured))?;
+        rows.valued(row(&scheme), measured)?;
     }
     Ok(())
 }
 
-/// Data in pinned memory, and the device memory that encrypting them needs.
+/// Data in pinned memory, and what encrypting them on the device needs.
 struct Encryption {
-    stream: Stream,
-    launch: AesLaunch,
+    aes: Aes,
     host: Pinned,
-    data: Buffer,
-    round_keys: Option<RoundKeys>,
     /// Where the device makes the digest.
     digests: Option<Digests>,
 }
@@ -139,13 +121,11 @@ impl Encryption {
         bytes: usize,
         room: usize,
     ) -> phalanx_gpu::Result<Self> {
-        let mut stream = device.stream()?;
+        let mut aes = Aes::new(device, launch, &aes_key(), None, bytes.min(room))?;
         let mut host = device.pinned(bytes)?;
         Random::new(bytes as u64).fill(&mut host);
-        let data = stream.buffer(bytes.min(room))?;
-        let round_keys = Some(stream.round_keys(&[&aes_key()], Direction::Encrypt)?);
-        let digests = if digest_there { Some(Digests::new(&mut stream, KeyDigest::Md5, &[&aes_key()])?) } else { None };
-        Ok(Self { stream, launch, host, data, round_keys, digests })
+        let digests = digest_there.then(|| Digests::new(&mut aes.stream, KeyDigest::Md5, &[&aes_key()])).transpose()?;
+        Ok(Self { aes, host, digests })
     }
 
     /// The times from host to host, and of the kernels alone, after the bytes were found to be right.
@@ -153,58 +133,33 @@ impl Encryption {
         let digest = self.host_to_host()?;
         self.check(&digest, level)?;
         let whole = try_rounds(rounds, || self.host_to_host().map(|digest| drop(black_box(digest))))?;
-        let kernels = told_rounds(rounds, || self.kernels())?;
-        Ok([whole, kernels])
+        Ok([whole, rounds_by_clock(rounds, || self.kernels())?])
     }
 
     /// Makes the key's digest, and encrypts the data in place.
     fn host_to_host(&mut self) -> phalanx_gpu::Result<Vec<u8>> {
-        let Self { stream, launch, host, data, round_keys, digests } = self;
         let key = aes_key();
-        let digest = match digests {
-            Some(digests) => digests.of(stream, &[&key])?,
+        let digest = match &mut self.digests {
+            Some(digests) => digests.of(&mut self.aes.stream, &[&key])?,
             None => Md5::digest(key).to_vec(),
         };
-        // In the memory of the last run, because allocating takes long.
-        let old = round_keys.take();
-        let keys = round_keys.insert(stream.round_keys_again(&[&key], Direction::Encrypt, old)?);
-        for part in host.chunks_mut(data.len()) {
-            stream.upload(data, 0, part)?;
-            stream.aes_ecb(launch, keys, 0, data, 0..part.len())?;
-            stream.download(data, 0, part)?;
-        }
+        self.aes.bring_key(Direction::Encrypt)?;
+        self.aes.run(&mut self.host)?;
         Ok(digest)
     }
 
     /// How long the kernels take, by the device's clock.
     fn kernels(&mut self) -> phalanx_gpu::Result<Duration> {
-        let Self { stream, launch, host, data, round_keys, digests } = self;
-        let mut sum = match digests {
-            Some(digests) => digests.kernel(stream)?,
-            None => Duration::ZERO,
-        };
-        let keys = round_keys.as_ref().expect("they were brought before");
-        for part in host.chunks(data.len()) {
-            sum += stream.timed(|stream| stream.aes_ecb(launch, keys, 0, data, 0..part.len()))?.1;
-        }
-        Ok(sum)
+        let digest = self.digests.as_mut().map(|digests| digests.kernel(&mut self.aes.stream)).transpose()?;
+        Ok(digest.unwrap_or_default() + self.aes.kernels(self.host.len())?)
     }
 
-    /// Runs once, and compares the digest and the data with those of the CPU.
+    /// Compares the digest and the data after one run with those of the CPU.
     fn check(&self, digest: &[u8], level: aes::Level) -> Result<()> {
-        let cpu = Kernels::new(level, &aes_key()).expect("a valid length");
-        let mut random = Random::new(self.host.len() as u64);
-        let right = self.host.chunks(1 << 20).all(|part| {
-            let mut want = vec![0; part.len()];
-            random.fill(&mut want);
-            cpu.encrypt(&mut want);
-            part == want
-        });
-        if !right || digest != &Md5::digest(aes_key())[..] {
-            let device = &self.stream.device().info().name;
-            return Err(Error::Program(format!("{device}: {:?}: other bytes than the CPU's", self.launch)));
-        }
-        Ok(())
+        let mut wanted = random_vec(self.host.len() as u64, self.host.len());
+        Kernels::new(level, &aes_key()).expect("a valid length").encrypt(&mut wanted);
+        let is_right = self.host[..] == wanted && digest == &Md5::digest(aes_key())[..];
+        require_right(self.aes.stream.device(), is_right)
     }
 }
 
@@ -250,19 +205,10 @@ impl Digests {
 
 /// Finds the last of the keys by the digest that the message names. `row` makes a row of a scheme.
 pub fn one_set(setup: &Setup, keys: &[[u8; 32]], row: impl Fn(&str) -> Row, rows: &mut Rows<'_>) -> Result<()> {
-    let device = for_bytes(&setup.device, setup.quick, 0);
     for (digest, scheme, len) in [(KeyDigest::Md5, FIND_MD5, 16), (KeyDigest::Kmac256, FIND_KMAC, 32)] {
-        let row = row(scheme);
-        let device = match &device {
-            Ok(device) => device,
-            Err(why) => {
-                rows.write(row.not_run(why))?;
-                continue;
-            }
-        };
-        let kernels = Row { measure: kernel_only(&row.measure), ..row.clone() };
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..len]).collect();
-        write(rows, [row, kernels], find_times(device, rounds(setup), digest, &keys), None)?;
+        let times = for_bytes(setup, 0).and_then(|device| find_times(device, rounds(setup), digest, &keys));
+        rows.with_kernels(row(scheme), times, None)?;
     }
     Ok(())
 }
@@ -283,7 +229,7 @@ fn find_times(device: &Device, rounds: usize, digest: KeyDigest, keys: &[&[u8]])
         }
     };
     let whole = try_rounds(rounds, &mut find)?;
-    Ok([whole, told_rounds(rounds, || digests.kernel(&mut stream))?])
+    Ok([whole, rounds_by_clock(rounds, || digests.kernel(&mut stream))?])
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! P5's two steps as Phalanx does them: the key's id, and chunks sealed under the key.
 
-use crate::error::{Error, Result};
-use crate::measure::keys::work::key;
-use crate::measure::scratch::Random;
+use crate::measure::keys::key;
+use crate::measure::threads::try_each;
+use crate::measure::{Error, Random, Result};
 use phalanx_core::engine::{Bind, Engine, Job, Op, Tag, Unit};
 use phalanx_core::{SecretKey, Suite};
 use std::sync::Arc;
-use std::thread;
 
 const CHUNK: usize = 1 << 20;
 
@@ -41,18 +40,11 @@ impl Sealing {
     /// Expands the key, and seals all chunks under it.
     pub fn run(&mut self, key: &SecretKey) -> Result<()> {
         let keys: Arc<[_]> = key.file_keys(self.suite).of_jobs();
-        let engine = &self.engine;
         let run = |job: &mut Job| {
             job.keys = keys.clone();
-            engine.run(job).map(drop)
+            self.engine.run(job).map(drop)
         };
-        let (mine, others) = self.jobs.split_first_mut().expect("there is a chunk");
-        let done = thread::scope(|scope| {
-            let others: Vec<_> = others.iter_mut().map(|job| scope.spawn(|| run(job))).collect();
-            let mine = run(mine);
-            others.into_iter().map(|lane| lane.join().expect("a lane does not panic")).fold(mine, Result::and)
-        });
-        done.map_err(|fault| Error::Core(fault.into()))
+        try_each(self.jobs.len(), &mut self.jobs, run).map_err(|fault| Error::Core(fault.into()))
     }
 
     /// The chunks' tags. After one run they show that all bytes are right.

@@ -1,8 +1,8 @@
 //! A copy by several threads that do nothing else: the limit of the machine for a program that reads one file and writes
 //! another.
 
-use crate::error::{Error, Result};
 use crate::measure::machine::file_system;
+use crate::measure::{Error, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

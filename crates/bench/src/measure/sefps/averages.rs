@@ -1,58 +1,30 @@
 //! The means over the sizes that the paper averages over.
 
+use crate::measure::Row;
+use crate::measure::averages::{averages, mean};
 use crate::names::sefps::{BASELINE, EXPERIMENT, MEANS, SERIAL, ours};
 use crate::paper::p1;
-use crate::row::Row;
 
 /// The smallest and the largest of the sizes, in bytes.
 const SIZES: [u64; 2] = [12_500_000, 598_000_000];
 
 /// One row for each program, operation and measure, of speeds without times.
 pub fn of(rows: &[Row]) -> Vec<Row> {
-    let mut groups: Vec<Vec<&Row>> = Vec::new();
-    for row in rows.iter().filter(|row| row.experiment == EXPERIMENT && (SIZES[0]..=SIZES[1]).contains(&row.bytes)) {
-        match groups.iter_mut().find(|group| what(group[0]) == what(row)) {
-            Some(group) => group.push(row),
-            None => groups.push(vec![row]),
-        }
-    }
-    let mut averages: Vec<Row> = Vec::new();
-    for group in groups {
-        let mut average = named_as(group[0]);
-        let speeds: Option<Vec<f64>> = group.iter().map(|row| row.gb_per_s).collect();
-        let Some(speeds) = speeds else {
-            average.note = group.iter().find(|row| row.gb_per_s.is_none()).and_then(|row| row.note.clone());
-            averages.push(average);
-            continue;
-        };
-        average.gb_per_s = Some(mean(&speeds));
-        average.note = Some(format!("the mean of {} files", speeds.len()));
-        let bounds: Option<Vec<f64>> = group.iter().map(|row| row.amdahl).collect();
-        average.amdahl = bounds.map(|bounds| mean(&bounds));
-        let is_serial = |row: &&Row| {
-            let same = |row: &Row| (row.operation.clone(), row.measure.clone(), row.scheme.clone());
-            row.engine == SERIAL && same(row) == same(&average)
-        };
-        if average.engine != SERIAL
-            && let Some(serial) = averages.iter().find(is_serial)
-        {
-            average.speedup = average.gb_per_s.zip(serial.gb_per_s).map(|(speed, serial)| speed / serial);
-            average.over = Some(SERIAL.into());
-            // The divisors of the equations are the same for all files.
-            let of_one = group[0].speedup.zip(group[0].efficiency).map(|(speedup, efficiency)| speedup / efficiency);
-            average.efficiency = average.speedup.zip(of_one).map(|(speedup, processors)| speedup / processors);
-        }
-        averages.push(average);
-    }
-    averages
-}
-
-fn what(row: &Row) -> (&str, &str, &str, &str, usize) {
-    (&row.operation, &row.measure, &row.scheme, &row.engine, row.threads)
-}
-
-fn mean(numbers: &[f64]) -> f64 {
-    numbers.iter().sum::<f64>() / numbers.len() as f64
+    let is_of = |row: &&Row| row.experiment == EXPERIMENT && (SIZES[0]..=SIZES[1]).contains(&row.bytes);
+    let note = |group: &[&Row]| format!("the mean of {} files", group.len());
+    let is_serial = |base: &Row, row: &Row| {
+        let same = |row: &Row| (row.operation.clone(), row.measure.clone(), row.scheme.clone());
+        base.engine == SERIAL && row.engine != SERIAL && same(base) == same(row)
+    };
+    let averages = averages(rows.iter().filter(is_of), named_as, note, is_serial, SERIAL);
+    let finish = |(average, group): (Row, Vec<&Row>)| {
+        // The divisors of the equations are the same for all files.
+        let processors = group[0].speedup.zip(group[0].efficiency).map(|(speedup, efficiency)| speedup / efficiency);
+        let efficiency = average.speedup.zip(processors).map(|(speedup, processors)| speedup / processors);
+        let amdahl = average.gb_per_s.and_then(|_| mean(group.iter().map(|row| row.amdahl)));
+        Row { efficiency, amdahl, ..average }
+    };
+    averages.into_iter().map(finish).collect()
 }
 
 /// The names of the average, and the printed figures for it.

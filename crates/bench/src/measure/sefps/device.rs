@@ -3,9 +3,10 @@
 //!
 //! The file is in ordinary memory, as in the paper's programs, and passes through the device's memory in windows.
 
-use crate::error::Result;
+use crate::measure::Result;
+use crate::measure::device::Aes;
 use crate::measure::sefps::layout::{BlockCipher, in_parallel};
-use phalanx_gpu::{AesLaunch, Buffer, Device, Direction, RoundKeys, Stream};
+use phalanx_gpu::{AesLaunch, Device, Direction};
 use phalanx_kernels::aes::BLOCK;
 use std::sync::Arc;
 use std::thread;
@@ -13,14 +14,9 @@ use std::thread;
 /// The device's part of all blocks, and the threads and the cipher of the others.
 pub type Beside = (f64, usize, Arc<dyn BlockCipher + Send>);
 
-/// A stream of the device with both schedules of the key, and the cipher beside it.
+/// A stream of the device, and the cipher beside it.
 pub struct Ecb {
-    stream: Stream,
-    launch: AesLaunch,
-    key: Vec<u8>,
-    encrypt: Option<RoundKeys>,
-    decrypt: Option<RoundKeys>,
-    window: Buffer,
+    aes: Aes,
     beside: Option<Beside>,
 }
 
@@ -33,24 +29,10 @@ impl Ecb {
         room: usize,
         beside: Option<Beside>,
     ) -> phalanx_gpu::Result<Self> {
-        let mut stream = device.stream()?;
-        let encrypt = Some(stream.round_keys(&[key], Direction::Encrypt)?);
-        let decrypt = Some(stream.round_keys(&[key], Direction::Decrypt)?);
-        let window = stream.buffer(room)?;
-        Ok(Self { stream, launch, key: key.to_vec(), encrypt, decrypt, window, beside })
+        Ok(Self { aes: Aes::new(device, launch, key, None, room)?, beside })
     }
 
-    /// Encrypts whole blocks.
-    pub fn encrypt(&mut self, blocks: &mut [u8]) -> Result<()> {
-        self.crypt(Direction::Encrypt, blocks)
-    }
-
-    /// Decrypts whole blocks.
-    pub fn decrypt(&mut self, blocks: &mut [u8]) -> Result<()> {
-        self.crypt(Direction::Decrypt, blocks)
-    }
-
-    fn crypt(&mut self, direction: Direction, blocks: &mut [u8]) -> Result<()> {
+    pub fn crypt(&mut self, direction: Direction, blocks: &mut [u8]) -> Result<()> {
         let Some((part, threads, cipher)) = self.beside.clone() else { return self.on_device(direction, blocks) };
         let (mine, others) = blocks.split_at_mut(device_part(blocks.len(), part));
         thread::scope(|scope| {
@@ -65,17 +47,9 @@ impl Ecb {
     }
 
     fn on_device(&mut self, direction: Direction, blocks: &mut [u8]) -> Result<()> {
-        let Self { stream, launch, key, encrypt, decrypt, window, .. } = self;
-        let keys = if direction == Direction::Encrypt { encrypt } else { decrypt };
         // The key is sent with the data, as a program that is started for one file must do.
-        let old = keys.take();
-        let keys = keys.insert(stream.round_keys_again(&[key], direction, old)?);
-        for part in blocks.chunks_mut(window.len()) {
-            stream.upload(window, 0, part)?;
-            stream.aes_ecb(launch, keys, 0, window, 0..part.len())?;
-            stream.download(window, 0, part)?;
-        }
-        Ok(())
+        self.aes.bring_key(direction)?;
+        Ok(self.aes.run(blocks)?)
     }
 }
 
@@ -114,12 +88,12 @@ mod tests {
                     let plain: Vec<u8> = (0..=250).cycle().take(len).collect();
                     let (mut want, mut got) = (plain.clone(), plain.clone());
                     layout::protect(&*cpu, 1, &mut want);
-                    layout::protect_by(&mut got, |blocks| ecb.encrypt(blocks)).unwrap();
+                    layout::protect_by(&mut got, |blocks| ecb.crypt(Direction::Encrypt, blocks)).unwrap();
                     assert!(got == want, "{launch:?}, {part:?}, {len} bytes");
-                    layout::unprotect_by(&mut got, |blocks| ecb.decrypt(blocks)).unwrap();
+                    layout::unprotect_by(&mut got, |blocks| ecb.crypt(Direction::Decrypt, blocks)).unwrap();
                     assert!(got == plain, "{launch:?}, {part:?}, {len} bytes: back");
                     want[0] ^= 1;
-                    let refused = layout::unprotect_by(&mut want, |blocks| ecb.decrypt(blocks));
+                    let refused = layout::unprotect_by(&mut want, |blocks| ecb.crypt(Direction::Decrypt, blocks));
                     assert!(matches!(refused, Err(Error::Program(_))), "{refused:?}");
                 }
             }

@@ -5,12 +5,11 @@
 //!
 //! **Not a way to protect anything**: equal blocks show, and the digest is no authentication (`crates/bench/README.md`).
 
-use crate::error::Error;
+use crate::measure::Error;
+use crate::measure::threads::each;
 use phalanx_kernels::aes::{self, BLOCK};
 use phalanx_kernels::keccak::{DIGEST, sha3_256};
 use std::convert::Infallible;
-use std::sync::Mutex;
-use std::thread;
 use std::time::{Duration, Instant};
 use subtle::ConstantTimeEq;
 
@@ -95,7 +94,7 @@ pub fn protect(cipher: &dyn BlockCipher, threads: usize, file: &mut Vec<u8>) -> 
     }
 }
 
-/// The same, with all blocks encrypted by a function that can fail.
+/// Protects the file with all blocks encrypted by a function that can fail.
 pub fn protect_by<E>(file: &mut Vec<u8>, encrypt: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Parts, E> {
     let started = Instant::now();
     append_digest(file);
@@ -113,7 +112,7 @@ pub fn unprotect(cipher: &dyn BlockCipher, threads: usize, file: &mut Vec<u8>) -
     })
 }
 
-/// The same, with all blocks decrypted by a function that can fail.
+/// Gets back the file with all blocks decrypted by a function that can fail.
 pub fn unprotect_by<E: From<Refused>>(
     file: &mut Vec<u8>,
     decrypt: impl FnOnce(&mut [u8]) -> Result<(), E>,
@@ -160,28 +159,22 @@ pub fn strip_digest(file: &mut Vec<u8>) -> Result<(), Refused> {
 }
 
 /// Gives each thread the same number of blocks. The first few take one more (Algorithm 1, lines 16 to 31).
-pub(crate) fn in_parallel(threads: usize, mut data: &mut [u8], crypt: impl Fn(&mut [u8]) + Sync) {
-    let blocks = data.len() / BLOCK;
+pub(crate) fn in_parallel(threads: usize, data: &mut [u8], crypt: impl Fn(&mut [u8]) + Sync) {
+    let parts = parts(threads, data);
+    each(parts.len(), parts, crypt);
+}
+
+/// The part of each thread, but no empty ones. Only the last block may be incomplete.
+pub(crate) fn parts(threads: usize, mut data: &mut [u8]) -> Vec<&mut [u8]> {
+    let blocks = data.len().div_ceil(BLOCK);
     let mut parts = Vec::with_capacity(threads);
     for i in 0..threads {
-        let (part, rest) = data.split_at_mut(share(blocks, threads, i) * BLOCK);
+        let (part, rest) = data.split_at_mut((share(blocks, threads, i) * BLOCK).min(data.len()));
         parts.push(part);
         data = rest;
     }
     parts.retain(|part| !part.is_empty());
-    let others = parts.len().saturating_sub(1);
-    let parts = Mutex::new(parts);
-    let next = || parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
-    let work = || std::iter::from_fn(next).for_each(&crypt);
-    thread::scope(|scope| {
-        for _ in 0..others {
-            // If the system gives no more threads, the existing ones do the work.
-            if thread::Builder::new().spawn_scoped(scope, work).is_err() {
-                break;
-            }
-        }
-        work();
-    });
+    parts
 }
 
 /// The number of the `blocks` blocks that thread `i` of `threads` takes.

@@ -3,10 +3,11 @@
 //! The paper on parallel AES for massive users (P2) measures this, in its schemes. **It is for measuring, not for
 //! protecting data**: that is what [`phalanx_core::batch`] is for. Nothing is wiped here.
 
+use crate::measure::threads::each;
 use phalanx_core::engine::{Nonce, SLICE};
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
-use std::sync::{Barrier, Mutex, OnceLock, mpsc};
-use std::{fmt, iter, mem, ptr, slice, thread};
+use std::sync::Barrier;
+use std::{mem, ptr, slice, thread};
 
 /// One user's data.
 pub struct Task<'a> {
@@ -32,12 +33,6 @@ impl<'a> Task<'a> {
         let counter = counter_after(&self.counter, (front.len() / BLOCK) as u64);
         self.data = rest;
         Task { key: self.key, counter: mem::replace(&mut self.counter, counter), data: front }
-    }
-}
-
-impl fmt::Debug for Task<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Task({} bytes)", self.data.len())
     }
 }
 
@@ -83,17 +78,11 @@ impl Cpu {
     pub fn run(&self, tasks: &mut [Task<'_>]) {
         match self.kind {
             Kind::Ccs => {
-                let threads = self.useful(tasks);
-                let runs = Mutex::new(Runs { users: tasks.iter_mut(), rest: None });
-                on_threads(threads, || from(&runs).for_each(|run| self.each(run)));
+                each(self.useful(tasks), Runs { users: tasks.iter_mut(), rest: None }, |run| self.in_order(run));
             }
-            Kind::Ccns => {
-                let threads = self.useful(tasks);
-                let users = Mutex::new(tasks.iter_mut());
-                on_threads(threads, || self.each(from(&users).map(Task::reborrow)));
-            }
+            Kind::Ccns => each(self.useful(tasks), tasks, |task| self.in_order([task.reborrow()])),
             Kind::Cnc => self.one_by_one(tasks),
-            Kind::Sr => self.each(tasks.iter_mut().map(Task::reborrow)),
+            Kind::Sr => self.in_order(tasks.iter_mut().map(Task::reborrow)),
         }
     }
 
@@ -104,7 +93,7 @@ impl Cpu {
     }
 
     /// One task after another, each as a whole.
-    fn each<'a>(&self, tasks: impl IntoIterator<Item = Task<'a>>) {
+    fn in_order<'a>(&self, tasks: impl IntoIterator<Item = Task<'a>>) {
         let mut last: Option<(&[u8], aes::Key)> = None;
         for task in tasks {
             // The parts of one user follow each other.
@@ -118,33 +107,23 @@ impl Cpu {
 
     /// Every user by all threads. Each thread has its part of the user's blocks, and waits for the others at the end.
     fn one_by_one(&self, tasks: &mut [Task<'_>]) {
-        let turn = OnceLock::new();
+        let threads = self.threads.max(1);
+        let mut parts: Vec<Vec<Task>> = (0..threads).map(|_| Vec::with_capacity(tasks.len())).collect();
+        for task in tasks {
+            let mut rest = task.reborrow();
+            let len = rest.data.len().div_ceil(threads).next_multiple_of(BLOCK);
+            parts.iter_mut().for_each(|parts| parts.push(rest.take(len)));
+        }
+        let turn = Barrier::new(threads);
         let in_turn = |parts: Vec<Task>| {
             for part in parts {
-                self.each([part]);
-                Barrier::wait(turn.wait());
+                self.in_order([part]);
+                turn.wait();
             }
         };
         thread::scope(|scope| {
-            // The parts are made once the number of threads is known.
-            let start = || {
-                let (give, parts) = mpsc::channel();
-                let run = move || parts.recv().map_or((), in_turn);
-                thread::Builder::new().spawn_scoped(scope, run).ok().map(|_| give)
-            };
-            let others: Vec<_> = (1..self.threads).map_while(|_| start()).collect();
-            let threads = 1 + others.len();
-            turn.get_or_init(|| Barrier::new(threads));
-            let mut parts: Vec<Vec<Task>> = (0..threads).map(|_| Vec::with_capacity(tasks.len())).collect();
-            for task in tasks {
-                let mut rest = task.reborrow();
-                let len = rest.data.len().div_ceil(threads).next_multiple_of(BLOCK);
-                parts.iter_mut().for_each(|parts| parts.push(rest.take(len)));
-            }
             let mine = parts.pop().expect("one thread at least");
-            for (give, parts) in others.iter().zip(parts) {
-                give.send(parts).expect("the thread waits for its parts");
-            }
+            parts.into_iter().for_each(|parts| drop(scope.spawn(|| in_turn(parts))));
             in_turn(mine);
         });
     }
@@ -177,22 +156,4 @@ impl<'a> Iterator for Runs<'a, '_> {
         }
         (!run.is_empty()).then_some(run)
     }
-}
-
-/// Does the work on `threads` threads, including the calling thread. If the system gives no more threads, the existing ones
-/// do the work.
-fn on_threads(threads: usize, work: impl Fn() + Sync) {
-    thread::scope(|scope| {
-        for _ in 1..threads {
-            if thread::Builder::new().spawn_scoped(scope, &work).is_err() {
-                break;
-            }
-        }
-        work();
-    });
-}
-
-/// A source from which threads take one item after another.
-fn from<T>(source: &Mutex<impl Iterator<Item = T>>) -> impl Iterator<Item = T> {
-    iter::from_fn(|| source.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next())
 }

@@ -2,67 +2,43 @@
 //!
 //! Times are from the caller's memory and back into it, so the call's copies through pinned memory are part of them.
 
-use crate::error::{Error, Result};
-use crate::measure::device::write;
-use crate::measure::setup::Setup;
-use crate::measure::steps::Rows;
-use crate::measure::times::{Times, try_rounds};
+use crate::measure::device::{self, Crew};
+use crate::measure::times::try_rounds;
 use crate::measure::users::data::{Data, roster};
-use crate::row::Row;
-use phalanx_core::engine::{CpuEngine, Engine, Fault, Op};
+use crate::measure::users::rounds;
+use crate::measure::{Error, Result, Row, Rows, Setup, Times};
+use phalanx_core::engine::{CpuEngine, Engine, Op};
 use phalanx_core::{Roster, Suite, batch};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-/// The setting for measuring batches.
-pub struct Place<'a> {
-    /// The CPU's threads and kernels.
-    pub setup: &'a Setup,
-    /// The device, or why the data are not run.
-    pub device: Result<Arc<dyn Engine>, String>,
-    /// How messages are sealed.
-    pub suite: Suite,
-    /// How many times are taken.
-    pub rounds: usize,
-    /// The median of one CPU thread.
-    pub one_thread: Option<f64>,
-}
-
-/// The data on both engines. `row` makes a row of an engine and its threads.
+/// The data on both engines, compared with one CPU thread. `row` makes a row of an engine and its threads.
 pub fn one_count(
-    place: &Place<'_>,
+    setup: &Setup,
+    suite: Suite,
     data: &mut Data,
+    one_thread: Option<f64>,
     row: impl Fn(&str, usize) -> Row,
     rows: &mut Rows<'_>,
 ) -> Result<()> {
-    let setup = place.setup;
-    let over = place.one_thread.map(|median| ("1 thread", median));
-    for (engine, threads) in [("gpu", 0), ("hybrid", setup.threads)] {
-        let row = row(engine, threads);
-        let device = match &place.device {
-            Ok(device) => device.clone(),
-            Err(why) => {
-                rows.write(row.not_run(why))?;
-                continue;
-            }
-        };
-        let cpu = || -> Arc<dyn Engine> { Arc::new(CpuEngine::parallel(threads, setup.levels)) };
-        // The program's order.
-        let engines = if engine == "gpu" { vec![device] } else { vec![cpu(), device] };
-        let times = times(place, &engines, data).map(|times| [times]);
-        write(rows, [row], times, over)?;
+    let over = one_thread.map(|median| ("1 thread", median));
+    let device = || device::engine(setup, data.plaintext() as u64);
+    let cpu: Arc<dyn Engine> = Arc::new(CpuEngine::parallel(setup.threads, setup.levels));
+    // The program's order.
+    let both =
+        [("gpu", 0, device().map(|device| vec![device])), ("hybrid", setup.threads, device().map(|d| vec![cpu, d]))];
+    for (engine, threads, engines) in both {
+        let times = engines.and_then(|engines| times(setup, suite, &engines, data));
+        rows.measured([row(engine, threads)], times.map(|times| [times]), over)?;
     }
     Ok(())
 }
 
 /// The times of these engines, after their results were found to be right.
-fn times(place: &Place<'_>, engines: &[Arc<dyn Engine>], data: &mut Data) -> Result<Times> {
-    let fault = Arc::new(OnceLock::<Fault>::new());
-    let told = fault.clone();
-    let crew = Roster::new(engines).on_fault(move |fault| drop(told.set(fault.clone())));
-    check(&crew, place.suite, data, place.setup)?;
-    let times = try_rounds(place.rounds, || batch::seal(&crew, place.suite, &mut data.messages(Op::Seal)))?;
-    // If the CPU took over from the device, this was not a measurement of both.
-    fault.get().map_or(Ok(times), |fault| Err(Error::Core(fault.clone().into())))
+fn times(setup: &Setup, suite: Suite, engines: &[Arc<dyn Engine>], data: &mut Data) -> Result<Times> {
+    let crew = Crew::new(engines);
+    check(&crew.roster, suite, data, setup)?;
+    let times = try_rounds(rounds(setup), || batch::seal(&crew.roster, suite, &mut data.messages(Op::Seal)))?;
+    crew.check().map(|()| times)
 }
 
 /// Seals the original data. The CPU must open them to the same.
@@ -85,8 +61,7 @@ fn opens(cpu: &Roster, suite: Suite, data: &mut Data) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::setup::Found;
-    use phalanx_core::engine::{Buffer, EngineInfo, Job, Levels, Verdicts};
+    use phalanx_core::engine::{Buffer, EngineInfo, Fault, Job, Levels, Verdicts};
     use phalanx_gpu::Kind;
 
     const SUITE: Suite = Suite::Aes256CtrSha3;
@@ -112,24 +87,6 @@ mod tests {
         assert!(sealed(true, false).unwrap_err().ends_with("the CPU opens other bytes"));
     }
 
-    fn setup(device: Found) -> Setup {
-        Setup {
-            out: "unused".into(),
-            quick: true,
-            resume: false,
-            levels: Levels::detect(),
-            threads: 2,
-            device,
-            program: "phalanx".into(),
-            volume: Default::default(),
-            hpc: Default::default(),
-        }
-    }
-
-    fn place(setup: &Setup) -> Place<'_> {
-        Place { setup, device: Err("given apart".into()), suite: SUITE, rounds: 2, one_thread: None }
-    }
-
     fn cpu() -> Arc<dyn Engine> {
         Arc::new(CpuEngine::parallel(2, Levels::detect()))
     }
@@ -142,12 +99,12 @@ mod tests {
     fn what_a_device_seals_the_cpu_opens() {
         let Some(device) = crate::measure::device::tests::device() else { return };
         let is_gpu = device.info().kind == Kind::Gpu;
-        let setup = setup(Ok(device));
+        let setup = Setup { device: Ok(device), ..Setup::of_tests("unused") };
         let mut data = data();
         let device = crate::measure::device::engine(&setup, data.plaintext() as u64).unwrap();
         for engines in [vec![device.clone()], vec![cpu(), device]] {
-            let times = times(&place(&setup), &engines, &mut data).unwrap();
-            assert_eq!(times.seconds.len(), 2);
+            let times = times(&setup, SUITE, &engines, &mut data).unwrap();
+            assert_eq!(times.seconds.len(), rounds(&setup));
         }
         assert_eq!(crate::measure::device::engine(&setup, 2 << 20).is_ok(), is_gpu);
     }
@@ -172,11 +129,11 @@ mod tests {
     /// The CPU then does the work, but its times are not those of both.
     #[test]
     fn a_device_that_fails_has_no_times() {
-        let setup = setup(Err("given apart".into()));
+        let setup = Setup::of_tests("unused");
         let info = EngineInfo { name: "gpu".into(), ..cpu().info().clone() };
         let broken: Arc<dyn Engine> = Arc::new(Broken(info));
         for engines in [vec![broken.clone()], vec![broken, cpu()]] {
-            let error = times(&place(&setup), &engines, &mut data()).err().unwrap();
+            let error = times(&setup, SUITE, &engines, &mut data()).err().unwrap();
             assert!(error.of_device().is_some_and(|why| why.contains("it broke")), "{error}");
         }
     }

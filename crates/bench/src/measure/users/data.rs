@@ -1,22 +1,20 @@
-//! The users' data in memory, and the contestants that work on it in turn.
+//! The users' data in memory, and the schemes that work on them in turn.
 
-use crate::error::{Error, Result};
-use crate::measure::times::time;
+use crate::measure::threads::{each, try_each};
 use crate::measure::users::bare::{Cpu, Task};
 use crate::measure::users::workload::Random;
+use crate::measure::{Contestant, Error, Result, Row, engine, in_turns};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::digest;
 use phalanx_core::batch::{BehindRoom, Message};
 use phalanx_core::engine::{CpuEngine, Levels, Op};
 use phalanx_core::{Roster, SecretKey, Suite, batch};
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::slice;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Arc;
 
-/// Shorter work is run several times, because starting threads alone takes some tens of microseconds.
-const SHORTEST: f64 = 0.002;
 /// The first counter block of every user. Each user has its own key.
 pub const COUNTER: [u8; 16] = [9; 16];
 
@@ -55,7 +53,6 @@ impl Data {
         })
     }
 
-    /// How many users there are.
     pub fn users(&self) -> usize {
         self.lengths.len()
     }
@@ -65,7 +62,6 @@ impl Data {
         self.lengths.iter().sum()
     }
 
-    /// Each user's key and data.
     pub fn each(&self) -> impl Iterator<Item = (&SecretKey, &[u8])> {
         let mut rest = &self.bytes[..];
         self.keys.iter().zip(&self.lengths).map(move |(key, len)| {
@@ -93,7 +89,6 @@ impl Data {
         self.parts().into_iter().map(task).collect()
     }
 
-    /// For the library's batch call.
     pub fn messages(&mut self, op: Op) -> Vec<Message<'_>> {
         let suite = Suite::ALL.iter().copied().find(|suite| suite.overhead() == self.room).unwrap_or_default();
         let message = |(key, data)| match op {
@@ -109,32 +104,20 @@ fn painted(at: usize) -> u8 {
     at as u8
 }
 
-type Act<'a> = Box<dyn FnMut(&mut Data) -> Result<()> + 'a>;
+type Act = Box<dyn Fn(&mut Data) -> Result<()>>;
 
-/// A contestant, which works on all of the data, and its times.
-pub struct Contestant<'a> {
-    /// The name in rows.
-    pub scheme: String,
-    /// The number of threads.
+/// A way of working on all of the data.
+pub struct Scheme {
+    pub name: &'static str,
     pub threads: usize,
-    act: Act<'a>,
-    /// Each time in seconds.
-    pub seconds: Vec<f64>,
-    /// The number of runs of which each time is the mean.
-    pub runs_per_time: u64,
+    act: Act,
 }
 
-impl<'a> Contestant<'a> {
-    fn new(scheme: impl Into<String>, threads: usize, act: impl FnMut(&mut Data) -> Result<()> + 'a) -> Self {
-        Self { scheme: scheme.into(), threads, act: Box::new(act), seconds: Vec::new(), runs_per_time: 1 }
+impl Scheme {
+    fn new(name: &'static str, threads: usize, act: impl Fn(&mut Data) -> Result<()> + 'static) -> Self {
+        Self { name, threads, act: Box::new(act) }
     }
 
-    /// `serial` or `cpu`, as in rows.
-    pub fn engine(&self) -> &'static str {
-        if self.threads == 1 { "serial" } else { "cpu" }
-    }
-
-    /// A bare scheme.
     pub fn bare(scheme: Cpu, key_len: usize) -> Self {
         Self::new(scheme.name(), scheme.threads, move |data| {
             scheme.run(&mut data.tasks(key_len));
@@ -161,8 +144,7 @@ impl<'a> Contestant<'a> {
     pub fn xor_pass(threads: usize) -> Self {
         Self::new(XOR_PASS, threads, move |data| {
             let part = data.bytes.len().div_ceil(threads).max(1);
-            let xor = |part: &mut [u8]| part.iter_mut().for_each(|byte| *byte ^= 0x5a);
-            thread::scope(|scope| data.bytes.chunks_mut(part).for_each(|part| drop(scope.spawn(move || xor(part)))));
+            each(threads, data.bytes.chunks_mut(part), |part| part.iter_mut().for_each(|byte| *byte ^= 0x5a));
             Ok(())
         })
     }
@@ -172,7 +154,7 @@ impl<'a> Contestant<'a> {
         Self::new(AWS_CTR, 1, |data| data.parts().into_iter().try_for_each(|(key, part)| aws_ctr(key, part)))
     }
 
-    /// The same, and then SHA3-256 of each ciphertext.
+    /// AES-256-CTR as before, and then SHA3-256 of each ciphertext.
     pub fn aws_ctr_sha3() -> Self {
         Self::new(AWS_CTR_SHA3, 1, |data| {
             let room = data.room;
@@ -186,52 +168,32 @@ impl<'a> Contestant<'a> {
 
     /// A loop around AES-256-GCM of aws-lc-rs, in which each thread takes the next user.
     pub fn aws_gcm(threads: usize) -> Self {
-        Self::new(AWS_GCM, threads, move |data| {
-            let users = Mutex::new(data.parts().into_iter());
-            let next = || users.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
-            let lane = || std::iter::from_fn(next).try_for_each(|(key, part)| aws_gcm(key, part));
-            thread::scope(|scope| {
-                let lanes: Vec<_> = (1..threads).map(|_| scope.spawn(lane)).collect();
-                let mine = lane();
-                lanes.into_iter().map(|lane| lane.join().expect("a lane does not panic")).fold(mine, Result::and)
-            })
-        })
-    }
-
-    fn run(&mut self, data: &mut Data) -> Result<f64> {
-        let runs = self.runs_per_time;
-        let (seconds, done) = time(|| (0..runs).try_for_each(|_| (self.act)(data)));
-        done.map(|()| seconds / runs as f64)
+        Self::new(AWS_GCM, threads, move |data| try_each(threads, data.parts(), |(key, part)| aws_gcm(key, part)))
     }
 }
 
-/// One call of [`batch::seal`].
+/// All schemes work on the same data in turn. `row` makes a row of scheme, engine and threads.
+pub fn take_turns(
+    data: &mut Data,
+    schemes: &[Scheme],
+    rounds: usize,
+    row: impl Fn(&str, &str, usize) -> Row,
+) -> Result<Vec<Row>> {
+    let data = RefCell::new(data);
+    let mut contestants = Vec::new();
+    for Scheme { name, threads, act } in schemes {
+        let row = row(name, engine(*threads), *threads);
+        contestants.push(Contestant::repeated(row, || act(&mut data.borrow_mut())));
+    }
+    Ok(in_turns(contestants, 1, rounds)?.concat())
+}
+
 pub const BATCH: &str = "batch";
-/// [`batch::seal`] for each message.
 pub const ONE_BY_ONE: &str = "our own seal, one by one";
-/// What memory allows.
 pub const XOR_PASS: &str = "XOR pass in place";
-/// AES-256-CTR of aws-lc-rs.
 pub const AWS_CTR: &str = "aws-lc-rs CTR, one by one";
-/// The same, and SHA3-256.
 pub const AWS_CTR_SHA3: &str = "aws-lc-rs CTR and SHA3-256, one by one";
-/// AES-256-GCM of aws-lc-rs.
 pub const AWS_GCM: &str = "aws-lc-rs GCM in a parallel loop";
-
-/// All contestants work on the same data in turn: one round to warm up, and then those that count.
-pub fn take_turns(data: &mut Data, contestants: &mut [Contestant<'_>], rounds: usize) -> Result<()> {
-    for contestant in contestants.iter_mut() {
-        let once = contestant.run(data)?;
-        contestant.runs_per_time = (SHORTEST / once.max(1e-9)).ceil().clamp(1.0, 10_000.0) as u64;
-    }
-    for _ in 0..rounds {
-        for contestant in contestants.iter_mut() {
-            let seconds = contestant.run(data)?;
-            contestant.seconds.push(seconds);
-        }
-    }
-    Ok(())
-}
 
 /// The lanes of a `cpu` engine.
 pub fn roster(threads: usize, levels: Levels) -> Roster {
@@ -270,20 +232,20 @@ mod tests {
     /// The work that is compared must be the same: the peers give the same bytes as our own calls.
     #[test]
     fn peers_and_schemes_encrypt_to_the_same_bytes() {
-        let encrypted = |mut contestant: Contestant<'_>| {
+        let encrypted = |scheme: Scheme| {
             let mut data = Data::new(LENGTHS.to_vec(), 0);
-            contestant.run(&mut data).unwrap();
+            (scheme.act)(&mut data).unwrap();
             data.bytes
         };
-        let want = encrypted(Contestant::aws_ctr());
+        let want = encrypted(Scheme::aws_ctr());
         assert!(want != Data::new(LENGTHS.to_vec(), 0).bytes);
         let level = Levels::detect().aes;
         for (kind, threads) in [(Kind::Ccs, 2), (Kind::Ccns, 2), (Kind::Cnc, 2), (Kind::Sr, 1)] {
-            assert!(encrypted(Contestant::bare(Cpu { kind, threads, level }, 32)) == want, "{kind:?}");
-            assert!(encrypted(Contestant::bare(Cpu { kind, threads, level }, 16)) != want, "{kind:?}");
+            assert!(encrypted(Scheme::bare(Cpu { kind, threads, level }, 32)) == want, "{kind:?}");
+            assert!(encrypted(Scheme::bare(Cpu { kind, threads, level }, 16)) != want, "{kind:?}");
         }
-        assert!(encrypted(Contestant::aws_ctr_sha3()) == want);
-        let passed = encrypted(Contestant::xor_pass(2));
+        assert!(encrypted(Scheme::aws_ctr_sha3()) == want);
+        let passed = encrypted(Scheme::xor_pass(2));
         assert!(passed.iter().enumerate().all(|(i, byte)| *byte == i as u8 ^ 0x5a));
     }
 
@@ -292,10 +254,10 @@ mod tests {
         let cpu = roster(2, Levels::detect());
         for suite in [Suite::Aes256CtrSha3, Suite::Aes256Gcm] {
             let levels = Levels::detect();
-            for mut contestant in [Contestant::batch(suite, 2, levels), Contestant::one_by_one(suite, levels)] {
+            for scheme in [Scheme::batch(suite, 2, levels), Scheme::one_by_one(suite, levels)] {
                 let mut data = Data::new(LENGTHS.to_vec(), suite.overhead());
                 let before = data.bytes.clone();
-                contestant.run(&mut data).unwrap();
+                (scheme.act)(&mut data).unwrap();
                 assert!(data.bytes != before);
                 assert!(batch::open(&cpu, suite, &mut data.messages(Op::Open)).is_ok());
                 assert!(data.is_painted());

@@ -1,22 +1,19 @@
 //! P2's schemes on a device. All users' data are in one buffer of pinned memory, as for the schemes on the CPU.
 //!
 //! Times from host to host cover the same as the paper's: keys, data and the place of each slice's key go to the device,
-//! and the data come back. Device memory is allocated before. Data that do not fit a window pass through in several.
+//! and the data come back. Device memory is allocated before, in the run that is not counted. Data that do not fit a window pass through in several.
 
-use crate::error::{Error, Result};
-use crate::measure::device::{window, write};
-use crate::measure::steps::Rows;
-use crate::measure::times::{Times, told_rounds, try_rounds};
+use crate::measure::device::{for_bytes, require_right, window};
+use crate::measure::times::{rounds_by_clock, try_rounds};
 use crate::measure::users::data::{COUNTER, Data};
-use crate::names::kernel_only;
-use crate::row::Row;
+use crate::measure::users::rounds;
+use crate::measure::{Error, Result, Row, Rows, Setup, Times};
 use phalanx_core::engine::SLICE;
 use phalanx_gpu::{AesLaunch, Buffer, Device, Direction, Pinned, RoundKeys, Span, Spans, Stream, Users, Variant};
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The paper's scheme.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     /// Coalesced and sliced: one slice for each block of threads, with keys expanded by the CPU.
@@ -30,38 +27,22 @@ enum Kind {
 const KINDS: [Kind; 3] = [Kind::Gcs, Kind::Gcns, Kind::Gnc];
 /// Phalanx's default, and the variant closest to the paper's: four tables.
 const VARIANTS: [Variant; 2] = [Variant::Bitsliced, Variant::Table4];
-/// The paper's threads per block.
 const THREADS: u32 = 256;
 const ENCRYPT: Direction = Direction::Encrypt;
 
 impl Kind {
-    fn name(self) -> &'static str {
+    /// Its name, its kernel, and the alignment of each user's data: slices are padded (Eq. 10), and blocks are not divided.
+    fn what(self) -> (&'static str, &'static str, usize) {
         match self {
-            Kind::Gcs => "GCS",
-            Kind::Gcns => "GCNS",
-            Kind::Gnc => "GNC",
+            Kind::Gcs => ("GCS", "aes_ctr_spans", SLICE),
+            Kind::Gcns => ("GCNS", "aes_ctr_users", BLOCK),
+            Kind::Gnc => ("GNC", "aes_ctr", BLOCK),
         }
-    }
-
-    fn kernel(self) -> &'static str {
-        match self {
-            Kind::Gcs => "aes_ctr_spans",
-            Kind::Gcns => "aes_ctr_users",
-            Kind::Gnc => "aes_ctr",
-        }
-    }
-
-    /// The alignment of each user's data: slices are padded (Eq. 10), and blocks are not divided.
-    fn alignment(self) -> usize {
-        if self == Kind::Gcs { SLICE } else { BLOCK }
     }
 
     /// The name in rows.
     fn scheme(self, variant: Variant) -> String {
-        match variant {
-            Variant::Bitsliced => self.name().into(),
-            _ => format!("{}, T-tables", self.name()),
-        }
+        self.what().0.to_owned() + if variant == Variant::Bitsliced { "" } else { ", T-tables" }
     }
 }
 
@@ -70,38 +51,25 @@ pub fn printed_name(scheme: &str) -> &str {
     scheme.split(", ").next().unwrap_or(scheme)
 }
 
-/// The setting for measuring the schemes.
-pub struct Place<'a> {
-    /// The device, or why the data are not run.
-    pub device: Result<&'a Device, String>,
-    /// How many times are taken.
-    pub rounds: usize,
-    /// The CPU kernel that the device's bytes are compared with.
-    pub level: aes::Level,
-    /// The median of one CPU thread.
-    pub one_thread: Option<f64>,
-}
-
-/// All schemes on the same data. `row` makes a row of scheme and measure.
+/// All schemes on the same data, compared with one CPU thread. `row` makes a row of a scheme.
 pub fn one_count(
-    place: &Place<'_>,
+    setup: &Setup,
     data: &Data,
     key_len: usize,
-    measure: &str,
-    row: impl Fn(&str, &str) -> Row,
+    one_thread: Option<f64>,
+    row: impl Fn(&str) -> Row,
     rows: &mut Rows<'_>,
 ) -> Result<()> {
-    let device = match &place.device {
+    let device = match for_bytes(setup, data.plaintext() as u64) {
         Ok(device) => device,
-        Err(why) => return KINDS.iter().try_for_each(|kind| rows.write(row(kind.name(), measure).not_run(why))),
+        Err(why) => return rows.not_run(KINDS.map(|kind| row(kind.what().0)), &why.to_string()),
     };
-    let over = place.one_thread.map(|median| ("1 thread", median));
+    let over = one_thread.map(|median| ("1 thread", median));
     for variant in VARIANTS.into_iter().filter(|variant| device.has_room_for(variant.module())) {
         for kind in KINDS {
-            let scheme = kind.scheme(variant);
-            let named = [row(&scheme, measure), row(&scheme, &kernel_only(measure))];
             let work = Work::new(device, kind, variant, data, key_len, window(device.info()));
-            write(rows, named, work.map_err(Error::from).and_then(|work| work.times(place, data, key_len)), over)?;
+            let times = work.map_err(Error::from).and_then(|work| work.times(setup, data, key_len));
+            rows.with_kernels(row(&kind.scheme(variant)), times, over)?;
         }
     }
     Ok(())
@@ -122,7 +90,7 @@ fn windows(kind: Kind, lengths: &[usize], room: usize) -> (Vec<usize>, Vec<Windo
     let (mut starts, mut windows) = (Vec::new(), Vec::<Window>::new());
     let mut at = 0;
     for (i, len) in lengths.iter().copied().enumerate() {
-        let end = at + len.next_multiple_of(kind.alignment());
+        let end = at + len.next_multiple_of(kind.what().2);
         // One user after another uses the device alone.
         let fits = |window: &Window| kind != Kind::Gnc && end - window.bytes.start <= room;
         if !windows.last().is_some_and(fits) {
@@ -157,10 +125,11 @@ struct Work<'a> {
 }
 
 /// The device memory beside the data. Each window reuses the memory of the one before.
-enum Beside {
-    Gcs(Option<(RoundKeys, Spans)>),
-    Gcns(Option<Users>),
-    Gnc(Option<RoundKeys>),
+struct Beside {
+    kind: Kind,
+    round_keys: Option<RoundKeys>,
+    spans: Option<Spans>,
+    users: Option<Users>,
 }
 
 impl<'a> Work<'a> {
@@ -175,7 +144,7 @@ impl<'a> Work<'a> {
         let mut stream = device.stream()?;
         let launch = AesLaunch { threads: THREADS, ..AesLaunch::new(variant) };
         // Some kernels have too many registers for the paper's threads.
-        let threads = THREADS.min(device.max_threads(launch.kernel(kind.kernel()))?);
+        let threads = THREADS.min(device.max_threads(launch.kernel(kind.what().1))?);
         let lengths: Vec<usize> = data.each().map(|(_, data)| data.len()).collect();
         let keys: Vec<&[u8]> = data.each().map(|(key, _)| &key.expose()[..key_len]).collect();
         let (starts, windows) = windows(kind, &lengths, room);
@@ -183,28 +152,19 @@ impl<'a> Work<'a> {
         for (start, (_, data)) in starts.iter().zip(data.each()) {
             host[*start..start + data.len()].copy_from_slice(data);
         }
-        // Enough memory for every window.
-        let most =
-            |len: fn(&Window) -> usize| windows.iter().max_by_key(|window| len(window)).expect("there are users");
-        let buffer = stream.buffer(most(|window| window.bytes.len()).bytes.len())?;
-        let most_keys = &keys[most(|window| window.users.len()).users.clone()];
-        let most_spans = &most(|window| window.spans.len()).spans;
-        let beside = match kind {
-            Kind::Gcs => Beside::Gcs(Some((stream.round_keys(most_keys, ENCRYPT)?, stream.spans(most_spans)?))),
-            Kind::Gcns => Beside::Gcns(Some(stream.users(most_spans, most_keys)?)),
-            Kind::Gnc => Beside::Gnc(Some(stream.round_keys(most_keys, ENCRYPT)?)),
-        };
+        let longest = windows.iter().map(|window| window.bytes.len()).max().unwrap_or(0);
+        let buffer = stream.buffer(longest)?;
+        let beside = Beside { kind, round_keys: None, spans: None, users: None };
         let launch = AesLaunch { threads, ..launch };
         Ok(Self { stream, launch, host, starts, windows, keys, data: buffer, beside })
     }
 
     /// The times from host to host, and of the kernels alone, after the bytes were found to be right.
-    fn times(mut self, place: &Place<'_>, data: &Data, key_len: usize) -> Result<[Times; 2]> {
+    fn times(mut self, setup: &Setup, data: &Data, key_len: usize) -> Result<[Times; 2]> {
         self.host_to_host()?;
-        self.check(data, key_len, place.level)?;
-        let whole = try_rounds(place.rounds, || self.host_to_host())?;
-        let kernels = told_rounds(place.rounds, || self.kernels())?;
-        Ok([whole, kernels])
+        self.check(data, key_len, setup.levels.aes)?;
+        let whole = try_rounds(rounds(setup), || self.host_to_host())?;
+        Ok([whole, rounds_by_clock(rounds(setup), || self.kernels())?])
     }
 
     /// Encrypts everything, from the host's memory and back into it.
@@ -231,15 +191,11 @@ impl<'a> Work<'a> {
 
     /// Runs once, and compares the data in the host's memory with the CPU's result.
     fn check(&self, data: &Data, key_len: usize, level: aes::Level) -> Result<()> {
-        for (i, (start, (key, data))) in self.starts.iter().zip(data.each()).enumerate() {
+        self.starts.iter().zip(data.each()).try_for_each(|(start, (key, data))| {
             let mut want = data.to_vec();
             aes::ctr_xor(level, &aes::Key::new(&key.expose()[..key_len]), &COUNTER, &mut want);
-            if self.host[*start..start + want.len()] != want {
-                let device = &self.stream.device().info().name;
-                return Err(Error::Program(format!("{device}: user {i}: other bytes than the CPU's")));
-            }
-        }
-        Ok(())
+            require_right(self.stream.device(), self.host[*start..start + want.len()] == want)
+        })
     }
 }
 
@@ -247,14 +203,14 @@ impl Beside {
     /// Copies a window's keys to the device, and the places where they belong.
     fn bring(&mut self, stream: &mut Stream, window: &Window, keys: &[&[u8]]) -> phalanx_gpu::Result<()> {
         let keys = &keys[window.users.clone()];
-        match self {
-            Beside::Gcs(old) => {
-                let (old_keys, old_spans) = old.take().unzip();
-                let round_keys = stream.round_keys_again(keys, ENCRYPT, old_keys)?;
-                *old = Some((round_keys, stream.spans_again(&window.spans, old_spans)?));
+        match self.kind {
+            Kind::Gcs | Kind::Gnc => {
+                self.round_keys = Some(stream.round_keys_again(keys, ENCRYPT, self.round_keys.take())?);
             }
-            Beside::Gcns(old) => *old = Some(stream.users_again(&window.spans, keys, old.take())?),
-            Beside::Gnc(old) => *old = Some(stream.round_keys_again(keys, ENCRYPT, old.take())?),
+            Kind::Gcns => self.users = Some(stream.users_again(&window.spans, keys, self.users.take())?),
+        }
+        if self.kind == Kind::Gcs {
+            self.spans = Some(stream.spans_again(&window.spans, self.spans.take())?);
         }
         Ok(())
     }
@@ -266,15 +222,12 @@ impl Beside {
         window: &Window,
         data: &mut Buffer,
     ) -> phalanx_gpu::Result<()> {
-        match self {
-            Beside::Gcs(Some((round_keys, spans))) => stream.aes_ctr_spans(launch, round_keys, spans, data),
-            Beside::Gcns(Some(users)) => stream.aes_ctr_users(launch, users, data),
-            Beside::Gnc(Some(round_keys)) => window.spans.iter().try_for_each(|user| {
+        match (&self.round_keys, &self.spans, &mut self.users) {
+            (Some(round_keys), Some(spans), _) => stream.aes_ctr_spans(launch, round_keys, spans, data),
+            (Some(round_keys), None, _) => window.spans.iter().try_for_each(|user| {
                 stream.aes_ctr(launch, round_keys, user.key, &user.counter, data, user.at..user.at + user.len)
             }),
-            Beside::Gcs(None) | Beside::Gcns(None) | Beside::Gnc(None) => {
-                unreachable!("a failure to bring ends the work")
-            }
+            (None, _, users) => stream.aes_ctr_users(launch, users.as_mut().expect("they were brought"), data),
         }
     }
 }

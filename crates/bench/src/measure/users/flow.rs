@@ -3,15 +3,10 @@
 //! A latency runs from the time when the message was due to arrive, even if it was submitted later, to the time when the
 //! task that awaits its result is woken.
 
-use crate::error::{Error, Result};
-use crate::measure::scratch;
-use crate::measure::setup::Setup;
-use crate::measure::steps::{Rows, Step};
-use crate::measure::users::data::{BATCH, Contestant, Data, roster, take_turns};
-use crate::measure::users::workload;
-use crate::measure::users::workload::{Random, SEED, Shape};
+use crate::measure::users::data::{Data, Scheme, roster, take_turns};
+use crate::measure::users::workload::{self, Random, SEED, Shape};
+use crate::measure::{Error, Over, Result, Row, Rows, Setup, Step, engine, row_of, scratch};
 use crate::names::users::EXPERIMENT;
-use crate::row::{Bar, Over, Row, median};
 use phalanx_core::batch::coalescer::{Coalescer, Failure, Limits, Ticket};
 use phalanx_core::{SecretKey, Suite};
 use std::pin::Pin;
@@ -28,7 +23,14 @@ const LOADS: [u64; 3] = [10, 50, 80];
 const HALF: u64 = 50;
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
-/// The step.
+struct Sizes {
+    users: usize,
+    /// How long messages arrive at each load, and the least number of them.
+    seconds: f64,
+    least: usize,
+    runs: usize,
+}
+
 pub fn step(setup: &Setup) -> Result<Step<'_>> {
     let sizes = match setup.quick {
         true => Sizes { users: 300, seconds: 1.0, least: 1000, runs: 1 },
@@ -41,50 +43,40 @@ pub fn step(setup: &Setup) -> Result<Step<'_>> {
     Ok(Step::new(format!("{EXPERIMENT} flow"), weight, move |rows| measure(setup, &sizes, rows)))
 }
 
-struct Sizes {
-    users: usize,
-    /// How long messages arrive at each load, and the least number of them.
-    seconds: f64,
-    least: usize,
-    runs: usize,
+const CAPACITY: &str = "arrivals as fast as the queue takes them";
+const BOUND: &str = "the time bound and the sealing of a full batch";
+
+fn row(setup: &Setup, case: &str, measure: &str, scheme: &str, size: [u64; 2]) -> Row {
+    row_of(EXPERIMENT, case, ["seal", measure, scheme, engine(setup.threads)], size, setup.threads)
 }
 
 fn measure(setup: &Setup, sizes: &Sizes, rows: &mut Rows<'_>) -> Result<()> {
     let limits = Limits::default();
+    let bound = limits.delay.as_secs_f64() + full_batch(setup, &limits, sizes, rows)?;
     let source = Source::new(sizes.users);
-    let row = |case: String, measure: &str, items: usize| Row {
-        items: items as u64,
-        threads: setup.threads,
-        ..Row::of(EXPERIMENT, case, ["seal", measure, SCHEME, if setup.threads == 1 { "serial" } else { "cpu" }])
-    };
-    let service = service(setup, &limits, sizes, &row, rows)?;
     // Its throughput if everything arrives at once and submitters wait while the queue is full.
     let count = 5 * sizes.least;
     let at_once = (0..sizes.runs).map(|_| run(setup, &source, count, std::iter::repeat(Duration::ZERO)));
     let at_once: Vec<f64> = at_once.map(|run| Ok(run?.seconds)).collect::<Result<_>>()?;
-    let at_once = Row { bytes: source.bytes(count), ..row(CAPACITY.into(), "throughput", count) }.timed(at_once);
+    let at_once = row(setup, CAPACITY, "throughput", SCHEME, [source.bytes(count), count as u64]).timed(at_once);
     let capacity = at_once.median_s.map_or(0.0, |seconds| count as f64 / seconds);
     rows.write(at_once)?;
     for load in LOADS {
         let rate = capacity * load as f64 / 100.0;
         let count = ((rate * sizes.seconds) as usize).max(sizes.least);
         let case = format!("arrivals at {load} % of that");
-        let mut runs = Vec::new();
-        for i in 0..sizes.runs {
-            runs.push(run(setup, &source, count, workload::arrivals(rate, SEED + i as u64))?);
-        }
-        let throughput = Row { bytes: source.bytes(count), ..row(case.clone(), "throughput", count) };
+        let runs = (0..sizes.runs as u64).map(|i| run(setup, &source, count, workload::arrivals(rate, SEED + i)));
+        let runs: Vec<Run> = runs.collect::<Result<_>>()?;
+        let throughput = row(setup, &case, "throughput", SCHEME, [source.bytes(count), count as u64]);
         rows.write(throughput.timed(runs.iter().map(|run| run.seconds).collect()))?;
         for percent in PERCENTILES {
             let seconds = runs.iter().map(|run| percentile(&run.latencies, percent)).collect();
-            let mut row = row(case.clone(), &format!("latency, {percent}th percentile"), count).timed(seconds);
+            let measure = format!("latency, {percent}th percentile");
+            let mut row = row(setup, &case, &measure, SCHEME, [0, count as u64]).timed(seconds);
             if (load, percent) == (HALF, 99.0) {
-                let bound = limits.delay.as_secs_f64() + service;
                 row = row.compared(Over { name: BOUND, median_s: bound }, None);
-                let reached = row.median_s.map(|latency| latency <= bound).filter(|_| !setup.quick);
-                let full = limits.bytes >> 20;
-                let asked = format!("at most {BOUND} of {full} MiB, {:.3} ms", bound * 1e3);
-                row.bar = Some(Bar { asked, reached });
+                let asked = format!("at most {BOUND} of {} MiB, {:.3} ms", limits.bytes >> 20, bound * 1e3);
+                row.bar = row.median_s.and_then(|latency| setup.bar(asked, latency <= bound));
             }
             rows.write(row)?;
         }
@@ -92,17 +84,8 @@ fn measure(setup: &Setup, sizes: &Sizes, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-const CAPACITY: &str = "arrivals as fast as the queue takes them";
-const BOUND: &str = "the time bound and the sealing of a full batch";
-
 /// How long sealing a batch of the largest size takes.
-fn service(
-    setup: &Setup,
-    limits: &Limits,
-    sizes: &Sizes,
-    row: &impl Fn(String, &str, usize) -> Row,
-    rows: &mut Rows<'_>,
-) -> Result<f64> {
+fn full_batch(setup: &Setup, limits: &Limits, sizes: &Sizes, rows: &mut Rows<'_>) -> Result<f64> {
     let mut lengths = workload::lengths(sizes.users, Shape::Irregular, SEED);
     let mut sum = 0;
     lengths.retain(|len| {
@@ -110,14 +93,11 @@ fn service(
         sum <= limits.bytes
     });
     let mut data = Data::new(lengths, SUITE.overhead());
-    let mut batch = [Contestant::batch(SUITE, setup.threads, setup.levels)];
-    take_turns(&mut data, &mut batch, 9)?;
-    let [Contestant { seconds, runs_per_time, .. }] = batch;
-    let service = median(&seconds).unwrap_or(0.0);
-    let row = row("a full batch".into(), "time", data.users());
-    let row = Row { scheme: BATCH.into(), bytes: data.plaintext() as u64, runs_per_time, ..row };
-    rows.write(row.timed(seconds))?;
-    Ok(service)
+    let size = [data.plaintext() as u64, data.users() as u64];
+    let batch = [Scheme::batch(SUITE, setup.threads, setup.levels)];
+    let all = take_turns(&mut data, &batch, 9, |scheme, _, _| row(setup, "a full batch", "time", scheme, size))?;
+    rows.write_all(all.iter().cloned())?;
+    Ok(all[0].median_s.unwrap_or(0.0))
 }
 
 /// The users, whose messages arrive again and again.
@@ -147,7 +127,6 @@ impl Source {
 struct Run {
     /// From the first arrival to the last result.
     seconds: f64,
-    /// Ascending, in seconds.
     latencies: Vec<f64>,
 }
 
@@ -209,7 +188,6 @@ impl Wake for Arrived {
     }
 }
 
-/// The given percentile of ascending numbers.
 fn percentile(ascending: &[f64], percent: f64) -> f64 {
     let rank = (ascending.len() as f64 * percent / 100.0).ceil() as usize;
     ascending[rank.clamp(1, ascending.len()) - 1]

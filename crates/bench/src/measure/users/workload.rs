@@ -31,7 +31,6 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Its name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Shape::Regular => "regular",
@@ -40,7 +39,6 @@ impl Shape {
     }
 }
 
-/// A number of users in rows.
 pub fn case(users: usize, shape: Shape) -> String {
     format!("{users} users, {}", shape.name())
 }

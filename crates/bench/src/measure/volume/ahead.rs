@@ -1,15 +1,12 @@
 //! P4's pad that is made ahead, in its sound form: AES-CTR keystream made before the data are there, and then XORed. Is a
 //! write done sooner, and what does it cost?
 
-use crate::error::{Error, Result};
-use crate::measure::scratch::{Random, require_memory};
-use crate::measure::setup::Setup;
-use crate::measure::steps::{Rows, Step};
-use crate::measure::times::{Times, rounds, try_rounds};
+use crate::measure::scratch::{random, random_vec, require_memory};
+use crate::measure::times::{rounds, try_rounds};
 use crate::measure::volume::study::input::PART;
+use crate::measure::{Error, Over, Result, Rows, Setup, Step, row_of};
 use crate::names::ahead::{AHEAD, AT_ONCE, LATENCY, OPERATION, SUITES, WORK, sealed};
 use crate::names::volume::EXPERIMENT;
-use crate::row::{Over, Row};
 use phalanx_core::engine::{Bind, CpuEngine, Engine, Job, Nonce, Op, Unit};
 use phalanx_core::{SecretKey, Suite};
 use phalanx_kernels::aes::{self, counter_after};
@@ -29,28 +26,21 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
 
 fn one_length(setup: &Setup, case: &str, len: usize, all: usize, rows: &mut Rows<'_>) -> Result<()> {
     let count = if setup.quick { 3 } else { 7 };
-    let row = |measure: &str, scheme: &str| Row {
-        bytes: len as u64,
-        items: 1,
-        threads: 1,
-        ..Row::of(EXPERIMENT, case, [OPERATION, measure, scheme, "serial"])
+    let row = |measure: &str, scheme: &str| {
+        row_of(EXPERIMENT, case, [OPERATION, measure, scheme, "serial"], [len as u64, 1], 1)
     };
-    let timed = |row: Row, times: Times| times.of(row);
-    let (mut data, mut pads) = (vec![0; len], Pads::new(setup, len, all));
-    Random::new(len as u64).fill(&mut data);
+    let (mut data, mut pads) = (random_vec(len as u64, len), Pads::new(setup, len, all));
     pads.check(&data)?;
-    let at_once = timed(row(LATENCY, AT_ONCE), rounds(count, || pads.encrypt(&mut data)));
-    let ahead = timed(row(LATENCY, AHEAD), rounds(count, || pads.xor_next(&mut data)));
-    let work = timed(row(WORK, AHEAD), rounds(count, || pads.make_and_xor(&mut data)));
+    let at_once = rounds(count, || pads.encrypt(&mut data)).of(row(LATENCY, AT_ONCE));
+    let ahead = rounds(count, || pads.xor_next(&mut data)).of(row(LATENCY, AHEAD));
+    let work = rounds(count, || pads.make_and_xor(&mut data)).of(row(WORK, AHEAD));
     let median_s = at_once.median_s.unwrap_or_default();
     rows.write(at_once)?;
-    for row in [ahead, work] {
-        rows.write(row.compared(Over { name: AT_ONCE, median_s }, None))?;
-    }
+    rows.write_all([ahead, work].map(|row| row.compared(Over { name: AT_ONCE, median_s }, None)))?;
     for suite in SUITES {
         let (engine, mut job) = seal(setup, suite, &data)?;
         let times = try_rounds(count, || engine.run(&mut job).map(drop));
-        rows.write(timed(row(LATENCY, &sealed(suite)), times.map_err(|fault| Error::Core(fault.into()))?))?;
+        rows.write(times.map_err(|fault| Error::Core(fault.into()))?.of(row(LATENCY, &sealed(suite))))?;
     }
     Ok(())
 }
@@ -67,10 +57,8 @@ struct Pads {
 impl Pads {
     /// Pads of `len` bytes, `all` bytes of them together.
     fn new(setup: &Setup, len: usize, all: usize) -> Self {
-        let mut key = [0; 32];
-        Random::new(3).fill(&mut key);
         let count = (all / len).max(2);
-        let (level, key) = (setup.levels.aes, aes::Key::new(&key));
+        let (level, key) = (setup.levels.aes, aes::Key::new(&random::<32>(3)));
         let mut pads = Self { level, key, len, bytes: vec![0; count * len], next: 0 };
         (0..count).for_each(|i| pads.make(i));
         pads

@@ -1,24 +1,18 @@
 //! What AES-CTR ciphertext of an image and of a text looks like, by the statistics that P4's abstract names.
 
-use crate::error::Result;
-use crate::measure::scratch::Random;
-use crate::measure::setup::Setup;
-use crate::measure::steps::{Rows, Step};
+use crate::measure::scratch::{random, random_vec};
 use crate::measure::volume::statistics::{
-    CHI_SQUARE, NPCR, Neighbour, UACI, chi_square, correlation, entropy, entropy_of_random, npcr, uaci,
+    CHI_SQUARE, NEIGHBOURS, NPCR, Neighbour, UACI, chi_square, correlation, entropy, entropy_of_random, npcr, uaci,
 };
+use crate::measure::{Random, Result, Row, Rows, Setup, Step, row_of};
 use crate::names::ciphertext::{CIPHERTEXT, NEW_NONCES, OPERATION, PLAINTEXT, SAME_NONCE};
 use crate::names::volume::EXPERIMENT;
-use crate::row::Row;
-use phalanx_core::engine::Nonce;
 use phalanx_kernels::aes;
 
 /// The image's width and height in pixels.
 pub const WIDTH: usize = 512;
-/// The text's length in bytes.
 const TEXT: usize = 1 << 18;
 
-/// The step.
 pub fn step(setup: &Setup) -> Step<'_> {
     Step::new(format!("{EXPERIMENT} ciphertext"), 500_000, move |rows| {
         of(setup, &format!("image of {WIDTH} × {WIDTH}"), &image(), rows)?;
@@ -32,61 +26,45 @@ type Measured = (String, Option<f64>, f64);
 fn of(setup: &Setup, case: &str, plain: &[u8], rows: &mut Rows<'_>) -> Result<()> {
     let row = |scheme: &str, (measure, value, ideal): Measured| {
         let row = Row {
-            bytes: plain.len() as u64,
-            items: 1,
-            threads: 1,
             value,
             ideal: Some(ideal),
-            ..Row::of(EXPERIMENT, case, [OPERATION, &measure, scheme, "serial"])
+            ..row_of(EXPERIMENT, case, [OPERATION, &measure, scheme, "serial"], [plain.len() as u64, 1], 1)
         };
         if value.is_none() { row.not_run("all bytes are the same") } else { row }
     };
     let sealed = encrypted(setup, plain, 0);
     for (scheme, bytes) in [(PLAINTEXT, plain), (CIPHERTEXT, &sealed)] {
-        for measured in of_one(bytes) {
-            rows.write(row(scheme, measured))?;
-        }
+        rows.write_all(of_one(bytes).map(|measured| row(scheme, measured)))?;
     }
     let mut other = plain.to_vec();
     other[plain.len() / 2] ^= 1;
     for (scheme, nonce) in [(NEW_NONCES, 1), (SAME_NONCE, 0)] {
-        for measured in of_two(&sealed, &encrypted(setup, &other, nonce)) {
-            rows.write(row(scheme, measured))?;
-        }
+        let other = encrypted(setup, &other, nonce);
+        rows.write(row(scheme, ("NPCR, %".into(), Some(npcr(&sealed, &other)), NPCR)))?;
+        rows.write(row(scheme, ("UACI, %".into(), Some(uaci(&sealed, &other)), UACI)))?;
     }
     Ok(())
 }
 
-fn of_one(bytes: &[u8]) -> Vec<Measured> {
-    let mut all = vec![
+fn of_one(bytes: &[u8]) -> impl Iterator<Item = Measured> {
+    let histogram = [
         ("histogram: chi-square".into(), Some(chi_square(bytes)), CHI_SQUARE),
         ("entropy, bits a byte".into(), Some(entropy(bytes)), entropy_of_random(bytes.len())),
     ];
-    for neighbour in Neighbour::ALL {
-        all.push((format!("correlation, {}", neighbour.name()), correlation(bytes, WIDTH, neighbour), 0.0));
-    }
-    all
-}
-
-fn of_two(a: &[u8], b: &[u8]) -> Vec<Measured> {
-    vec![("NPCR, %".into(), Some(npcr(a, b)), NPCR), ("UACI, %".into(), Some(uaci(a, b)), UACI)]
+    let correlation =
+        |neighbour: Neighbour| (format!("correlation, {}", neighbour.0), correlation(bytes, WIDTH, neighbour), 0.0);
+    histogram.into_iter().chain(NEIGHBOURS.map(correlation))
 }
 
 fn encrypted(setup: &Setup, plain: &[u8], nonce: u64) -> Vec<u8> {
     let mut bytes = plain.to_vec();
-    let (mut key, mut counter) = ([0; 32], Nonce::default());
-    Random::new(16).fill(&mut key);
-    Random::new(100 + nonce).fill(&mut counter);
-    aes::ctr_xor(setup.levels.aes, &aes::Key::new(&key), &counter, &mut bytes);
+    aes::ctr_xor(setup.levels.aes, &aes::Key::new(&random::<32>(16)), &random(100 + nonce), &mut bytes);
     bytes
 }
 
 /// A grey image like a photograph, always the same: a sky that darkens, hills, a sun, a wall of bricks, and grain.
-#[must_use]
 pub fn image() -> Vec<u8> {
-    let mut grain = vec![0; WIDTH * WIDTH];
-    Random::new(512).fill(&mut grain);
-    let noise = Noise::new();
+    let (grain, noise) = (random_vec(512, WIDTH * WIDTH), Noise(random(64)));
     let pixel = |i: usize| {
         let (x, y) = ((i % WIDTH) as f64, (i / WIDTH) as f64);
         let far_hills = 230.0 + 50.0 * noise.at(x / 90.0, 0.5);
@@ -113,12 +91,6 @@ pub fn image() -> Vec<u8> {
 struct Noise([u8; 4096]);
 
 impl Noise {
-    fn new() -> Self {
-        let mut grid = [0; 4096];
-        Random::new(64).fill(&mut grid);
-        Self(grid)
-    }
-
     fn at(&self, x: f64, y: f64) -> f64 {
         let node = |x: f64, y: f64| {
             let (x, y) = (x.rem_euclid(64.0) as usize % 64, y.rem_euclid(64.0) as usize % 64);
@@ -133,7 +105,6 @@ impl Noise {
 }
 
 /// A text of made-up words, always the same. Frequent words come often, as in a language.
-#[must_use]
 pub fn text() -> Vec<u8> {
     const SYLLABLES: [&str; 24] = [
         "an", "ber", "con", "de", "el", "for", "ga", "hi", "in", "ka", "lo", "mer", "na", "or", "pa", "que", "ri",
@@ -175,7 +146,7 @@ mod tests {
     fn the_image_is_like_a_photograph_and_the_text_like_a_language() {
         let (image, text) = (image(), text());
         assert_eq!((image.len(), text.len()), (WIDTH * WIDTH, TEXT));
-        for neighbour in Neighbour::ALL {
+        for neighbour in NEIGHBOURS {
             let of = correlation(&image, WIDTH, neighbour).unwrap();
             assert!((0.9..0.999).contains(&of), "{neighbour:?}: {of}");
         }

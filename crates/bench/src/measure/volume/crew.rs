@@ -1,6 +1,7 @@
 //! A crew of threads that wait for work, so that no time contains the start of a thread.
 
-use crate::error::Result;
+use crate::measure::Result;
+use crate::measure::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
@@ -19,7 +20,7 @@ pub fn with<T: Send, R>(
     let (start, end) = (Barrier::new(1 + others.len()), Barrier::new(1 + others.len()));
     let is_over = AtomicBool::new(false);
     let failure = Mutex::new(None);
-    let fail = |error| *failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(error);
+    let fail = |error| *lock(&failure) = Some(error);
     thread::scope(|scope| {
         for lane in others {
             scope.spawn(|| {
@@ -38,7 +39,7 @@ pub fn with<T: Send, R>(
             start.wait();
             work(mine).unwrap_or_else(&fail);
             end.wait();
-            failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take().map_or(Ok(()), Err)
+            lock(&failure).take().map_or(Ok(()), Err)
         });
         is_over.store(true, Ordering::Relaxed);
         start.wait();

@@ -9,21 +9,15 @@ mod fio;
 mod sources;
 mod work;
 
-use crate::error::Result;
-use crate::measure::mounted;
-use crate::measure::mounted::unmount_below;
+use crate::measure::mounted::{self, unmount_below};
 use crate::measure::programs::{find, versions_of};
-use crate::measure::scratch::{Backing, Scratch, backings, require_disk};
-use crate::measure::setup::Setup;
-use crate::measure::steps::{Rows, Step};
-use crate::measure::volume::mounts::contestant::Contestants;
-use crate::measure::volume::mounts::work::{FULL, QUICK};
+use crate::measure::scratch::{Backing, backings, require_disk};
+use crate::measure::{Contestant, Error, Result, Row, Rows, Scratch, Setup, Step, in_turns};
 use crate::names::mounts::{BINDFS, ENGINE, GOCRYPTFS, MEMORY, RATIO, SUITE_1, SUITE_5, TIME};
 use crate::names::volume::EXPERIMENT;
-use crate::row::{Bar, Row, median};
-use contestant::{Contestant, contestants};
-use std::path::Path;
-use work::{Task, tasks};
+use contestant::{Volume, volumes};
+use std::cell::RefCell;
+use work::{FULL, QUICK, Task, tasks};
 
 /// The most that a mount may take, in KiB.
 const MOST_MEMORY: u64 = 256 << 10;
@@ -52,125 +46,110 @@ pub fn missing(setup: &Setup) -> Vec<String> {
 /// The steps: one for each backing folder and task.
 pub fn steps<'a>(setup: &'a Setup, scratch: &'a Scratch) -> Result<Vec<Step<'a>>> {
     let sizes = if setup.quick { QUICK } else { FULL };
-    let mut steps = Vec::new();
     let mut backings = backings(&setup.volume.backing, &setup.out)?;
-    if setup.quick {
-        backings.truncate(1);
-    }
-    for Backing { name, folder } in backings {
-        for task in tasks(sizes) {
-            let (name, folder) = (name.clone(), folder.clone());
-            let step = format!("{EXPERIMENT} mounts on {name}: {}", task.name);
-            steps.push(Step::new(step, task.weight, move |rows| {
-                let list = |place: &Scratch| contestants(&setup.program, place);
-                one_task(setup, scratch, &name, &folder, &task, sizes.rounds, list, rows)
+    backings.truncate(if setup.quick { 1 } else { backings.len() });
+    let mut steps = Vec::new();
+    for backing in backings {
+        for task in tasks(sizes, scratch) {
+            let backing = backing.clone();
+            let name = format!("{EXPERIMENT} mounts on {}: {}", backing.name, task.name);
+            steps.push(Step::new(name, task.weight, move |rows| {
+                one_task(setup, &backing, &task, sizes.rounds, |place| volumes(&setup.program, place), rows)
             }));
         }
     }
     Ok(steps)
 }
 
-#[allow(clippy::too_many_arguments, reason = "a step's whole context")]
 fn one_task(
     setup: &Setup,
-    scratch: &Scratch,
-    backing: &str,
-    folder: &Path,
-    task: &Task,
+    backing: &Backing,
+    task: &Task<'_>,
     rounds: usize,
-    list: impl Fn(&Scratch) -> Contestants,
+    list: impl Fn(&Scratch) -> Vec<(&'static str, Result<Volume>)>,
     rows: &mut Rows<'_>,
 ) -> Result<()> {
     let row = |operation: &str, measure: &str, scheme: &str| {
-        Row::of(EXPERIMENT, backing, [operation, measure, scheme, ENGINE])
+        Row::of(EXPERIMENT, &backing.name, [operation, measure, scheme, ENGINE])
     };
-    let place = Scratch::within(folder, unmount_below)?;
-    let why = match require_disk(folder, task.disk) {
-        Err(short) => Some(short.to_string()),
-        Ok(()) => (task.prepare)(scratch)?,
+    let place = Scratch::within(&backing.folder, unmount_below)?;
+    let short = require_disk(&backing.folder, task.disk).err().map(|short| Error::NotRun(short.to_string()));
+    let why = match short.map_or_else(|| (task.prepare)(), Err) {
+        Ok(()) => None,
+        Err(error) => Some(error.of_device().ok_or(error)?),
     };
-    let mut contestants = Vec::new();
-    for found in list(&place) {
-        match (found, &why) {
-            (Ok(contestant), None) => contestants.push((contestant, vec![Vec::new(); task.phases.len()])),
-            (found, why) => {
-                let (name, missing) = match found {
-                    Ok(contestant) => (contestant.name, None),
-                    Err((name, missing)) => (name, Some(missing)),
-                };
-                let why = missing.as_ref().or(why.as_ref()).map_or("", String::as_str);
-                for phase in &task.phases {
-                    rows.write(row(&phase.operation, TIME, name).not_run(why))?;
-                }
+    let mut volumes = Vec::new();
+    for (name, found) in list(&place) {
+        let why = match (found, &why) {
+            (Ok(volume), None) => {
+                volumes.push(RefCell::new(volume));
+                continue;
             }
-        }
+            (Err(missing), _) => missing.to_string(),
+            (Ok(_), Some(why)) => why.clone(),
+        };
+        rows.not_run(task.phases.iter().map(|phase| row(&phase.operation, TIME, name)), &why)?;
     }
-    for (contestant, _) in &mut contestants {
-        contestant.mount()?;
-        (task.fill)(contestant.folder())?;
+    for volume in &volumes {
+        volume.borrow_mut().mount()?;
+        (task.fill)(&volume.borrow().at)?;
     }
-    for round in 0..=rounds {
-        for turn in 0..contestants.len() {
-            // Each round begins with another one, because it matters who was at work before.
-            let next = (round + turn) % contestants.len();
-            let (contestant, seconds) = &mut contestants[next];
-            for (phase, seconds) in task.phases.iter().zip(seconds.iter_mut()) {
-                if phase.is_fresh {
-                    contestant.mount_again()?;
-                }
-                // What is still to be written of the work before must not disturb this.
-                contestant.settle()?;
-                let taken = (phase.run)(scratch, contestant.folder(), round == 0)?;
-                if round > 0 {
-                    seconds.push(taken);
-                }
-            }
-            (task.clean)(contestant.folder())?;
-        }
+    let contestant = |volume| at_work(task, volume, |operation| row(operation, TIME, volume.borrow().name));
+    let all = in_turns(volumes.iter().map(contestant).collect(), 1, rounds)?;
+    volumes.iter().try_for_each(|volume| volume.borrow_mut().unmount())?;
+    write(setup, task, &all, row, rows)?;
+    for volume in &volumes {
+        let Volume { name, peak_kib: Some(peak), .. } = *volume.borrow() else { continue };
+        let bar = setup.bar(format!("at most {} MiB", MOST_MEMORY >> 10), peak <= MOST_MEMORY);
+        let bar = bar.filter(|_| name.starts_with("phalanx"));
+        rows.write(Row { peak_kib: Some(peak), bar, ..row(task.name, MEMORY, name) })?;
     }
-    for (contestant, _) in &mut contestants {
-        contestant.unmount()?;
-    }
-    write(setup, task, &contestants, row, rows)
+    Ok(())
 }
 
-/// The times of a contestant, for each phase.
-type Times = Vec<Vec<f64>>;
+/// All phases of a task on a volume.
+fn at_work<'a>(task: &'a Task<'_>, volume: &'a RefCell<Volume>, row: impl Fn(&str) -> Row) -> Contestant<'a> {
+    let row = |phase: &work::Phase<'_>| {
+        let note = phase.note.map(String::from);
+        Row { bytes: phase.bytes, items: phase.items, note, ..row(&phase.operation) }
+    };
+    Contestant::new(task.phases.iter().map(row).collect(), move |turn| {
+        let mut volume = volume.borrow_mut();
+        let mut times = Vec::new();
+        for phase in &task.phases {
+            if phase.is_fresh {
+                volume.unmount()?;
+                volume.mount()?;
+            }
+            // What is still to be written of the work before must not disturb this.
+            volume.settle()?;
+            times.push(Some((phase.run)(&volume.at, turn.is_first)?));
+        }
+        (task.clean)(&volume.at)?;
+        Ok(times)
+    })
+}
 
+/// Writes the times of each phase, and how they compare with gocryptfs.
 fn write(
     setup: &Setup,
-    task: &Task,
-    contestants: &[(Contestant, Times)],
+    task: &Task<'_>,
+    all: &[Vec<Row>],
     row: impl Fn(&str, &str, &str) -> Row,
     rows: &mut Rows<'_>,
 ) -> Result<()> {
     for (i, phase) in task.phases.iter().enumerate() {
-        let note = phase.note.map(String::from);
-        for (contestant, seconds) in contestants {
-            let row = row(&phase.operation, TIME, contestant.name);
-            let row = Row { bytes: phase.bytes, items: phase.items, note: note.clone(), ..row };
-            rows.write(row.timed(seconds[i].clone()))?;
-        }
-        let of = |name: &str| {
-            let found = contestants.iter().find(|(contestant, _)| contestant.name == name);
-            found.and_then(|(_, seconds)| median(&seconds[i]))
-        };
+        let of_phase = || all.iter().map(|rows| &rows[i]);
+        rows.write_all(of_phase().cloned())?;
+        let of = |name: &str| of_phase().find(|row| row.scheme == name).and_then(|row| row.median_s);
         for (name, asked) in [(BINDFS, None), (SUITE_1, phase.asked[0]), (SUITE_5, phase.asked[1])] {
             let Some((ours, peer)) = of(name).zip(of(GOCRYPTFS)) else { continue };
-            let bar = asked.map(|at_least| Bar {
-                asked: format!("at least {at_least} times as fast as gocryptfs"),
-                reached: (!setup.quick).then_some(peer / ours >= at_least),
+            let bar = asked.and_then(|at_least| {
+                setup.bar(format!("at least {at_least} times as fast as gocryptfs"), peer / ours >= at_least)
             });
             let row = row(&phase.operation, RATIO, name);
             rows.write(Row { speedup: Some(peer / ours), over: Some(GOCRYPTFS.into()), bar, ..row })?;
         }
-    }
-    for (contestant, _) in contestants {
-        let Some(peak) = contestant.peak_kib() else { continue };
-        let asked = format!("at most {} MiB", MOST_MEMORY >> 10);
-        let bar = Bar { asked, reached: (!setup.quick).then_some(peak <= MOST_MEMORY) };
-        let bar = contestant.name.starts_with("phalanx").then_some(bar);
-        rows.write(Row { peak_kib: Some(peak), bar, ..row(task.name, MEMORY, contestant.name) })?;
     }
     Ok(())
 }

@@ -4,7 +4,6 @@
 
 /// Pearson's chi-square of the histogram of bytes against equal numbers of all 256. Random bytes have 255 on average, and
 /// more than [`CHI_SQUARE_MOST`](crate::names::ciphertext::CHI_SQUARE_MOST) in one case of a hundred. 0 if there are no bytes.
-#[must_use]
 pub fn chi_square(bytes: &[u8]) -> f64 {
     if bytes.is_empty() {
         return 0.0;
@@ -17,7 +16,6 @@ pub fn chi_square(bytes: &[u8]) -> f64 {
 pub const CHI_SQUARE: f64 = 255.0;
 
 /// Shannon's entropy of the histogram in bits per byte: 8 if all bytes are equally frequent. 0 if there are no bytes.
-#[must_use]
 pub fn entropy(bytes: &[u8]) -> f64 {
     let part = |count: &u64| {
         let p = *count as f64 / bytes.len() as f64;
@@ -27,7 +25,6 @@ pub fn entropy(bytes: &[u8]) -> f64 {
 }
 
 /// The entropy that random bytes of this number have on average, to the first order.
-#[must_use]
 pub fn entropy_of_random(len: usize) -> f64 {
     8.0 - 255.0 / (2.0 * len as f64 * std::f64::consts::LN_2)
 }
@@ -38,42 +35,15 @@ fn histogram(bytes: &[u8]) -> [u64; 256] {
     counts
 }
 
-/// The direction from a pixel to its neighbour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Neighbour {
-    /// To the right.
-    Horizontal,
-    /// Below.
-    Vertical,
-    /// To the right and below.
-    Diagonal,
-}
+/// A direction from a pixel to its neighbour: its name, and the steps to the right and down.
+pub type Neighbour = (&'static str, usize, usize);
 
-impl Neighbour {
-    /// All directions.
-    pub const ALL: [Self; 3] = [Self::Horizontal, Self::Vertical, Self::Diagonal];
-
-    /// In a word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Horizontal => "horizontal",
-            Self::Vertical => "vertical",
-            Self::Diagonal => "diagonal",
-        }
-    }
-}
+pub const NEIGHBOURS: [Neighbour; 3] = [("horizontal", 1, 0), ("vertical", 0, 1), ("diagonal", 1, 1)];
 
 /// Pearson's correlation of all pairs of neighbours in rows of `width` bytes: between -1 and 1, and 0 on average for random
 /// bytes. `None` if there is no pair, or if all bytes are the same. A last row that is not full is left out.
-#[must_use]
-pub fn correlation(bytes: &[u8], width: usize, neighbour: Neighbour) -> Option<f64> {
+pub fn correlation(bytes: &[u8], width: usize, (_, right, down): Neighbour) -> Option<f64> {
     let rows: Vec<&[u8]> = bytes.chunks_exact(width.max(1)).collect();
-    let (right, down) = match neighbour {
-        Neighbour::Horizontal => (1, 0),
-        Neighbour::Vertical => (0, 1),
-        Neighbour::Diagonal => (1, 1),
-    };
     let (mut n, mut sums, mut squares, mut product) = (0.0, [0.0; 2], [0.0; 2], 0.0);
     for (row, below) in rows.iter().zip(rows.iter().skip(down)) {
         for (a, b) in row.iter().zip(below.iter().skip(right)) {
@@ -96,7 +66,6 @@ pub fn correlation(bytes: &[u8], width: usize, neighbour: Neighbour) -> Option<f
 ///
 /// # Panics
 /// If the lengths differ.
-#[must_use]
 pub fn npcr(a: &[u8], b: &[u8]) -> f64 {
     assert_eq!(a.len(), b.len(), "ciphertexts of the same length");
     let different = a.iter().zip(b).filter(|(a, b)| a != b).count();
@@ -107,7 +76,6 @@ pub fn npcr(a: &[u8], b: &[u8]) -> f64 {
 ///
 /// # Panics
 /// If the lengths differ.
-#[must_use]
 pub fn uaci(a: &[u8], b: &[u8]) -> f64 {
     assert_eq!(a.len(), b.len(), "ciphertexts of the same length");
     let sum: u64 = a.iter().zip(b).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
@@ -135,15 +103,15 @@ mod tests {
         assert_eq!((npcr(&[1, 2, 3, 4], &[1, 2, 3, 5]), uaci(&[0, 0], &[255, 0])), (25.0, 50.0));
         // Each row rises by 1 to the right, and by 4 downwards.
         let ramp: Vec<u8> = (0..16).collect();
-        for neighbour in Neighbour::ALL {
+        for neighbour in NEIGHBOURS {
             assert!((correlation(&ramp, 4, neighbour).unwrap() - 1.0).abs() < 1e-12, "{neighbour:?}");
         }
         // A chessboard: all neighbours differ, except those on the diagonal.
         let board: Vec<u8> = (0..64).map(|i| ((i / 8 + i % 8) % 2) as u8).collect();
         let of = |neighbour| correlation(&board, 8, neighbour).unwrap().round();
-        assert_eq!(Neighbour::ALL.map(of), [-1.0, -1.0, 1.0]);
-        assert_eq!(correlation(&[5; 64], 8, Neighbour::Vertical), None);
-        assert_eq!(correlation(&[], 8, Neighbour::Vertical), None);
+        assert_eq!(NEIGHBOURS.map(of), [-1.0, -1.0, 1.0]);
+        assert_eq!(correlation(&[5; 64], 8, NEIGHBOURS[1]), None);
+        assert_eq!(correlation(&[], 8, NEIGHBOURS[1]), None);
     }
 
     #[test]
@@ -154,6 +122,6 @@ mod tests {
         assert!((chi_square(&a) - CHI_SQUARE).abs() < 120.0);
         assert!((entropy(&a) - entropy_of_random(a.len())).abs() < 2e-4);
         assert!((npcr(&a, &b) - NPCR).abs() < 0.1 && (uaci(&a, &b) - UACI).abs() < 0.2);
-        assert!(Neighbour::ALL.iter().all(|n| correlation(&a, 512, *n).unwrap().abs() < 0.02));
+        assert!(NEIGHBOURS.iter().all(|n| correlation(&a, 512, *n).unwrap().abs() < 0.02));
     }
 }

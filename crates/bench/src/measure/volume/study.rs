@@ -6,18 +6,17 @@
 mod device;
 pub(crate) mod input;
 
-use crate::error::{Error, Result};
 use crate::measure::scratch::require_memory;
-use crate::measure::setup::{Setup, processors};
-use crate::measure::steps::{Rows, Step};
-use crate::measure::times::{Times, try_rounds};
+use crate::measure::times::try_rounds;
 use crate::measure::ttable::TTable;
 use crate::measure::volume::crew;
 use crate::measure::volume::study::input::{COUNTER, Input, are, inputs, key, plaintext, rounds};
-use crate::names::study::{ALL_CORES, KEYS, ONE_CORE, OPERATION, OURS, TABLES, measure, over_measure};
+use crate::measure::{Error, Result, Row, Rows, Setup, Step, Times, engine, row_of};
+use crate::names::study::{
+    ALL_CORES, FASTEST, KEYS, ONE_CORE, OPERATION, OURS, TABLES, measure, over_measure, scheme as device_scheme,
+};
 use crate::names::volume::EXPERIMENT;
 use crate::paper::{Printed, p4};
-use crate::row::Row;
 use phalanx_core::engine::Nonce;
 use phalanx_kernels::aes::{self, BLOCK, counter_after};
 
@@ -34,42 +33,45 @@ pub fn steps(setup: &Setup) -> Result<Vec<Step<'_>>> {
 }
 
 fn one_input(setup: &Setup, input: Input, rows: &mut Rows<'_>) -> Result<()> {
+    let plain = plaintext(input.bytes());
     for bits in KEYS {
-        let row = |scheme: &str, engine: &str, threads: usize| Row {
-            bytes: input.bytes() as u64,
-            items: 1,
-            threads,
-            ..Row::of(EXPERIMENT, input.name(), [OPERATION, &measure(bits), scheme, engine])
+        let row = |scheme: &str, engine: &str, threads: usize| {
+            row_of(
+                EXPERIMENT,
+                input.name(),
+                [OPERATION, &measure(bits), scheme, engine],
+                [input.bytes() as u64, 1],
+                threads,
+            )
         };
         let key = &key()[..bits as usize / 8];
-        let plain = plaintext(input.bytes());
         let mut wanted = plain.clone();
         aes::ctr_xor(setup.levels.aes, &aes::Key::new(key), &COUNTER, &mut wanted);
         let mut cores = Vec::new();
         for (scheme, cipher) in [(TABLES, Cipher::tables(key)), (OURS, Cipher::ours(setup, key))] {
-            let mut one = None;
-            for threads in if setup.threads > 1 { vec![1, setup.threads] } else { vec![1] } {
+            let mut of_scheme = Vec::new();
+            for threads in [1].into_iter().chain(Some(setup.threads).filter(|n| *n > 1)) {
                 let times = on_cores(&cipher, threads, &plain, &wanted, rounds(setup))?;
-                let engine = if threads == 1 { "serial" } else { "cpu" };
-                let row = row(scheme, engine, threads);
-                let row = times.of(row);
-                let row = row.beside(&mut one, ONE_CORE, processors(threads));
-                cores.push((scheme, if threads == 1 { ONE_CORE } else { ALL_CORES }, row.median_s));
-                rows.write(row)?;
+                of_scheme.push(times.of(row(scheme, engine(threads), threads)));
             }
+            rows.beside_first(of_scheme.iter().cloned(), ONE_CORE)?;
+            cores.extend([ONE_CORE, ALL_CORES].into_iter().zip(of_scheme));
         }
-        let on_device = device::rows_of(setup, input, key, &plain, &wanted, &row, rows)?;
-        for scheme in [TABLES, OURS] {
+        device::rows_of(setup, input, key, &plain, &wanted, &row, rows)?;
+        // With one stream; of the programs with tables, the one that the paper calls the fastest.
+        for (scheme, program) in [(TABLES, Some(FASTEST)), (OURS, None)] {
+            let program = row(&device_scheme(program, 1), "gpu", 1);
+            let on_device = rows.all().iter().find(|row| row.key() == program.key()).cloned().unwrap_or(program);
             for over in [ONE_CORE, ALL_CORES] {
-                let of = |(name, cores, _): &&(&str, &str, _)| (*name, *cores) == (scheme, over);
-                let peer = cores.iter().find(of).and_then(|(.., median)| *median);
+                let peer = cores.iter().find(|(cores, row)| *cores == over && row.scheme == scheme);
+                let peer = peer.and_then(|(_, row)| row.median_s);
                 let row = Row { measure: over_measure(bits, over), over: Some(over.into()), ..row(scheme, "gpu", 1) };
                 let printed = if scheme == TABLES { printed(input, bits, over) } else { Vec::new() };
                 let row = Row { printed, note: on_device.note.clone(), ..row };
-                rows.write(match (on_device.median(scheme), peer) {
-                    (Err(why), _) => row.not_run(why),
+                rows.write(match (on_device.median_s, peer) {
+                    (None, _) => row,
                     (_, None) => row.not_run("this machine has one core"),
-                    (Ok(median), Some(peer)) => Row { speedup: Some(peer / median), ..row },
+                    (Some(median), Some(peer)) => Row { speedup: Some(peer / median), ..row },
                 })?;
             }
         }

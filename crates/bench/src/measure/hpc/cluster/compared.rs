@@ -1,12 +1,12 @@
 //! Protecting beside a plain copy of the same data by the same processes, in turn.
 
-use crate::error::Result;
-use crate::measure::hpc::cluster::cell::{Cell, Contestant, MEMORY_FILES, Place, SUITES, in_turns, same};
-use crate::measure::programs::find;
-use crate::measure::steps::Rows;
+use crate::measure::hpc::cluster::cell::{Cell, MEMORY_FILES, MakeJob, Place, Planned, SUITES, measured};
+use crate::measure::programs::require;
+use crate::measure::scratch::{self, require_same};
+use crate::measure::{Error, Result, Row, Rows};
 use crate::names::cluster::{COPY, DCP, LESS_START, OWN, START, SUITE_1, SUITE_5, WHOLE, over};
-use crate::row::{Row, median};
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// The least that is asked, by scheme.
 const ASKED: [(&str, f64); 2] = [(SUITE_1, 0.6), (SUITE_5, 0.9)];
@@ -14,121 +14,104 @@ const ASKED: [(&str, f64); 2] = [(SUITE_1, 0.6), (SUITE_5, 0.9)];
 /// Once with the outputs brought to the disk, and once without, where there is a disk.
 pub fn measure(cell: &Cell<'_>, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
     let place = cell.place()?;
-    let is_memory = cell.backing.starts_with(MEMORY_FILES);
-    for syncs in [false, true] {
-        if syncs && is_memory {
-            continue;
-        }
-        let what = if syncs { ", synced" } else { "" };
-        match &place {
-            Ok(place) => in_one_way(cell, place, what, syncs, rounds, rows)?,
-            Err(why) => {
-                let schemes = [COPY, SUITE_1, SUITE_5].map(|scheme| row(cell, what, operation(scheme), scheme));
-                rows.not_run(schemes, why)?;
-            }
-        }
+    in_one_way(cell, &place, false, rounds, rows)?;
+    match cell.backing.starts_with(MEMORY_FILES) {
+        true => Ok(()),
+        false => in_one_way(cell, &place, true, rounds, rows),
     }
-    Ok(())
-}
-
-fn operation(scheme: &str) -> &'static str {
-    if scheme.starts_with("phalanx") { "protect" } else { "copy" }
-}
-
-/// One process for each core, with one thread, as the copy's processes have.
-fn row(cell: &Cell<'_>, what: &str, operation: &str, scheme: &str) -> Row {
-    let row = cell.row(operation, WHOLE, scheme, cell.setup.threads, 1);
-    Row { case: row.case.clone() + what, ..row }
 }
 
 fn in_one_way(
     cell: &Cell<'_>,
-    place: &Place,
-    what: &str,
+    place: &std::result::Result<Place, String>,
     syncs: bool,
     rounds: usize,
     rows: &mut Rows<'_>,
 ) -> Result<()> {
+    // One process for each core, with one thread, as the copy's processes have.
     let n = cell.setup.threads;
-    let (no_sync, option) = (!syncs, "--no-sync");
-    let mut contestants = Vec::new();
-    let mut add = |operation: &str, scheme: &str, job| {
-        let row = row(cell, what, operation, scheme);
+    let planned = |operation: &str, scheme: &str, job: MakeJob<'static>| {
+        let row = cell.row(operation, WHOLE, scheme, n, 1);
         let bytes = if operation == START { 0 } else { row.bytes };
-        contestants.push(Contestant::new(Row { bytes, ..row }, job, &place.sealed));
+        let measures: &[&str] = if operation == START || scheme == DCP { &[WHOLE] } else { &[WHOLE, OWN] };
+        let check = match operation {
+            "copy" => |place: &Place| require_same(&place.plain, &place.sealed),
+            "protect" => Place::check,
+            _ => |_: &Place| Ok(()),
+        };
+        let case = row.case.clone() + if syncs { ", synced" } else { "" };
+        Planned { row: Row { case, bytes, ..row }, measures, is_slowed: false, job, check }
     };
-    match &place.programs.copy {
-        Ok(copy) => {
-            let empty = place.scratch.path("empty");
-            crate::measure::scratch::write(&empty, 0, 0)?;
-            for (operation, from) in [("copy", &place.plain), (START, &empty)] {
-                let args = no_sync.then(|| OsString::from(option)).into_iter();
-                let args = args.chain([from.clone().into(), place.sealed.clone().into()]);
-                add(operation, COPY, place.programs.job(n, copy, args));
-            }
+    let no_sync: &[&str] = if syncs { &[] } else { &["--no-sync"] };
+    let copy = move |place: &Place, from: PathBuf| {
+        let args = no_sync.iter().map(OsString::from).chain([from.into(), place.sealed.clone().into()]);
+        Ok(place.programs.job(n, place.programs.copy()?, args))
+    };
+    let empty = move |place: &Place| {
+        let empty = place.scratch.path("empty");
+        scratch::write(&empty, 0, 0)?;
+        copy(place, empty)
+    };
+    let dcp = move |place: &Place| {
+        let dcp = require(DCP)?;
+        if !syncs {
+            return Err(Error::NotRun("it always syncs".into()));
         }
-        Err(why) => rows.not_run([row(cell, what, "copy", COPY)], why)?,
-    }
-    match find(DCP) {
-        // It ends with a sync of everything.
-        Some(dcp) if syncs => {
-            let args = [place.plain.clone().into(), place.sealed.clone().into()];
-            add("copy", DCP, place.programs.job(n, &dcp, args));
-        }
-        Some(_) => rows.not_run([row(cell, what, "copy", DCP)], "it always syncs")?,
-        None => rows.not_run([row(cell, what, "copy", DCP)], "no dcp")?,
-    }
+        Ok(place.programs.job(n, &dcp, [place.plain.clone().into(), place.sealed.clone().into()]))
+    };
+    let mut all = vec![
+        planned("copy", COPY, Box::new(move |place| copy(place, place.plain.clone()))),
+        planned(START, COPY, Box::new(empty)),
+        planned("copy", DCP, Box::new(dcp)),
+    ];
     for (scheme, cipher) in SUITES {
-        let more: &[&str] = if no_sync { &[option] } else { &[] };
-        add("protect", scheme, place.protect(n, 1, cipher, more));
+        all.push(planned("protect", scheme, Box::new(move |place| Ok(place.protect(n, 1, cipher, no_sync)))));
     }
-    let dryrun = place.protect(n, 1, SUITES[0].1, &["--dryrun"]);
-    add(START, SUITE_1, dryrun);
-    in_turns(&mut contestants, rounds, &place.scratch, |contestant| match contestant.row.operation.as_str() {
-        "copy" => same(&place.plain, &place.sealed),
-        "protect" => place.check(),
-        _ => Ok(()),
-    })?;
-    write(cell, &contestants, rows)
+    all.push(planned(START, SUITE_1, Box::new(move |place| Ok(place.protect(n, 1, SUITES[0].1, &["--dryrun"])))));
+    let (measured, missing): (Vec<_>, Vec<_>) =
+        measured(place, all, rounds)?.into_iter().partition(|rows| rows[0].why_not().is_none());
+    // One row of each says why.
+    let is_named = |row: &Row| row.operation != START && (place.is_ok() || row.scheme != DCP);
+    rows.write_all(missing.into_iter().map(|rows| rows[0].clone()).filter(is_named))?;
+    write(cell, &measured, rows)
 }
 
-fn write(cell: &Cell<'_>, contestants: &[Contestant], rows: &mut Rows<'_>) -> Result<()> {
-    // Both suites start alike, and so do both copies.
-    let start = |row: &Row| {
-        let is_alike = |other: &&Contestant| {
-            other.row.operation == START && operation(&other.row.scheme) == operation(&row.scheme)
-        };
-        contestants.iter().find(is_alike).and_then(|other| median(&other.seconds))
+fn write(cell: &Cell<'_>, all: &[Vec<Row>], rows: &mut Rows<'_>) -> Result<()> {
+    let is_copy = |row: &Row| !row.scheme.starts_with("phalanx");
+    let less_start = |row: &Row| {
+        // Both suites start alike, and so do both copies.
+        let is_alike = |other: &&Vec<Row>| other[0].operation == START && is_copy(&other[0]) == is_copy(row);
+        let start = all.iter().find(is_alike)?[0].median_s?;
+        let seconds = row.seconds.iter().map(|seconds| (seconds - start).max(0.0)).collect();
+        Some(Row { measure: LESS_START.into(), ..row.clone() }.timed(seconds))
     };
-    let less_start = |contestant: &Contestant| {
-        let start = start(&contestant.row)?;
-        Some(contestant.seconds.iter().map(|seconds| (seconds - start).max(0.0)).collect::<Vec<f64>>())
-    };
-    for contestant in contestants {
-        rows.write(contestant.whole())?;
-        if contestant.row.operation == START {
-            continue;
-        }
-        if let Some(seconds) = less_start(contestant) {
-            rows.write(Row { measure: LESS_START.into(), ..contestant.row.clone() }.timed(seconds))?;
-        }
-        if contestant.row.scheme != DCP {
-            rows.write(contestant.told(OWN, |told| told.own))?;
+    for of_one in all {
+        rows.write(of_one[0].clone())?;
+        if of_one[0].operation != START {
+            rows.write_all(less_start(&of_one[0]))?;
+            rows.write_all(of_one[1..].iter().cloned())?;
         }
     }
     for (scheme, at_least) in ASKED {
-        for copy in contestants.iter().filter(|copy| copy.row.operation == "copy") {
-            let ours = contestants.iter().find(|ours| ours.row.scheme == scheme && ours.row.operation == "protect");
-            let median_of = |of: &Contestant| less_start(of).and_then(|seconds| median(&seconds)).filter(|s| *s > 0.0);
-            let Some((ours, (theirs, mine))) = ours.and_then(|o| Some((o, median_of(copy).zip(median_of(o))?))) else {
+        for copy in all.iter().map(|rows| &rows[0]).filter(|row| row.operation == "copy") {
+            let ours = all.iter().map(|rows| &rows[0]).find(|row| row.scheme == scheme && row.operation == "protect");
+            let positive = |row: &Row| less_start(row)?.median_s.filter(|seconds| *seconds > 0.0);
+            let Some((ours, ratio)) = ours.and_then(|ours| Some((ours, positive(copy)? / positive(ours)?))) else {
                 continue;
             };
-            let ratio = theirs / mine;
-            let measure = format!("{LESS_START}: {}", over(&copy.row.scheme));
-            let bar = cell.bar(format!("at least {at_least} times as fast as {}", copy.row.scheme), ratio >= at_least);
-            let over = Some(copy.row.scheme.clone());
-            rows.write(Row { measure, speedup: Some(ratio), over, bar, ..ours.row.clone() })?;
+            let asked = format!("at least {at_least} times as fast as {}", copy.scheme);
+            rows.write(Row {
+                measure: format!("{LESS_START}: {}", over(&copy.scheme)),
+                speedup: Some(ratio),
+                over: Some(copy.scheme.clone()),
+                bar: cell.setup.bar(asked, ratio >= at_least),
+                ..without_times(ours)
+            })?;
         }
     }
     Ok(())
+}
+
+fn without_times(row: &Row) -> Row {
+    Row { seconds: Vec::new(), median_s: None, gb_per_s: None, runs_per_time: 0, ..row.clone() }
 }

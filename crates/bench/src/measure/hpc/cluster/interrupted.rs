@@ -1,13 +1,11 @@
 //! A run that is killed when nine tenths are written, and goes on. What it read and wrote is taken out of the page cache
 //! between the two, because in practice some time passes between them.
 
-use crate::error::{Error, Result};
 use crate::measure::hpc::cluster::cell::{Cell, Place, SUITES};
 use crate::measure::hpc::cluster::job::evict;
 use crate::measure::scratch;
-use crate::measure::steps::Rows;
+use crate::measure::{Error, Over, Result, Row, Rows};
 use crate::names::cluster::{GOES_ON, PART, WHOLE};
-use crate::row::{Over, Row};
 use std::fs;
 
 /// The largest part that is asked for.
@@ -15,38 +13,35 @@ const MOST: f64 = 0.25;
 
 /// Whole runs and runs that go on, in turn.
 pub fn measure(cell: &Cell<'_>, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
-    let n = cell.setup.threads;
     let place = cell.place()?;
     for (scheme, cipher) in SUITES {
-        let row = |operation: &str, measure: &str| cell.row(operation, measure, scheme, n, 1);
-        let measured = match &place {
-            Err(why) => Err(why.clone()),
-            Ok(place) => times(cell, place, cipher, rounds)?,
-        };
-        let Times { whole, goes_on, done } = match measured {
+        let row = |operation: &str, measure: &str| cell.row(operation, measure, scheme, cell.setup.threads, 1);
+        let times = place.as_ref().map_err(|why| Error::NotRun(why.clone()));
+        let Times { whole, goes_on, done } = match times.and_then(|place| times_of(cell, place, cipher, rounds)) {
             Ok(times) => times,
-            Err(why) => {
+            Err(Error::NotRun(why)) => {
                 rows.not_run(["protect --resume", GOES_ON].map(|operation| row(operation, WHOLE)), &why)?;
                 continue;
             }
+            Err(error) => return Err(error),
         };
         let whole = row("protect --resume", WHOLE).timed(whole);
-        let goes_on = row(GOES_ON, WHOLE).timed(goes_on);
-        let medians = whole.median_s.filter(|s| *s > 0.0).zip(goes_on.median_s);
         let median_s = whole.median_s.unwrap_or_default();
         let done: Vec<String> = done.iter().map(|part| format!("{:.0} %", part * 100.0)).collect();
         let note = Some(format!("done before, by the program's own account: {}", done.join(", ")));
+        let goes_on = row(GOES_ON, WHOLE).timed(goes_on).compared(Over { name: "a whole run", median_s }, None);
+        let part = goes_on.median_s.filter(|_| median_s > 0.0).map(|goes_on| goes_on / median_s);
         rows.write(whole)?;
-        rows.write(Row { note: note.clone(), ..goes_on.compared(Over { name: "a whole run", median_s }, None) })?;
-        if let Some((whole, goes_on)) = medians {
-            let part = goes_on / whole;
-            let bar = cell.bar(format!("at most {} % of a whole run", MOST * 100.0), part <= MOST);
+        rows.write(Row { note: note.clone(), ..goes_on })?;
+        if let Some(part) = part {
+            let bar = cell.setup.bar(format!("at most {} % of a whole run", MOST * 100.0), part <= MOST);
             rows.write(Row { value: Some(part), bar, note, ..row(GOES_ON, PART) })?;
         }
     }
     Ok(())
 }
 
+#[derive(Default)]
 struct Times {
     whole: Vec<f64>,
     goes_on: Vec<f64>,
@@ -54,23 +49,19 @@ struct Times {
     done: Vec<f64>,
 }
 
-fn times(cell: &Cell<'_>, place: &Place, cipher: &str, rounds: usize) -> Result<std::result::Result<Times, String>> {
+fn times_of(cell: &Cell<'_>, place: &Place, cipher: &str, rounds: usize) -> Result<Times> {
     let job = place.protect(cell.setup.threads, 1, cipher, &["--resume"]);
-    let mut times = Times { whole: Vec::new(), goes_on: Vec::new(), done: Vec::new() };
-    let tell = place.scratch.path("process");
+    let mut times = Times::default();
     for _ in 0..rounds {
         forget(place)?;
         times.whole.push(job.run()?.seconds);
         scratch::remove(&place.sealed)?;
         forget(place)?;
-        let mut begun = job.start(Some(&tell))?;
-        begun.see_all(&tell)?;
         // It may have ended between the two.
-        if !begun.kill_after(cell.bytes / 10 * 9)? || place.sealed.exists() {
+        if !job.start_seen(&place.scratch)?.kill_after(cell.bytes / 10 * 9)? || place.sealed.exists() {
             scratch::remove(&place.sealed)?;
-            return Ok(Err(
-                "it could not be interrupted: what its processes write is not told, or they were too fast".into()
-            ));
+            let why = "it could not be interrupted: what its processes write is not told, or they were too fast";
+            return Err(Error::NotRun(why.into()));
         }
         forget(place)?;
         let ended = job.run()?;
@@ -82,7 +73,7 @@ fn times(cell: &Cell<'_>, place: &Place, cipher: &str, rounds: usize) -> Result<
         place.check()?;
         scratch::remove(&place.sealed)?;
     }
-    Ok(Ok(times))
+    Ok(times)
 }
 
 /// Takes all files of the folder out of the page cache.

@@ -1,9 +1,9 @@
 //! Jobs of MPI: how they are started, watched, slowed down and killed. None goes on when this process ends.
 
-use crate::error::{Error, Result};
 use crate::measure::hpc::cluster::told::Told;
-use crate::measure::programs::find;
+use crate::measure::programs::{one_line, require};
 use crate::measure::setup::HpcOptions;
+use crate::measure::{Error, Result, Scratch, lock, machine, scratch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -36,35 +36,33 @@ const PERIOD: Duration = Duration::from_millis(40);
 /// The launchers and processes of this process's jobs, for [`end_all`].
 static RUNNING: Mutex<Vec<Process>> = Mutex::new(Vec::new());
 
-fn running() -> MutexGuard<'static, Vec<Process>> {
-    RUNNING.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 /// Ends all jobs, also those that are stopped. For a process that is about to end by a signal.
 pub fn end_all() {
-    running().iter().for_each(Process::end);
+    lock(&RUNNING).iter().for_each(Process::end);
 }
 
-/// The programs.
 pub struct Programs {
     mpirun: PathBuf,
     /// The program that is measured.
     pub phalanx_mpi: PathBuf,
-    /// The copy with the same processes, or why there is none.
-    pub copy: std::result::Result<PathBuf, String>,
+    /// The copy with the same processes, if it is built.
+    copy: Option<PathBuf>,
 }
 
 impl Programs {
     /// Finds them. The error says which one is missing.
-    pub fn find(options: &HpcOptions) -> std::result::Result<Self, String> {
-        let phalanx_mpi = options.program.clone().ok_or("no phalanx-mpi")?;
-        let mpirun = options.mpirun.clone().or_else(|| find("mpirun")).ok_or("no mpirun")?;
+    pub fn find(options: &HpcOptions) -> Result<Self> {
+        let phalanx_mpi = options.program.clone().ok_or_else(|| Error::NotRun("no phalanx-mpi".into()))?;
+        let mpirun = options.mpirun.clone().map_or_else(|| require("mpirun"), Ok)?;
         let copies = ["parallel-copy", "examples/parallel-copy"].map(|name| phalanx_mpi.with_file_name(name));
-        let copy = copies.into_iter().find(|path| path.is_file()).ok_or_else(|| "no parallel-copy".into());
-        Ok(Self { mpirun, phalanx_mpi, copy })
+        Ok(Self { mpirun, phalanx_mpi, copy: copies.into_iter().find(|path| path.is_file()) })
     }
 
-    /// A job.
+    /// The copy with the same processes. The error says that there is none.
+    pub fn copy(&self) -> Result<&Path> {
+        self.copy.as_deref().ok_or_else(|| Error::NotRun("no parallel-copy".into()))
+    }
+
     pub fn job(&self, processes: usize, program: &Path, args: impl IntoIterator<Item = OsString>) -> Job {
         let args = args.into_iter().collect();
         Job { mpirun: Some(self.mpirun.clone()), processes, program: program.to_owned(), args }
@@ -81,13 +79,9 @@ pub struct Job {
     args: Vec<OsString>,
 }
 
-/// A job that is over.
 pub struct Ended {
     /// From before the launcher's start to its end.
     pub seconds: f64,
-    /// Whether it was successful.
-    status: ExitStatus,
-    /// What it wrote to standard error.
     pub text: String,
 }
 
@@ -103,9 +97,23 @@ impl Job {
         Error::Program(format!("{name} with {} {processes}: {why}", self.processes))
     }
 
-    /// Runs it to its end.
     pub fn run(&self) -> Result<Ended> {
         self.start(None)?.wait()
+    }
+
+    /// Starts it, and waits until its processes can be seen.
+    pub fn start_seen(&self, scratch: &Scratch) -> Result<Running> {
+        let tell = scratch.path("process");
+        let mut job = self.start(Some(&tell))?;
+        job.see_all(&tell)?;
+        Ok(job)
+    }
+
+    /// Runs it to its end, while the last process is stopped for half of the time.
+    pub fn run_slowed(&self, scratch: &Scratch) -> Result<Ended> {
+        let mut job = self.start_seen(scratch)?;
+        job.slow_down()?;
+        job.wait()
     }
 
     /// Starts it. With a path, its processes can be seen; files whose names begin with it tell them.
@@ -116,7 +124,7 @@ impl Job {
         }
         if let Some(tell) = tell {
             for rank in 0..self.processes {
-                crate::measure::scratch::remove(&file_of(tell, rank))?;
+                scratch::remove(&file_of(tell, rank))?;
             }
             command.args(["sh", "-c", TELL]).arg(tell);
         }
@@ -168,7 +176,6 @@ pub struct Running {
     status: Option<ExitStatus>,
 }
 
-/// A process of a job.
 #[derive(Clone)]
 struct Process {
     id: u32,
@@ -187,25 +194,17 @@ impl Process {
         self.signal(if self.is_launcher { Signal::TERM } else { Signal::KILL });
     }
 
-    /// Whether it ends within this time.
     fn ends(&self, within: Duration) -> bool {
         let within = Timespec::try_from(within).ok();
         let ended = poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], within.as_ref());
         ended.is_ok_and(|ready| ready > 0)
-    }
-
-    /// The number behind a name in one of its files in /proc.
-    fn number(&self, file: &str, name: &str) -> Option<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/{file}", self.id)).ok()?;
-        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
-        value.trim().trim_end_matches("kB").trim().parse().ok()
     }
 }
 
 impl Running {
     fn see(&mut self, id: u32, handle: OwnedFd) {
         let process = Process { id, is_launcher: self.seen.is_empty(), handle: Arc::new(handle) };
-        running().push(process.clone());
+        lock(&RUNNING).push(process.clone());
         self.seen.push(process);
     }
 
@@ -259,7 +258,7 @@ impl Running {
     pub fn peak_kib(&mut self) -> Result<Option<u64>> {
         let mut peak = None;
         while !self.is_over()? {
-            peak = self.seen[1..].iter().filter_map(|process| process.number("status", "VmHWM:")).max().max(peak);
+            peak = self.seen[1..].iter().filter_map(|process| machine::peak_kib(process.id)).max().max(peak);
             sleep(Duration::from_millis(10));
         }
         Ok(peak)
@@ -273,7 +272,8 @@ impl Running {
             if self.is_over()? {
                 return Ok(false);
             }
-            seen = self.seen[1..].iter().filter_map(|process| process.number("io", "wchar:")).sum();
+            let written = |process: &Process| machine::number(&format!("/proc/{}/io", process.id), "wchar");
+            seen = self.seen[1..].iter().filter_map(written).sum();
             sleep(Duration::from_millis(1));
         }
         self.seen[1..].iter().for_each(Process::end);
@@ -285,21 +285,16 @@ impl Running {
 
     /// Waits for the end, which must be a success.
     pub fn wait(mut self) -> Result<Ended> {
-        let failed = |e: io::Error| Error::Program(e.to_string());
         let status = match self.status {
             Some(status) => status,
-            None => self.child.wait().map_err(failed)?,
+            None => self.child.wait().map_err(|e| self.job.failed(&e.to_string()))?,
         };
         self.status = Some(status);
         let seconds = self.begun.elapsed().as_secs_f64();
         let text = self.text.take().and_then(|text| text.join().ok()).unwrap_or_default();
-        let ended = Ended { seconds, status, text };
-        match ended.status.success() {
-            true => Ok(ended),
-            false => {
-                let text = ended.text.split_whitespace().collect::<Vec<_>>().join(" ");
-                Err(self.job.failed(&format!("{}: {text}", ended.status)))
-            }
+        match status.success() {
+            true => Ok(Ended { seconds, text }),
+            false => Err(self.job.failed(&format!("{status}: {}", one_line(text.as_bytes())))),
         }
     }
 }
@@ -313,7 +308,7 @@ impl Drop for Running {
             }
             let _ = self.child.wait();
         }
-        running().retain(|other| !self.seen.iter().any(|mine| Arc::ptr_eq(&mine.handle, &other.handle)));
+        lock(&RUNNING).retain(|other| !self.seen.iter().any(|mine| Arc::ptr_eq(&mine.handle, &other.handle)));
     }
 }
 

@@ -5,14 +5,11 @@
 //! process was at work, with reading and writing, so the printed times stand beside the longest of these. Encryption alone
 //! is measured with threads.
 
-use crate::error::Result;
-use crate::measure::hpc::cluster::cell::{Cell, Contestant, SUITES, in_turns};
+use crate::measure::hpc::cluster::cell::{Cell, Place, Planned, SUITES, measured};
 use crate::measure::machine;
-use crate::measure::setup::processors;
-use crate::measure::steps::Rows;
+use crate::measure::{Over, Result, Row, Rows, processors};
 use crate::names::cluster::{AT_WORK, OWN, WHOLE};
 use crate::paper::{Printed, p3};
-use crate::row::{Over, Row};
 
 /// The paper's programs for clusters, by the name of their experiments.
 const PROGRAMS: [&str; 2] = ["mpich", "mpj-cluster"];
@@ -52,66 +49,43 @@ fn printed(bytes: u64, processes: usize) -> Vec<Printed> {
 
 /// One size: all numbers of processes in turn.
 pub fn measure(cell: &Cell<'_>, size: &str, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
-    let cores = cell.setup.threads;
-    let mut threads = vec![1, cores];
+    let mut threads = vec![1, cell.setup.threads];
     threads.dedup();
-    let row = |scheme: &str, processes: usize, threads: usize, measure: &str| {
-        let row = cell.row("protect", measure, scheme, processes, threads);
-        let printed = if measure == AT_WORK { printed(cell.bytes, processes) } else { Vec::new() };
-        Row { case: format!("{size} on {}", cell.backing), printed, ..row }
+    let row = |scheme: &str, processes: usize, threads: usize| {
+        let row = cell.row("protect", AT_WORK, scheme, processes, threads);
+        Row { case: format!("{size} on {}", cell.backing), ..row }
     };
-    let all = || {
-        let of_one = |(n, why): (usize, Option<String>)| {
-            let of_threads = move |threads: usize| SUITES.map(|suite| (suite, n, threads));
-            threads.iter().copied().flat_map(of_threads).map(move |it| (it, why.clone())).collect::<Vec<_>>()
-        };
-        processes(cell).into_iter().flat_map(of_one)
-    };
-    // Each has one row, with the printed times.
-    let too_many = |rows: &mut Rows<'_>| {
-        let mut missing = processes(cell).into_iter().filter_map(|(n, why)| Some((n, why?)));
-        missing.try_for_each(|(n, why)| rows.not_run([row(SUITES[0].0, n, 1, AT_WORK)], &why))
-    };
-    let place = match cell.place()? {
-        Ok(place) => place,
-        Err(missing) => {
-            for ((scheme, _), n, threads) in all().filter(|(_, why)| why.is_none()).map(|(it, _)| it) {
-                rows.not_run([WHOLE, OWN, AT_WORK].map(|measure| row(scheme, n, threads, measure)), &missing)?;
-            }
-            return too_many(rows);
-        }
-    };
-    let mut contestants = Vec::new();
-    for (((scheme, cipher), n, threads), why) in all() {
-        match why {
-            Some(_) => {}
-            None => {
-                let job = place.protect(n, threads, cipher, &[]);
-                contestants.push(Contestant::new(row(scheme, n, threads, WHOLE), job, &place.sealed));
-            }
+    let mut planned = Vec::new();
+    for n in processes(cell).into_iter().filter_map(|(n, why)| why.is_none().then_some(n)) {
+        for threads in threads.iter().copied() {
+            planned.extend(SUITES.map(|(scheme, cipher)| Planned {
+                row: row(scheme, n, threads),
+                measures: &[WHOLE, OWN, AT_WORK],
+                is_slowed: false,
+                job: Box::new(move |place: &Place| Ok(place.protect(n, threads, cipher, &[]))),
+                check: Place::check,
+            }));
         }
     }
-    in_turns(&mut contestants, rounds, &place.scratch, |_| place.check())?;
-    let own = |contestant: &Contestant| contestant.told(OWN, |told| told.own);
+    let all = measured(&cell.place()?, planned, rounds)?;
     let single = |of: &Row| {
-        let one = contestants
-            .iter()
-            .find(|one| one.row.processes == 1 && one.row.threads == 1 && one.row.scheme == of.scheme);
-        one.and_then(|one| own(one).median_s)
+        let is_it =
+            |row: &&Row| (row.processes, row.threads, &row.scheme, &row.measure) == (1, 1, &of.scheme, &of.measure);
+        all.iter().flatten().find(is_it).and_then(|row| row.median_s)
     };
-    for contestant in &contestants {
-        let Row { processes, threads, .. } = contestant.row;
-        rows.write(contestant.whole())?;
-        let row = own(contestant);
-        rows.write(match single(&row) {
-            Some(median_s) if (processes, threads) != (1, 1) => {
-                let over = Over { name: "1 process with 1 thread", median_s };
-                row.compared(over, Some(processors(processes * threads)))
-            }
-            _ => row,
-        })?;
-        let row = contestant.told(AT_WORK, |told| told.longest());
-        rows.write(Row { printed: printed(cell.bytes, processes), ..row })?;
+    for row in all.iter().flatten() {
+        let (n, over) = (row.processes * row.threads, "1 process with 1 thread");
+        let median_s = single(row).filter(|_| row.measure == OWN && n > 1);
+        let row = match median_s {
+            Some(median_s) => row.clone().compared(Over { name: over, median_s }, Some(processors(n))),
+            None => row.clone(),
+        };
+        let printed = if row.measure == AT_WORK { printed(cell.bytes, row.processes) } else { Vec::new() };
+        rows.write(Row { printed, ..row })?;
     }
-    too_many(rows)
+    // Each number that is too large has one row, with the printed times.
+    for (n, why) in processes(cell).into_iter().filter_map(|(n, why)| Some((n, why?))) {
+        rows.write(Row { printed: printed(cell.bytes, n), ..row(SUITES[0].0, n, 1) }.not_run(&why))?;
+    }
+    Ok(())
 }

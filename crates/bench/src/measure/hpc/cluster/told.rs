@@ -1,6 +1,5 @@
 //! What the programs of a job tell about themselves, on standard error.
 
-/// What was told.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
     /// The program's own time in seconds: without the launcher, and without MPI's start.
@@ -22,7 +21,6 @@ pub struct Rank {
 
 impl Told {
     /// Reads the lines of a job that worked on `bytes` bytes.
-    #[must_use]
     pub fn read(text: &str, bytes: u64) -> Self {
         let mut told = Self::default();
         let mut ranks: Vec<(usize, Rank)> = Vec::new();
@@ -37,14 +35,12 @@ impl Told {
     }
 
     /// The longest time at work, in seconds.
-    #[must_use]
     pub fn longest(&self) -> Option<f64> {
         self.ranks.iter().map(|rank| rank.work).reduce(f64::max)
     }
 
     /// The time for messages as a part of the time at work and for messages, of all processes but rank 0, which leads and
     /// counts none; and that of the process with the largest part.
-    #[must_use]
     pub fn messages(&self) -> Option<(f64, f64)> {
         let others = self.ranks.get(1..).filter(|others| !others.is_empty())?;
         let sum = |of: fn(&Rank) -> f64| others.iter().map(of).sum::<f64>();

@@ -1,15 +1,14 @@
 //! What the steps in Java share: a size, and the counts of a run.
 
-use crate::error::Result;
-use crate::measure::hpc::cluster::cell::crowded;
+use crate::measure::hpc::cluster::cell::{check, crowded, secret};
+use crate::measure::hpc::cluster::job::{Ended, Job};
 use crate::measure::hpc::java::programs::Java;
 use crate::measure::scratch;
-use crate::measure::scratch::Scratch;
-use crate::measure::setup::Setup;
+use crate::measure::{Result, Row, Scratch, Setup, row_of};
 use crate::names::hpc::EXPERIMENT;
 use crate::names::java::{CTR, ENCRYPTION_COLD, ENCRYPTION_WARM, ENGINE, PAPERS};
 use crate::paper::{Printed, p3};
-use crate::row::Row;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The counts of a run. They are small, because most of the time is for starting JVMs: all sizes and numbers of processes take
@@ -45,15 +44,13 @@ impl Cell<'_> {
     }
 
     pub fn row(&self, measure: &str, scheme: &str, processes: usize, threads: usize) -> Row {
-        let encrypts = [PAPERS, CTR].contains(&scheme);
+        let operation = if [PAPERS, CTR].contains(&scheme) { "encrypt" } else { "protect" };
+        let names = [operation, measure, scheme, ENGINE];
         Row {
-            bytes: self.bytes,
-            items: 1,
             processes,
-            threads,
             printed: self.printed(measure, scheme, processes, threads),
             note: crowded(processes.max(1) * threads, self.setup.threads),
-            ..Row::of(EXPERIMENT, self.size, [if encrypts { "encrypt" } else { "protect" }, measure, scheme, ENGINE])
+            ..row_of(EXPERIMENT, self.size, names, [self.bytes, 1], threads)
         }
     }
 
@@ -74,10 +71,40 @@ impl Cell<'_> {
         })
     }
 
-    /// The programs, or why there are none; and the memory that they need.
-    pub fn programs(&self, memory: u64) -> std::result::Result<Java, String> {
+    /// The programs, if there is as much memory as they need. The error says why they do not run.
+    pub fn programs(&self, memory: u64) -> Result<Java> {
         let java = Java::find(&self.setup.hpc)?;
-        scratch::require_memory(memory).map_err(|short| short.to_string())?;
-        Ok(java)
+        scratch::require_memory(memory).map(|()| java)
+    }
+}
+
+pub struct Ends<'a> {
+    scratch: &'a Scratch,
+    plain: PathBuf,
+    key: PathBuf,
+    sealed: PathBuf,
+}
+
+impl<'a> Ends<'a> {
+    pub fn new(cell: &Cell<'a>) -> Result<Self> {
+        let scratch = cell.scratch;
+        let (plain, key) = (cell.plain()?, scratch.secret("key", &secret())?);
+        Ok(Self { scratch, plain, key, sealed: scratch.path("sealed") })
+    }
+
+    /// Arguments of which the last takes the key.
+    pub fn args(&self, args: &[&str]) -> impl Iterator<Item = OsString> + use<> {
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        let [key, sealed, plain] = [&self.key, &self.sealed, &self.plain].map(|path| path.clone().into());
+        args.into_iter().chain([key, "--output".into(), sealed, plain])
+    }
+
+    /// Runs a job to its end, and removes what it made, which is checked if that is asked for.
+    pub fn run(&self, job: &Job, is_checked: bool) -> Result<Ended> {
+        let ended = job.run()?;
+        if is_checked {
+            check(&self.plain, &self.sealed, self.scratch)?;
+        }
+        scratch::remove(&self.sealed).map(|()| ended)
     }
 }

@@ -1,17 +1,12 @@
 //! The processes of MPJ Express, all on this machine, with one thread each.
 
-use crate::error::{Error, Result};
-use crate::measure::hpc::cluster::cell::{check, write_key};
-use crate::measure::hpc::cluster::job::{Job, Programs};
-use crate::measure::hpc::cluster::told::Told;
-use crate::measure::hpc::java::cell::Cell;
+use crate::measure::hpc::cluster::job::Programs;
+use crate::measure::hpc::java::cell::{Cell, Ends};
 use crate::measure::hpc::java::programs::{Java, Times};
 use crate::measure::scratch;
-use crate::measure::setup::processors;
-use crate::measure::steps::Rows;
+use crate::measure::{Contestant, Error, Over, Result, Row, Rows, in_turns, processors};
 use crate::names::cluster::{AT_WORK, OWN, WHOLE};
 use crate::names::java::{CLUSTER_JAR, CTR, ENCRYPTION_COLD, ENCRYPTION_WARM, FILES_WARM, PAPERS, PHALANX_MPI};
-use crate::row::{Over, Row};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -31,25 +26,43 @@ fn each(
     cell: &Cell<'_>,
     rows: &mut Rows<'_>,
     kinds: &[(&str, &str)],
-    mut measure: impl FnMut(&Java, usize, &mut Rows<'_>) -> Result<()>,
+    measure: impl Fn(&Java, usize, &mut Rows<'_>) -> Result<()>,
 ) -> Result<()> {
-    let java = cell.programs(4 * cell.bytes).and_then(|java| java.mpj.clone().map(|()| java));
+    let java = cell.programs(4 * cell.bytes).and_then(|java| match java.has_mpj {
+        true => Ok(java),
+        false => Err(Error::NotRun("no mpj".into())),
+    });
     for &n in &cell.counts.processes {
-        let memory = n as u64 * MEMORY + 3 * cell.bytes;
-        let fits = scratch::require_memory(memory).map_err(|short| short.to_string());
-        match java.as_ref().map_err(String::clone).and_then(|java| fits.map(|()| java)) {
-            Ok(java) => measure(java, n, rows)?,
-            Err(why) => {
-                rows.not_run(kinds.iter().map(|(measure, scheme)| cell.row(measure, scheme, n, 1)), &why)?;
+        let fits = scratch::require_memory(n as u64 * MEMORY + 3 * cell.bytes);
+        let why = java.as_ref().map(drop).err().map(Error::to_string).or(fits.err().map(|short| short.to_string()));
+        match (&java, why) {
+            (Ok(java), None) => measure(java, n, rows)?,
+            (_, why) => {
+                let all = kinds.iter().map(|(measure, scheme)| cell.row(measure, scheme, n, 1));
+                rows.not_run(all, &why.unwrap_or_default())?;
             }
         }
     }
     Ok(())
 }
 
+/// Writes a row, compared with that of one process.
+fn write(row: Row, rows: &mut Rows<'_>) -> Result<()> {
+    let is_one = |one: &&Row| {
+        one.processes == 1
+            && (&one.case, &one.engine) == (&row.case, &row.engine)
+            && (&one.measure, &one.scheme) == (&row.measure, &row.scheme)
+    };
+    let one = rows.all().iter().find(is_one).and_then(|one| one.median_s).filter(|_| row.processes > 1);
+    let cores = processors(row.processes);
+    rows.write(match one.filter(|_| row.median_s.is_some()) {
+        Some(median_s) => row.compared(Over { name: "1 process", median_s }, Some(cores)),
+        None => row,
+    })
+}
+
 /// The paper's program.
 pub fn papers(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let mut one = Singles::default();
     let kinds = [(ENCRYPTION_COLD, PAPERS), (ENCRYPTION_WARM, PAPERS), (FILES_WARM, CTR)];
     each(cell, rows, &kinds, |java, n, rows| {
         let (plain, sealed) = (cell.plain()?, cell.scratch.path("sealed"));
@@ -63,88 +76,45 @@ pub fn papers(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
             }
         };
         let (cold, warm) = run("cbc", 3 * cell.bytes, &[&plain])?;
-        rows.write(one.compare(cell.row(ENCRYPTION_COLD, PAPERS, n, 1).timed(cold)))?;
-        rows.write(one.compare(cell.row(ENCRYPTION_WARM, PAPERS, n, 1).timed(warm)))?;
+        write(cell.row(ENCRYPTION_COLD, PAPERS, n, 1).timed(cold), rows)?;
+        write(cell.row(ENCRYPTION_WARM, PAPERS, n, 1).timed(warm), rows)?;
         let with_files = cell.row(FILES_WARM, CTR, n, 1);
         if let Some(why) = too_many(cell, n) {
             return rows.write(with_files.not_run(&why));
         }
         let (_, warm) = run("ctr", cell.bytes, &[&plain, &sealed])?;
-        rows.write(one.compare(with_files.timed(warm)))?;
+        write(with_files.timed(warm), rows)?;
         scratch::remove(&sealed)
     })
 }
 
-/// Whole commands.
-pub fn commands(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let mut one = Singles::default();
-    let kinds = [WHOLE, OWN, AT_WORK].map(|measure| (measure, CLUSTER_JAR));
-    each(cell, rows, &kinds, |java, n, rows| match too_many(cell, n) {
-        Some(why) => rows.not_run(kinds.iter().map(|(measure, scheme)| cell.row(measure, scheme, n, 1)), &why),
-        None => whole(cell, java, n, &mut one, rows),
-    })
-}
-
-/// The medians of one process, by measure and scheme.
-#[derive(Default)]
-struct Singles(Vec<(String, String, f64)>);
-
-impl Singles {
-    /// Compares a row with that of one process, or keeps it as such.
-    fn compare(&mut self, row: Row) -> Row {
-        let is_it = |(measure, scheme, _): &&(String, String, f64)| *measure == row.measure && *scheme == row.scheme;
-        match self.0.iter().find(is_it).map(|(.., median_s)| *median_s) {
-            Some(median_s) => {
-                let (over, n) = (Over { name: "1 process", median_s }, row.processes);
-                row.compared(over, Some(processors(n)))
-            }
-            None => {
-                let (measure, scheme) = (row.measure.clone(), row.scheme.clone());
-                self.0.extend(row.median_s.filter(|_| row.processes == 1).map(|median_s| (measure, scheme, median_s)));
-                row
-            }
-        }
-    }
-}
-
 /// Whole commands, in Java and in Rust, in turn. Both sync what they write.
-fn whole(cell: &Cell<'_>, java: &Java, n: usize, one: &mut Singles, rows: &mut Rows<'_>) -> Result<()> {
-    let (plain, key, sealed) = (cell.plain()?, cell.scratch.path("key"), cell.scratch.path("sealed"));
-    let [plain, key, sealed] = [&plain, &key, &sealed].map(|path| path.as_path());
-    write_key(key)?;
-    let args = ["protect", "--verbose", "--threads", "1", "--key-file"];
-    let paths = [key, Path::new("--output"), sealed, plain];
-    let rust = Programs::find(&cell.setup.hpc).map(|programs| {
-        let more = ["--progress", "0"].map(OsString::from);
-        let args = args.iter().map(OsString::from).chain(paths.iter().map(OsString::from)).chain(more);
-        programs.job(n, &programs.phalanx_mpi, args)
-    });
-    let all = [(CLUSTER_JAR, Ok(java.phalanx_cluster(n, &args, &paths))), (PHALANX_MPI, rust)];
-    let mut times: Vec<Vec<(f64, Told)>> = vec![Vec::new(); all.len()];
-    for round in 0..cell.counts.cold {
-        for ((_, job), times) in all.iter().zip(&mut times) {
-            let Ok(job): &Result<Job, String> = job else { continue };
-            let ended = job.run()?;
-            times.push((ended.seconds, ended.told(cell.bytes)));
-            if round == 0 {
-                check(plain, sealed, cell.scratch)?;
-            }
-            scratch::remove(sealed)?;
+pub fn commands(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let measures = [WHOLE, OWN, AT_WORK];
+    each(cell, rows, &measures.map(|measure| (measure, CLUSTER_JAR)), |java, n, rows| {
+        let of = |scheme: &str| measures.map(|measure| cell.row(measure, scheme, n, 1)).to_vec();
+        if let Some(why) = too_many(cell, n) {
+            return rows.not_run(of(CLUSTER_JAR), &why);
         }
-    }
-    for ((scheme, job), times) in all.iter().zip(times) {
-        let whole = times.iter().map(|(seconds, _)| Some(*seconds)).collect();
-        let own = times.iter().map(|(_, told)| told.own).collect();
-        let at_work = times.iter().map(|(_, told)| told.longest()).collect();
-        let measures: [(&str, Option<Vec<f64>>); 3] = [(WHOLE, whole), (OWN, own), (AT_WORK, at_work)];
-        for (measure, seconds) in measures {
-            let row = cell.row(measure, scheme, n, 1);
-            rows.write(match (job, seconds) {
-                (Err(why), _) => row.not_run(why),
-                (Ok(_), None) => row.not_run("the program does not tell it"),
-                (Ok(_), Some(seconds)) => one.compare(row.timed(seconds)),
-            })?;
-        }
-    }
-    Ok(())
+        let ends = Ends::new(cell)?;
+        let args = ["protect", "--verbose", "--threads", "1", "--key-file"];
+        let of_rust = Programs::find(&cell.setup.hpc).map(|programs| {
+            let args = ends.args(&args).chain(["--progress", "0"].map(OsString::from));
+            programs.job(n, &programs.phalanx_mpi, args)
+        });
+        let all = [(CLUSTER_JAR, Ok(java.phalanx_cluster(n, ends.args(&args)))), (PHALANX_MPI, of_rust)];
+        let contestant = |(scheme, job)| match job {
+            Err(missing) => Contestant::missing(of(scheme), Error::to_string(&missing)),
+            Ok(job) => Contestant::new(of(scheme), {
+                let ends = &ends;
+                move |turn| {
+                    let ended = ends.run(&job, turn.is_first)?;
+                    let told = ended.told(cell.bytes);
+                    Ok(vec![Some(ended.seconds), told.own, told.longest()])
+                }
+            }),
+        };
+        let all = in_turns(all.into_iter().map(contestant).collect(), 0, cell.counts.cold)?;
+        all.into_iter().flatten().try_for_each(|row| write(row, rows))
+    })
 }

@@ -1,8 +1,9 @@
 //! The programs in Java: where they are, how they are called, and what they tell.
 
 use crate::measure::hpc::cluster::job::Job;
-use crate::measure::programs::find;
+use crate::measure::programs::{find, first_line, require};
 use crate::measure::setup::HpcOptions;
+use crate::measure::{Error, Result};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,82 +12,64 @@ use std::process::Command;
 /// Where Debian's package has MPJ Express.
 const MPJ_HOME: &str = "/usr/share/mpj";
 
-/// The programs.
 pub struct Java {
     java: PathBuf,
     phalanx: PathBuf,
     phalanx_cluster: PathBuf,
     papers: PathBuf,
-    /// Whether MPJ Express is installed, or why nothing can run with it.
-    pub mpj: Result<(), String>,
+    pub has_mpj: bool,
 }
 
 impl Java {
     /// Finds them. The error says what is missing.
-    pub fn find(options: &HpcOptions) -> Result<Self, String> {
-        let java = options.java.clone().or_else(|| find("java")).ok_or("no java")?;
-        let folder = options.jars.clone().or_else(built).ok_or("no jars: run mvn -q package in java/")?;
-        let jar = |module: &str, name: &str| folder.join(module).join("target").join(name);
-        let all = Self {
-            java,
-            phalanx: jar("phalanx", "phalanx.jar"),
-            phalanx_cluster: jar("cluster", "phalanx-cluster.jar"),
-            papers: jar("papers", "phalanx-papers.jar"),
-            mpj: if mpj_home(options).join("lib/mpj.jar").is_file() { Ok(()) } else { Err("no mpj".into()) },
+    pub fn find(options: &HpcOptions) -> Result<Self> {
+        let no_jars = || Error::NotRun("no jars: run mvn -q package in java/".into());
+        let java = options.java.clone().map_or_else(|| require("java"), Ok)?;
+        let folder = options.jars.clone().or_else(built).ok_or_else(no_jars)?;
+        let jar = |module: &str, name: &str| {
+            Some(folder.join(module).join("target").join(name)).filter(|jar| jar.is_file()).ok_or_else(no_jars)
         };
-        match [&all.phalanx, &all.phalanx_cluster, &all.papers].iter().all(|jar| jar.is_file()) {
-            true => Ok(all),
-            false => Err("no jars: run mvn -q package in java/".into()),
-        }
+        Ok(Self {
+            java,
+            phalanx: jar("phalanx", "phalanx.jar")?,
+            phalanx_cluster: jar("cluster", "phalanx-cluster.jar")?,
+            papers: jar("papers", "phalanx-papers.jar")?,
+            has_mpj: mpj_home(options).join("lib/mpj.jar").is_file(),
+        })
     }
 
     /// A program of the papers, in one process.
     pub fn papers(&self, class: &str, memory: u64, args: &[&str], paths: &[&Path]) -> Job {
-        let jars = [&self.papers, &self.phalanx_cluster, &self.phalanx].map(PathBuf::as_path);
-        let mut all = heap(memory);
-        all.extend(["-cp".into(), joined(&jars), format!("phalanx.papers.{class}").into()]);
-        self.job(1, all, args, paths)
+        let jars = std::env::join_paths([&self.papers, &self.phalanx_cluster, &self.phalanx]).unwrap_or_default();
+        let mut all = vec![heap(memory), "-cp".into(), jars, format!("phalanx.papers.{class}").into()];
+        all.extend(args.iter().map(OsString::from).chain(paths.iter().map(OsString::from)));
+        Job::own(1, &self.java, all)
     }
 
-    /// The same, as the processes of MPJ Express.
+    /// A program of the papers, as the processes of MPJ Express.
     pub fn papers_of_mpj(&self, class: &str, processes: usize, memory: u64, args: &[&str], paths: &[&Path]) -> Job {
-        let mut all = self.launch(processes);
-        all.extend(heap(memory).into_iter().flat_map(|option| ["-J".into(), option]));
-        all.extend(["-main".into(), format!("phalanx.papers.mpj.{class}").into(), "-cp".into()]);
-        all.push(self.papers.clone().into());
-        self.job(processes, all, args, paths)
+        let mut all = vec!["-J".into(), heap(memory), "-main".into()];
+        all.extend([format!("phalanx.papers.mpj.{class}").into(), "-cp".into(), self.papers.clone().into()]);
+        all.extend(args.iter().map(OsString::from).chain(paths.iter().map(OsString::from)));
+        self.phalanx_cluster(processes, all)
     }
 
     /// The command `phalanx.jar`.
-    pub fn phalanx(&self, args: &[&str], paths: &[&Path]) -> Job {
-        self.job(1, vec!["-jar".into(), self.phalanx.clone().into()], args, paths)
+    pub fn phalanx(&self, args: impl IntoIterator<Item = OsString>) -> Job {
+        Job::own(1, &self.java, ["-jar".into(), self.phalanx.clone().into()].into_iter().chain(args))
     }
 
     /// The command `phalanx-cluster.jar`.
-    pub fn phalanx_cluster(&self, processes: usize, args: &[&str], paths: &[&Path]) -> Job {
-        self.job(processes, self.launch(processes), args, paths)
-    }
-
-    fn launch(&self, processes: usize) -> Vec<OsString> {
-        let n = processes.to_string();
-        let jar = self.phalanx_cluster.clone().into();
-        vec!["-jar".into(), jar, "-np".into(), n.into(), "-dev".into(), "niodev".into()]
-    }
-
-    fn job(&self, processes: usize, mut all: Vec<OsString>, args: &[&str], paths: &[&Path]) -> Job {
-        all.extend(args.iter().map(OsString::from));
-        all.extend(paths.iter().map(OsString::from));
-        Job::own(processes, &self.java, all)
+    pub fn phalanx_cluster(&self, processes: usize, args: impl IntoIterator<Item = OsString>) -> Job {
+        let (jar, n) = (self.phalanx_cluster.clone().into(), processes.to_string().into());
+        let all = ["-jar".into(), jar, "-np".into(), n, "-dev".into(), "niodev".into()];
+        Job::own(processes, &self.java, all.into_iter().chain(args))
     }
 }
 
-/// The most memory for objects, in bytes, and what the virtual machine needs in any case.
-fn heap(memory: u64) -> Vec<OsString> {
-    vec![format!("-Xmx{}m", 256 + (memory >> 20) * 5 / 4).into()]
-}
-
-fn joined(jars: &[&Path]) -> OsString {
-    std::env::join_paths(jars).unwrap_or_default()
+/// The option for the most memory for objects, in bytes, and what the virtual machine needs in any case.
+fn heap(memory: u64) -> OsString {
+    format!("-Xmx{}m", 256 + (memory >> 20) * 5 / 4).into()
 }
 
 fn mpj_home(options: &HpcOptions) -> PathBuf {
@@ -102,10 +85,8 @@ fn built() -> Option<PathBuf> {
 
 /// The versions of Java and of MPJ Express.
 pub fn versions(options: &HpcOptions) -> Vec<String> {
-    let java = options.java.clone().or_else(|| find("java")).and_then(|java| {
-        let output = Command::new(java).arg("--version").output().ok()?;
-        String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
-    });
+    let java = options.java.clone().or_else(|| find("java"));
+    let java = java.and_then(|java| first_line(Command::new(java).arg("--version")));
     let conf = fs::read_to_string(mpj_home(options).join("conf/mpjexpress.conf")).unwrap_or_default();
     let mpj = conf.lines().find_map(|line| line.strip_prefix("mpjexpress.version="));
     java.into_iter().chain(mpj.map(|version| format!("MPJ Express {}", version.trim()))).collect()

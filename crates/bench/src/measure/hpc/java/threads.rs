@@ -1,16 +1,12 @@
 //! 1 to 16 threads of one JVM.
 
-use crate::error::{Error, Result};
-use crate::measure::hpc::cluster::cell::{check, write_key};
 use crate::measure::hpc::cluster::job::Job;
-use crate::measure::hpc::java::cell::Cell;
+use crate::measure::hpc::java::cell::{Cell, Ends};
 use crate::measure::hpc::java::programs::Times;
 use crate::measure::scratch;
-use crate::measure::setup::processors;
-use crate::measure::steps::Rows;
+use crate::measure::{Contestant, Error, Result, Rows, in_turns};
 use crate::names::cluster::WHOLE;
 use crate::names::java::{COMMAND, CTR, ENCRYPTION_COLD, ENCRYPTION_WARM, FILES_WARM, FORMAT, PAPERS, PHALANX};
-use std::ffi::OsString;
 use std::path::Path;
 
 /// A program that measures itself.
@@ -27,34 +23,24 @@ struct Program {
     writes: bool,
 }
 
-/// The JCE holds the data, a copy with the padding, and the result.
-const PAPERS_OWN: [Program; 3] = [
-    Program {
-        scheme: PAPERS,
-        cold: Some(ENCRYPTION_COLD),
-        warm: ENCRYPTION_WARM,
-        class: "Divided",
-        args: &["cbc"],
-        copies: 3,
-        writes: false,
-    },
-    Program {
-        scheme: CTR,
-        cold: None,
-        warm: ENCRYPTION_WARM,
-        class: "Divided",
-        args: &["ctr"],
-        copies: 1,
-        writes: false,
-    },
-    Program { scheme: CTR, cold: None, warm: FILES_WARM, class: "Divided", args: &["ctr"], copies: 1, writes: true },
-];
-const LIBRARY: Program =
-    Program { scheme: FORMAT, cold: None, warm: FILES_WARM, class: "Format", args: &[], copies: 1, writes: true };
+/// The paper's program. The JCE holds the data, a copy with the padding, and the result.
+const CBC: Program = Program {
+    scheme: PAPERS,
+    cold: Some(ENCRYPTION_COLD),
+    warm: ENCRYPTION_WARM,
+    class: "Divided",
+    args: &["cbc"],
+    copies: 3,
+    writes: false,
+};
+/// The program with the mode that Phalanx has.
+const IN_MEMORY: Program = Program { scheme: CTR, cold: None, args: &["ctr"], copies: 1, ..CBC };
+const WITH_FILES: Program = Program { warm: FILES_WARM, writes: true, ..IN_MEMORY };
+const LIBRARY: Program = Program { scheme: FORMAT, class: "Format", args: &[], ..WITH_FILES };
 
 /// The paper's program, and the same with the mode that Phalanx has.
 pub fn papers(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    PAPERS_OWN.iter().try_for_each(|program| own(cell, program, rows))
+    [CBC, IN_MEMORY, WITH_FILES].iter().try_for_each(|program| own(cell, program, rows))
 }
 
 /// The format, by the library.
@@ -71,7 +57,7 @@ fn own(cell: &Cell<'_>, program: &Program, rows: &mut Rows<'_>) -> Result<()> {
         Err(missing) => {
             let measures = || cold.into_iter().chain([warm]);
             let all = threads.iter().flat_map(|n| measures().map(|measure| cell.row(measure, scheme, 0, *n)));
-            return rows.not_run(all, &missing);
+            return rows.not_run(all, &missing.to_string());
         }
     };
     let (plain, sealed) = (cell.plain()?, cell.scratch.path("sealed"));
@@ -82,74 +68,53 @@ fn own(cell: &Cell<'_>, program: &Program, rows: &mut Rows<'_>) -> Result<()> {
         let paths: &[&Path] = if writes { &[&plain, &sealed] } else { &[&plain] };
         Ok::<_, Error>(Times::read(&java.papers(class, memory, &args, paths).run()?.text))
     };
-    let times = run(threads, cell.counts.warm + 1)?;
-    write(cell, rows, warm, scheme, |n| Some(times.of(n).1))?;
-    if let Some(cold) = cold {
-        let mut first: Vec<(usize, Vec<f64>)> = threads.iter().map(|n| (*n, Vec::new())).collect();
-        for _ in 0..cell.counts.cold {
-            for (n, seconds) in &mut first {
-                seconds.extend(run(&[*n], 1)?.of(*n).0);
+    let mut write = |measure: &str, of: &dyn Fn(usize) -> Result<Vec<f64>>| {
+        let mut all = Vec::new();
+        for &n in threads {
+            let seconds = of(n)?;
+            if seconds.is_empty() {
+                return Err(Error::Program(format!("{scheme}: it told no times of {n} threads")));
             }
+            all.push(cell.row(measure, scheme, 0, n).timed(seconds));
         }
-        write(cell, rows, cold, scheme, |n| Some(first.iter().find(|(of, _)| *of == n)?.1.clone()))?;
+        rows.beside_first(all, "1 thread").map(drop)
+    };
+    let times = run(threads, cell.counts.warm + 1)?;
+    write(warm, &|n| Ok(times.of(n).1))?;
+    if let Some(cold) = cold {
+        write(cold, &|n| {
+            let first = (0..cell.counts.cold).map(|_| run(&[n], 1).map(|times| times.of(n).0));
+            Ok(first.collect::<Result<Vec<_>>>()?.concat())
+        })?;
     }
     scratch::remove(&sealed)
 }
 
-/// Rows of all numbers of threads, with their speedups.
-fn write(
-    cell: &Cell<'_>,
-    rows: &mut Rows<'_>,
-    measure: &str,
-    scheme: &str,
-    of: impl Fn(usize) -> Option<Vec<f64>>,
-) -> Result<()> {
-    let mut one = None;
-    for &n in &cell.counts.threads {
-        let seconds = of(n).filter(|seconds| !seconds.is_empty());
-        let seconds = seconds.ok_or_else(|| Error::Program(format!("{scheme}: it told no times of {n} threads")))?;
-        rows.write(cell.row(measure, scheme, 0, n).timed(seconds).beside(&mut one, "1 thread", processors(n)))?;
-    }
-    Ok(())
-}
-
 /// Whole commands, in Java and in Rust, in turn. Both sync what they write.
 pub fn commands(cell: &Cell<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let all = |scheme: &'static str| cell.counts.threads.iter().map(move |n| cell.row(WHOLE, scheme, 0, *n));
+    let threads = || cell.counts.threads.iter().copied();
     let java = match cell.programs(cell.bytes) {
         Ok(java) => java,
-        Err(missing) => return rows.not_run(all(COMMAND), &missing),
-    };
-    let (plain, key, sealed) = (cell.plain()?, cell.scratch.path("key"), cell.scratch.path("sealed"));
-    let [plain, key, sealed] = [&plain, &key, &sealed].map(|path| path.as_path());
-    write_key(key)?;
-    let call = |n: usize| {
-        let n = n.to_string();
-        let args: Vec<String> = ["protect", "--quiet", "--threads", &n, "--key-file"].map(str::to_owned).to_vec();
-        (args, [key, Path::new("--output"), sealed, plain])
-    };
-    let has_phalanx = cell.setup.program.is_file();
-    let mut times: Vec<(usize, [Vec<f64>; 2])> = cell.counts.threads.iter().map(|n| (*n, Default::default())).collect();
-    for round in 0..cell.counts.cold {
-        for (n, [of_java, of_rust]) in &mut times {
-            let (args, paths) = call(*n);
-            let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            of_java.push(java.phalanx(&args, &paths).run()?.seconds);
-            if round == 0 {
-                check(plain, sealed, cell.scratch)?;
-            }
-            scratch::remove(sealed)?;
-            if has_phalanx {
-                let all = args.iter().map(OsString::from).chain(paths.iter().map(OsString::from));
-                of_rust.push(Job::own(1, &cell.setup.program, all).run()?.seconds);
-                scratch::remove(sealed)?;
-            }
+        Err(missing) => {
+            return rows.not_run(threads().map(|n| cell.row(WHOLE, COMMAND, 0, n)), &missing.to_string());
         }
-    }
-    let of = |n: usize, which: usize| Some(times.iter().find(|(of, _)| *of == n)?.1[which].clone());
-    write(cell, rows, WHOLE, COMMAND, |n| of(n, 0))?;
-    match has_phalanx {
-        true => write(cell, rows, WHOLE, PHALANX, |n| of(n, 1)),
-        false => rows.not_run(all(PHALANX), "no phalanx beside this program"),
-    }
+    };
+    let ends = Ends::new(cell)?;
+    let args = |n: usize| ends.args(&["protect", "--quiet", "--threads", &n.to_string(), "--key-file"]);
+    let contestant = |scheme: &str, n: usize, job: Job| {
+        let ends = &ends;
+        Contestant::new(vec![cell.row(WHOLE, scheme, 0, n)], move |turn| {
+            Ok(vec![Some(ends.run(&job, turn.is_first)?.seconds)])
+        })
+    };
+    let mut all: Vec<_> = threads().map(|n| contestant(COMMAND, n, java.phalanx(args(n)))).collect();
+    let program = &cell.setup.program;
+    all.extend(threads().map(|n| match program.is_file() {
+        true => contestant(PHALANX, n, Job::own(1, program, args(n))),
+        false => Contestant::missing(vec![cell.row(WHOLE, PHALANX, 0, n)], "no phalanx beside this program".into()),
+    }));
+    let all = in_turns(all, 0, cell.counts.cold)?.concat();
+    let (of_java, of_rust) = all.split_at(threads().count());
+    rows.beside_first(of_java.iter().cloned(), "1 thread")?;
+    rows.beside_first(of_rust.iter().cloned(), "1 thread").map(drop)
 }

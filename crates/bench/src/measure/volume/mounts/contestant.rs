@@ -1,153 +1,106 @@
 //! Who takes part: Phalanx, gocryptfs, bindfs, and the backing folder itself. Each is known by its commands only.
 
-use crate::error::{Error, Result};
 use crate::measure::mounted::{Mounted, missing};
-use crate::measure::programs::{find, finish};
-use crate::measure::scratch::{Random, Scratch};
+use crate::measure::programs::{command, failure, finish, require};
+use crate::measure::scratch::random;
+use crate::measure::{Error, Result, Scratch};
 use crate::names::mounts::{BINDFS, GOCRYPTFS, PLAIN, SUITE_1, SUITE_5};
-use std::fs::{self, File};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Who takes part, or why not.
-pub type Contestants = Vec<std::result::Result<Contestant, (&'static str, String)>>;
-
 /// A folder to work in: a mounted volume, or a plain folder.
-pub struct Contestant {
-    /// Its name in rows.
+pub struct Volume {
     pub name: &'static str,
-    /// Where the work is done.
-    at: PathBuf,
+    pub at: PathBuf,
     /// Where what is done there ends up.
     stored: PathBuf,
     /// The command that mounts it. A plain folder has none.
     command: Option<Box<dyn Fn() -> Command>>,
     mounted: Option<Mounted>,
-    peak_kib: Option<u64>,
+    /// The largest resident memory of its mounts so far.
+    pub peak_kib: Option<u64>,
 }
 
-/// All contestants, with new volumes, not mounted yet.
-pub fn contestants(phalanx: &Path, place: &Scratch) -> Contestants {
+/// All that take part, with new volumes, not mounted yet. The errors say why one does not.
+pub fn volumes(phalanx: &Path, place: &Scratch) -> Vec<(&'static str, Result<Volume>)> {
     vec![
-        Contestant::plain(place).map_err(|e| (PLAIN, e.to_string())),
-        Contestant::bindfs(place).map_err(|why| (BINDFS, why)),
-        Contestant::gocryptfs(place).map_err(|why| (GOCRYPTFS, why)),
-        Contestant::phalanx(phalanx, place, SUITE_1, None).map_err(|why| (SUITE_1, why)),
-        Contestant::phalanx(phalanx, place, SUITE_5, Some("aes-256-turbo")).map_err(|why| (SUITE_5, why)),
+        (PLAIN, Volume::plain(place)),
+        (BINDFS, Volume::bindfs(place)),
+        (GOCRYPTFS, Volume::gocryptfs(place)),
+        (SUITE_1, Volume::phalanx(phalanx, place, SUITE_1, "")),
+        (SUITE_5, Volume::phalanx(phalanx, place, SUITE_5, "--cipher aes-256-turbo")),
     ]
 }
 
-impl Contestant {
-    /// A plain folder.
+impl Volume {
     pub fn plain(place: &Scratch) -> Result<Self> {
         let at = place.folder("plain")?;
         Ok(Self { name: PLAIN, stored: at.clone(), at, command: None, mounted: None, peak_kib: None })
     }
 
-    /// A new volume (`init` gives the command that makes it, if there is one), and the folders that it is in and that it is mounted at. `folder` is their name.
-    fn volume(
+    /// A new volume in a folder of its own. `init` and `mount` are commands with `{program}`, `{key}`, `{stored}` and `{at}`.
+    fn new(
         name: &'static str,
         place: &Scratch,
-        folder: &str,
-        init: impl FnOnce(&Path) -> Option<Command>,
-        mount: impl Fn(&Path, &Path) -> Command + 'static,
-    ) -> std::result::Result<Self, String> {
+        program: &Path,
+        key: &[u8],
+        init: Option<&str>,
+        mount: &str,
+    ) -> Result<Self> {
         if let Some(why) = missing() {
-            return Err(why);
+            return Err(Error::NotRun(why));
         }
-        let make = |what: &str| place.folder(&format!("{folder}-{what}")).map_err(|e| e.to_string());
+        let folder = name.replace(", ", "-").replace(' ', "-");
+        let make = |what: &str| place.folder(&format!("{folder}-{what}"));
         let (stored, at) = (make("stored")?, make("mounted")?);
-        init(&stored).map_or(Ok(()), finish).map_err(|e| e.to_string())?;
-        let command = {
+        let key = place.secret(&format!("{folder}-key"), key)?;
+        let call = {
+            let (program, keyring) = (program.to_owned(), place.path("keyring"));
             let (stored, at) = (stored.clone(), at.clone());
-            move || mount(&stored, &at)
+            move |line: &str| {
+                let paths = [("program", &*program), ("key", &key), ("stored", &stored), ("at", &at)];
+                let mut command = command(line, &paths);
+                command.env("PHALANX_KEYRING", &keyring).env_remove("PHALANX_PASSWORD");
+                command
+            }
         };
-        Ok(Self { name, at, stored, command: Some(Box::new(command)), mounted: None, peak_kib: None })
+        init.map_or(Ok(()), |init| finish(call(init)))?;
+        let mount = mount.to_owned();
+        Ok(Self { name, at, stored, command: Some(Box::new(move || call(&mount))), mounted: None, peak_kib: None })
     }
 
     /// bindfs with several threads and long requests, as the others have them. It has no write-back cache.
-    fn bindfs(place: &Scratch) -> std::result::Result<Self, String> {
-        let program = find("bindfs").ok_or("no bindfs")?;
-        Self::volume(
-            BINDFS,
-            place,
-            "bindfs",
-            |_| None,
-            move |stored, at| {
-                let mut command = Command::new(&program);
-                command.args(["--multithreaded", "--no-allow-other", "-o", "big_writes"]).args([stored, at]);
-                command
-            },
-        )
+    fn bindfs(place: &Scratch) -> Result<Self> {
+        let mount = "{program} --multithreaded --no-allow-other -o big_writes {stored} {at}";
+        Self::new(BINDFS, place, &require("bindfs")?, b"", None, mount)
     }
 
     /// gocryptfs with its defaults. How its password becomes a key is made cheap, because only mounting depends on it.
-    fn gocryptfs(place: &Scratch) -> std::result::Result<Self, String> {
-        let program = find("gocryptfs").ok_or("no gocryptfs")?;
-        let password = secret(&place.path("password"), b"correct horse battery staple\n")?;
-        let call = move |args: &[&str], paths: &[&Path]| {
-            let mut command = Command::new(&program);
-            command.args(args).arg("-passfile").arg(&password).args(paths);
-            command
-        };
-        let init = call.clone();
-        let init = move |stored: &Path| Some(init(&["-init", "-q", "-scryptn", "10"], &[stored]));
-        Self::volume(GOCRYPTFS, place, "gocryptfs", init, move |stored, at| call(&["-q"], &[stored, at]))
+    fn gocryptfs(place: &Scratch) -> Result<Self> {
+        let init = "{program} -init -q -scryptn 10 -passfile {key} {stored}";
+        let mount = "{program} -q -passfile {key} {stored} {at}";
+        Self::new(GOCRYPTFS, place, &require("gocryptfs")?, b"correct horse battery staple\n", Some(init), mount)
     }
 
-    /// Phalanx, in a suite that is named if it is not the default.
-    pub fn phalanx(
-        program: &Path,
-        place: &Scratch,
-        name: &'static str,
-        cipher: Option<&'static str>,
-    ) -> std::result::Result<Self, String> {
+    /// Phalanx, with the option that names a suite if it is not the default.
+    fn phalanx(program: &Path, place: &Scratch, name: &'static str, cipher: &str) -> Result<Self> {
         if !program.is_file() {
-            return Err("no phalanx (--phalanx names one)".into());
+            return Err(Error::NotRun("no phalanx (--phalanx names one)".into()));
         }
-        let (program, keyring) = (program.to_owned(), place.path("keyring"));
-        let call = move |args: &[&str]| {
-            let mut command = Command::new(&program);
-            command.args(args).env("PHALANX_KEYRING", &keyring).env_remove("PHALANX_PASSWORD");
-            command
-        };
-        let help = call(&["init", "--help"]).output().map_err(|e| e.to_string())?;
+        let mut help = command("{program} init --help", &[("program", program)]);
+        let help = help.output().map_err(|e| failure(&help)(&e.to_string()))?;
         if !help.status.success() {
-            return Err("this phalanx has no volumes".into());
+            return Err(Error::NotRun("this phalanx has no volumes".into()));
         }
-        if cipher.is_some_and(|cipher| !String::from_utf8_lossy(&help.stdout).contains(cipher)) {
-            return Err("this phalanx does not have the suite".into());
+        if !String::from_utf8_lossy(&help.stdout).contains(cipher.trim_start_matches("--cipher ")) {
+            return Err(Error::NotRun("this phalanx does not have the suite".into()));
         }
-        let mut key = [0; 32];
-        Random::new(7).fill(&mut key);
-        let key = secret(&place.path(&format!("{name}.key")), &key)?;
-        let init = {
-            let (call, key) = (call.clone(), key.clone());
-            move |stored: &Path| {
-                let mut command = call(&["init"]);
-                command.arg(stored).arg("--key-file").arg(key);
-                if let Some(cipher) = cipher {
-                    command.args(["--cipher", cipher]);
-                }
-                Some(command)
-            }
-        };
-        let folder = name.replace(", ", "-").replace(' ', "-");
-        Self::volume(name, place, &folder, init, move |stored, at| {
-            let mut command = call(&["mount"]);
-            command.arg(stored).arg(at).arg("--key-file").arg(&key).arg("--daemon");
-            command
-        })
+        let init = format!("{{program}} init {{stored}} --key-file {{key}} {cipher}");
+        let mount = "{program} mount {stored} {at} --key-file {key} --daemon";
+        Self::new(name, place, program, &random::<32>(7), Some(&init), mount)
     }
 
-    /// Where the work is done.
-    pub fn folder(&self) -> &Path {
-        &self.at
-    }
-
-    /// Mounts it.
     pub fn mount(&mut self) -> Result<()> {
         if let Some(command) = &self.command {
             self.mounted = Some(Mounted::new(&self.at, command)?);
@@ -162,27 +115,9 @@ impl Contestant {
         mounted.unmount()
     }
 
-    /// Mounts it anew. Then nothing of it is in the kernel's cache but what is stored.
-    pub fn mount_again(&mut self) -> Result<()> {
-        self.unmount()?;
-        self.mount()
-    }
-
     /// Waits until the backing file system has written what it has.
     pub fn settle(&self) -> Result<()> {
         let folder = File::open(&self.stored).map_err(Error::at(&self.stored))?;
         rustix::fs::syncfs(&folder).map_err(|e| Error::Path(self.stored.clone(), e.into()))
     }
-
-    /// The largest resident memory of its mounts, in KiB.
-    pub fn peak_kib(&self) -> Option<u64> {
-        self.peak_kib
-    }
-}
-
-/// A file that only its owner can read.
-fn secret(path: &Path, bytes: &[u8]) -> std::result::Result<PathBuf, String> {
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let written = file.and_then(|mut file| file.write_all(bytes));
-    written.map(|()| path.to_owned()).map_err(|e| format!("its key could not be written: {e}"))
 }

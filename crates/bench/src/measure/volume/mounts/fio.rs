@@ -1,14 +1,12 @@
 //! Random reads and writes of 4 KiB by fio.
 
-use crate::error::{Error, Result};
-use crate::measure::programs::find;
+use crate::measure::Result;
+use crate::measure::programs::{command, failure, one_line};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-/// The bytes of one access.
 pub const BLOCK: u64 = 4096;
 
-/// What fio does.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Access {
     /// Reads every block once, in random order.
@@ -19,44 +17,30 @@ pub enum Access {
     Layout,
 }
 
-/// Why it cannot run, if so.
-pub fn missing() -> Option<String> {
-    find("fio").is_none().then(|| "no fio".into())
-}
-
 /// Lets `jobs` jobs of fio each work on a file of their own in a folder, `bytes` bytes together. Returns the seconds, by
 /// fio's own clock.
 pub fn run(folder: &Path, access: Access, jobs: u64, bytes: u64) -> Result<f64> {
-    let failed = |why: String| Error::Program(format!("fio: {why}"));
-    let mut command = Command::new("fio");
-    let rw = if access == Access::Write { "randwrite" } else { "randread" };
-    command.arg(format!("--name=fio-{jobs}")).arg(format!("--directory={}", folder.display()));
-    command.arg(format!("--rw={rw}")).arg(format!("--bs={BLOCK}")).arg(format!("--numjobs={jobs}"));
-    command.arg(format!("--size={}", bytes / jobs / BLOCK * BLOCK));
-    command.args([
-        "--ioengine=psync",
-        "--fallocate=none",
-        "--invalidate=0",
-        "--group_reporting",
-        "--output-format=json",
-    ]);
-    match access {
-        Access::Read => {}
-        Access::Write => drop(command.arg("--end_fsync=1")),
-        Access::Layout => drop(command.arg("--create_only=1")),
-    }
+    let each = bytes / jobs / BLOCK * BLOCK;
+    let (name, more) = match access {
+        Access::Read => ("read", ""),
+        Access::Write => ("write", "--end_fsync=1"),
+        Access::Layout => ("read", "--create_only=1"),
+    };
+    let line = format!(
+        "fio --name=fio-{jobs} --directory={{folder}} --rw=rand{name} --bs={BLOCK} --numjobs={jobs} --size={each} \
+         --ioengine=psync --fallocate=none --invalidate=0 --group_reporting --output-format=json {more}"
+    );
+    let mut command = command(&line, &[("folder", folder)]);
+    let failed = failure(&command);
     // It leaves state files in the current folder.
-    let output = command.current_dir(folder).stdin(Stdio::null()).output().map_err(|e| failed(e.to_string()))?;
+    let output = command.current_dir(folder).stdin(Stdio::null()).output().map_err(|e| failed(&e.to_string()))?;
     if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
-        return Err(failed(format!("{}: {text}", output.status)));
+        return Err(failed(&format!("{}: {}", output.status, one_line(&output.stderr))));
     }
-    if access == Access::Layout {
-        return Ok(0.0);
+    match access {
+        Access::Layout => Ok(0.0),
+        _ => seconds(&String::from_utf8_lossy(&output.stdout), name, each * jobs).map_err(|why| failed(&why)),
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    seconds(&text, if access == Access::Write { "write" } else { "read" }, bytes / jobs / BLOCK * BLOCK * jobs)
-        .map_err(failed)
 }
 
 /// The seconds in a report of fio, which must be about `bytes` bytes.

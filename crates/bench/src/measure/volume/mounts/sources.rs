@@ -1,9 +1,8 @@
 //! A source tree, as an archive and as a repository: made up, and always the same.
 
-use crate::error::{Error, Result};
-use crate::measure::programs::{find, finish};
-use crate::measure::scratch::{Random, Scratch};
+use crate::measure::programs::{command, finish, require};
 use crate::measure::volume::ciphertext::text;
+use crate::measure::{Error, Random, Result, Scratch};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,22 +30,19 @@ fn tree(scratch: &Scratch, files: u64) -> Result<PathBuf> {
 }
 
 /// The archive of the tree. The error says why there is none.
-pub fn archive(scratch: &Scratch, files: u64) -> Result<std::result::Result<PathBuf, String>> {
-    let Some(tar) = find("tar") else { return Ok(Err("no tar".into())) };
-    let path = scratch.path("sources.tar");
+pub fn archive(scratch: &Scratch, files: u64) -> Result<PathBuf> {
+    let (tar, path) = (require("tar")?, scratch.path("sources.tar"));
     if !path.exists() {
         let tree = tree(scratch, files)?;
-        let mut command = Command::new(tar);
-        command.arg("-cf").arg(&path).arg("-C").arg(&tree).arg(".");
-        finish(command)?;
+        finish(command("{tar} -cf {path} -C {tree} .", &[("tar", &tar), ("path", &path), ("tree", &tree)]))?;
     }
-    Ok(Ok(path))
+    Ok(path)
 }
 
 /// Git without the user's settings.
-pub fn git(git: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(git);
-    command.args(["-c", "user.name=bench", "-c", "user.email=bench@example.com", "-c", "gc.auto=0"]).args(args);
+pub fn git(line: &str, paths: &[(&str, &Path)]) -> Command {
+    let settings = "-c user.name=bench -c user.email=bench@example.com -c gc.auto=0";
+    let mut command = command(&format!("git {settings} {line}"), paths);
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_TERMINAL_PROMPT", "0");
     for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
         command.env_remove(variable);
@@ -55,20 +51,16 @@ pub fn git(git: &Path, args: &[&str]) -> Command {
 }
 
 /// The repository of the tree, in one pack. The error says why there is none.
-pub fn repository(scratch: &Scratch, files: u64) -> Result<std::result::Result<PathBuf, String>> {
-    let Some(program) = find("git") else { return Ok(Err("no git".into())) };
+pub fn repository(scratch: &Scratch, files: u64) -> Result<PathBuf> {
+    require("git")?;
     let path = scratch.path("sources.git");
     if !path.exists() {
         let tree = tree(scratch, files)?;
-        let call = |args: &[&str]| {
-            let mut command = git(&program, args);
+        for line in ["init -q", "add -A", "commit -q -m sources", "repack -a -d -q"] {
+            let mut command = git(line, &[]);
             command.env("GIT_DIR", &path).env("GIT_WORK_TREE", &tree);
-            finish(command)
-        };
-        call(&["init", "-q"])?;
-        call(&["add", "-A"])?;
-        call(&["commit", "-q", "-m", "sources"])?;
-        call(&["repack", "-a", "-d", "-q"])?;
+            finish(command)?;
+        }
     }
-    Ok(Ok(path))
+    Ok(path)
 }

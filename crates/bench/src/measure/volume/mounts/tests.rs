@@ -3,34 +3,38 @@
 use super::work::Sizes;
 use super::*;
 use crate::measure::machine;
-use crate::measure::steps::{Step, run_steps};
+use crate::measure::steps::run_steps;
 use crate::names::mounts::PLAIN;
 use crate::record::Record;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const TINY: Sizes =
     Sizes { sequential: 1 << 20, random: 256 << 10, small_files: 120, sources: 40, entries: 1100, rounds: 1 };
 
 /// The tasks in a folder, with these contestants.
-fn rows(out: &Path, tasks: Vec<Task>, list: impl Fn(&Scratch) -> Contestants + Copy) -> Vec<Row> {
+fn rows(
+    out: &Path,
+    is_wanted: impl Fn(&Task<'_>) -> bool,
+    list: impl Fn(&Scratch) -> Vec<(&'static str, Result<Volume>)> + Copy,
+) -> Vec<Row> {
     let setup = Setup::of_tests(out);
     let mut record = Record::open(&setup.out, setup.resume, machine::head(&setup, versions())).unwrap();
     let scratch = Scratch::new(out).unwrap();
-    let (setup, scratch) = (&setup, &scratch);
-    let step = |task: Task| {
-        Step::new(task.name.into(), 1, move |rows| {
-            one_task(setup, scratch, "here", out, &task, TINY.rounds, list, rows)
-        })
-    };
-    run_steps(&mut record, tasks.into_iter().map(step).collect(), &()).unwrap();
+    let (setup, backing) = (&setup, &Backing { name: "here".into(), folder: out.into() });
+    let mut steps = Vec::new();
+    for task in tasks(TINY, &scratch).into_iter().filter(is_wanted) {
+        let step = move |rows: &mut Rows<'_>| one_task(setup, backing, &task, TINY.rounds, list, rows);
+        steps.push(Step::new(steps.len().to_string(), 1, step));
+    }
+    run_steps(&mut record, steps, &()).unwrap();
     crate::record::read(out).unwrap().1
 }
 
-/// The number of phases of tasks.
-fn phases(tasks: &[Task]) -> usize {
-    tasks.iter().map(|task| task.phases.len()).sum()
+fn phases(out: &Path, is_wanted: impl Fn(&Task<'_>) -> bool) -> usize {
+    let scratch = Scratch::new(out).unwrap();
+    tasks(TINY, &scratch).iter().filter(|task| is_wanted(task)).map(|task| task.phases.len()).sum()
 }
 
 /// Asserts that a number of phases was measured with this contestant, or that the program for it is missing.
@@ -60,11 +64,15 @@ fn skip(why: &str) {
 #[test]
 fn a_plain_folder_does_all_the_work() {
     let out = tempfile::tempdir().unwrap();
-    let phases = phases(&tasks(TINY));
-    let rows = rows(out.path(), tasks(TINY), |place| {
-        let missing = Err((GOCRYPTFS, "no gocryptfs".to_owned()));
-        vec![Ok(Contestant::plain(place).unwrap()), missing]
-    });
+    let phases = phases(out.path(), |_| true);
+    let rows = rows(
+        out.path(),
+        |_| true,
+        |place| {
+            let missing = Err(Error::NotRun("no gocryptfs".into()));
+            vec![(PLAIN, Volume::plain(place)), (GOCRYPTFS, missing)]
+        },
+    );
     assert_measured(&rows, PLAIN, phases);
     let missing = rows.iter().filter(|row| row.scheme == GOCRYPTFS);
     assert!(missing.clone().count() == phases);
@@ -103,18 +111,19 @@ fn mounted_volumes_do_all_the_work_and_are_compared() {
     fs::write(&phalanx, STAND_IN).unwrap();
     fs::set_permissions(&phalanx, fs::Permissions::from_mode(0o755)).unwrap();
     // fio takes half a second to start.
-    let few = || tasks(TINY).into_iter().filter(|task| task.name != "random").collect::<Vec<_>>();
-    let rows = rows(out.path(), few(), |place| contestants(&phalanx, place));
+    let few = |task: &Task<'_>| task.name != "random";
+    let phases = phases(out.path(), few);
+    let rows = rows(out.path(), few, |place| volumes(&phalanx, place));
     for name in [PLAIN, GOCRYPTFS, SUITE_1, SUITE_5] {
-        assert_measured(&rows, name, phases(&few()));
+        assert_measured(&rows, name, phases);
     }
     let ceilings = rows.iter().filter(|row| row.scheme == BINDFS && row.measure == RATIO && row.speedup.is_some());
     if with_bindfs {
-        assert_measured(&rows, BINDFS, phases(&few()));
+        assert_measured(&rows, BINDFS, phases);
         assert!(ceilings.count() > 0);
     } else {
         let missing = rows.iter().filter(|row| row.scheme == BINDFS);
-        assert!(missing.clone().count() == phases(&few()) && ceilings.count() == 0);
+        assert!(missing.clone().count() == phases && ceilings.count() == 0);
         assert!(missing.clone().all(|row| row.note.as_deref() == Some("not run: no bindfs")));
     }
     let measured = rows.iter().filter(|row| row.scheme == SUITE_1 && row.measure == TIME && row.median_s.is_some());

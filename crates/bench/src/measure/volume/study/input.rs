@@ -1,7 +1,7 @@
 //! The inputs.
 
-use crate::measure::scratch::Random;
-use crate::measure::setup::Setup;
+use crate::measure::Setup;
+use crate::measure::scratch::{random, random_vec};
 use phalanx_core::engine::Nonce;
 
 /// The bytes that the paper hands to the GPU at a time.
@@ -9,7 +9,6 @@ pub const PART: usize = 32_000;
 /// The first counter block. Its low half is near its end, so that carries occur.
 pub const COUNTER: Nonce = *b"\0\0\0\0\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff\0";
 
-/// The data of a row.
 #[derive(Clone, Copy)]
 pub struct Input {
     /// The length of a part. Parts are handed to a device one after another, or each to a stream of its own.
@@ -30,7 +29,6 @@ impl Input {
     }
 }
 
-/// A length in words.
 pub fn size(bytes: usize) -> String {
     match bytes {
         n if n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
@@ -57,26 +55,14 @@ pub fn rounds(setup: &Setup) -> usize {
 }
 
 pub fn key() -> [u8; 32] {
-    let mut key = [0; 32];
-    Random::new(4).fill(&mut key);
-    key
+    random(4)
 }
 
 pub fn plaintext(len: usize) -> Vec<u8> {
-    let mut plain = vec![0; len];
-    Random::new(len as u64).fill(&mut plain);
-    plain
+    random_vec(len as u64, len)
 }
 
 /// Whether parts that follow each other are these bytes.
-pub fn are<'a>(parts: impl IntoIterator<Item = &'a [u8]>, mut wanted: &[u8]) -> bool {
-    let mut all = parts.into_iter().all(|part| match wanted.split_at_checked(part.len()) {
-        Some((front, rest)) => {
-            wanted = rest;
-            front == part
-        }
-        None => false,
-    });
-    all &= wanted.is_empty();
-    all
+pub fn are<'a>(parts: impl IntoIterator<Item = &'a [u8]>, wanted: &[u8]) -> bool {
+    parts.into_iter().collect::<Vec<_>>().concat() == wanted
 }

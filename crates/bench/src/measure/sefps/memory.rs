@@ -1,115 +1,103 @@
-//! Phalanx's format in memory: on the CPU, on a device, and on both. Their work is divided by one queue, from which faster
-//! lanes take more, or by P1's fixed ratio (Eq. 1).
+//! Phalanx's format in memory: its two parts separately, AES and the hashes of slices; and the whole on the CPU, on a device, and on
+//! both. Their work is divided by one queue, from which faster lanes take more, or by P1's fixed ratio (Eq. 1).
 
-use crate::error::{Error, Result};
-use crate::measure::device;
-use crate::measure::device::{eq_1, write};
-use crate::measure::sefps::case::Case;
-use crate::measure::sefps::programs::format;
-use crate::measure::setup::Setup;
-use crate::measure::steps::Rows;
-use crate::measure::times::try_rounds;
-use crate::names::sefps::{CPU, EXPERIMENT, GPU, HYBRID, IN_MEMORY};
-use crate::row::Row;
+use crate::measure::device::{self, Crew, fixed_part};
+use crate::measure::sefps::{Case, format};
+use crate::measure::threads::each;
+use crate::measure::times::{rounds as times_of, try_rounds};
+use crate::measure::{Error, Result, Row, Rows, Setup, lock};
+use crate::names::sefps::{CPU, GPU, HYBRID, IN_MEMORY, SERIAL};
 use phalanx_core::engine::{
-    self, Bind, Buffer, ContentKeys, CpuEngine, Engine, Extent, Fault, Job, Op, Share, Tag, Unit, Verdicts, Work,
+    self, Bind, Buffer, ContentKeys, CpuEngine, Engine, Extent, Job, Op, SLICE, Share, Tag, Unit, Verdicts, Work,
 };
 use phalanx_core::{Roster, SecretKey, Suite};
+use phalanx_kernels::{aes, keccak};
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 const SUITE: Suite = Suite::Aes256CtrSha3;
 const CHUNK: usize = 1 << 20;
+/// The most bytes that a thread takes at once, of data that are encrypted or hashed and nothing else.
+const PART: usize = 64 * SLICE;
 
-/// How the work is divided.
+/// AES of whole slices, and the hashes of slices.
+pub(super) fn parts_of_format(
+    setup: &Setup,
+    case: &Case,
+    plain: &Path,
+    rounds: usize,
+    rows: &mut Rows<'_>,
+) -> Result<()> {
+    let mut data = fs::read(plain).map_err(Error::at(plain))?;
+    let row = |measure: &str, suite: Suite, engine: &str, threads: usize| Row {
+        note: Some("in memory, apart from the rest: the format does AES and hashing in one go".into()),
+        ..case.row(["protect", measure, &format(suite), engine], threads)
+    };
+    for (engine, threads) in [(SERIAL, 1), (CPU, setup.threads)] {
+        for suite in [Suite::Aes128CtrSha3, SUITE] {
+            let key = aes::Key::new(&[7; 32][..suite.key_len()]);
+            let encrypt = |part: &mut [u8]| aes::ctr_xor(setup.levels.aes, &key, &[0; 16], part);
+            let times = times_of(rounds, || each(threads, data.chunks_mut(PART), encrypt));
+            rows.write(times.of(row("AES", suite, engine, threads)))?;
+        }
+        let hash = |part: &[u8]| {
+            let slices: Vec<&[u8]> = part.chunks(SLICE).collect();
+            let mut digests = vec![[0; keccak::DIGEST]; slices.len()];
+            keccak::sha3_256_many(setup.levels.keccak, &slices, &mut digests);
+            std::hint::black_box(&digests);
+        };
+        let times = times_of(rounds, || each(threads, data.chunks(PART), hash));
+        rows.write(times.of(row("hash", SUITE, engine, threads)))?;
+    }
+    Ok(())
+}
+
 enum Split {
     /// All lanes take from one queue.
-    Queue(Roster),
+    Queue(Crew),
     /// The device takes this part of the chunks, and the CPU the others.
     Fixed { part: f64, device: Roster, cpu: Roster },
 }
 
 /// Seals a file's chunks in memory in each way. All must give the CPU's bytes.
-pub(super) fn rows_of(setup: &Setup, case: &Case<'_>, plain: &Path, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
+pub(super) fn splits(setup: &Setup, case: &Case, plain: &Path, rounds: usize, rows: &mut Rows<'_>) -> Result<()> {
     let bytes = fs::read(plain).map_err(Error::at(plain))?;
     let mut sealed = vec![0; bytes.len()];
-    let mut wanted = None;
-    let mut cpu = None;
-    for (engine, threads, name) in [
-        (CPU, setup.threads, format(SUITE)),
-        (GPU, 0, format(SUITE)),
-        (HYBRID, setup.threads, format!("{}, one queue", format(SUITE))),
-        (HYBRID, setup.threads, format!("{}, fixed ratio (Eq. 1)", format(SUITE))),
+    let (mut wanted, mut on_cpu) = (None, None);
+    let cpu = |threads| -> Arc<dyn Engine> { Arc::new(CpuEngine::parallel(threads, setup.levels)) };
+    let device = || device::engine(setup, case.bytes);
+    let both = || Ok(Split::Queue(Crew::new(&[cpu(setup.threads), device()?])));
+    let fixed = || {
+        let (device, part) = (device()?, fixed_part(setup)?);
+        Ok(Split::Fixed { part, device: Roster::new(&[device]), cpu: Roster::new(&[cpu(setup.threads - 1)]) })
+    };
+    for (engine, threads, scheme, split) in [
+        (CPU, setup.threads, format(SUITE), Ok(Split::Queue(Crew::new(&[cpu(setup.threads)])))),
+        (GPU, 0, format(SUITE), device().map(|device| Split::Queue(Crew::new(&[device])))),
+        (HYBRID, setup.threads, format!("{}, one queue", format(SUITE)), both()),
+        (HYBRID, setup.threads, format!("{}, fixed ratio (Eq. 1)", format(SUITE)), fixed()),
     ] {
-        let row = Row {
-            experiment: EXPERIMENT.into(),
-            case: case.name.into(),
-            operation: "protect".into(),
-            measure: IN_MEMORY.into(),
-            engine: engine.into(),
-            bytes: case.bytes,
-            items: 1,
-            threads,
-            note: None,
-            ..Row::default()
-        };
-        let is_fixed = name.contains("fixed");
-        let row = Row { scheme: name, ..row };
-        let failed = Arc::new(Mutex::new(None));
-        let split = match split(setup, case.bytes, engine, is_fixed, &failed) {
-            Ok(split) => split,
-            Err(why) => {
-                rows.write(row.not_run(&why))?;
-                continue;
-            }
-        };
-        let mut check = || -> Result<()> {
+        let times = split.and_then(|split| {
             let tags = split.seal(&bytes, &mut sealed)?;
             match &wanted {
                 None => wanted = Some((sealed.clone(), tags)),
                 Some((bytes, wanted)) if *bytes == sealed && *wanted == tags => {}
-                Some(_) => return Err(Error::Program(format!("{}, {engine}: other bytes than the CPU's", row.scheme))),
+                Some(_) => return Err(Error::Program(format!("{scheme}, {engine}: other bytes than the CPU's"))),
             }
-            Ok(())
-        };
-        let times = check().and_then(|()| {
             let times = try_rounds(rounds, || split.seal(&bytes, &mut sealed).map(drop))?;
-            // If one engine took over from another, this was not a measurement of the split.
-            let fault = lock(&failed).take();
-            fault.map_or(Ok([times]), |fault: Fault| Err(Error::Core(fault.into())))
+            match &split {
+                Split::Queue(crew) => crew.check().map(|()| [times]),
+                Split::Fixed { .. } => Ok([times]),
+            }
         });
-        write(rows, [row], times, cpu.map(|median| ("the CPU in memory", median)))?;
-        cpu = cpu.or_else(|| rows.all().last().and_then(|row| row.median_s));
+        let row = case.row(["protect", IN_MEMORY, &scheme, engine], threads);
+        rows.measured([row], times, on_cpu.map(|median| ("the CPU in memory", median)))?;
+        on_cpu = on_cpu.or_else(|| rows.all().last().and_then(|row| row.median_s));
     }
     Ok(())
-}
-
-fn split(
-    setup: &Setup,
-    bytes: u64,
-    engine: &str,
-    is_fixed: bool,
-    failed: &Arc<Mutex<Option<Fault>>>,
-) -> Result<Split, String> {
-    let cpu = |threads| -> Arc<dyn Engine> { Arc::new(CpuEngine::parallel(threads, setup.levels)) };
-    if engine == CPU {
-        return Ok(Split::Queue(Roster::new(&[cpu(setup.threads)])));
-    }
-    let device = device::engine(setup, bytes)?;
-    if engine == GPU {
-        return Ok(Split::Queue(Roster::new(&[device])));
-    }
-    if is_fixed {
-        let ratio = eq_1(setup)?;
-        let (part, cpu) = (ratio / (ratio + 1.0), cpu(setup.threads - 1));
-        return Ok(Split::Fixed { part, device: Roster::new(&[device]), cpu: Roster::new(&[cpu]) });
-    }
-    let failed = failed.clone();
-    let both = Roster::new(&[cpu(setup.threads), device]);
-    Ok(Split::Queue(both.on_fault(move |fault| *lock(&failed) = Some(fault.clone()))))
 }
 
 impl Split {
@@ -123,7 +111,7 @@ impl Split {
             InMemory { plain, chunks: &chunks, keys: keys.clone(), count, left: Mutex::new(range) }
         };
         match self {
-            Split::Queue(roster) => engine::run(roster, &work(0..chunks.len()))?,
+            Split::Queue(crew) => engine::run(&crew.roster, &work(0..chunks.len()))?,
             Split::Fixed { part, device, cpu } => {
                 let first = ((chunks.len() as f64 * part).round() as usize).min(chunks.len());
                 let run = |roster: &Roster, range: Range<usize>| match range.is_empty() {
@@ -203,10 +191,6 @@ impl Work for InMemory<'_> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,14 +204,14 @@ mod tests {
         let cpu = || -> Arc<dyn Engine> { Arc::new(CpuEngine::parallel(2, levels)) };
         let plain: Vec<u8> = (0..=250).cycle().take(5 * CHUNK + 4097).collect();
         let mut wanted = vec![0; plain.len()];
-        let tags = Split::Queue(Roster::new(&[cpu()])).seal(&plain, &mut wanted).unwrap();
+        let tags = Split::Queue(Crew::new(&[cpu()])).seal(&plain, &mut wanted).unwrap();
         assert!(wanted != plain && tags.len() == 6 && tags[0] != tags[1]);
         let fixed = |part, device| Split::Fixed { part, device: Roster::new(&[device]), cpu: Roster::new(&[cpu()]) };
         let mut splits = vec![fixed(0.0, cpu()), fixed(0.5, cpu()), fixed(1.0, cpu())];
         if let Some(device) = crate::measure::device::tests::device() {
             let engine: Arc<dyn Engine> = Arc::new(GpuEngine::new(device, levels.keccak));
-            splits.push(Split::Queue(Roster::new(std::slice::from_ref(&engine))));
-            splits.push(Split::Queue(Roster::new(&[cpu(), engine.clone()])));
+            splits.push(Split::Queue(Crew::new(std::slice::from_ref(&engine))));
+            splits.push(Split::Queue(Crew::new(&[cpu(), engine.clone()])));
             splits.push(fixed(0.7, engine));
         }
         for (i, split) in splits.iter().enumerate() {

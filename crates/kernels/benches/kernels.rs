@@ -66,7 +66,7 @@ fn sha3(c: &mut Criterion) {
     for (name, size) in SIZES {
         let data = vec![1; size];
         slices(&mut group, name, &data, keccak::sha3_256_many);
-        // One stream without slices, where these are at their best.
+        // One stream without slices, which suits these libraries best.
         group.bench_function(BenchmarkId::new("aws-lc-rs", name), |b| {
             b.iter(|| digest::digest(&digest::SHA3_256, black_box(&data)));
         });

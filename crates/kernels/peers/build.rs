@@ -1,4 +1,4 @@
-//! Says which of XKCP's kernels are there: those of the processors that it was built for.
+//! Finds out which kernels XKCP has: those of the processors that it was built for.
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(xkcp_avx512)");

@@ -1,1 +1,1 @@
-//! Nothing: this package is its benchmark.
+//! Empty: this package only has a benchmark.

@@ -1,12 +1,12 @@
 //! Known answers: what a level must compute before it is used. A processor that computes wrongly, because it is overclocked,
-//! failing or badly emulated, would otherwise give whole, authentic files of other bytes: tags cover the ciphertext.
+//! failing or badly emulated, would otherwise make authentic files with wrong content, since tags cover the ciphertext.
 //!
-//! Each level is asked once in a process, which takes microseconds. The answers are folded to 64 bits, and were computed by the
-//! portable kernels, which the tests compare with official vectors.
+//! Each level is tested once in a process, which takes microseconds. The answers are folded to 64 bits, and were computed by
+//! the portable kernels, which the tests compare with official vectors.
 
 use std::sync::OnceLock;
 
-/// Whether a level answers rightly, found out once.
+/// Whether a level gives the right answers, tested once.
 pub(crate) struct Known(OnceLock<bool>);
 
 impl Known {
@@ -19,7 +19,7 @@ impl Known {
     }
 }
 
-/// Mixes bytes into a number: any wrong bit, and any exchange of words, gives another one.
+/// Mixes bytes into a number. Any wrong bit and any exchange of words changes the number.
 pub(crate) fn fold(start: u64, bytes: &[u8]) -> u64 {
     let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let (words, rest) = bytes.as_chunks();
@@ -27,7 +27,7 @@ pub(crate) fn fold(start: u64, bytes: &[u8]) -> u64 {
     rest.iter().fold(sum, |sum, byte| mix(sum, u64::from(*byte)))
 }
 
-/// Bytes that repeat every 251, so that no two blocks or lanes have the same.
+/// Bytes that repeat every 251, so that no two blocks or lanes are equal.
 pub(crate) const fn paint<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let mut i = 0;

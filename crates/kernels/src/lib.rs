@@ -7,7 +7,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate)]
 
-/// Whether the processor has all these features. The compiler may use what a feature implies, so that is asked for too.
+/// Whether the processor has all these features. The compiler may use what a feature implies, so this is checked too.
 #[cfg(target_arch = "x86_64")]
 macro_rules! has {
     ($($feature:tt),+) => { $(is_x86_feature_detected!($feature))&&+ };

@@ -1,5 +1,5 @@
-//! SHA3-256 of slices of 4 KiB: the wide kernels beside those of XKCP and s2n-bignum, on one core. Each first gives the same
-//! digests as ours.
+//! SHA3-256 of slices of 4 KiB: the wide kernels compared with those of XKCP and s2n-bignum, on one core. Each is first checked
+//! to give the same digests as ours.
 //!
 //! `cargo bench` runs it, with XKCP for AVX-512, and `XKCP_RS_TARGET=AVX2 cargo bench` with XKCP for AVX2.
 
@@ -17,7 +17,7 @@ const SIZES: [(&str, usize, usize); 2] = [("64KiB", 64 << 10, 5000), ("1MiB", 1 
 /// The digests of slices.
 type Slices = fn(&[u8], &mut [[u8; DIGEST]]);
 
-/// XKCP's sponges: as many slices as it has states absorb in step, by its own loop.
+/// XKCP's sponges: its own loop absorbs as many slices in parallel as it has states.
 macro_rules! xkcp {
     ($name:ident, $states:literal, $init:ident, $absorb:ident, $add:ident, $permute:ident, $extract:ident) => {
         fn $name(data: &[u8], out: &mut [[u8; DIGEST]]) {
@@ -112,7 +112,7 @@ struct Shuffle([u64; 4]);
 static RHO8: Shuffle = Shuffle([0x0605040302010007, 0x0e0d0c0b0a09080f, 0x0605040302010007, 0x0e0d0c0b0a09080f]);
 static RHO56: Shuffle = Shuffle([0x0007060504030201, 0x080f0e0d0c0b0a09, 0x0007060504030201, 0x080f0e0d0c0b0a09]);
 
-/// Four states, one after another, with absorbing by plain code.
+/// Four states, one after another. Plain code absorbs the blocks.
 fn s2n_bignum(data: &[u8], out: &mut [[u8; DIGEST]]) {
     #[repr(align(64))]
     struct States([[u64; 25]; 4]);
@@ -155,7 +155,7 @@ fn s2n_bignum(data: &[u8], out: &mut [[u8; DIGEST]]) {
     }
 }
 
-/// Those that run on this processor.
+/// The libraries that run on this processor.
 fn peers() -> Vec<(&'static str, Slices)> {
     let mut peers: Vec<(&str, Slices)> = Vec::new();
     #[cfg(xkcp_avx512)]

@@ -37,7 +37,7 @@ fn rounds<const ROUNDS: usize>(key: &Key, counter: u128, data: &mut [u8]) {
 }
 
 struct Stream<const ROUNDS: usize> {
-    /// Those behind `ROUNDS` are never read.
+    /// Entries after `ROUNDS` are never read.
     keys: [uint8x16_t; 15],
     /// The counter of the next block, little-endian for the additions.
     counter: uint64x2_t,
@@ -104,7 +104,7 @@ fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
     for (block, data) in blocks.iter_mut().zip(data.iter()) {
         *block = load_block(data);
     }
-    // As above. AESD and AESIMC work in the same way.
+    // AESE and AESD begin with AddRoundKey, and AESMC and AESIMC do MixColumns. So the last key is added by an XOR of its own.
     inner_rounds!(ROUNDS, round => for block in &mut blocks {
         let key = keys[round - 1];
         *block = if DECRYPT { vaesimcq_u8(vaesdq_u8(*block, key)) } else { vaesmcq_u8(vaeseq_u8(*block, key)) };
@@ -117,7 +117,7 @@ fn ecb_batch<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
     }
 }
 
-/// The round keys in registers. Those behind `ROUNDS` are zero.
+/// The round keys in registers. Entries after `ROUNDS` are zero.
 #[inline]
 #[target_feature(enable = "neon,aes")]
 fn registers<const ROUNDS: usize>(key: &Key) -> [uint8x16_t; 15] {

@@ -64,14 +64,13 @@ impl Level {
     /// Every level, slowest first, whether this machine has it or not.
     pub const ALL: &[Level] = &[Level::Portable, Level::AesNi, Level::Vaes256, Level::Vaes512, Level::Armv8];
 
-    /// The fastest level of this machine that computes rightly.
+    /// The fastest level of this machine that computes the known answers.
     #[must_use]
     pub fn detect() -> Self {
         Self::ALL.iter().copied().rfind(|l| l.is_available() && l.is_right()).unwrap_or(Level::Portable)
     }
 
-    /// Whether the level, which this machine has, computes known answers. It is asked once in a process, which takes
-    /// microseconds.
+    /// Whether the level computes the known answers. It is tested once in a process, which takes microseconds.
     ///
     /// # Panics
     /// If this machine does not have the level.
@@ -241,7 +240,7 @@ fn ctr_xor_low(level: Level, key: &Key, counter: u128, data: &mut [u8]) {
     }
 }
 
-/// Whether AES-NI expands a key of each length as the portable code does. Asked once, and only where there is AES-NI.
+/// Whether AES-NI expands a key of each length as the portable code does. Tested once, and only where there is AES-NI.
 fn expands_rightly() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -259,11 +258,11 @@ fn expands_rightly() -> bool {
     true
 }
 
-/// What every level answers.
+/// The answers of every level, folded.
 const ANSWERS: u64 = 0xbec5_c6a7_f945_48b6;
 
-/// Encrypts painted bytes with keys of each length, from counters whose carry goes through 32, 64 and 128 bits within them. They
-/// take every batch of each kernel, and end within a block.
+/// Encrypts painted bytes with keys of each length. The counters carry through 32, 64 and 128 bits within them. The lengths use
+/// every batch size of each kernel, and end within a block.
 fn answers(ctr_xor: impl Fn(&Key, &[u8; BLOCK], &mut [u8])) -> u64 {
     const PLAIN: [u8; 1109] = paint();
     const COUNTERS: [u128; 3] = [0xffff_ffe0, (7 << 64) - 21, 0u128.wrapping_sub(37)];
@@ -277,7 +276,7 @@ fn answers(ctr_xor: impl Fn(&Key, &[u8; BLOCK], &mut [u8])) -> u64 {
 }
 
 /// The same key, by a reference that the compiler must treat as a new one, so that round keys are read again where they are
-/// used. Otherwise a kernel with too few registers for them would keep copies on the stack, which nobody wipes.
+/// used. Otherwise a kernel with too few registers for them would keep copies on the stack, which are never wiped.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn reread(key: &Key) -> &Key {
@@ -299,7 +298,7 @@ mod tests {
         assert!(Level::available().all(Level::is_right));
     }
 
-    /// A wrong bit in any block, and a carry that is lost, are found.
+    /// Finds a wrong bit in any block, and a lost carry.
     #[test]
     fn a_level_that_computes_wrongly_is_found() {
         let wrong = |spoil: &dyn Fn(&[u8; BLOCK], &mut [u8])| {

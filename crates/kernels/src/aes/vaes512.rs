@@ -44,8 +44,8 @@ fn rounds<const ROUNDS: usize>(key: &Key, counter: u128, data: &mut [u8]) {
     }
 }
 
-/// Prefetches the data [`AHEAD`] bytes behind these. The processor's own prefetching ends with each page and comes too late
-/// for this cipher.
+/// Prefetches the data [`AHEAD`] bytes after these. The processor's own prefetching ends with each page and comes too late for
+/// this cipher.
 #[inline]
 fn fetch_ahead<const N: usize>(batch: &[[u8; WIDTH]; N]) {
     for line in batch {
@@ -55,7 +55,7 @@ fn fetch_ahead<const N: usize>(batch: &[[u8; WIDTH]; N]) {
 }
 
 struct Stream<const ROUNDS: usize> {
-    /// Each round key, four times in its register. Those behind `ROUNDS` are never read.
+    /// Each round key, four times in its register. Entries after `ROUNDS` are never read.
     keys: [__m512i; 15],
     /// The counters of the next four blocks, little-endian for the additions.
     counters: __m512i,
@@ -118,7 +118,7 @@ impl<const ROUNDS: usize> Stream<ROUNDS> {
         // SAFETY: the mask selects the bytes of `data` and no others.
         let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, data.as_ptr().cast()) };
         let [block] = self.encrypt([_mm512_xor_si512(self.keys[ROUNDS], bytes)]);
-        // SAFETY: as above.
+        // SAFETY: the mask selects the bytes of `data` and no others.
         unsafe { _mm512_mask_storeu_epi8(data.as_mut_ptr().cast(), mask, block) };
     }
 }
@@ -155,7 +155,7 @@ fn ecb_rounds<const ROUNDS: usize, const DECRYPT: bool>(key: &Key, data: &mut [[
         // SAFETY: the mask selects the bytes of `tail` and no others.
         let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, tail.as_ptr().cast()) };
         let [block] = ecb_crypt::<ROUNDS, DECRYPT, _>(&keys, [bytes]);
-        // SAFETY: as above.
+        // SAFETY: the mask selects the bytes of `tail` and no others.
         unsafe { _mm512_mask_storeu_epi8(tail.as_mut_ptr().cast(), mask, block) };
     }
 }
@@ -203,7 +203,7 @@ fn ecb_crypt<const ROUNDS: usize, const DECRYPT: bool, const N: usize>(
     blocks
 }
 
-/// Each round key, four times in its register. Those behind `ROUNDS` are zero.
+/// Each round key, four times in its register. Entries after `ROUNDS` are zero.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 fn wide_keys<const ROUNDS: usize>(key: &Key) -> [__m512i; 15] {

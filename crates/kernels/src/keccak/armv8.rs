@@ -1,4 +1,4 @@
-//! Two sponges abreast with the SHA-3 instructions of ARMv8.2, which are made for this round.
+//! Two sponges side by side with the SHA-3 instructions of ARMv8.2, which are made for this round.
 
 use super::RATE;
 use super::lanes::States;
@@ -7,7 +7,7 @@ use core::arch::aarch64::*;
 
 pub(super) const LANES: usize = 2;
 
-/// Absorbs into each state the first `blocks` blocks of its data.
+/// Absorbs the first `blocks` blocks of each input into its state.
 #[target_feature(enable = "neon,sha3")]
 pub(super) fn absorb<const ROUNDS: usize>(states: &mut States<LANES>, data: &[&[u8]; LANES], blocks: usize) {
     let data = data.map(|d| &d.as_chunks::<RATE>().0[..blocks]);
@@ -55,7 +55,7 @@ fn effect(left: uint64x2_t, right: uint64x2_t) -> uint64x2_t {
     vrax1q_u64(left, right)
 }
 
-/// The instruction adds before it rotates, to the right.
+/// The instruction XORs first, and then rotates to the right.
 #[inline]
 #[target_feature(enable = "neon,sha3")]
 fn rho<const R: i32, const S: i32>(a: uint64x2_t, effect: uint64x2_t) -> uint64x2_t {

@@ -1,4 +1,4 @@
-//! Four sponges abreast with AVX2.
+//! Four sponges side by side with AVX2.
 
 use super::RATE;
 use super::lanes::States;
@@ -7,7 +7,7 @@ use core::arch::x86_64::*;
 
 pub(super) const LANES: usize = 4;
 
-/// Absorbs into each state the first `blocks` blocks of its data.
+/// Absorbs the first `blocks` blocks of each input into its state.
 #[target_feature(enable = "avx2")]
 pub(super) fn absorb<const ROUNDS: usize>(states: &mut States<LANES>, data: &[&[u8]; LANES], blocks: usize) {
     let data = data.map(|d| &d.as_chunks::<RATE>().0[..blocks]);
@@ -16,7 +16,7 @@ pub(super) fn absorb<const ROUNDS: usize>(states: &mut States<LANES>, data: &[&[
     }
 }
 
-/// A function by itself, so that the state is in memory where the data come in: they need the registers too.
+/// A separate function, so that the state is in memory while data are loaded: loading needs the registers too.
 #[inline(never)]
 #[target_feature(enable = "avx2")]
 fn absorb_block<const ROUNDS: usize>(states: &mut States<LANES>, block: &[&[u8; RATE]; LANES]) {
@@ -30,9 +30,9 @@ fn absorb_block<const ROUNDS: usize>(states: &mut States<LANES>, block: &[&[u8; 
         a[2 * i] = add(a[2 * i], even);
         a[2 * i + 1] = add(a[2 * i + 1], odd);
     }
-    // The last word, fetched with the one before it.
+    // The last word, loaded together with the one before it.
     a[16] = add(a[16], words(block, 15)[1]);
-    // Two rounds a turn: with one, more would be moved about at its end.
+    // Two rounds in each iteration: with one, more registers would be moved at its end.
     const { assert!(ROUNDS.is_multiple_of(2)) };
     for [even, odd] in const { constants::<ROUNDS>() }.as_chunks::<2>().0 {
         round!(a, *even);
@@ -44,7 +44,7 @@ fn absorb_block<const ROUNDS: usize>(states: &mut States<LANES>, block: &[&[u8; 
     }
 }
 
-/// Words `from` and `from` + 1 of all blocks, one word a register.
+/// Words `from` and `from` + 1 of all blocks, one word in each register.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn words(block: &[&[u8; RATE]; LANES], from: usize) -> [__m256i; 2] {
@@ -74,11 +74,11 @@ fn parity(a: __m256i, b: __m256i, c: __m256i, d: __m256i, e: __m256i) -> __m256i
 #[inline]
 #[target_feature(enable = "avx2")]
 fn effect(left: __m256i, right: __m256i) -> __m256i {
-    // Doubled by an addition, for which more units serve than for a shift.
+    // Doubled by an addition, which more execution units can do than a shift.
     add(left, _mm256_or_si256(_mm256_add_epi64(right, right), _mm256_srli_epi64::<63>(right)))
 }
 
-/// AVX2 has no rotation, but one instruction to move whole bytes.
+/// AVX2 has no rotation, but rotates by whole bytes with one shuffle.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn rho<const R: i32, const S: i32>(a: __m256i, effect: __m256i) -> __m256i {

@@ -1,25 +1,25 @@
 //! Sponges side by side, one in each lane of the vector registers: which input goes into which lane, and when.
 //!
-//! A lane that is done takes the next input at once, so that inputs of different lengths keep all lanes busy. The
-//! kernel is called for as many blocks as every lane has ahead: all of a slice where all are equally long.
+//! A lane that is done takes the next input at once, so that inputs of different lengths keep all lanes busy. Each call of the
+//! kernel absorbs as many blocks as every lane still has. For slices of equal length this is the whole slice.
 
 use super::{Input, OUTPUT, RATE, State, Suffix, single};
 use core::{array, ptr};
 use zeroize::Zeroize;
 
-/// N states of Keccak-p\[1600\]: row i holds lane i of each.
+/// N states of Keccak-p\[1600\]. Row i holds lane i of each state.
 #[repr(C, align(64))]
 pub(super) struct States<const N: usize>(pub(super) [[u64; N]; 25]);
 
-/// What one of the N sponges is at.
+/// The progress of one of the N sponges.
 #[derive(Clone, Copy)]
 struct Sponge<'a> {
     /// The input's number; `None` if there was no input left for it.
     index: Option<usize>,
-    /// What it has not absorbed of the message.
+    /// The part of the message that is not absorbed yet.
     message: &'a [u8],
     suffix: Suffix,
-    /// What it has not absorbed of its padding; `None` before the last whole block of the message is absorbed.
+    /// The part of the padding that is not absorbed yet. `None` until the last whole block of the message is absorbed.
     padding: Option<(usize, usize)>,
 }
 
@@ -27,9 +27,10 @@ impl Sponge<'_> {
     const IDLE: Self = Sponge { index: None, message: &[], suffix: Suffix::of_one_byte(0), padding: None };
 }
 
-/// Runs a sponge over Keccak-p\[1600, ROUNDS\] for each input, and gives the first 64 bytes of each, with its number.
+/// Runs a sponge over Keccak-p\[1600, ROUNDS\] for each input, and passes on the first 64 bytes of its output with the input's
+/// number.
 ///
-/// `absorb(states, data, blocks)` absorbs into each state the first `blocks` blocks of its data, by the same permutation.
+/// `absorb(states, data, blocks)` absorbs the first `blocks` blocks of each input into its state, by the same permutation.
 pub(super) fn sponges<'a, const ROUNDS: usize, const N: usize>(
     inputs: impl Iterator<Item = Input<'a>>,
     mut give: impl FnMut(usize, &[u8; OUTPUT]),
@@ -56,7 +57,7 @@ pub(super) fn sponges<'a, const ROUNDS: usize, const N: usize>(
             break;
         }
         if let (1, Sponge { index: Some(index), message, suffix, padding: None }) = (busy, sponges[some]) {
-            // The last one goes faster by itself.
+            // A single remaining sponge is faster without the wide kernel.
             let mut state = states.get(some);
             single::sponge::<ROUNDS>(Input { state: &state, message, suffix }, &mut out);
             give(index, &out);
@@ -65,7 +66,7 @@ pub(super) fn sponges<'a, const ROUNDS: usize, const N: usize>(
         }
 
         let data: [&[u8]; N] = array::from_fn(|i| {
-            // An idle lane cannot but compute too: whatever another one has.
+            // An idle lane computes too, on the data of another lane.
             let i = if sponges[i].index.is_some() { i } else { some };
             match sponges[i].padding {
                 Some((from, to)) => &paddings[i][from..to],
@@ -93,7 +94,7 @@ pub(super) fn sponges<'a, const ROUNDS: usize, const N: usize>(
     out.zeroize();
 }
 
-/// Gives the next inputs to the idle ones, as far as there are any.
+/// Gives the next inputs, if there are any, to the idle sponges.
 fn refill<'a, const N: usize>(
     sponges: &mut [Sponge<'a>; N],
     states: &mut States<N>,
@@ -109,7 +110,7 @@ fn refill<'a, const N: usize>(
         }
     }
     match fresh[0] {
-        // All at once and under one key, as with the slices of a chunk: whole rows.
+        // If all start together from one state, as with the slices of a chunk, whole rows are filled.
         Some(first) if fresh.iter().all(|s| s.is_some_and(|s| ptr::eq(s, first))) => {
             for (row, lane) in states.0.iter_mut().zip(first) {
                 *row = [*lane; N];
@@ -129,7 +130,7 @@ fn refill<'a, const N: usize>(
 fn pad(padding: &mut [u8; 2 * RATE], tail: &[u8], suffix: Suffix) -> usize {
     let end = tail.len() + suffix.len;
     let used = if end > RATE { 2 * RATE } else { RATE };
-    // Two lengths that the compiler knows.
+    // Both parts have lengths that the compiler knows.
     let (first, second) = padding.split_first_chunk_mut::<RATE>().expect("two blocks");
     first.fill(0);
     if end > RATE {
@@ -152,7 +153,8 @@ impl<const N: usize> States<N> {
         }
     }
 
-    /// A function by itself: where its words meet the caller's copy of them, the compiler moves single bytes.
+    /// A separate function. If it were inlined, the compiler would move single bytes where its words meet the caller's copy of
+    /// them.
     #[inline(never)]
     fn squeeze(&self, i: usize, out: &mut [u8; OUTPUT]) {
         for (out, row) in out.as_chunks_mut::<8>().0.iter_mut().zip(&self.0) {

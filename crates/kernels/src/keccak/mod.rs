@@ -44,14 +44,13 @@ impl Level {
     /// Every level, slowest first, whether this machine has it or not.
     pub const ALL: &[Level] = &[Level::Portable, Level::Avx2, Level::Avx512, Level::Armv8];
 
-    /// The fastest level of this machine that computes rightly.
+    /// The fastest level of this machine that computes the known answers.
     #[must_use]
     pub fn detect() -> Self {
         Self::ALL.iter().copied().rfind(|l| l.is_available() && l.is_right()).unwrap_or(Level::Portable)
     }
 
-    /// Whether the level, which this machine has, computes known answers. It is asked once in a process, which takes
-    /// microseconds.
+    /// Whether the level computes the known answers. It is tested once in a process, which takes microseconds.
     ///
     /// # Panics
     /// If this machine does not have the level.
@@ -87,7 +86,7 @@ impl Level {
         }
     }
 
-    /// How many inputs the kernel takes side by side: callers do well to hand over a multiple of it.
+    /// How many inputs the kernel takes side by side. Callers should pass a multiple of it.
     #[must_use]
     pub fn lanes(self) -> usize {
         match self {
@@ -119,13 +118,13 @@ impl fmt::Display for Level {
 impl FromStr for Level {
     type Err = UnknownLevel;
 
-    /// The level of that [`Level::name`], whether this machine has it or not.
+    /// The level with this [`Level::name`], whether this machine has it or not.
     fn from_str(name: &str) -> Result<Self, UnknownLevel> {
         Self::ALL.iter().copied().find(|l| l.name() == name).ok_or(UnknownLevel)
     }
 }
 
-/// What every level answers.
+/// The answers of every level, folded.
 const ANSWERS: u64 = 0x5fb7_4ec5_104b_9632;
 
 /// SHA3-256 and TurboSHAKE256 of inputs that fill all lanes of any level twice, and take two blocks and their padding.
@@ -153,7 +152,7 @@ const TURBO: usize = 12;
 
 /// What follows a message: the bits that set the functions apart, and the first bit of the padding.
 ///
-/// At most four bytes, with zeros behind: a copy of four bytes is one instruction, one of an unknown length a call.
+/// At most four bytes, padded with zeros: a copy of four bytes is one instruction, and a copy of unknown length is a call.
 #[derive(Clone, Copy)]
 struct Suffix {
     bytes: [u8; 4],
@@ -169,7 +168,7 @@ impl Suffix {
 /// What follows a SHA3-256 message: the domain bits 01 and the first bit of the padding.
 const SHA3_SUFFIX: Suffix = Suffix::of_one_byte(0x06);
 
-/// What a sponge gives at most, in bytes.
+/// The longest output of a sponge, in bytes.
 const OUTPUT: usize = 64;
 
 /// What follows a KMAC256 message of `LEN` bytes of output: right_encode of its bits, cSHAKE's domain bits 00, the
@@ -197,7 +196,7 @@ pub fn sha3_256_many(level: Level, inputs: &[&[u8]], out: &mut [[u8; DIGEST]]) {
     sha3_256_each(level, inputs.iter().copied(), |i, digest| out[i] = *digest);
 }
 
-/// Gives SHA3-256 of each input with its number, in the order in which they end.
+/// Passes on SHA3-256 of each input with its number, in the order in which they finish.
 ///
 /// An input is taken when a lane is free for it, so that an iterator may prepare each just before it is hashed.
 ///
@@ -224,7 +223,7 @@ pub fn turboshake256_many<const D: u8>(level: Level, inputs: &[&[u8]], out: &mut
     turboshake256_each::<D>(level, inputs.iter().copied(), |i, digest| out[i] = *digest);
 }
 
-/// Gives the first 32 bytes of TurboSHAKE256 of each input with its number, in the order in which they end. `D` is the
+/// Passes on the first 32 bytes of TurboSHAKE256 of each input with its number, in the order in which they finish. `D` is the
 /// domain separation byte of RFC 9861, section 2.1.
 ///
 /// An input is taken when a lane is free for it, so that an iterator may prepare each just before it is hashed.
@@ -260,7 +259,7 @@ fn output<const LEN: usize>(input: Input<'_>) -> [u8; LEN] {
     first
 }
 
-/// KMAC256 with the customization string absorbed, and no key yet: it is the same for all keys, and public.
+/// KMAC256 with the customization string absorbed, but no key yet. This state is the same for all keys, and public.
 #[derive(Clone)]
 pub struct Label(Kmac256);
 
@@ -268,7 +267,7 @@ impl Label {
     /// KMAC256(·, ·, ·, `customization`) of SP 800-185, section 4.3.
     ///
     /// # Panics
-    /// If the customization string is longer than 122 bytes: it fills one block here.
+    /// If the customization string is longer than 122 bytes: it must fit in one block.
     #[must_use]
     pub fn new(customization: &[u8]) -> Self {
         let mut state = [0; 25];
@@ -294,7 +293,7 @@ impl Label {
         kmac
     }
 
-    /// What [`kmac256_each`] takes where each message has a key of its own: it begins with the key's [`key_block`].
+    /// An input for [`kmac256_each`] where each message has a key of its own. The message begins with the key's [`key_block`].
     #[must_use]
     pub fn unkeyed(&self) -> &Kmac256 {
         &self.0
@@ -320,7 +319,7 @@ impl Kmac256 {
     /// KMAC256(`key`, ·, ·, `customization`) of SP 800-185, section 4.3.
     ///
     /// # Panics
-    /// If the key is longer than 125 or the customization string longer than 122 bytes: each fills one block here.
+    /// If the key is longer than 125 or the customization string longer than 122 bytes: each must fit in one block.
     #[must_use]
     pub fn new(key: &[u8], customization: &[u8]) -> Self {
         Label::new(customization).key(key)
@@ -382,8 +381,8 @@ pub fn kmac256_many(level: Level, inputs: &[(&Kmac256, &[u8])], out: &mut [[u8; 
     kmac256_each(level, inputs.iter().copied(), |i, tag| out[i] = *tag);
 }
 
-/// Gives the KMAC256 output of `LEN` bytes (32 to 64, L = 8 × `LEN`) for each message under its key, with its number,
-/// in the order in which they end. An input is taken when a lane is free for it.
+/// Passes on the KMAC256 output of `LEN` bytes (32 to 64, L = 8 × `LEN`) for each message under its key, with its number, in
+/// the order in which they finish. An input is taken when a lane is free for it.
 ///
 /// # Panics
 /// If this machine does not have the level.
@@ -397,7 +396,8 @@ pub fn kmac256_each<'a, const LEN: usize>(
     sponges::<KECCAK_F>(level, inputs, |i, out| give(i, out.first_chunk().expect("kmac_suffix() checked the length")));
 }
 
-/// Runs a sponge over Keccak-p\[1600, ROUNDS\] for each input, and gives the first 64 bytes of each, with its number.
+/// Runs a sponge over Keccak-p\[1600, ROUNDS\] for each input, and passes on the first 64 bytes of its output with the input's
+/// number.
 fn sponges<'a, const ROUNDS: usize>(
     level: Level,
     inputs: impl Iterator<Item = Input<'a>>,
@@ -431,7 +431,7 @@ fn sponges<'a, const ROUNDS: usize>(
     }
 }
 
-/// One block of the sponge in the making, wiped on drop: it may hold a key.
+/// A block of input under construction. Wiped on drop, because it may hold a key.
 #[derive(Zeroize, ZeroizeOnDrop)]
 struct Block {
     bytes: [u8; RATE],

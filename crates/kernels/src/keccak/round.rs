@@ -35,10 +35,10 @@ pub(super) const fn constants<const ROUNDS: usize>() -> &'static [u64; ROUNDS] {
 
 /// One round on the state `$a`, an array of 25 registers; `$constant` is the round's constant.
 ///
-/// The caller has these in scope, and they say all about its registers:
+/// The caller has these functions in scope. They define the operations on its registers:
 /// - `parity(a, b, c, d, e)`: the sum of a column's lanes;
 /// - `effect(left, right)`: what step θ adds to each lane of the column between the columns of these parities;
-/// - `rho::<R, S>(a, effect)`: that addition, and step ρ's rotation to the left by R, which is to the right by S;
+/// - `rho::<R, S>(a, effect)`: that addition, and step ρ's rotation to the left by R, which equals one to the right by S;
 /// - `chi(a, b, c)`: step χ, a ⊕ (¬b ∧ c);
 /// - `iota(a, constant)`: step ι, the sum with the constant.
 macro_rules! round {
@@ -55,7 +55,7 @@ macro_rules! round {
         let d1 = effect(c0, c2);
         let d3 = effect(c2, c4);
 
-        // Steps ρ and π fetch the lanes of each plane from all over the state, χ mixes them.
+        // Steps ρ and π take the lanes of each plane from the whole state, and χ mixes them.
         let b0 = rho::<0, 0>($a[0], d0);
         let b1 = rho::<44, 20>($a[6], d1);
         let b2 = rho::<43, 21>($a[12], d2);

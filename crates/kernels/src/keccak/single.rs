@@ -1,4 +1,4 @@
-//! One sponge alone, by the fastest permutation of this machine for a single state.
+//! A single sponge, by the fastest permutation of this machine for one state.
 
 use super::{Input, OUTPUT, RATE, State, portable};
 #[cfg(target_arch = "x86_64")]
@@ -17,7 +17,7 @@ pub(super) fn absorb<const ROUNDS: usize>(state: &mut State, block: &[u8; RATE])
     portable::absorb::<ROUNDS>(state, block);
 }
 
-/// Whether this machine has the fast permutation, and it computes what the portable one does. Asked once.
+/// Whether this machine has the fast permutation, and it agrees with the portable one. Tested once.
 #[cfg(target_arch = "x86_64")]
 fn is_fast() -> bool {
     static ASKED: Known = Known::unasked();
@@ -33,7 +33,7 @@ fn is_fast() -> bool {
             && has!("avx512vl")
             // SAFETY: the instructions were found just now.
             && agree(&|state| unsafe { super::avx512vl::absorb::<KECCAK_F>(state, &BLOCK) }, portable::absorb::<KECCAK_F>)
-            // SAFETY: the same.
+            // SAFETY: the instructions were found just now.
             && agree(&|state| unsafe { super::avx512vl::absorb::<TURBO>(state, &BLOCK) }, portable::absorb::<TURBO>)
     })
 }
@@ -50,7 +50,7 @@ pub(super) fn sponge_by(absorb: impl Fn(&mut State, &[u8; RATE]), input: Input<'
     for block in blocks {
         absorb(&mut state, block);
     }
-    // The tail and the suffix, which may run over into a block of its own.
+    // The tail and the suffix, which may need a block of their own.
     let mut last = [0u8; 2 * RATE];
     let end = tail.len() + input.suffix.len;
     last[..tail.len()].copy_from_slice(tail);
@@ -71,7 +71,7 @@ pub(super) fn sponge_by(absorb: impl Fn(&mut State, &[u8; RATE]), input: Input<'
 mod tests {
     use super::*;
 
-    /// Where the machine has no other permutation, it is compared with itself, and a line says so.
+    /// If the machine has no other permutation, the portable one is compared with itself, and a line says so.
     #[test]
     fn both_permutations_agree() {
         #[cfg(target_arch = "x86_64")]

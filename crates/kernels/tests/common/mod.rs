@@ -1,6 +1,6 @@
 //! Helpers for the tests of both kernels.
 
-/// Bytes that repeat every 251, so that no two neighbouring blocks, slices or lanes have the same.
+/// Bytes that repeat every 251, so that no two neighbouring blocks, slices or lanes are equal.
 pub fn paint(len: usize) -> Vec<u8> {
     (0..=250u8).cycle().take(len).collect()
 }

@@ -22,7 +22,7 @@ fn oracle(key: &[u8], counter: &[u8; BLOCK], data: &mut [u8]) {
     }
 }
 
-/// Runs the level on `data`, `offset` bytes behind an aligned address, and checks the bytes around them.
+/// Runs the level on `data`, `offset` bytes after an aligned address, and checks the bytes around them.
 fn run(level: Level, key: &Key, counter: &[u8; BLOCK], data: &[u8], offset: usize) -> Vec<u8> {
     let mut room = vec![CANARY; 2 * MARGIN + data.len() + 64];
     let start = MARGIN + room.as_ptr().align_offset(64) % 64;

@@ -32,7 +32,7 @@ fn oracle_decrypt(key: &[u8], data: &mut [u8]) {
     }
 }
 
-/// Runs `crypt` on `data`, `offset` bytes behind an aligned address, and checks the bytes around them.
+/// Runs `crypt` on `data`, `offset` bytes after an aligned address, and checks the bytes around them.
 fn run(crypt: impl Fn(&mut [u8]), data: &[u8], offset: usize) -> Vec<u8> {
     let mut room = vec![CANARY; 2 * MARGIN + data.len() + 128];
     let start = MARGIN + room[MARGIN..].as_ptr().align_offset(64) + offset % 64;

@@ -1,4 +1,4 @@
-//! Every level of SHA3-256, KMAC256 and TurboSHAKE256 that this machine has, against the `sha3` and `tiny-keccak` crates.
+//! Every level of SHA3-256, KMAC256 and TurboSHAKE256 that this machine has, compared with the `sha3` and `tiny-keccak` crates.
 
 use crate::common::{Random, paint};
 use phalanx_kernels::keccak::{
@@ -18,7 +18,7 @@ fn kmac_oracle(key: &[u8], customization: &[u8], message: &[u8], out: &mut [u8])
     tiny_keccak::Hasher::finalize(kmac, out);
 }
 
-/// TurboSHAKE256 after RFC 9861, section 2.2, over the permutation of `tiny-keccak`.
+/// TurboSHAKE256 by RFC 9861, section 2.2, over the permutation of `tiny-keccak`.
 fn turboshake_oracle(message: &[u8], domain: u8) -> [u8; DIGEST] {
     let mut padded = [message, &[domain]].concat();
     padded.resize(padded.len().next_multiple_of(RATE), 0);
@@ -57,7 +57,7 @@ fn check(messages: &[&[u8]], what: &str) {
     let keys: Vec<Kmac256> = (1..=3u8).map(|k| Kmac256::new(&[k; 32], b"a test")).collect();
     let digests: Vec<_> = messages.iter().map(|m| sha3_oracle(m)).collect();
     let turbo_digests: Vec<_> = messages.iter().map(|m| turboshake_oracle(m, 0x50)).collect();
-    // Some keys twice in a row, so that lanes share one and lanes do not.
+    // Some keys are used several times in a row, so that some lanes share a key and others do not.
     let inputs: Vec<_> = messages.iter().enumerate().map(|(i, m)| (&keys[i / 5 % 3], *m)).collect();
     let tags: Vec<_> = inputs.iter().map(|(key, m)| key.tag(m)).collect();
     for level in Level::available() {
@@ -75,7 +75,7 @@ fn sha3_of_one() {
     }
 }
 
-/// Both ends of the range of domains, and such as share bits with the padding's.
+/// Both ends of the range of domains, and values that share bits with the padding.
 #[test]
 fn turboshake_of_all_domains() {
     fn all_lengths<const D: u8>() {
@@ -99,7 +99,7 @@ fn turboshake_of_all_domains() {
 #[test]
 fn kmac_of_one() {
     let painted = paint(3 * RATE + 2);
-    // Keys and customization strings that fill their blocks, and such as need two bytes for their length in bits.
+    // Keys and customization strings that fill their blocks, and some that need two bytes for their length in bits.
     for (key, customization) in [(0, 0), (16, 4), (31, 31), (32, 32), (125, 122)] {
         let (key, customization) = (&painted[5..][..key], &painted[9..][..customization]);
         let kmac = Kmac256::new(key, customization);
@@ -122,7 +122,7 @@ fn kmac_of_one() {
     }
 }
 
-/// Keys that are absorbed beside each other, and outputs of all lengths that there are uses for.
+/// Keys that are absorbed side by side, and outputs of all lengths in use.
 #[test]
 fn kmac_of_many_keys() {
     fn each<const LEN: usize>(level: Level, label: &Label, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
@@ -189,14 +189,14 @@ fn inputs_are_taken_as_they_are_needed() {
 fn all_lengths_in_lockstep() {
     let painted = paint(3 * RATE + MAX_LANES + 1);
     for len in 0..=3 * RATE + 1 {
-        // Each lane with other bytes, or lanes that are mixed up would go unseen.
+        // Each lane has different bytes, so that mixed-up lanes are noticed.
         let messages: Vec<_> = (0..MAX_LANES).map(|i| &painted[i..i + len]).collect();
         check(&messages, &format!("{len} bytes"));
     }
 }
 
 #[test]
-fn all_lengths_beside_each_other() {
+fn all_lengths_side_by_side() {
     let painted = paint(3 * RATE + 2);
     let messages: Vec<_> = (0..=3 * RATE + 1).map(|len| &painted[..len]).collect();
     check(&messages, "each length once, upwards");
@@ -211,9 +211,10 @@ fn slices_with_a_short_last_one() {
         for slice in [512, 4096] {
             for last in [0, 1, RATE - 1, RATE, slice - 1, slice] {
                 let len = (count * slice).saturating_sub(slice - last);
-                // Behind a byte, so that nothing is aligned.
+                // After one byte, so that nothing is aligned.
                 let messages: Vec<_> = painted[1..1 + len].chunks(slice).collect();
-                // All of them beside the ends of the lanes; elsewhere one, for the oracles' time.
+                // All lengths for counts next to a multiple of the lanes. For other counts only one, because the oracles are
+                // slow.
                 if last == 1 || matches!(count, 1 | 4 | 5 | 8 | 9 | 16 | 17) && last != 0 {
                     check(&messages, &format!("{count} slices of {slice} bytes, the last of {last}"));
                 }
@@ -223,7 +224,7 @@ fn slices_with_a_short_last_one() {
 }
 
 #[test]
-fn every_count_of_every_mixture() {
+fn all_counts_of_mixed_lengths() {
     let painted = paint(8 * RATE);
     let mut random = Random(3);
     for count in 0..=2 * MAX_LANES + 1 {
@@ -248,7 +249,7 @@ fn thousands() {
     let mut random = Random(4);
     let messages: Vec<_> = (0..3000)
         .map(|_| {
-            // Mostly short, as messages are; some at the very ends of blocks.
+            // Mostly short, as messages are. Some end exactly at the end of a block.
             let len = match random.below(4) {
                 0 => random.below(3 * RATE),
                 1 => RATE * random.below(3) + RATE - 1 - random.below(5),
@@ -262,7 +263,7 @@ fn thousands() {
 }
 
 #[test]
-fn a_long_one_among_short_ones() {
+fn a_long_input_among_short_ones() {
     let painted = paint(60 * RATE + 20);
     for place in 0..=MAX_LANES + 1 {
         let mut messages = vec![&painted[..10]; MAX_LANES + 2];
@@ -272,8 +273,8 @@ fn a_long_one_among_short_ones() {
 }
 
 #[test]
-fn reads_nothing_outside() {
-    // Messages that end where their allocation does, for valgrind and the address sanitizer.
+fn no_read_is_out_of_bounds() {
+    // Each message ends at the end of its allocation, so that valgrind and the address sanitizer notice reads after it.
     let exact: Vec<Box<[u8]>> = (0..40).map(|i| paint(i * 29).into()).collect();
     check(&exact.iter().map(|m| &m[..]).collect::<Vec<_>>(), "exact allocations");
 }

@@ -56,7 +56,7 @@ fn aes_ecb() {
                 assert_eq!(data, cipher, "{} on {level}", test["name"]);
                 aes::ecb_decrypt(level, &inverse, &mut data);
                 assert_eq!(data, plain, "{} on {level}", test["name"]);
-                // The block as the counter, over zeros: counter mode uses the same cipher.
+                // The block is the counter, and the data are zeros: counter mode uses the same cipher.
                 for (plain, cipher) in plain.as_chunks().0.iter().zip(cipher.as_chunks::<{ aes::BLOCK }>().0) {
                     let mut data = [0; aes::BLOCK];
                     aes::ctr_xor(level, &key, plain, &mut data);

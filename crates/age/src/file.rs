@@ -22,12 +22,12 @@ pub fn wrap(recipient: &dyn age::Recipient, file_key: &SecretKey) -> Result<Vec<
         EncryptError::Io(e) => e.to_string(),
         _ => "age refuses the recipient".into(),
     })?;
-    // A plugin may make what no reader takes.
+    // A plugin may make a file that no reader accepts.
     Outline::of(&file).map_err(|why| format!("what was made for it is {why}"))?;
     Ok(file)
 }
 
-/// The file key in an age file, which has been looked at already, if this identity opens it.
+/// The file key in an age file, if this identity opens it. The outline of the file was checked before.
 pub fn unwrap(file: &[u8], identity: &dyn age::Identity) -> Option<SecretKey> {
     guarded(|| {
         let mut payload = Decryptor::new_buffered(file).ok()?.decrypt(iter::once(identity)).ok()?;
@@ -42,15 +42,15 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is in the crate `age`, with data that may be damaged. A panic there is caught, and means that they are:
-/// a panic hook that would tell a user of a bug asks this first.
+/// Whether this thread is in the crate `age`, with data that may be damaged. A panic there is caught, and means that the data
+/// are damaged. A panic hook that reports a bug to the user checks this first.
 #[must_use]
 pub fn catches_panics() -> bool {
-    // A thread that ends guards nothing.
+    // While a thread ends, its variables may be gone: nothing is guarded then.
     GUARDED.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Calls the crate `age`; `None` if it panics. Nothing that is used after a panic was lent to it to be changed.
+/// Calls the crate `age`; `None` if it panics. The crate gets no mutable access to anything that is used after a panic.
 pub(crate) fn guarded<T>(act: impl FnOnce() -> T) -> Option<T> {
     let before = GUARDED.replace(true);
     let done = catch_unwind(AssertUnwindSafe(act)).ok();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_a_failure_and_no_more() {
+    fn a_panic_is_a_failure() {
         let key = SecretKey::from_slice(&[7; 32]).unwrap();
         let identity = age::x25519::Identity::generate();
         let file = wrap(&identity.to_public(), &key).unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_hook_is_told_which_panics_are_caught() {
+    fn a_panic_hook_knows_which_panics_are_caught() {
         assert!(!catches_panics());
         assert_eq!(guarded(|| (guarded(catches_panics), catches_panics())), Some((Some(true), true)));
         assert!(!catches_panics());

@@ -1,4 +1,4 @@
-//! Identities: private keys, from their files, and what they open.
+//! Identities: private keys from files, and opening age files with them.
 
 use crate::file;
 use crate::outline::Outline;
@@ -16,33 +16,33 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
-/// A reader takes no more identities than this, those behind passphrases included.
+/// The most identities that a reader takes, including those protected by passphrases.
 pub const MAX_IDENTITIES: usize = 256;
 /// How many pairs of a stanza and an identity are tried for one file.
 const MOST_TRIALS: usize = 4096;
-/// How many of these an SSH key may have. Its stanzas have its tag, so that honest files have one each.
+/// How many of these an SSH key may have. Stanzas for an SSH key have its tag, so honest files have one for each key.
 const MOST_SSH_TRIALS: usize = 16;
 /// The longest file of identities, in bytes.
 const LONGEST: usize = 1 << 20;
-/// The most work behind a passphrase that is done: scrypt with N = 2^20 takes 1 GiB. Age itself writes 2^18.
+/// The most work for a passphrase: scrypt with N = 2^20 takes 1 GiB. Age itself writes 2^18.
 const MOST_SCRYPT: u8 = 20;
 
 /// Private keys at hand, in the order in which they were added.
 pub struct Identities {
     entries: Vec<Entry>,
     plugins: Plugins,
-    /// How many there are. A file behind a passphrase is one until it is known what is in it.
+    /// How many there are. A file protected by a passphrase counts as one until it is opened.
     held: AtomicUsize,
 }
 
-/// Why a file is not one of identities. The error repeats nothing of the file.
+/// Why a file is not a file of identities. The error repeats nothing of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// There is none in it.
+    /// There is no identity in it.
     #[error("no identity is in it")]
     None,
-    /// A line is no identity.
+    /// A line is not an identity.
     #[error("line {0} is no identity")]
     Line(usize),
     /// A line is a recipient.
@@ -68,7 +68,7 @@ pub enum IdentityError {
 }
 
 struct Entry {
-    /// Names where it comes from.
+    /// The name of the file that it comes from.
     label: String,
     identity: Identity,
 }
@@ -80,24 +80,24 @@ enum Identity {
     Locked(Box<Locked>),
 }
 
-/// A file of identities behind a passphrase.
+/// A file of identities that is protected by a passphrase.
 struct Locked {
     bytes: Vec<u8>,
     state: Mutex<Option<Result<Arc<Vec<Identity>>, String>>>,
 }
 
 impl Identities {
-    /// None yet. `plugins` says how plugins are run, and who is asked for passphrases.
+    /// No identities yet. `plugins` says how plugins are run, and who is asked for passphrases.
     #[must_use]
     pub fn new(plugins: Plugins) -> Self {
         Self { entries: Vec::new(), plugins, held: AtomicUsize::new(0) }
     }
 
-    /// Adds those of a file: lines of identities as age writes them, the same behind a passphrase, or an SSH private key.
-    /// `label` names the file to the user. A passphrase is asked for when an identity may open a file, and once.
+    /// Adds the identities of a file: lines as age writes them, such a file protected by a passphrase, or an SSH private key.
+    /// `label` names the file to the user. A passphrase is asked for once, when an identity may open a file.
     ///
     /// # Errors
-    /// [`IdentityError`] if it is no such file.
+    /// [`IdentityError`] if it is not a file of identities.
     pub fn add(&mut self, label: &str, bytes: &[u8]) -> Result<(), IdentityError> {
         if bytes.len() > LONGEST {
             return Err(IdentityError::Long);
@@ -113,7 +113,7 @@ impl Identities {
         Ok(())
     }
 
-    /// The files that they come from, each once.
+    /// The names of the files that they come from, each once.
     #[must_use]
     pub fn labels(&self) -> Vec<&str> {
         let mut labels: Vec<&str> = self.entries.iter().map(|entry| &*entry.label).collect();
@@ -121,7 +121,7 @@ impl Identities {
         labels
     }
 
-    /// Whether there is none.
+    /// Whether there are no identities.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -137,7 +137,7 @@ impl KeySource for Identities {
         Ok(None)
     }
 
-    /// What asks nobody is tried first, then what asks for a passphrase, then plugins.
+    /// Identities that ask nobody are tried first, then those that ask for a passphrase, then plugins.
     fn identity(
         &self,
         files: &[&[u8]],
@@ -174,7 +174,7 @@ impl KeySource for Identities {
         Err(Error::KeysRefused { keys: Vec::new(), identity: true, password: false, tried: false, refused })
     }
 
-    /// Whoever is behind a passphrase is asked for it only if no other identity is the one.
+    /// A passphrase is asked for only if no other identity matches.
     fn age_recipient(&self, is_it: &dyn Fn(&str) -> bool) -> Option<Arc<dyn AgeRecipient>> {
         let mut found = self.entries.iter().filter_map(|entry| entry.identity.recipient());
         let inner = || {
@@ -190,7 +190,7 @@ impl KeySource for Identities {
 }
 
 impl Identity {
-    /// Its public key, if it tells that.
+    /// Its public key, if it is known without a plugin or a passphrase.
     fn recipient(&self) -> Option<Recipient> {
         match self {
             Identity::X25519(key) => Some(Recipient::from(key.to_public())),
@@ -210,12 +210,12 @@ enum Step {
 /// The search for an identity that opens one file.
 struct Search<'s> {
     files: &'s [&'s [u8]],
-    /// Those of the files that may hold a file key, with their places.
+    /// The outlines of the files that may hold a file key, with their places.
     outlines: Vec<(usize, Outline<'s>)>,
     opens: &'s mut dyn FnMut(usize, &SecretKey) -> bool,
     plugins: &'s Plugins,
     held: &'s AtomicUsize,
-    /// How many more pairs are tried; `None` once there were too many.
+    /// How many more pairs may be tried. `None` if there were too many.
     left: Option<usize>,
     refused: Vec<String>,
 }
@@ -263,7 +263,7 @@ impl Search<'_> {
                     .refuse(format!("{label}: no more than {MOST_SSH_TRIALS} stanzas for one SSH key were tried"));
             };
             left = rest;
-            // Now that a stanza is for it, its passphrase is worth asking for.
+            // A stanza is for this key, so it is worth asking for its passphrase.
             match key.open(label, self.plugins.user()) {
                 Ok(identity) if self.try_one(at, trials, &*identity) => return true,
                 Ok(_) => {}
@@ -286,7 +286,7 @@ impl Search<'_> {
         self.left.is_some() && file::unwrap(self.files[at], identity).is_some_and(|key| (self.opens)(at, &key))
     }
 
-    /// Notes why an identity cannot be used; it opens nothing.
+    /// Notes why an identity cannot be used, and returns that it opens nothing.
     fn refuse(&mut self, why: String) -> bool {
         self.refused.push(why);
         false
@@ -303,7 +303,7 @@ impl Locked {
         }
     }
 
-    /// The identities, for which the passphrase is asked once. While one thread asks, the others wait for the answer.
+    /// The identities in the file. The passphrase is asked for once. While one thread asks, the others wait for the answer.
     fn open(&self, label: &str, plugins: &Plugins, held: &AtomicUsize) -> Result<Arc<Vec<Identity>>, String> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let ask = || {
@@ -341,7 +341,7 @@ impl Locked {
     }
 }
 
-/// Counts more identities, if there may be more.
+/// Counts more identities, unless the limit is exceeded.
 fn count(held: &AtomicUsize, more: usize) -> Result<(), IdentityError> {
     let sum = |held: usize| held.checked_add(more).filter(|sum| *sum <= MAX_IDENTITIES);
     held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).map(drop).map_err(|_| IdentityError::Many)
@@ -359,9 +359,9 @@ fn read(text: &str) -> Result<Vec<Identity>, IdentityError> {
     lines(text)
 }
 
-/// The identities of age's own kind of file: one on each line. Lines that are empty or begin with # do not count.
+/// The identities of a file as age writes it: one on each line. Lines that are empty or begin with # do not count.
 fn lines(text: &str) -> Result<Vec<Identity>, IdentityError> {
-    // As long as it will be: one that grows would leave copies of keys behind.
+    // Allocated at its full length: a vector that grows would leave copies of keys in freed memory.
     let lines = || text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     if lines().count() > MAX_IDENTITIES {
         return Err(IdentityError::Many);

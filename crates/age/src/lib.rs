@@ -2,13 +2,13 @@
 //!
 //! - [`Recipient`] is a public key. It becomes a [`phalanx_core::Recipient`], for which files are protected.
 //! - [`Identities`] are private keys. They are a [`phalanx_core::KeySource`], which opens files.
-//! - [`Outline`] tells what an age slot shows without a key.
+//! - [`Outline`] is what an age slot shows without a key.
 //!
-//! The age files themselves are the work of the crate `age`. This crate bounds what it is given, and what may come of that:
-//! `docs/format.md`, section 4, says how. It speaks to plugins itself, so that no plugin sees a key or a password in its
-//! environment, and none runs for ever.
+//! The crate `age` reads and writes the age files. This crate bounds the input of that crate and the work for it: see
+//! `docs/format.md`, section 4. It speaks to plugins itself, so that no plugin sees a key or a password in its environment, and
+//! none runs without a time limit.
 //!
-//! Anybody can protect a file for a public key. So nothing is known about who wrote a file that an identity opens.
+//! Anybody can protect a file for a public key. So the sender of a file that an identity opens is unknown.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::must_use_candidate)]

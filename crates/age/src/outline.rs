@@ -1,7 +1,7 @@
-//! What an age file in a slot shows without a key. It is looked at before the crate `age` is given the file.
+//! What an age file in a slot shows without a key. It is checked before the crate `age` gets the file.
 
-/// A slot's age file has at most this many stanzas. One is the recipient's, but some plugins make several. The crate `age`
-/// adds another one that means nothing, so that no reader relies on knowing all of them.
+/// A slot's age file has at most this many stanzas. One is the recipient's, but some plugins make several. The crate `age` adds
+/// another one without a meaning, so that no reader relies on knowing all of them.
 pub const MAX_STANZAS: usize = 8;
 
 const MAGIC: &[u8] = b"age-encryption.org/v1\n";
@@ -9,14 +9,14 @@ const MAGIC: &[u8] = b"age-encryption.org/v1\n";
 const LINE: usize = 64;
 /// Characters of the header's authentication code.
 const MAC: usize = 43;
-/// Behind the header: a nonce of 16 bytes, the file key's 32 and their tag of 16.
+/// After the header: a nonce of 16 bytes, the 32 bytes of the file key, and a tag of 16 bytes.
 const PAYLOAD: usize = 64;
 
 /// Why an age file cannot be in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotASlot {
-    /// It is no binary age file of version 1.
+    /// It is not a binary age file of version 1.
     #[error("not a binary age file")]
     Malformed,
     /// It has no stanza, or too many.
@@ -30,7 +30,7 @@ pub enum NotASlot {
     Payload,
 }
 
-/// The stanzas of an age file that may hold a file key. Nobody has authenticated them.
+/// The stanzas of an age file that may hold a file key. They are not authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline<'a> {
     stanzas: Vec<Stanza<'a>>,
@@ -41,12 +41,12 @@ pub struct Outline<'a> {
 pub struct Stanza<'a> {
     /// Its first line, without the arrow.
     head: &'a str,
-    /// All of it, without the arrow, with the last line's end.
+    /// All of it, without the arrow, and with the end of the last line.
     text: &'a str,
 }
 
 impl<'a> Outline<'a> {
-    /// Looks at a slot's age file. It takes time in proportion to the length.
+    /// Parses a slot's age file, in time proportional to its length.
     ///
     /// # Errors
     /// [`NotASlot`] says why the file cannot be in a slot.
@@ -86,7 +86,7 @@ impl<'a> Outline<'a> {
 }
 
 impl<'a> Stanza<'a> {
-    /// The stanza that the text begins with, behind its arrow.
+    /// The stanza at the beginning of the text. Its arrow is already removed.
     fn of(begun: &'a [u8]) -> Option<Self> {
         let (head, mut rest) = line(begun)?;
         let is_argument = |argument: &[u8]| !argument.is_empty() && argument.iter().all(u8::is_ascii_graphic);
@@ -119,7 +119,7 @@ impl<'a> Stanza<'a> {
         self.head.split(' ').skip(1)
     }
 
-    /// Whether it means nothing, and only keeps readers from relying on knowing all types.
+    /// Whether it has no meaning, and is only there so that readers do not rely on knowing all types.
     #[must_use]
     pub fn is_grease(&self) -> bool {
         self.kind().ends_with("-grease")
@@ -153,7 +153,7 @@ mod tests {
     const ONE: &str = "-> X25519 abc\nAAAA\n";
 
     #[test]
-    fn stanzas_are_told_apart() {
+    fn stanzas_are_parsed() {
         let whole = format!("{ONE}-> x-grease\n\n-> ssh-rsa tag\n{}\n{}\nAA\n", "B".repeat(64), "C".repeat(64));
         let bytes = file(&whole, 64);
         let found = Outline::of(&bytes).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_slots_file_is_refused() {
+    fn files_that_cannot_be_in_a_slot_are_refused() {
         let of = |stanzas: &str, payload| Outline::of(&file(stanzas, payload)).map(drop);
         assert_eq!(of(ONE, 64), Ok(()));
         assert_eq!(of(&ONE.repeat(MAX_STANZAS), 64), Ok(()));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn no_prefix_and_no_altered_first_line_passes() {
+    fn prefixes_and_altered_first_lines_are_refused() {
         let whole = file(ONE, 64);
         for len in 0..whole.len() {
             assert!(Outline::of(&whole[..len]).is_err(), "{len}");

@@ -30,17 +30,17 @@ enum Kind {
     Plugin(PluginRecipient),
 }
 
-/// Why a text is no recipient. The error does not repeat the text, which may be a private key.
+/// Why a text is not a recipient. The error does not repeat the text, which may be a private key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecipientError {
     /// It is a private key.
     #[error("this is an identity, which is secret, and not a recipient")]
     Identity,
-    /// It begins as no recipient does.
+    /// It does not begin like a recipient.
     #[error("not a recipient: one begins with age1, ssh-ed25519 or ssh-rsa")]
     Unknown,
-    /// It begins as a recipient does, and is not one.
+    /// It begins like a recipient, but is not one.
     #[error("not a recipient: a character is wrong or missing")]
     Damaged,
     /// SSH keys of this type cannot encrypt.
@@ -52,11 +52,11 @@ pub enum RecipientError {
 }
 
 impl Recipient {
-    /// Reads a recipient: `age1…`, or an SSH key's type and Base64, whatever follows. One of another `age1…` kind than age's
-    /// own is for the plugin that its text names; `plugins` says where that is looked for.
+    /// Reads a recipient: `age1…`, or an SSH key's type and Base64, whatever follows. Any `age1…` that is not age's own kind is
+    /// for the plugin that it names. `plugins` says where that plugin is looked for.
     ///
     /// # Errors
-    /// [`RecipientError`] if it is no recipient.
+    /// [`RecipientError`] if it is not a recipient.
     pub fn parse(text: &str, plugins: &Plugins) -> Result<Self, RecipientError> {
         let text = text.trim();
         if text.len() > LONGEST {
@@ -85,7 +85,7 @@ impl Recipient {
             |hrp, bytes| Ok((hrp.to_lowercase(), bech32_encode(hrp, &bytes.collect::<Vec<_>>()))),
         )?;
         let lower = text.to_ascii_lowercase();
-        // Bits after the last byte that are not zero would make another text, and another tag, of the same key.
+        // If the bits after the last byte could be anything but zero, one key would have several texts and tags.
         if again != lower {
             return Err(damaged());
         }
@@ -113,7 +113,7 @@ impl Recipient {
             _ => RecipientError::Damaged,
         })?;
         let recipient = Self::from(parsed);
-        // The crate age takes what follows the key as a part of it. The tag of its stanza is then none that an identity has.
+        // The crate age takes what follows the key as a part of it. The tag of its stanza would then match no identity.
         let blob = BASE64_STANDARD.decode(key).map_err(|_| RecipientError::Damaged)?;
         let is_whole = is_whole_ssh(kind, &blob) && recipient.text.split_once(' ') == Some((kind, key));
         if is_whole { Ok(recipient) } else { Err(RecipientError::Damaged) }
@@ -125,7 +125,8 @@ impl Recipient {
         &self.text
     }
 
-    /// How the stanzas for an SSH key begin: with its type, and a tag of 32 bits. Those for other keys do not show whose they are.
+    /// How the stanzas for an SSH key begin: with its type, and a tag of 32 bits. Stanzas for other keys do not show whose they
+    /// are.
     #[must_use]
     pub fn ssh_stanza(&self) -> Option<(&str, String)> {
         let (kind, key) = self.text.split_once(' ')?;
@@ -136,7 +137,7 @@ impl Recipient {
     /// Whether files can be protected for it now.
     ///
     /// # Errors
-    /// A sentence that says what is missing: its plugin.
+    /// A sentence that names the missing plugin.
     pub fn check(&self) -> Result<(), String> {
         if let Kind::Plugin(plugin) = &self.kind { plugin.check() } else { Ok(()) }
     }
@@ -160,7 +161,7 @@ fn is_whole_ssh(kind: &str, blob: &[u8]) -> bool {
         rest = after;
         Some(field)
     };
-    // Positive, with a zero in front only where its first bit would be a sign.
+    // A positive number, with a leading zero byte only where its first bit would otherwise be a sign.
     let is_number = |field: &[u8]| match field {
         [0, next, ..] => *next >= 0x80,
         [first, ..] => *first < 0x80 && *first > 0,
@@ -184,7 +185,7 @@ pub struct Listed {
     pub name: Option<String>,
 }
 
-/// Whether a text has public keys and nothing else, as far as the beginnings of its lines tell.
+/// Whether each line of a text begins like a public key.
 #[must_use]
 pub fn is_public(text: &str) -> bool {
     let mut keys = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).peekable();

@@ -1,4 +1,4 @@
-//! SSH private keys as identities. Those behind a passphrase ask for it once, and only where a stanza has their key's tag.
+//! SSH private keys as identities. The passphrase of a key is asked for once, and only if a stanza has the key's tag.
 
 use crate::file;
 use crate::recipient::Recipient;
@@ -11,7 +11,7 @@ const KIND: &str = "SSH keys of this kind cannot be identities (ssh-ed25519 and 
 
 /// An SSH private key.
 pub struct SshKey {
-    /// What its stanzas begin with: type and tag.
+    /// The type of its stanzas.
     kind: String,
     tag: String,
     recipient: Recipient,
@@ -22,12 +22,12 @@ pub struct SshKey {
 enum State {
     Locked(Box<age::ssh::EncryptedKey>),
     Open(Arc<Identity>),
-    /// Nobody gave the right passphrase, and nobody is asked again.
+    /// The right passphrase was not given, and it is not asked for again.
     Refused(String),
 }
 
 impl SshKey {
-    /// Reads an OpenSSH private key, or an RSA key as PEM. The error says why it is none that can be used.
+    /// Reads an OpenSSH private key, or an RSA key as PEM. The error says why it cannot be used.
     pub fn read(text: &str) -> Result<Self, String> {
         let parsed = file::guarded(|| {
             let key = Identity::from_buffer(text.as_bytes(), None).ok()?;
@@ -59,7 +59,7 @@ impl SshKey {
         Ok(Self { kind, tag, recipient, has_passphrase, state: Mutex::new(state) })
     }
 
-    /// Whether a stanza is for this key, as far as its tag of 32 bits tells.
+    /// Whether a stanza has the type of this key and its tag of 32 bits.
     pub fn is_for(&self, stanza: &crate::Stanza<'_>) -> bool {
         stanza.kind() == self.kind && stanza.arguments().next() == Some(&*self.tag)
     }
@@ -69,7 +69,7 @@ impl SshKey {
         &self.recipient
     }
 
-    /// Whether it is behind a passphrase, which somebody may have given meanwhile.
+    /// Whether it is protected by a passphrase, which may have been given since.
     pub fn has_passphrase(&self) -> bool {
         self.has_passphrase
     }

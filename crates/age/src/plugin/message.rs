@@ -1,4 +1,4 @@
-//! What a plugin says and is told: stanzas, as age writes them.
+//! Messages from and to a plugin: stanzas, as age writes them.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
@@ -6,12 +6,12 @@ use std::io::{self, Read};
 use std::ops::Range;
 use zeroize::Zeroizing;
 
-/// How much of a plugin's words is shown.
+/// The most characters of a plugin's text that are shown.
 const MOST_SHOWN: usize = 300;
 /// Characters of a whole line of Base64.
 const LINE: usize = 64;
 
-/// What a plugin says: a stanza.
+/// A message of a plugin: a stanza.
 pub struct Message {
     head: String,
     pub body: Zeroizing<Vec<u8>>,
@@ -44,17 +44,17 @@ impl Message {
         self.head.split(' ').skip(1)
     }
 
-    /// The body as words for a user.
+    /// The body as text for the user.
     pub fn words(&self) -> String {
         shown(&self.body)
     }
 }
 
-/// The lines that a plugin writes. What was read is wiped, since some of it is keys.
+/// The lines that a plugin writes. What was read is wiped, since it may contain keys.
 pub struct Lines<R> {
     from: R,
     buffer: Zeroizing<[u8; 4096]>,
-    /// What of the buffer is read and not yet taken.
+    /// The part of the buffer that was read and not yet taken.
     ahead: Range<usize>,
 }
 
@@ -84,7 +84,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// Words that a terminal can show: on one line, and not too many.
+/// Text that a terminal can show: on one line, and not too long.
 pub fn shown(words: &[u8]) -> String {
     let words = String::from_utf8_lossy(words);
     let plain = |c: char| if c.is_control() { ' ' } else { c };
@@ -101,7 +101,7 @@ pub fn command(to: &mut String, head: &str, body: &[u8]) {
         to.extend(line.iter().copied().map(char::from));
         to.push('\n');
     }
-    // The last line is a short one.
+    // The last line must be shorter than the others.
     if encoded.len().is_multiple_of(LINE) {
         to.push('\n');
     }

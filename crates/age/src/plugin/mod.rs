@@ -1,6 +1,6 @@
-//! Plugins: programs `age-plugin-NAME` that hold keys elsewhere. They are found here, and asked for stanzas and keys.
+//! Plugins: programs `age-plugin-NAME` that hold keys elsewhere. This module finds them and asks them for stanzas and keys.
 //!
-//! The crate `age` speaks to plugins too, but lets a plugin have the whole environment and all the time that it likes.
+//! The crate `age` speaks to plugins too, but it passes the whole environment to them and sets no time limit.
 
 mod message;
 mod session;
@@ -24,16 +24,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// How long a plugin may take for one file, not counting the time in which its user is asked.
+/// How long a plugin may take for one file, not counting the time that its user takes to answer.
 pub const PLUGIN_TIME: Duration = Duration::from_secs(120);
 
-/// How plugins are found and run, and who is asked when they ask.
+/// How plugins are found and run, and who answers their questions.
 #[derive(Clone)]
 pub struct Plugins {
     path: Option<OsString>,
     time: Duration,
     user: Arc<dyn User>,
-    /// Plugins run one at a time, among all clones: two would want the same device, and the same user.
+    /// Plugins run one at a time, among all clones: two could need the same device, and the same user.
     turn: Arc<Mutex<()>>,
 }
 
@@ -56,7 +56,7 @@ impl Plugins {
         Self { time, ..self }
     }
 
-    /// Whoever is asked.
+    /// The user who is asked.
     pub(crate) fn user(&self) -> &dyn User {
         &*self.user
     }
@@ -64,7 +64,7 @@ impl Plugins {
     fn find(&self, name: &str) -> Result<PathBuf, String> {
         let program = format!("age-plugin-{name}");
         let folders = self.path.iter().flat_map(env::split_paths);
-        // A relative folder would be one that anybody may have prepared.
+        // Anybody could have prepared a relative folder.
         let mut found = folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(&program));
         let runs = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
         found.find(runs).ok_or_else(|| match name {
@@ -139,7 +139,7 @@ impl PluginRecipient {
 
 impl age::Recipient for PluginRecipient {
     fn wrap_file_key(&self, file_key: &FileKey) -> Result<(Vec<Stanza>, HashSet<String>), EncryptError> {
-        // The only recipient of its file: labels, which say who may be together, do not matter.
+        // It is the only recipient of its file. So labels, which say which recipients may be combined, do not matter.
         let stanzas = self.stanzas(file_key).map_err(|why| EncryptError::Io(io::Error::other(why)))?;
         Ok((stanzas, HashSet::new()))
     }
@@ -153,7 +153,7 @@ pub struct PluginIdentity {
 }
 
 impl PluginIdentity {
-    /// Reads `AGE-PLUGIN-NAME-1…`; `None` if it is none.
+    /// Reads `AGE-PLUGIN-NAME-1…`; `None` if the text is something else.
     pub fn read(text: &str) -> Option<Self> {
         let hrp = bech32_decode(text, |_| (), |_| Ok(()), |hrp, _| Ok(hrp.to_lowercase())).ok()?;
         let name = hrp.strip_prefix("age-plugin-")?.strip_suffix('-')?;
@@ -208,7 +208,7 @@ impl age::Identity for OpenKey {
     }
 }
 
-/// Names that are safe as a part of a file's name. A plugin's name has no capitals.
+/// Whether a name is safe as a part of a file name. A plugin's name has no capitals.
 fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+-._".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(allowed)

@@ -1,4 +1,4 @@
-//! A running plugin: it is started, spoken to in bounded time, and ended.
+//! A running plugin: starting it, talking to it in bounded time, and ending it.
 
 use crate::plugin::Plugins;
 use crate::plugin::message::{Lines, Message, command, shown};
@@ -20,7 +20,7 @@ const ENDING: Duration = Duration::from_secs(2);
 /// How much a plugin may say, in bytes and in messages.
 const MOST_BYTES: u64 = 1 << 20;
 const MOST_MESSAGES: usize = 1000;
-/// Plugins get no variable of the environment that begins so: they hold passwords, and say where keys are.
+/// Plugins get no variable of the environment with this prefix: such variables hold passwords, and say where keys are.
 const OURS: &str = "PHALANX_";
 
 /// Why a plugin is not run again for a recipient or an identity: it cannot be run, or it took too long once.
@@ -41,7 +41,7 @@ pub struct Session<'p> {
 impl<'p> Session<'p> {
     pub fn start(name: &str, plugins: &'p Plugins, machine: &str, broken: &'p Broken) -> Result<Self, String> {
         let turn = plugins.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever had the turn before may have found out.
+        // A thread that had the turn before may have found out.
         if let Some(why) = broken.get() {
             return Err(why.clone());
         }
@@ -56,7 +56,7 @@ impl<'p> Session<'p> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = plugins.user().start(&mut command).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => broken.get_or_init(|| failed(e)).clone(),
-            // A lack of memory or open files passes.
+            // A lack of memory or of file descriptors is temporary.
             _ => failed(e),
         })?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
@@ -64,8 +64,8 @@ impl<'p> Session<'p> {
         let (heard, from) = mpsc::channel();
         let (user, left) = (plugins.user(), plugins.time);
         let session = Self { _turn: turn, name: name.into(), user, broken, child, to: Some(to), from, left };
-        // Threads of their own, since neither reading nor writing has a time limit. A plugin that leaves its ends open to
-        // others is not waited for.
+        // Separate threads, since neither reading nor writing has a time limit. If a plugin leaves its pipes open in other
+        // programs, nobody waits for them.
         let write = move || {
             if let Some(mut stdin) = stdin {
                 said.iter().try_for_each(|text| stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush())).ok();
@@ -88,12 +88,12 @@ impl<'p> Session<'p> {
     }
 
     pub fn say(&self, text: Zeroizing<String>) {
-        // A plugin that has ended is noticed where it is heard.
+        // If the plugin has ended, `hear` notices it.
         let _ = self.to.as_ref().map(|to| to.send(text));
     }
 
-    /// Hears what the plugin says until it is done. `answer` gets what is about keys, and says how that is answered. Returns
-    /// what failed, as the plugin tells it.
+    /// Receives messages until the plugin is done. `answer` gets the messages about keys, and returns how to answer them.
+    /// Returns the failure that the plugin reports, if any.
     pub fn hear(&mut self, mut answer: impl FnMut(&Message) -> &'static str) -> Result<Option<String>, String> {
         let mut failed = None;
         loop {
@@ -162,13 +162,13 @@ impl<'p> Session<'p> {
 }
 
 impl Drop for Session<'_> {
-    /// The plugin ends, by itself if it does so soon.
+    /// Ends the plugin, unless it soon ends by itself.
     fn drop(&mut self) {
         // Its input is closed when the thread that writes has nothing left.
         self.to = None;
         if !ends_within(ENDING.min(self.left), || self.child.try_wait()) {
-            // A plugin that runs as another user cannot be ended, and one that waits for a device may take its time. It is left
-            // to itself then, as are programs that a plugin has started.
+            // A plugin that runs as another user cannot be ended, and one that waits for a device may take long. Such plugins
+            // are left running, as are programs that a plugin has started.
             let _ = self.child.kill();
             ends_within(ENDING, || self.child.try_wait());
         }

@@ -1,4 +1,4 @@
-//! What the tests share: headers for recipients, and identities that open them.
+//! Shared helpers of the tests: headers for recipients, and identities that open them.
 
 use phalanx_age::{Identities, Plugins, Recipient, User};
 use phalanx_core::format::{FileKeys, Header, Slot};
@@ -75,18 +75,18 @@ pub fn slot(recipient: &Recipient) -> Slot {
     Slot::Age { tag: keys().recipient_tag(recipient.text()), file: recipient.wrap(&file_key()).unwrap() }
 }
 
-/// A slot that holds this, whatever it is.
+/// A slot that holds these bytes as its age file.
 pub fn raw(file: Vec<u8>) -> Slot {
     Slot::Age { tag: [0; 16], file }
 }
 
-/// A header under [`file_key`], as it is read.
+/// A header under [`file_key`], as a reader gets it.
 pub fn header(slots: Vec<Slot>) -> Header {
     let header = Header::new(Suite::default(), 20, slots, &keys()).unwrap();
     Header::read(&mut header.bytes()).unwrap()
 }
 
-/// Opens a header: which slot it was, and by which identity.
+/// Opens a header, and returns which slot opened it and by which identity.
 pub fn open(header: &Header, identities: Identities) -> Result<(usize, String)> {
     let opened = Opener::new(identities, KdfLimit::default()).open(header)?;
     assert!(header.is_authentic(&opened.keys));
@@ -94,7 +94,7 @@ pub fn open(header: &Header, identities: Identities) -> Result<(usize, String)> 
     Ok((opened.slot, name))
 }
 
-/// Why identities are refused that could open the file.
+/// Why identities that could open the file are refused.
 #[track_caller]
 pub fn refused<T: std::fmt::Debug>(result: Result<T>) -> String {
     match result {

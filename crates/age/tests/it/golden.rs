@@ -1,4 +1,4 @@
-//! The files of `vectors/age`: what was made once opens for ever.
+//! The files of `vectors/age`: files that were made once must always open.
 
 use phalanx_age::{Identities, Plugins, Recipient};
 use phalanx_core::format::Slot;
@@ -18,7 +18,7 @@ fn golden_files_open_by_each_of_their_ways() {
     for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/age")).unwrap() {
         let golden: Value = serde_json::from_slice(&fs::read(entry.unwrap().path()).unwrap()).unwrap();
         let (file, plaintext, key) = (unhex(&golden["file"]), unhex(&golden["plaintext"]), unhex(&golden["key"]));
-        // The reference passes over slots of age, and finds whose they are by their tags.
+        // The reference skips age slots, and finds out whose they are by their tags.
         let (header, file_key) = reference::open_header(&file, &[], &[key.as_slice().try_into().unwrap()]).unwrap();
         assert_eq!(reference::open_file(&file, &[], &[key.as_slice().try_into().unwrap()]).unwrap(), plaintext);
         let mac =

@@ -20,7 +20,7 @@ fn parts(file: &[u8]) -> (String, Vec<u8>) {
     (String::from_utf8(header.to_vec()).unwrap(), payload.to_vec())
 }
 
-/// The slot opens nothing. A good slot after it still opens.
+/// Asserts that the slot opens nothing, and that a good slot after it still opens.
 #[track_caller]
 fn opens_nothing(file: &[u8], what: &str) {
     let hand = || identities(&["alice.txt", "ssh-ed25519", "ssh-rsa"], Plugins::default());
@@ -35,7 +35,7 @@ fn passphrases_are_refused_before_anything_is_derived() {
     let file = age::encrypt(&recipient, &[7; 32]).unwrap();
     assert_eq!(Outline::of(&file), Err(NotASlot::Passphrase));
     opens_nothing(&file, "scrypt alone");
-    // Nor where the stanza asks for the work of ages, alone or beside a good one.
+    // This also holds if the stanza asks for very much work, alone or beside a good one.
     let (header_text, payload) = parts(&sound(&alice()));
     let scrypt = format!("-> scrypt {} 40\n{}\n", "A".repeat(22), "A".repeat(43));
     for text in [
@@ -85,7 +85,7 @@ fn a_payload_that_is_no_file_key_opens_nothing() {
         assert_eq!(Outline::of(&file), Err(NotASlot::Payload), "{len}");
         opens_nothing(&file, "another length");
     }
-    // The right length, and another key.
+    // The right length, but another key.
     opens_nothing(&age::encrypt(&key, &[43; 32]).unwrap(), "another file key");
 }
 
@@ -101,7 +101,7 @@ fn many_stanzas_are_refused() {
         writer.finish().unwrap();
         file
     };
-    // With the one that means nothing there are eight.
+    // With the stanza that has no meaning there are eight.
     assert!(Outline::of(&with(6)).is_ok());
     assert_eq!(Outline::of(&with(7)), Err(NotASlot::Stanzas));
     opens_nothing(&with(7), "nine stanzas");
@@ -110,7 +110,7 @@ fn many_stanzas_are_refused() {
 
 #[test]
 fn the_work_for_one_file_is_bounded() {
-    // The most stanzas that a header can have, all of the right type and for nobody.
+    // As many stanzas as a header can have, all of the right type and for nobody.
     let stanza = format!("-> X25519 {}\n{}\n", "B".repeat(43), "A".repeat(43));
     let text = format!("age-encryption.org/v1\n{}--- {}\n", stanza.repeat(8), "A".repeat(43));
     let file = [text.as_bytes(), &[0; 64]].concat();
@@ -140,9 +140,9 @@ fn the_work_for_one_file_is_bounded() {
     assert!(begun.elapsed() < Duration::from_secs(60));
 }
 
-/// What is behind a passphrase counts as soon as it is known.
+/// Identities that are protected by a passphrase count as soon as they are decrypted.
 #[test]
-fn no_more_identities_hide_behind_passphrases() {
+fn identities_with_passphrases_count_towards_the_limit() {
     let bob = text("bob.txt").lines().last().unwrap().to_owned() + "\n";
     let locked = |identities: usize| {
         let mut recipient = age::scrypt::Recipient::new(age::secrecy::SecretString::from(PASSPHRASE));
@@ -162,7 +162,7 @@ fn no_more_identities_hide_behind_passphrases() {
     not_for_these(open(&made, hand(&[200, 46])));
     assert_eq!(refused(open(&made, hand(&[247]))), "with 247: more than 256 identities");
     assert_eq!(refused(open(&made, hand(&[200, 47, 45]))), "with 47: more than 256 identities");
-    // Those of a file that is refused open nothing.
+    // Identities of a refused file open nothing.
     let for_bob = header(vec![slot(&recipient_of("bob.txt"))]);
     let mut only = phalanx_age::Identities::new(Plugins::new(Answers::new(PASSPHRASE)));
     only.add("with 257", &locked(257)).unwrap();

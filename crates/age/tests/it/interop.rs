@@ -1,4 +1,4 @@
-//! Slots that `age` itself opens, and slots that it made. These tests need its programs.
+//! Slots that `age` itself opens, and slots that it made. These tests need the programs of age.
 
 use crate::common::*;
 use phalanx_age::{Identities, Plugins, Recipient};
@@ -7,7 +7,7 @@ use std::fs;
 use std::process::Stdio;
 
 #[test]
-fn age_opens_what_is_made_here_and_makes_what_is_opened_here() {
+fn age_and_phalanx_open_each_others_files() {
     for name in ["alice.txt", "ssh-ed25519", "ssh-rsa"] {
         let Some(mut age) = program("age", "age") else { return };
         let folder = tempfile::tempdir().unwrap();

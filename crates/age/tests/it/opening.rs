@@ -4,7 +4,7 @@ use crate::common::*;
 use phalanx_age::{Outline, Plugins, Stanza};
 use phalanx_core::{KeySource, NewFile, OpenedBy, Opener, ProtectedFile, Roster, Sink, Source, Suite};
 
-/// Key, and type of its stanza.
+/// The key, and the type of its stanza.
 const PLAIN: &[(&str, &str)] = &[
     ("alice.txt", "X25519"),
     ("bob.txt", "X25519"),
@@ -30,7 +30,7 @@ fn each_recipient_is_opened_by_its_identity_and_by_no_other() {
 }
 
 #[test]
-fn of_many_slots_the_right_one_opens_whatever_the_order_of_the_identities() {
+fn the_right_slot_opens_in_any_order_of_identities() {
     let names: Vec<&str> = PLAIN.iter().map(|(name, _)| *name).collect();
     let header = header(names.iter().map(|name| slot(&recipient_of(name))).collect());
     for (i, name) in names.iter().enumerate() {
@@ -72,7 +72,7 @@ fn a_passphrase_is_asked_for_once_and_only_where_it_may_help() {
     }
 }
 
-/// As in a folder: all files open, and the passphrase is asked for once.
+/// As with a folder: all files open, and the passphrase is asked for once.
 #[test]
 fn many_threads_wait_for_one_passphrase() {
     for (locked, recipient) in [("ssh-ed25519-locked", "ssh-ed25519-locked"), ("alice-locked.age", "alice.txt")] {
@@ -89,7 +89,7 @@ fn many_threads_wait_for_one_passphrase() {
 }
 
 #[test]
-fn a_wrong_passphrase_and_nobody_to_ask_are_told_apart() {
+fn a_wrong_passphrase_and_no_passphrase_are_different_errors() {
     for (locked, recipient) in [
         ("ssh-ed25519-locked", "ssh-ed25519-locked"),
         ("ssh-rsa-locked", "ssh-rsa-locked"),
@@ -114,7 +114,7 @@ fn a_wrong_passphrase_and_nobody_to_ask_are_told_apart() {
 }
 
 #[test]
-fn whoever_opens_a_file_can_tell_whose_slots_they_are() {
+fn opening_a_file_shows_whose_slots_they_are() {
     let names: Vec<&str> = PLAIN.iter().map(|(name, _)| *name).collect();
     let header = header(names.iter().map(|name| slot(&recipient_of(name))).collect());
     let opened = Opener::new(identities(&["alice.txt"], Plugins::default()), Default::default()).open(&header).unwrap();
@@ -137,13 +137,13 @@ fn whoever_opens_a_file_can_tell_whose_slots_they_are() {
         );
         assert_eq!(tag[..], reference[..]);
     }
-    // Under another file key they are others.
+    // Under another file key the tags differ.
     let other = phalanx_core::SecretKey::from_slice(&[43; 32]).unwrap().file_keys(Suite::default());
     assert!(names.iter().all(|name| !tags.contains(&other.recipient_tag(recipient_of(name).text()))));
 }
 
 #[test]
-fn a_whole_file_comes_back_and_says_who_opened_it() {
+fn a_file_round_trips_and_names_what_opened_it() {
     let plain: Vec<u8> = (0..5000).map(|i| (i % 251) as u8).collect();
     let alice = recipient_of("alice.txt");
     let password = phalanx_core::Recipient::key(&file_key());
@@ -169,7 +169,7 @@ fn a_whole_file_comes_back_and_says_who_opened_it() {
 
 /// A new file for the same recipients needs their public keys.
 #[test]
-fn identities_tell_their_public_keys() {
+fn identities_have_public_keys() {
     let names = ["alice.txt", "ssh-ed25519-locked", "bob-locked.txt"];
     let user = Answers::new(PASSPHRASE);
     let found = identities(&names, Plugins::new(user.clone()));
@@ -180,7 +180,7 @@ fn identities_tell_their_public_keys() {
     for name in ["alice.txt", "ssh-ed25519-locked"] {
         assert_eq!(tells(name).as_deref(), Some(recipient_of(name).text()));
     }
-    // What shows without a passphrase is looked at first.
+    // Identities without a passphrase are tried first.
     assert_eq!(user.asked(), 0);
     assert_eq!(tells("bob.txt").as_deref(), Some(recipient_of("bob.txt").text()));
     assert_eq!(tells("ssh-rsa"), None);

@@ -1,4 +1,4 @@
-//! Plugins that do what they should, and plugins that do not.
+//! Plugins that behave, and plugins that misbehave.
 
 use crate::common::*;
 use phalanx_age::{Identities, Plugins, Recipient, User};
@@ -92,7 +92,7 @@ fn a_plugin_may_ask_its_user() {
 }
 
 #[test]
-fn bad_plugins_are_failures_of_one_line_and_no_more() {
+fn bad_plugins_are_failures_of_one_line() {
     let folder = Folder::new();
     let plugins = folder.plugins(Answers::new("x")).with_time(Duration::from_secs(20));
     let made = header(vec![slot(&recipient("test", &plugins)), slot(&recipient_of("bob.txt"))]);
@@ -147,7 +147,7 @@ fn a_plugin_that_hangs_is_ended() {
     assert!(begun.elapsed() < Duration::from_secs(20));
 }
 
-/// Otherwise each file of a tree would cost the whole time.
+/// Otherwise each file of a tree would cost the whole time limit.
 #[test]
 fn a_plugin_that_hangs_is_run_once() {
     let folder = Folder::new();
@@ -161,7 +161,7 @@ fn a_plugin_that_hangs_is_run_once() {
         assert!(silent.wrap(&file_key()).unwrap_err().to_string().ends_with("it took too long"));
     }
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    // Nor do many threads wait for it one after the other.
+    // Many threads do not wait for it one after another either.
     let opener = Opener::new(hand("silent", plugins), KdfLimit::default());
     let begun = Instant::now();
     thread::scope(|scope| {
@@ -221,7 +221,7 @@ fn what_a_plugin_says_is_shown_on_one_line() {
     let plugins = folder.plugins(hears.clone());
     recipient("chatty", &plugins).wrap(&file_key()).unwrap_err();
     assert_eq!(hears.0.lock().unwrap()[0], "chatty: hello");
-    // Nobody to ask is a failure, and the plugin is told so.
+    // If nobody can be asked, it is a failure, and the plugin is notified.
     let said = recipient("secret", &plugins).wrap(&file_key()).unwrap_err().to_string();
     assert!(said.ends_with("the plugin secret failed: wrong PIN"), "{said}");
 }

@@ -49,7 +49,7 @@ fn bech32(hrp: &str, groups: &[u8]) -> String {
 
 const CHARS: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
 
-/// The last group of 5 bits has some that belong to no byte. If they counted for nothing, a key would have several texts.
+/// The last group of 5 bits has bits that belong to no byte. If readers ignored these, a key would have several texts.
 #[test]
 fn a_recipient_has_no_second_text_with_other_padding() {
     let alice = recipient_of("alice.txt").text().to_owned();
@@ -74,9 +74,9 @@ fn a_recipient_has_no_second_text_with_other_padding() {
     }
 }
 
-/// An SSH key's tag is a hash of its whole text. With other bytes in it, the slot would open for nobody.
+/// An SSH key's tag is a hash of its whole text. If the text had other bytes in it, the slot would open for nobody.
 #[test]
-fn nothing_is_in_an_ssh_key_but_the_key() {
+fn an_ssh_key_with_other_fields_is_refused() {
     let fields = |blob: &[u8]| {
         let (mut rest, mut fields) = (blob, Vec::new());
         while let Some((len, after)) = rest.split_first_chunk() {
@@ -128,7 +128,7 @@ fn nothing_is_in_an_ssh_key_but_the_key() {
     }
 }
 
-/// Recipients of keys in hardware, whose identities are plugins'.
+/// Recipients of hardware keys, whose identities belong to plugins.
 #[test]
 fn tagged_recipients_get_their_stanzas() {
     const TAG: &str = "age1tag1qt8lw0ual6avlwmwatk888yqnmdamm7xfd0wak53ut6elz5c4swx2yqdj4e";
@@ -138,7 +138,7 @@ fn tagged_recipients_get_their_stanzas() {
 }
 
 #[test]
-fn what_is_no_recipient_is_told_apart_and_not_repeated() {
+fn errors_of_recipients_say_why_and_repeat_nothing() {
     let alice = recipient_of("alice.txt").text().to_owned();
     let ed25519 = text("ssh-ed25519.pub");
     let secret = text("alice.txt");
@@ -202,7 +202,7 @@ fn files_of_recipients_name_them() {
 }
 
 #[test]
-fn what_is_no_file_of_identities_is_told_apart() {
+fn errors_of_identity_files_say_why() {
     let alice = text("alice.txt");
     assert_eq!(add(&alice), Ok(()));
     assert_eq!(add(&alice.replace('\n', "\r\n")), Ok(()));
